@@ -1,0 +1,3 @@
+//! Study file -> cases -> runs -> samples -> results store -> statistics.
+
+pub mod record;

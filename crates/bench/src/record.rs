@@ -1,0 +1,233 @@
+//! The result types of a study: what a run recorded, and nothing derived from it.
+//!
+//! They are stored as JSON (see `docs/formats.md`), so a field may be added and never renamed.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the stored format. A reader refuses a newer major number.
+pub const SCHEMA: u32 = 1;
+
+/// Everything that one invocation of a study recorded.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// Version of this format: [`SCHEMA`].
+    pub schema: u32,
+    /// The program's version that wrote it.
+    pub linerate: String,
+    /// The study's name, as `linerate bench NAME` takes it.
+    pub study: String,
+    /// One line for people.
+    pub title: String,
+    /// When it began, RFC 3339, UTC.
+    pub started: String,
+    /// The seed of the order of runs and of the data set.
+    pub seed: u64,
+    /// Blocks asked for; a block runs every case once.
+    pub blocks: u32,
+    /// The hosts of the study with their facts, sender first.
+    pub hosts: Vec<Host>,
+    /// True where both ends run on the same processors, as in a lab of namespaces.
+    pub shared_processors: bool,
+    /// The link, where it is known.
+    pub link: Option<Link>,
+    /// The data sets, by name.
+    pub datasets: Vec<Dataset>,
+    /// The cases, in the order in which the study lists them.
+    pub cases: Vec<Case>,
+    /// The rows that the study must reach, if it sets any.
+    #[serde(default)]
+    pub bounds: Vec<Bound>,
+    /// The runs, in the order in which they were made.
+    pub runs: Vec<Run>,
+}
+
+/// One end of the path.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Host {
+    /// The name in the study: `a` sends, `b` receives.
+    pub name: String,
+    /// What the host said about itself.
+    pub facts: linerate_host::Facts,
+}
+
+/// The path between the hosts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Link {
+    /// Shaped or physical rate of the wire in bit/s; `None` where nothing shapes it.
+    pub bits_per_second: Option<u64>,
+    /// Layer-3 maximum transmission unit in bytes.
+    pub mtu: u32,
+    /// What the link is, for people: "veth with tbf".
+    pub kind: String,
+}
+
+/// The files that the cases move.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Dataset {
+    /// Its name in the study.
+    pub name: String,
+    /// Regular files.
+    pub files: u64,
+    /// Payload bytes in them.
+    pub bytes: u64,
+    /// Where it came from: "generated, log-normal, mean 1.6 MB, seed 7" or a path.
+    pub origin: String,
+}
+
+/// One bar of the figure.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Case {
+    /// Unique within the study.
+    pub id: String,
+    /// The label under the bar.
+    pub label: String,
+    /// Bars of a group stand together: "memory", "linerate", "scp", "rsync".
+    pub group: String,
+    /// The tool file's name.
+    pub tool: String,
+    /// What the tool says of its version, where it was asked.
+    pub version: Option<String>,
+    /// Parallel streams or copies; `None` where the tool chooses.
+    pub streams: Option<u32>,
+    /// Whether the payload is encrypted on the wire, and by what ("aes128-gcm"); `None` is clear text.
+    pub cipher: Option<String>,
+    /// What is moved: the name of a data set, or `None` for memory to memory.
+    pub dataset: Option<String>,
+    /// Name of the link variant the case ran on: "10gbit", "open".
+    pub link: String,
+}
+
+/// A bound that a study must hold, as a row of the gate.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Bound {
+    /// The row's name, for people.
+    pub name: String,
+    /// What is compared, spelled as the study file spells it.
+    pub expression: String,
+    /// The comparison: `>=` or `<=`.
+    pub relation: Relation,
+    /// The value that must be reached.
+    pub limit: f64,
+    /// Unit of the value: "ratio", "bytes", "ms".
+    pub unit: String,
+}
+
+/// Direction of a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Relation {
+    /// At least.
+    #[serde(rename = ">=")]
+    AtLeast,
+    /// At most.
+    #[serde(rename = "<=")]
+    AtMost,
+}
+
+/// One execution of one case.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// [`Case::id`].
+    pub case: String,
+    /// The block it belongs to, from 0.
+    pub block: u32,
+    /// The place in the whole order of runs, from 0.
+    pub order: u32,
+    /// When it began, RFC 3339, UTC.
+    pub started: String,
+    /// What came of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// It ended well and the destination was right.
+    Measured(Measures),
+    /// It ran and failed, or left a wrong destination.
+    Failed {
+        /// What failed, for people.
+        reason: String,
+    },
+    /// The tool isn't there.
+    Unavailable {
+        /// What is missing and what to install.
+        reason: String,
+    },
+}
+
+/// The figures of one good run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Measures {
+    /// Payload bytes delivered.
+    pub bytes: u64,
+    /// Files delivered; 0 for memory to memory.
+    pub files: u64,
+    /// Wall time of the whole command, login included, in seconds.
+    pub seconds: f64,
+    /// The tool's own time for the payload in seconds (login excluded), where it states one.
+    pub payload_seconds: Option<f64>,
+    /// CPU of the sending host over `seconds`.
+    pub cpu_a: Cpu,
+    /// CPU of the receiving host over `seconds`. Equal to `cpu_a` where both share the processors.
+    pub cpu_b: Cpu,
+    /// Peak resident memory of the tool's process at either end, the larger, in bytes, where it states one.
+    pub peak_rss_bytes: Option<u64>,
+    /// What the tool named as its limiter, where it names one.
+    pub limiter: Option<String>,
+    /// Streams in use at the end, where the tool states it.
+    pub streams: Option<u32>,
+    /// Why the run counts as disturbed (steal, pressure, foreign CPU); `None` for a quiet one.
+    pub disturbed: Option<String>,
+}
+
+/// Processor time of a whole host over a run, in seconds summed over its processors (`/proc/stat`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// Processors on line.
+    pub processors: u32,
+    /// In user mode, nice included.
+    pub user: f64,
+    /// In the kernel.
+    pub system: f64,
+    /// Hard interrupts.
+    pub irq: f64,
+    /// Soft interrupts.
+    pub softirq: f64,
+    /// Taken by the hypervisor for others.
+    pub steal: f64,
+    /// Idle.
+    pub idle: f64,
+    /// Idle with I/O outstanding.
+    pub iowait: f64,
+}
+
+impl Cpu {
+    /// Seconds in which a processor worked for this host: user, system and both kinds of interrupts.
+    pub fn busy(&self) -> f64 {
+        self.user + self.system + self.irq + self.softirq
+    }
+
+    /// Busy share of all processors, in percent; 0 where nothing was counted.
+    pub fn busy_percent(&self) -> f64 {
+        let all = self.busy() + self.steal + self.idle + self.iowait;
+        if all > 0.0 { 100.0 * self.busy() / all } else { 0.0 }
+    }
+}
+
+impl Measures {
+    /// Payload rate over the whole command in Gbit/s.
+    pub fn gbit_per_second(&self) -> f64 {
+        rate(self.bytes, self.seconds)
+    }
+
+    /// Payload rate over the tool's own payload time in Gbit/s, or over the whole command where it states none.
+    pub fn payload_gbit_per_second(&self) -> f64 {
+        rate(self.bytes, self.payload_seconds.unwrap_or(self.seconds))
+    }
+}
+
+fn rate(bytes: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { bytes as f64 * 8e-9 / seconds } else { 0.0 }
+}
