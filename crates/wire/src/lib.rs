@@ -1,1 +1,14 @@
-//! placeholder
+//! What two ends of a transfer say to each other: control messages, frames and the types inside them.
+//!
+//! Nothing here opens a socket, a file or a clock, so two ends can be tested in memory. `docs/protocol.md`
+//! specifies the bytes.
+
+pub mod batch;
+pub mod control;
+pub mod entry;
+pub mod frame;
+pub mod path;
+pub mod stages;
+
+/// The version of everything in this crate. Two ends that differ don't talk.
+pub const PROTOCOL: u32 = 1;

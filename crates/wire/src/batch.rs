@@ -1,0 +1,191 @@
+//! The payload of a batch frame: many entries, each with the whole contents of a small file.
+//!
+//! A record is: length of the entry (4 bytes, little endian), length of the contents (4), the entry in
+//! postcard, the contents. An entry whose kind isn't a file has no contents.
+
+use crate::entry::{Entry, Kind};
+
+const PREFIX: usize = 8;
+
+/// Why a batch can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BatchError {
+    /// A length points behind the end.
+    #[error("a batch record is longer than its frame")]
+    Truncated,
+    /// The entry isn't one.
+    #[error("a batch record's entry can't be decoded")]
+    Entry,
+    /// The contents don't have the length that the entry states.
+    #[error("a batch record's contents differ from the size that it states")]
+    Size,
+}
+
+/// Appends entries to a payload.
+pub struct Writer<'a> {
+    payload: &'a mut Vec<u8>,
+}
+
+impl<'a> Writer<'a> {
+    /// Writes at the end of `payload`.
+    pub fn new(payload: &'a mut Vec<u8>) -> Self {
+        Self { payload }
+    }
+
+    /// Appends an entry whose contents `read` appends to the payload; the entry's size becomes what was read.
+    ///
+    /// # Errors
+    /// What `read` returns; the payload is then as it was before.
+    pub fn push<E>(
+        &mut self,
+        entry: &mut Entry,
+        read: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let start = self.payload.len();
+        self.payload.extend_from_slice(&[0; PREFIX]);
+        // The size is known only when the contents were read, and its encoding has no fixed length: the
+        // contents go behind the largest encoding and the entry is spliced in where the size has changed.
+        let scanned = encode(entry);
+        self.payload.extend_from_slice(&scanned);
+        let contents = self.payload.len();
+        if let Err(error) = read(self.payload) {
+            self.payload.truncate(start);
+            return Err(error);
+        }
+        let length = self.payload.len() - contents;
+        self.correct_size(entry, contents - scanned.len()..contents, length);
+        let entry_length = self.payload.len() - length - start - PREFIX;
+        self.payload[start..start + 4].copy_from_slice(&length_bytes(entry_length));
+        self.payload[start + 4..start + PREFIX].copy_from_slice(&length_bytes(length));
+        Ok(())
+    }
+
+    fn correct_size(&mut self, entry: &mut Entry, at: std::ops::Range<usize>, actual: usize) {
+        let Kind::File { size } = &mut entry.kind else { return };
+        if *size != actual as u64 {
+            *size = actual as u64;
+            self.payload.splice(at, encode(entry));
+        }
+    }
+}
+
+fn encode(entry: &Entry) -> Vec<u8> {
+    postcard::to_stdvec(entry).expect("an entry is always encodable")
+}
+
+fn length_bytes(length: usize) -> [u8; 4] {
+    u32::try_from(length).expect("a batch is below 4 MiB").to_le_bytes()
+}
+
+/// Iterates over the records of a payload: each entry with its contents.
+pub struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Reads `payload` from its beginning.
+    pub fn new(payload: &'a [u8]) -> Self {
+        Self { rest: payload }
+    }
+
+    fn record(&mut self) -> Result<(Entry, &'a [u8]), BatchError> {
+        let entry_length = self.length()?;
+        let contents_length = self.length()?;
+        let entry_bytes = self.take(entry_length)?;
+        let contents = self.take(contents_length)?;
+        let (entry, left) = postcard::take_from_bytes::<Entry>(entry_bytes).map_err(|_| BatchError::Entry)?;
+        if !left.is_empty() {
+            return Err(BatchError::Entry);
+        }
+        let stated = if let Kind::File { size } = entry.kind { size } else { 0 };
+        if stated != contents.len() as u64 {
+            return Err(BatchError::Size);
+        }
+        Ok((entry, contents))
+    }
+
+    fn length(&mut self) -> Result<usize, BatchError> {
+        let bytes = self.take(4)?;
+        Ok(u32::from_le_bytes(bytes.try_into().expect("four bytes")) as usize)
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], BatchError> {
+        let (front, rest) = self.rest.split_at_checked(length).ok_or(BatchError::Truncated)?;
+        self.rest = rest;
+        Ok(front)
+    }
+}
+
+impl<'a> Iterator for Reader<'a> {
+    type Item = Result<(Entry, &'a [u8]), BatchError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let record = self.record();
+        if record.is_err() {
+            self.rest = &[];
+        }
+        Some(record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::Timestamp;
+    use crate::path::RelPath;
+    use proptest::prelude::*;
+
+    fn file(name: &str, size: u64) -> Entry {
+        let path = RelPath::new(name.as_bytes()).unwrap();
+        let time = Timestamp { seconds: 1, nanoseconds: 2 };
+        Entry { source: 0, path, kind: Kind::File { size }, mode: 0o644, mtime: time, atime: time }
+    }
+
+    fn append(payload: &mut Vec<u8>, entry: &mut Entry, contents: &[u8]) {
+        let read = |out: &mut Vec<u8>| {
+            out.extend_from_slice(contents);
+            Ok::<(), ()>(())
+        };
+        Writer::new(payload).push(entry, read).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_grew_keeps_its_neighbours() {
+        let mut payload = Vec::new();
+        append(&mut payload, &mut file("a", 1), &[1; 3000]);
+        append(&mut payload, &mut file("b", 5000), &[2; 7]);
+        let records: Vec<_> = Reader::new(&payload).map(Result::unwrap).collect();
+        assert_eq!(records[0], (file("a", 3000), &[1; 3000][..]));
+        assert_eq!(records[1], (file("b", 7), &[2; 7][..]));
+    }
+
+    #[test]
+    fn a_failed_read_leaves_no_trace() {
+        let mut payload = vec![9];
+        let failed = Writer::new(&mut payload).push(&mut file("a", 4), |out| {
+            out.push(1);
+            Err("no")
+        });
+        assert_eq!((failed, payload), (Err("no"), vec![9]));
+    }
+
+    proptest! {
+        #[test]
+        fn records_come_back(contents in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..10)) {
+            let mut payload = Vec::new();
+            for (index, bytes) in contents.iter().enumerate() {
+                append(&mut payload, &mut file(&format!("f{index}"), index as u64), bytes);
+            }
+            let back: Vec<_> = Reader::new(&payload).map(|r| r.unwrap().1.to_vec()).collect();
+            prop_assert_eq!(back, contents);
+        }
+
+        #[test]
+        fn garbage_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(Reader::new(&bytes).count() <= bytes.len());
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! Control messages: what the two ends say on the agent's standard input and output.
+//!
+//! Each is a length (4 bytes, little endian) and a [`Message`] in postcard.
+
+use crate::path::RelPath;
+use crate::stages::{Stages, Usage};
+use serde::{Deserialize, Serialize};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr};
+
+/// The largest message in bytes.
+pub const MAX_MESSAGE: usize = 1 << 20;
+/// The most bytes of a data stream that one [`Message::Tunnel`] carries.
+pub const MAX_TUNNEL: usize = 256 << 10;
+/// The most sources of one transfer.
+pub const MAX_SOURCES: usize = 65_536;
+/// The line that an agent prints before its first message, so that what a login shell prints can be told apart.
+pub const AGENT_LINE: &str = "linerate-agent ready";
+
+/// Bytes that a data connection shows before its handshake, so that a stranger's is dropped at no cost.
+pub type Cookie = [u8; 16];
+
+/// Everything that one end says to the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Message {
+    /// The first message of each end.
+    Hello(Hello),
+    /// Client to agent: what to do.
+    Job(Job),
+    /// Agent to client: where it accepts data connections.
+    Listening(Listening),
+    /// Client to agent: connect here, since I can't reach you.
+    ConnectBack {
+        /// Where the client listens, best first.
+        candidates: Vec<SocketAddr>,
+    },
+    /// Agent to client: whether connecting back worked.
+    ConnectedBack {
+        /// `None` where it did, else why not.
+        error: Option<String>,
+    },
+    /// Client to agent: no data connection is possible either way, data travels in [`Message::Tunnel`].
+    UseTunnel,
+    /// To the end that opens data connections: open so many more.
+    MoreStreams(u32),
+    /// Bytes of the one data stream that travels through this channel; empty at its end.
+    Tunnel(Vec<u8>),
+    /// Sender to receiver: what comes, in the order of the sources' numbers.
+    Sources(Vec<Source>),
+    /// Receiver to sender: every source has a place, send.
+    Ready,
+    /// Receiver to sender: nothing more of this file is wanted.
+    Skip {
+        /// [`crate::entry::Chunk::file`].
+        file: u64,
+    },
+    /// Agent to client: something is wrong with one entry; the rest goes on.
+    Problem(Problem),
+    /// Agent to client, a few times a second: its counters so far.
+    Progress(Progress),
+    /// Sender to receiver: every stream has ended.
+    Sent(Totals),
+    /// Receiver to sender: everything received is in place and on stable storage.
+    Committed(Totals),
+    /// Agent to client, the last message: what it used.
+    Report {
+        /// Its stages.
+        stages: Stages,
+        /// Its process.
+        usage: Usage,
+    },
+    /// The whole transfer failed.
+    Abort {
+        /// What happened, for people.
+        reason: String,
+        /// How it is to be told to the caller of the program.
+        kind: AbortKind,
+    },
+    /// Client to agent: facts about your host.
+    AskFacts,
+    /// Client to agent: your host's processor times.
+    AskCpu,
+    /// Agent to client: the answer, as JSON of the `host` crate's types.
+    Answer(Vec<u8>),
+}
+
+/// Who an end is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`crate::PROTOCOL`].
+    pub protocol: u32,
+    /// The program's version, for messages.
+    pub version: String,
+    /// DER of the SubjectPublicKeyInfo of the key pair that this end made for this transfer.
+    pub public_key: Vec<u8>,
+    /// What connections to this end's data port show first.
+    pub cookie: Cookie,
+}
+
+/// What the client wants from the agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Job {
+    /// Receive entries.
+    Receive {
+        /// Where to, as the user wrote it; empty is the login directory.
+        destination: Vec<u8>,
+        /// Options of both directions.
+        options: Options,
+    },
+    /// Send entries.
+    Send {
+        /// The sources, as the user wrote them.
+        sources: Vec<Vec<u8>>,
+        /// Options of both directions.
+        options: Options,
+    },
+    /// Receive bytes and drop them: memory to memory.
+    Discard {
+        /// Options of both directions.
+        options: Options,
+    },
+    /// Answer questions about the host until the channel closes.
+    Observe,
+}
+
+/// Options that both ends must know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Options {
+    /// Directories and what is in them.
+    pub recursive: bool,
+    /// Keep modes and times exactly.
+    pub preserve: bool,
+    /// Only the data's encryption is off; set by the user, never by negotiation.
+    pub clear: bool,
+    /// Streams; `None` lets the sender decide.
+    pub streams: Option<u32>,
+    /// Largest payload rate in bytes a second.
+    pub rate_limit: Option<u64>,
+    /// TCP ports for data connections, first and last.
+    pub ports: Option<(u16, u16)>,
+    /// Tell what would be sent, send nothing.
+    pub dry_run: bool,
+}
+
+/// Where an end accepts data connections.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listening {
+    /// Addresses, best first; empty where it can't listen.
+    pub candidates: Vec<SocketAddr>,
+    /// The client's address as ssh's server saw it.
+    pub client: Option<IpAddr>,
+    /// Why it can't listen.
+    pub error: Option<String>,
+}
+
+/// One source of a transfer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// Which of the arguments named it, from 0; a pattern names several.
+    pub argument: u32,
+    /// Its own name, one component, which it gets below a destination directory.
+    pub name: RelPath,
+    /// Whether it is a directory.
+    pub directory: bool,
+}
+
+/// Something wrong with one entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// Its path as that end's user would write it, raw bytes.
+    pub path: Vec<u8>,
+    /// What was tried and why it failed.
+    pub message: String,
+    /// What kind of problem.
+    pub kind: ProblemKind,
+}
+
+/// How a problem counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProblemKind {
+    /// The entry isn't at the destination.
+    Failed,
+    /// Its source changed or vanished under way.
+    Changed,
+    /// It was left out on purpose and isn't there: a directory without `-r`, a device.
+    Skipped,
+}
+
+/// Counters under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Stages so far.
+    pub stages: Stages,
+    /// Found so far by the scanner, at the sender.
+    pub found: Totals,
+    /// The scanner is done, so `found` is all.
+    pub scanned: bool,
+    /// In place so far, at the receiver.
+    pub landed: Totals,
+}
+
+/// Sums over entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Regular files.
+    pub files: u64,
+    /// Directories.
+    pub directories: u64,
+    /// Symbolic links.
+    pub symlinks: u64,
+    /// Payload bytes of regular files.
+    pub bytes: u64,
+}
+
+impl Totals {
+    /// All entries.
+    pub fn entries(&self) -> u64 {
+        self.files + self.directories + self.symlinks
+    }
+}
+
+/// Why a transfer was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AbortKind {
+    /// Something failed.
+    Failed,
+    /// The arguments can't be served: no such destination, several sources into a file.
+    Arguments,
+    /// The user interrupted it.
+    Interrupted,
+}
+
+/// Why a control message can't be exchanged.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// The other end is gone.
+    #[error("the other end closed the control channel")]
+    Closed,
+    /// Reading or writing failed.
+    #[error("the control channel failed: {0}")]
+    Io(#[from] io::Error),
+    /// A message is longer than [`MAX_MESSAGE`].
+    #[error("a control message claims {0} bytes, more than is allowed")]
+    TooLong(usize),
+    /// A message isn't one.
+    #[error("a control message can't be decoded: {0}")]
+    Decode(#[from] postcard::Error),
+}
+
+/// Writes one message.
+///
+/// # Errors
+/// Where the channel fails, or the message is longer than [`MAX_MESSAGE`].
+pub fn write(channel: &mut impl Write, message: &Message) -> Result<(), ControlError> {
+    let mut bytes = postcard::to_extend(message, vec![0; 4])?;
+    let length = bytes.len() - 4;
+    if length > MAX_MESSAGE {
+        return Err(ControlError::TooLong(length));
+    }
+    bytes[..4].copy_from_slice(&(length as u32).to_le_bytes());
+    channel.write_all(&bytes)?;
+    Ok(channel.flush()?)
+}
+
+/// Reads one message.
+///
+/// # Errors
+/// [`ControlError::Closed`] at the channel's end, even inside a message; else where the bytes aren't a message.
+pub fn read(channel: &mut impl Read) -> Result<Message, ControlError> {
+    let mut length = [0; 4];
+    fill(channel, &mut length)?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > MAX_MESSAGE {
+        return Err(ControlError::TooLong(length));
+    }
+    let mut bytes = vec![0; length];
+    fill(channel, &mut bytes)?;
+    Ok(postcard::from_bytes(&bytes)?)
+}
+
+fn fill(channel: &mut impl Read, buffer: &mut [u8]) -> Result<(), ControlError> {
+    channel.read_exact(buffer).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => ControlError::Closed,
+        _ => ControlError::Io(error),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn two_ends_in_memory_understand_each_other() {
+        let hello = Hello { protocol: 1, version: "0.1.0".into(), public_key: vec![1, 2], cookie: [7; 16] };
+        let said = [Message::Hello(hello), Message::MoreStreams(3), Message::Tunnel(vec![0; MAX_TUNNEL])];
+        let mut channel = Vec::new();
+        for message in &said {
+            write(&mut channel, message).unwrap();
+        }
+        let mut rest = &channel[..];
+        for message in said {
+            assert_eq!(read(&mut rest).unwrap(), message);
+        }
+        assert!(matches!(read(&mut rest), Err(ControlError::Closed)));
+    }
+
+    #[test]
+    fn a_long_message_is_refused_before_memory_is_taken() {
+        let bytes = u32::MAX.to_le_bytes();
+        assert!(matches!(read(&mut &bytes[..]), Err(ControlError::TooLong(_))));
+    }
+
+    #[test]
+    fn a_cut_message_is_a_closed_channel() {
+        let mut channel = Vec::new();
+        write(&mut channel, &Message::MoreStreams(300)).unwrap();
+        channel.pop();
+        assert!(matches!(read(&mut &channel[..]), Err(ControlError::Closed)));
+    }
+
+    #[test]
+    fn a_source_with_a_hostile_name_is_no_message() {
+        let honest = Message::Sources(vec![Source {
+            argument: 0,
+            name: RelPath::new(&b"xx"[..]).unwrap(),
+            directory: false,
+        }]);
+        let mut bytes = postcard::to_stdvec(&honest).unwrap();
+        let at = bytes.windows(2).position(|pair| pair == b"xx").unwrap();
+        bytes[at..at + 2].copy_from_slice(b"..");
+        assert!(postcard::from_bytes::<Message>(&bytes).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = postcard::from_bytes::<Message>(&bytes);
+            let _ = read(&mut &bytes[..]);
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Paths that came from, or go to, the other end.
+
+use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+
+/// The longest name of one directory entry in bytes (`NAME_MAX`).
+pub const MAX_NAME: usize = 255;
+/// The longest relative path in bytes that either end accepts.
+pub const MAX_PATH: usize = 64 * 1024;
+
+/// Why bytes aren't a path below a root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadPath {
+    /// It begins with a slash.
+    #[error("the path is absolute")]
+    Absolute,
+    /// A component is `.` or `..`.
+    #[error("a component of the path is '.' or '..'")]
+    Dots,
+    /// Two slashes follow each other, or one stands at the end.
+    #[error("a component of the path is empty")]
+    EmptyComponent,
+    /// A zero byte is in it.
+    #[error("the path has a zero byte")]
+    Nul,
+    /// A component is longer than [`MAX_NAME`], or the whole longer than [`MAX_PATH`].
+    #[error("the path is too long")]
+    TooLong,
+}
+
+/// A path below a root: no `..`, no absolute name, no zero byte; the empty one is the root itself.
+///
+/// The check runs when the value is made, also when it is decoded from the peer's bytes.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
+pub struct RelPath(Vec<u8>);
+
+impl RelPath {
+    /// The root itself.
+    pub fn root() -> Self {
+        Self::default()
+    }
+
+    /// Checks `bytes`.
+    ///
+    /// # Errors
+    /// Where a component is empty, `.`, `..` or too long, the path absolute, or a byte zero.
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, BadPath> {
+        let bytes = bytes.into();
+        check(&bytes)?;
+        Ok(Self(bytes))
+    }
+
+    /// This path with one more component.
+    ///
+    /// # Errors
+    /// As [`RelPath::new`], and where `name` has a slash.
+    pub fn join(&self, name: &[u8]) -> Result<Self, BadPath> {
+        if name.contains(&b'/') {
+            return Err(BadPath::EmptyComponent);
+        }
+        let mut bytes = self.0.clone();
+        if !bytes.is_empty() {
+            bytes.push(b'/');
+        }
+        bytes.extend_from_slice(name);
+        check(name)?;
+        if name.is_empty() {
+            return Err(BadPath::EmptyComponent);
+        }
+        if bytes.len() > MAX_PATH {
+            return Err(BadPath::TooLong);
+        }
+        Ok(Self(bytes))
+    }
+
+    /// True for the root itself.
+    pub fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The directory that holds it and its own name; `None` for the root itself.
+    pub fn split(&self) -> Option<(RelPath, &OsStr)> {
+        if self.is_root() {
+            return None;
+        }
+        let (parent, name) = match self.0.iter().rposition(|&b| b == b'/') {
+            Some(at) => (&self.0[..at], &self.0[at + 1..]),
+            None => (&self.0[..0], &self.0[..]),
+        };
+        Some((Self(parent.to_vec()), OsStr::from_bytes(name)))
+    }
+
+    /// Its components in order.
+    pub fn components(&self) -> impl Iterator<Item = &OsStr> {
+        self.0.split(|&b| b == b'/').filter(|c| !c.is_empty()).map(OsStr::from_bytes)
+    }
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// As the file system takes it.
+    pub fn as_os_str(&self) -> &OsStr {
+        OsStr::from_bytes(&self.0)
+    }
+}
+
+impl TryFrom<Vec<u8>> for RelPath {
+    type Error = BadPath;
+
+    fn try_from(bytes: Vec<u8>) -> Result<Self, BadPath> {
+        Self::new(bytes)
+    }
+}
+
+impl From<RelPath> for Vec<u8> {
+    fn from(path: RelPath) -> Self {
+        path.0
+    }
+}
+
+impl fmt::Debug for RelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.0.escape_ascii())
+    }
+}
+
+fn check(bytes: &[u8]) -> Result<(), BadPath> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    if bytes[0] == b'/' {
+        return Err(BadPath::Absolute);
+    }
+    if bytes.contains(&0) {
+        return Err(BadPath::Nul);
+    }
+    if bytes.len() > MAX_PATH {
+        return Err(BadPath::TooLong);
+    }
+    bytes.split(|&b| b == b'/').try_for_each(check_component)
+}
+
+fn check_component(name: &[u8]) -> Result<(), BadPath> {
+    match name {
+        b"" => Err(BadPath::EmptyComponent),
+        b"." | b".." => Err(BadPath::Dots),
+        name if name.len() > MAX_NAME => Err(BadPath::TooLong),
+        _ => Ok(()),
+    }
+}
+
+/// Foreign bytes as text that is safe on a terminal: control characters and invalid UTF-8 are escaped.
+pub fn printable(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c.is_control() || is_format(c) { text.extend(c.escape_default()) } else { text.push(c) }
+        }
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    text
+}
+
+/// Characters that reorder or hide text on a terminal without being control characters.
+fn is_format(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn paths_that_leave_the_root_are_refused() {
+        for (bytes, why) in [
+            (&b"/etc"[..], BadPath::Absolute),
+            (b"..", BadPath::Dots),
+            (b"a/../b", BadPath::Dots),
+            (b"a/./b", BadPath::Dots),
+            (b"a//b", BadPath::EmptyComponent),
+            (b"a/", BadPath::EmptyComponent),
+            (b"a\0b", BadPath::Nul),
+            (&[b'x'; 256], BadPath::TooLong),
+        ] {
+            assert_eq!(RelPath::new(bytes), Err(why), "{}", bytes.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_name_with_a_slash_does_not_join() {
+        assert!(RelPath::root().join(b"a/b").is_err());
+        assert!(RelPath::root().join(b"").is_err());
+        assert_eq!(RelPath::root().join(b"a").unwrap().join(b"b").unwrap().as_bytes(), b"a/b");
+    }
+
+    #[test]
+    fn split_undoes_join() {
+        let path = RelPath::new(&b"a/b/c"[..]).unwrap();
+        let (parent, name) = path.split().unwrap();
+        assert_eq!((parent.as_bytes(), name.as_bytes()), (&b"a/b"[..], &b"c"[..]));
+        assert!(RelPath::root().split().is_none());
+    }
+
+    #[test]
+    fn terminal_escapes_are_made_visible() {
+        assert_eq!(printable(b"a\x1b[31mb\xff\n"), "a\\u{1b}[31mb\\xff\\n");
+        assert_eq!(printable("gr\u{fc}n \u{202e}x".as_bytes()), "gr\u{fc}n \\u{202e}x");
+    }
+
+    proptest! {
+        #[test]
+        fn an_accepted_path_stays_below(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+            if let Ok(path) = RelPath::new(bytes) {
+                prop_assert!(!path.as_bytes().starts_with(b"/"));
+                prop_assert!(path.components().all(|c| c != ".." && c != "." && c.len() <= MAX_NAME));
+            }
+        }
+
+        #[test]
+        fn decoding_checks_as_well(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let encoded = postcard::to_stdvec(&bytes).unwrap();
+            let decoded: Result<RelPath, _> = postcard::from_bytes(&encoded);
+            prop_assert_eq!(decoded.is_ok(), RelPath::new(bytes).is_ok());
+        }
+    }
+}

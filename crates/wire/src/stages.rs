@@ -1,0 +1,48 @@
+//! What each stage of a transfer did: its busy and waiting time and its bytes. The limiter is named from these.
+
+use serde::{Deserialize, Serialize};
+
+/// One end's stages, summed over its workers. Times are nanoseconds of wall time inside the stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stages {
+    /// Stream workers that ran.
+    pub workers: u64,
+    /// Nanoseconds that the workers existed, summed.
+    pub lifetime: u64,
+    /// Sender: waiting for the scanner. Receiver: zero.
+    pub queue: u64,
+    /// Sender: opening and reading files.
+    pub read: u64,
+    /// Encrypting or decrypting, and checksums.
+    pub cipher: u64,
+    /// In the socket call: for the sender the peer or the network don't take more, for the receiver nothing
+    /// has come; copying between kernel and program is in it.
+    pub socket: u64,
+    /// Receiver: creating and writing files.
+    pub write: u64,
+    /// Held back by a rate limit that the user set.
+    pub limit: u64,
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Entries.
+    pub entries: u64,
+    /// Microseconds that TCP had something to send (`tcpi_busy_time`), summed over streams.
+    pub tcp_busy: u64,
+    /// Of these, limited by the receive window (`tcpi_rwnd_limited`).
+    pub tcp_rwnd_limited: u64,
+    /// Of these, limited by the send buffer (`tcpi_sndbuf_limited`).
+    pub tcp_sndbuf_limited: u64,
+    /// Segments sent again.
+    pub tcp_retransmits: u64,
+}
+
+/// What one end's process used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Processor time of the process in seconds, user and system.
+    pub cpu_seconds: f64,
+    /// Peak resident memory in bytes.
+    pub peak_rss_bytes: u64,
+    /// Processors on line at that end.
+    pub processors: u32,
+}
