@@ -1,1 +1,5 @@
-//! placeholder
+//! The system calls that no safe library offers. This is the only room with `unsafe`.
+
+pub mod netns;
+pub mod tcp;
+pub mod usage;

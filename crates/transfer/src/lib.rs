@@ -1,1 +1,29 @@
-//! placeholder
+//! Moves file trees: scan, plan, queue, source, stream, sink, commit.
+//!
+//! Threads and blocking sockets. `docs/architecture.md` draws the pipeline and its invariants.
+
+pub mod agent;
+mod auto;
+mod channel;
+pub mod clock;
+mod commit;
+mod connect;
+mod crew;
+mod keys;
+mod landing;
+pub mod memory;
+pub mod problem;
+mod rate;
+pub mod receiver;
+mod root;
+mod scan;
+pub mod sender;
+pub mod session;
+mod sink;
+pub mod source;
+mod stream;
+mod temporary;
+mod tls;
+mod transport;
+
+pub use scan::Unit;

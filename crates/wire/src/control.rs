@@ -59,7 +59,12 @@ pub enum Message {
     /// Agent to client, a few times a second: its counters so far.
     Progress(Progress),
     /// Sender to receiver: every stream has ended.
-    Sent(Totals),
+    Sent {
+        /// What was sent.
+        totals: Totals,
+        /// Data streams that were used; the receiver waits for the end of as many.
+        streams: u32,
+    },
     /// Receiver to sender: everything received is in place and on stable storage.
     Committed(Totals),
     /// Agent to client, the last message: what it used.

@@ -30,7 +30,9 @@ pub enum FrameKind {
 
 impl FrameKind {
     fn parse(byte: u8) -> Option<Self> {
-        [Self::Batch, Self::Chunk, Self::Data, Self::GiveUp, Self::End].into_iter().find(|kind| *kind as u8 == byte)
+        [Self::Batch, Self::Chunk, Self::Data, Self::GiveUp, Self::End]
+            .into_iter()
+            .find(|kind| *kind as u8 == byte)
     }
 
     fn largest_payload(self) -> usize {

@@ -1,0 +1,118 @@
+//! Processes and threads in another network namespace, and children that end with their parent.
+//!
+//! Everything here is about *where* and *how long* a process runs. A process that enters a namespace by these
+//! functions keeps the mounts of its parent: both hosts of a lab see one file system. Its `/sys/class/net`
+//! therefore still shows the parent's interfaces; netlink, ioctl and `/proc/self/net` show the namespace's.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::Signal;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// Makes `command`, when it is spawned, run in the network namespace that `namespace` is open on.
+///
+/// The descriptor is any file of a network namespace: `/run/netns/NAME` or `/proc/PID/ns/net`. The caller needs
+/// `CAP_SYS_ADMIN` where that namespace belongs; without it the spawn fails with `EPERM` (setns(2)).
+pub fn enter(command: &mut Command, namespace: OwnedFd) {
+    let hook = move || enter_now(namespace.as_fd());
+    // SAFETY: between fork and exec the hook makes one system call, setns, on a descriptor that it owns. It neither
+    // allocates nor takes a lock, so it is sound even if another thread held one at the fork.
+    unsafe { command.pre_exec(hook) };
+}
+
+/// Makes `command`'s process receive `signal` as soon as the thread that spawned it ends.
+///
+/// It is the *thread*, not the process, that the kernel watches (`PR_SET_PDEATHSIG`, prctl(2)): spawn from a thread
+/// that lives as long as the child should. The setting does not pass on to the child's own children.
+pub fn die_with_parent(command: &mut Command, signal: Signal) {
+    let parent = rustix::process::getpid();
+    let hook = move || {
+        rustix::process::set_parent_process_death_signal(Some(signal))?;
+        // A parent that ended before the line above sends nothing any more.
+        if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
+    };
+    // SAFETY: the hook makes two system calls, prctl and getppid, on plain values, and builds an io::Error from an
+    // error number, which does not allocate.
+    unsafe { command.pre_exec(hook) };
+}
+
+/// Makes `command`'s process the leader of a session of its own, out of reach of the terminal's Ctrl-C.
+pub fn new_session(command: &mut Command) {
+    let hook = || Ok(rustix::process::setsid().map(drop)?);
+    // SAFETY: the hook makes one system call, setsid, without arguments.
+    unsafe { command.pre_exec(hook) };
+}
+
+/// Runs `work` on a thread of its own inside a network namespace and gives back what it returns.
+///
+/// Sockets that `work` opens stay in that namespace wherever they are used later. The calling thread does not move.
+///
+/// # Errors
+/// When no thread can be started, or setns(2) refuses (`EPERM` without `CAP_SYS_ADMIN`).
+pub fn inside<T: Send>(namespace: BorrowedFd<'_>, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let job = move || enter_now(namespace).map(|()| work());
+        let thread = std::thread::Builder::new().name("netns".into()).spawn_scoped(scope, job)?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn enter_now(namespace: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    fn own_namespace() -> OwnedFd {
+        File::open("/proc/self/ns/net").expect("procfs is mounted").into()
+    }
+
+    fn privileged() -> bool {
+        let granted = inside(own_namespace().as_fd(), || ()).is_ok();
+        if !granted {
+            eprintln!("skipped: entering a namespace needs CAP_SYS_ADMIN");
+        }
+        granted
+    }
+
+    #[test]
+    fn a_descriptor_of_something_else_is_refused() {
+        let file: OwnedFd = File::open("/dev/null").expect("/dev/null is there").into();
+        let error = inside(file.as_fd(), || ()).expect_err("/dev/null is no namespace");
+        assert!(matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EPERM)), "{error}");
+    }
+
+    #[test]
+    fn a_command_and_a_thread_enter_a_namespace() {
+        if !privileged() {
+            return;
+        }
+        let mut command = Command::new("readlink");
+        enter(&mut command, own_namespace());
+        let shown = command.arg("/proc/self/ns/net").output().expect("readlink runs");
+        let here = std::fs::read_link("/proc/self/ns/net").expect("procfs is mounted");
+        assert_eq!(String::from_utf8_lossy(&shown.stdout).trim(), here.to_string_lossy());
+        let there = inside(own_namespace().as_fd(), || std::fs::read_link("/proc/thread-self/ns/net"));
+        assert_eq!(there.expect("privileged").expect("procfs is mounted"), here);
+    }
+
+    #[test]
+    fn a_child_dies_with_the_thread_that_spawned_it() {
+        let mut child = std::thread::spawn(|| {
+            let mut command = Command::new("sleep");
+            die_with_parent(&mut command, Signal::KILL);
+            new_session(&mut command);
+            command.arg("60").spawn().expect("sleep runs")
+        })
+        .join()
+        .expect("the thread only spawns");
+        let status = child.wait().expect("our own child");
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(libc::SIGKILL));
+    }
+}

@@ -1,0 +1,69 @@
+//! The far end: does the job that the client names, and answers questions about its host.
+
+use linerate_wire::control::{AbortKind, Job, Message};
+use std::io::{Read, Write};
+
+use crate::problem::TransferError;
+use crate::session::Session;
+use crate::{memory, receiver, sender};
+
+/// What the agent can say about its host, as JSON of the `host` crate's types.
+pub trait HostObserver {
+    /// Facts.
+    fn facts(&self) -> Vec<u8>;
+    /// Processor times.
+    fn cpu(&self) -> Vec<u8>;
+}
+
+/// Serves one client on `reader` and `writer`, until its job is done.
+///
+/// # Errors
+/// What ended the job early; the client was told.
+pub fn serve(
+    reader: impl Read + Send + 'static,
+    writer: impl Write + Send + 'static,
+    host: &dyn HostObserver,
+) -> Result<(), TransferError> {
+    let (mut session, job) = Session::agent(reader, writer)?;
+    let done = perform(&mut session, job, host);
+    done.map_err(|error| session.give_up(error))
+}
+
+fn perform(session: &mut Session, job: Job, host: &dyn HostObserver) -> Result<(), TransferError> {
+    match job {
+        Job::Receive { destination, options } => {
+            session.offer(&options)?;
+            receiver::run(session, &destination, &options, |_| Ok(()))?;
+            session.tell_report()
+        }
+        Job::Send { sources, options } => {
+            session.offer(&options)?;
+            let found = sender::find_sources(session, &sources, &options)?;
+            sender::run(session, &found, &options)?;
+            session.tell_report()
+        }
+        Job::Discard { options } => {
+            session.offer(&options)?;
+            memory::discard(session)?;
+            session.tell_report()
+        }
+        Job::Observe => observe(session, host),
+    }
+}
+
+fn observe(session: &mut Session, host: &dyn HostObserver) -> Result<(), TransferError> {
+    loop {
+        let answer = match session.receive() {
+            Ok(Message::AskFacts) => host.facts(),
+            Ok(Message::AskCpu) => host.cpu(),
+            Ok(_) => {
+                let reason = "only questions about the host are answered here".to_owned();
+                session.send(&Message::Abort { reason, kind: AbortKind::Failed })?;
+                continue;
+            }
+            // The client has asked all that it wanted to know.
+            Err(_) => return Ok(()),
+        };
+        session.send(&Message::Answer(answer))?;
+    }
+}

@@ -1,0 +1,72 @@
+//! The control channel: a thread reads what the other end says, anyone may write.
+
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use linerate_wire::control::{self, ControlError, Message};
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// Tunnel messages that may wait for the worker that takes them.
+const TUNNEL_DEPTH: usize = 16;
+
+/// What the control channel brings.
+#[derive(Debug)]
+pub enum Incoming {
+    /// The other end said something.
+    Message(Message),
+    /// It will say nothing more, and why.
+    Closed(ControlError),
+}
+
+/// The writing side, shared by all threads.
+pub struct Channel {
+    writer: Mutex<Box<dyn Write + Send>>,
+}
+
+/// Both sides of a control channel.
+pub struct Control {
+    /// For speaking.
+    pub channel: Arc<Channel>,
+    /// What the other end says, tunnel bytes left out.
+    pub incoming: Receiver<Incoming>,
+    /// Bytes of the data stream that travels through the channel.
+    pub tunnel: Receiver<Vec<u8>>,
+}
+
+impl Channel {
+    /// Says `message`.
+    ///
+    /// # Errors
+    /// Where the other end is gone.
+    pub fn send(&self, message: &Message) -> Result<(), ControlError> {
+        let mut writer = self.writer.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        control::write(&mut *writer, message)
+    }
+}
+
+impl Control {
+    /// Begins to read; the thread ends with the channel.
+    pub fn start(mut reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Self {
+        let (messages, incoming) = unbounded();
+        let (tunnel_end, tunnel) = bounded(TUNNEL_DEPTH);
+        thread::spawn(move || pump(&mut reader, &messages, &tunnel_end));
+        let channel = Arc::new(Channel { writer: Mutex::new(Box::new(writer)) });
+        Self { channel, incoming, tunnel }
+    }
+}
+
+fn pump(reader: &mut impl Read, messages: &Sender<Incoming>, tunnel: &Sender<Vec<u8>>) {
+    loop {
+        let delivered = match control::read(reader) {
+            Ok(Message::Tunnel(bytes)) => tunnel.send(bytes).is_ok(),
+            Ok(message) => messages.send(Incoming::Message(message)).is_ok(),
+            Err(error) => {
+                let _ = messages.send(Incoming::Closed(error));
+                return;
+            }
+        };
+        if !delivered {
+            return;
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Counts what each stage does. A worker owns a [`Clock`] and adds it to the shared [`Counters`] now and then.
+
+use linerate_sys::usage::{Who, usage};
+use linerate_wire::control::Totals;
+use linerate_wire::stages::{Stages, Usage};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+/// The stages that a worker's time is divided into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Waiting for the scanner.
+    Queue,
+    /// Opening and reading sources.
+    Read,
+    /// Encryption, decryption, checksums.
+    Cipher,
+    /// In the socket.
+    Socket,
+    /// Creating and writing files.
+    Write,
+    /// Held back by the user's rate limit.
+    Limit,
+}
+
+/// One worker's time. Each [`Clock::lap`] gives the time since the last one to a stage.
+pub struct Clock {
+    begun: Instant,
+    last: Instant,
+    stages: Stages,
+}
+
+impl Clock {
+    /// Starts now.
+    pub fn start() -> Self {
+        let now = Instant::now();
+        Self { begun: now, last: now, stages: Stages { workers: 1, ..Stages::default() } }
+    }
+
+    /// Gives the time since the last lap to `stage`.
+    pub fn lap(&mut self, stage: Stage) {
+        let now = Instant::now();
+        let nanoseconds = nanoseconds(now - self.last);
+        self.last = now;
+        *match stage {
+            Stage::Queue => &mut self.stages.queue,
+            Stage::Read => &mut self.stages.read,
+            Stage::Cipher => &mut self.stages.cipher,
+            Stage::Socket => &mut self.stages.socket,
+            Stage::Write => &mut self.stages.write,
+            Stage::Limit => &mut self.stages.limit,
+        } += nanoseconds;
+    }
+
+    /// Counts payload bytes.
+    pub fn bytes(&mut self, bytes: u64) {
+        self.stages.bytes += bytes;
+    }
+
+    /// Counts entries.
+    pub fn entries(&mut self, entries: u64) {
+        self.stages.entries += entries;
+    }
+
+    /// Adds what was counted since the last call to `counters`.
+    pub fn flush(&mut self, counters: &Counters) {
+        self.stages.lifetime = nanoseconds(self.last - self.begun);
+        self.begun = self.last;
+        counters.add(&self.stages);
+        self.stages = Stages::default();
+    }
+
+    /// As [`Clock::flush`], with the kernel's view of the worker's connection at its end.
+    pub fn finish(mut self, counters: &Counters, tcp: Option<linerate_sys::tcp::TcpInfo>) {
+        if let Some(tcp) = tcp {
+            self.stages.tcp_busy = tcp.busy_us;
+            self.stages.tcp_rwnd_limited = tcp.rwnd_limited_us;
+            self.stages.tcp_sndbuf_limited = tcp.sndbuf_limited_us;
+            self.stages.tcp_retransmits = u64::from(tcp.retransmits);
+        }
+        self.flush(counters);
+    }
+}
+
+fn nanoseconds(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// One end's counters, shared by its threads.
+#[derive(Default)]
+pub struct Counters {
+    stages: Mutex<Stages>,
+    /// What the scanner found.
+    pub found: SharedTotals,
+    /// True once the scanner is done.
+    pub scanned: AtomicBool,
+    /// What is in place.
+    pub landed: SharedTotals,
+    /// Entries that aren't at the destination: problems of the kinds failed and skipped.
+    pub failed: AtomicU64,
+    /// Entries whose source changed or vanished under way.
+    pub changed: AtomicU64,
+}
+
+impl Counters {
+    fn add(&self, more: &Stages) {
+        let mut sum = self.stages.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        sum.workers += more.workers;
+        sum.lifetime += more.lifetime;
+        sum.queue += more.queue;
+        sum.read += more.read;
+        sum.cipher += more.cipher;
+        sum.socket += more.socket;
+        sum.write += more.write;
+        sum.limit += more.limit;
+        sum.bytes += more.bytes;
+        sum.entries += more.entries;
+        sum.tcp_busy += more.tcp_busy;
+        sum.tcp_rwnd_limited += more.tcp_rwnd_limited;
+        sum.tcp_sndbuf_limited += more.tcp_sndbuf_limited;
+        sum.tcp_retransmits += more.tcp_retransmits;
+    }
+
+    /// The sum so far.
+    pub fn stages(&self) -> Stages {
+        *self.stages.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Everything, as the other end is told.
+    pub fn progress(&self) -> linerate_wire::control::Progress {
+        linerate_wire::control::Progress {
+            stages: self.stages(),
+            found: self.found.get(),
+            scanned: self.scanned.load(Ordering::Acquire),
+            landed: self.landed.get(),
+        }
+    }
+}
+
+/// [`Totals`] that several threads add to.
+#[derive(Default)]
+pub struct SharedTotals {
+    files: AtomicU64,
+    directories: AtomicU64,
+    symlinks: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl SharedTotals {
+    /// Counts a regular file of so many bytes.
+    pub fn file(&self, bytes: u64) {
+        self.files.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts a directory.
+    pub fn directory(&self) {
+        self.directories.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a symbolic link.
+    pub fn symlink(&self) {
+        self.symlinks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The sums.
+    pub fn get(&self) -> Totals {
+        Totals {
+            files: self.files.load(Ordering::Relaxed),
+            directories: self.directories.load(Ordering::Relaxed),
+            symlinks: self.symlinks.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// What this process has used so far, its ended children included.
+pub fn process_usage() -> Usage {
+    let own = usage(Who::Process);
+    let children = usage(Who::Children);
+    Usage {
+        cpu_seconds: own.cpu_seconds + children.cpu_seconds,
+        peak_rss_bytes: own.peak_rss_bytes,
+        processors: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+    }
+}

@@ -1,0 +1,205 @@
+//! Gives finished files their real names, in groups: first the group's contents go to stable storage, then each
+//! is renamed, so that not even a power cut leaves half a file under its real name.
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use linerate_wire::control::{Problem, ProblemKind};
+use linerate_wire::entry::Kind;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::clock::Counters;
+use crate::problem::problem;
+use crate::root::Directory;
+use crate::temporary::Temporary;
+
+/// A group is committed when it has so many entries,
+const GROUP: usize = 1024;
+/// so many bytes,
+const GROUP_BYTES: u64 = 256 << 20;
+/// or is so old.
+const GROUP_AGE: Duration = Duration::from_millis(500);
+/// Up to so many files are synchronised one by one; above, their whole file system is.
+const FEW: usize = 8;
+
+/// A file or link that is whole, with its metadata set.
+pub struct Finished {
+    /// Where it is now.
+    pub temporary: Temporary,
+    /// The name that it gets.
+    pub name: OsString,
+    /// What it is.
+    pub kind: Kind,
+    /// Its path as the user would write it.
+    pub shown: PathBuf,
+}
+
+/// What the workers and the receiver's thread tell the committer.
+pub enum ToCommit {
+    /// This is whole.
+    Whole(Finished),
+    /// Everything has come.
+    End,
+    /// The transfer has failed: what waits is removed.
+    Abandon,
+}
+
+/// What happens to a committer's group, besides the renames.
+pub struct Committer<'a> {
+    /// This end's counters.
+    pub counters: &'a Counters,
+    /// Where problems are told.
+    pub problem: &'a (dyn Fn(Problem) + Sync),
+}
+
+#[derive(Default)]
+struct Group {
+    entries: Vec<Finished>,
+    bytes: u64,
+    since: Option<Instant>,
+}
+
+/// Directories whose entries have changed, one for each device where there are many.
+#[derive(Default)]
+pub struct Touched {
+    directories: HashMap<usize, Arc<Directory>>,
+}
+
+impl Committer<'_> {
+    /// Commits what comes until the end, and returns the directories that have changed by it.
+    ///
+    /// # Errors
+    /// A message where the storage reports that it lost data.
+    pub fn run(&self, finished: Receiver<ToCommit>) -> Result<Touched, String> {
+        let mut group = Group::default();
+        let mut touched = Touched::default();
+        loop {
+            match finished.recv_timeout(group.patience()) {
+                Ok(ToCommit::Whole(entry)) => {
+                    group.add(entry);
+                    if group.is_full() {
+                        self.commit(&mut group, &mut touched)?;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => self.commit(&mut group, &mut touched)?,
+                Ok(ToCommit::End) => {
+                    self.commit(&mut group, &mut touched)?;
+                    return Ok(touched);
+                }
+                Ok(ToCommit::Abandon) | Err(RecvTimeoutError::Disconnected) => return Ok(touched),
+            }
+        }
+    }
+
+    fn commit(&self, group: &mut Group, touched: &mut Touched) -> Result<(), String> {
+        let group = std::mem::take(group);
+        sync_contents(&group.entries)?;
+        for entry in group.entries {
+            touched.add(entry.temporary.parent());
+            self.rename(entry);
+        }
+        Ok(())
+    }
+
+    fn rename(&self, entry: Finished) {
+        let Finished { temporary, name, kind, shown } = entry;
+        let is_directory = temporary.parent().has_directory(&name);
+        match temporary.rename(&name) {
+            Ok(()) => match kind {
+                Kind::File { size } => self.counters.landed.file(size),
+                Kind::Symlink { .. } => self.counters.landed.symlink(),
+                Kind::Directory => {}
+            },
+            Err(Errno::ISDIR | Errno::EXIST | Errno::NOTEMPTY) if is_directory => {
+                let message = "a directory of that name is in the way at the destination";
+                (self.problem)(problem(shown, ProblemKind::Failed, message));
+            }
+            Err(error) => {
+                let message = format!("giving it its name failed: {error}");
+                (self.problem)(problem(shown, ProblemKind::Failed, message));
+            }
+        }
+    }
+}
+
+impl Group {
+    fn add(&mut self, entry: Finished) {
+        if let Kind::File { size } = entry.kind {
+            self.bytes += size;
+        }
+        self.since.get_or_insert_with(Instant::now);
+        self.entries.push(entry);
+    }
+
+    fn is_full(&self) -> bool {
+        self.entries.len() >= GROUP
+            || self.bytes >= GROUP_BYTES
+            || self.since.is_some_and(|since| since.elapsed() >= GROUP_AGE)
+    }
+
+    fn patience(&self) -> Duration {
+        match self.since {
+            None => Duration::from_secs(3600),
+            Some(since) => GROUP_AGE.saturating_sub(since.elapsed()),
+        }
+    }
+}
+
+impl Touched {
+    /// Notes that `directory` has changed.
+    pub fn add(&mut self, directory: &Arc<Directory>) {
+        let key = Arc::as_ptr(directory) as usize;
+        if self.directories.len() < FEW || self.directories.contains_key(&key) {
+            self.directories.insert(key, directory.clone());
+        } else if !self.directories.values().any(|held| held.device == directory.device) {
+            self.directories.insert(key, directory.clone());
+        }
+    }
+
+    /// Puts all of them on stable storage.
+    ///
+    /// # Errors
+    /// A message where the storage reports that it lost data.
+    pub fn sync(self) -> Result<(), String> {
+        if self.directories.len() < FEW {
+            return self.directories.values().try_for_each(|directory| {
+                let held = reopen(directory).map_err(|error| lost("opening a directory", error))?;
+                rustix::fs::fsync(held).map_err(|error| lost("writing a directory", error))
+            });
+        }
+        sync_devices(self.directories.values())
+    }
+}
+
+fn sync_contents(entries: &[Finished]) -> Result<(), String> {
+    if entries.len() <= FEW {
+        return entries.iter().try_for_each(|entry| {
+            entry.temporary.sync().map_err(|error| lost(&format!("writing {}", entry.shown.display()), error))
+        });
+    }
+    sync_devices(entries.iter().map(|entry| entry.temporary.parent()))
+}
+
+/// Synchronises the file system of each device among `directories` once (syncfs(2)).
+fn sync_devices<'a>(directories: impl Iterator<Item = &'a Arc<Directory>>) -> Result<(), String> {
+    let by_device: HashMap<u64, &Arc<Directory>> = directories.map(|held| (held.device, held)).collect();
+    by_device.values().try_for_each(|directory| {
+        let held = reopen(directory).map_err(|error| lost("opening a directory", error))?;
+        rustix::fs::syncfs(held).map_err(|error| lost("writing to the file system", error))
+    })
+}
+
+/// The held descriptor may be a mere path, which can't be synchronised.
+fn reopen(directory: &Directory) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat(directory.as_fd(), ".", flags, rustix::fs::Mode::empty())
+}
+
+fn lost(doing: &str, error: Errno) -> String {
+    format!("{doing} to stable storage failed: {error}; the destination can't be trusted, run the copy again")
+}

@@ -1,0 +1,178 @@
+//! Where sources land: scp's rules for the destination, and one more for a slash at its end.
+
+use linerate_wire::control::Source;
+use linerate_wire::path::RelPath;
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use crate::problem::TransferError;
+use crate::root::Root;
+use crate::source::expand_home;
+
+/// The destination, held open, and where each source begins below it.
+pub struct Landing {
+    /// The directory that everything lands below.
+    pub root: Root,
+    /// For each source the path that its own entry gets.
+    places: Vec<RelPath>,
+}
+
+impl Landing {
+    /// Decides where `sources` land for a destination as the user wrote it.
+    ///
+    /// - An existing directory takes every source under its own name.
+    /// - A name that ends in a slash is a directory too, and is made where it is missing.
+    /// - Else a single source gets the destination's name; its parent must exist.
+    ///
+    /// # Errors
+    /// Where the destination can't take the sources.
+    pub fn find(written: &[u8], sources: &[Source]) -> Result<Self, TransferError> {
+        let written = if written.is_empty() { b"." } else { written };
+        let path = expand_home(Path::new(&OsString::from_vec(written.to_vec())));
+        if path.is_dir() {
+            return Self::into_directory(&path, sources);
+        }
+        if path.as_os_str().as_bytes().ends_with(b"/") {
+            make(&path)?;
+            return Self::into_directory(&path, sources);
+        }
+        Self::under_new_name(&path, sources)
+    }
+
+    /// The path of a source's entry below [`Landing::root`]; `None` for a source that was not announced.
+    pub fn place(&self, source: u32, path: &RelPath) -> Option<RelPath> {
+        let place = self.places.get(source as usize)?;
+        if path.is_root() {
+            return Some(place.clone());
+        }
+        if place.is_root() {
+            return Some(path.clone());
+        }
+        RelPath::new([place.as_bytes(), b"/", path.as_bytes()].concat()).ok()
+    }
+
+    fn into_directory(path: &Path, sources: &[Source]) -> Result<Self, TransferError> {
+        let root = open(path)?;
+        let mut places: Vec<RelPath> = sources.iter().map(|source| source.name.clone()).collect();
+        places.sort();
+        if let Some(twice) = places.windows(2).find(|pair| pair[0] == pair[1] && !pair[0].is_root()) {
+            return Err(TransferError::Arguments(format!(
+                "two sources are both named {:?} and would land on each other in {}: copy them one by one",
+                twice[0],
+                path.display()
+            )));
+        }
+        Ok(Self { root, places: sources.iter().map(|source| source.name.clone()).collect() })
+    }
+
+    fn under_new_name(path: &Path, sources: &[Source]) -> Result<Self, TransferError> {
+        let [source] = sources else {
+            let why = if path.exists() { "is a file" } else { "doesn't exist" };
+            return Err(TransferError::Arguments(format!(
+                "the destination {} {why}, and {} sources need a directory: end it in '/' to have it made",
+                path.display(),
+                sources.len()
+            )));
+        };
+        if source.directory && path.symlink_metadata().is_ok() {
+            return Err(TransferError::Arguments(format!(
+                "the destination {} is a file, a directory can't be copied onto it",
+                path.display()
+            )));
+        }
+        let parent = path.parent().map_or_else(PathBuf::new, Path::to_owned);
+        let name = path.file_name().map_or(&b""[..], OsStr::as_bytes);
+        let place = RelPath::new(name).map_err(|error| {
+            TransferError::Arguments(format!("the destination {}: {error}", path.display()))
+        })?;
+        Ok(Self { root: open(&parent)?, places: vec![place] })
+    }
+}
+
+fn make(path: &Path) -> Result<(), TransferError> {
+    match rustix::fs::mkdir(path, Mode::from_raw_mode(0o777 & !umask().as_raw_mode())) {
+        Ok(()) => Ok(()),
+        Err(error) => Err(refused("the destination directory can't be made", path, error)),
+    }
+}
+
+fn open(path: &Path) -> Result<Root, TransferError> {
+    Root::open(path).map_err(|error| refused("the destination directory can't be opened", path, error))
+}
+
+fn refused(what: &str, path: &Path, error: Errno) -> TransferError {
+    let shown = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    TransferError::Arguments(format!("{what}: {}: {error}", shown.display()))
+}
+
+/// The process's mask for new files, read without leaving it changed.
+pub fn umask() -> Mode {
+    let mask = rustix::process::umask(Mode::empty());
+    rustix::process::umask(mask);
+    mask
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn source(name: &str, directory: bool) -> Source {
+        Source { argument: 0, name: RelPath::new(name.as_bytes()).unwrap(), directory }
+    }
+
+    fn find(directory: &Path, written: &str, sources: &[Source]) -> Result<Landing, TransferError> {
+        let written = format!("{}/{written}", directory.display());
+        Landing::find(written.as_bytes(), sources)
+    }
+
+    fn place(landing: &Landing, path: &str) -> PathBuf {
+        let path = RelPath::new(path.as_bytes()).unwrap();
+        landing.root.shown(&landing.place(0, &path).unwrap())
+    }
+
+    #[test]
+    fn an_existing_directory_takes_sources_by_name() {
+        let top = tempfile::tempdir().unwrap();
+        let landing = find(top.path(), "", &[source("tree", true)]).unwrap();
+        assert!(place(&landing, "x/y").ends_with("tree/x/y"));
+    }
+
+    #[test]
+    fn a_missing_name_becomes_the_source() {
+        let top = tempfile::tempdir().unwrap();
+        let landing = find(top.path(), "new", &[source("tree", true)]).unwrap();
+        assert_eq!(place(&landing, "x"), top.path().join("new/x"));
+        assert!(find(top.path(), "no/new", &[source("tree", true)]).is_err(), "the parent must exist");
+    }
+
+    #[test]
+    fn a_slash_makes_the_directory() {
+        let top = tempfile::tempdir().unwrap();
+        let landing = find(top.path(), "new/", &[source("a", false), source("b", false)]).unwrap();
+        assert_eq!(place(&landing, ""), top.path().join("new/").join("a"));
+        assert!(top.path().join("new").is_dir());
+    }
+
+    #[test]
+    fn what_cannot_land_is_refused() {
+        let top = tempfile::tempdir().unwrap();
+        fs::write(top.path().join("file"), "").unwrap();
+        assert!(find(top.path(), "file", &[source("tree", true)]).is_err());
+        assert!(find(top.path(), "file", &[source("a", false), source("b", false)]).is_err());
+        assert!(find(top.path(), "missing", &[source("a", false), source("b", false)]).is_err());
+        assert!(find(top.path(), "", &[source("a", false), source("a", false)]).is_err(), "same names");
+        assert!(find(top.path(), "file/", &[source("a", false)]).is_err());
+    }
+
+    #[test]
+    fn dots_merge_into_the_destination() {
+        let top = tempfile::tempdir().unwrap();
+        let landing = find(top.path(), "", &[source("", true)]).unwrap();
+        assert_eq!(place(&landing, "x"), top.path().join("").join("x"));
+        assert!(landing.place(7, &RelPath::root()).is_none());
+    }
+}

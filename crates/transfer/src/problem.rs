@@ -1,0 +1,58 @@
+//! Messages about single entries and about whole transfers.
+
+use linerate_wire::control::{AbortKind, Problem, ProblemKind};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+/// Where an end tells what happens; the agent's tells the client.
+pub trait Observer: Send + Sync {
+    /// Something is wrong with one entry; the rest goes on.
+    fn problem(&self, problem: Problem);
+    /// A step that the user should know of: a detour, a slow way.
+    fn note(&self, note: &str);
+}
+
+/// Why a whole transfer ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// The arguments can't be served: no such destination, several sources into a file.
+    #[error("{0}")]
+    Arguments(String),
+    /// The far end is gone or speaks something else.
+    #[error("{0}")]
+    FarEnd(String),
+    /// The two programs don't fit.
+    #[error("{0}")]
+    Version(String),
+    /// Something failed under way.
+    #[error("{0}")]
+    Failed(String),
+    /// The user interrupted it.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl TransferError {
+    /// As the other end is told.
+    pub fn abort_kind(&self) -> AbortKind {
+        match self {
+            Self::Arguments(_) => AbortKind::Arguments,
+            Self::Interrupted => AbortKind::Interrupted,
+            Self::FarEnd(_) | Self::Version(_) | Self::Failed(_) => AbortKind::Failed,
+        }
+    }
+
+    /// What the other end told.
+    pub fn from_abort(reason: String, kind: AbortKind) -> Self {
+        match kind {
+            AbortKind::Arguments => Self::Arguments(reason),
+            AbortKind::Failed => Self::Failed(reason),
+            AbortKind::Interrupted => Self::Interrupted,
+        }
+    }
+}
+
+/// A problem with the entry at `path`.
+pub fn problem(path: impl AsRef<OsStr>, kind: ProblemKind, message: impl Into<String>) -> Problem {
+    Problem { path: path.as_ref().as_bytes().to_vec(), message: message.into(), kind }
+}

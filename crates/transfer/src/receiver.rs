@@ -1,0 +1,151 @@
+//! The receiving end, from the announced sources to the word that everything is on stable storage.
+
+use crossbeam_channel::unbounded;
+use linerate_wire::control::{Message, Options, Problem, Source, Totals};
+use linerate_wire::entry::Entry;
+use linerate_wire::path::RelPath;
+use rustix::fs::Mode;
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::sync::Mutex;
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Instant;
+
+use crate::commit::{Committer, ToCommit, Touched};
+use crate::crew::Crew;
+use crate::landing::{Landing, umask};
+use crate::problem::{TransferError, problem};
+use crate::session::{Event, Session, TICK, WorkerEnd, out_of_turn};
+use crate::sink::{Shared, Worker, chmod};
+use crate::source::lock;
+use crate::stream::Stream;
+use crate::temporary::{Names, timestamps};
+use linerate_wire::control::ProblemKind;
+
+/// Receives into `destination` as the user wrote it. `expected` looks at the announced sources: a client accepts
+/// only names that it asked for.
+///
+/// # Errors
+/// Where the transfer as a whole failed; problems of single entries are told and counted.
+pub fn run(
+    session: &mut Session,
+    destination: &[u8],
+    options: &Options,
+    expected: impl Fn(&[Source]) -> Result<(), TransferError>,
+) -> Result<Totals, TransferError> {
+    let sources = session.receive_sources()?;
+    expected(&sources)?;
+    let umask = umask();
+    let landing = Landing::find(destination, &sources)?;
+    session.send(&Message::Ready)?;
+    // Modes are made here, bit by bit; the kernel's mask would only take from them.
+    rustix::process::umask(Mode::empty());
+    let received = receive(session, &landing, options.preserve, umask);
+    rustix::process::umask(umask);
+    let landed = received?;
+    session.send(&Message::Committed(landed))?;
+    Ok(landed)
+}
+
+fn receive(
+    session: &mut Session,
+    landing: &Landing,
+    preserve: bool,
+    umask: Mode,
+) -> Result<Totals, TransferError> {
+    let reporter = session.reporter();
+    let tell = |problem: Problem| reporter.problem(problem);
+    let channel = session.channel();
+    // A sender that is gone is noticed where its next message is waited for.
+    let skip = |file: u64| drop(channel.send(&Message::Skip { file }));
+    let counters = session.meters.local.clone();
+    let names = Names::new(session.nonce());
+    let (finished, whole) = unbounded();
+    let shared = Shared {
+        landing,
+        names: &names,
+        assemblies: Mutex::new(HashMap::new()),
+        directories: Mutex::default(),
+        finished,
+        counters: &counters,
+        problem: &tell,
+        skip: &skip,
+        preserve,
+        umask,
+    };
+    let committer = Committer { counters: &counters, problem: &tell };
+    let touched = thread::scope(|scope| {
+        let committing = scope.spawn(|| committer.run(whole));
+        let crew = Crew::new(scope, |stream| work(&shared, stream));
+        let received = drive(session, crew, &committing);
+        session.cut();
+        // The committer is there, so it takes this.
+        let _ = shared.finished.send(if received.is_ok() { ToCommit::End } else { ToCommit::Abandon });
+        received?;
+        committing
+            .join()
+            .unwrap_or_else(|_| Err("the committer failed".into()))
+            .map_err(TransferError::Failed)
+    })?;
+    finish_directories(landing, lock(&shared.directories).drain(..).collect(), preserve, touched, &tell)?;
+    Ok(counters.landed.get())
+}
+
+fn work(shared: &Shared<'_>, stream: Stream) -> WorkerEnd {
+    let mut worker = Worker::new(shared);
+    let result = stream.into_reader().run(&mut worker);
+    let used = worker.frames > 0;
+    worker.finish();
+    (used, result)
+}
+
+fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
+    session: &mut Session,
+    mut crew: Crew<'scope, '_, W>,
+    committing: &ScopedJoinHandle<'_, Result<Touched, String>>,
+) -> Result<(), TransferError> {
+    let mut announced = None;
+    let mut looked = Instant::now();
+    while announced.is_none_or(|streams| crew.used < streams) {
+        match session.next(crew.ends())? {
+            Event::Stream(stream) => crew.hire(stream),
+            Event::Worker(end) => crew.ended(end)?,
+            Event::Message(Message::Sent { streams, .. }) => announced = Some(streams),
+            Event::Message(_) => return Err(out_of_turn()),
+            Event::Tick => {}
+        }
+        if looked.elapsed() >= TICK {
+            looked = Instant::now();
+            session.tell_progress()?;
+            if committing.is_finished() {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Modes and times of directories, deepest first: a parent may no longer let its owner in.
+fn finish_directories(
+    landing: &Landing,
+    mut directories: Vec<(RelPath, Entry)>,
+    preserve: bool,
+    mut touched: Touched,
+    tell: &dyn Fn(Problem),
+) -> Result<(), TransferError> {
+    directories.sort_by(|(a, _), (b, _)| b.cmp(a));
+    for (path, entry) in directories {
+        let finished = landing.root.directory(&path).and_then(|held| {
+            touched.add(&held);
+            if preserve {
+                rustix::fs::utimensat(held.as_fd(), ".", &timestamps(&entry), rustix::fs::AtFlags::empty())?;
+            }
+            chmod(&held, Mode::from_raw_mode(entry.mode))
+        });
+        if let Err(error) = finished {
+            let message = format!("setting the directory's mode or times failed: {error}");
+            tell(problem(landing.root.shown(&path), ProblemKind::Failed, message));
+        }
+    }
+    touched.sync().map_err(TransferError::Failed)
+}

@@ -1,0 +1,403 @@
+//! The sender's side of the files: which sources there are, and a worker that reads them into a stream.
+
+use crossbeam_channel::Receiver;
+use linerate_wire::batch;
+use linerate_wire::control::{Problem, ProblemKind, Source};
+use linerate_wire::entry::{Chunk, Entry, Kind, Timestamp};
+use linerate_wire::frame::FrameKind;
+use linerate_wire::path::RelPath;
+use rustix::fs::{Advice, OFlags, Stat};
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use crate::clock::{Clock, Counters, Stage};
+use crate::problem::problem;
+use crate::rate::RateLimit;
+use crate::root::Root;
+use crate::scan::{LargeFile, Unit};
+use crate::stream::{DATA_FRAME, FrameWriter, Stream, StreamError};
+
+/// A batch is sent when its payload has so many bytes, however many entries are left of its unit.
+const BATCH_PAYLOAD: usize = 1 << 20;
+const CHANGED: &str = "changed while it was read; the copy may mix old and new";
+
+/// One source as it was found.
+pub struct SourceRoot {
+    /// The directory itself, or the directory that holds the file.
+    pub root: Root,
+    /// The file's name in it; the root for a directory.
+    file: RelPath,
+    /// As the user wrote it, for messages.
+    shown: PathBuf,
+    /// As the other end is told.
+    pub source: Source,
+}
+
+impl SourceRoot {
+    /// Finds what the user named. A link in that name is followed, also at its end.
+    ///
+    /// # Errors
+    /// A message for the user.
+    pub fn find(written: &[u8], argument: u32, recursive: bool) -> Result<Self, Problem> {
+        let shown = PathBuf::from(OsString::from_vec(written.to_vec()));
+        let failed = |kind, message: String| problem(&shown, kind, message);
+        let path = expand_home(&shown);
+        let real = path
+            .canonicalize()
+            .map_err(|error| failed(ProblemKind::Failed, format!("no such source can be opened: {error}")))?;
+        let directory = real.is_dir();
+        if directory && !recursive {
+            return Err(failed(ProblemKind::Skipped, "is a directory; not copied without -r".into()));
+        }
+        let name = RelPath::new(own_name(&shown)).map_err(|error| {
+            failed(ProblemKind::Failed, format!("can't be named at the destination: {error}"))
+        })?;
+        let (top, file) = if directory { (real.as_path(), RelPath::root()) } else { split(&real) };
+        let root = Root::open(top)
+            .map_err(|error| failed(ProblemKind::Failed, format!("can't be opened: {error}")))?;
+        Ok(Self { root, file, shown, source: Source { argument, name, directory } })
+    }
+
+    /// Where the source itself is below its root.
+    pub fn top_path(&self) -> RelPath {
+        self.file.clone()
+    }
+
+    /// Where an entry's path is below the root.
+    pub fn full_path(&self, path: &RelPath) -> RelPath {
+        if path.is_root() { self.file.clone() } else { path.clone() }
+    }
+
+    /// An entry's path as the user would write it.
+    pub fn shown(&self, path: &RelPath) -> PathBuf {
+        if path.is_root() { self.shown.clone() } else { self.shown.join(path.as_os_str()) }
+    }
+}
+
+/// The name that a source gets below a destination directory. A source that ends in `.` or `..`, and the root of
+/// the file system, have none: what is in them lands in the destination itself.
+pub fn own_name(path: &Path) -> Vec<u8> {
+    let bytes = path.as_os_str().as_bytes();
+    let end = bytes.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
+    let start = bytes[..end].iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1);
+    match &bytes[start..end] {
+        b"." | b".." => Vec::new(),
+        name => name.to_vec(),
+    }
+}
+
+/// `~` and `~/...` as the login directory; a path of the far end has seen no shell.
+pub fn expand_home(path: &Path) -> PathBuf {
+    match (path.strip_prefix("~"), std::env::var_os("HOME")) {
+        (Ok(rest), Some(home)) => Path::new(&home).join(rest),
+        _ => path.to_owned(),
+    }
+}
+
+fn split(real: &Path) -> (&Path, RelPath) {
+    let name = real.file_name().unwrap_or(OsStr::new("")).as_bytes();
+    let name = RelPath::new(name).unwrap_or_default();
+    (real.parent().unwrap_or(Path::new("/")), name)
+}
+
+/// What all workers of the sender share.
+pub struct Shared<'a> {
+    /// The sources, in their order.
+    pub sources: &'a [SourceRoot],
+    /// This end's counters.
+    pub counters: &'a Counters,
+    /// Where problems are told.
+    pub problem: &'a (dyn Fn(Problem) + Sync),
+    /// The user's rate limit.
+    pub rate: Option<&'a RateLimit>,
+    /// Files of which the receiver wants nothing more.
+    pub skipped: Mutex<HashSet<u64>>,
+    /// Ends the transfer early.
+    pub stop: AtomicBool,
+    /// Workers that are to end their streams, since fewer are better.
+    pub leave: AtomicU32,
+}
+
+impl Shared<'_> {
+    /// True once for each worker that is to leave.
+    fn is_dropped(&self) -> bool {
+        self.leave.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)).is_ok()
+    }
+}
+
+/// One stream's worker.
+pub struct Worker<'a> {
+    shared: &'a Shared<'a>,
+    stream: FrameWriter,
+    clock: Clock,
+    payload: Vec<u8>,
+}
+
+impl<'a> Worker<'a> {
+    /// A worker that sends on `stream`.
+    pub fn new(shared: &'a Shared<'a>, stream: Stream) -> Self {
+        Self { shared, stream: stream.into_writer(), clock: Clock::start(), payload: Vec::new() }
+    }
+
+    /// Sends the units of the queue until it is closed and empty, or this worker is to leave; then ends the stream.
+    ///
+    /// # Errors
+    /// Where the stream breaks; problems with single files are told and passed over.
+    pub fn run(mut self, units: &Receiver<Unit>) -> Result<(), StreamError> {
+        while !self.shared.is_dropped()
+            && let Ok(unit) = units.recv()
+        {
+            self.clock.lap(Stage::Queue);
+            match unit {
+                Unit::Batch(entries) => self.batch(entries)?,
+                Unit::Chunk { file, offset, length } => self.chunk(&file, offset, length)?,
+            }
+            self.clock.flush(self.shared.counters);
+        }
+        self.clock.lap(Stage::Queue);
+        let transport = self.stream.end(&mut self.clock)?;
+        self.clock.finish(self.shared.counters, transport.tcp_info());
+        Ok(())
+    }
+
+    fn batch(&mut self, entries: Vec<Entry>) -> Result<(), StreamError> {
+        self.payload.clear();
+        for mut entry in entries {
+            self.append(&mut entry);
+            if self.payload.len() >= BATCH_PAYLOAD {
+                self.send_batch()?;
+            }
+        }
+        self.send_batch()
+    }
+
+    fn send_batch(&mut self) -> Result<(), StreamError> {
+        self.clock.lap(Stage::Read);
+        if self.payload.is_empty() {
+            return Ok(());
+        }
+        self.limit(self.payload.len());
+        self.stream.send(FrameKind::Batch, &self.payload, &mut self.clock)?;
+        self.payload.clear();
+        Ok(())
+    }
+
+    fn append(&mut self, entry: &mut Entry) {
+        let source = &self.shared.sources[entry.source as usize];
+        let scanned = entry.clone();
+        let mut changed = false;
+        let read = |out: &mut Vec<u8>| read_small(source, &scanned, out).map(|so| changed = so);
+        if let Err(error) = batch::Writer::new(&mut self.payload).push(entry, read) {
+            let (kind, message) = read_problem(error);
+            return self.tell(&scanned, kind, &message);
+        }
+        self.clock.entries(1);
+        self.clock.bytes(file_size(entry));
+        if changed {
+            self.tell(&scanned, ProblemKind::Changed, CHANGED);
+        }
+    }
+
+    fn chunk(&mut self, file: &LargeFile, offset: u64, length: u64) -> Result<(), StreamError> {
+        if self.is_unwanted(file) {
+            return Ok(());
+        }
+        let chunk = Chunk { entry: file.entry.clone(), file: file.number, offset, length, parts: file.parts };
+        let header = postcard::to_stdvec(&chunk).expect("a chunk is always encodable");
+        self.stream.send(FrameKind::Chunk, &header, &mut self.clock)?;
+        match self.contents(file, offset, length)? {
+            Ok(()) => self.finish_part(file),
+            Err(message) => {
+                file.given_up.store(true, Ordering::Relaxed);
+                self.stream.send(FrameKind::GiveUp, &[], &mut self.clock)?;
+                self.tell(&file.entry, message.0, &message.1);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_unwanted(&self, file: &LargeFile) -> bool {
+        let stopped = self.shared.stop.load(Ordering::Relaxed) || file.given_up.load(Ordering::Relaxed);
+        stopped || lock(&self.shared.skipped).contains(&file.number)
+    }
+
+    /// Sends the bytes of a part; the inner result is a problem of the file, the outer one of the stream.
+    fn contents(
+        &mut self,
+        file: &LargeFile,
+        offset: u64,
+        length: u64,
+    ) -> Result<Result<(), (ProblemKind, String)>, StreamError> {
+        let source = &self.shared.sources[file.entry.source as usize];
+        let descriptor = match file.descriptor.get_or_init(|| open_large(source, &file.entry)) {
+            Ok(descriptor) => descriptor.as_fd(),
+            Err(error) => return Ok(Err(read_problem(*error))),
+        };
+        self.payload.resize(DATA_FRAME, 0);
+        let mut at = offset;
+        while at < offset + length {
+            let want = usize::try_from(offset + length - at).unwrap_or(DATA_FRAME).min(DATA_FRAME);
+            let got = match read_full(descriptor, &mut self.payload[..want], at) {
+                Ok(got) => got,
+                Err(error) => return Ok(Err(read_problem(error))),
+            };
+            self.clock.lap(Stage::Read);
+            if got < want {
+                return Ok(Err((
+                    ProblemKind::Changed,
+                    "became shorter while it was read; not copied".into(),
+                )));
+            }
+            self.limit(got);
+            self.stream.send(FrameKind::Data, &self.payload[..got], &mut self.clock)?;
+            self.clock.bytes(got as u64);
+            self.clock.flush(self.shared.counters);
+            at += got as u64;
+        }
+        Ok(Ok(()))
+    }
+
+    /// Whoever finishes the last part looks whether the file is still the one that was scanned.
+    fn finish_part(&mut self, file: &LargeFile) {
+        if file.left.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        self.clock.entries(1);
+        let Some(Ok(descriptor)) = file.descriptor.get() else { return };
+        if rustix::fs::fstat(descriptor).is_ok_and(|stat| has_changed(&file.entry, &stat)) {
+            self.tell(&file.entry, ProblemKind::Changed, CHANGED);
+        }
+    }
+
+    fn limit(&mut self, bytes: usize) {
+        if let Some(rate) = self.shared.rate {
+            rate.take(bytes, || self.shared.stop.load(Ordering::Relaxed));
+            self.clock.lap(Stage::Limit);
+        }
+    }
+
+    fn tell(&self, entry: &Entry, kind: ProblemKind, message: &str) {
+        let shown = self.shared.sources[entry.source as usize].shown(&entry.path);
+        (self.shared.problem)(problem(shown, kind, message));
+    }
+}
+
+fn read_problem(error: Errno) -> (ProblemKind, String) {
+    match error {
+        Errno::NOENT => (ProblemKind::Changed, "vanished before it was read".into()),
+        error => (ProblemKind::Failed, format!("reading failed: {error}")),
+    }
+}
+
+fn file_size(entry: &Entry) -> u64 {
+    if let Kind::File { size } = entry.kind { size } else { 0 }
+}
+
+/// Appends the contents of a small file, at most as many bytes as were scanned; true where it has changed since.
+fn read_small(source: &SourceRoot, entry: &Entry, out: &mut Vec<u8>) -> Result<bool, Errno> {
+    let Kind::File { size } = entry.kind else { return Ok(false) };
+    let fd = source.root.open_at(&source.full_path(&entry.path), OFlags::RDONLY)?;
+    let start = out.len();
+    out.resize(start + size as usize, 0);
+    let got = read_full(fd.as_fd(), &mut out[start..], 0)?;
+    out.truncate(start + got);
+    Ok(has_changed(entry, &rustix::fs::fstat(&fd)?))
+}
+
+fn has_changed(entry: &Entry, stat: &Stat) -> bool {
+    let mtime = Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 };
+    mtime != entry.mtime || stat.st_size as u64 != file_size(entry)
+}
+
+fn open_large(source: &SourceRoot, entry: &Entry) -> Result<OwnedFd, Errno> {
+    let fd = source.root.open_at(&source.full_path(&entry.path), OFlags::RDONLY)?;
+    // Advice that isn't taken does no harm.
+    let _ = rustix::fs::fadvise(&fd, 0, None, Advice::Sequential);
+    Ok(fd)
+}
+
+/// Reads until `buffer` is full or the file ends.
+fn read_full(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    let mut have = 0;
+    while have < buffer.len() {
+        match rustix::io::pread(fd, &mut buffer[have..], offset + have as u64) {
+            Ok(0) => break,
+            Ok(got) => have += got,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(have)
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// What a pattern or a plain name of the far end's user stands for.
+///
+/// # Errors
+/// A message where a pattern matches nothing.
+pub fn expand(written: &[u8]) -> Result<Vec<Vec<u8>>, Problem> {
+    let path = Path::new(OsStr::from_bytes(written));
+    let Some(pattern) = expand_home(path).to_str().map(str::to_owned).filter(|text| is_pattern(text)) else {
+        return Ok(vec![written.to_vec()]);
+    };
+    if expand_home(path).symlink_metadata().is_ok() {
+        return Ok(vec![written.to_vec()]);
+    }
+    let matches: Vec<Vec<u8>> = glob::glob(&pattern)
+        .map(|paths| paths.filter_map(Result::ok).map(|path| path.into_os_string().into_vec()).collect())
+        .unwrap_or_default();
+    if matches.is_empty() {
+        return Err(problem(
+            path,
+            ProblemKind::Failed,
+            "no such source, and as a pattern it matches nothing",
+        ));
+    }
+    Ok(matches)
+}
+
+fn is_pattern(text: &str) -> bool {
+    text.contains(['*', '?', '['])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trailing_slash_changes_nothing_and_dots_have_no_name() {
+        for (path, name) in [("a/b", "b"), ("a/b//", "b"), ("b", "b"), (".", ""), ("a/..", ""), ("/", "")] {
+            assert_eq!(own_name(Path::new(path)), name.as_bytes(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_directory_needs_recursion() {
+        let directory = tempfile::tempdir().unwrap();
+        let written = directory.path().as_os_str().as_bytes();
+        assert_eq!(SourceRoot::find(written, 0, false).err().unwrap().kind, ProblemKind::Skipped);
+        assert!(SourceRoot::find(written, 0, true).unwrap().source.directory);
+    }
+
+    #[test]
+    fn patterns_name_what_is_there() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["a1", "a2", "b", "[x]*"] {
+            std::fs::write(directory.path().join(name), "").unwrap();
+        }
+        let expand_in =
+            |name: &str| expand(directory.path().join(name).as_os_str().as_bytes()).map(|m| m.len());
+        assert_eq!(expand_in("a*").unwrap(), 2);
+        assert_eq!(expand_in("[x]*").unwrap(), 1, "a name that exists is no pattern");
+        assert!(expand_in("c*").is_err());
+    }
+}

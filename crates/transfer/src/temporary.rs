@@ -1,0 +1,144 @@
+//! A file under a temporary name beside its target: it gets its real name only when it is whole.
+
+use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::root::Directory;
+use linerate_wire::entry::{Entry, Timestamp};
+
+/// What temporary names begin with.
+pub const PREFIX: &str = ".linerate.";
+
+/// Makes temporary names that no other transfer makes.
+pub struct Names {
+    transfer: String,
+    next: AtomicU64,
+}
+
+impl Names {
+    /// Names of the transfer that `nonce` distinguishes from others.
+    pub fn new(nonce: &[u8]) -> Self {
+        let transfer: String = nonce.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Self { transfer, next: AtomicU64::new(0) }
+    }
+
+    fn next(&self) -> OsString {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        format!("{PREFIX}{}.{number:x}", self.transfer).into()
+    }
+}
+
+/// Something that was made under a temporary name; removed when it is dropped before it was renamed.
+#[derive(Debug)]
+pub struct Temporary {
+    parent: Arc<Directory>,
+    name: OsString,
+    file: Option<OwnedFd>,
+    armed: bool,
+}
+
+impl Temporary {
+    /// Makes an empty file with `mode`, for writing.
+    ///
+    /// # Errors
+    /// What open(2) returns.
+    pub fn file(parent: Arc<Directory>, names: &Names, mode: Mode) -> Result<Self, Errno> {
+        let name = names.next();
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&parent, &name, flags, mode)?;
+        Ok(Self { parent, name, file: Some(file), armed: true })
+    }
+
+    /// Makes a symbolic link that says `target`.
+    ///
+    /// # Errors
+    /// What symlink(2) returns.
+    pub fn symlink(parent: Arc<Directory>, names: &Names, target: &[u8]) -> Result<Self, Errno> {
+        let name = names.next();
+        rustix::fs::symlinkat(target, &parent, &name)?;
+        Ok(Self { parent, name, file: None, armed: true })
+    }
+
+    /// Where to write.
+    ///
+    /// # Errors
+    /// `EBADF` for a link or a closed file.
+    pub fn fd(&self) -> Result<BorrowedFd<'_>, Errno> {
+        self.file.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF)
+    }
+
+    /// Closes the file, so that many can wait for their names; one that its owner can't open again stays open.
+    pub fn close(&mut self, mode: Mode) {
+        if mode.contains(Mode::RUSR) {
+            self.file = None;
+        }
+    }
+
+    /// The directory that it is in.
+    pub fn parent(&self) -> &Arc<Directory> {
+        &self.parent
+    }
+
+    /// Sets the entry's times.
+    ///
+    /// # Errors
+    /// What utimensat(2) returns.
+    pub fn set_times(&self, entry: &Entry) -> Result<(), Errno> {
+        let times = timestamps(entry);
+        match &self.file {
+            Some(file) => rustix::fs::futimens(file, &times),
+            None => rustix::fs::utimensat(&self.parent, &self.name, &times, AtFlags::SYMLINK_NOFOLLOW),
+        }
+    }
+
+    /// Puts what was written on stable storage.
+    ///
+    /// # Errors
+    /// What open(2) and fsync(2) return.
+    pub fn sync(&self) -> Result<(), Errno> {
+        match &self.file {
+            Some(file) => rustix::fs::fsync(file),
+            None => {
+                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+                match rustix::fs::openat(&self.parent, &self.name, flags, Mode::empty()) {
+                    Ok(file) => rustix::fs::fsync(file),
+                    // A link has no contents but its own, which go with the directory.
+                    Err(Errno::LOOP) => Ok(()),
+                    Err(error) => Err(error),
+                }
+            }
+        }
+    }
+
+    /// Gives it its real name, over whatever had it before.
+    ///
+    /// # Errors
+    /// What rename(2) returns: `EISDIR` where a directory has that name.
+    pub fn rename(mut self, name: &OsStr) -> Result<(), Errno> {
+        rustix::fs::renameat(&self.parent, &self.name, &self.parent, name)?;
+        self.armed = false;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if self.armed {
+            // Nothing can be done about a name that can't be removed; it says whose it is.
+            let _ = rustix::fs::unlinkat(&self.parent, &self.name, AtFlags::empty());
+        }
+    }
+}
+
+/// An entry's times as the kernel takes them.
+pub fn timestamps(entry: &Entry) -> Timestamps {
+    let time = |stamp: Timestamp| Timespec {
+        tv_sec: stamp.seconds,
+        tv_nsec: i64::from(stamp.nanoseconds.min(999_999_999)) as _,
+    };
+    Timestamps { last_access: time(entry.atime), last_modification: time(entry.mtime) }
+}

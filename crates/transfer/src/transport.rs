@@ -1,0 +1,146 @@
+//! What a data stream runs over: a TCP connection, or the control channel where no connection is possible.
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use linerate_sys::tcp::TcpInfo;
+use linerate_wire::control::{MAX_TUNNEL, Message};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::channel::Channel;
+
+/// One way to carry a stream's bytes.
+pub enum Transport {
+    /// A TCP connection of its own.
+    Tcp(TcpStream),
+    /// Through the control channel, that is, through ssh.
+    Tunnel(Tunnel),
+}
+
+impl Transport {
+    /// The kernel's view of the connection, where it is one.
+    pub fn tcp_info(&self) -> Option<TcpInfo> {
+        match self {
+            Self::Tcp(socket) => TcpInfo::of(socket.as_fd()).ok(),
+            Self::Tunnel(_) => None,
+        }
+    }
+}
+
+impl Read for Transport {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(socket) => socket.read(buffer),
+            Self::Tunnel(tunnel) => tunnel.read(buffer),
+        }
+    }
+}
+
+impl Write for Transport {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(socket) => socket.write(bytes),
+            Self::Tunnel(tunnel) => tunnel.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The one stream that can travel through the control channel.
+pub struct Tunnel {
+    channel: Arc<Channel>,
+    incoming: Receiver<Vec<u8>>,
+    registry: Registry,
+    rest: Vec<u8>,
+    at: usize,
+}
+
+impl Tunnel {
+    /// A stream over `channel`, which puts the bytes that arrive into `incoming`; it ends with `registry`.
+    pub fn new(channel: Arc<Channel>, incoming: Receiver<Vec<u8>>, registry: Registry) -> Self {
+        Self { channel, incoming, registry, rest: Vec::new(), at: 0 }
+    }
+
+    /// The next message's bytes; none where the stream was ended by the other end, the channel or this end.
+    fn receive(&self) -> Vec<u8> {
+        loop {
+            match self.incoming.recv_timeout(Duration::from_millis(200)) {
+                Ok(bytes) => return bytes,
+                Err(RecvTimeoutError::Timeout) if !self.registry.is_cut() => {}
+                Err(_) => return Vec::new(),
+            }
+        }
+    }
+}
+
+impl Read for Tunnel {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.rest.len() {
+            self.rest = self.receive();
+            self.at = 0;
+        }
+        let take = buffer.len().min(self.rest.len() - self.at);
+        buffer[..take].copy_from_slice(&self.rest[self.at..self.at + take]);
+        self.at += take;
+        Ok(take)
+    }
+}
+
+impl Write for Tunnel {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let take = bytes.len().min(MAX_TUNNEL);
+        self.channel.send(&Message::Tunnel(bytes[..take].to_vec())).map_err(io::Error::other)?;
+        Ok(take)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Every connection of a transfer, so that all can be cut at once: a worker blocked in one then returns.
+#[derive(Clone, Default)]
+pub struct Registry {
+    inner: Arc<Mutex<Cut>>,
+}
+
+#[derive(Default)]
+struct Cut {
+    done: bool,
+    sockets: Vec<TcpStream>,
+}
+
+impl Registry {
+    /// Adds a connection; it is cut at once where the others were.
+    pub fn add(&self, socket: &TcpStream) {
+        let mut cut = self.lock();
+        if cut.done {
+            let _ = socket.shutdown(Shutdown::Both);
+        } else if let Ok(copy) = socket.try_clone() {
+            cut.sockets.push(copy);
+        }
+    }
+
+    /// True once everything was cut.
+    pub fn is_cut(&self) -> bool {
+        self.lock().done
+    }
+
+    /// Cuts everything, now and in future.
+    pub fn cut(&self) {
+        let mut cut = self.lock();
+        cut.done = true;
+        for socket in cut.sockets.drain(..) {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Cut> {
+        self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
