@@ -1,1 +1,55 @@
-fn main() {}
+//! `linerate`: arguments, output and exit codes.
+
+mod agent;
+mod cp;
+mod exit;
+mod lab;
+mod reach;
+mod stream;
+mod units;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  linerate cp -r tree host:/data/       move a tree to another host, as scp -r would, at the line rate
+  linerate cp -r host:/data/tree .      and the other way
+  linerate bench                        measure this machine's own test bed, draw the figure
+  linerate lab run --link 10gbit -- sh  a shell on a test bed of two hosts
+";
+
+/// Moves file trees between Linux servers at the line rate, measures the path, and says what limits it.
+#[derive(Debug, Parser)]
+#[command(version, before_help = EXAMPLES, after_help = exit::CODES, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Copy files and trees to another host, or from it
+    Cp(cp::CpArgs),
+    /// Measure a path from memory to memory, over the same streams as cp
+    Stream(stream::StreamArgs),
+    /// Make test beds of two hosts on this machine
+    Lab(lab::LabArgs),
+    /// The far end of the other commands; started by them
+    #[command(hide = true)]
+    Agent(agent::AgentArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        Command::Cp(args) => Ok(cp::run(args)),
+        Command::Stream(args) => Ok(stream::run(args)),
+        Command::Agent(args) => Ok(agent::run(args)),
+        Command::Lab(args) => lab::run(args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("linerate: {error:#}");
+        exit::Code::Failed.into()
+    })
+}

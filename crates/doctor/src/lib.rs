@@ -1,1 +1,3 @@
-//! placeholder
+//! Measurements and facts to findings: pure functions.
+
+pub mod limiter;

@@ -1,1 +1,38 @@
-//! placeholder
+//! Test beds: two hosts made of network namespaces, a link between them with a rate, and an ssh server on the far one.
+//!
+//! ```no_run
+//! use linerate_lab::{End, Lab, Options};
+//!
+//! let lab = Lab::up(&Options { link: Some("10gbit".parse()?), ..Options::default() })?;
+//! let ssh = ["ssh", "-F", "CONFIG", "b", "true"].map(Into::into);
+//! let status = lab.place(End::A).command(&ssh)?.status()?;
+//! lab.down()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Whatever is made is written down first (`state`), with the process that holds it; so a later command finds and
+//! removes what a killed one left (`sweep`). Both hosts see the file system of the process that made them.
+
+mod account;
+mod error;
+mod lab;
+mod name;
+mod network;
+mod process;
+mod rate;
+mod run;
+mod ssh;
+mod state;
+mod sweep;
+mod tool;
+mod user;
+
+pub use error::LabError;
+pub use lab::{End, Lab, Options};
+pub use name::{LabName, LabNameError};
+pub use process::Process;
+pub use rate::{Rate, RateError, parse_link};
+pub use run::run;
+pub use state::{Description, Host};
+pub use sweep::{Status, Swept, down, status, sweep, sweep_and_tell};
+pub use user::ensure_privileges;

@@ -1,1 +1,6 @@
-//! placeholder
+//! Where a process runs, and how an agent is started there.
+
+pub mod far_end;
+pub mod host_agent;
+pub mod install;
+pub mod place;

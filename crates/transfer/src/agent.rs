@@ -1,7 +1,8 @@
 //! The far end: does the job that the client names, and answers questions about its host.
 
-use linerate_wire::control::{AbortKind, Job, Message};
+use linerate_wire::control::{AbortKind, Job, Message, Options};
 use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
 
 use crate::problem::TransferError;
 use crate::session::Session;
@@ -36,12 +37,8 @@ fn perform(session: &mut Session, job: Job, host: &dyn HostObserver) -> Result<(
             receiver::run(session, &destination, &options, |_| Ok(()))?;
             session.tell_report()
         }
-        Job::Send { sources, options } => {
-            session.offer(&options)?;
-            let found = sender::find_sources(session, &sources, &options)?;
-            sender::run(session, &found, &options)?;
-            session.tell_report()
-        }
+        Job::Send { sources, options } => send(session, &sources, &options),
+        Job::List { sources, recursive } => list(session, &sources, recursive),
         Job::Discard { options } => {
             session.offer(&options)?;
             memory::discard(session)?;
@@ -49,6 +46,27 @@ fn perform(session: &mut Session, job: Job, host: &dyn HostObserver) -> Result<(
         }
         Job::Observe => observe(session, host),
     }
+}
+
+fn send(session: &mut Session, sources: &[Vec<u8>], options: &Options) -> Result<(), TransferError> {
+    session.offer(options)?;
+    let reporter = session.reporter();
+    let found = sender::find_sources(sources, options.recursive, true, &|problem| reporter.problem(problem))?;
+    sender::run(session, &found, options)?;
+    session.tell_report()
+}
+
+fn list(session: &mut Session, sources: &[Vec<u8>], recursive: bool) -> Result<(), TransferError> {
+    let reporter = session.reporter();
+    let tell = |problem| reporter.problem(problem);
+    let found = sender::find_sources(sources, recursive, true, &tell)?;
+    let channel = session.channel();
+    sender::survey(&found, &session.meters.local, &tell, |path, entry| {
+        let listed = Message::Listed { path: path.as_os_str().as_bytes().to_vec(), entry: entry.clone() };
+        // A client that is gone is noticed below.
+        let _ = channel.send(&listed);
+    });
+    session.tell_report()
 }
 
 fn observe(session: &mut Session, host: &dyn HostObserver) -> Result<(), TransferError> {

@@ -22,6 +22,14 @@ use crate::stream::Stream;
 use crate::temporary::{Names, timestamps};
 use linerate_wire::control::ProblemKind;
 
+/// What the receiver's end came to.
+pub struct Received {
+    /// What is in place.
+    pub landed: Totals,
+    /// Streams that carried data.
+    pub streams: u32,
+}
+
 /// Receives into `destination` as the user wrote it. `expected` looks at the announced sources: a client accepts
 /// only names that it asked for.
 ///
@@ -32,7 +40,7 @@ pub fn run(
     destination: &[u8],
     options: &Options,
     expected: impl Fn(&[Source]) -> Result<(), TransferError>,
-) -> Result<Totals, TransferError> {
+) -> Result<Received, TransferError> {
     let sources = session.receive_sources()?;
     expected(&sources)?;
     let umask = umask();
@@ -42,9 +50,9 @@ pub fn run(
     rustix::process::umask(Mode::empty());
     let received = receive(session, &landing, options.preserve, umask);
     rustix::process::umask(umask);
-    let landed = received?;
-    session.send(&Message::Committed(landed))?;
-    Ok(landed)
+    let received = received?;
+    session.send(&Message::Committed(received.landed))?;
+    Ok(received)
 }
 
 fn receive(
@@ -52,7 +60,7 @@ fn receive(
     landing: &Landing,
     preserve: bool,
     umask: Mode,
-) -> Result<Totals, TransferError> {
+) -> Result<Received, TransferError> {
     let reporter = session.reporter();
     let tell = |problem: Problem| reporter.problem(problem);
     let channel = session.channel();
@@ -74,21 +82,19 @@ fn receive(
         umask,
     };
     let committer = Committer { counters: &counters, problem: &tell };
-    let touched = thread::scope(|scope| {
+    let (touched, streams) = thread::scope(|scope| -> Result<_, TransferError> {
         let committing = scope.spawn(|| committer.run(whole));
         let crew = Crew::new(scope, |stream| work(&shared, stream));
         let received = drive(session, crew, &committing);
         session.cut();
         // The committer is there, so it takes this.
         let _ = shared.finished.send(if received.is_ok() { ToCommit::End } else { ToCommit::Abandon });
-        received?;
-        committing
-            .join()
-            .unwrap_or_else(|_| Err("the committer failed".into()))
-            .map_err(TransferError::Failed)
+        let streams = received?;
+        let touched = committing.join().unwrap_or_else(|_| Err("the committer failed".into()));
+        Ok((touched.map_err(TransferError::Failed)?, streams))
     })?;
     finish_directories(landing, lock(&shared.directories).drain(..).collect(), preserve, touched, &tell)?;
-    Ok(counters.landed.get())
+    Ok(Received { landed: counters.landed.get(), streams })
 }
 
 fn work(shared: &Shared<'_>, stream: Stream) -> WorkerEnd {
@@ -103,7 +109,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     session: &mut Session,
     mut crew: Crew<'scope, '_, W>,
     committing: &ScopedJoinHandle<'_, Result<Touched, String>>,
-) -> Result<(), TransferError> {
+) -> Result<u32, TransferError> {
     let mut announced = None;
     let mut looked = Instant::now();
     while announced.is_none_or(|streams| crew.used < streams) {
@@ -117,12 +123,13 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
         if looked.elapsed() >= TICK {
             looked = Instant::now();
             session.tell_progress()?;
+            // It ends early only where the storage has failed; the join tells how.
             if committing.is_finished() {
-                return Ok(());
+                return Ok(crew.used);
             }
         }
     }
-    Ok(())
+    Ok(crew.used)
 }
 
 /// Modes and times of directories, deepest first: a parent may no longer let its owner in.

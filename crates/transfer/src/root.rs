@@ -77,7 +77,9 @@ impl Root {
     /// # Errors
     /// What open(2) returns.
     pub fn open_at(&self, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Errno> {
-        resolve(self.top.as_fd(), path, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK)
+        // A fifo that took a file's place must not block; openat2 refuses the flag beside PATH, which never blocks.
+        let patience = if flags.contains(OFlags::PATH) { OFlags::empty() } else { OFlags::NONBLOCK };
+        resolve(self.top.as_fd(), path, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | patience)
     }
 
     /// The directory at `path`, held open for the next call.

@@ -1,14 +1,16 @@
 //! The sending end, from the sources to the receiver's word that everything is on stable storage.
 
 use crossbeam_channel::bounded;
-use linerate_wire::control::{Message, Options, Problem, Source, Totals};
+use linerate_wire::control::{MAX_SOURCES, Message, Options, Problem, Source, Totals};
+use linerate_wire::entry::Entry;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Instant;
 
 use crate::auto::{Advice, Controller};
-use crate::clock::process_usage;
+use crate::clock::{Counters, process_usage};
 use crate::crew::Crew;
 use crate::problem::TransferError;
 use crate::rate::RateLimit;
@@ -31,51 +33,58 @@ pub struct Sent {
     pub streams: u32,
 }
 
-/// Finds the sources that the user named; the ones that aren't there are told.
+/// Finds the sources that the user named; the ones that aren't there are told. At the far end `patterns` are
+/// expanded, since no shell has seen the names.
 ///
 /// # Errors
 /// Where not one is there.
 pub fn find_sources(
-    session: &Session,
     written: &[Vec<u8>],
-    options: &Options,
+    recursive: bool,
+    patterns: bool,
+    tell: &dyn Fn(Problem),
 ) -> Result<Vec<SourceRoot>, TransferError> {
     let mut sources = Vec::new();
     for (argument, written) in (0..).zip(written) {
-        // What the user's own shell has not expanded at the near end is a name, at the far end a pattern.
-        let names = if session.is_agent() { expand(written) } else { Ok(vec![written.clone()]) };
-        let found = names.map(|names| {
-            names
-                .into_iter()
-                .map(|name| SourceRoot::find(&name, argument, options.recursive))
-                .collect::<Vec<_>>()
-        });
-        match found {
-            Ok(found) => found.into_iter().for_each(|found| match found {
+        let names = if patterns { expand(written) } else { Ok(vec![written.clone()]) };
+        for name in names.unwrap_or_else(|problem| {
+            tell(problem);
+            Vec::new()
+        }) {
+            match SourceRoot::find(&name, argument, recursive) {
                 Ok(source) => sources.push(source),
-                Err(problem) => session.reporter().problem(problem),
-            }),
-            Err(problem) => session.reporter().problem(problem),
+                Err(problem) => tell(problem),
+            }
         }
     }
-    if sources.is_empty() {
-        return Err(TransferError::Arguments("none of the sources can be copied".into()));
+    match sources.len() {
+        0 => Err(TransferError::Arguments("none of the sources can be copied".into())),
+        1..=MAX_SOURCES => Ok(sources),
+        _ => Err(TransferError::Arguments(format!("more than {MAX_SOURCES} sources: name their directory"))),
     }
-    Ok(sources)
 }
 
-/// Tells each unit of work to `each` instead of sending it.
-pub fn survey(session: &Session, sources: &[SourceRoot], mut each: impl FnMut(Unit) + Send) -> Totals {
-    let reporter = session.reporter();
-    let tell = |problem: Problem| reporter.problem(problem);
+/// Walks the sources and tells each entry, with its path as the user would write it, instead of sending it.
+pub fn survey(
+    sources: &[SourceRoot],
+    counters: &Counters,
+    tell: &(dyn Fn(Problem) + Sync),
+    mut each: impl FnMut(&Path, &Entry),
+) {
     let (queue, units) = bounded(QUEUE);
-    let (found, stop) = (&session.meters.local.found, AtomicBool::new(false));
-    let scanner = Scanner { sources, queue, found, problem: &tell, streams: 1, stop: &stop };
+    let stop = AtomicBool::new(false);
+    let mut show = |entry: &Entry| each(&sources[entry.source as usize].shown(&entry.path), entry);
     thread::scope(|scope| {
-        scope.spawn(move || scanner.run());
-        units.into_iter().for_each(&mut each);
+        let (found, stop) = (&counters.found, &stop);
+        scope.spawn(move || Scanner { sources, queue, found, problem: tell, streams: 1, stop }.run());
+        for unit in units {
+            match unit {
+                Unit::Batch(entries) => entries.iter().for_each(&mut show),
+                Unit::Chunk { file, offset: 0, .. } => show(&file.entry),
+                Unit::Chunk { .. } => {}
+            }
+        }
     });
-    found.get()
 }
 
 /// Sends the sources and waits until they are in place.

@@ -6,6 +6,7 @@ use linerate_wire::control::{
     Cookie, Hello, Job, Listening, MAX_SOURCES, Message, Options, Problem, ProblemKind, Progress, Source,
     Totals,
 };
+use linerate_wire::entry::Entry;
 use linerate_wire::stages::{Stages, Usage};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -458,6 +459,15 @@ impl Session {
         self.listener.as_ref().map_or(0, Listener::strangers)
     }
 
+    /// How the data travels, for people.
+    pub fn route(&self) -> String {
+        match self.opener {
+            Opener::Dial(address) => format!("from here to {address}"),
+            Opener::Ask => "from the far end to here".to_owned(),
+            Opener::Tunnel | Opener::Nobody => "through ssh".to_owned(),
+        }
+    }
+
     /// Cuts all data connections, so that every worker returns.
     pub fn cut(&self) {
         self.registry.cut();
@@ -513,6 +523,26 @@ impl Session {
                 Err(_) => return Err(TransferError::FarEnd("the far end doesn't report".into())),
             }
         }
+    }
+
+    /// The client of [`Job::List`]: hands each entry to `each` until the list ends.
+    ///
+    /// # Errors
+    /// Where the agent gives up or goes away.
+    pub fn receive_list(&mut self, mut each: impl FnMut(&[u8], &Entry)) -> Result<(), TransferError> {
+        while self.report.is_none() {
+            match self.control.incoming.recv_timeout(TICK) {
+                Ok(Incoming::Message(message)) => match self.handle(message)? {
+                    Some(Message::Listed { path, entry }) => each(&path, &entry),
+                    Some(_) => return Err(out_of_turn()),
+                    None => {}
+                },
+                Ok(Incoming::Closed(error)) => return Err(TransferError::FarEnd(error.to_string())),
+                Err(_) if self.interrupted.load(Ordering::Relaxed) => return Err(TransferError::Interrupted),
+                Err(_) => {}
+            }
+        }
+        Ok(())
     }
 
     /// The sender: waits until the receiver has a place for everything.
@@ -595,7 +625,7 @@ impl Observer for Quiet {
 fn job_options(job: &Job) -> Option<&Options> {
     match job {
         Job::Receive { options, .. } | Job::Send { options, .. } | Job::Discard { options } => Some(options),
-        Job::Observe => None,
+        Job::List { .. } | Job::Observe => None,
     }
 }
 

@@ -87,7 +87,7 @@ pub fn own_name(path: &Path) -> Vec<u8> {
     let end = bytes.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
     let start = bytes[..end].iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1);
     match &bytes[start..end] {
-        b"." | b".." => Vec::new(),
+        b"." | b".." | b"~" => Vec::new(),
         name => name.to_vec(),
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Each is a length (4 bytes, little endian) and a [`Message`] in postcard.
 
+use crate::entry::Entry;
 use crate::path::RelPath;
 use crate::stages::{Stages, Usage};
 use serde::{Deserialize, Serialize};
@@ -74,6 +75,13 @@ pub enum Message {
         /// Its process.
         usage: Usage,
     },
+    /// Agent to client: an entry that would be sent.
+    Listed {
+        /// Its path as that end's user would write it, raw bytes.
+        path: Vec<u8>,
+        /// What it is.
+        entry: Entry,
+    },
     /// The whole transfer failed.
     Abort {
         /// What happened, for people.
@@ -119,6 +127,13 @@ pub enum Job {
         /// Options of both directions.
         options: Options,
     },
+    /// Tell what [`Job::Send`] would send, and send nothing.
+    List {
+        /// The sources, as the user wrote them.
+        sources: Vec<Vec<u8>>,
+        /// Directories and what is in them.
+        recursive: bool,
+    },
     /// Receive bytes and drop them: memory to memory.
     Discard {
         /// Options of both directions.
@@ -143,8 +158,6 @@ pub struct Options {
     pub rate_limit: Option<u64>,
     /// TCP ports for data connections, first and last.
     pub ports: Option<(u16, u16)>,
-    /// Tell what would be sent, send nothing.
-    pub dry_run: bool,
 }
 
 /// Where an end accepts data connections.

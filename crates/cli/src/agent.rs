@@ -1,0 +1,50 @@
+//! `linerate agent`: the far end, on its standard input and output.
+
+use clap::Args;
+use linerate_host::{CpuTimes, Facts};
+use linerate_transfer::agent::{HostObserver, serve};
+use linerate_wire::control::AGENT_LINE;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::exit::Code;
+
+/// What `linerate agent` takes.
+#[derive(Debug, Args)]
+pub struct AgentArgs {
+    /// Print what both ends must have in common, and end
+    #[arg(long)]
+    id: bool,
+}
+
+/// Serves one client.
+pub fn run(args: AgentArgs) -> ExitCode {
+    if args.id {
+        println!("{}", linerate_remote::install::identity());
+        return ExitCode::SUCCESS;
+    }
+    // The client may be gone already; then there is nobody to tell.
+    let mut output = std::io::stdout();
+    if output.write_all(format!("{AGENT_LINE}\n").as_bytes()).and_then(|()| output.flush()).is_err() {
+        return Code::FarEnd.into();
+    }
+    linerate_sys::limits::raise_open_files();
+    match serve(std::io::stdin(), output, &Local) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => Code::from(&error).into(),
+    }
+}
+
+struct Local;
+
+impl HostObserver for Local {
+    fn facts(&self) -> Vec<u8> {
+        serde_json::to_vec(&Facts::read(Path::new("/"))).unwrap_or_default()
+    }
+
+    fn cpu(&self) -> Vec<u8> {
+        let times = CpuTimes::read(Path::new("/"));
+        times.ok().and_then(|times| serde_json::to_vec(&times).ok()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,153 @@
+//! What SRC and DST mean: `HOST:PATH` as scp reads it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// A source or destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Spec {
+    /// On this host.
+    Local(OsString),
+    /// On another: the host, perhaps with a user, and the path there as raw bytes.
+    Remote(OsString, Vec<u8>),
+}
+
+impl Spec {
+    /// Reads one argument. A colon before any slash separates the host, unless brackets hold it together.
+    pub fn parse(text: &OsStr) -> Self {
+        let bytes = text.as_bytes();
+        match colon(bytes) {
+            Some(at) if at > 0 => {
+                Self::Remote(OsString::from_vec(bytes[..at].to_vec()), bytes[at + 1..].to_vec())
+            }
+            _ => Self::Local(text.to_owned()),
+        }
+    }
+}
+
+fn colon(bytes: &[u8]) -> Option<usize> {
+    let mut inside = false;
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'[' if at == 0 || bytes[at - 1] == b'@' => inside = true,
+            b']' if inside => inside = false,
+            b':' if !inside => return Some(at),
+            b'/' => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Which way the data goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// From here to the host.
+    Push {
+        /// Local sources.
+        sources: Vec<OsString>,
+        /// The far host.
+        host: OsString,
+        /// Where to.
+        destination: Vec<u8>,
+    },
+    /// From the host to here.
+    Pull {
+        /// The far host.
+        host: OsString,
+        /// Sources there.
+        sources: Vec<Vec<u8>>,
+        /// Where to.
+        destination: OsString,
+    },
+}
+
+impl Route {
+    /// Decides by all arguments; the last one is the destination.
+    ///
+    /// # Errors
+    /// A message where they can't be served together.
+    pub fn find(sources: &[OsString], destination: &OsStr) -> Result<Self, String> {
+        let specs: Vec<Spec> = sources.iter().map(|source| Spec::parse(source)).collect();
+        match Spec::parse(destination) {
+            Spec::Remote(host, path) => Self::push(&specs, host, path),
+            Spec::Local(path) => Self::pull(specs, path),
+        }
+    }
+
+    fn push(specs: &[Spec], host: OsString, destination: Vec<u8>) -> Result<Self, String> {
+        let local = |spec: &Spec| match spec {
+            Spec::Local(path) => Ok(path.clone()),
+            Spec::Remote(..) => {
+                Err("copying from one far host to another is not possible: run linerate on one of \
+                                     the two"
+                    .to_owned())
+            }
+        };
+        let sources = specs.iter().map(local).collect::<Result<_, _>>()?;
+        Ok(Self::Push { sources, host, destination })
+    }
+
+    fn pull(specs: Vec<Spec>, destination: OsString) -> Result<Self, String> {
+        let (mut hosts, mut sources) = (Vec::new(), Vec::new());
+        for spec in specs {
+            match spec {
+                Spec::Remote(host, path) => {
+                    hosts.push(host);
+                    sources.push(if path.is_empty() { b".".to_vec() } else { path });
+                }
+                Spec::Local(path) => return Err(no_host(&path)),
+            }
+        }
+        hosts.dedup();
+        match <[OsString; 1]>::try_from(hosts) {
+            Ok([host]) => Ok(Self::Pull { host, sources, destination }),
+            Err(_) => Err("the sources are on several hosts: copy from one at a time".into()),
+        }
+    }
+}
+
+fn no_host(path: &OsStr) -> String {
+    format!(
+        "neither {} nor the destination names a host (HOST:PATH); within one host use cp",
+        linerate_wire::path::printable(path.as_bytes())
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn remote(host: &str, path: &str) -> Spec {
+        Spec::Remote(host.into(), path.into())
+    }
+
+    #[test]
+    fn hosts_and_paths_are_told_apart_as_scp_does() {
+        for (text, spec) in [
+            ("host:/a", remote("host", "/a")),
+            ("u@host:", remote("u@host", "")),
+            ("[::1]:a:b", remote("[::1]", "a:b")),
+            ("u@[fd00::1]:~/x", remote("u@[fd00::1]", "~/x")),
+            ("./a:b", Spec::Local("./a:b".into())),
+            ("/a:b", Spec::Local("/a:b".into())),
+            (":x", Spec::Local(":x".into())),
+            ("plain", Spec::Local("plain".into())),
+        ] {
+            assert_eq!(Spec::parse(OsStr::new(text)), spec, "{text}");
+        }
+    }
+
+    #[test]
+    fn routes_that_have_no_one_far_end_are_refused() {
+        let route = |sources: &[&str], destination: &str| {
+            let sources: Vec<OsString> = sources.iter().map(OsString::from).collect();
+            Route::find(&sources, OsStr::new(destination))
+        };
+        assert!(matches!(route(&["a", "b"], "h:"), Ok(Route::Push { .. })));
+        assert!(matches!(route(&["h:a", "h:b"], "."), Ok(Route::Pull { .. })));
+        assert!(route(&["a"], "b").is_err());
+        assert!(route(&["h:a"], "g:b").is_err());
+        assert!(route(&["h:a", "g:b"], ".").is_err());
+    }
+}

@@ -1,0 +1,66 @@
+//! Exit codes: the same for every command, and documented in the help.
+
+use linerate_transfer::problem::TransferError;
+use std::process::ExitCode;
+
+/// As the help shows them.
+pub const CODES: &str = "\
+Exit codes:
+  0    all that was asked for is there, whole, verified and on stable storage
+  1    it failed as a whole
+  2    the arguments can't be served
+  3    some entries failed or were skipped; the others are there
+  4    some sources changed or vanished while they were read; the others are there
+  5    the far end could not be started or went away
+  7    the two ends' versions don't match
+  130  interrupted";
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// Everything is there.
+    Done = 0,
+    /// It failed as a whole.
+    Failed = 1,
+    /// The arguments can't be served.
+    Usage = 2,
+    /// Some entries failed.
+    Some = 3,
+    /// Some sources changed.
+    Changed = 4,
+    /// The far end could not be started or went away.
+    FarEnd = 5,
+    /// The two ends don't fit.
+    Version = 7,
+    /// Ctrl-C.
+    Interrupted = 130,
+}
+
+impl Code {
+    /// For entries that failed or changed while the transfer as a whole went through.
+    pub fn of_problems(failed: u64, changed: u64) -> Self {
+        match (failed, changed) {
+            (0, 0) => Self::Done,
+            (0, _) => Self::Changed,
+            _ => Self::Some,
+        }
+    }
+}
+
+impl From<&TransferError> for Code {
+    fn from(error: &TransferError) -> Self {
+        match error {
+            TransferError::Arguments(_) => Self::Usage,
+            TransferError::FarEnd(_) => Self::FarEnd,
+            TransferError::Version(_) => Self::Version,
+            TransferError::Failed(_) => Self::Failed,
+            TransferError::Interrupted => Self::Interrupted,
+        }
+    }
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> Self {
+        Self::from(code as u8)
+    }
+}

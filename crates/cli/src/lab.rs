@@ -1,0 +1,274 @@
+//! `linerate lab`: test beds from the command line.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use linerate_lab::{Lab, LabName, Options, Rate, Status, parse_link, sweep_and_tell};
+
+/// What `linerate lab` takes.
+#[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, after_help = EXPLANATION)]
+pub struct LabArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  linerate lab run --link 10gbit -- bash
+  linerate lab up --link 1gbit --name mine
+  linerate lab status
+  linerate lab down mine
+";
+
+const EXPLANATION: &str = "\
+A lab is two network namespaces, a and b, joined by a link, with an ssh server on b. COMMAND runs on a. \
+It finds in its environment:
+  LINERATE_LAB                        the lab's name
+  LINERATE_LAB_SSH_CONFIG             for ssh -F: logs in to b without questions
+  LINERATE_LAB_HOST                   the far host's name for ssh: b
+  LINERATE_LAB_ADDRESS_A, _ADDRESS_B  the hosts' IPv4 addresses
+  LINERATE_LAB_NETNS_A, _NETNS_B      the namespaces, for ip netns exec
+  LINERATE_LAB_DIR                    a directory for data, on tmpfs where there is one
+
+A lab goes with its command, whatever ends it. What a kill -9 leaves behind, the next lab command removes. \
+Without root a lab is made in a user namespace, where the kernel allows that.";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  linerate lab run --link 10gbit -- sh -c 'linerate cp -F $LINERATE_LAB_SSH_CONFIG -r DIR b:/tmp'
+  linerate lab run --link 1gbit -- sh -c 'ssh -F $LINERATE_LAB_SSH_CONFIG b hostname'
+  linerate lab run -- bash
+";
+
+const UP_EXAMPLES: &str = "\
+Examples:
+  linerate lab up --link 2.5gbit --name mine
+  linerate lab down mine
+";
+
+const DOWN_EXAMPLES: &str = "\
+Examples:
+  linerate lab down mine
+  linerate lab down          the only one
+  linerate lab down --all
+";
+
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  linerate lab status
+  linerate lab status --json | jq -r '.[].name'
+";
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make a lab, run a command on its near host, take the lab down
+    #[command(before_help = RUN_EXAMPLES)]
+    Run(Run),
+    /// Make a lab that stays until it is taken down (as root)
+    #[command(before_help = UP_EXAMPLES)]
+    Up(Shape),
+    /// Take a lab down: its processes, namespaces, link and files
+    #[command(before_help = DOWN_EXAMPLES)]
+    Down(Down),
+    /// Show the labs that are up
+    #[command(before_help = STATUS_EXAMPLES)]
+    Status(Show),
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    #[command(flatten)]
+    shape: Shape,
+    /// The command and its arguments; its exit code becomes this one's
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+struct Shape {
+    /// The link's rate each way: 10gbit, 2.5gbit, 100mbit, or open for an unshaped one
+    #[arg(long, value_name = "RATE", default_value = "open", value_parser = read_link)]
+    link: Link,
+    /// The lab's name [default: lab0, lab1, ...]
+    #[arg(long)]
+    name: Option<LabName>,
+    /// The link's largest packet in bytes
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1280..=65535))]
+    mtu: Option<u32>,
+    /// The TCP congestion control over the link [default: cubic, where the kernel has it]
+    #[arg(long, value_name = "NAME", value_parser = read_congestion)]
+    congestion: Option<String>,
+    /// The largest TCP buffer in bytes [default: the kernel's]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(262_144..=2_147_483_647))]
+    tcp_buffer_max: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+struct Down {
+    /// The lab's name; may be left out when only one is up
+    name: Option<LabName>,
+    /// All labs of this user
+    #[arg(long, conflicts_with = "name")]
+    all: bool,
+}
+
+#[derive(Debug, Args)]
+struct Show {
+    /// As a JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+/// A link as an argument: clap would take a bare `Option` for "may be left out".
+#[derive(Clone, Copy, Debug)]
+struct Link(Option<Rate>);
+
+/// Carries out `linerate lab`.
+///
+/// # Errors
+/// Whatever keeps the lab from being made, found or removed. Of `lab run` the exit code is its command's.
+pub fn run(args: LabArgs) -> anyhow::Result<ExitCode> {
+    match args.action {
+        Action::Run(run) => run_command(&run),
+        Action::Up(shape) => up(&shape),
+        Action::Down(which) => down(&which),
+        Action::Status(how) => status(&how),
+    }
+}
+
+fn run_command(run: &Run) -> anyhow::Result<ExitCode> {
+    linerate_lab::ensure_privileges()?;
+    Ok(linerate_lab::run(&run.shape.options(false), &run.command)?.into())
+}
+
+fn up(shape: &Shape) -> anyhow::Result<ExitCode> {
+    let lab = Lab::up(&shape.options(true)).map_err(|error| match error {
+        linerate_lab::LabError::Unprivileged => linerate_lab::LabError::KeptNeedsRoot,
+        other => other,
+    })?;
+    let (name, config) = (lab.name(), lab.ssh_config());
+    let description = lab.description();
+    println!("lab {name} is up: {}", describe_link(description.link));
+    println!("  a command on a:  ip netns exec {} COMMAND", description.a.namespace);
+    println!("  from a to b:     ip netns exec {} ssh -F {} b", description.a.namespace, config.display());
+    println!("  addresses:       a {}, b {}", description.a.address, description.b.address);
+    println!("  for data:        {}", lab.scratch().display());
+    println!("  when done:       linerate lab down {name}");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn down(which: &Down) -> anyhow::Result<ExitCode> {
+    sweep_and_tell()?;
+    if !which.all {
+        println!("lab {} is down", linerate_lab::down(which.name.as_ref())?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    for lab in linerate_lab::status()? {
+        println!("lab {} is down", linerate_lab::down(Some(&lab.description.name))?);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn status(how: &Show) -> anyhow::Result<ExitCode> {
+    sweep_and_tell()?;
+    let labs = linerate_lab::status()?;
+    match how.json {
+        true => println!("{}", serde_json::to_string_pretty(&labs)?),
+        false if labs.is_empty() => println!("no lab is up"),
+        false => labs.iter().for_each(|lab| println!("{}", describe(lab))),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn describe(lab: &Status) -> String {
+    let Status { description, holder, kept, alive, ssh_config } = lab;
+    let held = match (alive, kept) {
+        (false, _) => format!("stale: process {holder} is gone"),
+        (true, true) => format!("kept until: linerate lab down {}", description.name),
+        (true, false) => format!("as long as process {holder}"),
+    };
+    let (a, b) = (&description.a, &description.b);
+    format!(
+        "{}: {}, {held}\n  a {} in {}, b {} in {}\n  ssh -F {} b",
+        description.name,
+        describe_link(description.link),
+        a.address,
+        a.namespace,
+        b.address,
+        b.namespace,
+        ssh_config.display()
+    )
+}
+
+fn describe_link(link: Option<Rate>) -> String {
+    link.map_or_else(|| "an open link".into(), |rate| format!("a link of {rate}"))
+}
+
+fn read_link(text: &str) -> Result<Link, linerate_lab::RateError> {
+    parse_link(text).map(Link)
+}
+
+fn read_congestion(text: &str) -> Result<String, String> {
+    let known =
+        std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    let listed = known.split_whitespace().any(|name| name == text);
+    if listed { Ok(text.into()) } else { Err(format!("this kernel has: {}", known.trim())) }
+}
+
+impl Shape {
+    fn options(&self, kept: bool) -> Options {
+        Options {
+            link: self.link.0,
+            name: self.name.clone(),
+            mtu: self.mtu,
+            congestion: self.congestion.clone(),
+            tcp_buffer_max: self.tcp_buffer_max,
+            kept,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Whole {
+        #[command(flatten)]
+        lab: LabArgs,
+    }
+
+    fn read(line: &str) -> Result<Action, String> {
+        let parsed = Whole::try_parse_from(["lab"].into_iter().chain(line.split_whitespace()));
+        parsed.map(|whole| whole.lab.action).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_command_keeps_its_own_options() {
+        let Ok(Action::Run(run)) = read("run --link 2.5gbit --name x -- ls -l --name y") else {
+            panic!("it is well-formed")
+        };
+        assert_eq!(run.command, ["ls", "-l", "--name", "y"]);
+        let options = run.shape.options(false);
+        assert_eq!(options.link.map(Rate::bits_per_second), Some(2_500_000_000));
+        assert_eq!(options.name.expect("given").as_str(), "x");
+    }
+
+    #[test]
+    fn a_link_is_open_unless_said_otherwise() {
+        let Ok(Action::Up(shape)) = read("up") else { panic!("it is well-formed") };
+        assert_eq!(shape.options(true).link, None);
+    }
+
+    #[test]
+    fn a_wrong_argument_is_told() {
+        assert!(read("run --link 10gbps -- true").expect_err("bytes").contains("bytes per second"));
+        assert!(read("run --name ../x -- true").expect_err("no name").contains("can't name a lab"));
+        assert!(read("run").expect_err("no command").contains("COMMAND"));
+        assert!(read("up --congestion teleport").expect_err("none such").contains("this kernel has"));
+        assert!(read("down x --all").expect_err("both").contains("cannot be used with"));
+    }
+}

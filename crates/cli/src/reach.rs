@@ -1,0 +1,121 @@
+//! How a command reaches the far host: the user's ssh with its options, or another remote shell.
+
+use clap::Args;
+use linerate_remote::far_end::{FarEnd, StartError, quiet_ssh_options};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Options that go to ssh as they are.
+#[derive(Debug, Clone, Args)]
+pub struct Reach {
+    /// Port of the far ssh server
+    #[arg(short = 'P', value_name = "PORT", help_heading = "ssh")]
+    pub port: Option<u16>,
+    /// File with the private key
+    #[arg(short = 'i', value_name = "FILE", help_heading = "ssh")]
+    pub identity: Vec<OsString>,
+    /// ssh's configuration file
+    #[arg(short = 'F', value_name = "FILE", help_heading = "ssh")]
+    pub config: Option<OsString>,
+    /// Jump host
+    #[arg(short = 'J', value_name = "DESTINATION", help_heading = "ssh")]
+    pub jump: Option<OsString>,
+    /// An option in the form of ssh's configuration file
+    #[arg(short = 'o', value_name = "OPTION", help_heading = "ssh")]
+    pub option: Vec<OsString>,
+    /// IPv4 only
+    #[arg(short = '4', conflicts_with = "ipv6", help_heading = "ssh")]
+    pub ipv4: bool,
+    /// IPv6 only
+    #[arg(short = '6', help_heading = "ssh")]
+    pub ipv6: bool,
+    /// Remote shell instead of ssh, called as CMD HOST COMMAND; quotes and backslashes as in a shell
+    #[arg(short = 'e', long, value_name = "CMD", help_heading = "ssh")]
+    pub rsh: Option<String>,
+    /// Never bring this binary to a far host that lacks it
+    #[arg(long, help_heading = "ssh")]
+    pub no_install: bool,
+}
+
+impl Reach {
+    /// The far end on `host`, which is a host's name, perhaps after `USER@`.
+    ///
+    /// # Errors
+    /// Where the remote shell's words can't be told apart.
+    pub fn far_end(&self, host: &OsStr, quiet: bool) -> Result<FarEnd, String> {
+        Ok(FarEnd { rsh: self.shell(quiet)?, host: bare_host(host), install: !self.no_install })
+    }
+
+    fn shell(&self, quiet: bool) -> Result<Vec<OsString>, String> {
+        if let Some(rsh) = &self.rsh {
+            let words = shlex::split(rsh).filter(|words| !words.is_empty());
+            let words =
+                words.ok_or_else(|| format!("--rsh '{rsh}': the quotes don't match, or it is empty"))?;
+            return Ok(words.into_iter().map(OsString::from).collect());
+        }
+        let mut words = vec![OsString::from("ssh")];
+        words.extend(quiet_ssh_options().map(OsStr::to_owned));
+        let mut pair = |flag: &str, value: &OsStr| words.extend([OsString::from(flag), value.to_owned()]);
+        self.port.iter().for_each(|port| pair("-p", OsStr::new(&port.to_string())));
+        self.identity.iter().for_each(|file| pair("-i", file));
+        self.config.iter().for_each(|file| pair("-F", file));
+        self.jump.iter().for_each(|host| pair("-J", host));
+        self.option.iter().for_each(|option| pair("-o", option));
+        words.extend(
+            [(self.ipv4, "-4"), (self.ipv6, "-6"), (quiet, "-q")]
+                .iter()
+                .filter(|(on, _)| *on)
+                .map(|(_, f)| f.into()),
+        );
+        Ok(words)
+    }
+}
+
+/// ssh takes an IPv6 address without the brackets that tell it from a path.
+fn bare_host(host: &OsStr) -> OsString {
+    let bytes = host.as_bytes();
+    let at = bytes.iter().rposition(|&b| b == b'@').map_or(0, |at| at + 1);
+    match bytes[at..].strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]")) {
+        Some(address) => OsStr::from_bytes(&[&bytes[..at], address].concat()).to_owned(),
+        None => host.to_owned(),
+    }
+}
+
+/// Set by Ctrl-C and the signals that end a program. A second Ctrl-C ends it at once.
+///
+/// # Errors
+/// Where the handlers can't be set.
+pub fn interrupted() -> std::io::Result<Arc<AtomicBool>> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    use signal_hook::flag;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register_conditional_shutdown(signal, 130, interrupted.clone())?;
+        flag::register(signal, interrupted.clone())?;
+    }
+    Ok(interrupted)
+}
+
+/// What to say of a far end that could not be started, and the exit code.
+pub fn not_started(error: &StartError, interrupted: &AtomicBool) -> (String, crate::exit::Code) {
+    use crate::exit::Code;
+    if interrupted.load(Ordering::Relaxed) {
+        return ("interrupted".into(), Code::Interrupted);
+    }
+    let code = if matches!(error, StartError::Host) { Code::Usage } else { Code::FarEnd };
+    (error.to_string(), code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn brackets_are_for_us_not_for_ssh() {
+        assert_eq!(bare_host(OsStr::new("u@[fd00::1]")), "u@fd00::1");
+        assert_eq!(bare_host(OsStr::new("[::1]")), "::1");
+        assert_eq!(bare_host(OsStr::new("host")), "host");
+    }
+}

@@ -1,0 +1,26 @@
+//! A lab around one command: `lab [--link RATE] COMMAND...` is what `linerate lab run` is made of.
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use linerate_lab::{Options, ensure_privileges, parse_link, run};
+
+fn main() -> ExitCode {
+    make_and_run().unwrap_or_else(|error| {
+        eprintln!("lab: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+fn make_and_run() -> Result<ExitCode, Box<dyn Error>> {
+    let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let mut options = Options::default();
+    if words.first().is_some_and(|word| word == "--link") {
+        let rate = words.get(1).and_then(|word| word.to_str()).ok_or("--link needs a rate")?;
+        options.link = parse_link(rate)?;
+        words.drain(..2);
+    }
+    ensure_privileges()?;
+    Ok(run(&options, &words)?.into())
+}

@@ -1,0 +1,84 @@
+//! The account that logs in to the far host: whoever runs the lab.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::LabError;
+use crate::tool;
+
+/// The name of the user who runs this.
+pub(crate) fn user_name() -> Result<String, LabError> {
+    // id asks every source of accounts that the system has, not only /etc/passwd.
+    tool::output(std::process::Command::new("id").arg("-un")).map(|name| name.trim().to_owned())
+}
+
+/// Whether the shadow file bars this account ("!" before the password), which makes sshd refuse even a key unless PAM
+/// decides. Unreadable counts as not barred.
+pub(crate) fn is_locked(user: &str) -> bool {
+    let shadow = std::fs::read_to_string("/etc/shadow").unwrap_or_default();
+    let password = line_of(&shadow, user).and_then(|line| line.split(':').nth(1));
+    password.is_some_and(|password| password.starts_with('!'))
+}
+
+/// The account database with this user's line such that sshd admits a key: no password field to judge, and a shell
+/// that exists. A user without a line gets one.
+pub(crate) fn admitting_passwd(passwd: &str, user: &str, ids: (u32, u32), home: &str) -> String {
+    let own = line_of(passwd, user)
+        .map(|line| line.split(':').collect::<Vec<_>>())
+        .filter(|fields| fields.len() == 7);
+    let (id, group) = (ids.0.to_string(), ids.1.to_string());
+    let fallback = vec![user, "*", &id, &group, "", home, "/bin/sh"];
+    let mut fields = own.unwrap_or(fallback);
+    fields[1] = "*";
+    if !is_login_shell(fields[6]) {
+        fields[6] = "/bin/sh";
+    }
+    let others = passwd.lines().filter(|line| line.split(':').next() != Some(user));
+    others.chain([fields.join(":").as_str()]).map(|line| format!("{line}\n")).collect()
+}
+
+/// A shadow file in which this user alone stands: no password, not locked, never expires.
+pub(crate) fn admitting_shadow(user: &str) -> String {
+    format!("{user}:*:::::::\n")
+}
+
+/// The standard search path of this kind of user on Debian (login.defs), which sshd would shorten.
+pub(crate) fn search_path() -> &'static str {
+    // Also for an ordinary user with the system's programs: a lab is where ip, tc and ss are wanted.
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+}
+
+fn line_of<'a>(database: &'a str, user: &str) -> Option<&'a str> {
+    database.lines().find(|line| line.split(':').next() == Some(user))
+}
+
+fn is_login_shell(shell: &str) -> bool {
+    let path = PathBuf::from(shell);
+    let refuses = path.file_name().is_some_and(|name| name == "nologin" || name == "false");
+    !refuses && Path::new(shell).is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSWD: &str =
+        "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
+
+    #[test]
+    fn a_user_without_a_shell_gets_one_and_others_stay() {
+        let made = admitting_passwd(PASSWD, "nobody", (65534, 65534), "/");
+        assert_eq!(made, "root:x:0:0:root:/root:/bin/sh\nnobody:*:65534:65534:nobody:/nonexistent:/bin/sh\n");
+    }
+
+    #[test]
+    fn a_user_without_a_line_or_with_a_torn_one_gets_a_whole_one() {
+        let made = admitting_passwd(PASSWD, "eve", (12345, 7), "/home/eve");
+        assert!(made.ends_with("eve:*:12345:7::/home/eve:/bin/sh\n"), "{made}");
+        assert_eq!(admitting_passwd("eve:x:1\n", "eve", (1, 2), "/h"), "eve:*:1:2::/h:/bin/sh\n");
+    }
+
+    #[test]
+    fn a_name_that_begins_another_is_not_it() {
+        assert_eq!(line_of("rooty:a\nroot:b\n", "root"), Some("root:b"));
+    }
+}

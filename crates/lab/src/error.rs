@@ -1,0 +1,117 @@
+//! What can go wrong with a lab, each with what to try.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::name::LabName;
+
+/// Why a lab couldn't be made, found or removed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LabError {
+    /// A program of the distribution isn't there.
+    #[error("a lab needs {program} ({purpose}), which isn't installed; as root: apt-get install {package}")]
+    Missing {
+        /// Its name.
+        program: &'static str,
+        /// What the lab does with it.
+        purpose: &'static str,
+        /// The Debian package that holds it.
+        package: &'static str,
+    },
+    /// A program ran and failed, or couldn't be run.
+    #[error("{command}: {reason}")]
+    Command {
+        /// The command line.
+        command: String,
+        /// What it said.
+        reason: String,
+    },
+    /// A file or directory of the lab.
+    #[error("{action} {}: {source}", path.display())]
+    File {
+        /// What was being done, such as "writing".
+        action: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The state directory isn't private.
+    #[error("{} {reason}, so a lab's keys wouldn't be safe there; remove it", path.display())]
+    Insecure {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The name is taken.
+    #[error(
+        "a lab named {name} is up already, held by process {holder}; choose another name, or: linerate lab down {name}"
+    )]
+    Exists {
+        /// The name asked for.
+        name: LabName,
+        /// The process that holds it.
+        holder: u32,
+    },
+    /// No lab has this name.
+    #[error("no lab is named {name}; {known}")]
+    Unknown {
+        /// The name asked for.
+        name: LabName,
+        /// A phrase that lists the labs that are up.
+        known: String,
+    },
+    /// A lab must be named.
+    #[error("say which lab: linerate lab down NAME, or --all; {known}")]
+    Ambiguous {
+        /// A phrase that lists the labs that are up.
+        known: String,
+    },
+    /// Every address block is taken.
+    #[error(
+        "all 250 address blocks of labs are in use; end a lab: linerate lab status, then linerate lab down NAME"
+    )]
+    Full,
+    /// The far host's ssh server can't be used.
+    #[error("the lab's ssh server isn't usable: {reason}; its log says: {log}")]
+    Sshd {
+        /// What failed.
+        reason: String,
+        /// The last lines of its log.
+        log: String,
+    },
+    /// This process may not make network namespaces.
+    #[error("a lab needs CAP_SYS_ADMIN and CAP_NET_ADMIN: run as root, or as: linerate lab run -- COMMAND")]
+    Unprivileged,
+    /// An ordinary user can't keep a lab beyond one process.
+    #[error("without root a lab can't outlive its process; use: linerate lab run -- $SHELL")]
+    KeptNeedsRoot,
+    /// The kernel gives this user no user namespace, or none with rights.
+    #[error(
+        "a lab without root needs a user namespace, and this system refuses one ({reason}); {fix}. \
+         Or measure on the loopback interface, without a lab: linerate cp FILE localhost:DIR"
+    )]
+    UserNamespace {
+        /// What was refused.
+        reason: String,
+        /// The setting to change.
+        fix: String,
+    },
+    /// Some of a lab couldn't be removed.
+    #[error("lab {name} is not wholly removed: {left}")]
+    Leftover {
+        /// The lab.
+        name: LabName,
+        /// What is left and why.
+        left: String,
+    },
+}
+
+impl LabError {
+    /// For `map_err`: an [`io::Error`] while doing `action` to `path`.
+    pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::File { action, path: path.to_owned(), source }
+    }
+}

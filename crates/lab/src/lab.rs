@@ -1,0 +1,278 @@
+//! A lab and its life.
+
+use std::ffi::OsString;
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use linerate_remote::place::Place;
+
+use crate::error::LabError;
+use crate::name::LabName;
+use crate::network;
+use crate::process::{Process, file_identity};
+use crate::rate::Rate;
+use crate::ssh::{self, Server};
+use crate::state::{Description, Host, State, StateRoot, make_private};
+use crate::sweep::{dismantle, shared_scratch, sweep_locked, tell};
+use crate::tool;
+use crate::user;
+
+/// What a lab should be. The default is an open link between two hosts with the kernel's own settings.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The link's rate in each direction; none for an open link.
+    pub link: Option<Rate>,
+    /// The lab's name; chosen when none.
+    pub name: Option<LabName>,
+    /// The link's largest packet in bytes, without the Ethernet header; none is 1500.
+    pub mtu: Option<u32>,
+    /// The TCP congestion control of routes over the link; none is cubic where the kernel has it.
+    pub congestion: Option<String>,
+    /// The largest TCP buffer in bytes, either way; none leaves the kernel's.
+    pub tcp_buffer_max: Option<u64>,
+    /// Whether the lab outlives this process, until it is taken down by name. Needs root.
+    pub kept: bool,
+}
+
+/// One of a lab's two hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The near one, where commands run.
+    A,
+    /// The far one, which has the ssh server.
+    B,
+}
+
+/// Two hosts joined by a link, and an ssh server on the far one.
+///
+/// Dropping a lab takes it down with everything that still runs in it, unless it is kept. [`Lab::down`] does the same
+/// and tells what went wrong.
+#[derive(Debug)]
+pub struct Lab {
+    site: Site,
+    server: Option<Server>,
+}
+
+/// What of a lab is on this host; removed when dropped while armed.
+#[derive(Debug)]
+struct Site {
+    state: State,
+    directory: PathBuf,
+    armed: bool,
+}
+
+impl Lab {
+    /// Makes a lab. When this returns, `ssh -F` [`Lab::ssh_config`] `b` from host a works.
+    ///
+    /// First sweeps away labs whose holders are gone, and says so on standard error (see [`crate::sweep()`]).
+    /// The lab ends with this process even if that is killed: its ssh server does so at once, the rest at the next
+    /// sweep.
+    ///
+    /// # Errors
+    /// [`LabError::Unprivileged`] without rights ([`crate::ensure_privileges`] may get them), a missing program, a
+    /// name in use, or whatever fails; nothing is left behind.
+    pub fn up(options: &Options) -> Result<Self, LabError> {
+        check(options)?;
+        let mut site = Site::claim(options)?;
+        network::build(&site.state.description)?;
+        site.record_namespaces()?;
+        ssh::prepare(&site.directory, &site.state.description)?;
+        let server = Server::start(&site.directory, &site.state.description, options.kept)?;
+        site.state.sshd = Some(server.process().clone());
+        let mut lab = Self { site, server: Some(server) };
+        lab.settle(options.kept)?;
+        Ok(lab)
+    }
+
+    /// Takes the lab down: every process in it, the link, the namespaces, its directories.
+    ///
+    /// # Errors
+    /// [`LabError::Leftover`] with what couldn't be removed.
+    pub fn down(mut self) -> Result<(), LabError> {
+        self.stop();
+        self.site.remove()
+    }
+
+    /// What it is, for a record of results.
+    pub fn description(&self) -> &Description {
+        &self.site.state.description
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &LabName {
+        &self.description().name
+    }
+
+    /// One of its hosts.
+    pub fn host(&self, end: End) -> &Host {
+        match end {
+            End::A => &self.description().a,
+            End::B => &self.description().b,
+        }
+    }
+
+    /// The place in which a process of that host runs.
+    pub fn place(&self, end: End) -> Place {
+        Place::Namespace(self.host(end).namespace_path())
+    }
+
+    /// The IPv4 address of that host on the link.
+    pub fn address(&self, end: End) -> IpAddr {
+        self.host(end).address.into()
+    }
+
+    /// The IPv6 address of that host on the link; none where the kernel has no IPv6.
+    pub fn address6(&self, end: End) -> Option<Ipv6Addr> {
+        self.host(end).address6
+    }
+
+    /// The client configuration with which `ssh -F CONFIG b`, from host a, logs in to host b.
+    pub fn ssh_config(&self) -> PathBuf {
+        ssh::client_config(&self.site.directory)
+    }
+
+    /// A directory for data, on a tmpfs where there is one. It goes with the lab.
+    pub fn scratch(&self) -> &Path {
+        &self.site.state.scratch
+    }
+
+    /// The variables that tell a command about the lab: `LINERATE_LAB` and others that begin so.
+    pub fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let address = |end| OsString::from(self.address(end).to_string());
+        let namespace = |end| OsString::from(&self.host(end).namespace);
+        vec![
+            ("LINERATE_LAB", self.name().as_str().into()),
+            ("LINERATE_LAB_SSH_CONFIG", self.ssh_config().into()),
+            ("LINERATE_LAB_HOST", "b".into()),
+            ("LINERATE_LAB_ADDRESS_A", address(End::A)),
+            ("LINERATE_LAB_ADDRESS_B", address(End::B)),
+            ("LINERATE_LAB_NETNS_A", namespace(End::A)),
+            ("LINERATE_LAB_NETNS_B", namespace(End::B)),
+            ("LINERATE_LAB_DIR", self.scratch().into()),
+        ]
+    }
+
+    /// Writes down who holds the lab from now on, and lets go of one that is kept.
+    fn settle(&mut self, kept: bool) -> Result<(), LabError> {
+        let state = &mut self.site.state;
+        if let Some(sshd) = state.sshd.clone().filter(|_| kept) {
+            state.holder = sshd;
+        }
+        self.site.state.write(&self.site.directory)?;
+        self.site.armed = !kept;
+        Ok(())
+    }
+
+    fn stop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stop();
+        }
+    }
+}
+
+impl Site {
+    /// Chooses name and addresses, and writes them down before anything else is made.
+    fn claim(options: &Options) -> Result<Self, LabError> {
+        let root = StateRoot::open()?;
+        let _lock = root.lock()?;
+        sweep_locked(&root)?.iter().for_each(tell);
+        let labs = root.labs()?;
+        let taken =
+            |slot| labs.iter().any(|(_, state)| state.as_ref().is_some_and(|state| state.slot == slot));
+        let free = |slot: &u8| {
+            !taken(*slot) && (options.name.is_some() || !is_named(&labs, &LabName::of_slot(*slot)))
+        };
+        let slot = (0..250).find(free).ok_or(LabError::Full)?;
+        let name = options.name.clone().unwrap_or_else(|| LabName::of_slot(slot));
+        if let Some((_, Some(state))) = labs.iter().find(|(known, _)| *known == name) {
+            return Err(LabError::Exists { name, holder: state.holder.pid });
+        }
+        let directory = root.directory(&name);
+        // Of a lab whose record was lost, the name finds what is left.
+        dismantle(&name, None, &directory)?;
+        Self::make(options, name, slot, directory)
+    }
+
+    fn make(options: &Options, name: LabName, slot: u8, directory: PathBuf) -> Result<Self, LabError> {
+        let (a, b) = network::hosts(&name, slot);
+        let shared = shared_scratch(&name);
+        let scratch = if is_tmpfs(Path::new("/dev/shm")) { shared } else { directory.join("scratch") };
+        let holder = Process::current().map_err(LabError::file("reading", Path::new("/proc/self/stat")))?;
+        let description = Description {
+            name,
+            link: options.link,
+            mtu: options.mtu.unwrap_or(1500),
+            congestion: network::congestion(options.congestion.as_deref()),
+            tcp_buffer_max: options.tcp_buffer_max,
+            a,
+            b,
+        };
+        make_private(&directory)?;
+        let state = State {
+            description,
+            slot,
+            holder,
+            kept: options.kept,
+            sshd: None,
+            scratch,
+            namespaces: Vec::new(),
+        };
+        let site = Self { state, directory, armed: true };
+        site.state.write(&site.directory)?;
+        // Not make_private: under the world's /dev/shm, one that is there already isn't ours.
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&site.state.scratch);
+        made.map_err(LabError::file("making", &site.state.scratch))?;
+        Ok(site)
+    }
+
+    fn record_namespaces(&mut self) -> Result<(), LabError> {
+        for host in [&self.state.description.a, &self.state.description.b] {
+            let path = host.namespace_path();
+            self.state.namespaces.push(file_identity(&path).map_err(LabError::file("reading", &path))?);
+        }
+        self.state.write(&self.directory)
+    }
+
+    fn remove(&mut self) -> Result<(), LabError> {
+        self.armed = false;
+        dismantle(&self.state.description.name, Some(&self.state), &self.directory)
+    }
+}
+
+fn check(options: &Options) -> Result<(), LabError> {
+    for tool in [tool::IP, tool::TC, tool::SSHD, tool::SSH, tool::SSH_KEYGEN] {
+        tool.find()?;
+    }
+    if !user::is_privileged() {
+        return Err(LabError::Unprivileged);
+    }
+    if options.kept && user::is_in_user_namespace() { Err(LabError::KeptNeedsRoot) } else { Ok(()) }
+}
+
+fn is_named(labs: &[(LabName, Option<State>)], name: &LabName) -> bool {
+    labs.iter().any(|(known, _)| known == name)
+}
+
+fn is_tmpfs(path: &Path) -> bool {
+    const TMPFS_MAGIC: i64 = 0x0102_1994;
+    rustix::fs::statfs(path).is_ok_and(|fs| fs.f_type == TMPFS_MAGIC)
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if self.site.armed {
+            self.stop();
+        }
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        if self.armed
+            && let Err(error) = self.remove()
+        {
+            eprintln!("linerate: {error}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! A lab's name: part of the names of namespaces, directories and configuration files.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A lab's name: 1 to 32 lower-case letters, digits and inner dashes. So it needs quoting nowhere.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct LabName(String);
+
+/// A text isn't a [`LabName`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} can't name a lab: use 1 to 32 lower-case letters, digits and dashes, a letter or digit first and last"
+)]
+pub struct LabNameError(String);
+
+impl LabName {
+    /// The name given to a lab without one, from its address block.
+    pub(crate) fn of_slot(slot: u8) -> Self {
+        Self(format!("lab{slot}"))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The network namespace of host `a` or `b`, as `ip netns` knows it.
+    pub(crate) fn namespace(&self, host: char) -> String {
+        format!("linerate-{}-{host}", self.0)
+    }
+}
+
+impl FromStr for LabName {
+    type Err = LabNameError;
+
+    fn from_str(text: &str) -> Result<Self, LabNameError> {
+        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let dashed = text.starts_with('-') || text.ends_with('-');
+        let good = (1..=32).contains(&text.len()) && text.bytes().all(inner) && !dashed;
+        if good { Ok(Self(text.to_owned())) } else { Err(LabNameError(text.to_owned())) }
+    }
+}
+
+impl fmt::Display for LabName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for LabName {
+    type Error = LabNameError;
+
+    fn try_from(text: String) -> Result<Self, LabNameError> {
+        text.parse()
+    }
+}
+
+impl From<LabName> for String {
+    fn from(name: LabName) -> Self {
+        name.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for good in ["a", "lab0", "my-lab", "0", &"x".repeat(32)] {
+            assert_eq!(good.parse::<LabName>().expect(good).as_str(), good);
+        }
+        for bad in ["", "-a", "a-", "A", "a b", "a/b", "..", "ä", "a.b", &"x".repeat(33)] {
+            assert!(bad.parse::<LabName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_bad_name_in_a_state_file_is_refused() {
+        assert!(serde_json::from_str::<LabName>("\"../x\"").is_err());
+    }
+}

@@ -1,0 +1,194 @@
+//! Processes by identity. A process number alone is soon given to someone else; with its start time and the boot it
+//! belongs to, it is that process or nothing.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+
+/// One process of this host, past or present.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot (field 22 of `/proc/PID/stat`, proc(5)).
+    pub start: u64,
+    /// The boot it belongs to (`/proc/sys/kernel/random/boot_id`).
+    pub boot: String,
+}
+
+impl Process {
+    /// The calling process.
+    ///
+    /// # Errors
+    /// When procfs can't be read.
+    pub fn current() -> io::Result<Self> {
+        Self::of(std::process::id())
+    }
+
+    /// The process that has this number now.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none, or it has ended and only waits for its parent.
+    pub fn of(pid: u32) -> io::Result<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        let start = running_since(&stat).ok_or(io::ErrorKind::NotFound)?;
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
+        Ok(Self { pid, start, boot })
+    }
+
+    /// Whether it still runs.
+    pub fn is_alive(&self) -> bool {
+        Self::of(self.pid).is_ok_and(|now| now == *self)
+    }
+
+    /// Sends it a signal; a process that is gone, or another with its number, gets none.
+    pub(crate) fn signal(&self, signal: Signal) {
+        signal_if(self.pid, signal, || self.is_alive());
+    }
+
+    /// Waits until it is gone, `patience` at most, and says whether it is.
+    pub(crate) fn gone_within(&self, patience: Duration) -> bool {
+        wait_until(patience, || !self.is_alive())
+    }
+}
+
+/// Asks every `pids()` to end, and after `patience` makes it. Gives those that are left even so.
+///
+/// `pids` is asked again for each step, so a number that changed hands in between is not touched.
+pub(crate) fn end_all(pids: impl Fn() -> Vec<u32>, patience: Duration) -> Vec<u32> {
+    for signal in [Signal::TERM, Signal::KILL] {
+        for pid in pids() {
+            signal_if(pid, signal, || pids().contains(&pid));
+        }
+        if wait_until(patience, || pids().is_empty()) {
+            break;
+        }
+    }
+    pids()
+}
+
+/// The processes in the network namespace with this device and inode number that also satisfy `belongs`; never the
+/// caller itself.
+pub(crate) fn in_namespace(namespace: (u64, u64), belongs: impl Fn(u32) -> bool) -> Vec<u32> {
+    let of = |pid: &u32| file_identity(Path::new(&format!("/proc/{pid}/ns/net"))).ok();
+    let ours = |pid: &u32| *pid != std::process::id() && of(pid) == Some(namespace) && belongs(*pid);
+    numbers().into_iter().filter(ours).collect()
+}
+
+/// Whether a process was started with this variable, written `NAME=VALUE`.
+pub(crate) fn has_variable(pid: u32, variable: &str) -> bool {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
+}
+
+/// Device and inode number of what a path leads to.
+pub(crate) fn file_identity(path: &Path) -> io::Result<(u64, u64)> {
+    path.metadata().map(|meta| (meta.dev(), meta.ino()))
+}
+
+/// Asks `done` every few milliseconds until it agrees, `patience` at most, and gives its last answer.
+pub(crate) fn wait_until(patience: Duration, mut done: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + patience;
+    while !done() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+/// Signals `pid` if `still` says so once a handle holds whoever has that number now.
+fn signal_if(pid: u32, signal: Signal, still: impl Fn() -> bool) {
+    let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
+    let handle = pidfd_open(number, PidfdFlags::empty());
+    if !still() {
+        return;
+    }
+    // It may end just now, which is what was wanted; one that refuses is noticed by the caller's next look.
+    let _ = match handle {
+        Ok(handle) => pidfd_send_signal(handle, signal),
+        // Before Linux 5.3 there are no handles, and a moment between the look and the signal remains.
+        Err(Errno::NOSYS) => kill_process(number, signal),
+        Err(_) => Ok(()),
+    };
+}
+
+fn numbers() -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The start time in a line of `/proc/PID/stat`, unless that process has ended (state Z or X).
+fn running_since(stat: &str) -> Option<u64> {
+    // The name, in parentheses, may itself hold spaces and parentheses: the last one closes it.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace();
+    let state = fields.next()?;
+    // Field 22 of the line is the 19th after the state, which is field 3.
+    let start = fields.nth(18)?.parse().ok()?;
+    (!matches!(state, "Z" | "X" | "x")).then_some(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    const STAT: &str = "42 (a) R (b) S 1 42 42 0 -1 4194560 100 0 0 0 1 2 0 0 20 0 1 0 98765 1000 10 0 0";
+
+    #[test]
+    fn a_name_with_parentheses_does_not_shift_the_fields() {
+        assert_eq!(running_since(STAT), Some(98765));
+    }
+
+    #[test]
+    fn the_ended_and_the_malformed_have_no_start() {
+        for bad in [
+            &*STAT.replace(") S 1", ") Z 1"),
+            "",
+            "42",
+            "42 (x) S 1 2",
+            "42 (x) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 x",
+        ] {
+            assert_eq!(running_since(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn this_process_lives_and_its_likenesses_do_not() {
+        let current = Process::current().expect("procfs is mounted");
+        assert!(current.is_alive());
+        assert!(!Process { start: current.start + 1, ..current.clone() }.is_alive());
+        assert!(!Process { boot: "another".into(), ..current }.is_alive());
+    }
+
+    #[test]
+    fn a_signal_reaches_only_the_very_process() {
+        let mut child = Command::new("sleep").arg("60").spawn().expect("sleep runs");
+        let process = Process::of(child.id()).expect("it runs");
+        Process { start: process.start + 1, ..process.clone() }.signal(Signal::KILL);
+        assert!(!process.gone_within(Duration::from_millis(50)));
+        process.signal(Signal::KILL);
+        assert!(process.gone_within(Duration::from_secs(5)), "a zombie counts as gone");
+        child.wait().expect("our child");
+    }
+
+    #[test]
+    fn what_ignores_the_request_is_made_to_end() {
+        let mut child = Command::new("sh")
+            .args(["-c", "trap '' TERM; while :; do sleep 0.05; done"])
+            .spawn()
+            .expect("sh runs");
+        std::thread::sleep(Duration::from_millis(100));
+        let process = Process::of(child.id()).expect("it runs");
+        let pids = || if process.is_alive() { vec![process.pid] } else { Vec::new() };
+        assert_eq!(end_all(pids, Duration::from_millis(200)), Vec::<u32>::new());
+        child.wait().expect("our child");
+    }
+}

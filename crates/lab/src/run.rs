@@ -1,0 +1,124 @@
+//! One command inside a lab that lives as long as the command does.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus};
+use std::time::Duration;
+
+use linerate_sys::netns;
+use rustix::process::{Pid, Signal};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::error::LabError;
+use crate::lab::{End, Lab, Options};
+use crate::process::wait_until;
+
+/// How long a command gets to end after a signal that asks it to.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Makes a lab, runs `argv` on host a with this process's stdio and [`Lab::environment`], takes the lab down, and
+/// gives the exit code as a shell would: the command's own, 128 + N for one that signal N ended, 126 or 127 for one
+/// that can't be started.
+///
+/// SIGTERM and SIGHUP go on to the command, which gets five seconds to end. So do SIGINT and SIGQUIT, without a
+/// limit, unless they come from the terminal, which sends them to the command itself.
+///
+/// # Errors
+/// Those of [`Lab::up`] and [`Lab::down`].
+pub fn run(options: &Options, argv: &[OsString]) -> Result<u8, LabError> {
+    // Before anything is made: from here on a signal can't end this process past its cleaning up.
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD]);
+    let mut signals = signals.map_err(|error| failed(argv, &error))?;
+    let lab = Lab::up(options)?;
+    if let Some(signal) = signals.pending().find(|signal| *signal != SIGCHLD) {
+        lab.down()?;
+        return Ok(code_of_signal(signal));
+    }
+    let code = match start(&lab, argv) {
+        Ok(child) => supervise(child, &mut signals).map_err(|error| failed(argv, &error)),
+        Err(error) => Ok(code_of_start(argv, &error)),
+    };
+    lab.down()?;
+    code
+}
+
+fn start(lab: &Lab, argv: &[OsString]) -> io::Result<Child> {
+    let mut command = lab.place(End::A).command(argv)?;
+    netns::die_with_parent(&mut command, Signal::TERM);
+    command.envs(lab.environment()).spawn()
+}
+
+fn supervise(mut child: Child, signals: &mut Signals) -> io::Result<u8> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(code_of_exit(status));
+        }
+        // Every signal since the last look is still there, so none is missed between the look and this wait.
+        for signal in signals.wait().collect::<Vec<_>>() {
+            match signal {
+                SIGTERM | SIGHUP => return end(child, signal),
+                SIGINT | SIGQUIT if !comes_from_terminal() => send(&child, signal),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn end(mut child: Child, signal: i32) -> io::Result<u8> {
+    send(&child, signal);
+    if !wait_until(GRACE, || !matches!(child.try_wait(), Ok(None))) {
+        child.kill()?;
+    }
+    child.wait().map(code_of_exit)
+}
+
+fn send(child: &Child, signal: i32) {
+    // It isn't waited for yet, so the number is still its own; if it has just ended, the signal is of no use.
+    let pid = Pid::from_child(child);
+    if let Some(signal) = Signal::from_named_raw(signal) {
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+/// Whether this process is in the foreground of a terminal, whose keys signal the command as well.
+fn comes_from_terminal() -> bool {
+    let foreground =
+        std::fs::File::open("/dev/tty").ok().and_then(|tty| rustix::termios::tcgetpgrp(tty).ok());
+    foreground == Some(rustix::process::getpgrp())
+}
+
+fn code_of_exit(status: ExitStatus) -> u8 {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    u8::try_from(code).unwrap_or(u8::MAX)
+}
+
+fn code_of_signal(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
+}
+
+fn code_of_start(argv: &[OsString], error: &io::Error) -> u8 {
+    eprintln!("linerate: {}", failed(argv, error));
+    if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
+}
+
+fn failed(argv: &[OsString], error: &io::Error) -> LabError {
+    let command =
+        argv.first().map_or_else(|| "the command".into(), |program| program.to_string_lossy().into_owned());
+    LabError::Command { command, reason: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_as_a_shell_gives_them() {
+        assert_eq!(code_of_exit(ExitStatus::from_raw(3 << 8)), 3);
+        assert_eq!(code_of_exit(ExitStatus::from_raw(9)), 137);
+        assert_eq!(code_of_signal(SIGTERM), 143);
+        assert_eq!(code_of_start(&["x".into()], &io::ErrorKind::NotFound.into()), 127);
+        assert_eq!(code_of_start(&["x".into()], &io::ErrorKind::PermissionDenied.into()), 126);
+    }
+}

@@ -1,0 +1,221 @@
+//! The far host's ssh server: its keys and configuration, its life, and the proof that a login works.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use linerate_sys::netns;
+use rustix::process::Signal;
+
+use crate::account;
+use crate::error::LabError;
+use crate::process::{Process, wait_until};
+use crate::state::{Description, Host, write_private};
+use crate::tool::{SSH, SSH_KEYGEN, SSHD};
+
+/// Long enough for a host under full load; normally it answers within a tenth of a second.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running ssh server. Dropping it ends nothing: that is [`Server::stop`].
+#[derive(Debug)]
+pub(crate) struct Server {
+    process: Process,
+    /// Waits for the server. It also started it, and so is the thread whose end the kernel tells it of.
+    keeper: JoinHandle<()>,
+}
+
+/// The client configuration in a lab's directory, for `ssh -F`.
+pub(crate) fn client_config(directory: &Path) -> PathBuf {
+    directory.join("ssh_config")
+}
+
+/// Makes keys, and the configuration of both sides, in the lab's directory.
+pub(crate) fn prepare(directory: &Path, lab: &Description) -> Result<(), LabError> {
+    let user = account::user_name()?;
+    let host_key = make_key(directory, "host_key")?;
+    let user_key = make_key(directory, "user_key")?;
+    let write = |name: &str, text: &str| {
+        let path = directory.join(name);
+        write_private(&path, text.as_bytes()).map_err(LabError::file("writing", &path))
+    };
+    write("authorized_keys", &user_key)?;
+    write("known_hosts", &format!("linerate-lab-b {host_key}"))?;
+    write("sshd_config", &server_text(directory, lab, &user))?;
+    write("ssh_config", &client_text(directory, lab, &user))
+}
+
+impl Server {
+    /// Starts sshd on the far host and waits until a login from the near one works. Unless `kept`, it ends with this
+    /// process, however that ends.
+    pub(crate) fn start(directory: &Path, lab: &Description, kept: bool) -> Result<Self, LabError> {
+        make_separation_directory()?;
+        let server = Self::spawn(server_command(directory, &lab.b, kept)?)?;
+        match server.prove(directory, lab) {
+            Ok(()) => Ok(server),
+            Err(reason) => {
+                server.stop();
+                Err(LabError::Sshd { reason, log: last_lines(directory) })
+            }
+        }
+    }
+
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Ends the listener and waits for it. Its sessions are the namespace's other processes.
+    pub(crate) fn stop(self) {
+        self.process.signal(Signal::TERM);
+        if !self.process.gone_within(Duration::from_secs(2)) {
+            self.process.signal(Signal::KILL);
+        }
+        // The thread only waits for the process; it has nothing to report.
+        let _ = self.keeper.join();
+    }
+
+    fn spawn(mut command: Command) -> Result<Self, LabError> {
+        let (sender, receiver) = mpsc::channel();
+        let keep = move || {
+            let child: io::Result<Child> = command.spawn();
+            let process = child.as_ref().map_err(|error| error.to_string()).map(Child::id);
+            // A receiver that is gone has given up on the lab; the child is waited for all the same.
+            let _ = sender.send(process);
+            let _ = child.and_then(|mut child| child.wait());
+        };
+        let failed = |reason: String| LabError::Sshd { reason, log: "nothing".into() };
+        let keeper = std::thread::Builder::new().name("sshd".into()).spawn(keep);
+        let keeper = keeper.map_err(|error| failed(error.to_string()))?;
+        let pid = receiver.recv().map_err(|error| failed(error.to_string()))?.map_err(failed)?;
+        let process = Process::of(pid).map_err(|error| failed(format!("it ended at once ({error})")))?;
+        Ok(Self { process, keeper })
+    }
+
+    fn prove(&self, directory: &Path, lab: &Description) -> Result<(), String> {
+        let near = File::open(lab.a.namespace_path()).map_err(|error| error.to_string())?;
+        let answered = netns::inside(near.as_fd(), || {
+            wait_until(PATIENCE, || !self.process.is_alive() || speaks_ssh(lab.b.address))
+        });
+        match answered {
+            Err(error) => Err(format!("entering {}: {error}", lab.a.namespace)),
+            Ok(_) if !self.process.is_alive() => Err("it ended".into()),
+            Ok(false) => Err(format!("it doesn't answer within {PATIENCE:?}")),
+            Ok(true) => log_in(directory, near),
+        }
+    }
+}
+
+/// One login from the near host, which proves keys, account and configuration.
+fn log_in(directory: &Path, near: File) -> Result<(), String> {
+    let mut command = Command::new(SSH.find().map_err(|error| error.to_string())?);
+    command.arg("-F").arg(client_config(directory)).args(["b", "true"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    netns::enter(&mut command, near.into());
+    let mut child = command.spawn().map_err(|error| format!("starting ssh: {error}"))?;
+    let ended = wait_until(PATIENCE, || !matches!(child.try_wait(), Ok(None)));
+    if !ended {
+        // Ends its pipe too, so the read below can't hang.
+        let _ = child.kill();
+    }
+    let done = child.wait_with_output().map_err(|error| format!("waiting for ssh: {error}"))?;
+    let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+    match done.status.success() {
+        true => Ok(()),
+        false if !ended => Err(format!("a login doesn't end within {PATIENCE:?}: {said}")),
+        false => Err(format!("a login failed: {said}")),
+    }
+}
+
+fn speaks_ssh(address: Ipv4Addr) -> bool {
+    let mut greeting = [0; 4];
+    let read = |mut stream: TcpStream| {
+        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+        stream.read_exact(&mut greeting)
+    };
+    let connected = TcpStream::connect_timeout(&SocketAddr::from((address, 22)), Duration::from_secs(1));
+    connected.and_then(read).is_ok() && greeting == *b"SSH-"
+}
+
+fn server_command(directory: &Path, host: &Host, kept: bool) -> Result<Command, LabError> {
+    let path = host.namespace_path();
+    let namespace = File::open(&path).map_err(LabError::file("opening", &path))?;
+    let log = log_file(directory);
+    let output = File::create(&log).map_err(LabError::file("making", &log))?;
+    let mut command = Command::new(SSHD.find()?);
+    command.arg("-D").arg("-e").arg("-f").arg(directory.join("sshd_config"));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
+    netns::enter(&mut command, namespace.into());
+    // A terminal's Ctrl-C is the command's affair: it may want the far host for its own cleaning up.
+    netns::new_session(&mut command);
+    if !kept {
+        netns::die_with_parent(&mut command, Signal::TERM);
+    }
+    Ok(command)
+}
+
+fn make_key(directory: &Path, name: &str) -> Result<String, LabError> {
+    let path = directory.join(name);
+    let arguments = ["-q", "-t", "ed25519", "-N", "", "-C", "linerate-lab", "-f"].map(AsRef::as_ref);
+    SSH_KEYGEN.run(&[&arguments[..], &[path.as_os_str()]].concat())?;
+    let public = path.with_extension("pub");
+    std::fs::read_to_string(&public).map_err(LabError::file("reading", &public))
+}
+
+/// Root's sshd confines its unprivileged half to this directory, which the distribution makes only at the start of
+/// its own service.
+fn make_separation_directory() -> Result<(), LabError> {
+    let path = Path::new("/run/sshd");
+    let made = std::fs::DirBuilder::new().mode(0o755).recursive(true).create(path);
+    made.map_err(LabError::file("making", path))
+}
+
+fn server_text(directory: &Path, lab: &Description, user: &str) -> String {
+    let directory = directory.display();
+    let Host { address, address6, .. } = &lab.b;
+    let listen6 = address6.map_or_else(String::new, |address| format!("ListenAddress [{address}]\n"));
+    // PAM costs a login time and may print or refuse; only where it alone admits a locked account is it asked.
+    let pam = if account::is_locked(user) { "yes" } else { "no" };
+    let (path, name) = (account::search_path(), &lab.name);
+    // StrictModes: the keys' directory is closed to others, and in a user namespace the owner of the directories above
+    // it isn't root but "nobody", which the check would refuse.
+    format!(
+        "Port 22\nListenAddress {address}\n{listen6}\
+         HostKey {directory}/host_key\nAuthorizedKeysFile {directory}/authorized_keys\n\
+         AuthenticationMethods publickey\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
+         PermitRootLogin prohibit-password\nAllowUsers {user}\nStrictModes no\nUsePAM {pam}\nUseDNS no\n\
+         PidFile none\nMaxStartups 1000\nMaxSessions 1000\nLoginGraceTime 60\n\
+         PrintMotd no\nPrintLastLog no\nBanner none\nPermitUserRC no\nX11Forwarding no\n\
+         AcceptEnv LANG LC_*\nSetEnv PATH={path} LINERATE_LAB={name}\nSubsystem sftp internal-sftp\n"
+    )
+}
+
+fn client_text(directory: &Path, lab: &Description, user: &str) -> String {
+    let directory = directory.display();
+    let Host { address, address6, .. } = &lab.b;
+    let host6 =
+        address6.map_or_else(String::new, |address| format!("Host b6 {address}\n    HostName {address}\n"));
+    format!(
+        "{host6}Host b b4 {address}\n    HostName {address}\nHost *\n    User {user}\n    Port 22\n    \
+         IdentityFile {directory}/user_key\n    IdentitiesOnly yes\n    IdentityAgent none\n    \
+         UserKnownHostsFile {directory}/known_hosts\n    GlobalKnownHostsFile /dev/null\n    \
+         HostKeyAlias linerate-lab-b\n    StrictHostKeyChecking yes\n    UpdateHostKeys no\n    \
+         PreferredAuthentications publickey\n    BatchMode yes\n    ControlPath none\n    ConnectTimeout 10\n"
+    )
+}
+
+fn log_file(directory: &Path) -> PathBuf {
+    directory.join("sshd.log")
+}
+
+fn last_lines(directory: &Path) -> String {
+    let log = std::fs::read(log_file(directory)).unwrap_or_default();
+    let log = String::from_utf8_lossy(&log).into_owned();
+    let lines: Vec<&str> = log.lines().rev().take(5).collect();
+    if lines.is_empty() { "nothing".into() } else { lines.into_iter().rev().collect::<Vec<_>>().join("; ") }
+}

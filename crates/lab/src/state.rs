@@ -1,0 +1,235 @@
+//! What is written down about each lab, so that any later command finds it, whatever became of its maker.
+//!
+//! The root directory holds a `lock` and one directory for each lab, named after it: `state.json`, the keys and
+//! configuration of its ssh server, and its log. A lab lives as long as its holder, one process.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::LabError;
+use crate::name::LabName;
+use crate::process::Process;
+use crate::rate::Rate;
+
+/// What a lab is: all that one needs to tell a reader of results, or to build the same again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Description {
+    /// Its name.
+    pub name: LabName,
+    /// The link's rate in each direction; none for an open link, whose limit is the processor.
+    pub link: Option<Rate>,
+    /// The link's largest packet, in bytes without the Ethernet header.
+    pub mtu: u32,
+    /// The TCP congestion control that routes over the link ask for; none leaves the kernel's default.
+    pub congestion: Option<String>,
+    /// The largest TCP buffer in bytes, if it isn't the kernel's default.
+    pub tcp_buffer_max: Option<u64>,
+    /// The near host, where commands run.
+    pub a: Host,
+    /// The far host, with an ssh server.
+    pub b: Host,
+}
+
+/// One host of a lab: a network namespace with one interface beside loopback.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// The namespace, as `ip netns` knows it.
+    pub namespace: String,
+    /// The interface on the link.
+    pub interface: String,
+    /// Its IPv4 address (a /30).
+    pub address: Ipv4Addr,
+    /// Its IPv6 address (a /64); none where the kernel has no IPv6.
+    pub address6: Option<Ipv6Addr>,
+}
+
+/// The contents of a lab's `state.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct State {
+    pub(crate) description: Description,
+    /// The address block, unique among the labs of a root directory.
+    pub(crate) slot: u8,
+    /// The lab lives as long as this process.
+    pub(crate) holder: Process,
+    /// Whether it stays until it is taken down: then the ssh server holds it.
+    pub(crate) kept: bool,
+    pub(crate) sshd: Option<Process>,
+    /// The lab's directory for data, perhaps on a tmpfs.
+    pub(crate) scratch: PathBuf,
+    /// Device and inode number of the namespaces of a and b.
+    pub(crate) namespaces: Vec<(u64, u64)>,
+}
+
+/// The directory under which the labs of this user are written down.
+#[derive(Clone, Debug)]
+pub(crate) struct StateRoot(PathBuf);
+
+impl Host {
+    /// The file that stands for its namespace.
+    pub fn namespace_path(&self) -> PathBuf {
+        Path::new("/run/netns").join(&self.namespace)
+    }
+}
+
+impl State {
+    /// Replaces the lab's file in one step, so that a reader never sees half of it.
+    pub(crate) fn write(&self, directory: &Path) -> Result<(), LabError> {
+        let text = serde_json::to_vec_pretty(self).map_err(io::Error::other);
+        let (partial, path) = (directory.join("state.json.new"), directory.join("state.json"));
+        let written = text.and_then(|text| write_private(&partial, &text));
+        written.and_then(|()| std::fs::rename(&partial, &path)).map_err(LabError::file("writing", &path))
+    }
+
+    pub(crate) fn read(directory: &Path) -> io::Result<Self> {
+        Ok(serde_json::from_slice(&std::fs::read(directory.join("state.json"))?)?)
+    }
+}
+
+impl StateRoot {
+    /// `/run/linerate` for root; for others a directory under `$XDG_RUNTIME_DIR`, or `/tmp/linerate-UID` where there
+    /// is no such place. Made when missing, private.
+    pub(crate) fn open() -> Result<Self, LabError> {
+        let user = rustix::process::geteuid().as_raw();
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let path = match runtime.filter(|path| is_usable(path, user)) {
+            _ if user == 0 => PathBuf::from("/run/linerate"),
+            Some(runtime) => runtime.join("linerate"),
+            None => PathBuf::from(format!("/tmp/linerate-{user}")),
+        };
+        Self::at(path)
+    }
+
+    /// Takes this directory as the root; it must be the user's own and closed to others.
+    pub(crate) fn at(path: PathBuf) -> Result<Self, LabError> {
+        make_private(&path)?;
+        let meta = path.symlink_metadata().map_err(LabError::file("reading", &path))?;
+        let insecure = |reason| Err(LabError::Insecure { path: path.clone(), reason });
+        match () {
+            () if !meta.is_dir() => insecure("is not a directory"),
+            () if meta.uid() != rustix::process::geteuid().as_raw() => insecure("belongs to another user"),
+            () if meta.permissions().mode() & 0o077 != 0 => insecure("is open to other users"),
+            () => Ok(Self(path)),
+        }
+    }
+
+    /// Waits until no other command changes the set of labs, and keeps others waiting until the file is dropped.
+    pub(crate) fn lock(&self) -> Result<File, LabError> {
+        let path = self.0.join("lock");
+        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let locked = file.and_then(|file| file.lock().map(|()| file));
+        locked.map_err(LabError::file("locking", &path))
+    }
+
+    /// The directory of a lab.
+    pub(crate) fn directory(&self, name: &LabName) -> PathBuf {
+        self.0.join(name.as_str())
+    }
+
+    /// Every lab written down, by name. One whose file is missing or unreadable has no state: its maker died in the
+    /// moment between making the directory and writing it.
+    pub(crate) fn labs(&self) -> Result<Vec<(LabName, Option<State>)>, LabError> {
+        let entries = std::fs::read_dir(&self.0).map_err(LabError::file("reading", &self.0))?;
+        let directories = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let names = directories.filter_map(|entry| entry.file_name().to_str()?.parse::<LabName>().ok());
+        let mut labs: Vec<_> =
+            names.map(|name| (name.clone(), State::read(&self.directory(&name)).ok())).collect();
+        labs.sort_by(|one, other| one.0.cmp(&other.0));
+        Ok(labs)
+    }
+}
+
+/// Makes a directory that only its user may enter; one that exists is left as it is.
+pub(crate) fn make_private(path: &Path) -> Result<(), LabError> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map_err(LabError::file("making", path)),
+    }
+}
+
+/// Writes a file that only its user may read.
+pub(crate) fn write_private(path: &Path, text: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path)?;
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    file.write_all(text)
+}
+
+/// A runtime directory of this user whose path needs quoting in no configuration file.
+fn is_usable(path: &Path, user: u32) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    let simple = path.is_absolute() && path.to_str().is_some_and(|text| text.chars().all(plain));
+    simple && path.metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == user)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn sample(name: &str, holder: Process, scratch: &Path) -> State {
+        let name: LabName = name.parse().expect("a good name");
+        let host = |letter| Host {
+            namespace: name.namespace(letter),
+            interface: "to-b".into(),
+            address: Ipv4Addr::new(10, 213, 9, 1),
+            address6: None,
+        };
+        let (a, b) = (host('a'), host('b'));
+        let link = Some("10gbit".parse().expect("a rate"));
+        let description = Description { name, link, mtu: 1500, congestion: None, tcp_buffer_max: None, a, b };
+        State {
+            description,
+            slot: 9,
+            holder,
+            kept: false,
+            sshd: None,
+            scratch: scratch.into(),
+            namespaces: vec![],
+        }
+    }
+
+    pub(crate) fn root_in(directory: &Path) -> StateRoot {
+        StateRoot::at(directory.join("root")).expect("a private directory")
+    }
+
+    #[test]
+    fn a_state_is_read_as_written_and_its_rate_as_text() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let state = sample("x", Process::current().expect("procfs"), directory.path());
+        state.write(directory.path()).expect("writable");
+        assert_eq!(State::read(directory.path()).expect("just written"), state);
+        let text = std::fs::read_to_string(directory.path().join("state.json")).expect("just written");
+        assert!(text.contains("\"10gbit\""), "{text}");
+    }
+
+    #[test]
+    fn labs_are_listed_and_a_torn_state_is_none() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let root = root_in(directory.path());
+        let state = sample("whole", Process::current().expect("procfs"), directory.path());
+        for name in ["whole", "torn", "empty"] {
+            make_private(&root.directory(&name.parse().expect("a name"))).expect("writable");
+        }
+        state.write(&root.directory(&state.description.name)).expect("writable");
+        std::fs::write(root.0.join("torn/state.json"), "{\"slot\":").expect("writable");
+        std::fs::create_dir(root.0.join("Not A Lab")).expect("writable");
+        let found: Vec<_> =
+            root.labs().expect("readable").into_iter().map(|(n, s)| (n.to_string(), s.is_some())).collect();
+        assert_eq!(found, [("empty".into(), false), ("torn".into(), false), ("whole".into(), true)]);
+    }
+
+    #[test]
+    fn an_open_or_linked_root_is_refused() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let open = directory.path().join("open");
+        std::fs::create_dir(&open).expect("writable");
+        std::fs::set_permissions(&open, Permissions::from_mode(0o755)).expect("our own");
+        assert!(matches!(StateRoot::at(open.clone()), Err(LabError::Insecure { .. })));
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(&open, &link).expect("writable");
+        assert!(matches!(StateRoot::at(link), Err(LabError::Insecure { .. })));
+    }
+}

@@ -1,0 +1,274 @@
+//! Taking a lab away: by its owner, on demand, or after its owner was killed.
+
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::error::LabError;
+use crate::name::LabName;
+use crate::network;
+use crate::process::{end_all, file_identity, has_variable, in_namespace};
+use crate::state::{Host, State, StateRoot};
+
+/// How long a lab's processes get to end when asked, and again when made to.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long the owner of a lab gets to take it down itself: its command has the first five seconds.
+const OWNER_PATIENCE: Duration = Duration::from_secs(15);
+
+/// A lab that was found without its holder, and what became of it.
+#[derive(Debug)]
+pub struct Swept {
+    /// The lab.
+    pub name: LabName,
+    /// The process that should have taken it down; unknown when it died before writing that down.
+    pub holder: Option<u32>,
+    /// Whether all of it is gone.
+    pub outcome: Result<(), LabError>,
+}
+
+/// One lab as `status` shows it.
+#[derive(Debug, serde::Serialize)]
+pub struct Status {
+    /// What it is.
+    #[serde(flatten)]
+    pub description: crate::state::Description,
+    /// The process that it lives as long as.
+    pub holder: u32,
+    /// Whether it stays until it is taken down, rather than until its command ends.
+    pub kept: bool,
+    /// Whether its holder is alive. A stale lab here is one that couldn't be removed.
+    pub alive: bool,
+    /// The client configuration, for `ssh -F`.
+    pub ssh_config: std::path::PathBuf,
+}
+
+/// Removes every lab of this user whose holder is gone: processes, namespaces, directories.
+///
+/// # Errors
+/// When the state directory can't be read. What happened to each lab is in its [`Swept`].
+pub fn sweep() -> Result<Vec<Swept>, LabError> {
+    let root = StateRoot::open()?;
+    let _lock = root.lock()?;
+    sweep_locked(&root)
+}
+
+/// [`sweep`], with a line on standard error for each lab that was found.
+///
+/// # Errors
+/// As [`sweep`].
+pub fn sweep_and_tell() -> Result<(), LabError> {
+    sweep()?.iter().for_each(tell);
+    Ok(())
+}
+
+/// The labs of this user, by name.
+///
+/// # Errors
+/// When the state directory can't be read.
+pub fn status() -> Result<Vec<Status>, LabError> {
+    let root = StateRoot::open()?;
+    let _lock = root.lock()?;
+    let shown = |(name, state): (LabName, Option<State>)| {
+        let State { description, holder, kept, .. } = state?;
+        let ssh_config = crate::ssh::client_config(&root.directory(&name));
+        Some(Status { description, holder: holder.pid, kept, alive: holder.is_alive(), ssh_config })
+    };
+    Ok(root.labs()?.into_iter().filter_map(shown).collect())
+}
+
+/// Takes a lab down, whoever holds it; without a name the only one. Gives its name.
+///
+/// # Errors
+/// When there is no such lab, none or several to choose from, or something of it remains.
+pub fn down(name: Option<&LabName>) -> Result<LabName, LabError> {
+    let root = StateRoot::open()?;
+    let labs = root.labs()?;
+    let chosen = choose(&labs, name)?;
+    end(&root, &chosen.0, chosen.1.as_ref())?;
+    Ok(chosen.0.clone())
+}
+
+pub(crate) fn tell(swept: &Swept) {
+    eprintln!("linerate: {swept}");
+}
+
+pub(crate) fn sweep_locked(root: &StateRoot) -> Result<Vec<Swept>, LabError> {
+    let stale = |state: &Option<State>| !state.as_ref().is_some_and(|state| state.holder.is_alive());
+    let swept = |(name, state): (LabName, Option<State>)| {
+        let holder = state.as_ref().map(|state| state.holder.pid);
+        let outcome = dismantle(&name, state.as_ref(), &root.directory(&name));
+        Swept { name, holder, outcome }
+    };
+    Ok(root.labs()?.into_iter().filter(|(_, state)| stale(state)).map(swept).collect())
+}
+
+/// Removes a lab: its processes, then its namespaces and link, then its directories. Goes on after a failure.
+pub(crate) fn dismantle(name: &LabName, state: Option<&State>, directory: &Path) -> Result<(), LabError> {
+    let mut left = Vec::new();
+    if let Some(sshd) = state.and_then(|state| state.sshd.as_ref()) {
+        end_all(|| if sshd.is_alive() { vec![sshd.pid] } else { Vec::new() }, PATIENCE);
+    }
+    let processes = end_all(|| members(name, state), PATIENCE);
+    if !processes.is_empty() {
+        left.push(format!("processes {processes:?} don't end"));
+    }
+    let (a, b) = network::hosts(name, state.map_or(0, |state| state.slot));
+    left.extend([a, b].iter().filter_map(|host| network::remove(host).err()).map(|error| error.to_string()));
+    let directories = [scratch_of(name, state), Some(directory.to_owned())];
+    left.extend(directories.into_iter().flatten().filter_map(|path| remove_directory(&path).err()));
+    match left.is_empty() {
+        true => Ok(()),
+        false => Err(LabError::Leftover { name: name.clone(), left: left.join("; ") }),
+    }
+}
+
+/// The lab's directory on the shared-memory file system. Its name holds the user and the lab, so that it is found
+/// again even when nothing was written down.
+pub(crate) fn shared_scratch(name: &LabName) -> std::path::PathBuf {
+    let user = rustix::process::geteuid().as_raw();
+    Path::new("/dev/shm").join(format!("linerate-lab-{user}-{name}"))
+}
+
+/// A scratch directory to remove, unless it lies in the lab's own, which goes as a whole. What a state file says is
+/// not enough to remove anything else.
+fn scratch_of(name: &LabName, state: Option<&State>) -> Option<std::path::PathBuf> {
+    let shared = shared_scratch(name);
+    state.is_none_or(|state| state.scratch == shared).then_some(shared)
+}
+
+fn remove_directory(path: &Path) -> Result<(), String> {
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("{}: {error}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The processes in the lab's namespaces.
+fn members(name: &LabName, state: Option<&State>) -> Vec<u32> {
+    let (a, b) = network::hosts(name, 0);
+    let named = |host: &Host| file_identity(&host.namespace_path()).ok();
+    let mut found: Vec<u32> = [&a, &b]
+        .into_iter()
+        .filter_map(named)
+        .flat_map(|namespace| in_namespace(namespace, |_| true))
+        .collect();
+    // A namespace without a file in this mount namespace was another's, in a user namespace of this user. Its number
+    // may since belong to somebody else's, so that each process must also carry the lab's name.
+    let mark = format!("LINERATE_LAB={name}");
+    for namespace in state.map(|state| state.namespaces.as_slice()).unwrap_or_default() {
+        found.extend(in_namespace(*namespace, |pid| has_variable(pid, &mark)));
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+type Found = (LabName, Option<State>);
+
+fn choose<'a>(labs: &'a [Found], name: Option<&LabName>) -> Result<&'a Found, LabError> {
+    match (name, labs) {
+        (None, [only]) => Ok(only),
+        (None, _) => Err(LabError::Ambiguous { known: known(labs) }),
+        (Some(name), _) => {
+            let found = labs.iter().find(|(known, _)| known == name);
+            found.ok_or_else(|| LabError::Unknown { name: name.clone(), known: known(labs) })
+        }
+    }
+}
+
+fn known(labs: &[Found]) -> String {
+    let names: Vec<&str> = labs.iter().map(|(name, _)| name.as_str()).collect();
+    if names.is_empty() { "no lab is up".into() } else { format!("up are: {}", names.join(", ")) }
+}
+
+/// Lets a lab's owner take it down, so that its command ends in order; then, or where there is no owner, does it here.
+fn end(root: &StateRoot, name: &LabName, state: Option<&State>) -> Result<(), LabError> {
+    if let Some(state) = state.filter(|state| !state.kept && state.holder.pid != std::process::id()) {
+        state.holder.signal(Signal::TERM);
+        state.holder.gone_within(OWNER_PATIENCE);
+        state.holder.signal(Signal::KILL);
+        state.holder.gone_within(PATIENCE);
+    }
+    let _lock = root.lock()?;
+    let directory = root.directory(name);
+    if directory.exists() { dismantle(name, state, &directory) } else { Ok(()) }
+}
+
+impl fmt::Display for Swept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, holder, outcome } = self;
+        match outcome {
+            Ok(()) => write!(f, "removed lab {name}")?,
+            Err(error) => write!(f, "{error}")?,
+        }
+        match holder {
+            Some(holder) => write!(f, ", left behind by process {holder}"),
+            None => write!(f, ", left behind half made"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::Process;
+    use crate::state::make_private;
+    use crate::state::tests::{root_in, sample};
+
+    fn write(root: &StateRoot, name: &str, holder: Process, scratch: &Path) -> State {
+        let state = sample(name, holder, scratch);
+        let directory = root.directory(&state.description.name);
+        make_private(&directory).expect("writable");
+        state.write(&directory).expect("writable");
+        state
+    }
+
+    #[test]
+    fn only_labs_without_a_holder_are_swept() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let root = root_in(directory.path());
+        let living = Process::current().expect("procfs");
+        let dead = Process { start: living.start + 1, ..living.clone() };
+        write(&root, "test-living", living, directory.path());
+        write(&root, "test-dead", dead, directory.path());
+        make_private(&root.directory(&"test-torn".parse().expect("a name"))).expect("writable");
+        let swept = sweep_locked(&root).expect("readable");
+        let told: Vec<String> = swept.iter().map(ToString::to_string).collect();
+        let pid = std::process::id();
+        let dead = format!("removed lab test-dead, left behind by process {pid}");
+        assert_eq!(told, [dead, "removed lab test-torn, left behind half made".into()]);
+        let left: Vec<String> =
+            root.labs().expect("readable").into_iter().map(|(name, _)| name.to_string()).collect();
+        assert_eq!(left, ["test-living"]);
+    }
+
+    #[test]
+    fn a_directory_that_a_state_file_names_is_not_removed() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let root = root_in(directory.path());
+        let precious = directory.path().join("precious");
+        std::fs::create_dir(&precious).expect("writable");
+        let gone = Process { pid: 1, start: 1, boot: "another".into() };
+        write(&root, "test-precious", gone, &precious);
+        assert!(sweep_locked(&root).expect("readable").iter().all(|swept| swept.outcome.is_ok()));
+        assert!(precious.exists());
+    }
+
+    #[test]
+    fn a_lab_is_chosen_by_name_or_by_being_the_only_one() {
+        let lab = |name: &str| (name.parse::<LabName>().expect("a name"), None);
+        let (one, two) = (vec![lab("x")], vec![lab("x"), lab("y")]);
+        assert_eq!(choose(&one, None).expect("the only one").0.as_str(), "x");
+        let name = "y".parse().expect("a name");
+        assert_eq!(choose(&two, Some(&name)).expect("it is there").0.as_str(), "y");
+        let error = choose(&two, None).expect_err("two").to_string();
+        assert!(error.contains("up are: x, y"), "{error}");
+        assert!(choose(&[], None).expect_err("none").to_string().contains("no lab is up"));
+        assert!(matches!(choose(&one, Some(&name)), Err(LabError::Unknown { .. })));
+    }
+}

@@ -1,0 +1,98 @@
+//! The programs of the distribution that a lab is made with.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::error::LabError;
+
+/// One program, and where to get it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tool {
+    program: &'static str,
+    purpose: &'static str,
+    package: &'static str,
+}
+
+pub(crate) const IP: Tool = Tool { program: "ip", purpose: "network namespaces", package: "iproute2" };
+pub(crate) const TC: Tool = Tool { program: "tc", purpose: "the link's rate", package: "iproute2" };
+pub(crate) const SSHD: Tool =
+    Tool { program: "sshd", purpose: "the far host's ssh server", package: "openssh-server" };
+pub(crate) const SSH: Tool =
+    Tool { program: "ssh", purpose: "a login to the far host", package: "openssh-client" };
+pub(crate) const SSH_KEYGEN: Tool =
+    Tool { program: "ssh-keygen", purpose: "the keys of host and user", package: "openssh-client" };
+pub(crate) const UNSHARE: Tool =
+    Tool { program: "unshare", purpose: "a user namespace", package: "util-linux" };
+
+/// Where these programs live whatever PATH says; an ordinary user's often lacks the first three.
+const SYSTEM_DIRECTORIES: [&str; 5] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+
+impl Tool {
+    /// The program's absolute path (sshd starts itself again by it), from PATH or the system's directories.
+    pub(crate) fn find(self) -> Result<PathBuf, LabError> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        self.find_among(std::env::split_paths(&path).chain(SYSTEM_DIRECTORIES.map(PathBuf::from)))
+    }
+
+    /// Runs the program to its end and gives its standard output.
+    pub(crate) fn run<S: AsRef<OsStr>>(self, arguments: &[S]) -> Result<String, LabError> {
+        let mut command = Command::new(self.find()?);
+        command.args(arguments).stdin(Stdio::null());
+        output(&mut command)
+    }
+
+    fn find_among(self, directories: impl Iterator<Item = PathBuf>) -> Result<PathBuf, LabError> {
+        let Self { program, purpose, package } = self;
+        let mut candidates = directories.filter(|directory| directory.is_absolute()).map(|d| d.join(program));
+        candidates.find(|path| is_executable(path)).ok_or(LabError::Missing { program, purpose, package })
+    }
+}
+
+/// Runs `command` to its end and gives its standard output; anything but success is an error with what it said.
+pub(crate) fn output(command: &mut Command) -> Result<String, LabError> {
+    let shown = show(command);
+    let error = |reason| LabError::Command { command: shown, reason };
+    match command.output() {
+        Err(failed) => Err(error(failed.to_string())),
+        Ok(done) if done.status.success() => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
+        Ok(done) => Err(error(format!("{}, {}", done.status, String::from_utf8_lossy(&done.stderr).trim()))),
+    }
+}
+
+fn show(command: &Command) -> String {
+    let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
+    words.join(OsStr::new(" ")).to_string_lossy().into_owned()
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_names_its_package() {
+        let error = IP.find_among(std::iter::once("/nowhere".into())).expect_err("not there").to_string();
+        assert!(error.contains("apt-get install iproute2"), "{error}");
+    }
+
+    #[test]
+    fn a_relative_directory_in_the_path_is_not_searched() {
+        assert!(SSH.find_among(std::iter::once(PathBuf::from("."))).is_err());
+    }
+
+    #[test]
+    fn a_failure_tells_the_command_and_its_words() {
+        let error = output(Command::new("sh").args(["-c", "echo it broke >&2; exit 3"]))
+            .expect_err("exit 3")
+            .to_string();
+        assert!(
+            error.contains("it broke") && error.contains("exit status: 3") && error.contains("sh -c"),
+            "{error}"
+        );
+    }
+}

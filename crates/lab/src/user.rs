@@ -1,0 +1,187 @@
+//! Rights: root's, or those that an ordinary user has in a user namespace of their own.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::fs::CWD;
+use rustix::mount::{MountFlags, MoveMountFlags, OpenTreeFlags, mount, mount_bind, move_mount, open_tree};
+use rustix::thread::{CapabilitySet, capabilities};
+
+use crate::account;
+use crate::error::LabError;
+use crate::tool::{self, UNSHARE};
+
+/// Set for the second start, so that a system which grants the namespace but not its rights ends in an error.
+const MARK: &str = "LINERATE_LAB_USER_NAMESPACE";
+
+/// This user keeps name and files, and has every right over mounts and networks that are made inside.
+const UNSHARE_OPTIONS: [&str; 5] = ["--user", "--map-current-user", "--keep-caps", "--mount", "--net"];
+
+/// Makes sure that this process may make a lab, if need be by starting this program again, with the same arguments,
+/// in a user namespace. Call it early, from one thread: on success either nothing happened or `main` runs anew.
+///
+/// In such a namespace /run and the account files are private copies, in which `ip netns` and sshd find what they need.
+///
+/// # Errors
+/// [`LabError::UserNamespace`] where the kernel forbids that, with the setting to change.
+pub fn ensure_privileges() -> Result<(), LabError> {
+    if is_privileged() {
+        return if has_private_run() { Ok(()) } else { settle_in() };
+    }
+    if std::env::var_os(MARK).is_some() {
+        return Err(refused("it came without rights".into()));
+    }
+    // From inside, the processes of an earlier user namespace could no longer be looked at.
+    crate::sweep::sweep_and_tell()?;
+    // What it would do inside is tried first, for a message that says more than a failed start.
+    let mut trial = Command::new(UNSHARE.find()?);
+    trial.args(UNSHARE_OPTIONS).args(["mount", "-t", "tmpfs", "tmpfs", "/run"]);
+    tool::output(&mut trial).map_err(|error| refused(error.to_string()))?;
+    let failed = restart()?;
+    Err(refused(failed.to_string()))
+}
+
+/// Whether this process may make network namespaces, links and mounts.
+pub(crate) fn is_privileged() -> bool {
+    let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
+}
+
+/// Whether the user numbers here are not the host's own.
+pub(crate) fn is_in_user_namespace() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    !map.is_empty() && map.split_whitespace().ne(["0", "0", "4294967295"])
+}
+
+/// Replaces this process by unshare(1) and that by this program. Returns only to tell of a failure.
+fn restart() -> Result<io::Error, LabError> {
+    let program = std::env::current_exe().map_err(LabError::file("finding", Path::new("/proc/self/exe")))?;
+    let mut command = Command::new(UNSHARE.find()?);
+    command.args(UNSHARE_OPTIONS).arg("--").arg(program).args(std::env::args_os().skip(1)).env(MARK, "1");
+    Ok(command.exec())
+}
+
+/// Whether namespaces can be named in /run/netns: root can, and so can who has been here before.
+fn has_private_run() -> bool {
+    std::fs::create_dir_all("/run/netns").is_ok()
+        && rustix::fs::access("/run/netns", rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+/// Gives a fresh user namespace the directories and accounts that a lab needs.
+fn settle_in() -> Result<(), LabError> {
+    make_private_run().map_err(LabError::file("making private", Path::new("/run")))?;
+    std::fs::create_dir_all("/run/netns").map_err(LabError::file("making", Path::new("/run/netns")))?;
+    admit_this_user()
+}
+
+/// Lays a tmpfs over /run with everything in it that was there before, save the host's named network namespaces:
+/// this user could neither enter those nor add to them.
+fn make_private_run() -> io::Result<()> {
+    let kept: Vec<(PathBuf, Kept)> =
+        std::fs::read_dir("/run")?.flatten().filter_map(|entry| keep(&entry)).collect();
+    mount("tmpfs", "/run", "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, None::<&CStr>)?;
+    for (path, entry) in kept {
+        // What can't be brought over, such as another user's private directory, this user couldn't have used either.
+        let _ = entry.restore(&path);
+    }
+    Ok(())
+}
+
+enum Kept {
+    Link(PathBuf),
+    Tree { tree: OwnedFd, directory: bool },
+}
+
+fn keep(entry: &std::fs::DirEntry) -> Option<(PathBuf, Kept)> {
+    let (path, kind) = (entry.path(), entry.file_type().ok()?);
+    if entry.file_name() == "netns" {
+        return None;
+    }
+    if kind.is_symlink() {
+        return Some((path.clone(), Kept::Link(std::fs::read_link(path).ok()?)));
+    }
+    let flags =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::AT_RECURSIVE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let tree = open_tree(CWD, &path, flags).ok()?;
+    Some((path, Kept::Tree { tree, directory: kind.is_dir() }))
+}
+
+impl Kept {
+    fn restore(self, path: &Path) -> io::Result<()> {
+        match self {
+            Self::Link(target) => std::os::unix::fs::symlink(target, path),
+            Self::Tree { tree, directory } => {
+                if directory {
+                    std::fs::create_dir(path)?
+                } else {
+                    File::create(path).map(drop)?
+                }
+                Ok(move_mount(tree.as_fd(), c"", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
+            }
+        }
+    }
+}
+
+/// Lays account files over the system's in which sshd, which can't read the real shadow file, admits this user.
+fn admit_this_user() -> Result<(), LabError> {
+    let ids = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let user = account::user_name().unwrap_or_else(|_| "linerate".into());
+    let home = std::env::var("HOME").ok().filter(|home| home.starts_with('/') && !home.contains([':', '\n']));
+    let passwd = std::fs::read_to_string("/etc/passwd")
+        .map_err(LabError::file("reading", Path::new("/etc/passwd")))?;
+    let passwd = account::admitting_passwd(&passwd, &user, ids, home.as_deref().unwrap_or("/"));
+    overlay("/etc/passwd", "/run/linerate-passwd", &passwd)?;
+    overlay("/etc/shadow", "/run/linerate-shadow", &account::admitting_shadow(&user))
+}
+
+fn overlay(path: &'static str, source: &'static str, text: &str) -> Result<(), LabError> {
+    let bound = std::fs::write(source, text).and_then(|()| Ok(mount_bind(source, path)?));
+    bound.map_err(LabError::file("replacing, for this process alone,", Path::new(path)))
+}
+
+fn refused(reason: String) -> LabError {
+    let read = |name: &str| std::fs::read_to_string(Path::new("/proc/sys").join(name)).ok();
+    LabError::UserNamespace { reason, fix: remedy(read) }
+}
+
+/// The setting that forbids user namespaces, looked up by `read`, and how to change it.
+fn remedy(read: impl Fn(&str) -> Option<String>) -> String {
+    let is = |name: &str, value: &str| read(name).is_some_and(|text| text.trim() == value);
+    let setting = match () {
+        () if is("kernel/apparmor_restrict_unprivileged_userns", "1") => {
+            "kernel.apparmor_restrict_unprivileged_userns=0"
+        }
+        () if is("kernel/unprivileged_userns_clone", "0") => "kernel.unprivileged_userns_clone=1",
+        () if is("user/max_user_namespaces", "0") => "user.max_user_namespaces=10000",
+        () if is("user/max_net_namespaces", "0") => "user.max_net_namespaces=10000",
+        () => {
+            return "no sysctl forbids it, so a container's seccomp or security profile probably does; \
+                    run as root, or in a container started with --privileged"
+                .into();
+        }
+    };
+    format!("run as root, or allow it with: sysctl -w {setting}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_setting_that_forbids_is_named() {
+        let only = |name: &'static str, value: &'static str| {
+            move |asked: &str| (asked == name).then(|| format!("{value}\n"))
+        };
+        assert!(
+            remedy(only("kernel/unprivileged_userns_clone", "0")).contains("unprivileged_userns_clone=1")
+        );
+        assert!(remedy(only("user/max_user_namespaces", "0")).contains("max_user_namespaces=10000"));
+        assert!(remedy(only("kernel/apparmor_restrict_unprivileged_userns", "1")).contains("apparmor"));
+        assert!(remedy(only("kernel/unprivileged_userns_clone", "1")).contains("seccomp"));
+    }
+}

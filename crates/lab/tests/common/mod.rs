@@ -1,0 +1,154 @@
+//! What the lab's tests share: who may run them, the example program, and looking for remains.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::ffi::OsString;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use linerate_lab::{End, Lab, Options};
+use tempfile::TempDir;
+
+/// The user and group "nobody", who has no rights and no home.
+pub const NOBODY: u32 = 65534;
+
+/// Whether this process may make labs with everything they need; says why not.
+pub fn can_make_labs() -> bool {
+    let needed = ["ip", "tc", "sshd", "ssh", "ssh-keygen"];
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("skipped: making namespaces for the test needs root");
+        return false;
+    }
+    needed.into_iter().all(is_installed)
+}
+
+/// Whether a program is there; says so if not.
+pub fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path)
+        .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")])
+        .any(|directory| directory.join(program).exists());
+    if !found {
+        eprintln!("skipped: {program} isn't installed");
+    }
+    found
+}
+
+/// Options with a link of this rate and a name that no other test has.
+pub fn options(name: &str, link: &str) -> Options {
+    let name = format!("test-{name}-{}", std::process::id());
+    Options {
+        name: Some(name.parse().expect("a good name")),
+        link: linerate_lab::parse_link(link).expect("a link"),
+        ..Options::default()
+    }
+}
+
+/// Runs a command on one end of a lab.
+pub fn on(lab: &Lab, end: End, argv: &[&str]) -> Output {
+    let argv: Vec<OsString> = argv.iter().map(OsString::from).collect();
+    let command = lab.place(end).command(&argv);
+    command.and_then(|mut command| command.stdin(Stdio::null()).output()).expect("it starts")
+}
+
+/// Runs a command on b by ssh from a.
+pub fn by_ssh(lab: &Lab, line: &str) -> Output {
+    let config = lab.ssh_config();
+    on(lab, End::A, &["ssh", "-F", config.to_str().expect("a plain path"), "b", line])
+}
+
+pub fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// What is left of the lab with this name: namespaces, directories, processes that mention either.
+pub fn remains(name: &str) -> Vec<String> {
+    let paths = [
+        format!("/run/netns/linerate-{name}-a"),
+        format!("/run/netns/linerate-{name}-b"),
+        format!("/run/linerate/{name}"),
+        format!("/dev/shm/linerate-lab-0-{name}"),
+    ];
+    let files = paths.into_iter().filter(|path| Path::new(path).symlink_metadata().is_ok());
+    let mentions = format!("/{name}/");
+    let processes = std::fs::read_dir("/proc").expect("procfs").flatten().filter_map(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        line.contains(&mentions).then(|| format!("{:?} {line}", entry.file_name()))
+    });
+    files.chain(processes).collect()
+}
+
+/// The example program, as `linerate lab run` would be, and a directory of its own for one user.
+pub struct Program {
+    directory: TempDir,
+    user: u32,
+}
+
+impl Program {
+    pub fn for_user(user: u32) -> Self {
+        let directory = tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o755)).tempdir();
+        let directory = directory.expect("a temporary directory");
+        let tests = std::env::current_exe().expect("our own path");
+        // target/debug/deps/TEST, beside target/debug/examples/lab.
+        let built = tests.ancestors().nth(2).expect("in a target directory").join("examples/lab");
+        // A copy, because the build directory may be closed to the user; by another process, because a descriptor
+        // open for writing here could slip into another test's child and make the program "busy".
+        let copied = Command::new("cp").arg(&built).arg(directory.path().join("lab")).status();
+        assert!(copied.is_ok_and(|status| status.success()), "cargo builds examples for its tests");
+        let runtime = directory.path().join("runtime");
+        std::fs::create_dir(&runtime).expect("writable");
+        chown(&runtime, Some(user), Some(user)).expect("root may");
+        Self { directory, user }
+    }
+
+    /// The program with these arguments, as its user, with no rights left.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = if self.user == 0 { Command::new(self.path()) } else { self.as_user() };
+        command.args(arguments).env("XDG_RUNTIME_DIR", self.runtime()).env("HOME", "/").current_dir("/");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("it starts")
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.directory.path().join("lab")
+    }
+
+    pub fn runtime(&self) -> PathBuf {
+        self.directory.path().join("runtime")
+    }
+
+    fn as_user(&self) -> Command {
+        let mut command = Command::new("setpriv");
+        let (user, group) = (format!("--reuid={}", self.user), format!("--regid={}", self.user));
+        command.args([&user, &group, "--clear-groups"]).arg(self.path());
+        command
+    }
+}
+
+/// Waits until `line` has been printed to the child's standard output.
+pub fn wait_for_line(child: &mut Child, line: &str) {
+    use std::io::BufRead;
+    let output = child.stdout.as_mut().expect("piped");
+    let found = std::io::BufReader::new(output).lines().map_while(Result::ok).any(|printed| printed == line);
+    assert!(found, "{line:?} was never printed");
+}
+
+pub fn within(patience: Duration, mut done: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + patience;
+    while !done() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    true
+}

@@ -1,0 +1,160 @@
+//! Labs made for real: what they hold, and that nothing is left of them.
+
+mod common;
+
+use std::process::Command;
+
+use common::{by_ssh, can_make_labs, is_installed, on, options, remains, text};
+use linerate_lab::{End, Lab, LabError, Options, down, status};
+
+/// The shaper's rate in bits per second on the link's end, as the kernel has it; none for an open link.
+fn shaped(lab: &Lab, end: End) -> Option<u64> {
+    let interface = lab.host(end).interface.clone();
+    let listed = text(&on(lab, end, &["tc", "-j", "qdisc", "show", "dev", &interface]));
+    let qdiscs: serde_json::Value = serde_json::from_str(&listed).expect("tc writes JSON");
+    let tbf = qdiscs.as_array()?.iter().find(|qdisc| qdisc["kind"] == "tbf")?;
+    tbf["options"]["rate"].as_u64().map(|bytes| bytes * 8)
+}
+
+#[test]
+fn a_lab_works_and_leaves_nothing() {
+    if !can_make_labs() {
+        return;
+    }
+    let options = options("whole", "2.5gbit");
+    let lab = Lab::up(&options).expect("a lab");
+    let name = lab.name().to_string();
+    assert_eq!([End::A, End::B].map(|end| shaped(&lab, end)), [Some(2_500_000_000); 2]);
+
+    let seen = text(&by_ssh(&lab, "ip -j address; echo; echo $LINERATE_LAB; command -v tc"));
+    assert!(seen.contains(&lab.address(End::B).to_string()) && seen.contains(&name), "{seen}");
+    assert!(seen.contains("/tc"), "administration programs are found: {seen}");
+    if lab.address6(End::B).is_some() {
+        let config = lab.ssh_config();
+        text(&on(&lab, End::A, &["ssh", "-F", config.to_str().expect("plain"), "b6", "true"]));
+    }
+    let routes = text(&on(&lab, End::A, &["ip", "route"]));
+    let congestion = lab.description().congestion.clone();
+    assert!(congestion.is_none_or(|name| routes.contains(&format!("congctl {name}"))), "{routes}");
+
+    assert!(lab.scratch().is_dir());
+    std::fs::write(lab.scratch().join("data"), "x").expect("writable");
+    assert!(!remains(&name).is_empty(), "or the last line of this test could not fail");
+    lab.down().expect("all of it goes");
+    assert_eq!(remains(&name), Vec::<String>::new());
+}
+
+#[test]
+fn what_still_runs_in_a_dropped_lab_ends() {
+    if !can_make_labs() {
+        return;
+    }
+    let lab = Lab::up(&options("drop", "open")).expect("a lab");
+    let name = lab.name().to_string();
+    assert_eq!(shaped(&lab, End::A), None);
+    let argv = ["sleep".into(), "600".into()];
+    let mut near = lab.place(End::A).command(&argv).expect("well-formed").spawn().expect("sleep runs");
+    let mut far = lab.place(End::B).command(&argv).expect("well-formed").spawn().expect("sleep runs");
+    drop(lab);
+    assert!(!near.wait().expect("our child").success());
+    assert!(!far.wait().expect("our child").success());
+    assert_eq!(remains(&name), Vec::<String>::new());
+}
+
+#[test]
+fn two_labs_do_not_meet() {
+    if !can_make_labs() {
+        return;
+    }
+    let one = Lab::up(&options("one", "1gbit")).expect("a lab");
+    let two = Lab::up(&options("two", "100mbit")).expect("another");
+    assert_ne!(one.address(End::B), two.address(End::B));
+    assert_eq!((shaped(&one, End::B), shaped(&two, End::B)), (Some(1_000_000_000), Some(100_000_000)));
+    for lab in [&one, &two] {
+        assert_eq!(text(&by_ssh(lab, "echo $LINERATE_LAB")).trim(), lab.name().as_str());
+    }
+    let again = Lab::up(&Options { name: Some(one.name().clone()), ..Options::default() });
+    assert!(matches!(again, Err(LabError::Exists { holder, .. }) if holder == std::process::id()));
+    text(&by_ssh(&one, "true"));
+    one.down().expect("all of it goes");
+    text(&by_ssh(&two, "true"));
+}
+
+#[test]
+fn a_kept_lab_stays_until_it_is_taken_down() {
+    if !can_make_labs() {
+        return;
+    }
+    let lab = Lab::up(&Options { kept: true, ..options("kept", "open") }).expect("a lab");
+    let (name, namespace) = (lab.name().clone(), lab.host(End::A).namespace.clone());
+    drop(lab);
+    let shown = status().expect("readable").into_iter().find(|lab| lab.description.name == name);
+    let shown = shown.expect("it is listed");
+    assert!(shown.alive && shown.kept && shown.holder != std::process::id());
+    let login = Command::new("ip")
+        .args(["netns", "exec", &namespace, "ssh", "-F"])
+        .arg(&shown.ssh_config)
+        .args(["b", "true"])
+        .output();
+    text(&login.expect("ip runs"));
+    assert_eq!(down(Some(&name)).expect("all of it goes"), name);
+    assert_eq!(remains(name.as_str()), Vec::<String>::new());
+    assert!(matches!(down(Some(&name)), Err(LabError::Unknown { .. })));
+}
+
+#[test]
+fn buffers_congestion_and_packet_size_are_options() {
+    if !can_make_labs() {
+        return;
+    }
+    let asked = Options {
+        mtu: Some(9000),
+        congestion: Some("reno".into()),
+        tcp_buffer_max: Some(64 << 20),
+        ..options("options", "open")
+    };
+    let lab = Lab::up(&asked).expect("a lab");
+    for end in [End::A, End::B] {
+        let seen =
+            text(&on(&lab, end, &["sh", "-c", "cat /proc/sys/net/ipv4/tcp_[rw]mem; ip route; ip link"]));
+        assert_eq!(seen.matches("67108864").count(), 2, "{seen}");
+        assert!(seen.contains("congctl reno") && seen.contains("mtu 9000"), "{seen}");
+    }
+}
+
+#[test]
+fn a_failure_half_way_leaves_nothing() {
+    if !can_make_labs() {
+        return;
+    }
+    // The namespaces and the link are there when this route is refused.
+    let asked = Options { congestion: Some("teleport".into()), ..options("half", "open") };
+    let name = asked.name.clone().expect("given");
+    let error = Lab::up(&asked).expect_err("no kernel has it").to_string();
+    assert!(error.contains("congctl teleport"), "{error}");
+    assert_eq!(remains(name.as_str()), Vec::<String>::new());
+}
+
+#[test]
+fn the_rate_is_what_a_stream_gets() {
+    if !can_make_labs() || !is_installed("iperf3") {
+        return;
+    }
+    let lab = Lab::up(&options("rate", "1gbit")).expect("a lab");
+    let address = lab.address(End::B).to_string();
+    let serve = ["iperf3", "-s", "-1"].map(Into::into);
+    let mut server = lab.place(End::B).command(&serve).expect("well-formed");
+    let mut server = server.stdout(std::process::Stdio::null()).spawn().expect("iperf3 runs");
+    let mut measured = None;
+    assert!(common::within(std::time::Duration::from_secs(10), || {
+        // Refused until the server listens.
+        let output = on(&lab, End::A, &["iperf3", "-c", &address, "-t", "2", "-J"]);
+        let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        measured = result["end"]["sum_received"]["bits_per_second"].as_f64();
+        measured.is_some()
+    }));
+    server.wait().expect("it serves one client");
+    let megabits = measured.expect("just seen") / 1e6;
+    // Headers take 4.3 % of frames of 1514 bytes.
+    assert!((860.0..=960.0).contains(&megabits), "{megabits} Mbit/s of payload on a link of 1 Gbit/s");
+}

@@ -1,0 +1,169 @@
+//! Starts an agent on another host through a remote shell.
+
+use linerate_wire::control::AGENT_LINE;
+use linerate_wire::path::printable;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use crate::install::{Binary, FAILED, WANTED, bootstrap};
+
+/// What a login shell may print before the agent speaks, in bytes.
+const MAX_NOISE: usize = 64 << 10;
+
+/// How to reach another host.
+#[derive(Clone, Debug)]
+pub struct FarEnd {
+    /// The remote shell with its options: `ssh -p 2222`.
+    pub rsh: Vec<OsString>,
+    /// The host as the remote shell knows it, perhaps with a user.
+    pub host: OsString,
+    /// Bring the binary where it is missing.
+    pub install: bool,
+}
+
+/// An agent that has said that it is ready.
+pub struct Agent {
+    child: Child,
+    /// What the agent says.
+    pub output: ChildStdout,
+    /// What it is told.
+    pub input: ChildStdin,
+}
+
+/// Why no agent runs at the far end.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The host's name would be an option of the remote shell.
+    #[error("the host's name can't be empty or start with a dash")]
+    Host,
+    /// The remote shell can't be run.
+    #[error("running {program} failed: {error}; is it installed?")]
+    Shell {
+        /// Its name.
+        program: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// This program's own binary can't be read.
+    #[error("reading this program's own binary failed: {0}")]
+    OwnBinary(io::Error),
+    /// The far host is another kind of machine.
+    #[error(
+        "the far host is {there}, this binary is for {here}: install linerate {version} there",
+        version = env!("CARGO_PKG_VERSION")
+    )]
+    Machine {
+        /// What `uname -sm` says there.
+        there: String,
+        /// What this binary is for.
+        here: String,
+    },
+    /// Nothing could be started there.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl FarEnd {
+    /// Starts the agent; `note` is told where the binary is brought along.
+    ///
+    /// # Errors
+    /// Where the login fails, or no agent can be run there.
+    pub fn start(&self, note: &dyn Fn(&str)) -> Result<Agent, StartError> {
+        if self.host.is_empty() || self.host.as_bytes().starts_with(b"-") {
+            return Err(StartError::Host);
+        }
+        let binary = Binary::own().map_err(StartError::OwnBinary)?;
+        let mut agent = self.spawn(&bootstrap(&binary, self.install))?;
+        let mut noise = Vec::new();
+        loop {
+            let line = agent.line(&mut noise)?;
+            if line == AGENT_LINE.as_bytes() {
+                return Ok(agent);
+            }
+            if let Some(there) = line.strip_prefix(WANTED.as_bytes()) {
+                check_machine(there.trim_ascii())?;
+                note(&format!(
+                    "{} has no linerate {}: bringing this binary ({} MB) into ~/.cache/linerate there",
+                    printable(self.host.as_bytes()),
+                    env!("CARGO_PKG_VERSION"),
+                    binary.bytes.len() / 1_000_000
+                ));
+                agent.bring(&binary);
+            } else if line.starts_with(FAILED.as_bytes()) {
+                return Err(StartError::Failed(printable(&line)));
+            }
+        }
+    }
+
+    fn spawn(&self, line: &str) -> Result<Agent, StartError> {
+        let (program, options) = self.rsh.split_first().ok_or(StartError::Host)?;
+        let mut command = Command::new(program);
+        command.args(options).arg(&self.host).arg(line);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command
+            .spawn()
+            .map_err(|error| StartError::Shell { program: printable(program.as_bytes()), error })?;
+        let output = child.stdout.take().expect("its output is a pipe");
+        let input = child.stdin.take().expect("its input is a pipe");
+        Ok(Agent { child, output, input })
+    }
+}
+
+impl Agent {
+    /// The next line, which may be noise. It is read byte by byte: what follows the agent's line isn't text.
+    fn line(&mut self, noise: &mut Vec<u8>) -> Result<Vec<u8>, StartError> {
+        let start = noise.len();
+        loop {
+            let mut byte = [0];
+            match self.output.read(&mut byte) {
+                Ok(1) if byte[0] == b'\n' => {
+                    noise.push(b'\n');
+                    return Ok(noise[start..noise.len() - 1].trim_ascii_end().to_vec());
+                }
+                Ok(1) if noise.len() < MAX_NOISE => noise.push(byte[0]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                _ => return Err(self.never_ready(noise)),
+            }
+        }
+    }
+
+    /// A far end that goes away while it takes the binary is noticed where its next line is read.
+    fn bring(&mut self, binary: &Binary) {
+        let _ = self.input.write_all(&binary.bytes).and_then(|()| self.input.flush());
+    }
+
+    fn never_ready(&mut self, noise: &[u8]) -> StartError {
+        // Whatever it still does is of no use.
+        let _ = self.child.kill();
+        let status = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        let heard = match noise.trim_ascii() {
+            b"" => String::new(),
+            text => format!("; the far shell printed: {}", printable(&text[..text.len().min(500)])),
+        };
+        StartError::Failed(format!(
+            "no agent could be started at the far end: the remote shell ended ({status}) before it answered{heard}"
+        ))
+    }
+
+    /// The process of the remote shell, and the two pipes.
+    pub fn into_parts(self) -> (Child, ChildStdout, ChildStdin) {
+        (self.child, self.output, self.input)
+    }
+}
+
+fn check_machine(there: &[u8]) -> Result<(), StartError> {
+    let here = format!("Linux {}", std::env::consts::ARCH);
+    if there == here.as_bytes() {
+        return Ok(());
+    }
+    Err(StartError::Machine { there: printable(there), here })
+}
+
+/// The options with which ssh runs an agent and nothing else: no terminal, no forwarding, no other command.
+pub fn quiet_ssh_options() -> impl Iterator<Item = &'static OsStr> {
+    ["-x", "-T", "-oClearAllForwardings=yes", "-oPermitLocalCommand=no", "-oRemoteCommand=none"]
+        .into_iter()
+        .map(OsStr::new)
+}

@@ -1,0 +1,164 @@
+//! Where a process runs: here, in a network namespace of this host, or on another host through a remote shell.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::process::Command;
+
+use linerate_sys::netns;
+
+/// A place in which a process can be started. It only says where: stdio, environment and working directory are the
+/// caller's, set on the [`Command`] that [`Place::command`] gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// This process's own surroundings.
+    Here,
+    /// The network namespace that this file stands for, such as `/run/netns/NAME`. Files are those of [`Place::Here`].
+    Namespace(PathBuf),
+    /// Another host, reached by `rsh... HOST COMMAND`. Of the [`Command`]'s settings only stdio reaches that host.
+    Ssh {
+        /// The remote shell and its options, such as `ssh -F CONF`.
+        rsh: Vec<OsString>,
+        /// The host as the remote shell knows it, perhaps `USER@HOST`.
+        host: OsString,
+    },
+}
+
+impl Place {
+    /// The command that runs `argv` in this place.
+    ///
+    /// # Errors
+    /// `InvalidInput` for an empty `argv`, an empty remote shell, or a host that starts with a dash (the remote shell
+    /// would read it as an option); any error of opening the namespace's file.
+    pub fn command(&self, argv: &[OsString]) -> io::Result<Command> {
+        match self {
+            Self::Here => local(argv),
+            Self::Namespace(path) => {
+                let mut command = local(argv)?;
+                netns::enter(&mut command, open_namespace(path)?.into());
+                Ok(command)
+            }
+            Self::Ssh { rsh, host } => over(rsh, host, argv),
+        }
+    }
+}
+
+/// `argv` as one line that a POSIX shell takes apart into exactly `argv` again, whatever bytes it holds.
+pub fn quote(argv: &[OsString]) -> OsString {
+    let words: Vec<Vec<u8>> = argv.iter().map(|word| quote_word(word.as_bytes())).collect();
+    OsString::from_vec(words.join(&b' '))
+}
+
+fn local(argv: &[OsString]) -> io::Result<Command> {
+    let (program, arguments) = argv.split_first().ok_or_else(|| invalid("there is no command to run"))?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    Ok(command)
+}
+
+fn over(rsh: &[OsString], host: &OsStr, argv: &[OsString]) -> io::Result<Command> {
+    if argv.is_empty() {
+        return Err(invalid("there is no command to run"));
+    }
+    if host.is_empty() || host.as_bytes().starts_with(b"-") {
+        return Err(invalid("a host's name can't be empty or start with a dash"));
+    }
+    let mut command = local(rsh).map_err(|_| invalid("the remote shell is empty"))?;
+    command.arg(host).arg(quote(argv));
+    Ok(command)
+}
+
+fn open_namespace(path: &std::path::Path) -> io::Result<File> {
+    File::open(path).map_err(|error| {
+        let told = format!("opening the network namespace {}: {error}", path.display());
+        io::Error::new(error.kind(), told)
+    })
+}
+
+fn quote_word(word: &[u8]) -> Vec<u8> {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"%+,-./:@_".contains(byte);
+    if !word.is_empty() && word.iter().all(plain) {
+        return word.to_vec();
+    }
+    // Inside single quotes only the single quote itself is special: close, escape it, open again.
+    let mut quoted = vec![b'\''];
+    for &byte in word {
+        if byte == b'\'' { quoted.extend_from_slice(b"'\\''") } else { quoted.push(byte) }
+    }
+    quoted.push(b'\'');
+    quoted
+}
+
+fn invalid(reason: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(list: &[&str]) -> Vec<OsString> {
+        list.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn a_shell_gives_back_every_word() {
+        let mut argv = words(&[
+            "printf",
+            "%s|",
+            "a b",
+            "it's",
+            "",
+            "$HOME `id` \\ \"x\" *",
+            "new\nline",
+            "~",
+            "a=b",
+            "#",
+        ]);
+        argv.push(OsString::from_vec(vec![b'x', 0xff, 0xfe, b'\'']));
+        let output = Command::new("sh").arg("-c").arg(quote(&argv)).output().expect("a POSIX shell is there");
+        let mut expected = argv[2..].join(OsStr::new("|"));
+        expected.push("|");
+        assert_eq!(OsString::from_vec(output.stdout), expected);
+    }
+
+    #[test]
+    fn ssh_gets_its_options_then_the_host_then_one_line() {
+        let place = Place::Ssh { rsh: words(&["ssh", "-F", "conf"]), host: "b".into() };
+        let command = place.command(&words(&["ls", "a b"])).expect("well-formed");
+        assert_eq!(command.get_program(), "ssh");
+        assert_eq!(command.get_args().collect::<Vec<_>>(), ["-F", "conf", "b", "ls 'a b'"]);
+    }
+
+    #[test]
+    fn what_cannot_run_is_refused() {
+        let to = |host: &str| Place::Ssh { rsh: words(&["ssh"]), host: host.into() };
+        for (place, argv) in
+            [(Place::Here, &[][..]), (to("-oProxyCommand=x"), &["ls"][..]), (to(""), &["ls"]), (to("b"), &[])]
+        {
+            let error = place.command(&words(argv)).expect_err("nothing runnable");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        }
+        let nowhere = Place::Ssh { rsh: Vec::new(), host: "b".into() };
+        assert_eq!(
+            nowhere.command(&words(&["ls"])).expect_err("no shell").kind(),
+            io::ErrorKind::InvalidInput
+        );
+    }
+
+    #[test]
+    fn a_missing_namespace_is_named() {
+        let place = Place::Namespace("/run/netns/there-is-none".into());
+        let error = place.command(&words(&["true"])).expect_err("no such file");
+        assert!(error.to_string().contains("/run/netns/there-is-none"), "{error}");
+    }
+
+    #[test]
+    fn here_runs_here() {
+        let output =
+            Place::Here.command(&words(&["echo", "x"])).and_then(|mut c| c.output()).expect("echo runs");
+        assert_eq!(output.stdout, b"x\n");
+    }
+}
