@@ -1,1 +1,79 @@
-fn main() {}
+//! Developer commands: what a check or a release needs beyond one call of cargo.
+
+mod commands;
+mod dist;
+mod docs;
+mod setup;
+
+use anyhow::{Context, bail};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+const USAGE: &str = "\
+cargo xtask COMMAND
+  setup          install what the tests need: Debian's packages, as root; else say which
+  test [ARGS]    setup, then cargo test --workspace [ARGS]
+  docs           check the documentation: links, headings, and that every command and option it shows exists
+  dist           build the static binary as dist/linerate and check that it is static
+  ci             everything that a change must pass: .ci/run
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> anyhow::Result<()> {
+    let Some((command, rest)) = arguments.split_first() else { bail!("no command\n{USAGE}") };
+    match (command.as_str(), rest) {
+        ("setup", []) => setup::run(),
+        ("test", rest) => test(rest),
+        ("docs", []) => docs::run(repository()),
+        ("dist", []) => dist::run(repository()),
+        ("ci", []) => call(&mut Command::new(repository().join(".ci/run"))),
+        ("help" | "-h" | "--help", _) => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        _ => bail!("'{}' is no command\n{USAGE}", arguments.join(" ")),
+    }
+}
+
+fn test(arguments: &[String]) -> anyhow::Result<()> {
+    setup::run()?;
+    call(cargo().args(["test", "--workspace"]).args(arguments))
+}
+
+/// The top of the working tree.
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a directory of the repository")
+}
+
+/// The cargo that runs this program, at the top of the working tree.
+fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(repository());
+    cargo
+}
+
+/// Runs `command` and fails where it fails.
+fn call(command: &mut Command) -> anyhow::Result<()> {
+    let shown = show(command);
+    let status = command.status().with_context(|| format!("running {shown}"))?;
+    if !status.success() {
+        bail!("{shown}: {status}");
+    }
+    Ok(())
+}
+
+/// The words of `command`, for messages.
+fn show(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}

@@ -1,3 +1,12 @@
 //! Study file -> cases -> runs -> samples -> results store -> statistics.
 
+pub mod data;
+pub mod out;
 pub mod record;
+pub mod run;
+pub mod spec;
+pub mod stats;
+pub mod store;
+
+#[cfg(test)]
+mod testing;

@@ -28,8 +28,14 @@ pub struct Record {
     pub hosts: Vec<Host>,
     /// True where both ends run on the same processors, as in a lab of namespaces.
     pub shared_processors: bool,
-    /// The link, where it is known.
+    /// The link, where it is known; where the study has several, the first.
     pub link: Option<Link>,
+    /// Every link that a case names, by that name ([`Case::link`]).
+    #[serde(default)]
+    pub links: Vec<NamedLink>,
+    /// The case with which the table compares the others, if the study names one.
+    #[serde(default)]
+    pub baseline: Option<String>,
     /// The data sets, by name.
     pub datasets: Vec<Dataset>,
     /// The cases, in the order in which the study lists them.
@@ -59,6 +65,26 @@ pub struct Link {
     pub mtu: u32,
     /// What the link is, for people: "veth with tbf".
     pub kind: String,
+    /// Bytes that the rate counts for each packet beyond its layer-3 length: 38 on a physical Ethernet (preamble 8,
+    /// header 14, checksum 4, gap 12), 14 where a kernel's shaper counts the frame as it sees it.
+    #[serde(default = "ethernet_overhead")]
+    pub frame_overhead_bytes: u32,
+    /// Bytes that may pass at once before the rate holds; 0 on a physical link.
+    #[serde(default)]
+    pub burst_bytes: u64,
+}
+
+/// A link and the name by which cases refer to it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NamedLink {
+    /// As in [`Case::link`].
+    pub name: String,
+    /// The link.
+    pub link: Link,
+}
+
+fn ethernet_overhead() -> u32 {
+    38
 }
 
 /// The files that the cases move.
@@ -110,6 +136,9 @@ pub struct Bound {
     pub limit: f64,
     /// Unit of the value: "ratio", "bytes", "ms".
     pub unit: String,
+    /// True where every block must hold the bound, and not the median of the blocks alone.
+    #[serde(default)]
+    pub every_block: bool,
 }
 
 /// Direction of a bound.
@@ -140,6 +169,8 @@ pub struct Run {
 }
 
 /// What came of a run.
+// A study has some hundred runs: their size in memory doesn't matter, and a box would be in every reader's way.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
@@ -180,6 +211,15 @@ pub struct Measures {
     pub streams: Option<u32>,
     /// Why the run counts as disturbed (steal, pressure, foreign CPU); `None` for a quiet one.
     pub disturbed: Option<String>,
+    /// Processors' worth of work that the host did just before the run, while the study was idle.
+    #[serde(default)]
+    pub foreign_processors: Option<f64>,
+    /// Wall seconds of the run in which some task waited for a processor (pressure stall information).
+    #[serde(default)]
+    pub pressure_seconds: Option<f64>,
+    /// What else the tool states of itself and its tool file names, such as "retransmits: 12"; empty where nothing.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// Processor time of a whole host over a run, in seconds summed over its processors (`/proc/stat`).

@@ -24,9 +24,10 @@ pub fn run(args: AgentArgs) -> ExitCode {
         println!("{}", linerate_remote::install::identity());
         return ExitCode::SUCCESS;
     }
-    // The client may be gone already; then there is nobody to tell.
+    // What a start-up file of the shell printed may lack its end of line. The client may be gone already; then
+    // there is nobody to tell.
     let mut output = std::io::stdout();
-    if output.write_all(format!("{AGENT_LINE}\n").as_bytes()).and_then(|()| output.flush()).is_err() {
+    if output.write_all(format!("\n{AGENT_LINE}\n").as_bytes()).and_then(|()| output.flush()).is_err() {
         return Code::FarEnd.into();
     }
     linerate_sys::limits::raise_open_files();

@@ -11,7 +11,7 @@ Exit codes:
   2    the arguments can't be served
   3    some entries failed or were skipped; the others are there
   4    some sources changed or vanished while they were read; the others are there
-  5    the far end could not be started or went away
+  5    the far end could not be started, or it or the connection went away
   7    the two ends' versions don't match
   130  interrupted";
 
@@ -51,7 +51,7 @@ impl From<&TransferError> for Code {
     fn from(error: &TransferError) -> Self {
         match error {
             TransferError::Arguments(_) => Self::Usage,
-            TransferError::FarEnd(_) => Self::FarEnd,
+            TransferError::FarEnd(_) | TransferError::Cut(_) => Self::FarEnd,
             TransferError::Version(_) => Self::Version,
             TransferError::Failed(_) => Self::Failed,
             TransferError::Interrupted => Self::Interrupted,

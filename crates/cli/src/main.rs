@@ -1,6 +1,7 @@
 //! `linerate`: arguments, output and exit codes.
 
 mod agent;
+mod bench;
 mod cp;
 mod exit;
 mod lab;
@@ -35,6 +36,8 @@ enum Command {
     Stream(stream::StreamArgs),
     /// Make test beds of two hosts on this machine
     Lab(lab::LabArgs),
+    /// Run studies: measure, compare and draw
+    Bench(bench::BenchArgs),
     /// The far end of the other commands; started by them
     #[command(hide = true)]
     Agent(agent::AgentArgs),
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Command::Cp(args) => Ok(cp::run(args)),
         Command::Stream(args) => Ok(stream::run(args)),
         Command::Agent(args) => Ok(agent::run(args)),
+        Command::Bench(args) => bench::run(args),
         Command::Lab(args) => lab::run(args),
     };
     outcome.unwrap_or_else(|error| {

@@ -1,6 +1,11 @@
 //! Facts about a host: each is known, not applicable, or unreadable with the reason.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
+
+use crate::root::Root;
+use crate::{cpuinfo, hypervisor, interfaces};
 
 /// One value read from a host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -12,6 +17,25 @@ pub enum Fact<T> {
     NotApplicable,
     /// It could not be read, and why.
     Unreadable(String),
+}
+
+impl<T> Fact<T> {
+    /// The value, if it is known.
+    pub fn known(&self) -> Option<&T> {
+        match self {
+            Fact::Known(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Maps a known value, which may turn out to be something else than a value.
+    pub fn and_then<U>(self, f: impl FnOnce(T) -> Fact<U>) -> Fact<U> {
+        match self {
+            Fact::Known(value) => f(value),
+            Fact::NotApplicable => Fact::NotApplicable,
+            Fact::Unreadable(reason) => Fact::Unreadable(reason),
+        }
+    }
 }
 
 /// What a host says about itself.
@@ -43,6 +67,63 @@ pub struct Facts {
     pub tcp_wmem: Fact<[u64; 3]>,
     /// The host's network interfaces, loopback left out.
     pub interfaces: Vec<Interface>,
+}
+
+impl Facts {
+    /// Reads the facts of the host whose `/` is `root`. Never fails: what can't be read says so in its place.
+    pub fn read(root: &Path) -> Facts {
+        let root = &Root(root);
+        let cpuinfo = root.needed("proc/cpuinfo");
+        Facts {
+            hostname: root.needed("proc/sys/kernel/hostname"),
+            kernel: root.needed("proc/sys/kernel/osrelease"),
+            distribution: distribution(root),
+            cpu_model: cpuinfo.clone().and_then(|text| cpuinfo::model(&text)),
+            processors: cpuinfo::processors(root),
+            cpu_features: cpuinfo.clone().and_then(|text| cpuinfo::features(&text)),
+            governor: root.text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+            hypervisor: hypervisor::read(root, &cpuinfo),
+            memory_bytes: root.needed("proc/meminfo").and_then(|text| memory(&text)),
+            congestion_control: root.text("proc/sys/net/ipv4/tcp_congestion_control"),
+            tcp_rmem: root.text("proc/sys/net/ipv4/tcp_rmem").and_then(|text| three("tcp_rmem", &text)),
+            tcp_wmem: root.text("proc/sys/net/ipv4/tcp_wmem").and_then(|text| three("tcp_wmem", &text)),
+            interfaces: interfaces::read(root),
+        }
+    }
+}
+
+/// PRETTY_NAME of os-release (freedesktop's os-release(5)), with its quotes taken off.
+fn distribution(root: &Root) -> Fact<String> {
+    let text = match root.text("etc/os-release") {
+        Fact::NotApplicable => root.text("usr/lib/os-release"),
+        fact => fact,
+    };
+    text.and_then(|text| {
+        let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+        name.map_or(Fact::NotApplicable, |name| {
+            Fact::Known(name.trim().trim_matches(|c| c == '"' || c == '\'').to_owned())
+        })
+    })
+}
+
+/// MemTotal of /proc/meminfo, which counts in KiB whatever its "kB" says.
+fn memory(text: &str) -> Fact<u64> {
+    let kib = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))
+        .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    match kib.and_then(|kib| kib.checked_mul(1024)) {
+        Some(bytes) => Fact::Known(bytes),
+        None => Fact::Unreadable("/proc/meminfo holds no MemTotal in kB".into()),
+    }
+}
+
+fn three(name: &str, text: &str) -> Fact<[u64; 3]> {
+    let values = text.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>();
+    match values.map(<[u64; 3]>::try_from) {
+        Ok(Ok(values)) => Fact::Known(values),
+        _ => Fact::Unreadable(format!("{name} holds {text:?} where three numbers belong")),
+    }
 }
 
 /// One network interface.

@@ -1,5 +1,16 @@
 //! Facts about a host and the counters that a run samples.
+//!
+//! Everything is read from files below a root directory that the caller names: `/` on a live host, a captured tree
+//! in a test. No reader panics on what it finds there; a value that can't be had says why.
 
+mod cpu_times;
+mod cpuinfo;
 mod facts;
+mod hypervisor;
+mod interfaces;
+mod pressure;
+mod root;
 
+pub use cpu_times::{CpuSeconds, CpuTimes};
 pub use facts::{Fact, Facts, Interface};
+pub use pressure::Pressure;

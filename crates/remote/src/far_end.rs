@@ -2,10 +2,14 @@
 
 use linerate_wire::control::AGENT_LINE;
 use linerate_wire::path::printable;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::install::{Binary, FAILED, WANTED, bootstrap};
 
@@ -66,11 +70,11 @@ pub enum StartError {
 }
 
 impl FarEnd {
-    /// Starts the agent; `note` is told where the binary is brought along.
+    /// Starts the agent; `note` is told where the binary is brought along, and `interrupted` ends the wait.
     ///
     /// # Errors
     /// Where the login fails, or no agent can be run there.
-    pub fn start(&self, note: &dyn Fn(&str)) -> Result<Agent, StartError> {
+    pub fn start(&self, note: &dyn Fn(&str), interrupted: &AtomicBool) -> Result<Agent, StartError> {
         if self.host.is_empty() || self.host.as_bytes().starts_with(b"-") {
             return Err(StartError::Host);
         }
@@ -78,7 +82,7 @@ impl FarEnd {
         let mut agent = self.spawn(&bootstrap(&binary, self.install))?;
         let mut noise = Vec::new();
         loop {
-            let line = agent.line(&mut noise)?;
+            let line = agent.line(&mut noise, interrupted)?;
             if line == AGENT_LINE.as_bytes() {
                 return Ok(agent);
             }
@@ -88,9 +92,10 @@ impl FarEnd {
                     "{} has no linerate {}: bringing this binary ({} MB) into ~/.cache/linerate there",
                     printable(self.host.as_bytes()),
                     env!("CARGO_PKG_VERSION"),
-                    binary.bytes.len() / 1_000_000
+                    binary.size / 1_000_000
                 ));
-                agent.bring(&binary);
+                // A far end that goes away meanwhile is noticed where its next line is read.
+                let _ = binary.bring(&mut agent.input);
             } else if line.starts_with(FAILED.as_bytes()) {
                 return Err(StartError::Failed(printable(&line)));
             }
@@ -113,10 +118,16 @@ impl FarEnd {
 
 impl Agent {
     /// The next line, which may be noise. It is read byte by byte: what follows the agent's line isn't text.
-    fn line(&mut self, noise: &mut Vec<u8>) -> Result<Vec<u8>, StartError> {
+    fn line(&mut self, noise: &mut Vec<u8>, interrupted: &AtomicBool) -> Result<Vec<u8>, StartError> {
         let start = noise.len();
         loop {
             let mut byte = [0];
+            if !self.is_readable() && !interrupted.load(Ordering::Relaxed) {
+                continue;
+            }
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(self.never_ready(noise));
+            }
             match self.output.read(&mut byte) {
                 Ok(1) if byte[0] == b'\n' => {
                     noise.push(b'\n');
@@ -129,15 +140,14 @@ impl Agent {
         }
     }
 
-    /// A far end that goes away while it takes the binary is noticed where its next line is read.
-    fn bring(&mut self, binary: &Binary) {
-        let _ = self.input.write_all(&binary.bytes).and_then(|()| self.input.flush());
+    /// Waits a moment for the agent to say something, or to end.
+    fn is_readable(&self) -> bool {
+        let moment = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        poll(&mut [PollFd::new(&self.output, PollFlags::IN)], Some(&moment)).is_ok_and(|ready| ready > 0)
     }
 
     fn never_ready(&mut self, noise: &[u8]) -> StartError {
-        // Whatever it still does is of no use.
-        let _ = self.child.kill();
-        let status = self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        let status = self.end().map_or_else(|error| error.to_string(), |status| status.to_string());
         let heard = match noise.trim_ascii() {
             b"" => String::new(),
             text => format!("; the far shell printed: {}", printable(&text[..text.len().min(500)])),
@@ -145,6 +155,19 @@ impl Agent {
         StartError::Failed(format!(
             "no agent could be started at the far end: the remote shell ended ({status}) before it answered{heard}"
         ))
+    }
+
+    /// Waits a moment for the remote shell to end by itself, then ends it: whatever it still does is of no use.
+    fn end(&mut self) -> io::Result<ExitStatus> {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(1) {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        self.child.kill()?;
+        self.child.wait()
     }
 
     /// The process of the remote shell, and the two pipes.

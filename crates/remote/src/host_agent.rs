@@ -31,11 +31,7 @@ impl HostAgent {
     }
 
     fn greet(&mut self) -> io::Result<()> {
-        let mut line = String::new();
-        self.output.read_line(&mut line)?;
-        if line.trim_end() != AGENT_LINE {
-            return Err(io::Error::other("the program that was started is no linerate agent"));
-        }
+        self.wait_for_ready_line()?;
         let hello = Hello {
             protocol: PROTOCOL,
             version: env!("CARGO_PKG_VERSION").into(),
@@ -48,6 +44,17 @@ impl HostAgent {
             Message::Hello(there) if there.protocol == PROTOCOL => Ok(()),
             _ => Err(io::Error::other("the agent speaks another version of the protocol")),
         }
+    }
+
+    fn wait_for_ready_line(&mut self) -> io::Result<()> {
+        let mut line = String::new();
+        while line.trim_end() != AGENT_LINE {
+            line.clear();
+            if self.output.read_line(&mut line)? == 0 {
+                return Err(io::Error::other("the program that was started is no linerate agent"));
+            }
+        }
+        Ok(())
     }
 
     /// Facts about its host, as JSON of the `host` crate's `Facts`.

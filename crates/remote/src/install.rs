@@ -5,20 +5,23 @@
 //! checks its hash and keeps it. The line holds no path or name that a user chose, and nothing that a POSIX shell,
 //! csh or fish reads differently inside single quotes.
 
-use aws_lc_rs::digest::{SHA256, digest};
-use std::fs;
-use std::io;
+use aws_lc_rs::digest::{Context, SHA256};
+use std::fs::File;
+use std::io::{self, Read, Write};
 
 /// Said by the line when it waits for the binary; the system and machine follow.
 pub const WANTED: &str = "linerate-agent wanted";
 /// Said by the line when nothing could be started.
 pub const FAILED: &str = "linerate-agent failed";
 
+/// Where the kernel shows the running program, also after its file was replaced.
+const OWN: &str = "/proc/self/exe";
+
 /// This program's own binary.
 pub struct Binary {
-    /// Its bytes.
-    pub bytes: Vec<u8>,
-    /// Their SHA-256 in hexadecimal.
+    /// Its length in bytes.
+    pub size: u64,
+    /// Its SHA-256 in hexadecimal.
     pub hash: String,
 }
 
@@ -28,9 +31,30 @@ impl Binary {
     /// # Errors
     /// Where the kernel doesn't show it.
     pub fn own() -> io::Result<Self> {
-        let bytes = fs::read("/proc/self/exe")?;
-        let hash = digest(&SHA256, &bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { bytes, hash })
+        Self::of(File::open(OWN)?)
+    }
+
+    fn of(mut contents: impl Read) -> io::Result<Self> {
+        let (mut context, mut size, mut buffer) = (Context::new(&SHA256), 0, vec![0; 64 << 10]);
+        loop {
+            let got = contents.read(&mut buffer)?;
+            if got == 0 {
+                break;
+            }
+            context.update(&buffer[..got]);
+            size += got as u64;
+        }
+        let hash = context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { size, hash })
+    }
+
+    /// Writes the running program to `far`, as many bytes as were hashed.
+    ///
+    /// # Errors
+    /// Where either end fails.
+    pub fn bring(&self, far: &mut impl Write) -> io::Result<()> {
+        io::copy(&mut File::open(OWN)?.take(self.size), far)?;
+        far.flush()
     }
 }
 
@@ -41,34 +65,36 @@ pub fn identity() -> String {
 
 /// The line for the far shell; without `install` it never asks for the binary.
 pub fn bootstrap(binary: &Binary, install: bool) -> String {
-    let Binary { bytes, hash } = binary;
+    let Binary { size, hash } = binary;
     let start = format!(
         "d=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate; a=$d/agent-{hash}; \
-         if [ -x \"$a\" ]; then exec \"$a\" agent; fi; \
+         if [ -x \"$a\" ] && [ $(wc -c <\"$a\") -eq {size} ]; then exec \"$a\" agent; fi; \
          if [ \"$(linerate agent --id 2>/dev/null)\" = \"{id}\" ]; then exec linerate agent; fi; ",
         id = identity(),
     );
     let bring = format!(
-        "echo \"{WANTED} $(uname -sm)\"; umask 077; t=$d/.new.$$; \
+        "echo; echo \"{WANTED} $(uname -sm)\"; umask 077; t=$d/.new.$$; \
          mkdir -p \"$d\" && head -c {size} >\"$t\" && \
-         case $(sha256sum <\"$t\") in {hash}*) chmod 700 \"$t\" && mv -f \"$t\" \"$a\" && exec \"$a\" agent;; esac; \
-         rm -f \"$t\"; echo \"{FAILED} to install it in $d\"; exit 126",
-        size = bytes.len(),
+         case $(sha256sum <\"$t\") in {hash}*) chmod 700 \"$t\" && {{ sync \"$t\" 2>/dev/null; mv -f \"$t\" \"$a\"; }} && exec \"$a\" agent;; esac; \
+         rm -f \"$t\"; echo; echo \"{FAILED}: it can not be installed in $d\"; exit 126",
     );
-    let without = format!("echo \"{FAILED}: no linerate of this version is there\"; exit 127");
+    let without = format!(
+        "echo; echo \"{FAILED}: no linerate of this version is there: install it, or leave out --no-install\"; \
+         exit 127"
+    );
     format!("sh -c '{start}{}'", if install { bring } else { without })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{BufRead, BufReader, Read, Write};
+    use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
 
-    fn script(body: &str) -> Binary {
+    fn script(body: &str) -> (Vec<u8>, Binary) {
         let bytes = format!("#!/bin/sh\n{body}\n").into_bytes();
-        let hash = digest(&SHA256, &bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        Binary { bytes, hash }
+        let binary = Binary::of(&bytes[..]).unwrap();
+        (bytes, binary)
     }
 
     /// Runs the line by a shell with an empty home, feeds it `bytes` when it asks; returns what it printed.
@@ -83,9 +109,12 @@ mod tests {
             .unwrap();
         let mut said = String::new();
         let mut out = BufReader::new(shell.stdout.take().unwrap());
-        out.read_line(&mut said).unwrap();
+        // The first line is empty where the shell speaks.
+        while said.trim().is_empty() {
+            assert!(out.read_line(&mut said).unwrap() > 0, "the shell said nothing");
+        }
         let mut stdin = shell.stdin.take().unwrap();
-        if said.starts_with(WANTED) {
+        if said.contains(WANTED) {
             stdin.write_all(bytes).unwrap();
         }
         drop(stdin);
@@ -97,9 +126,9 @@ mod tests {
     #[test]
     fn it_is_brought_once_and_found_afterwards() {
         let home = tempfile::tempdir().unwrap();
-        let binary = script("echo started $1");
-        let first = run(home.path(), &bootstrap(&binary, true), &binary.bytes);
-        assert!(first.starts_with(WANTED) && first.ends_with("started agent\n"), "{first}");
+        let (bytes, binary) = script("echo started $1");
+        let first = run(home.path(), &bootstrap(&binary, true), &bytes);
+        assert!(first.contains(WANTED) && first.ends_with("started agent\n"), "{first}");
         assert_eq!(run(home.path(), &bootstrap(&binary, true), &[]), "started agent\n");
         assert_eq!(run(home.path(), &bootstrap(&binary, false), &[]), "started agent\n");
     }
@@ -107,8 +136,7 @@ mod tests {
     #[test]
     fn a_damaged_binary_is_not_run() {
         let home = tempfile::tempdir().unwrap();
-        let binary = script("echo started");
-        let mut damaged = binary.bytes.clone();
+        let (mut damaged, binary) = script("echo started");
         damaged[12] ^= 1;
         let said = run(home.path(), &bootstrap(&binary, true), &damaged);
         assert!(said.contains(FAILED) && !said.contains("started"), "{said}");
@@ -119,14 +147,14 @@ mod tests {
     #[test]
     fn without_permission_nothing_is_brought() {
         let home = tempfile::tempdir().unwrap();
-        let said = run(home.path(), &bootstrap(&script("echo started"), false), &[]);
-        assert!(said.starts_with(FAILED), "{said}");
+        let said = run(home.path(), &bootstrap(&script("echo started").1, false), &[]);
+        assert!(said.contains(FAILED), "{said}");
         assert!(!home.path().join(".cache").exists());
     }
 
     #[test]
     fn the_line_means_the_same_to_other_shells() {
-        let line = bootstrap(&script(""), true);
+        let line = bootstrap(&script("").1, true);
         assert!(!line.contains(['\n', '!', '\\']), "{line}");
         assert_eq!(line.matches('\'').count(), 2);
     }

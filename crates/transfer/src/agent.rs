@@ -49,9 +49,9 @@ fn perform(session: &mut Session, job: Job, host: &dyn HostObserver) -> Result<(
 }
 
 fn send(session: &mut Session, sources: &[Vec<u8>], options: &Options) -> Result<(), TransferError> {
-    session.offer(options)?;
     let reporter = session.reporter();
     let found = sender::find_sources(sources, options.recursive, true, &|problem| reporter.problem(problem))?;
+    session.offer(options)?;
     sender::run(session, &found, options)?;
     session.tell_report()
 }

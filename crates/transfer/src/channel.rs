@@ -1,13 +1,16 @@
 //! The control channel: a thread reads what the other end says, anyone may write.
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use linerate_wire::control::{self, ControlError, Message};
 use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 /// Tunnel messages that may wait for the worker that takes them.
 const TUNNEL_DEPTH: usize = 16;
+/// Other messages that may wait; a peer that says more waits itself.
+const MESSAGE_DEPTH: usize = 1024;
 
 /// What the control channel brings.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ pub struct Control {
     pub incoming: Receiver<Incoming>,
     /// Bytes of the data stream that travels through the channel.
     pub tunnel: Receiver<Vec<u8>>,
+    /// Set where the other end may send such bytes.
+    pub tunnel_open: Arc<AtomicBool>,
 }
 
 impl Channel {
@@ -47,18 +52,30 @@ impl Channel {
 impl Control {
     /// Begins to read; the thread ends with the channel.
     pub fn start(mut reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Self {
-        let (messages, incoming) = unbounded();
+        let (messages, incoming) = bounded(MESSAGE_DEPTH);
         let (tunnel_end, tunnel) = bounded(TUNNEL_DEPTH);
-        thread::spawn(move || pump(&mut reader, &messages, &tunnel_end));
+        let tunnel_open = Arc::new(AtomicBool::new(false));
+        let open = tunnel_open.clone();
+        thread::spawn(move || pump(&mut reader, &messages, &tunnel_end, &open));
         let channel = Arc::new(Channel { writer: Mutex::new(Box::new(writer)) });
-        Self { channel, incoming, tunnel }
+        Self { channel, incoming, tunnel, tunnel_open }
     }
 }
 
-fn pump(reader: &mut impl Read, messages: &Sender<Incoming>, tunnel: &Sender<Vec<u8>>) {
+fn pump(
+    reader: &mut impl Read,
+    messages: &Sender<Incoming>,
+    tunnel: &Sender<Vec<u8>>,
+    tunnel_open: &AtomicBool,
+) {
     loop {
         let delivered = match control::read(reader) {
-            Ok(Message::Tunnel(bytes)) => tunnel.send(bytes).is_ok(),
+            Ok(Message::Tunnel(bytes)) if tunnel_open.load(Ordering::Acquire) => tunnel.send(bytes).is_ok(),
+            Ok(Message::UseTunnel) => {
+                // Here, since bytes may follow before the message is handled.
+                tunnel_open.store(true, Ordering::Release);
+                messages.send(Incoming::Message(Message::UseTunnel)).is_ok()
+            }
             Ok(message) => messages.send(Incoming::Message(message)).is_ok(),
             Err(error) => {
                 let _ = messages.send(Incoming::Closed(error));

@@ -51,6 +51,9 @@ impl<'scope, 'env, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope> Crew<'scop
         match end {
             (_, Ok(())) => self.used += 1,
             (false, Err(StreamError::Io(_) | StreamError::Cut)) => {}
+            (_, Err(error @ (StreamError::Io(_) | StreamError::Cut))) => {
+                return Err(TransferError::Cut(error.to_string()));
+            }
             (_, Err(error)) => return Err(TransferError::Failed(error.to_string())),
         }
         Ok(())

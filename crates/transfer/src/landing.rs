@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 use crate::problem::TransferError;
 use crate::root::Root;
-use crate::source::expand_home;
 
 /// The destination, held open, and where each source begins below it.
 pub struct Landing {
@@ -31,7 +30,7 @@ impl Landing {
     /// Where the destination can't take the sources.
     pub fn find(written: &[u8], sources: &[Source]) -> Result<Self, TransferError> {
         let written = if written.is_empty() { b"." } else { written };
-        let path = expand_home(Path::new(&OsString::from_vec(written.to_vec())));
+        let path = PathBuf::from(OsString::from_vec(written.to_vec()));
         if path.is_dir() {
             return Self::into_directory(&path, sources);
         }

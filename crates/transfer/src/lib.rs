@@ -12,6 +12,7 @@ mod crew;
 mod keys;
 mod landing;
 pub mod memory;
+pub mod pattern;
 pub mod problem;
 mod rate;
 pub mod receiver;
@@ -25,5 +26,3 @@ mod stream;
 mod temporary;
 mod tls;
 mod transport;
-
-pub use scan::Unit;

@@ -27,6 +27,9 @@ pub enum TransferError {
     /// Something failed under way.
     #[error("{0}")]
     Failed(String),
+    /// A data connection broke, which may be the trace of a reason that the other end has yet to tell.
+    #[error("{0}")]
+    Cut(String),
     /// The user interrupted it.
     #[error("interrupted")]
     Interrupted,
@@ -38,7 +41,7 @@ impl TransferError {
         match self {
             Self::Arguments(_) => AbortKind::Arguments,
             Self::Interrupted => AbortKind::Interrupted,
-            Self::FarEnd(_) | Self::Version(_) | Self::Failed(_) => AbortKind::Failed,
+            Self::FarEnd(_) | Self::Version(_) | Self::Failed(_) | Self::Cut(_) => AbortKind::Failed,
         }
     }
 

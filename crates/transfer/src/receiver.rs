@@ -4,8 +4,9 @@ use crossbeam_channel::unbounded;
 use linerate_wire::control::{Message, Options, Problem, Source, Totals};
 use linerate_wire::entry::Entry;
 use linerate_wire::path::RelPath;
-use rustix::fs::Mode;
-use std::collections::HashMap;
+use rustix::fs::{AtFlags, Mode};
+use rustix::io::Errno;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::AsFd;
 use std::sync::Mutex;
 use std::thread::{self, ScopedJoinHandle};
@@ -14,6 +15,7 @@ use std::time::Instant;
 use crate::commit::{Committer, ToCommit, Touched};
 use crate::crew::Crew;
 use crate::landing::{Landing, umask};
+use crate::pattern::expand_home;
 use crate::problem::{TransferError, problem};
 use crate::session::{Event, Session, TICK, WorkerEnd, out_of_turn};
 use crate::sink::{Shared, Worker, chmod};
@@ -26,6 +28,8 @@ use linerate_wire::control::ProblemKind;
 pub struct Received {
     /// What is in place.
     pub landed: Totals,
+    /// What the sender says it found.
+    pub announced: Totals,
     /// Streams that carried data.
     pub streams: u32,
 }
@@ -44,7 +48,9 @@ pub fn run(
     let sources = session.receive_sources()?;
     expected(&sources)?;
     let umask = umask();
-    let landing = Landing::find(destination, &sources)?;
+    // The near end's shell has seen the destination, the far end's has not.
+    let destination = if session.is_agent() { expand_home(destination) } else { destination.to_vec() };
+    let landing = Landing::find(&destination, &sources)?;
     session.send(&Message::Ready)?;
     // Modes are made here, bit by bit; the kernel's mask would only take from them.
     rustix::process::umask(Mode::empty());
@@ -74,6 +80,7 @@ fn receive(
         names: &names,
         assemblies: Mutex::new(HashMap::new()),
         directories: Mutex::default(),
+        opened: Mutex::default(),
         finished,
         counters: &counters,
         problem: &tell,
@@ -82,19 +89,22 @@ fn receive(
         umask,
     };
     let committer = Committer { counters: &counters, problem: &tell };
-    let (touched, streams) = thread::scope(|scope| -> Result<_, TransferError> {
+    let (touched, streams, announced) = thread::scope(|scope| -> Result<_, TransferError> {
         let committing = scope.spawn(|| committer.run(whole));
         let crew = Crew::new(scope, |stream| work(&shared, stream));
         let received = drive(session, crew, &committing);
         session.cut();
         // The committer is there, so it takes this.
         let _ = shared.finished.send(if received.is_ok() { ToCommit::End } else { ToCommit::Abandon });
-        let streams = received?;
+        let (streams, announced) = received?;
         let touched = committing.join().unwrap_or_else(|_| Err("the committer failed".into()));
-        Ok((touched.map_err(TransferError::Failed)?, streams))
+        Ok((touched.map_err(TransferError::Failed)?, streams, announced))
     })?;
-    finish_directories(landing, lock(&shared.directories).drain(..).collect(), preserve, touched, &tell)?;
-    Ok(Received { landed: counters.landed.get(), streams })
+    if lock(&shared.assemblies).values().any(|assembly| !assembly.has_failed()) {
+        return Err(TransferError::Failed("the far end left files unfinished".into()));
+    }
+    finish_directories(&shared, touched)?;
+    Ok(Received { landed: counters.landed.get(), announced, streams })
 }
 
 fn work(shared: &Shared<'_>, stream: Stream) -> WorkerEnd {
@@ -109,14 +119,14 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     session: &mut Session,
     mut crew: Crew<'scope, '_, W>,
     committing: &ScopedJoinHandle<'_, Result<Touched, String>>,
-) -> Result<u32, TransferError> {
+) -> Result<(u32, Totals), TransferError> {
     let mut announced = None;
     let mut looked = Instant::now();
-    while announced.is_none_or(|streams| crew.used < streams) {
+    while announced.is_none_or(|(streams, _)| crew.used < streams) {
         match session.next(crew.ends())? {
             Event::Stream(stream) => crew.hire(stream),
             Event::Worker(end) => crew.ended(end)?,
-            Event::Message(Message::Sent { streams, .. }) => announced = Some(streams),
+            Event::Message(Message::Sent { totals, streams }) => announced = Some((streams, totals)),
             Event::Message(_) => return Err(out_of_turn()),
             Event::Tick => {}
         }
@@ -125,34 +135,41 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
             session.tell_progress()?;
             // It ends early only where the storage has failed; the join tells how.
             if committing.is_finished() {
-                return Ok(crew.used);
+                break;
             }
         }
     }
-    Ok(crew.used)
+    Ok((crew.used, announced.map_or_else(Totals::default, |(_, totals)| totals)))
 }
 
 /// Modes and times of directories, deepest first: a parent may no longer let its owner in.
-fn finish_directories(
-    landing: &Landing,
-    mut directories: Vec<(RelPath, Entry)>,
-    preserve: bool,
-    mut touched: Touched,
-    tell: &dyn Fn(Problem),
-) -> Result<(), TransferError> {
-    directories.sort_by(|(a, _), (b, _)| b.cmp(a));
-    for (path, entry) in directories {
-        let finished = landing.root.directory(&path).and_then(|held| {
-            touched.add(&held);
-            if preserve {
-                rustix::fs::utimensat(held.as_fd(), ".", &timestamps(&entry), rustix::fs::AtFlags::empty())?;
-            }
-            chmod(&held, Mode::from_raw_mode(entry.mode))
-        });
-        if let Err(error) = finished {
+fn finish_directories(shared: &Shared<'_>, mut touched: Touched) -> Result<(), TransferError> {
+    let opened = lock(&shared.opened).drain().map(|(path, mode)| (path, (mode, None))).collect::<Vec<_>>();
+    let explicit = lock(&shared.directories).drain(..).collect::<Vec<_>>();
+    let explicit = explicit
+        .into_iter()
+        .map(|(path, entry)| (path, (Mode::from_raw_mode(entry.mode), shared.preserve.then_some(entry))));
+    let modes: BTreeMap<RelPath, (Mode, Option<Entry>)> = opened.into_iter().chain(explicit).collect();
+    for (path, (mode, times)) in modes.into_iter().rev() {
+        if let Err(error) = finish_directory(shared, &path, mode, times.as_ref(), &mut touched) {
             let message = format!("setting the directory's mode or times failed: {error}");
-            tell(problem(landing.root.shown(&path), ProblemKind::Failed, message));
+            (shared.problem)(problem(shared.landing.root.shown(&path), ProblemKind::Failed, message));
         }
     }
     touched.sync().map_err(TransferError::Failed)
+}
+
+fn finish_directory(
+    shared: &Shared<'_>,
+    path: &RelPath,
+    mode: Mode,
+    times: Option<&Entry>,
+    touched: &mut Touched,
+) -> Result<(), Errno> {
+    let held = shared.landing.root.directory(path)?;
+    touched.add(&held);
+    if let Some(entry) = times {
+        rustix::fs::utimensat(held.as_fd(), ".", &timestamps(entry), AtFlags::empty())?;
+    }
+    chmod(&held, mode)
 }

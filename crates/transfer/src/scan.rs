@@ -19,7 +19,9 @@ pub const SMALL: u64 = 64 << 10;
 /// Contents of a batch in bytes, and its entries, at most.
 const BATCH_BYTES: u64 = 256 << 10;
 const BATCH_ENTRIES: usize = 256;
-/// Bounds of a chunk in bytes; it is a power of two.
+/// A file up to this many bytes is one chunk: writers of one file wait for each other.
+const WHOLE: u64 = 16 << 20;
+/// Bounds of a chunk of a larger file in bytes; it is a power of two.
 const CHUNK_MIN: u64 = 4 << 20;
 const CHUNK_MAX: u64 = 64 << 20;
 
@@ -304,6 +306,9 @@ fn entry(source: usize, path: RelPath, kind: Kind, stat: &Stat) -> Entry {
 
 /// A quarter of each stream's share, as a power of two between 4 and 64 MiB.
 fn chunk_size(size: u64, streams: u32) -> u64 {
+    if size <= WHOLE {
+        return size;
+    }
     (size / (4 * u64::from(streams.max(1)))).next_power_of_two().clamp(CHUNK_MIN, CHUNK_MAX)
 }
 
@@ -313,7 +318,8 @@ mod tests {
 
     #[test]
     fn chunks_are_powers_of_two_within_bounds() {
-        assert_eq!(chunk_size(1, 8), CHUNK_MIN);
+        assert_eq!(chunk_size(WHOLE, 8), WHOLE);
+        assert_eq!(chunk_size(WHOLE + 1, 8), CHUNK_MIN);
         assert_eq!(chunk_size(1 << 40, 8), CHUNK_MAX);
         assert_eq!(chunk_size(400 << 20, 8), 16 << 20);
     }

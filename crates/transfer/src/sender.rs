@@ -12,11 +12,12 @@ use std::time::Instant;
 use crate::auto::{Advice, Controller};
 use crate::clock::{Counters, process_usage};
 use crate::crew::Crew;
+use crate::pattern::{Named, expand};
 use crate::problem::TransferError;
 use crate::rate::RateLimit;
 use crate::scan::{Scanner, Unit};
 use crate::session::{Event, MAX_STREAMS, Session, TICK, WorkerEnd, out_of_turn};
-use crate::source::{Shared, SourceRoot, Worker, expand, lock};
+use crate::source::{Shared, SourceRoot, Worker, lock};
 use crate::stream::Stream;
 
 /// Units that wait for a worker.
@@ -46,7 +47,7 @@ pub fn find_sources(
 ) -> Result<Vec<SourceRoot>, TransferError> {
     let mut sources = Vec::new();
     for (argument, written) in (0..).zip(written) {
-        let names = if patterns { expand(written) } else { Ok(vec![written.clone()]) };
+        let names = if patterns { expand(written) } else { Ok(vec![Named::plain(written)]) };
         for name in names.unwrap_or_else(|problem| {
             tell(problem);
             Vec::new()

@@ -10,7 +10,7 @@ use linerate_wire::entry::Entry;
 use linerate_wire::stages::{Stages, Usage};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -32,6 +32,10 @@ const CONNECT_BACK_TIME: Duration = Duration::from_secs(12);
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How often the loops look around without being woken.
 pub const TICK: Duration = Duration::from_millis(100);
+/// Addresses of the other end that are tried.
+const MAX_CANDIDATES: usize = 8;
+/// Control messages from the agent that may follow its last word for the transfer.
+const REPORT_TIME: Duration = Duration::from_secs(30);
 /// Data streams of one transfer at most.
 pub const MAX_STREAMS: u32 = 64;
 
@@ -65,6 +69,7 @@ pub struct Session {
     listener: Option<Listener>,
     opener: Opener,
     arrivals: (Sender<Stream>, Receiver<Stream>),
+    dialed: AtomicU32,
     is_agent: bool,
     interrupted: Arc<AtomicBool>,
     observer: Arc<dyn Observer>,
@@ -170,6 +175,7 @@ impl Session {
             listener: None,
             opener: Opener::Nobody,
             arrivals: unbounded(),
+            dialed: AtomicU32::new(0),
             is_agent: false,
             interrupted,
             observer,
@@ -230,10 +236,9 @@ impl Session {
     /// The client: connect to the agent, else have it connect here, else go through the control channel.
     fn reach(&mut self, options: &Options) -> Result<(), TransferError> {
         let Message::Listening(there) = self.receive()? else { return Err(out_of_turn()) };
-        let direct = self.reach_directly(&there);
-        let Err(direct) = direct else { return Ok(()) };
+        let Some(direct) = self.reach_directly(&there)? else { return Ok(()) };
         self.observer.note(&format!("{direct}; asking the far end to connect back"));
-        let Err(back) = self.reach_back(&there, options) else { return Ok(()) };
+        let Some(back) = self.reach_back(&there, options)? else { return Ok(()) };
         let ports =
             options.ports.map_or("a TCP port (choose it with --port-range)".to_owned(), |(first, last)| {
                 format!("a TCP port of {first}-{last}")
@@ -246,45 +251,56 @@ impl Session {
         self.tunnel()
     }
 
-    fn reach_directly(&mut self, there: &Listening) -> Result<(), String> {
-        let link = self.link.clone().ok_or("no keys")?;
+    /// `None` where it worked, else why not.
+    fn reach_directly(&mut self, there: &Listening) -> Result<Option<String>, TransferError> {
         if let Some(error) = &there.error {
-            return Err(format!("the far end can't listen for data: {}", printable(error)));
+            return Ok(Some(format!("the far end can't listen for data: {}", printable(error))));
         }
+        let Some(link) = self.link.clone() else { return Err(out_of_turn()) };
         let mut why = "the far end has no address for data".to_owned();
-        for &address in &there.candidates {
+        for &address in there.candidates.iter().take(MAX_CANDIDATES) {
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Err(TransferError::Interrupted);
+            }
             match dial(address, &self.peer.cookie, &link, DIAL_TIME) {
                 Ok(stream) => {
                     self.opener = Opener::Dial(address);
                     self.arrived(stream);
-                    return Ok(());
+                    return Ok(None);
                 }
                 Err(error) => why = format!("the data port {address} can't be reached ({error})"),
             }
         }
-        Err(why)
+        Ok(Some(why))
     }
 
-    fn reach_back(&mut self, there: &Listening, options: &Options) -> Result<(), String> {
-        let port =
-            self.listen(options.ports).map_err(|error| format!("this end can't listen for data: {error}"))?;
+    /// `None` where it worked, else why not.
+    fn reach_back(&mut self, there: &Listening, options: &Options) -> Result<Option<String>, TransferError> {
+        let port = match self.listen(options.ports) {
+            Ok(port) => port,
+            Err(error) => return Ok(Some(format!("this end can't listen for data: {error}"))),
+        };
         let candidates = candidates(there.client, port);
         self.opener = Opener::Ask;
-        self.send(&Message::ConnectBack { candidates }).map_err(|error| error.to_string())?;
-        match self.receive_within(CONNECT_BACK_TIME).map_err(|error| error.to_string())? {
+        self.send(&Message::ConnectBack { candidates })?;
+        match self.receive_within(CONNECT_BACK_TIME)? {
             Message::ConnectedBack { error: None } => {}
-            Message::ConnectedBack { error: Some(error) } => return Err(printable(&error)),
-            _ => return Err("the far end answered out of turn".into()),
+            Message::ConnectedBack { error: Some(error) } => return Ok(Some(printable(&error))),
+            _ => return Err(out_of_turn()),
         }
-        let stream =
-            self.arrivals.1.recv_timeout(DIAL_TIME).map_err(|_| "no connection came back".to_owned())?;
-        self.arrived(stream);
-        Ok(())
+        match self.arrivals.1.recv_timeout(DIAL_TIME) {
+            Ok(stream) => {
+                self.arrived(stream);
+                Ok(None)
+            }
+            Err(_) => Ok(Some("no connection came back".to_owned())),
+        }
     }
 
     fn tunnel(&mut self) -> Result<(), TransferError> {
         self.listener = None;
         self.opener = Opener::Tunnel;
+        self.control.tunnel_open.store(true, Ordering::Release);
         let tunnel =
             Tunnel::new(self.control.channel.clone(), self.control.tunnel.clone(), self.registry.clone());
         self.arrived(Stream::new(Transport::Tunnel(tunnel), None, Vec::new()));
@@ -314,7 +330,10 @@ impl Session {
     }
 
     fn dial_more(&self, address: SocketAddr, count: u32) {
-        for _ in 0..count.min(MAX_STREAMS) {
+        for _ in 0..count {
+            if self.dialed.fetch_add(1, Ordering::Relaxed) >= MAX_STREAMS {
+                return;
+            }
             let (Some(link), cookie) = (self.link.clone(), self.peer.cookie) else { return };
             let arrivals = self.arrivals.0.clone();
             // A stream that can't be opened isn't missed: the others take its work.
@@ -380,9 +399,8 @@ impl Session {
     }
 
     fn connect_back(&mut self, candidates: &[SocketAddr]) -> Result<(), TransferError> {
-        let there =
-            Listening { candidates: candidates.iter().take(8).copied().collect(), client: None, error: None };
-        let error = self.reach_directly(&there).err();
+        let there = Listening { candidates: candidates.to_vec(), client: None, error: None };
+        let error = self.reach_directly(&there)?;
         self.send(&Message::ConnectedBack { error })
     }
 
@@ -483,7 +501,7 @@ impl Session {
 
     /// A broken connection may only be the trace of a reason that is still in the control channel.
     fn last_words(&mut self, error: TransferError) -> TransferError {
-        if !matches!(error, TransferError::Failed(_)) {
+        if !matches!(error, TransferError::Cut(_)) {
             return error;
         }
         let begun = Instant::now();
@@ -513,16 +531,21 @@ impl Session {
     /// # Errors
     /// Where the agent goes away before.
     pub fn wait_for_report(&mut self) -> Result<(Stages, Usage), TransferError> {
-        loop {
+        let begun = Instant::now();
+        while begun.elapsed() < REPORT_TIME {
             if let Some(report) = self.report.take() {
                 return Ok(report);
             }
-            match self.control.incoming.recv_timeout(Duration::from_secs(10)) {
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Err(TransferError::Interrupted);
+            }
+            match self.control.incoming.recv_timeout(TICK) {
                 Ok(Incoming::Message(message)) => drop(self.handle(message)?),
                 Ok(Incoming::Closed(error)) => return Err(TransferError::FarEnd(error.to_string())),
-                Err(_) => return Err(TransferError::FarEnd("the far end doesn't report".into())),
+                Err(_) => {}
             }
         }
+        Err(TransferError::FarEnd("the far end doesn't report".into()))
     }
 
     /// The client of [`Job::List`]: hands each entry to `each` until the list ends.
@@ -531,6 +554,9 @@ impl Session {
     /// Where the agent gives up or goes away.
     pub fn receive_list(&mut self, mut each: impl FnMut(&[u8], &Entry)) -> Result<(), TransferError> {
         while self.report.is_none() {
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Err(TransferError::Interrupted);
+            }
             match self.control.incoming.recv_timeout(TICK) {
                 Ok(Incoming::Message(message)) => match self.handle(message)? {
                     Some(Message::Listed { path, entry }) => each(&path, &entry),
@@ -538,7 +564,6 @@ impl Session {
                     None => {}
                 },
                 Ok(Incoming::Closed(error)) => return Err(TransferError::FarEnd(error.to_string())),
-                Err(_) if self.interrupted.load(Ordering::Relaxed) => return Err(TransferError::Interrupted),
                 Err(_) => {}
             }
         }

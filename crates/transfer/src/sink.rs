@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::clock::{Clock, Counters, Stage};
@@ -33,6 +33,8 @@ pub struct Shared<'a> {
     pub assemblies: Mutex<HashMap<u64, Arc<Assembly>>>,
     /// Directories whose mode or times are set when everything below them is there.
     pub directories: Mutex<Vec<(RelPath, Entry)>>,
+    /// Modes of directories that were there and didn't let their owner write, until everything is there.
+    pub opened: Mutex<HashMap<RelPath, Mode>>,
     /// Whole files go to the committer.
     pub finished: Sender<ToCommit>,
     /// This end's counters.
@@ -54,7 +56,8 @@ pub struct Assembly {
     entry: Entry,
     place: RelPath,
     left: AtomicU32,
-    bytes: AtomicU64,
+    /// Offset and length of the parts that came.
+    parts: Mutex<Vec<(u64, u64)>>,
     failed: AtomicBool,
 }
 
@@ -143,32 +146,40 @@ impl<'a> Worker<'a> {
     fn directory(&self, place: &RelPath, entry: &Entry) -> Result<(), Errno> {
         let shared = self.shared;
         let created = Mode::RWXU | (Mode::from_raw_mode(0o777) & !shared.umask);
-        let is_new = shared.landing.root.make_directory(place, created)?;
-        let mut entry = entry.clone();
-        if !is_new && !shared.preserve {
-            // It keeps its own mode; while things land in it, its owner must be able to write.
-            let held = shared.landing.root.directory(place)?;
-            let now = rustix::fs::fstat(held.as_fd())?.st_mode & 0o7777;
-            if now & 0o700 == 0o700 || rustix::process::geteuid().is_root() {
-                shared.counters.landed.directory();
-                return Ok(());
-            }
-            chmod(&held, Mode::from_raw_mode(now | 0o700))?;
-            entry.mode = now;
-        } else {
-            entry.mode = self.mode(&entry).as_raw_mode();
-        }
-        if shared.preserve || Mode::from_raw_mode(entry.mode) != created {
-            lock(&shared.directories).push((place.clone(), entry));
+        let is_new = self.with_access(place, || shared.landing.root.make_directory(place, created))?;
+        let mode = self.mode(entry);
+        if shared.preserve || is_new && mode != created {
+            lock(&shared.directories)
+                .push((place.clone(), Entry { mode: mode.as_raw_mode(), ..entry.clone() }));
         }
         shared.counters.landed.directory();
+        Ok(())
+    }
+
+    /// Does `work` on something in the directory that holds `place`; where that directory doesn't let its owner
+    /// write, it is made to, until everything is there.
+    fn with_access<T>(&self, place: &RelPath, work: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+        match (work(), place.split()) {
+            (Err(Errno::ACCESS), Some((parent, _))) if self.open_up(&parent).is_ok() => work(),
+            (result, _) => result,
+        }
+    }
+
+    fn open_up(&self, path: &RelPath) -> Result<(), Errno> {
+        let held = self.shared.landing.root.directory(path)?;
+        let mut opened = lock(&self.shared.opened);
+        let now = Mode::from_raw_mode(rustix::fs::fstat(held.as_fd())?.st_mode & 0o7777);
+        if !now.contains(Mode::RWXU) {
+            chmod(&held, now | Mode::RWXU)?;
+            opened.insert(path.clone(), now);
+        }
         Ok(())
     }
 
     fn small_file(&mut self, place: &RelPath, entry: &Entry, contents: &[u8]) -> Result<(), Errno> {
         let parent = self.parent_of(place)?;
         let mode = self.mode(entry);
-        let mut temporary = Temporary::file(parent, self.shared.names, mode)?;
+        let mut temporary = self.new_file(place, parent, mode)?;
         write_all(temporary.fd()?, contents, 0)?;
         self.clock.bytes(contents.len() as u64);
         if self.shared.preserve {
@@ -180,7 +191,9 @@ impl<'a> Worker<'a> {
     }
 
     fn symlink(&mut self, place: &RelPath, entry: &Entry, target: &[u8]) -> Result<(), Errno> {
-        let temporary = Temporary::symlink(self.parent_of(place)?, self.shared.names, target)?;
+        let parent = self.parent_of(place)?;
+        let make = || Temporary::symlink(parent.clone(), self.shared.names, target);
+        let temporary = self.with_access(place, make)?;
         if self.shared.preserve {
             temporary.set_times(entry)?;
         }
@@ -196,7 +209,8 @@ impl<'a> Worker<'a> {
             return Ok(held.clone());
         }
         let created = Mode::RWXU | (Mode::from_raw_mode(0o777) & !self.shared.umask);
-        let held = self.shared.landing.root.directory_or_make(&parent, created)?;
+        let held =
+            self.with_access(&parent, || self.shared.landing.root.directory_or_make(&parent, created))?;
         self.parent = Some((parent, held.clone()));
         Ok(held)
     }
@@ -234,7 +248,8 @@ impl<'a> Worker<'a> {
 
     fn target(&mut self, chunk: &Chunk, place: &RelPath) -> Result<Target, Errno> {
         if chunk.parts == 1 {
-            let temporary = self.large_file(&chunk.entry, place)?;
+            let parent = self.parent_of(place)?;
+            let temporary = self.new_file(place, parent, self.mode(&chunk.entry))?;
             return Ok(Target::Whole(temporary, chunk.entry.clone(), place.clone()));
         }
         let parent = self.parent_of(place)?;
@@ -242,23 +257,23 @@ impl<'a> Worker<'a> {
         if let Some(assembly) = assemblies.get(&chunk.file) {
             return Ok(Target::Shared(assembly.clone()));
         }
-        let temporary =
-            self.sized(Temporary::file(parent, self.shared.names, self.mode(&chunk.entry))?, chunk)?;
+        let temporary = self.new_file(place, parent, self.mode(&chunk.entry))?;
+        let temporary = self.sized(temporary, chunk)?;
         let assembly = Arc::new(Assembly {
             file: temporary.fd()?.try_clone_to_owned().map_err(|_| Errno::MFILE)?,
             temporary: Mutex::new(Some(temporary)),
             entry: chunk.entry.clone(),
             place: place.clone(),
             left: AtomicU32::new(chunk.parts),
-            bytes: AtomicU64::new(0),
+            parts: Mutex::default(),
             failed: AtomicBool::new(false),
         });
         assemblies.insert(chunk.file, assembly.clone());
         Ok(Target::Shared(assembly))
     }
 
-    fn large_file(&mut self, entry: &Entry, place: &RelPath) -> Result<Temporary, Errno> {
-        Temporary::file(self.parent_of(place)?, self.shared.names, self.mode(entry))
+    fn new_file(&self, place: &RelPath, parent: Arc<Directory>, mode: Mode) -> Result<Temporary, Errno> {
+        self.with_access(place, || Temporary::file(parent.clone(), self.shared.names, mode))
     }
 
     /// Parts may come in any order, so the file gets its size first.
@@ -308,7 +323,7 @@ impl<'a> Worker<'a> {
         match part.target {
             Target::Whole(temporary, entry, place) => self.complete(temporary, &entry, &place)?,
             Target::Shared(assembly) => {
-                assembly.bytes.fetch_add(part.length, Ordering::AcqRel);
+                lock(&assembly.parts).push((part.end - part.length, part.length));
                 if assembly.left.fetch_sub(1, Ordering::AcqRel) == 1 {
                     self.assembled(part.number, &assembly)?;
                 }
@@ -323,7 +338,7 @@ impl<'a> Worker<'a> {
         lock(&self.shared.assemblies).remove(&number);
         let temporary = lock(&assembly.temporary).take();
         let Some(temporary) = temporary else { return Ok(()) };
-        if assembly.entry.kind != (Kind::File { size: assembly.bytes.load(Ordering::Acquire) }) {
+        if !assembly.is_covered() {
             return Err(StreamError::Protocol("the parts of a file don't add up to it"));
         }
         self.complete(temporary, &assembly.entry, &assembly.place)
@@ -407,8 +422,15 @@ impl FrameHandler for Worker<'_> {
             FrameKind::Data if self.part.as_ref().is_some_and(|part| part.at == part.end) => {
                 self.finish_part()
             }
+            FrameKind::Data => {
+                self.clock.flush(self.shared.counters);
+                Ok(())
+            }
             FrameKind::GiveUp => self.give_up(),
-            FrameKind::Data | FrameKind::End => Ok(()),
+            FrameKind::End if self.part.is_some() => {
+                Err(StreamError::Protocol("the end in the middle of a chunk"))
+            }
+            FrameKind::End => Ok(()),
         }
     }
 
@@ -429,6 +451,19 @@ impl Part {
 }
 
 impl Assembly {
+    /// True where the file was given up.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// The parts follow each other from the beginning of the file to its end.
+    fn is_covered(&self) -> bool {
+        let mut parts = lock(&self.parts);
+        parts.sort_unstable();
+        let end = parts.iter().try_fold(0, |at, (offset, length)| (at == *offset).then_some(at + length));
+        end.is_some_and(|size| self.entry.kind == Kind::File { size })
+    }
+
     /// Removes what is there of the file; true where somebody did so before.
     fn give_up(&self) -> bool {
         drop(lock(&self.temporary).take());

@@ -17,6 +17,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::clock::{Clock, Counters, Stage};
+use crate::pattern::Named;
 use crate::problem::problem;
 use crate::rate::RateLimit;
 use crate::root::Root;
@@ -44,18 +45,17 @@ impl SourceRoot {
     ///
     /// # Errors
     /// A message for the user.
-    pub fn find(written: &[u8], argument: u32, recursive: bool) -> Result<Self, Problem> {
-        let shown = PathBuf::from(OsString::from_vec(written.to_vec()));
+    pub fn find(named: &Named, argument: u32, recursive: bool) -> Result<Self, Problem> {
+        let shown = PathBuf::from(OsString::from_vec(named.written.clone()));
         let failed = |kind, message: String| problem(&shown, kind, message);
-        let path = expand_home(&shown);
-        let real = path
+        let real = Path::new(OsStr::from_bytes(&named.path))
             .canonicalize()
-            .map_err(|error| failed(ProblemKind::Failed, format!("no such source can be opened: {error}")))?;
+            .map_err(|error| failed(ProblemKind::Failed, format!("can't be opened: {error}")))?;
         let directory = real.is_dir();
         if directory && !recursive {
             return Err(failed(ProblemKind::Skipped, "is a directory; not copied without -r".into()));
         }
-        let name = RelPath::new(own_name(&shown)).map_err(|error| {
+        let name = RelPath::new(named.own_name()).map_err(|error| {
             failed(ProblemKind::Failed, format!("can't be named at the destination: {error}"))
         })?;
         let (top, file) = if directory { (real.as_path(), RelPath::root()) } else { split(&real) };
@@ -87,16 +87,8 @@ pub fn own_name(path: &Path) -> Vec<u8> {
     let end = bytes.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
     let start = bytes[..end].iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1);
     match &bytes[start..end] {
-        b"." | b".." | b"~" => Vec::new(),
+        b"." | b".." => Vec::new(),
         name => name.to_vec(),
-    }
-}
-
-/// `~` and `~/...` as the login directory; a path of the far end has seen no shell.
-pub fn expand_home(path: &Path) -> PathBuf {
-    match (path.strip_prefix("~"), std::env::var_os("HOME")) {
-        (Ok(rest), Some(home)) => Path::new(&home).join(rest),
-        _ => path.to_owned(),
     }
 }
 
@@ -340,35 +332,6 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// What a pattern or a plain name of the far end's user stands for.
-///
-/// # Errors
-/// A message where a pattern matches nothing.
-pub fn expand(written: &[u8]) -> Result<Vec<Vec<u8>>, Problem> {
-    let path = Path::new(OsStr::from_bytes(written));
-    let Some(pattern) = expand_home(path).to_str().map(str::to_owned).filter(|text| is_pattern(text)) else {
-        return Ok(vec![written.to_vec()]);
-    };
-    if expand_home(path).symlink_metadata().is_ok() {
-        return Ok(vec![written.to_vec()]);
-    }
-    let matches: Vec<Vec<u8>> = glob::glob(&pattern)
-        .map(|paths| paths.filter_map(Result::ok).map(|path| path.into_os_string().into_vec()).collect())
-        .unwrap_or_default();
-    if matches.is_empty() {
-        return Err(problem(
-            path,
-            ProblemKind::Failed,
-            "no such source, and as a pattern it matches nothing",
-        ));
-    }
-    Ok(matches)
-}
-
-fn is_pattern(text: &str) -> bool {
-    text.contains(['*', '?', '['])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -383,21 +346,8 @@ mod tests {
     #[test]
     fn a_directory_needs_recursion() {
         let directory = tempfile::tempdir().unwrap();
-        let written = directory.path().as_os_str().as_bytes();
-        assert_eq!(SourceRoot::find(written, 0, false).err().unwrap().kind, ProblemKind::Skipped);
-        assert!(SourceRoot::find(written, 0, true).unwrap().source.directory);
-    }
-
-    #[test]
-    fn patterns_name_what_is_there() {
-        let directory = tempfile::tempdir().unwrap();
-        for name in ["a1", "a2", "b", "[x]*"] {
-            std::fs::write(directory.path().join(name), "").unwrap();
-        }
-        let expand_in =
-            |name: &str| expand(directory.path().join(name).as_os_str().as_bytes()).map(|m| m.len());
-        assert_eq!(expand_in("a*").unwrap(), 2);
-        assert_eq!(expand_in("[x]*").unwrap(), 1, "a name that exists is no pattern");
-        assert!(expand_in("c*").is_err());
+        let named = Named::plain(directory.path().as_os_str().as_bytes());
+        assert_eq!(SourceRoot::find(&named, 0, false).err().unwrap().kind, ProblemKind::Skipped);
+        assert!(SourceRoot::find(&named, 0, true).unwrap().source.directory);
     }
 }

@@ -240,9 +240,15 @@ fn parse(
         match piece {
             Piece::Start(header) => handler.start(header)?,
             Piece::Payload(piece) => handler.payload(piece)?,
-            Piece::Done(FrameKind::End) if plain.is_empty() => return Ok(true),
-            Piece::Done(FrameKind::End) => return Err(StreamError::Protocol("frames behind the end")),
-            Piece::Done(kind) => handler.done(kind)?,
+            Piece::Done(FrameKind::End) if !plain.is_empty() => {
+                return Err(StreamError::Protocol("frames behind the end"));
+            }
+            Piece::Done(kind) => {
+                handler.done(kind)?;
+                if kind == FrameKind::End {
+                    return Ok(true);
+                }
+            }
         }
     }
     Ok(false)

@@ -8,15 +8,15 @@ use linerate_remote::far_end::{Agent, FarEnd};
 use linerate_transfer::clock::process_usage;
 use linerate_transfer::problem::TransferError;
 use linerate_transfer::session::{Client, Meters, Session};
-use linerate_transfer::{receiver, sender, source};
+use linerate_transfer::{pattern, receiver, sender};
 use linerate_wire::control::{Job, Options, ProblemKind, Source, Totals};
 use linerate_wire::path::printable;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::process::{Child, ExitCode};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -190,7 +190,7 @@ impl Copy {
         drop(showing);
         let (sent, far) = report.map_err(|error| self.gave_up(&mut session, &mut child, error))?;
         end(session, &mut child);
-        self.finish(Summary {
+        let summary = Summary {
             landed: sent.landed,
             payload_seconds,
             elapsed_seconds: self.begun.elapsed().as_secs_f64(),
@@ -200,7 +200,8 @@ impl Copy {
             receiver: far,
             pushed: true,
             kind: Kind::Files,
-        })
+        };
+        self.finish(&summary, self.meters.local.found.get())
     }
 
     fn pull(
@@ -220,7 +221,7 @@ impl Copy {
         drop(showing);
         let (received, far) = report.map_err(|error| self.gave_up(&mut session, &mut child, error))?;
         end(session, &mut child);
-        self.finish(Summary {
+        let summary = Summary {
             landed: received.landed,
             payload_seconds,
             elapsed_seconds: self.begun.elapsed().as_secs_f64(),
@@ -230,7 +231,8 @@ impl Copy {
             receiver: (self.meters.local.stages(), process_usage()),
             pushed: false,
             kind: Kind::Files,
-        })
+        };
+        self.finish(&summary, received.announced)
     }
 
     fn list(
@@ -244,7 +246,8 @@ impl Copy {
         let listed = session.receive_list(|path, entry| self.output.listed(path, entry));
         listed.map_err(|error| self.gave_up(&mut session, &mut child, error))?;
         end(session, &mut child);
-        Ok(self.surveyed(self.sender_totals(false)))
+        let found = self.meters.remote.lock().unwrap_or_else(PoisonError::into_inner).found;
+        Ok(self.surveyed(found))
     }
 
     fn connect(
@@ -302,13 +305,6 @@ impl Copy {
         error.into()
     }
 
-    fn sender_totals(&self, pushed: bool) -> Totals {
-        if pushed {
-            return self.meters.local.found.get();
-        }
-        self.meters.remote.lock().unwrap_or_else(std::sync::PoisonError::into_inner).found
-    }
-
     fn code(&self) -> Code {
         let (failed, changed) = (&self.meters.local.failed, &self.meters.local.changed);
         Code::of_problems(failed.load(Ordering::Relaxed), changed.load(Ordering::Relaxed))
@@ -321,15 +317,16 @@ impl Copy {
     }
 
     /// Nothing is believed to be there that the receiver hasn't counted.
-    fn finish(&self, summary: Summary) -> Result<Code, Failure> {
+    fn finish(&self, summary: &Summary, sent: Totals) -> Result<Code, Failure> {
         let code = self.code();
-        let found = self.sender_totals(summary.pushed);
-        self.output.summary(&summary, code, &self.meters);
-        if code == Code::Done && found.entries() != summary.landed.entries() {
+        self.output.summary(summary, code, &self.meters);
+        if code == Code::Done && sent != summary.landed {
             let message = format!(
-                "{} entries were sent and {} arrived: please report this",
-                found.entries(),
-                summary.landed.entries()
+                "{} entries ({} bytes) were sent and {} ({} bytes) arrived: the copy is not complete",
+                sent.entries(),
+                sent.bytes,
+                summary.landed.entries(),
+                summary.landed.bytes,
             );
             return Err(Failure(message, Code::Failed));
         }
@@ -346,7 +343,7 @@ type Pipes = ((std::process::ChildStdout, std::process::ChildStdin), Child);
 /// Where the login fails or no agent can be run there.
 pub fn start(far_end: &FarEnd, output: &Output, interrupted: &AtomicBool) -> Result<Pipes, Failure> {
     let note = |note: &str| linerate_transfer::problem::Observer::note(output, note);
-    let agent: Agent = far_end.start(&note).map_err(|error| {
+    let agent: Agent = far_end.start(&note, interrupted).map_err(|error| {
         let (message, code) = not_started(&error, interrupted);
         Failure(message, code)
     })?;
@@ -400,8 +397,8 @@ fn wait_briefly(child: &mut Child) {
 fn only_what_was_asked_for(asked: &[Vec<u8>], announced: &[Source]) -> Result<(), TransferError> {
     let matches = |source: &Source| {
         let Some(asked) = asked.get(source.argument as usize) else { return false };
-        let wanted = source::own_name(Path::new(OsStr::from_bytes(asked)));
-        source.name.as_bytes() == wanted || is_match(&wanted, source.name.as_bytes())
+        let wanted = pattern::name_of(asked, true);
+        source.name.as_bytes() == wanted || pattern::matches(&wanted, source.name.as_bytes())
     };
     match announced.iter().find(|source| source.name.components().count() > 1 || !matches(source)) {
         None => Ok(()),
@@ -410,13 +407,6 @@ fn only_what_was_asked_for(asked: &[Vec<u8>], announced: &[Source]) -> Result<()
             printable(source.name.as_bytes())
         ))),
     }
-}
-
-fn is_match(pattern: &[u8], name: &[u8]) -> bool {
-    let (Ok(pattern), Ok(name)) = (std::str::from_utf8(pattern), std::str::from_utf8(name)) else {
-        return false;
-    };
-    !name.is_empty() && glob::Pattern::new(pattern).is_ok_and(|pattern| pattern.matches(name))
 }
 
 #[cfg(test)]
@@ -434,7 +424,7 @@ mod tests {
         let refused =
             |name: &str, argument| only_what_was_asked_for(&asked, &[source(argument, name)]).is_err();
         assert!(!refused("file", 0) && !refused("a.gz", 1) && !refused("", 2));
-        assert!(refused(".ssh", 0) && refused("a.txt", 1) && refused(".bashrc", 2));
+        assert!(refused(".ssh", 0) && refused("a.txt", 1) && refused(".x.gz", 1) && refused(".bashrc", 2));
         assert!(refused("", 0) && refused("", 1) && refused("file", 9) && refused("a/b.gz", 1));
     }
 }

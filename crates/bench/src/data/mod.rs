@@ -1,0 +1,11 @@
+//! The files that cases move: made, cut into slices, and compared with what arrived.
+
+mod generate;
+mod import;
+mod set;
+mod sizes;
+mod slices;
+mod tree;
+
+pub use set::{DataError, DataSet, Library};
+pub use tree::{Kind, Tree};

@@ -1,0 +1,129 @@
+//! Columns of text that stand below one another.
+
+/// The widest line.
+pub(crate) const WIDTH: usize = 100;
+
+/// A table: a heading, and rows of cells or of a note in place of the later cells.
+pub(crate) struct Grid {
+    heading: Vec<String>,
+    rows: Vec<Vec<String>>,
+    left: usize,
+}
+
+impl Grid {
+    /// A table with these headings; the first `left` columns are aligned to the left, the others to the right.
+    pub fn new(heading: &[&str], left: usize) -> Grid {
+        Grid { heading: heading.iter().map(|text| (*text).to_owned()).collect(), rows: Vec::new(), left }
+    }
+
+    /// Adds a row. One with fewer cells than columns ends with a note, which runs over the columns that it lacks.
+    pub fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// The lines. Where columns would be too wide together, they stand closer, and then the first is cut short.
+    pub fn lines(&self) -> Vec<String> {
+        let mut widths = self.widths();
+        let gaps = widths.len().saturating_sub(1);
+        let sum: usize = widths.iter().sum();
+        let gap = if sum + 2 * gaps > WIDTH { 1 } else { 2 };
+        let over = (sum + gap * gaps).saturating_sub(WIDTH);
+        if let Some(first) = widths.first_mut().filter(|_| over > 0) {
+            *first = first.saturating_sub(over).max(8);
+        }
+        std::iter::once(&self.heading).chain(&self.rows).map(|row| self.line(row, &widths, gap)).collect()
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let whole = |row: &&Vec<String>| row.len() == self.heading.len();
+        let width = |column: usize| {
+            let rows = std::iter::once(&self.heading).chain(&self.rows);
+            // A note doesn't widen the column that it begins in.
+            let cells = rows.filter(|row| whole(row) || column + 1 < row.len());
+            cells.filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        (0..self.heading.len()).map(width).collect()
+    }
+
+    fn line(&self, row: &[String], widths: &[usize], gap: usize) -> String {
+        let mut line = String::new();
+        for (i, (cell, width)) in row.iter().zip(widths).enumerate() {
+            if i > 0 {
+                line.push_str(&" ".repeat(gap));
+            }
+            let is_note = row.len() < self.heading.len() && i + 1 == row.len();
+            let cell = if i == 0 { &shorten(cell, *width) } else { cell };
+            let fill = " ".repeat(width.saturating_sub(cell.chars().count()));
+            match () {
+                () if is_note => line.push_str(cell),
+                () if i < self.left => line.extend([cell.as_str(), &fill]),
+                () => line.extend([&fill, cell.as_str()]),
+            }
+        }
+        shorten(line.trim_end(), WIDTH)
+    }
+}
+
+/// The text, or its beginning with an ellipsis where it is too wide.
+pub(crate) fn shorten(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(3)).chain("...".chars()).collect()
+}
+
+/// The text in lines no wider than `WIDTH`; later lines are indented by `indent`.
+pub(crate) fn wrap(text: &str, indent: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is always a line");
+        let empty = line.trim().is_empty();
+        if empty || line.chars().count() + 1 + word.chars().count() <= WIDTH {
+            if !empty {
+                line.push(' ');
+            }
+            line.push_str(word);
+        } else {
+            lines.push(format!("{}{word}", " ".repeat(indent)));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_a_note_runs_over() {
+        let mut grid = Grid::new(&["case", "n", "rate"], 1);
+        grid.row(vec!["copy".into(), "8".into(), "9.41".into()]);
+        grid.row(vec!["a longer one".into(), "not installed, and more".into()]);
+        assert_eq!(
+            grid.lines(),
+            ["case          n  rate", "copy          8  9.41", "a longer one  not installed, and more"]
+        );
+    }
+
+    #[test]
+    fn columns_that_are_too_wide_stand_closer_and_the_first_gives_way() {
+        let mut grid = Grid::new(&["a", "b", "c"], 1);
+        grid.row(vec!["x".repeat(60), "y".repeat(30), "z".repeat(30)]);
+        let line = &grid.lines()[1];
+        assert_eq!(line.chars().count(), WIDTH);
+        assert!(
+            line.ends_with(&"z".repeat(30)) && line.contains(&format!("... {}", "y".repeat(30))),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn nothing_is_wider_than_the_width() {
+        let mut grid = Grid::new(&["case", "note"], 1);
+        grid.row(vec!["x".into(), "long ".repeat(40)]);
+        assert!(grid.lines().iter().all(|line| line.chars().count() <= WIDTH));
+        let lines = wrap(&"some words ".repeat(30), 2);
+        assert!(lines.len() > 2 && lines.iter().all(|line| line.chars().count() <= WIDTH));
+        assert!(lines[1].starts_with("  some") || lines[1].starts_with("  words"));
+    }
+}

@@ -1,0 +1,33 @@
+//! What was measured, in a few lines above the figures.
+
+use super::grid::wrap;
+use super::number::{files, size, three};
+use crate::record::{Dataset, Link, Record};
+
+/// The study's title, its links, data sets and blocks.
+pub fn headline(record: &Record) -> String {
+    let mut lines = vec![record.title.clone()];
+    let mut facts: Vec<String> = Vec::new();
+    if record.links.is_empty() {
+        facts.extend(record.link.iter().map(describe_link));
+    }
+    facts.extend(record.links.iter().map(|named| describe_link(&named.link)));
+    facts.extend(record.datasets.iter().map(describe_dataset));
+    let blocks = if record.blocks == 1 { "1 block".into() } else { format!("{} blocks", record.blocks) };
+    facts.push(format!("{blocks}, seed {}", record.seed));
+    lines.extend(wrap(&facts.join("; "), 0));
+    lines.join("\n")
+}
+
+fn describe_link(link: &Link) -> String {
+    match link.bits_per_second {
+        Some(rate) => {
+            format!("link of {} Gbit/s ({}), MTU {}", three(rate as f64 * 1e-9), link.kind, link.mtu)
+        }
+        None => format!("open link ({}), MTU {}", link.kind, link.mtu),
+    }
+}
+
+fn describe_dataset(set: &Dataset) -> String {
+    format!("{}: {}, {}", set.name, files(set.files), size(set.bytes))
+}

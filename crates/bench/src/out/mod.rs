@@ -1,0 +1,15 @@
+//! What a terminal shows: plain text, at most 100 columns wide.
+
+mod gate_table;
+mod grid;
+mod head;
+mod number;
+mod plan;
+mod progress;
+mod table;
+
+pub use gate_table::gate_table;
+pub use head::headline;
+pub use plan::plan;
+pub use progress::{Line, Progress};
+pub use table::table;

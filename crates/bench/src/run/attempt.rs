@@ -1,0 +1,361 @@
+//! One run of one case: quiet before it, clocks around it, and a look at the destination after it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use linerate_host::{CpuSeconds, CpuTimes};
+
+use crate::data::Tree;
+use crate::record::{Cpu, Measures};
+use crate::spec::study::CaseSpec;
+use crate::spec::template::{expand, one};
+use crate::spec::tool::{Moves, Tool};
+use crate::spec::{Value, Values};
+use crate::stats::above_ceiling;
+
+use super::bed::{self, Bed, End};
+use super::disturbance;
+use super::process::{self, Finished, Group, Output, ProcessError, Stop, tail};
+use super::reading::{self, Stated};
+use super::server;
+
+/// Everything that one run needs.
+pub(crate) struct Attempt<'a> {
+    pub bed: &'a mut dyn Bed,
+    pub tool: &'a Tool,
+    pub case: &'a CaseSpec,
+    /// What is moved: one directory for each copy of the tool. Empty where no files are moved.
+    pub sources: Vec<PathBuf>,
+    /// Files and bytes that must arrive; for memory to memory, 0 and the bytes asked for.
+    pub expected: (u64, u64),
+    /// Compare contents byte for byte, too.
+    pub compare: bool,
+    /// A directory for outputs and the destination.
+    pub work: &'a Path,
+    pub linerate: &'a Path,
+    pub port: u16,
+    pub settle: f64,
+    pub timeout: f64,
+    pub stop: &'a Stop,
+}
+
+/// Why a run gave no measures.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It failed, and why.
+    Failed(String),
+    /// The user wants to end.
+    Interrupted,
+}
+
+/// What the commands wrote, for the store.
+#[derive(Debug, Default)]
+pub(crate) struct Log(pub Vec<u8>);
+
+impl From<String> for Failure {
+    fn from(reason: String) -> Self {
+        Failure::Failed(reason)
+    }
+}
+
+impl From<ProcessError> for Failure {
+    fn from(error: ProcessError) -> Self {
+        match error {
+            ProcessError::Interrupted => Failure::Interrupted,
+            error => Failure::Failed(error.to_string()),
+        }
+    }
+}
+
+impl Attempt<'_> {
+    /// Runs the case once. What the commands wrote goes to `log`, whatever happens.
+    pub fn run(mut self, log: &mut Log) -> Result<Measures, Failure> {
+        let commands = self.commands()?;
+        let foreign = self.wait_for_quiet()?;
+        // As late as can be: what is freed here is what the run fills again, so its pages are still at hand.
+        self.clear_destination()?;
+        let server = self.start_server()?;
+        let before = self.clocks()?;
+        let copies = commands.len();
+        let run = process::run(commands, self.work, Duration::from_secs_f64(self.timeout), self.stop);
+        let finished = run.inspect_err(|_| log.add_partial(self.work, copies))?;
+        let after = self.clocks()?;
+        log.add(&finished.outputs, server.as_ref());
+        drop(server);
+        self.check_status(&finished)?;
+        let stated = self.stated(&finished)?;
+        self.check_destination()?;
+        let cpu = [after[0].since(&before[0]), after[1].since(&before[1])];
+        self.measures(&finished, stated, &cpu, foreign)
+    }
+
+    /// One command for each copy.
+    fn commands(&self) -> Result<Vec<Command>, Failure> {
+        let copies = if self.copies() > 1 { self.copies() } else { 1 };
+        (0..copies).map(|copy| self.command(copy)).collect()
+    }
+
+    fn copies(&self) -> usize {
+        use crate::spec::tool::Parallel;
+        match self.tool.parallel {
+            Parallel::Copies => self.case.streams.number().unwrap_or(1) as usize,
+            Parallel::Streams | Parallel::None => 1,
+        }
+    }
+
+    fn command(&self, copy: usize) -> Result<Command, Failure> {
+        let values = self.values(copy)?;
+        let argv = expand(&self.tool.command, &values)?;
+        let mut command = self.bed.command(End::A, &argv).map_err(|e| e.to_string())?;
+        for (name, word) in &self.tool.environment {
+            command.env(name, word.expand(&values)?.concat_words());
+        }
+        Ok(command)
+    }
+
+    fn values(&self, copy: usize) -> Result<Values, String> {
+        let mut values = bed::values(self.bed);
+        let bytes = self.expected.1 / self.copies().max(1) as u64;
+        values.insert("linerate", one(self.linerate));
+        values.insert("destination", one(self.destination()));
+        values.insert("streams", one(self.case.streams.to_string()));
+        values.insert("bytes", one(bytes.to_string()));
+        values.insert("port", one(self.port.to_string()));
+        if let Some(source) = self.sources.get(copy) {
+            values.insert("source", one(source));
+            values.insert("source_parent", one(source.parent().unwrap_or(Path::new("/"))));
+            values.insert("source_name", one(source.file_name().unwrap_or_default()));
+        }
+        let options = match self.case.variant.as_deref().and_then(|name| self.tool.variant(name)) {
+            Some(variant) => expand(&variant.options, &values)?,
+            None => Vec::new(),
+        };
+        values.insert("options", Value::Many(options));
+        Ok(values)
+    }
+
+    fn destination(&self) -> PathBuf {
+        self.work.join("arrived")
+    }
+
+    /// Waits for a window without other work, for four windows at most, and gives the processors that were busy in the
+    /// last.
+    fn wait_for_quiet(&mut self) -> Result<f64, Failure> {
+        rustix::fs::sync();
+        let mut foreign = 0.0;
+        for _ in 0..4 {
+            let before = self.clocks()?;
+            std::thread::sleep(Duration::from_secs_f64(self.settle));
+            let after = self.clocks()?;
+            foreign = disturbance::foreign(&after[0].since(&before[0]), self.settle);
+            if disturbance::is_quiet(foreign) {
+                break;
+            }
+        }
+        Ok(foreign)
+    }
+
+    fn clocks(&mut self) -> Result<[CpuTimes; 2], Failure> {
+        let failed = |e: io::Error| format!("reading processor time: {e}");
+        let a = self.bed.cpu(End::A).map_err(failed)?;
+        if self.bed.shares_processors() {
+            return Ok([a.clone(), a]);
+        }
+        let b = self.bed.cpu(End::B).map_err(failed)?;
+        Ok([a, b])
+    }
+
+    fn clear_destination(&self) -> Result<(), Failure> {
+        let destination = self.destination();
+        let failed = |e: io::Error| format!("clearing {}: {e}", destination.display());
+        remove_all(&destination).map_err(failed)?;
+        Ok(fs::create_dir_all(&destination).map_err(failed)?)
+    }
+
+    fn start_server(&self) -> Result<Option<Group>, Failure> {
+        let Some(server) = &self.tool.server else { return Ok(None) };
+        let values = self.values(0)?;
+        Ok(Some(server::start(server, self.bed, &values, self.work, self.stop)?))
+    }
+
+    fn check_status(&self, finished: &Finished) -> Result<(), Failure> {
+        for (copy, output) in finished.outputs.iter().enumerate() {
+            if output.status.success() {
+                continue;
+            }
+            let which =
+                if finished.outputs.len() > 1 { format!("copy {copy} ended with ") } else { String::new() };
+            let said = Some(tail(&output.stderr)).filter(|said| !said.is_empty());
+            let said = said.unwrap_or_else(|| tail(&output.stdout));
+            return Err(format!("{which}{}: {said}", output.status).into());
+        }
+        Ok(())
+    }
+
+    fn stated(&self, finished: &Finished) -> Result<Stated, Failure> {
+        let Some(reading) = &self.tool.result else { return Ok(Stated::default()) };
+        let all = finished.outputs.iter().map(|output| reading::read(reading, &output.stdout));
+        let stated = reading::join(all.collect::<Result<Vec<_>, _>>()?);
+        let encrypted = self.cipher().is_some();
+        match stated.encrypted {
+            Some(said) if said != encrypted => Err(format!(
+                "it says encrypted: {said}, and the case is {}",
+                if encrypted { "encrypted" } else { "clear" }
+            )
+            .into()),
+            _ => Ok(stated),
+        }
+    }
+
+    fn cipher(&self) -> Option<&String> {
+        let variant = self.case.variant.as_deref().and_then(|name| self.tool.variant(name));
+        variant.map_or(self.tool.cipher.as_ref(), |variant| variant.cipher.as_ref())
+    }
+
+    fn check_destination(&self) -> Result<(), Failure> {
+        if self.tool.moves != Moves::Files {
+            return Ok(());
+        }
+        let destination = self.destination();
+        let arrived = Tree::read(&destination).map_err(|e| format!("looking at what arrived: {e}"))?;
+        let (files, bytes) = self.expected;
+        if (arrived.files(), arrived.bytes()) != (files, bytes) {
+            let (f, b) = (arrived.files(), arrived.bytes());
+            return Err(format!("{f} files and {b} bytes arrived, not {files} and {bytes}").into());
+        }
+        if self.compare { self.compare_contents(&destination) } else { Ok(()) }
+    }
+
+    fn compare_contents(&self, destination: &Path) -> Result<(), Failure> {
+        for source in &self.sources {
+            let failed = |e: io::Error| format!("comparing contents: {e}");
+            let tree = Tree::read(source).map_err(failed)?;
+            let there = destination.join(source.file_name().unwrap_or_default());
+            if let Some(difference) = tree.difference(source, &there).map_err(failed)? {
+                return Err(format!("what arrived is wrong: {difference}").into());
+            }
+        }
+        Ok(())
+    }
+
+    fn measures(
+        &self,
+        finished: &Finished,
+        stated: Stated,
+        cpu: &[CpuSeconds; 2],
+        foreign: f64,
+    ) -> Result<Measures, Failure> {
+        let bytes = if self.tool.moves == Moves::Files { self.expected.1 } else { stated.bytes.unwrap_or(0) };
+        let measures = Measures {
+            bytes,
+            files: self.expected.0,
+            seconds: finished.seconds,
+            payload_seconds: stated.seconds.filter(|seconds| *seconds > 0.0),
+            cpu_a: recorded(&cpu[0]),
+            cpu_b: recorded(&cpu[1]),
+            peak_rss_bytes: stated.peak_rss_bytes,
+            limiter: stated.limiter,
+            streams: stated.streams,
+            disturbed: disturbance::disturbed(&cpu[0], foreign),
+            foreign_processors: Some(foreign),
+            pressure_seconds: cpu[0].pressure,
+            notes: stated.notes,
+        };
+        self.check_measures(&measures, stated.bytes)?;
+        Ok(measures)
+    }
+
+    /// A tool's own figures are believed only where they can be true.
+    fn check_measures(&self, measures: &Measures, stated: Option<u64>) -> Result<(), Failure> {
+        if let (Moves::Files, Some(stated)) = (self.tool.moves, stated)
+            && stated != measures.bytes
+        {
+            return Err(format!("it says it moved {stated} bytes, and {} arrived", measures.bytes).into());
+        }
+        if self.tool.moves == Moves::Memory && measures.bytes == 0 {
+            return Err("it moved nothing".to_owned().into());
+        }
+        if let Some(own) = measures.payload_seconds.filter(|own| *own > measures.seconds * 1.01) {
+            return Err(format!(
+                "it says {own:.3} s for the payload, and the whole took {:.3}",
+                measures.seconds
+            )
+            .into());
+        }
+        match above_ceiling(measures, &self.bed.link()) {
+            Some(reason) => Err(reason.into()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Log {
+    fn add(&mut self, outputs: &[Output], server: Option<&Group>) {
+        for (copy, output) in outputs.iter().enumerate() {
+            self.section(&format!("copy {copy}: {}", output.status), b"");
+            self.section("stdout", &output.stdout);
+            self.section("stderr", &output.stderr);
+        }
+        if let Some(server) = server {
+            self.section("server", server.written().as_bytes());
+        }
+    }
+
+    /// What commands that didn't finish had written.
+    fn add_partial(&mut self, work: &Path, copies: usize) {
+        for name in (0..copies).flat_map(|copy| ["out", "err"].map(|kind| format!("output-{copy}.{kind}"))) {
+            // A command that couldn't be started has no output.
+            self.section(&name, &fs::read(work.join(&name)).unwrap_or_default());
+        }
+    }
+
+    fn section(&mut self, title: &str, bytes: &[u8]) {
+        self.0.extend_from_slice(format!("--- {title}\n").as_bytes());
+        self.0.extend_from_slice(bytes);
+        if bytes.last().is_some_and(|byte| *byte != b'\n') {
+            self.0.push(b'\n');
+        }
+    }
+}
+
+/// Words that stand in one environment variable.
+trait ConcatWords {
+    fn concat_words(self) -> OsString;
+}
+
+impl ConcatWords for Vec<OsString> {
+    fn concat_words(self) -> OsString {
+        self.join(std::ffi::OsStr::new(" "))
+    }
+}
+
+/// Removes a tree. A process of a run that was killed may still be writing into it: then it is tried again.
+fn remove_all(path: &Path) -> io::Result<()> {
+    let mut tries = 0;
+    loop {
+        match fs::remove_dir_all(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(_) if tries < 10 => tries += 1,
+            result => return result,
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+fn recorded(cpu: &CpuSeconds) -> Cpu {
+    Cpu {
+        processors: cpu.processors,
+        // A guest's work is user-mode work of this host.
+        user: cpu.user + cpu.nice + cpu.guest,
+        system: cpu.system,
+        irq: cpu.irq,
+        softirq: cpu.softirq,
+        steal: cpu.steal,
+        idle: cpu.idle,
+        iowait: cpu.iowait,
+    }
+}

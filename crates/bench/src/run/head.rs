@@ -1,0 +1,134 @@
+//! What is known of a study before its first run.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::data::Library;
+use crate::record::{Bound, Case, Host, NamedLink, Record, SCHEMA};
+use crate::spec::study::{BoundSpec, CaseSpec};
+use crate::spec::template::{expand, one};
+use crate::spec::tool::{Tool, Toolbox};
+
+use super::bed::{self, Bed, End};
+use super::runner::{RunnerError, Setup, now};
+use super::{process, programs};
+
+/// The record without runs: hosts with their facts, links, data sets, cases with their tools' versions, bounds.
+///
+/// # Errors
+/// A host doesn't say its facts.
+pub(crate) fn make(
+    setup: &Setup,
+    beds: &mut BTreeMap<String, Box<dyn Bed + '_>>,
+    library: &Library,
+) -> Result<Record, RunnerError> {
+    let study = setup.study;
+    let links: Vec<NamedLink> = study
+        .links
+        .iter()
+        .filter_map(|link| Some(NamedLink { name: link.name.clone(), link: beds.get(&link.name)?.link() }))
+        .collect();
+    let first = study.links.iter().find(|link| beds.contains_key(&link.name));
+    let (hosts, shared_processors) = match first.and_then(|link| beds.get_mut(&link.name)) {
+        Some(bed) => (hosts(&links[0].name, bed.as_mut())?, bed.shares_processors()),
+        None => (Vec::new(), false),
+    };
+    let versions = versions(setup, beds);
+    Ok(Record {
+        schema: SCHEMA,
+        linerate: env!("CARGO_PKG_VERSION").into(),
+        study: study.name.clone(),
+        title: study.title.clone(),
+        started: now(),
+        seed: setup.seed,
+        blocks: setup.blocks,
+        hosts,
+        shared_processors,
+        link: links.first().map(|named| named.link.clone()),
+        links,
+        baseline: study.baseline.clone(),
+        datasets: study
+            .datasets
+            .iter()
+            .filter_map(|set| Some(library.get(&set.name)?.described.clone()))
+            .collect(),
+        cases: study.cases.iter().map(|case| recorded_case(case, setup.tools, &versions)).collect(),
+        bounds: study.bounds.iter().map(recorded_bound).collect(),
+        runs: Vec::new(),
+    })
+}
+
+fn hosts(link: &str, bed: &mut dyn Bed) -> Result<Vec<Host>, RunnerError> {
+    let mut host = |name: &str, end| match bed.facts(end) {
+        Ok(facts) => Ok(Host { name: name.into(), facts }),
+        Err(e) => Err(RunnerError::Bed {
+            link: link.into(),
+            reason: format!("asking host {name} for its facts: {e}"),
+        }),
+    };
+    Ok(vec![host("a", End::A)?, host("b", End::B)?])
+}
+
+fn recorded_case(case: &CaseSpec, tools: &Toolbox, versions: &BTreeMap<String, String>) -> Case {
+    let tool = tools.get(&case.tool);
+    let variant = tool.and_then(|tool| tool.variant(case.variant.as_deref()?));
+    let cipher = match variant {
+        Some(variant) => variant.cipher.clone(),
+        None => tool.and_then(|tool| tool.cipher.clone()),
+    };
+    Case {
+        id: case.id.clone(),
+        label: case.label.clone(),
+        group: case.group.clone(),
+        tool: case.tool.clone(),
+        version: versions.get(&case.tool).cloned(),
+        streams: case.streams.number(),
+        cipher,
+        dataset: case.dataset.clone(),
+        link: case.link.clone(),
+    }
+}
+
+fn recorded_bound(bound: &BoundSpec) -> Bound {
+    Bound {
+        name: bound.name.clone(),
+        expression: bound.text.clone(),
+        relation: bound.relation,
+        limit: bound.limit,
+        unit: bound.unit.clone(),
+        every_block: bound.every_block,
+    }
+}
+
+/// What each tool that is there says of its version.
+fn versions(setup: &Setup, beds: &BTreeMap<String, Box<dyn Bed + '_>>) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for case in &setup.study.cases {
+        let (Some(tool), Some(bed)) = (setup.tools.get(&case.tool), beds.get(&case.link)) else { continue };
+        if found.contains_key(&tool.name) || programs::unavailable(tool, bed.as_ref()).is_some() {
+            continue;
+        }
+        if let Some(version) = version(tool, bed.as_ref(), setup) {
+            found.insert(tool.name.clone(), version);
+        }
+    }
+    found
+}
+
+/// The first line that the version command prints, on stdout or else on stderr; a tool that can't be asked has none.
+fn version(tool: &Tool, bed: &dyn Bed, setup: &Setup) -> Option<String> {
+    if tool.version.is_empty() {
+        return None;
+    }
+    let mut values = bed::values(bed);
+    values.insert("linerate", one(setup.linerate));
+    let argv = expand(&tool.version, &values).ok()?;
+    let command: Command = bed.command(End::A, &argv).ok()?;
+    let finished = process::run(vec![command], setup.work, Duration::from_secs(10), &setup.stop).ok()?;
+    let output = finished.outputs.first()?;
+    let text = [output.stdout.as_slice(), b"\n", output.stderr.as_slice()].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+    Some(line.chars().filter(|c| !c.is_control()).take(80).collect())
+}

@@ -1,0 +1,129 @@
+//! A lab as a bed: two network namespaces of this host, and an agent in each.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use linerate_host::{CpuTimes, Facts};
+use linerate_lab::{Lab, LabError, Options};
+use linerate_remote::host_agent::HostAgent;
+
+use super::bed::{Bed, End};
+use super::programs;
+use crate::record::Link;
+use crate::spec::study::LinkSpec;
+
+/// What a shaper on a virtual link counts for each packet beside it: the Ethernet header.
+const SHAPER_OVERHEAD: u32 = 14;
+
+/// A lab that is up, with an agent at each end.
+pub struct LabBed {
+    lab: Lab,
+    agents: [HostAgent; 2],
+}
+
+/// Why a lab can't serve as a bed.
+#[derive(Debug, thiserror::Error)]
+pub enum LabBedError {
+    /// It can't be made.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// The link's rate is none that a lab can have.
+    #[error("link {name:?}: {reason}")]
+    Link {
+        /// The link's name in the study.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// An agent doesn't start.
+    #[error("starting the agent in the lab: {0}")]
+    Agent(io::Error),
+}
+
+impl LabBed {
+    /// Makes a lab with this link, and starts an agent (`linerate`, this program) at each end.
+    ///
+    /// # Errors
+    /// The lab can't be made, or an agent doesn't start. Nothing is left behind.
+    pub fn up(link: &LinkSpec, linerate: &Path) -> Result<LabBed, LabBedError> {
+        let rate = match link.rate {
+            None => None,
+            Some(bits) => Some(format!("{bits}bit").parse().map_err(|e: linerate_lab::RateError| {
+                LabBedError::Link { name: link.name.clone(), reason: e.to_string() }
+            })?),
+        };
+        let lab = Lab::up(&Options { link: rate, mtu: Some(link.mtu), ..Options::default() })?;
+        let agents = [
+            HostAgent::start(&lab.place(End::A), linerate).map_err(LabBedError::Agent)?,
+            HostAgent::start(&lab.place(End::B), linerate).map_err(LabBedError::Agent)?,
+        ];
+        Ok(LabBed { lab, agents })
+    }
+
+    /// A directory for data, on a tmpfs where there is one. It goes with the lab.
+    pub fn scratch(&self) -> PathBuf {
+        self.lab.scratch().to_owned()
+    }
+
+    fn agent(&mut self, end: End) -> &mut HostAgent {
+        let [a, b] = &mut self.agents;
+        match end {
+            End::A => a,
+            End::B => b,
+        }
+    }
+}
+
+impl Bed for LabBed {
+    fn command(&self, end: End, argv: &[OsString]) -> io::Result<Command> {
+        let mut command = self.lab.place(end).command(argv)?;
+        command.envs(self.lab.environment());
+        Ok(command)
+    }
+
+    fn ssh_config(&self) -> PathBuf {
+        self.lab.ssh_config()
+    }
+
+    fn host(&self) -> String {
+        "b".into()
+    }
+
+    fn address(&self) -> String {
+        self.lab.address(End::B).to_string()
+    }
+
+    fn link(&self) -> Link {
+        let description = self.lab.description();
+        let congestion = description.congestion.as_deref().map_or(String::new(), |name| format!(", {name}"));
+        let shaper = if description.link.is_some() { "veth with tbf" } else { "veth, unshaped" };
+        Link {
+            bits_per_second: description.link.map(|rate| rate.bits_per_second()),
+            mtu: description.mtu,
+            kind: format!("{shaper}{congestion}"),
+            frame_overhead_bytes: SHAPER_OVERHEAD,
+            burst_bytes: description.link.map_or(0, |rate| rate.burst()),
+        }
+    }
+
+    fn shares_processors(&self) -> bool {
+        true
+    }
+
+    fn has(&self, _end: End, program: &str) -> bool {
+        // Both ends see this host's files.
+        programs::find(program).is_some()
+    }
+
+    fn facts(&mut self, end: End) -> io::Result<Facts> {
+        let json = self.agent(end).facts()?;
+        serde_json::from_slice(&json).map_err(io::Error::other)
+    }
+
+    fn cpu(&mut self, end: End) -> io::Result<CpuTimes> {
+        let json = self.agent(end).cpu()?;
+        serde_json::from_slice(&json).map_err(io::Error::other)
+    }
+}

@@ -1,0 +1,21 @@
+//! Runs a study: beds, processes, order, checks, and what is stored of each run.
+
+mod attempt;
+mod bed;
+mod disturbance;
+mod head;
+mod install;
+mod lab_bed;
+mod order;
+mod process;
+mod programs;
+mod reading;
+mod runner;
+mod server;
+
+pub use bed::{Bed, End};
+pub use install::{InstallError, install};
+pub use lab_bed::{LabBed, LabBedError};
+pub use process::Stop;
+pub use programs::{find, missing_packages};
+pub use runner::{Event, Phase, Runner, RunnerError, Setup};

@@ -1,0 +1,18 @@
+//! Study and tool files: what they may say, read into types that can't say anything else.
+
+mod error;
+mod nearest;
+mod quantity;
+mod section;
+mod study_reader;
+pub(crate) mod template;
+mod tool_reader;
+
+pub mod expression;
+pub mod study;
+pub mod tool;
+
+pub use error::FileError;
+pub use nearest::nearest;
+pub use quantity::{bit_rate, bytes, seconds};
+pub use template::{Value, Values, Word};

@@ -1,0 +1,317 @@
+//! Study files: which cases are run, on which link, over which files, and what they must reach.
+
+use super::error::FileError;
+use super::expression::Expression;
+use super::tool::Toolbox;
+use super::{section, study_reader};
+use crate::record::Relation;
+
+/// The built-in studies, by file name.
+const BUILT_IN: [(&str, &str); 2] = [
+    ("studies/quick.toml", include_str!("../../../../studies/quick.toml")),
+    ("studies/gate.toml", include_str!("../../../../studies/gate.toml")),
+];
+
+/// A study as its file describes it, its factors multiplied out.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// Its name, as `linerate bench NAME` takes it.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// What it is for.
+    pub about: String,
+    /// Blocks; each runs every case once.
+    pub blocks: u32,
+    /// Seconds after which a run is stopped and counts as failed.
+    pub timeout: f64,
+    /// Seconds of quiet before each run.
+    pub settle: f64,
+    /// The case with which the table compares the others.
+    pub baseline: Option<String>,
+    /// The links.
+    pub links: Vec<LinkSpec>,
+    /// The data sets.
+    pub datasets: Vec<DatasetSpec>,
+    /// The cases.
+    pub cases: Vec<CaseSpec>,
+    /// What they must reach.
+    pub bounds: Vec<BoundSpec>,
+    /// The file's text, as it is stored beside the results.
+    pub text: String,
+}
+
+/// A link of the lab.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkSpec {
+    /// Its name in the study.
+    pub name: String,
+    /// Rate in bit/s; `None` for a link that nothing shapes.
+    pub rate: Option<u64>,
+    /// Layer-3 maximum transmission unit in bytes.
+    pub mtu: u32,
+}
+
+/// Files to move.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DatasetSpec {
+    /// Its name in the study.
+    pub name: String,
+    /// How many and how large.
+    pub sizes: Sizes,
+    /// Files in one directory.
+    pub per_directory: u64,
+}
+
+/// The sizes of a data set's files.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sizes {
+    /// Sizes with a log-normal distribution. `--size` and `--tree` replace such a set.
+    LogNormal {
+        /// Bytes in all.
+        total: u64,
+        /// Mean size in bytes.
+        mean: u64,
+        /// Standard deviation of the sizes' natural logarithm.
+        sigma: f64,
+    },
+    /// Files of one size.
+    Fixed {
+        /// How many.
+        files: u64,
+        /// Bytes in each.
+        size: u64,
+    },
+}
+
+/// One case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CaseSpec {
+    /// Unique in the study.
+    pub id: String,
+    /// The label for people.
+    pub label: String,
+    /// Bars of a group stand together.
+    pub group: String,
+    /// The tool's name.
+    pub tool: String,
+    /// The tool's variant.
+    pub variant: Option<String>,
+    /// Streams or copies.
+    pub streams: Streams,
+    /// The data set's name; `None` where no files are moved.
+    pub dataset: Option<String>,
+    /// Bytes from memory to memory; `None` for as many as the study's first data set holds.
+    pub bytes: Option<u64>,
+    /// The link's name.
+    pub link: String,
+}
+
+/// Streams or copies of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Streams {
+    /// So many.
+    Fixed(u32),
+    /// As many as the tool finds best.
+    Auto,
+}
+
+/// A bound: a row of the gate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BoundSpec {
+    /// Its name for people.
+    pub name: String,
+    /// What is compared, as it is written.
+    pub text: String,
+    /// What is compared.
+    pub expression: Expression,
+    /// Direction.
+    pub relation: Relation,
+    /// The value to reach.
+    pub limit: f64,
+    /// The value's unit.
+    pub unit: String,
+    /// True where every block must hold it, not the median alone.
+    pub every_block: bool,
+}
+
+/// The more copies, the more slices; beyond this a study file is wrong rather than ambitious.
+const MOST_STREAMS: u32 = 256;
+
+impl Study {
+    /// Reads a study file; `file` is its name in errors, `tools` are those that it may name.
+    ///
+    /// # Errors
+    /// The first thing that is wrong in it.
+    pub fn parse(file: &str, text: &str, tools: &Toolbox) -> Result<Study, FileError> {
+        let mut study = section::read(file, text, |root| study_reader::study(root, tools))?;
+        text.clone_into(&mut study.text);
+        Ok(study)
+    }
+
+    /// The built-in study of that name, if there is one, as file name and text.
+    pub fn built_in(name: &str) -> Option<(&'static str, &'static str)> {
+        BUILT_IN.into_iter().find(|(file, _)| stem(file) == name)
+    }
+
+    /// The names of the built-in studies.
+    pub fn built_in_names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|(file, _)| stem(file))
+    }
+
+    /// Puts another size in place of that of each data set that is generated with a distribution of sizes.
+    pub fn set_size(&mut self, bytes: u64) {
+        for dataset in &mut self.datasets {
+            if let Sizes::LogNormal { total, .. } = &mut dataset.sizes {
+                *total = bytes;
+            }
+        }
+    }
+
+    /// The link of that name.
+    pub fn link(&self, name: &str) -> Option<&LinkSpec> {
+        self.links.iter().find(|link| link.name == name)
+    }
+}
+
+impl DatasetSpec {
+    /// True where `--size` and `--tree` put something else in its place.
+    pub fn is_replaceable(&self) -> bool {
+        matches!(self.sizes, Sizes::LogNormal { .. })
+    }
+}
+
+impl std::fmt::Display for Streams {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Streams::Fixed(n) => write!(f, "{n}"),
+            Streams::Auto => f.write_str("auto"),
+        }
+    }
+}
+
+impl Streams {
+    /// The number; `None` for auto.
+    pub fn number(self) -> Option<u32> {
+        match self {
+            Streams::Fixed(n) => Some(n),
+            Streams::Auto => None,
+        }
+    }
+
+    pub(crate) fn parse(text: &str) -> Result<Streams, String> {
+        match text.parse() {
+            Ok(n) if (1..=MOST_STREAMS).contains(&n) => Ok(Streams::Fixed(n)),
+            Err(_) if text == "auto" => Ok(Streams::Auto),
+            _ => Err(format!("{text:?} is not a number from 1 to {MOST_STREAMS} or \"auto\"")),
+        }
+    }
+}
+
+fn stem(file: &'static str) -> &'static str {
+    file.trim_start_matches("studies/").trim_end_matches(".toml")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+name = "x"
+title = "X"
+[[link]]
+name = "10gbit"
+rate = "10gbit"
+[[dataset]]
+name = "tree"
+kind = "log-normal"
+size = "1 GB"
+mean = "1.6 MB"
+[[case]]
+id = "cp-{variant}-{streams}"
+tool = "linerate-cp"
+variant = ["default", "clear"]
+streams = [1, 8, "auto"]
+[[case]]
+id = "iperf3"
+tool = "iperf3"
+[[bound]]
+name = "fast"
+expression = "payload_rate(cp-default-8) / payload_rate(iperf3)"
+at_least = 0.9
+"#;
+
+    fn parse(text: &str) -> Result<Study, FileError> {
+        Study::parse("x.toml", text, &Toolbox::built_in().unwrap())
+    }
+
+    #[test]
+    fn factors_multiply_out() {
+        let study = parse(GOOD).unwrap();
+        let ids: Vec<&str> = study.cases.iter().map(|case| case.id.as_str()).collect();
+        assert_eq!(
+            ids,
+            [
+                "cp-default-1",
+                "cp-default-8",
+                "cp-default-auto",
+                "cp-clear-1",
+                "cp-clear-8",
+                "cp-clear-auto",
+                "iperf3"
+            ]
+        );
+        let clear = &study.cases[3];
+        assert_eq!((clear.variant.as_deref(), clear.dataset.as_deref()), (Some("clear"), Some("tree")));
+        assert_eq!(clear.label, "linerate cp --no-encrypt");
+        assert_eq!(study.cases[6].streams, Streams::Fixed(1));
+        assert_eq!((study.blocks, study.links[0].mtu), (5, 1500));
+        assert_eq!(study.bounds[0].relation, Relation::AtLeast);
+    }
+
+    #[test]
+    fn errors_name_line_key_and_the_nearest() {
+        let error = |from: &str, to: &str| parse(&GOOD.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(
+            error("tool = \"iperf3\"", "tool = \"iperf\"")
+                .starts_with("x.toml:19: `case.tool`: \"iperf\" is not a tool")
+        );
+        assert!(error("tool = \"iperf3\"", "tool = \"iperf\"").ends_with("did you mean `iperf3`?"));
+        assert!(error("\"clear\"", "\"cleer\"").ends_with("did you mean `clear`?"));
+        assert!(error("\"auto\"]", "\"atuo\"]").contains("case.streams"));
+        assert!(error("payload_rate(iperf3)", "payload_rate(iperf)").ends_with("did you mean `iperf3`?"));
+        assert!(error("at_least = 0.9", "at_lest = 0.9").ends_with("did you mean `at_least`?"));
+        assert!(error("rate = \"10gbit\"", "rate = \"10 GB\"").starts_with("x.toml:6: `link.rate`"));
+        assert!(error("cp-{variant}-{streams}", "cp-{streams}").contains("stands there twice"));
+        assert!(error("tool = \"iperf3\"", "tool = \"iperf3\"\nstreams = \"auto\"").contains("no \"auto\""));
+        assert!(
+            error("tool = \"iperf3\"", "tool = \"iperf3\"\ndataset = \"tree\"").contains("moves no files")
+        );
+        assert!(error("name = \"tree\"", "name = \"../x\"").contains("directory"));
+    }
+
+    #[test]
+    fn a_link_must_be_named_where_there_are_two() {
+        let two = GOOD.replacen("[[dataset]]", "[[link]]\nname = \"open\"\nrate = \"open\"\n[[dataset]]", 1);
+        assert!(parse(&two).unwrap_err().to_string().contains("`case.link`: is missing"));
+        let named = two
+            .replace("tool = ", "link = [\"10gbit\", \"open\"]\ntool = ")
+            .replace("id = \"", "id = \"{link}-");
+        let study =
+            parse(&named.replace("cp-default-8", "open-cp-default-8").replace("(iperf3)", "(open-iperf3)"));
+        assert_eq!(study.unwrap().cases.len(), 14);
+    }
+
+    #[test]
+    fn built_in_studies_are_right() {
+        let tools = Toolbox::built_in().unwrap();
+        for name in Study::built_in_names() {
+            let (file, text) = Study::built_in(name).unwrap();
+            let study = Study::parse(file, text, &tools).unwrap();
+            assert_eq!(study.name, name);
+            assert!(study.title.len() < 80 && study.blocks == 5);
+        }
+        let (file, text) = Study::built_in("gate").unwrap();
+        assert_eq!(Study::parse(file, text, &tools).unwrap().bounds.len(), 8);
+    }
+}

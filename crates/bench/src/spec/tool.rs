@@ -1,0 +1,300 @@
+//! Tool files: how to drive an outside program without code.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::error::FileError;
+use super::template::Word;
+use super::{section, tool_reader};
+
+/// The tool files that are built into the program, by file name.
+const BUILT_IN: [(&str, &str); 7] = [
+    ("tools/iperf3.toml", include_str!("../../../../tools/iperf3.toml")),
+    ("tools/linerate-cp.toml", include_str!("../../../../tools/linerate-cp.toml")),
+    ("tools/linerate-stream.toml", include_str!("../../../../tools/linerate-stream.toml")),
+    ("tools/rsync.toml", include_str!("../../../../tools/rsync.toml")),
+    ("tools/scp.toml", include_str!("../../../../tools/scp.toml")),
+    ("tools/ssh-true.toml", include_str!("../../../../tools/ssh-true.toml")),
+    ("tools/tar-ssh.toml", include_str!("../../../../tools/tar-ssh.toml")),
+];
+
+/// What a tool moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moves {
+    /// A tree of files, which are checked afterwards.
+    Files,
+    /// Bytes from memory to memory.
+    Memory,
+    /// Nothing: only its time counts (a login).
+    Nothing,
+}
+
+/// How a tool does several things at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parallel {
+    /// By an option of its own (`{streams}`).
+    Streams,
+    /// As n copies of it, over n slices of equal bytes.
+    Copies,
+    /// Not at all.
+    None,
+}
+
+/// An outside program and how to drive it.
+#[derive(Clone, Debug)]
+pub struct Tool {
+    /// Its name in study files.
+    pub name: String,
+    /// Its name for people.
+    pub label: String,
+    /// Bars of a group stand together.
+    pub group: String,
+    /// What it moves.
+    pub moves: Moves,
+    /// How it does several things at once.
+    pub parallel: Parallel,
+    /// True where it takes `auto` for its number of streams.
+    pub auto: bool,
+    /// The cipher of the payload; `None` is clear text.
+    pub cipher: Option<String>,
+    /// What it needs on the hosts.
+    pub needs: Needs,
+    /// The command that prints its version on the first line, perhaps to stderr.
+    pub version: Vec<Word>,
+    /// The command, run at the sending end.
+    pub command: Vec<Word>,
+    /// A server at the receiving end, started before the command and stopped after it.
+    pub server: Option<Server>,
+    /// How to read what it states of itself.
+    pub result: Option<Reading>,
+    /// Its environment, added to the lab's.
+    pub environment: Vec<(String, Word)>,
+    /// Other ways to run it.
+    pub variants: Vec<Variant>,
+}
+
+/// Programs and packages that a tool needs.
+#[derive(Clone, Debug, Default)]
+pub struct Needs {
+    /// Programs at the sending end.
+    pub a: Vec<String>,
+    /// Programs at the receiving end.
+    pub b: Vec<String>,
+    /// Debian packages that hold them.
+    pub packages: Vec<String>,
+    /// What to do where no package has it.
+    pub advice: Option<String>,
+}
+
+/// A server that a tool needs at the receiving end.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Its command.
+    pub command: Vec<Word>,
+    /// Text that it prints when it is ready, on stdout or stderr.
+    pub ready: String,
+}
+
+/// Where in a tool's stdout its own figures stand, as JSON pointers (RFC 6901).
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// What stdout is.
+    pub form: Form,
+    /// Payload bytes.
+    pub bytes: Option<String>,
+    /// Seconds that the payload took.
+    pub seconds: Option<String>,
+    /// Peak resident bytes; the largest counts.
+    pub peak_rss: Vec<String>,
+    /// What limited the transfer.
+    pub limiter: Option<String>,
+    /// Streams in use at the end.
+    pub streams: Option<String>,
+    /// Whether the payload was encrypted; a run that says otherwise than its case is a failed run.
+    pub encrypted: Option<String>,
+    /// What else is worth a note beside the run: a name for people, and where the value stands.
+    pub notes: Vec<(String, String)>,
+}
+
+/// The form of a tool's stdout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// One JSON document.
+    Document,
+    /// JSON lines, of which the last counts.
+    LastLine,
+}
+
+/// Another way to run a tool.
+#[derive(Clone, Debug)]
+pub struct Variant {
+    /// Its name in study files.
+    pub name: String,
+    /// Its name for people.
+    pub label: String,
+    /// The cipher of the payload; `None` is clear text.
+    pub cipher: Option<String>,
+    /// What `{options}` stands for.
+    pub options: Vec<Word>,
+}
+
+/// The tools that a study may name.
+#[derive(Clone, Debug, Default)]
+pub struct Toolbox(BTreeMap<String, Tool>);
+
+/// Why tools couldn't be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// A file is wrong.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A directory or file can't be read.
+    #[error("reading tool files from {path}: {cause}")]
+    Read {
+        /// The directory or file.
+        path: PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
+}
+
+impl Toolbox {
+    /// The built-in tools.
+    ///
+    /// # Errors
+    /// None in a program that was tested: its own files are read by a test.
+    pub fn built_in() -> Result<Toolbox, FileError> {
+        let mut tools = Toolbox::default();
+        for (file, text) in BUILT_IN {
+            tools.add(Tool::parse(file, text)?);
+        }
+        Ok(tools)
+    }
+
+    /// Adds every `*.toml` of a directory; a name that is there already is replaced.
+    ///
+    /// # Errors
+    /// The directory or a file can't be read, or a file is wrong.
+    pub fn add_directory(&mut self, dir: &Path) -> Result<(), ToolError> {
+        let failed = |path: &Path, cause| ToolError::Read { path: path.to_owned(), cause };
+        let entries = std::fs::read_dir(dir).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let mut paths: Vec<PathBuf> = entries.map_err(|e| failed(dir, e))?.iter().map(|e| e.path()).collect();
+        paths.retain(|path| path.extension().is_some_and(|ext| ext == "toml"));
+        paths.sort();
+        for path in paths {
+            let text = std::fs::read_to_string(&path).map_err(|e| failed(&path, e))?;
+            self.add(Tool::parse(&path.display().to_string(), &text)?);
+        }
+        Ok(())
+    }
+
+    /// Adds a tool.
+    pub fn add(&mut self, tool: Tool) {
+        self.0.insert(tool.name.clone(), tool);
+    }
+
+    /// The tool of that name.
+    pub fn get(&self, name: &str) -> Option<&Tool> {
+        self.0.get(name)
+    }
+
+    /// All names, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+}
+
+impl Tool {
+    /// Reads a tool file; `file` is its name in errors.
+    ///
+    /// # Errors
+    /// The first thing that is wrong in it.
+    pub fn parse(file: &str, text: &str) -> Result<Tool, FileError> {
+        section::read(file, text, tool_reader::tool)
+    }
+
+    /// The variant of that name.
+    pub fn variant(&self, name: &str) -> Option<&Variant> {
+        self.variants.iter().find(|variant| variant.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+name = "copy"
+moves = "files"
+parallel = "copies"
+cipher = "rot13"
+command = ["copy", "{options}", "{source}", "{host}:{destination}"]
+[needs]
+a = "copy"
+packages = ["copy-tools"]
+[environment]
+LC_ALL = "C"
+[[variant]]
+name = "clear"
+cipher = "none"
+options = ["-n"]
+[[variant]]
+name = "slow"
+"#;
+
+    #[test]
+    fn reads_a_tool_with_variants() {
+        let tool = Tool::parse("x.toml", GOOD).unwrap();
+        assert_eq!((tool.label.as_str(), tool.group.as_str()), ("copy", "copy"));
+        assert_eq!(tool.cipher.as_deref(), Some("rot13"));
+        assert_eq!(tool.variant("clear").unwrap().cipher, None);
+        assert_eq!(tool.variant("clear").unwrap().label, "copy, clear");
+        assert_eq!(tool.variant("slow").unwrap().cipher.as_deref(), Some("rot13"));
+        assert_eq!(tool.needs.packages, ["copy-tools"]);
+    }
+
+    #[test]
+    fn errors_say_where_and_what_was_meant() {
+        let error =
+            |from: &str, to: &str| Tool::parse("x.toml", &GOOD.replace(from, to)).unwrap_err().to_string();
+        assert_eq!(
+            error("\"files\"", "\"flies\""),
+            "x.toml:3: `moves`: \"flies\" is not one of files, memory, nothing; did you mean `files`?"
+        );
+        assert_eq!(
+            error("{source}", "{sorce}"),
+            "x.toml:6: `command`: `{sorce}` is not a placeholder; did you mean `{source}`?"
+        );
+        assert_eq!(
+            error("options = ", "optoins = "),
+            "x.toml:15: `variant.optoins`: is not a key of this table; did you mean `options`?"
+        );
+        assert!(error("\"copies\"", "\"streams\"").contains("`{streams}`"));
+        assert!(error("{destination}", "x").contains("`{destination}`"));
+        assert!(error("\"{options}\", ", "").contains("`{options}`"));
+        assert!(error("cipher = \"rot13\"", "cipher = \"\"").contains("\"none\""));
+    }
+
+    #[test]
+    fn memory_tools_must_state_their_bytes() {
+        let text = "name = \"m\"\nmoves = \"memory\"\ncommand = [\"m\"]\n";
+        assert!(Tool::parse("x", text).unwrap_err().to_string().contains("bytes"));
+        let text = format!("{text}[result]\nread = \"json\"\nbytes = \"/b\"\n");
+        assert!(Tool::parse("x", &text).is_ok());
+        let error = Tool::parse("x", &text.replace("/b", "b")).unwrap_err();
+        assert!(error.to_string().contains("JSON pointer"), "{error}");
+    }
+
+    #[test]
+    fn built_in_tools_are_right_and_a_directory_replaces_them() {
+        let mut tools = Toolbox::built_in().unwrap();
+        assert_eq!(tools.names().count(), BUILT_IN.len());
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("scp.toml"), GOOD.replace("\"copy\"", "\"scp\"")).unwrap();
+        std::fs::write(dir.path().join("notes.txt"), "not a tool").unwrap();
+        tools.add_directory(dir.path()).unwrap();
+        assert_eq!(tools.get("scp").unwrap().cipher.as_deref(), Some("rot13"));
+        assert_eq!(tools.names().count(), BUILT_IN.len());
+        assert!(tools.add_directory(&dir.path().join("none")).unwrap_err().to_string().contains("none"));
+    }
+}

@@ -1,0 +1,272 @@
+//! The results store: a directory for each invocation, in which every run is written down as soon as it has ended.
+//!
+//! `study.toml` is the study as it was, `record.json` the [`Record`] without its runs, `runs.jsonl` one [`Run`] a line,
+//! `warmups.jsonl` the untimed ones, and `raw/` what each run's commands wrote, compressed.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::record::{Record, Run, SCHEMA};
+
+/// A directory of results that is being written.
+#[derive(Debug)]
+pub struct Store {
+    dir: PathBuf,
+    runs: File,
+    warmups: File,
+}
+
+/// Why results can't be stored or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A file can't be read or written.
+    #[error("{action} {path}: {cause}")]
+    Io {
+        /// What was being done.
+        action: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why it failed.
+        cause: io::Error,
+    },
+    /// A file isn't what a store writes.
+    #[error("{path}:{line}: not a stored record: {cause}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        cause: serde_json::Error,
+    },
+    /// A newer program wrote it.
+    #[error(
+        "{path} has format {found}, and this program knows up to {SCHEMA}; read it with a newer linerate"
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+}
+
+/// Results that were read.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The record with its runs.
+    pub record: Record,
+    /// True where the last run was cut off while it was being written; it is left out.
+    pub torn: bool,
+}
+
+impl Store {
+    /// Makes a directory `STUDY-TIME` below `out` and writes the record's head and the study's text into it.
+    ///
+    /// # Errors
+    /// A directory or file can't be made.
+    pub fn create(out: &Path, record: &Record, study: &str) -> Result<Store, StoreError> {
+        let name = format!("{}-{}", file_name(&record.study), record.started.replace(':', "-"));
+        let dir = fresh(out, &name)?;
+        make(&dir.join("raw"))?;
+        write(&dir.join("study.toml"), study.as_bytes())?;
+        let store = Store {
+            runs: append_to(&dir.join("runs.jsonl"))?,
+            warmups: append_to(&dir.join("warmups.jsonl"))?,
+            dir,
+        };
+        store.write_head(record)?;
+        Ok(store)
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Writes the record without its runs, in place of what was there.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn write_head(&self, record: &Record) -> Result<(), StoreError> {
+        let head = Record { runs: Vec::new(), ..record.clone() };
+        let path = self.dir.join("record.json");
+        let json = serde_json::to_vec_pretty(&head).map_err(io::Error::other);
+        let json = json.map_err(|cause| StoreError::Io { action: "writing", path: path.clone(), cause })?;
+        // In one step: a reader, or the next reader after a crash, sees the old or the new.
+        let partial = self.dir.join("record.json.new");
+        write(&partial, &json)?;
+        fs::rename(&partial, &path).map_err(|cause| StoreError::Io { action: "writing", path, cause })
+    }
+
+    /// Appends a run; when this returns it is on disk.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn append(&mut self, run: &Run) -> Result<(), StoreError> {
+        append_line(&mut self.runs, run).map_err(|cause| self.failed("runs.jsonl", cause))
+    }
+
+    /// Appends an untimed run.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn append_warmup(&mut self, run: &Run) -> Result<(), StoreError> {
+        append_line(&mut self.warmups, run).map_err(|cause| self.failed("warmups.jsonl", cause))
+    }
+
+    /// Stores what a run's commands wrote, compressed, as `raw/NAME.log.zst`.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn write_log(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let path = self.dir.join("raw").join(format!("{}.log.zst", file_name(name)));
+        let packed = zstd::bulk::compress(bytes, 3);
+        let packed =
+            packed.map_err(|cause| StoreError::Io { action: "writing", path: path.clone(), cause })?;
+        write(&path, &packed)
+    }
+
+    fn failed(&self, file: &str, cause: io::Error) -> StoreError {
+        StoreError::Io { action: "writing", path: self.dir.join(file), cause }
+    }
+}
+
+/// Reads the results in a directory.
+///
+/// # Errors
+/// A file can't be read, is damaged, or was written by a newer program.
+pub fn load(dir: &Path) -> Result<Loaded, StoreError> {
+    let head = dir.join("record.json");
+    let damaged = |path: &Path, line, cause| StoreError::Damaged { path: path.to_owned(), line, cause };
+    let text = read(&head)?;
+    let probe: serde_json::Value = serde_json::from_slice(&text).map_err(|e| damaged(&head, e.line(), e))?;
+    let found = probe.get("schema").and_then(serde_json::Value::as_u64).unwrap_or(0);
+    if found > u64::from(SCHEMA) {
+        return Err(StoreError::Newer { path: head, found: u32::try_from(found).unwrap_or(u32::MAX) });
+    }
+    let mut record: Record = serde_json::from_value(probe).map_err(|e| damaged(&head, 1, e))?;
+    let path = dir.join("runs.jsonl");
+    let text = read(&path)?;
+    // A line counts when its end is there: what follows the last one was cut off by a crash.
+    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    for (i, line) in text[..whole].split(|byte| *byte == b'\n').enumerate() {
+        if !line.is_empty() {
+            record.runs.push(serde_json::from_slice(line).map_err(|e| damaged(&path, i + 1, e))?);
+        }
+    }
+    Ok(Loaded { record, torn: whole < text.len() })
+}
+
+fn fresh(out: &Path, name: &str) -> Result<PathBuf, StoreError> {
+    make(out)?;
+    for n in 1_u32.. {
+        let dir = out.join(if n == 1 { name.to_owned() } else { format!("{name}-{n}") });
+        match fs::create_dir(&dir) {
+            Ok(()) => return Ok(dir),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(cause) => return Err(StoreError::Io { action: "making", path: dir, cause }),
+        }
+    }
+    unreachable!("four thousand million directories of one second")
+}
+
+fn make(dir: &Path) -> Result<(), StoreError> {
+    fs::create_dir_all(dir).map_err(|cause| StoreError::Io { action: "making", path: dir.to_owned(), cause })
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let written =
+        File::create(path).and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_data()));
+    written.map_err(|cause| StoreError::Io { action: "writing", path: path.to_owned(), cause })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
+    fs::read(path).map_err(|cause| StoreError::Io { action: "reading", path: path.to_owned(), cause })
+}
+
+fn append_to(path: &Path) -> Result<File, StoreError> {
+    let opened = OpenOptions::new().create(true).append(true).open(path);
+    opened.map_err(|cause| StoreError::Io { action: "making", path: path.to_owned(), cause })
+}
+
+/// One write for the line and its end, so that a crash leaves the whole line or a piece without an end.
+fn append_line(file: &mut File, run: &Run) -> io::Result<()> {
+    let mut line = serde_json::to_vec(run)?;
+    line.push(b'\n');
+    file.write_all(&line)?;
+    file.sync_data()
+}
+
+/// A name with nothing in it that a path could mean.
+fn file_name(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    let name: String = name.chars().map(plain).collect();
+    if name.starts_with('.') { format!("_{name}") } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Outcome;
+    use crate::testing::{measured, record, run};
+
+    fn stored(out: &Path) -> Store {
+        let mut store = Store::create(out, &record(&["a"], 2, vec![]), "name = 1").unwrap();
+        store.append(&run("a", 0, measured(9.0, 1.0))).unwrap();
+        store.append(&run("a", 1, Outcome::Failed { reason: "no\nroom".into() })).unwrap();
+        store
+    }
+
+    #[test]
+    fn what_is_stored_is_read_again() {
+        let out = tempfile::tempdir().unwrap();
+        let mut store = stored(out.path());
+        store.append_warmup(&run("a", 0, Outcome::Unavailable { reason: "x".into() })).unwrap();
+        store.write_log("000-../a", b"hello").unwrap();
+        let loaded = load(store.dir()).unwrap();
+        assert!(!loaded.torn);
+        assert_eq!(loaded.record.runs.len(), 2);
+        assert!(matches!(&loaded.record.runs[1].outcome, Outcome::Failed { reason } if reason == "no\nroom"));
+        assert!(matches!(&loaded.record.runs[0].outcome, Outcome::Measured(m) if m.seconds == 1.0));
+        assert_eq!(fs::read_to_string(store.dir().join("study.toml")).unwrap(), "name = 1");
+        let log = fs::read(store.dir().join("raw/000-.._a.log.zst")).unwrap();
+        assert_eq!(zstd::bulk::decompress(&log, 100).unwrap(), b"hello");
+    }
+
+    #[test]
+    fn two_invocations_of_one_second_do_not_meet() {
+        let out = tempfile::tempdir().unwrap();
+        let (a, b) = (stored(out.path()), stored(out.path()));
+        assert_ne!(a.dir(), b.dir());
+        assert!(a.dir().file_name().unwrap().to_str().unwrap().starts_with("test-2026-01-01T00-00-00Z"));
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_is_left_out_and_a_damaged_one_is_an_error() {
+        let out = tempfile::tempdir().unwrap();
+        let store = stored(out.path());
+        let path = store.dir().join("runs.jsonl");
+        let whole = fs::read(&path).unwrap();
+        for cut in 1..whole.len() {
+            fs::write(&path, &whole[..cut]).unwrap();
+            let loaded = load(store.dir()).unwrap();
+            let ends = whole[..cut].iter().filter(|byte| **byte == b'\n').count();
+            assert_eq!((loaded.record.runs.len(), loaded.torn), (ends, whole[cut - 1] != b'\n'));
+        }
+        fs::write(&path, b"{\"case\":\n").unwrap();
+        assert!(load(store.dir()).unwrap_err().to_string().contains("runs.jsonl:1"));
+    }
+
+    #[test]
+    fn a_newer_format_is_refused() {
+        let out = tempfile::tempdir().unwrap();
+        let store = stored(out.path());
+        let path = store.dir().join("record.json");
+        let text = fs::read_to_string(&path).unwrap().replacen("\"schema\": 1", "\"schema\": 2", 1);
+        fs::write(&path, text).unwrap();
+        assert!(matches!(load(store.dir()).unwrap_err(), StoreError::Newer { found: 2, .. }));
+        assert!(load(out.path()).unwrap_err().to_string().starts_with("reading"));
+    }
+}

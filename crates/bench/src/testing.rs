@@ -1,0 +1,51 @@
+//! Records for tests.
+
+use crate::record::{Case, Cpu, Measures, Outcome, Record, Run, SCHEMA};
+
+/// A record of cases with these ids.
+pub(crate) fn record(cases: &[&str], blocks: u32, runs: Vec<Run>) -> Record {
+    Record {
+        schema: SCHEMA,
+        linerate: "0".into(),
+        study: "test".into(),
+        title: "Test".into(),
+        started: "2026-01-01T00:00:00Z".into(),
+        seed: 1,
+        blocks,
+        hosts: Vec::new(),
+        shared_processors: true,
+        link: None,
+        links: Vec::new(),
+        baseline: None,
+        datasets: Vec::new(),
+        cases: cases.iter().map(|id| case(id)).collect(),
+        bounds: Vec::new(),
+        runs,
+    }
+}
+
+/// A run of a case.
+pub(crate) fn run(case: &str, block: u32, outcome: Outcome) -> Run {
+    Run { case: case.into(), block, order: 0, started: "2026-01-01T00:00:00Z".into(), outcome }
+}
+
+/// A good run at a rate in Gbit/s.
+pub(crate) fn measured(gbit: f64, seconds: f64) -> Outcome {
+    let cpu = Cpu { processors: 2, user: seconds, idle: seconds, ..Cpu::default() };
+    let bytes = (gbit * 1.25e8 * seconds) as u64;
+    Outcome::Measured(Measures { bytes, seconds, cpu_a: cpu, cpu_b: cpu, ..Measures::default() })
+}
+
+fn case(id: &str) -> Case {
+    Case {
+        id: id.into(),
+        label: id.into(),
+        group: id.into(),
+        tool: id.into(),
+        version: None,
+        streams: Some(1),
+        cipher: None,
+        dataset: None,
+        link: "10gbit".into(),
+    }
+}

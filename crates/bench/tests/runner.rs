@@ -1,0 +1,315 @@
+//! Studies run on a bed without a network, with shell scripts as tools: good ones, and every kind of bad one.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::Ordering;
+
+use linerate_bench::record::{Link, Outcome, Record};
+use linerate_bench::run::{Bed, End, Event, Phase, Runner, Setup, Stop};
+use linerate_bench::spec::study::Study;
+use linerate_bench::spec::tool::{Tool, Toolbox};
+use linerate_bench::store;
+use linerate_host::{CpuTimes, Facts};
+
+/// Both ends are this process's own surroundings.
+struct Here;
+
+impl Bed for Here {
+    fn command(&self, end: End, argv: &[OsString]) -> io::Result<Command> {
+        let mut command = Command::new(&argv[0]);
+        command.args(&argv[1..]).env("END", format!("{end:?}"));
+        Ok(command)
+    }
+
+    fn ssh_config(&self) -> PathBuf {
+        "/nowhere/ssh_config".into()
+    }
+
+    fn host(&self) -> String {
+        "b".into()
+    }
+
+    fn address(&self) -> String {
+        "127.0.0.1".into()
+    }
+
+    fn link(&self) -> Link {
+        Link {
+            bits_per_second: Some(1_000_000_000_000),
+            mtu: 1500,
+            kind: "memory".into(),
+            frame_overhead_bytes: 38,
+            burst_bytes: 0,
+        }
+    }
+
+    fn shares_processors(&self) -> bool {
+        true
+    }
+
+    fn has(&self, _end: End, program: &str) -> bool {
+        program != "absent"
+    }
+
+    fn facts(&mut self, _end: End) -> io::Result<Facts> {
+        Ok(Facts::read(Path::new("/")))
+    }
+
+    fn cpu(&mut self, _end: End) -> io::Result<CpuTimes> {
+        CpuTimes::read(Path::new("/"))
+    }
+}
+
+const HEAD: &str = r#"
+name = "trial"
+title = "Trial"
+blocks = 2
+timeout = "2 s"
+settle = "10 ms"
+[[link]]
+name = "memory"
+rate = "open"
+[[dataset]]
+name = "tree"
+kind = "log-normal"
+size = "300 KB"
+mean = "10 KB"
+"#;
+
+struct Trial {
+    dir: tempfile::TempDir,
+    tools: Toolbox,
+    stop: Stop,
+}
+
+impl Trial {
+    /// One tool file and one case for each script, in which `$1` is the source and `$2` the destination.
+    fn new(scripts: &[(&str, &str)]) -> Trial {
+        let mut tools = Toolbox::default();
+        for (name, script) in scripts {
+            let text = format!(
+                "name = \"{name}\"\nmoves = \"files\"\nparallel = \"copies\"\n\
+                 command = [\"sh\", \"-c\", '''{script}''', \"sh\", \"{{source}}\", \"{{destination}}\"]\n"
+            );
+            tools.add(Tool::parse(name, &text).unwrap());
+        }
+        Trial { dir: tempfile::tempdir().unwrap(), tools, stop: Stop::default() }
+    }
+
+    fn add(&mut self, text: &str) {
+        self.tools.add(Tool::parse("added", text).unwrap());
+    }
+
+    fn study(&self, cases: &[(&str, u32)]) -> Study {
+        let case = |(tool, streams): &(&str, u32)| {
+            format!("[[case]]\nid = \"{tool}-{streams}\"\ntool = \"{tool}\"\nstreams = {streams}\n")
+        };
+        let text = format!("{HEAD}{}", cases.iter().map(case).collect::<String>());
+        Study::parse("trial.toml", &text, &self.tools).unwrap()
+    }
+
+    fn run(&self, study: &Study, watch: &mut dyn FnMut(Event)) -> (Record, PathBuf) {
+        let setup = Setup {
+            study,
+            tools: &self.tools,
+            blocks: study.blocks,
+            seed: 7,
+            tree: None,
+            work: &self.dir.path().join("work"),
+            out: &self.dir.path().join("results"),
+            linerate: Path::new("/bin/true"),
+            stop: Stop::clone(&self.stop),
+        };
+        std::fs::create_dir_all(setup.work).unwrap();
+        let beds = BTreeMap::from([("memory".to_owned(), Box::new(Here) as Box<dyn Bed>)]);
+        let runner = Runner::new(setup, beds, watch).unwrap();
+        let dir = runner.dir();
+        (runner.run(watch).unwrap(), dir)
+    }
+}
+
+fn reason(record: &Record, case: &str) -> String {
+    let run = record.runs.iter().find(|run| run.case == case).unwrap();
+    match &run.outcome {
+        Outcome::Measured(measures) => format!("measured {measures:?}"),
+        Outcome::Failed { reason } => format!("failed: {reason}"),
+        Outcome::Unavailable { reason } => format!("unavailable: {reason}"),
+    }
+}
+
+#[test]
+fn good_tools_are_measured_with_one_copy_and_with_several() {
+    let trial = Trial::new(&[("copy", "sleep 0.2; cp -r \"$1\" \"$2\"/")]);
+    let study = trial.study(&[("copy", 1), ("copy", 4)]);
+    let (record, dir) = trial.run(&study, &mut |_| {});
+    assert_eq!(record.runs.len(), 4);
+    for run in &record.runs {
+        let Outcome::Measured(measures) = &run.outcome else { panic!("{run:?}") };
+        assert_eq!((measures.files, measures.bytes), (30, 300_000));
+        assert!((0.2..1.5).contains(&measures.seconds), "{}", measures.seconds);
+        assert!(measures.cpu_a.processors > 0 && measures.cpu_a == measures.cpu_b);
+    }
+    assert_eq!((record.datasets[0].files, record.hosts.len()), (30, 2));
+    let loaded = store::load(&dir).unwrap().record;
+    assert_eq!(serde_json::to_value(&loaded).unwrap(), serde_json::to_value(&record).unwrap());
+    assert_eq!(std::fs::read_dir(dir.join("raw")).unwrap().count(), 6);
+    assert_eq!(std::fs::read_to_string(dir.join("study.toml")).unwrap(), study.text);
+}
+
+#[test]
+fn each_kind_of_failure_is_a_row_with_its_reason() {
+    let trial = Trial::new(&[
+        ("refuses", "echo no entry >&2; exit 7"),
+        ("hangs", "echo waiting >&2; sleep 30"),
+        ("nothing", "true"),
+        ("short", "cp -r \"$1\" \"$2\"/; rm \"$2\"/tree/d0000/f0003"),
+        (
+            "garbles",
+            "cp -r \"$1\" \"$2\"/; f=\"$2\"/tree/d0000/f0003; s=$(stat -c %s $f); head -c $s /dev/zero > $f",
+        ),
+        ("elsewhere", "mkdir \"$2\"/x; cp -r \"$1\" \"$2\"/x/"),
+        ("good", "cp -r \"$1\" \"$2\"/"),
+    ]);
+    let names = ["refuses", "hangs", "nothing", "short", "garbles", "elsewhere", "good"];
+    let (record, _) = trial.run(&trial.study(&names.map(|name| (name, 1))), &mut |_| {});
+    let expected = [
+        ("refuses-1", "no entry"),
+        ("hangs-1", "stopped after 2 s without an end: waiting"),
+        ("nothing-1", "0 files and 0 bytes arrived, not 30 and 300000"),
+        ("short-1", "29 files"),
+        ("garbles-1", "d0000/f0003 differs in its contents"),
+        ("elsewhere-1", "tree is not there"),
+        ("good-1", "measured"),
+    ];
+    for (case, part) in expected {
+        assert!(reason(&record, case).contains(part), "{case}: {}", reason(&record, case));
+        assert_eq!(record.runs.iter().filter(|run| run.case == case).count(), 2, "{case}");
+    }
+}
+
+#[test]
+fn one_bad_copy_of_several_fails_the_run() {
+    let trial =
+        Trial::new(&[("copy", "case \"$1\" in *-2) echo broken >&2; exit 1;; esac; cp -r \"$1\" \"$2\"/")]);
+    let (record, _) = trial.run(&trial.study(&[("copy", 4)]), &mut |_| {});
+    let reason = reason(&record, "copy-4");
+    assert!(reason.contains("copy 2") && reason.contains("broken"), "{reason}");
+}
+
+#[test]
+fn a_run_that_fails_after_a_good_warm_up_fails_alone() {
+    let trial = Trial::new(&[(
+        "flaky",
+        "dir=$(dirname \"$2\"); n=$(cat $dir/n 2>/dev/null || echo 0); \
+         echo $((n + 1)) > $dir/n; [ $n != 1 ] || exit 9; cp -r \"$1\" \"$2\"/",
+    )]);
+    let (record, _) = trial.run(&trial.study(&[("flaky", 1)]), &mut |_| {});
+    assert!(
+        matches!(&record.runs[0].outcome, Outcome::Failed { reason } if reason.contains('9')),
+        "{:?}",
+        record.runs
+    );
+    assert!(matches!(&record.runs[1].outcome, Outcome::Measured(_)), "{:?}", record.runs);
+}
+
+#[test]
+fn a_missing_tool_is_a_row_that_says_so() {
+    let mut trial = Trial::new(&[("good", "cp -r \"$1\" \"$2\"/")]);
+    trial.add(
+        "name = \"lost\"\nmoves = \"files\"\ncommand = [\"absent\", \"{destination}\"]\n[needs]\na = \"absent\"\n\
+         packages = \"absent-tools\"\n",
+    );
+    let (record, _) = trial.run(&trial.study(&[("good", 1), ("lost", 1)]), &mut |_| {});
+    let reason = reason(&record, "lost-1");
+    assert!(reason.starts_with("unavailable") && reason.contains("apt-get install absent-tools"), "{reason}");
+    assert_eq!(record.runs.len(), 4);
+}
+
+#[test]
+fn a_memory_tool_states_its_own_figures_and_is_not_believed_beyond_reason() {
+    let mut trial = Trial::new(&[]);
+    let tool = |name: &str, json: &str| {
+        // Braces are doubled in a tool file, where single ones hold placeholders.
+        let json = json.replace('{', "{{").replace('}', "}}").replace('"', "\\\"");
+        format!(
+            "name = \"{name}\"\nmoves = \"memory\"\nversion = [\"echo\", \"{name} 1.2\"]\n\
+             command = [\"sh\", \"-c\", \"sleep 0.2; echo '{json}'\", \"sh\", \"{{bytes}}\"]\n\
+             [result]\nread = \"last-line\"\nbytes = \"/b\"\nseconds = \"/s\"\nencrypted = \"/e\"\n"
+        )
+    };
+    trial.add(&tool("fair", r#"{"b": 300000, "s": 0.1}"#));
+    trial.add(&tool("boasts", r#"{"b": 300000000000, "s": 0.1}"#));
+    trial.add(&tool("dawdles", r#"{"b": 300000, "s": 9}"#));
+    trial.add(&tool("mute", r#"{"b": 300000}"#));
+    trial.add(&tool("sly", r#"{"b": 300000, "s": 0.1, "e": true}"#));
+    let names = ["fair", "boasts", "dawdles", "mute", "sly"];
+    let mut study = trial.study(&names.map(|name| (name, 1)));
+    study.blocks = 1;
+    let mut shaped = Vec::new();
+    let (record, _) = trial.run(&study, &mut |event| {
+        if let Event::Starting { phase, .. } = event {
+            shaped.push(phase);
+        }
+    });
+    assert_eq!(shaped.iter().filter(|phase| **phase == Phase::WarmUp).count(), 5);
+    assert!(
+        reason(&record, "fair-1").contains("payload_seconds: Some(0.1)"),
+        "{}",
+        reason(&record, "fair-1")
+    );
+    assert!(
+        reason(&record, "boasts-1").contains("above the link's ceiling"),
+        "{}",
+        reason(&record, "boasts-1")
+    );
+    assert!(
+        reason(&record, "dawdles-1").contains("9.000 s for the payload"),
+        "{}",
+        reason(&record, "dawdles-1")
+    );
+    assert!(reason(&record, "mute-1").contains("no number at /s"), "{}", reason(&record, "mute-1"));
+    assert!(reason(&record, "sly-1").contains("encrypted: true"), "{}", reason(&record, "sly-1"));
+    assert_eq!(record.cases[0].version.as_deref(), Some("fair 1.2"));
+}
+
+#[test]
+fn a_server_is_started_at_the_far_end_and_ended() {
+    let mut trial = Trial::new(&[]);
+    let dir = trial.dir.path().display().to_string();
+    trial.add(&format!(
+        "name = \"served\"\nmoves = \"nothing\"\n\
+         command = [\"sh\", \"-c\", \"[ $END = A ] && kill -0 $(cat {dir}/pid)\"]\n\
+         [server]\ncommand = [\"sh\", \"-c\", \"echo $$ > {dir}/pid; [ $END = B ] && echo now ready; sleep 60\"]\n\
+         ready = \"ready\"\n"
+    ));
+    trial.add(
+        "name = \"unserved\"\nmoves = \"nothing\"\ncommand = \"true\"\n\
+         [server]\ncommand = [\"sh\", \"-c\", \"echo port in use >&2; exit 1\"]\nready = \"ready\"\n",
+    );
+    let (record, _) = trial.run(&trial.study(&[("served", 1), ("unserved", 1)]), &mut |_| {});
+    assert!(reason(&record, "served-1").starts_with("measured"), "{}", reason(&record, "served-1"));
+    assert!(reason(&record, "unserved-1").contains("port in use"), "{}", reason(&record, "unserved-1"));
+    let pid = std::fs::read_to_string(trial.dir.path().join("pid")).unwrap();
+    let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    assert!(state.is_empty() || state.contains(") Z "), "{state}");
+}
+
+#[test]
+fn a_stop_keeps_what_was_recorded() {
+    let trial = Trial::new(&[("copy", "cp -r \"$1\" \"$2\"/")]);
+    let study = trial.study(&[("copy", 1), ("copy", 2)]);
+    let mut ended = 0;
+    let (record, dir) = trial.run(&study, &mut |event| {
+        if let Event::Ended(..) = event {
+            ended += 1;
+        }
+        if ended == 3 {
+            trial.stop.store(true, Ordering::Relaxed);
+        }
+    });
+    assert_eq!(record.runs.len(), 1);
+    assert_eq!(store::load(&dir).unwrap().record.runs.len(), 1);
+}

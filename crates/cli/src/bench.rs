@@ -1,0 +1,305 @@
+//! `linerate bench`: studies from the command line.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use linerate_bench::out::{Line, Progress, gate_table, headline, plan, table};
+use linerate_bench::record::Record;
+use linerate_bench::run::{Bed, Event, LabBed, Runner, Setup, Stop, install, missing_packages};
+use linerate_bench::spec::study::Study;
+use linerate_bench::spec::tool::Toolbox;
+use linerate_bench::spec::{bytes, nearest};
+use linerate_bench::stats::{gate, summaries};
+use linerate_bench::store;
+
+/// What `linerate bench` takes.
+#[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, after_help = EXPLANATION, args_conflicts_with_subcommands = true)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    run: Run,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  linerate bench                          the built-in study: linerate beside scp and rsync
+  linerate bench --quick --tree /srv/www  one block, over a tree of your own
+  linerate bench gate                     what linerate must reach, row by row
+  linerate bench mine.toml --tools ./tools
+  linerate bench report results/quick-2026-05-01T10-00-00Z
+";
+
+const EXPLANATION: &str = "\
+A study runs on two hosts that are made of network namespaces, joined by a link with a rate. Results are stored \
+below --out as they are made; Ctrl-C keeps them. docs/formats.md describes study files, tool files and results.
+
+Exit codes: 0 done (for gate: every row holds), 1 failed or a row missed, 2 usage, 130 interrupted.";
+
+const EXIT_INTERRUPTED: u8 = 130;
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Show stored results again, and write their report.html anew
+    Report(Report),
+}
+
+#[derive(Debug, Args)]
+struct Report {
+    /// A directory of stored results
+    dir: PathBuf,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    /// A built-in study, or a study file
+    #[arg(default_value = "quick")]
+    study: String,
+    /// Blocks; each runs every case once [default: the study's, 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    blocks: Option<u32>,
+    /// One block: a first look, without intervals
+    #[arg(long, conflicts_with = "blocks")]
+    quick: bool,
+    /// Bytes of generated data [default: the study's]
+    #[arg(long, value_parser = bytes)]
+    size: Option<u64>,
+    /// A tree of your own in place of generated data; it is copied, never changed
+    #[arg(long, value_name = "PATH", conflicts_with = "size")]
+    tree: Option<PathBuf>,
+    /// A directory of tool files, beside the built-in ones; may be given again
+    #[arg(long, value_name = "DIR")]
+    tools: Vec<PathBuf>,
+    /// Where results are stored
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    out: PathBuf,
+    /// Seed of the data and of the order of runs
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Figures as JSON on stdout
+    #[arg(long)]
+    json: bool,
+    /// Install missing tools from the distribution first, as root
+    #[arg(long)]
+    install: bool,
+    /// List the built-in studies and tools
+    #[arg(long)]
+    list: bool,
+    /// Show what would be run
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Carries out `linerate bench`.
+///
+/// # Errors
+/// Whatever keeps a study from being run. Runs that fail are rows of the table.
+pub fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
+    match args.action {
+        Some(Action::Report(report)) => report_again(&report),
+        None => run_study(&args.run),
+    }
+}
+
+fn run_study(args: &Run) -> anyhow::Result<ExitCode> {
+    let tools = load_tools(&args.tools)?;
+    if args.list {
+        list(&tools);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let study = load_study(args, &tools)?;
+    let blocks = if args.quick { 1 } else { args.blocks.unwrap_or(study.blocks) };
+    if args.dry_run {
+        println!("{}", plan(&study, &tools, blocks));
+        return Ok(ExitCode::SUCCESS);
+    }
+    provide_packages(args, &study, &tools)?;
+    linerate_lab::ensure_privileges()?;
+    let stop = stop_on_signals()?;
+    let (record, dir) = measure(args, &study, &tools, blocks, &stop)?;
+    if stop.load(Ordering::Relaxed) {
+        let (runs, dir) = (record.runs.len(), dir.display());
+        eprintln!("linerate: interrupted; {runs} runs are stored: linerate bench report {dir}");
+        return Ok(EXIT_INTERRUPTED.into());
+    }
+    show(&record, &dir, args.json)
+}
+
+fn load_tools(dirs: &[PathBuf]) -> anyhow::Result<Toolbox> {
+    let mut tools = Toolbox::built_in()?;
+    for dir in dirs {
+        tools.add_directory(dir)?;
+    }
+    Ok(tools)
+}
+
+fn load_study(args: &Run, tools: &Toolbox) -> anyhow::Result<Study> {
+    let name = &args.study;
+    let mut study = match Study::built_in(name) {
+        Some((file, text)) => Study::parse(file, text, tools)?,
+        None => {
+            let text = std::fs::read_to_string(name).with_context(|| unknown_study(name))?;
+            Study::parse(name, &text, tools)?
+        }
+    };
+    if let Some(size) = args.size {
+        study.set_size(size);
+    }
+    Ok(study)
+}
+
+fn unknown_study(name: &str) -> String {
+    let names: Vec<&str> = Study::built_in_names().collect();
+    let meant =
+        nearest(name, names.iter().copied()).map_or(String::new(), |name| format!("; did you mean {name}?"));
+    format!(
+        "{name} is neither a built-in study ({}) nor a study file that can be read{meant}",
+        names.join(", ")
+    )
+}
+
+fn list(tools: &Toolbox) {
+    println!("studies:");
+    for (file, text) in Study::built_in_names().filter_map(Study::built_in) {
+        if let Ok(study) = Study::parse(file, text, tools) {
+            println!("  {:<10} {}", study.name, study.title);
+        }
+    }
+    println!("tools:");
+    for tool in tools.names().filter_map(|name| tools.get(name)) {
+        let variants: Vec<&str> = tool.variants.iter().map(|variant| variant.name.as_str()).collect();
+        let variants =
+            if variants.is_empty() { String::new() } else { format!(" (variants: {})", variants.join(", ")) };
+        println!("  {:<16} {}{variants}", tool.name, tool.label);
+    }
+}
+
+/// Installs what is missing where that was asked for; says what it is where not. A lab's own programs must be there.
+fn provide_packages(args: &Run, study: &Study, tools: &Toolbox) -> anyhow::Result<()> {
+    let (needed, wanted) = missing_packages(study, tools);
+    let all = [needed.as_slice(), wanted.as_slice()].concat();
+    if all.is_empty() {
+        return Ok(());
+    }
+    if args.install {
+        eprintln!("linerate: installing from the distribution: {}", all.join(" "));
+        if all.iter().any(|package| package == "openssh-server") {
+            eprintln!("linerate: openssh-server may start an ssh server on this host; the lab uses its own");
+        }
+        return Ok(install(&all)?);
+    }
+    let advice = format!("as root: apt-get install {} (or run again with --install)", all.join(" "));
+    if !needed.is_empty() {
+        bail!("a lab needs packages that are missing: {}; {advice}", needed.join(" "));
+    }
+    eprintln!("linerate: some rows will be empty: {} missing; {advice}", wanted.join(" "));
+    Ok(())
+}
+
+/// The first signal ends the study after its current run; a second ends the process.
+fn stop_on_signals() -> anyhow::Result<Stop> {
+    let stop = Stop::default();
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+fn measure(
+    args: &Run,
+    study: &Study,
+    tools: &Toolbox,
+    blocks: u32,
+    stop: &Stop,
+) -> anyhow::Result<(Record, PathBuf)> {
+    let linerate = std::env::current_exe().context("finding the running program")?;
+    let (beds, work) = make_beds(study, &linerate)?;
+    let setup = Setup {
+        study,
+        tools,
+        blocks,
+        seed: args.seed,
+        tree: args.tree.as_deref(),
+        work: &work,
+        out: &args.out,
+        linerate: &linerate,
+        stop: Arc::clone(stop),
+    };
+    let mut progress = Progress::default();
+    let mut watch = |event: Event| tell(&progress.line(&event));
+    let runner = Runner::new(setup, beds, &mut watch)?;
+    let dir = runner.dir();
+    Ok((runner.run(&mut watch)?, dir))
+}
+
+/// A lab for each link that a case uses. Data is kept in the first one's scratch directory, and goes with it.
+fn make_beds<'a>(
+    study: &Study,
+    linerate: &Path,
+) -> anyhow::Result<(BTreeMap<String, Box<dyn Bed + 'a>>, PathBuf)> {
+    let mut beds: BTreeMap<String, Box<dyn Bed>> = BTreeMap::new();
+    let mut work = None;
+    for link in &study.links {
+        if study.cases.iter().any(|case| case.link == link.name) {
+            let bed = LabBed::up(link, linerate)?;
+            work.get_or_insert_with(|| bed.scratch());
+            beds.insert(link.name.clone(), Box::new(bed));
+        }
+    }
+    Ok((beds, work.context("the study has no link")?))
+}
+
+/// On a terminal a line under way is replaced by the next; elsewhere only what stays is written.
+fn tell(line: &Line) {
+    let mut err = std::io::stderr().lock();
+    // Progress that can't be written is no reason to end a study.
+    let _ = match (line, err.is_terminal()) {
+        (Line::Passing(text), true) => write!(err, "\r\x1b[K{text}").and_then(|()| err.flush()),
+        (Line::Passing(_), false) => Ok(()),
+        (Line::Lasting(text), true) => writeln!(err, "\r\x1b[K{text}"),
+        (Line::Lasting(text), false) => writeln!(err, "{text}"),
+    };
+}
+
+fn report_again(report: &Report) -> anyhow::Result<ExitCode> {
+    let loaded = store::load(&report.dir)?;
+    if loaded.torn {
+        eprintln!("linerate: the last run was cut off while it was stored; it is left out");
+    }
+    show(&loaded.record, &report.dir, report.json)
+}
+
+/// Writes report.html and prints the figures; a study with bounds decides the exit code.
+fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<ExitCode> {
+    let page = dir.join("report.html");
+    std::fs::write(&page, linerate_report::html(record))
+        .with_context(|| format!("writing {}", page.display()))?;
+    let rows = gate(record);
+    let holds = rows.iter().all(linerate_bench::stats::GateRow::holds);
+    if json {
+        let cases = summaries(record, record.baseline.as_deref());
+        let shown = serde_json::json!({
+            "schema": 1, "type": "study", "study": record.study, "blocks": record.blocks, "seed": record.seed,
+            "cases": cases, "bounds": rows, "ok": holds, "results": dir, "report": page,
+        });
+        println!("{shown}");
+    } else {
+        println!("{}\n\n{}", headline(record), table(record));
+        if !rows.is_empty() {
+            println!("\n{}", gate_table(record, &rows));
+        }
+        println!("\nreport: {}", page.display());
+    }
+    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

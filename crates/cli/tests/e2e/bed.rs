@@ -1,0 +1,272 @@
+//! The test bed: one lab for all tests that run at the same time, and for each test its own directories.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+
+use linerate_lab::{End, Lab, LabError, Options};
+use tempfile::TempDir;
+
+use crate::support::{Run, Running, directory, processes_with};
+
+/// An ordinary user who is on every system, and its group.
+pub const NOBODY: u32 = 65534;
+
+/// Tests that measure time are alone; the others share the processors.
+static PROCESSORS: RwLock<()> = RwLock::new(());
+static SHARED: Mutex<Weak<Bed>> = Mutex::new(Weak::new());
+
+/// Arguments of different string types as one list.
+macro_rules! args {
+    ($($arg:expr),* $(,)?) => { vec![$(std::ffi::OsString::from($arg)),*] };
+}
+pub(crate) use args;
+
+/// A lab, and this program's binary where every user may run it.
+pub struct Bed {
+    /// The two hosts.
+    pub lab: Lab,
+    directory: TempDir,
+    /// The copy of the binary in root's cache, which goes with the bed where it came with it.
+    brought: Option<PathBuf>,
+}
+
+enum Share {
+    #[expect(dead_code, reason = "held for its drop")]
+    Some(RwLockReadGuard<'static, ()>),
+    #[expect(dead_code, reason = "held for its drop")]
+    All(RwLockWriteGuard<'static, ()>),
+}
+
+/// One test: a directory at each end.
+pub struct Case {
+    /// The lab that it runs in.
+    pub bed: Arc<Bed>,
+    /// Where `linerate` runs.
+    pub near: PathBuf,
+    /// What the far paths begin with.
+    pub far: PathBuf,
+    directory: TempDir,
+    _share: Share,
+}
+
+/// Directories for a test in the shared lab; none, and a line that says why, where no lab can be made.
+pub fn case() -> Option<Case> {
+    let share = Share::Some(PROCESSORS.read().unwrap_or_else(PoisonError::into_inner));
+    Some(Case::new(shared()?, share))
+}
+
+/// The same, with no other test beside it: for those that measure time.
+pub fn case_alone() -> Option<Case> {
+    let share = Share::All(PROCESSORS.write().unwrap_or_else(PoisonError::into_inner));
+    Some(Case::new(shared()?, share))
+}
+
+/// The same with a lab of its own, with this link.
+pub fn case_with_link(link: &str) -> Option<Case> {
+    let share = Share::All(PROCESSORS.write().unwrap_or_else(PoisonError::into_inner));
+    Some(Case::new(Arc::new(Bed::up(link)?), share))
+}
+
+fn shared() -> Option<Arc<Bed>> {
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(bed) = shared.upgrade() {
+        return Some(bed);
+    }
+    let bed = Arc::new(Bed::up("10gbit")?);
+    *shared = Arc::downgrade(&bed);
+    Some(bed)
+}
+
+impl Bed {
+    fn up(link: &str) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: a lab with ordinary users and file systems in it needs root");
+            return None;
+        }
+        let options = Options { link: linerate_lab::parse_link(link).expect("a link"), ..Options::default() };
+        let lab = match Lab::up(&options) {
+            Ok(lab) => lab,
+            Err(error @ (LabError::Missing { .. } | LabError::Unprivileged)) => {
+                eprintln!("skipped: {error}");
+                return None;
+            }
+            Err(error) => panic!("no lab: {error}"),
+        };
+        let directory = directory("linerate-e2e-bed-");
+        copy_program(&directory.path().join("linerate"));
+        let brought = cached_copy(&directory.path().join("linerate")).filter(|path| !path.exists());
+        let bed = Self { lab, directory, brought };
+        bed.write_nobodys_login();
+        Some(bed)
+    }
+
+    /// The program under test.
+    pub fn program(&self) -> PathBuf {
+        self.directory.path().join("linerate")
+    }
+
+    /// Runs a command at one end and gives what it printed.
+    pub fn on(&self, end: End, words: &[&str]) -> String {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let run = Running::start(self.lab.place(end).command(&words).expect("well-formed")).end();
+        run.exits(0).out
+    }
+
+    /// The key and the configuration with which an ordinary user logs in, as root is the far end's only account.
+    fn write_nobodys_login(&self) {
+        let (config, home) = (self.lab.ssh_config(), self.nobodys_home());
+        let lab = config.parent().expect("a file in the lab's directory");
+        fs::create_dir(&home).expect("writable");
+        for name in ["user_key", "known_hosts", "ssh_config"] {
+            let text = fs::read_to_string(lab.join(name)).expect("the lab has made it");
+            let text = text.replace(&*lab.to_string_lossy(), &home.to_string_lossy());
+            fs::write(home.join(name), text).expect("writable");
+            fs::set_permissions(home.join(name), PermissionsExt::from_mode(0o600)).expect("our own");
+            chown(home.join(name), Some(NOBODY), Some(NOBODY)).expect("root may");
+        }
+        chown(&home, Some(NOBODY), Some(NOBODY)).expect("root may");
+    }
+
+    fn nobodys_home(&self) -> PathBuf {
+        self.directory.path().join("nobody")
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        if let Some(brought) = &self.brought {
+            // Where no test has brought it, there is nothing to remove.
+            let _ = fs::remove_file(brought);
+        }
+    }
+}
+
+impl Case {
+    fn new(bed: Arc<Bed>, share: Share) -> Self {
+        let directory = directory("linerate-e2e-");
+        let (near, far) = (directory.path().join("near"), directory.path().join("far"));
+        for made in [&near, &far] {
+            fs::create_dir(made).expect("writable");
+        }
+        Self { bed, near, far, directory, _share: share }
+    }
+
+    /// A directory beside `near` and `far`.
+    pub fn aside(&self, name: &str) -> PathBuf {
+        let path = self.directory.path().join(name);
+        fs::create_dir_all(&path).expect("writable");
+        path
+    }
+
+    /// `b:` and a path below the far directory, as an argument.
+    pub fn b(&self, path: impl AsRef<OsStr>) -> OsString {
+        let mut argument = OsString::from("b:");
+        argument.push(&self.far);
+        argument.push("/");
+        argument.push(path);
+        argument
+    }
+
+    /// Runs `linerate cp` with these arguments in the near directory.
+    #[track_caller]
+    pub fn cp(&self, args: Vec<OsString>) -> Run {
+        self.start(args).end()
+    }
+
+    /// Starts it.
+    pub fn start(&self, args: Vec<OsString>) -> Running {
+        let config = self.bed.lab.ssh_config();
+        self.start_with(args![self.bed.program(), "cp", "-F", config], args)
+    }
+
+    /// Runs it as an ordinary user, to whom the near directory is given; the far end stays root's.
+    #[track_caller]
+    pub fn cp_as_nobody(&self, args: Vec<OsString>) -> Run {
+        chown(&self.near, Some(NOBODY), Some(NOBODY)).expect("root may");
+        let home = self.bed.nobodys_home();
+        let mut words = args!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+        words.extend(args![self.bed.program(), "cp", "-F", home.join("ssh_config")]);
+        self.start_with(words, args).end()
+    }
+
+    /// Runs it with a remote shell of its own: `body` with `$1` for the host, `$2` for the line, and `$SSH` for ssh
+    /// with its configuration.
+    #[track_caller]
+    pub fn cp_by(&self, body: &str, args: Vec<OsString>) -> Run {
+        self.start_by(body, args).end()
+    }
+
+    /// Starts it so.
+    pub fn start_by(&self, body: &str, args: Vec<OsString>) -> Running {
+        let shell = self.aside("bin").join("shell");
+        let ssh = format!("ssh -F {}", self.bed.lab.ssh_config().display());
+        fs::write(&shell, format!("SSH='{ssh}'\n{body}\n")).expect("writable");
+        let rsh = format!("sh {}", shell.display());
+        self.start_with(args![self.bed.program(), "cp", "--rsh", rsh], args)
+    }
+
+    /// A remote shell whose far end is an ordinary user with an empty home.
+    pub fn as_far_nobody(&self) -> String {
+        let home = self.aside("home");
+        chown(&home, Some(NOBODY), Some(NOBODY)).expect("root may");
+        let home = home.display();
+        format!(
+            "exec $SSH \"$1\" \"cd {home}; export HOME={home} XDG_CACHE_HOME={home}/cache; \
+             exec setpriv --reuid=65534 --regid=65534 --clear-groups $2\""
+        )
+    }
+
+    /// A remote shell whose far end has another home directory, and so no linerate in its cache.
+    pub fn in_home(&self, home: &Path) -> String {
+        let home = home.display();
+        format!("exec $SSH \"$1\" \"cd {home}; export HOME={home} XDG_CACHE_HOME={home}/cache; exec $2\"")
+    }
+
+    /// A remote shell whose far processes are found again by [`Case::far_processes`].
+    pub fn marked(&self) -> String {
+        format!("exec $SSH \"$1\" \"export {}; exec $2\"", self.mark("FAR"))
+    }
+
+    /// Processes of a transfer by [`Case::marked`] at the far end.
+    pub fn far_processes(&self) -> Vec<i32> {
+        processes_with(&self.mark("FAR"))
+    }
+
+    /// The client and the remote shells of this test.
+    pub fn near_processes(&self) -> Vec<i32> {
+        processes_with(&self.mark("NEAR"))
+    }
+
+    fn mark(&self, end: &str) -> String {
+        format!("LINERATE_TEST_{end}={}", self.directory.path().display())
+    }
+
+    fn start_with(&self, mut words: Vec<OsString>, args: Vec<OsString>) -> Running {
+        words.extend(args);
+        let mut command = self.bed.lab.place(End::A).command(&words).expect("well-formed");
+        command.current_dir(&self.near).envs(self.bed.lab.environment());
+        command.env("LINERATE_TEST_NEAR", self.directory.path());
+        Running::start(command)
+    }
+}
+
+/// By another process, because a descriptor open for writing here could slip into another test's child and make the
+/// program "busy".
+fn copy_program(to: &Path) {
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_linerate")).arg(to).status();
+    assert!(copied.is_ok_and(|status| status.success()), "cargo builds the program for its tests");
+}
+
+/// Where the far end's root keeps the copy that a transfer brings.
+fn cached_copy(program: &Path) -> Option<PathBuf> {
+    let sum = Command::new("sha256sum").arg(program).output().ok()?;
+    let hash = String::from_utf8_lossy(&sum.stdout).split_whitespace().next()?.to_owned();
+    // The lab's ssh server hands on no variable of ours: the far home is the account's.
+    let entry = fs::read_to_string("/etc/passwd").ok()?;
+    let home = entry.lines().find(|line| line.starts_with("root:"))?.split(':').nth(5)?.to_owned();
+    Some(Path::new(&home).join(".cache/linerate").join(format!("agent-{hash}")))
+}

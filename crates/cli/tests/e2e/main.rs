@@ -1,0 +1,15 @@
+//! `linerate cp` from end to end: two hosts made of network namespaces, a real ssh server on the far one.
+//!
+//! Needs root and the distribution's ssh; each test prints a line and passes where they are missing.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bed;
+mod failures;
+mod json;
+mod killed;
+mod network;
+mod paths;
+mod tree;
+mod trees;

@@ -1,0 +1,156 @@
+//! Trees: made, and compared.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// What a name stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A file: its size and a hash of its contents.
+    File(u64, u64),
+    /// A directory.
+    Directory,
+    /// A symbolic link and what it says.
+    Link(PathBuf),
+}
+
+/// What a name stands for, its permission bits, and its time of modification in seconds and nanoseconds.
+pub type Node = (What, u32, (i64, i64));
+
+/// Everything below a directory by its path, itself under the empty one.
+pub fn nodes(top: &Path) -> BTreeMap<OsString, Node> {
+    let mut found = BTreeMap::new();
+    let mut waiting = vec![PathBuf::new()];
+    while let Some(path) = waiting.pop() {
+        let full = if path.as_os_str().is_empty() { top.to_owned() } else { top.join(&path) };
+        let meta = full.symlink_metadata().unwrap_or_else(|error| panic!("{}: {error}", full.display()));
+        let what = if meta.is_dir() {
+            let names = fs::read_dir(&full).expect("readable").flatten();
+            waiting.extend(names.map(|entry| path.join(entry.file_name())));
+            What::Directory
+        } else if meta.is_symlink() {
+            What::Link(fs::read_link(&full).expect("a link"))
+        } else {
+            let contents = fs::read(&full).expect("readable");
+            What::File(meta.len(), hash(&contents))
+        };
+        found.insert(path.into_os_string(), (what, meta.mode() & 0o7777, (meta.mtime(), meta.mtime_nsec())));
+    }
+    found
+}
+
+/// The same without modes and times.
+pub fn shape(top: &Path) -> BTreeMap<OsString, What> {
+    nodes(top).into_iter().map(|(path, (what, ..))| (path, what)).collect()
+}
+
+/// Panics with the first differences where two trees aren't alike; modes and times don't matter.
+#[track_caller]
+pub fn assert_alike(one: &Path, other: &Path) {
+    let (here, there) = (shape(one), shape(other));
+    let missing: Vec<_> =
+        here.iter().filter(|(path, what)| there.get(*path) != Some(*what)).take(5).collect();
+    let surplus: Vec<_> =
+        there.iter().filter(|(path, what)| here.get(*path) != Some(*what)).take(5).collect();
+    assert!(missing.is_empty() && surplus.is_empty(), "expected {missing:?}\nthere is {surplus:?}");
+}
+
+/// What is there under a temporary name, also while others come and go.
+pub fn temporaries(top: &Path) -> Vec<OsString> {
+    let is_temporary = |path: &OsString| path.as_bytes().windows(10).any(|part| part == b".linerate.");
+    names(top).into_iter().filter(is_temporary).collect()
+}
+
+/// The paths of everything below a directory, also while others come and go.
+pub fn names(top: &Path) -> Vec<OsString> {
+    let mut found = Vec::new();
+    let mut waiting = vec![PathBuf::new()];
+    while let Some(path) = waiting.pop() {
+        // What has gone meanwhile has no entries, and is no directory.
+        let entries = fs::read_dir(top.join(&path)).into_iter().flatten().flatten();
+        for entry in entries {
+            let below = path.join(entry.file_name());
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                waiting.push(below.clone());
+            }
+            found.push(below.into_os_string());
+        }
+    }
+    found
+}
+
+/// Panics where a file under its real name isn't the one of that name in `source`, or something is left under a
+/// temporary one.
+#[track_caller]
+pub fn assert_nothing_half_written(source: &Path, destination: &Path) {
+    assert_eq!(temporaries(destination), Vec::<OsString>::new(), "left behind");
+    assert_real_names_are_whole(source, destination);
+}
+
+/// Panics where a file under its real name isn't the one of that name in `source`.
+#[track_caller]
+pub fn assert_real_names_are_whole(source: &Path, destination: &Path) {
+    let whole = shape(source);
+    let temporary = temporaries(destination);
+    for (path, what) in shape(destination) {
+        assert!(temporary.contains(&path) || whole.get(&path) == Some(&what), "{path:?} is {what:?}");
+    }
+}
+
+/// Makes a file with these contents and the directories above it.
+pub fn write(path: PathBuf, contents: impl AsRef<[u8]>) {
+    fs::create_dir_all(path.parent().expect("not the root")).expect("writable");
+    fs::write(&path, contents).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}
+
+/// Bytes that look random and depend on `seed`.
+pub fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        // xorshift64: quick, and no two chunks of a file are alike.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// A tree with a little of everything: small, large, empty, links, directories; old times and odd modes.
+pub fn make_mixed(top: &Path) {
+    for (seed, (path, length)) in (1..).zip([
+        ("empty", 0),
+        ("one", 1),
+        ("small", 3000),
+        ("edge", 65536),
+        ("a/b/c/deep", 100),
+        ("large", 9 << 20),
+    ]) {
+        write(top.join(path), noise(seed, length));
+    }
+    fs::create_dir(top.join("empty directory")).expect("writable");
+    symlink("small", top.join("link")).expect("writable");
+    symlink("/nowhere/at all", top.join("dangling")).expect("writable");
+    symlink("a/b", top.join("a link to a directory")).expect("writable");
+    symlink("..", top.join("a/up")).expect("writable");
+}
+
+/// Sets the time of modification, to the nanosecond.
+pub fn set_time(path: &Path, since_epoch: Duration) {
+    let file = File::open(path).expect("readable");
+    file.set_modified(SystemTime::UNIX_EPOCH + since_epoch).expect("our own");
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,173 @@
+//! What the test programs share: a command that runs with its output kept and never longer than a limit.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+use tempfile::TempDir;
+
+/// Long enough for any command of these tests on a busy machine; one that needs more hangs.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A command that has ended.
+#[derive(Debug)]
+pub struct Run {
+    /// Its exit code; none where a signal ended it.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// What it printed.
+    pub out: String,
+    /// What it printed on standard error.
+    pub err: String,
+    /// How long it took.
+    pub time: Duration,
+}
+
+impl Run {
+    /// The same, where the exit code is `code`; panics with all that was printed where it isn't.
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "exit code; signal {:?}\n{}{}", self.signal, self.out, self.err);
+        assert!(!self.err.contains("panicked"), "{}", self.err);
+        self
+    }
+
+    /// The same, where standard error says all of `words`.
+    #[track_caller]
+    pub fn says(self, words: &[&str]) -> Self {
+        for word in words {
+            assert!(self.err.contains(word), "{word:?} is missing from:\n{}", self.err);
+        }
+        self
+    }
+}
+
+/// A command under way. One that is dropped is killed.
+pub struct Running {
+    child: Child,
+    out: File,
+    err: File,
+    begun: Instant,
+}
+
+impl Running {
+    /// Starts it with nothing to read, in a process group of its own.
+    pub fn start(mut command: Command) -> Self {
+        let out = tempfile::tempfile().expect("a temporary file");
+        let err = tempfile::tempfile().expect("a temporary file");
+        let copy = |file: &File| Stdio::from(file.try_clone().expect("a descriptor is free"));
+        command.process_group(0);
+        command.stdin(Stdio::null()).stdout(copy(&out)).stderr(copy(&err));
+        let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        Self { child, out, err, begun: Instant::now() }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("process ids are below 2^22")
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        send(self.pid(), signal);
+    }
+
+    /// Sends a signal to it and its descendants, as a terminal does.
+    pub fn signal_group(&self, signal: Signal) {
+        // A group that is gone already is as good.
+        let group = Pid::from_raw(self.pid()).expect("process ids are positive");
+        let _ = rustix::process::kill_process_group(group, signal);
+    }
+
+    /// True where it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Waits for its end; panics with what it printed where that doesn't come.
+    #[track_caller]
+    pub fn end(self) -> Run {
+        self.end_within(PATIENCE)
+    }
+
+    /// The same, for those that must end soon.
+    #[track_caller]
+    pub fn end_within(mut self, patience: Duration) -> Run {
+        let ended = within(patience, || self.has_ended());
+        if !ended {
+            let _ = self.child.kill();
+        }
+        let status = self.child.wait().expect("our own child");
+        let run = Run {
+            code: status.code(),
+            signal: status.signal(),
+            out: text(&mut self.out),
+            err: text(&mut self.err),
+            time: self.begun.elapsed(),
+        };
+        assert!(ended, "still there after {patience:?}; it said:\n{}{}", run.out, run.err);
+        run
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It is this object's own child; one that was waited for is not touched.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a signal to a process; one that is gone already is as good.
+pub fn send(pid: i32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+/// The processes that have this text in their environment.
+pub fn processes_with(mark: &str) -> Vec<i32> {
+    let pids = std::fs::read_dir("/proc").expect("proc is mounted").flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    // A zombie has no environment any more.
+    let marked = |pid: &i32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.windows(mark.len()).any(|part| part == mark.as_bytes())
+    };
+    pids.filter(marked).collect()
+}
+
+/// Looks again and again until it is `done`; false where it never was.
+pub fn within(patience: Duration, mut done: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + patience;
+    while !done() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+/// A directory that every user may enter, on a tmpfs where there is one.
+pub fn directory(prefix: &str) -> TempDir {
+    let mut builder = tempfile::Builder::new();
+    let builder = builder.prefix(prefix).permissions(PermissionsExt::from_mode(0o755));
+    let fast = Path::new("/dev/shm");
+    let made = if fast.is_dir() { builder.tempdir_in(fast) } else { builder.tempdir() };
+    made.expect("a temporary directory")
+}
+
+fn text(file: &mut File) -> String {
+    let mut bytes = Vec::new();
+    file.rewind().and_then(|()| file.read_to_end(&mut bytes)).expect("a readable file");
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,205 @@
+//! Processor time of a whole host, from the first line of /proc/stat (proc_stat(5)).
+
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::root::Root;
+use crate::{Fact, Pressure, pressure};
+
+/// The counters at one moment, in ticks since boot, summed over all processors.
+///
+/// The kernel counts a guest's time in `user` and in `guest` alike (and again in `nice` and `guest_nice`); here each
+/// tick stands in one field only.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CpuTimes {
+    /// Ticks in a second (USER_HZ) on the host that was read.
+    pub ticks_per_second: u64,
+    /// Processors on line.
+    pub processors: u32,
+    /// In user mode, guests left out.
+    pub user: u64,
+    /// In user mode with a positive nice value, guests left out.
+    pub nice: u64,
+    /// In the kernel.
+    pub system: u64,
+    /// Idle.
+    pub idle: u64,
+    /// Idle with I/O outstanding. May go backwards.
+    pub iowait: u64,
+    /// Hard interrupts.
+    pub irq: u64,
+    /// Soft interrupts.
+    pub softirq: u64,
+    /// Taken by the hypervisor for others.
+    pub steal: u64,
+    /// Running guests of this host.
+    pub guest: u64,
+    /// Running guests with a positive nice value.
+    pub guest_nice: u64,
+    /// Time in which tasks waited for a processor.
+    pub pressure: Fact<Pressure>,
+}
+
+/// What passed between two readings, in seconds summed over all processors. No field overlaps another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuSeconds {
+    /// Processors on line at the later reading.
+    pub processors: u32,
+    /// In user mode, guests left out.
+    pub user: f64,
+    /// In user mode with a positive nice value, guests left out.
+    pub nice: f64,
+    /// In the kernel.
+    pub system: f64,
+    /// Idle.
+    pub idle: f64,
+    /// Idle with I/O outstanding.
+    pub iowait: f64,
+    /// Hard interrupts.
+    pub irq: f64,
+    /// Soft interrupts.
+    pub softirq: f64,
+    /// Taken by the hypervisor for others.
+    pub steal: f64,
+    /// Running guests of this host, niced ones included.
+    pub guest: f64,
+    /// Wall seconds in which some task waited for a processor; `None` where the kernel doesn't count it.
+    pub pressure: Option<f64>,
+}
+
+impl CpuTimes {
+    /// Reads the counters of the host whose `/` is `root`.
+    ///
+    /// # Errors
+    /// /proc/stat can't be read, or its first line isn't the total that the kernel writes.
+    pub fn read(root: &Path) -> io::Result<CpuTimes> {
+        let root = &Root(root);
+        let text = match root.needed("proc/stat") {
+            Fact::Known(text) => text,
+            Fact::NotApplicable => return Err(io::Error::other("/proc/stat is missing")),
+            Fact::Unreadable(reason) => return Err(io::Error::other(reason)),
+        };
+        let mut times = parse(&text).ok_or_else(|| invalid(&text))?;
+        times.pressure = pressure::read(root);
+        Ok(times)
+    }
+
+    /// What passed since an earlier reading of the same host. A counter that went backwards counts as 0.
+    pub fn since(&self, earlier: &CpuTimes) -> CpuSeconds {
+        let hz = self.ticks_per_second.max(1) as f64;
+        let passed = |now: u64, then: u64| now.saturating_sub(then) as f64 / hz;
+        CpuSeconds {
+            processors: self.processors,
+            user: passed(self.user, earlier.user),
+            nice: passed(self.nice, earlier.nice),
+            system: passed(self.system, earlier.system),
+            idle: passed(self.idle, earlier.idle),
+            iowait: passed(self.iowait, earlier.iowait),
+            irq: passed(self.irq, earlier.irq),
+            softirq: passed(self.softirq, earlier.softirq),
+            steal: passed(self.steal, earlier.steal),
+            guest: passed(self.guest, earlier.guest) + passed(self.guest_nice, earlier.guest_nice),
+            pressure: match (&self.pressure, &earlier.pressure) {
+                (Fact::Known(now), Fact::Known(then)) => Some(now.since(then)),
+                _ => None,
+            },
+        }
+    }
+}
+
+impl CpuSeconds {
+    /// Seconds in which a processor worked for this host.
+    pub fn busy(&self) -> f64 {
+        self.user + self.nice + self.system + self.irq + self.softirq + self.guest
+    }
+
+    /// Seconds of all states together: processors times wall seconds.
+    pub fn total(&self) -> f64 {
+        self.busy() + self.idle + self.iowait + self.steal
+    }
+}
+
+fn parse(stat: &str) -> Option<CpuTimes> {
+    let total = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let values = total.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>().ok()?;
+    if values.len() < 4 {
+        return None;
+    }
+    // Kernels before 2.6.33 end the line earlier; what they don't count is 0.
+    let at = |i: usize| values.get(i).copied().unwrap_or(0);
+    let (guest, guest_nice) = (at(8), at(9));
+    Some(CpuTimes {
+        ticks_per_second: rustix::param::clock_ticks_per_second(),
+        processors: processors(stat),
+        user: at(0).saturating_sub(guest),
+        nice: at(1).saturating_sub(guest_nice),
+        system: at(2),
+        idle: at(3),
+        iowait: at(4),
+        irq: at(5),
+        softirq: at(6),
+        steal: at(7),
+        guest,
+        guest_nice,
+        pressure: Fact::NotApplicable,
+    })
+}
+
+/// Lines "cpu0", "cpu1" ...: the kernel lists those on line.
+fn processors(stat: &str) -> u32 {
+    let n = stat
+        .lines()
+        .filter_map(|line| line.strip_prefix("cpu"))
+        .filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        .count();
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+fn invalid(stat: &str) -> io::Error {
+    let line = stat.lines().next().unwrap_or_default();
+    let start: String = line.chars().take(80).collect();
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("/proc/stat begins with {start:?}, not with the CPU total"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "cpu  1000 200 300 4000 50 6 70 8 100 20\ncpu0 1 1\ncpu1 1 1\nintr 1\n";
+
+    #[test]
+    fn counts_a_guest_once() {
+        let times = parse(STAT).unwrap();
+        assert_eq!((times.user, times.nice, times.guest, times.guest_nice), (900, 180, 100, 20));
+        assert_eq!((times.system, times.idle, times.iowait), (300, 4000, 50));
+        assert_eq!((times.irq, times.softirq, times.steal, times.processors), (6, 70, 8, 2));
+    }
+
+    #[test]
+    fn takes_an_old_kernels_short_line() {
+        let times = parse("cpu 1 2 3 4\n").unwrap();
+        assert_eq!((times.user, times.idle, times.steal), (1, 4, 0));
+        assert!(parse("cpu 1 2 x 4\n").is_none());
+        assert!(parse("cpu 1 2 3\n").is_none());
+        assert!(parse("").is_none());
+    }
+
+    #[test]
+    fn a_difference_is_in_seconds_and_never_negative() {
+        let earlier = parse(STAT).unwrap();
+        let mut later = earlier.clone();
+        later.user += 250;
+        later.guest += 50;
+        later.iowait -= 10;
+        later.ticks_per_second = 100;
+        let passed = later.since(&earlier);
+        assert_eq!((passed.user, passed.guest, passed.iowait), (2.5, 0.5, 0.0));
+        assert_eq!(passed.busy(), 3.0);
+        assert_eq!(passed.total(), 3.0);
+    }
+}

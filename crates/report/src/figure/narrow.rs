@@ -1,0 +1,218 @@
+//! The layout for narrow screens: bars lie, throughput along the lower axis, CPU along the upper.
+
+use linerate_bench::stats::Estimate;
+use maud::{Markup, html};
+
+use super::legend::legend;
+use super::marks::{self, Area};
+use super::model::{Bar, Category, Figure, Panel, streams_text};
+use super::scale::Scale;
+use super::svg::{line, text};
+use super::text::{fit, width, wrap};
+use crate::number::tick;
+use crate::summary::{State, tip};
+
+/// Width of the layout in units.
+pub(crate) const WIDTH: f64 = 360.0;
+const LEFT: f64 = 40.0;
+const RIGHT: f64 = WIDTH - 44.0;
+const ROW: f64 = 20.0;
+const HEADING: f64 = 22.0;
+
+/// The figure and its height.
+pub(crate) fn draw(figure: &Figure<'_>, id: &str) -> (Markup, f64) {
+    if figure.panels.is_empty() {
+        return (text(2.0, 16.0, "muted", "The record holds no case."), 24.0);
+    }
+    let (legend, mut y) = legend(figure, id, 2.0, WIDTH - 2.0);
+    let mut panels = Vec::new();
+    for panel in &figure.panels {
+        let (drawn, bottom) = Plot::new(figure, id, panel, y + 10.0).draw();
+        panels.push(drawn);
+        y = bottom;
+    }
+    (html! { (legend) @for panel in &panels { (panel) } }, y)
+}
+
+/// One panel with its scales.
+struct Plot<'p, 'a> {
+    figure: &'p Figure<'a>,
+    id: &'p str,
+    panel: &'p Panel<'a>,
+    title: Vec<String>,
+    title_y: f64,
+    top: f64,
+    bottom: f64,
+    rate: Scale,
+    cpu: Scale,
+}
+
+impl<'p, 'a> Plot<'p, 'a> {
+    fn new(figure: &'p Figure<'a>, id: &'p str, panel: &'p Panel<'a>, y: f64) -> Self {
+        let title = wrap(&panel.title, 13.2, WIDTH - 4.0, 3);
+        let top = y + title.len() as f64 * 16.0 + 36.0;
+        let rows: f64 = panel.categories.iter().enumerate().map(|(at, c)| height(panel, at, c)).sum();
+        let bottom = top + rows + 6.0;
+        let rate = Scale::holding(panel.largest(), LEFT, RIGHT);
+        Self {
+            figure,
+            id,
+            panel,
+            title,
+            title_y: y + 13.0,
+            top,
+            bottom,
+            rate,
+            cpu: Scale::percent(LEFT, RIGHT),
+        }
+    }
+
+    /// The panel, and where it ends.
+    fn draw(&self) -> (Markup, f64) {
+        let mut y = self.top;
+        let mut categories = Vec::new();
+        for (at, category) in self.panel.categories.iter().enumerate() {
+            categories.push(self.category(at, category, y));
+            y += height(self.panel, at, category);
+        }
+        let drawn = html! {
+            @for (index, words) in self.title.iter().enumerate() {
+                (text(2.0, self.title_y + index as f64 * 16.0, "head", words))
+            }
+            (self.grid())
+            (line((LEFT, self.top), (LEFT, self.bottom), "axis"))
+            @for category in &categories { (category) }
+        };
+        (drawn, self.bottom + 44.0)
+    }
+
+    fn grid(&self) -> Markup {
+        let middle = f64::midpoint(LEFT, RIGHT);
+        html! {
+            @for value in self.rate.ticks(2) {
+                (line((self.rate.at(value), self.top), (self.rate.at(value), self.bottom), "grid"))
+                (text(self.rate.at(value), self.bottom + 15.0, "mid", &tick(value)))
+            }
+            @for value in self.cpu.ticks(2) {
+                (text(self.cpu.at(value), self.top - 6.0, "mid cpu-text", &tick(value)))
+            }
+            @if let Some(ceiling) = self.panel.ceiling {
+                (line((self.rate.at(ceiling.payload), self.top), (self.rate.at(ceiling.payload), self.bottom), "ceiling"))
+            }
+            (text(middle, self.bottom + 32.0, "mid", "Payload throughput (Gbit/s)"))
+            (text(middle, self.top - 22.0, "mid cpu-text", "CPU of the whole host (% busy)"))
+        }
+    }
+
+    fn category(&self, at: usize, category: &Category<'_>, mut y: f64) -> Markup {
+        let workload = begins_workload(self.panel, at).then_some(y + 15.0);
+        y += workload.map_or(0.0, |_| HEADING);
+        let name = fit(&category.name, 13.0, WIDTH - LEFT - 70.0);
+        let cipher_x = LEFT + 6.0 + width(&name, 12.9) + 7.0;
+        let lack = category.common_lack();
+        html! {
+            @if let Some(y) = workload { (over_grid(2.0, y, "muted", &fit(&category.workload, 12.0, WIDTH - 4.0))) }
+            (over_grid(LEFT + 6.0, y + 16.0, "name", &name))
+            (over_grid(cipher_x, y + 16.0, "small muted", &fit(category.cipher_text(), 11.0, WIDTH - cipher_x)))
+            @if let Some(state) = lack { (lack_row(state, y + HEADING)) }
+            @else { @for (index, bar) in category.bars.iter().enumerate() {
+                (self.row(bar, y + HEADING + index as f64 * ROW))
+            } }
+        }
+    }
+
+    fn row(&self, bar: &Bar<'_>, y: f64) -> Markup {
+        let baseline = y + ROW / 2.0 + 4.0;
+        html! {
+            @if self.figure.series.len() > 1 {
+                (text(LEFT - 6.0, baseline, "small muted end", &streams_text(bar.streams)))
+            }
+            @match bar.summary.payload {
+                Some(payload) => (self.bar(bar, payload, y)),
+                None => (lack_row(bar.summary.state(), y)),
+            }
+        }
+    }
+
+    fn bar(&self, bar: &Bar<'_>, payload: Estimate, y: f64) -> Markup {
+        let middle = y + ROW / 2.0;
+        let end = self.rate.at(payload.median);
+        let solid_end = tip(bar.summary).map_or(end, |whole| self.rate.at(whole));
+        let area = |from: f64, to: f64| Area { x: from, y: y + 1.5, width: to - from, height: ROW - 3.0 };
+        let whisker = marks::whisker(payload, &self.rate);
+        let dots = marks::cpu_dots(self.figure, bar.summary);
+        let dots: Vec<_> = dots.into_iter().map(|(percent, class)| (self.cpu.at(percent), class)).collect();
+        let value = marks::value_text(bar.summary);
+        let label_x =
+            clear_of_dots(whisker.map_or(end, |(_, high)| high.max(end)) + 5.0, width(&value, 11.5), &dots);
+        html! {
+            g {
+                title { (marks::tooltip(bar.summary)) }
+                (marks::bar(self.figure, self.id, bar, area(LEFT, solid_end)))
+                @if solid_end < end { (marks::swatch(self.id, "tip", false, area(solid_end, end))) }
+                @if let Some((low, high)) = whisker { (whisker_mark(middle, low, high)) }
+                @for (x, class) in &dots { (marks::dot(*x, middle, class)) }
+                (text(label_x, middle + 4.0, "value", &value))
+            }
+        }
+    }
+}
+
+/// The height of a category: its bars, its name, and what it moves where that changes.
+fn height(panel: &Panel<'_>, at: usize, category: &Category<'_>) -> f64 {
+    let rows = if category.common_lack().is_some() { 1 } else { category.bars.len() };
+    let heading = if begins_workload(panel, at) { 2.0 * HEADING } else { HEADING };
+    heading + rows as f64 * ROW + 2.0
+}
+
+fn begins_workload(panel: &Panel<'_>, at: usize) -> bool {
+    at == 0 || panel.categories[at - 1].workload != panel.categories[at].workload
+}
+
+/// A text with a rim of paper, so that lines of the grid don't cross it.
+fn over_grid(x: f64, y: f64, class: &str, words: &str) -> Markup {
+    text(x, y, &format!("{class} rim"), words)
+}
+
+fn lack_row(state: State<'_>, y: f64) -> Markup {
+    let (words, failed) = marks::lack_text(state);
+    let indent = if failed { 18.0 } else { 6.0 };
+    let class = if failed { "lack bad" } else { "lack" };
+    html! {
+        g {
+            title { (words) }
+            @if failed { (marks::cross(LEFT + 10.0, y + ROW / 2.0)) }
+            (text(LEFT + indent, y + ROW / 2.0 + 4.0, class, &fit(&words, 10.8, WIDTH - LEFT - indent)))
+        }
+    }
+}
+
+fn whisker_mark(y: f64, low: f64, high: f64) -> Markup {
+    html! {
+        @for class in ["whisker-halo", "whisker"] {
+            (line((low, y), (high, y), class))
+            @for x in [low, high] { (line((x, y - 4.0), (x, y + 4.0), class)) }
+        }
+    }
+}
+
+/// The left end of a label beside a bar, moved on where a dot would cover it.
+fn clear_of_dots(x: f64, width: f64, dots: &[(f64, &str)]) -> f64 {
+    const RADIUS: f64 = 7.5;
+    let mut dots: Vec<f64> = dots.iter().map(|(x, _)| *x).collect();
+    dots.sort_by(f64::total_cmp);
+    let covers = |dot: f64, x: f64| dot + RADIUS > x && dot - RADIUS < x + width;
+    dots.into_iter().fold(x, |x, dot| if covers(dot, x) { dot + RADIUS + 1.0 } else { x })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_moves_past_the_dots_in_its_way() {
+        assert_eq!(clear_of_dots(100.0, 20.0, &[(50.0, "cpu")]), 100.0);
+        assert_eq!(clear_of_dots(100.0, 20.0, &[(110.0, "cpu")]), 118.5);
+        assert_eq!(clear_of_dots(100.0, 20.0, &[(125.0, "cpu"), (110.0, "cpu")]), 133.5);
+    }
+}

@@ -1,0 +1,85 @@
+//! The SVG that every layout needs. Elements are written with an end tag, which XML and HTML both read alike.
+
+use maud::{Markup, html};
+
+/// A place or a length, to a tenth of a unit; what isn't finite becomes 0.
+pub(crate) fn px(value: f64) -> String {
+    let rounded = if value.is_finite() { (value * 10.0).round() / 10.0 } else { 0.0 };
+    // -0.0 + 0.0 is 0.0: no "-0" in the output.
+    format!("{}", rounded + 0.0)
+}
+
+/// A text whose baseline begins, is centred or ends at the point, as `class` says.
+pub(crate) fn text(x: f64, y: f64, class: &str, content: &str) -> Markup {
+    html! { text x=(px(x)) y=(px(y)) class=(class) { (content) } }
+}
+
+/// A text that runs upwards from the point.
+pub(crate) fn upward_text(x: f64, y: f64, class: &str, content: &str) -> Markup {
+    html! { text transform=(format!("translate({} {}) rotate(-90)", px(x), px(y))) class=(class) { (content) } }
+}
+
+/// A straight line.
+pub(crate) fn line(from: (f64, f64), to: (f64, f64), class: &str) -> Markup {
+    html! { line x1=(px(from.0)) y1=(px(from.1)) x2=(px(to.0)) y2=(px(to.1)) class=(class) {} }
+}
+
+/// A rectangle by its upper left corner and its size.
+pub(crate) fn rect(x: f64, y: f64, width: f64, height: f64, class: &str) -> Markup {
+    html! { rect x=(px(x)) y=(px(y)) width=(px(width.max(0.0))) height=(px(height.max(0.0))) class=(class) {} }
+}
+
+/// The pattern that marks clear text: white lines over the bar, so that it stays apart in greyscale.
+pub(crate) fn hatch_pattern(id: &str) -> Markup {
+    html! {
+        defs {
+            pattern id={ (id) "-hatch" } patternUnits="userSpaceOnUse" width="5.5" height="5.5" patternTransform="rotate(45)" {
+                line x1="1" y1="0" x2="1" y2="5.5" class="hatch" {}
+            }
+        }
+    }
+}
+
+/// An SVG element with its text alternative.
+pub(crate) struct Drawing<'a> {
+    /// Prefix of the ids inside, unique in the page.
+    pub(crate) id: &'a str,
+    /// Width in units.
+    pub(crate) width: f64,
+    /// Height in units.
+    pub(crate) height: f64,
+    /// The name of the figure.
+    pub(crate) title: &'a str,
+    /// What it shows, in words.
+    pub(crate) description: &'a str,
+}
+
+impl Drawing<'_> {
+    /// The element around `body`, with `style` inside where it stands alone.
+    pub(crate) fn around(&self, style: Option<&str>, body: &Markup) -> Markup {
+        let Self { id, width, height, title, description } = self;
+        html! {
+            svg xmlns="http://www.w3.org/2000/svg" class="lr" width=(px(*width)) height=(px(*height))
+                viewBox={ "0 0 " (px(*width)) " " (px(*height)) } role="img" aria-labelledby={ (id) "-t " (id) "-d" } {
+                title id={ (id) "-t" } { (title) }
+                desc id={ (id) "-d" } { (description) }
+                @if let Some(style) = style {
+                    style { (maud::PreEscaped(style)) }
+                    rect width="100%" height="100%" class="paper" {}
+                }
+                (hatch_pattern(id))
+                (body)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_short_and_finite() {
+        assert_eq!([1.0, 0.25, -0.01, f64::NAN, f64::INFINITY].map(px), ["1", "0.3", "0", "0", "0"]);
+    }
+}

@@ -1,0 +1,273 @@
+//! The layout for wide screens and paper: upright bars, throughput on the left axis, CPU on the right.
+
+use maud::{Markup, html};
+
+use super::legend::legend;
+use super::marks::{self, Area};
+use super::model::{Bar, Category, Figure, Panel, breadth, streams_text};
+use super::scale::Scale;
+use super::svg::{line, text, upward_text};
+use super::text::{fit, width, wrap};
+use crate::number::tick;
+use crate::summary::{State, tip};
+
+/// Width of the layout in units.
+pub(crate) const WIDTH: f64 = 920.0;
+/// Where the axes stand.
+pub(crate) const LEFT: f64 = 54.0;
+/// Where the second axis stands.
+pub(crate) const RIGHT: f64 = WIDTH - 54.0;
+const WIDEST_BAR: f64 = 42.0;
+
+/// The figure and its height.
+pub(crate) fn draw(figure: &Figure<'_>, id: &str) -> (Markup, f64) {
+    if figure.panels.is_empty() {
+        return (text(2.0, 16.0, "muted", "The record holds no case."), 24.0);
+    }
+    let (legend, mut y) = legend(figure, id, LEFT, RIGHT);
+    let mut panels = Vec::new();
+    for panel in &figure.panels {
+        let plot = Plot::new(figure, id, panel, y + 8.0);
+        let (drawn, bottom) = plot.draw();
+        panels.push(drawn);
+        y = bottom;
+    }
+    (html! { (legend) @for panel in &panels { (panel) } }, y)
+}
+
+/// One panel with its scales.
+struct Plot<'p, 'a> {
+    figure: &'p Figure<'a>,
+    id: &'p str,
+    panel: &'p Panel<'a>,
+    title_y: f64,
+    top: f64,
+    bottom: f64,
+    rate: Scale,
+    cpu: Scale,
+}
+
+impl<'p, 'a> Plot<'p, 'a> {
+    fn new(figure: &'p Figure<'a>, id: &'p str, panel: &'p Panel<'a>, y: f64) -> Self {
+        let height = if figure.panels.len() == 1 { 330.0 } else { 270.0 };
+        let top = y + 38.0;
+        let bottom = top + height;
+        let rate = Scale::holding(panel.largest(), bottom, top);
+        Self { figure, id, panel, title_y: y + 14.0, top, bottom, rate, cpu: Scale::percent(bottom, top) }
+    }
+
+    /// The panel, and where it ends.
+    fn draw(&self) -> (Markup, f64) {
+        let cells = cells(self.panel);
+        let (labels, end) = self.labels(&cells);
+        let drawn = html! {
+            (text(LEFT, self.title_y, "head", &fit(&self.panel.title, 13.2, RIGHT - LEFT)))
+            (self.grid())
+            @for cell in &cells { (self.category(cell)) }
+            (line((LEFT, self.bottom), (RIGHT, self.bottom), "axis"))
+            (labels)
+        };
+        (drawn, end)
+    }
+
+    fn grid(&self) -> Markup {
+        let middle = f64::midpoint(self.top, self.bottom);
+        html! {
+            @for value in self.rate.ticks(1) {
+                (line((LEFT, self.rate.at(value)), (RIGHT, self.rate.at(value)), "grid"))
+                (text(LEFT - 8.0, self.rate.at(value) + 4.0, "end", &tick(value)))
+            }
+            @for value in self.cpu.ticks(1) {
+                (text(RIGHT + 8.0, self.cpu.at(value) + 4.0, "cpu-text", &tick(value)))
+            }
+            @if let Some(ceiling) = self.panel.ceiling {
+                (line((LEFT, self.rate.at(ceiling.payload)), (RIGHT, self.rate.at(ceiling.payload)), "ceiling"))
+            }
+            (upward_text(14.0, middle, "mid", "Payload throughput (Gbit/s)"))
+            (upward_text(WIDTH - 8.0, middle, "mid cpu-text", "CPU of the whole host (% busy)"))
+        }
+    }
+
+    fn category(&self, cell: &Cell<'_, '_>) -> Markup {
+        if let Some(lack) = cell.category.common_lack() {
+            return self.lack(cell.x + cell.width / 2.0, lack);
+        }
+        html! { @for (bar, x) in cell.bars() { (self.bar(bar, x, cell.bar_width)) } }
+    }
+
+    fn bar(&self, bar: &Bar<'_>, x: f64, bar_width: f64) -> Markup {
+        let Some(payload) = bar.summary.payload else {
+            return self.lack(x + bar_width / 2.0, bar.summary.state());
+        };
+        let middle = x + bar_width / 2.0;
+        let top = self.rate.at(payload.median);
+        let solid_top = tip(bar.summary).map_or(top, |whole| self.rate.at(whole));
+        let area =
+            |from: f64, to: f64| Area { x: x + 1.0, y: from, width: bar_width - 2.0, height: to - from };
+        let whisker = marks::whisker(payload, &self.rate);
+        let dots = marks::cpu_dots(self.figure, bar.summary);
+        let dots: Vec<_> = dots.into_iter().map(|(percent, class)| (self.cpu.at(percent), class)).collect();
+        let over_bar = whisker.map_or(top, |(_, high)| high.min(top)) - 5.0;
+        let label_y = clear_of_dots(self.clear_of_ceiling(over_bar), &dots);
+        html! {
+            g {
+                title { (marks::tooltip(bar.summary)) }
+                (marks::bar(self.figure, self.id, bar, area(solid_top, self.bottom)))
+                @if solid_top > top { (marks::swatch(self.id, "tip", false, area(top, solid_top))) }
+                @if let Some((low, high)) = whisker { (whisker_mark(middle, low, high)) }
+                @for (y, class) in &dots { (marks::dot(middle, *y, class)) }
+                (self.value(middle, label_y, bar_width, &marks::value_text(bar.summary)))
+            }
+        }
+    }
+
+    /// The baseline of a label, raised where the line of the ceiling would cross it.
+    fn clear_of_ceiling(&self, y: f64) -> f64 {
+        let line = self.panel.ceiling.map(|ceiling| self.rate.at(ceiling.payload));
+        line.filter(|line| (y - 10.0..y + 3.0).contains(line)).map_or(y, |line| line - 4.0)
+    }
+
+    /// The number over a bar; upright where the bar is too narrow for it.
+    fn value(&self, x: f64, y: f64, bar_width: f64, value: &str) -> Markup {
+        if width(value, 11.4) <= bar_width + 2.0 {
+            return text(x, y, "value mid", value);
+        }
+        upward_text(x + 4.0, y, "value", value)
+    }
+
+    /// An empty slot: why there is no bar, upwards from the axis.
+    fn lack(&self, x: f64, state: State<'_>) -> Markup {
+        let (words, failed) = marks::lack_text(state);
+        let room = self.bottom - self.top - 30.0;
+        let class = if failed { "lack bad" } else { "lack" };
+        html! {
+            g {
+                title { (words) }
+                @if failed { (marks::cross(x, self.bottom - 9.0)) }
+                (upward_text(x + 3.5, self.bottom - if failed { 19.0 } else { 7.0 }, class, &fit(&words, 10.8, room)))
+            }
+        }
+    }
+
+    /// What stands under the axis, and where it ends.
+    fn labels(&self, cells: &[Cell<'_, '_>]) -> (Markup, f64) {
+        let several = self.figure.series.len() > 1;
+        let names_y = self.bottom + if several { 34.0 } else { 20.0 };
+        let names: Vec<_> =
+            cells.iter().map(|cell| wrap(&cell.category.name, 12.5, cell.width - 6.0, 3)).collect();
+        let lines = names.iter().map(Vec::len).max().unwrap_or(0);
+        let end = names_y + lines as f64 * 14.0 + 4.0;
+        let drawn = html! {
+            @if several { @for cell in cells { (self.stream_labels(cell)) } }
+            @for (cell, lines) in cells.iter().zip(&names) { (name_labels(cell, lines, names_y)) }
+            @for run in brackets(cells) { (bracket(&run, end + 8.0)) }
+        };
+        (drawn, end + 34.0)
+    }
+
+    fn stream_labels(&self, cell: &Cell<'_, '_>) -> Markup {
+        html! {
+            @for (bar, x) in cell.bars() {
+                (text(x + cell.bar_width / 2.0, self.bottom + 14.0, "small muted mid", &streams_text(bar.streams)))
+            }
+        }
+    }
+}
+
+/// The room of one category along the axis.
+struct Cell<'c, 'a> {
+    category: &'c Category<'a>,
+    x: f64,
+    width: f64,
+    bar_width: f64,
+}
+
+impl<'c, 'a> Cell<'c, 'a> {
+    /// The bars with their left edges.
+    fn bars(&self) -> impl Iterator<Item = (&'c Bar<'a>, f64)> {
+        let left = self.x + (self.width - self.bar_width * self.category.bars.len() as f64) / 2.0;
+        let step = self.bar_width;
+        self.category.bars.iter().enumerate().map(move |(index, bar)| (bar, left + step * index as f64))
+    }
+}
+
+/// The axis shared out: each category gets room by its bars.
+fn cells<'c, 'a>(panel: &'c Panel<'a>) -> Vec<Cell<'c, 'a>> {
+    let total: f64 = panel.categories.iter().map(breadth).sum();
+    let unit = (RIGHT - LEFT) / total;
+    let mut x = LEFT;
+    let mut cells = Vec::new();
+    for category in &panel.categories {
+        let width = breadth(category) * unit;
+        cells.push(Cell { category, x, width, bar_width: unit.min(WIDEST_BAR) });
+        x += width;
+    }
+    cells
+}
+
+/// The name of a category, with its cipher on the line below it.
+fn name_labels(cell: &Cell<'_, '_>, lines: &[String], y: f64) -> Markup {
+    let middle = cell.x + cell.width / 2.0;
+    let below = y + lines.len() as f64 * 14.0 - 1.0;
+    html! {
+        @for (index, words) in lines.iter().enumerate() {
+            (text(middle, y + index as f64 * 14.0, "name mid", words))
+        }
+        (text(middle, below, "small muted mid", &fit(cell.category.cipher_text(), 10.8, cell.width - 4.0)))
+    }
+}
+
+/// A run of neighbouring categories that move the same thing: what, from where, to where.
+fn brackets(cells: &[Cell<'_, '_>]) -> Vec<(String, f64, f64)> {
+    let mut runs: Vec<(String, f64, f64)> = Vec::new();
+    for cell in cells {
+        let end = cell.x + cell.width;
+        match runs.last_mut() {
+            Some(run) if run.0 == cell.category.workload => run.2 = end,
+            _ => runs.push((cell.category.workload.clone(), cell.x, end)),
+        }
+    }
+    runs
+}
+
+fn bracket((words, from, to): &(String, f64, f64), y: f64) -> Markup {
+    let (from, to) = (from + 6.0, to - 6.0);
+    html! {
+        (line((from, y), (to, y), "bracket"))
+        (line((from, y), (from, y - 4.0), "bracket"))
+        (line((to, y), (to, y - 4.0), "bracket"))
+        (text(f64::midpoint(from, to), y + 15.0, "muted mid", &fit(words, 11.8, to - from)))
+    }
+}
+
+fn whisker_mark(x: f64, low: f64, high: f64) -> Markup {
+    html! {
+        @for class in ["whisker-halo", "whisker"] {
+            (line((x, low), (x, high), class))
+            @for y in [low, high] { (line((x - 4.0, y), (x + 4.0, y), class)) }
+        }
+    }
+}
+
+/// The baseline of a label that stands over a bar, raised where a dot would cover it.
+fn clear_of_dots(y: f64, dots: &[(f64, &str)]) -> f64 {
+    const HEIGHT: f64 = 9.0;
+    const RADIUS: f64 = 6.5;
+    let mut dots: Vec<f64> = dots.iter().map(|(y, _)| *y).collect();
+    dots.sort_by(|left, right| right.total_cmp(left));
+    let covers = |dot: f64, y: f64| dot + RADIUS > y - HEIGHT && dot - RADIUS < y;
+    dots.into_iter().fold(y, |y, dot| if covers(dot, y) { dot - RADIUS - 2.0 } else { y })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_climbs_over_the_dots_in_its_way() {
+        assert_eq!(clear_of_dots(100.0, &[]), 100.0);
+        assert_eq!(clear_of_dots(100.0, &[(300.0, "cpu")]), 100.0);
+        assert_eq!(clear_of_dots(100.0, &[(98.0, "cpu")]), 89.5);
+        assert_eq!(clear_of_dots(100.0, &[(84.0, "cpu"), (98.0, "cpu")]), 75.5);
+    }
+}

@@ -1,0 +1,90 @@
+//! The one sentence at the head of the page: what the program's encrypted transfer reached, beside the best synthetic
+//! stream and beside scp.
+
+use linerate_bench::record::{Measures, Record};
+
+use crate::number::{count, short};
+use crate::summary::{State, Summary, paired_ratio, tip};
+
+/// The finding of a record as one sentence, computed from its figures alone.
+pub(crate) fn sentence(record: &Record, summaries: &[Summary<'_>]) -> String {
+    let Some(subject) = subject(summaries) else { return nothing_measured(record, summaries) };
+    let comparisons = [against_stream(record, summaries, subject), against_scp(record, summaries, subject)];
+    let comparisons: Vec<_> = comparisons.into_iter().flatten().collect();
+    let colon = if comparisons.is_empty() { "" } else { ": " };
+    format!("{}{colon}{}.", claim(record, subject), comparisons.join(", and "))
+}
+
+/// The case that the sentence is about: the program's encrypted transfer of files, with streams of its own choice if
+/// that was measured; else the fastest transfer of files; else the fastest case.
+fn subject<'s, 'a>(summaries: &'s [Summary<'a>]) -> Option<&'s Summary<'a>> {
+    let ours = |s: &&Summary<'_>| is_ours(s) && s.case.dataset.is_some() && s.case.cipher.is_some();
+    summaries
+        .iter()
+        .filter(|s| s.payload.is_some())
+        .filter(ours)
+        .find(|s| s.case.streams.is_none())
+        .or_else(|| fastest(summaries.iter().filter(ours)))
+        .or_else(|| fastest(summaries.iter().filter(|s| s.case.dataset.is_some())))
+        .or_else(|| fastest(summaries.iter()))
+}
+
+fn claim(record: &Record, subject: &Summary<'_>) -> String {
+    let rate = subject.payload.map_or(0.0, |estimate| estimate.median);
+    let what = match subject.case.dataset.as_deref() {
+        Some(name) => format!("the {name}"),
+        None => "memory".to_owned(),
+    };
+    let how = if subject.case.cipher.is_some() { "encrypted" } else { "in clear text" };
+    let label = plain_label(record, subject);
+    let with_login =
+        tip(subject).map_or_else(String::new, |whole| format!(" ({} with its login)", short(whole)));
+    format!("{label}, {how}, moved {what} at {} Gbit/s{with_login}", short(rate))
+}
+
+/// `linerate cp` for the program's own transfers, whatever the study calls the bar; else the bar's label.
+fn plain_label(record: &Record, subject: &Summary<'_>) -> String {
+    let moves_files = record.datasets.iter().any(|d| Some(&d.name) == subject.case.dataset.as_ref());
+    if is_ours(subject) && moves_files { "linerate cp".to_owned() } else { subject.name.clone() }
+}
+
+fn against_stream(record: &Record, summaries: &[Summary<'_>], subject: &Summary<'_>) -> Option<String> {
+    let comparable = |s: &&Summary<'_>| s.case.dataset.is_none() && s.case.link == subject.case.link;
+    let stream = fastest(summaries.iter().filter(comparable).filter(|s| s.case.id != subject.case.id))?;
+    let ratio = paired_ratio(record, &subject.case.id, &stream.case.id, Measures::payload_gbit_per_second)?;
+    let label = &stream.name;
+    Some(format!("{:.1} % of the best synthetic stream on the same link ({label})", 100.0 * ratio.median))
+}
+
+/// Whole commands are compared, since scp tells nothing of its login.
+fn against_scp(record: &Record, summaries: &[Summary<'_>], subject: &Summary<'_>) -> Option<String> {
+    let same_path =
+        |s: &&Summary<'_>| s.case.dataset == subject.case.dataset && s.case.link == subject.case.link;
+    let scp = summaries
+        .iter()
+        .filter(|s| s.case.group == "scp" || s.case.tool == "scp")
+        .filter(same_path)
+        .find(|s| s.case.streams.is_none_or(|n| n == 1) && s.payload.is_some())?;
+    let ratio = paired_ratio(record, &subject.case.id, &scp.case.id, Measures::gbit_per_second)?;
+    Some(format!("as a whole command {} times as fast as {}", short(ratio.median), scp.case.label))
+}
+
+fn nothing_measured(record: &Record, summaries: &[Summary<'_>]) -> String {
+    let of = |wanted: fn(&State<'_>) -> bool| summaries.iter().filter(|s| wanted(&s.state())).count() as u64;
+    format!(
+        "Nothing was measured: {}, of which {} failed and {} had no tool on this host; {} in the record.",
+        count(summaries.len() as u64, "case", "cases"),
+        of(|state| matches!(state, State::Failed(_))),
+        of(|state| matches!(state, State::Unavailable(_))),
+        count(record.runs.len() as u64, "run", "runs"),
+    )
+}
+
+fn fastest<'s, 'a: 's>(summaries: impl Iterator<Item = &'s Summary<'a>>) -> Option<&'s Summary<'a>> {
+    let rated = summaries.filter_map(|s| Some((s.payload?.median, s)));
+    rated.max_by(|(left, _), (right, _)| left.total_cmp(right)).map(|(_, s)| s)
+}
+
+fn is_ours(summary: &Summary<'_>) -> bool {
+    summary.case.group.starts_with("linerate") || summary.case.tool.starts_with("linerate")
+}

@@ -1,0 +1,38 @@
+//! What a link lets through at most, as the figure and the page say it.
+
+use linerate_bench::record::{Link, Record};
+use linerate_bench::stats::payload_ceiling;
+
+/// The most TCP payload that a link can carry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ceiling {
+    /// Rate of the wire in bit/s.
+    pub(crate) wire: u64,
+    /// Layer-3 maximum transmission unit in bytes.
+    pub(crate) mtu: u32,
+    /// Bytes that the rate counts for each packet beyond its layer-3 length.
+    pub(crate) overhead: u32,
+    /// TCP payload in Gbit/s, in the long run.
+    pub(crate) payload: f64,
+}
+
+/// The link that cases call `name`, where the record holds it.
+pub(crate) fn link_named<'a>(record: &'a Record, name: &str) -> Option<&'a Link> {
+    let named = record.links.iter().find(|link| link.name == name).map(|named| &named.link);
+    let only_one = record.links.is_empty() && record.cases.iter().all(|case| case.link == name);
+    named.or(if only_one { record.link.as_ref() } else { None })
+}
+
+impl Ceiling {
+    /// The ceiling of a link, or `None` where nothing shapes it or its frames have no room for payload.
+    pub(crate) fn of(link: &Link) -> Option<Self> {
+        let wire = link.bits_per_second.filter(|rate| *rate > 0)?;
+        let payload = payload_ceiling(link)? * 1e-9;
+        Some(Self { wire, mtu: link.mtu, overhead: link.frame_overhead_bytes, payload })
+    }
+
+    /// The ceiling of the link that cases call `name`.
+    pub(crate) fn named(record: &Record, name: &str) -> Option<Self> {
+        link_named(record, name).and_then(Self::of)
+    }
+}

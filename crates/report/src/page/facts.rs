@@ -1,0 +1,95 @@
+//! What the hosts said about themselves, side by side.
+
+use linerate_bench::record::{Host, Record};
+use linerate_host::{Fact, Facts, Interface};
+use maud::{Markup, html};
+
+use super::scrolling;
+use crate::number::{bytes, grouped};
+
+/// Facts of every host, a column each.
+pub(crate) fn section(record: &Record) -> Markup {
+    if record.hosts.is_empty() {
+        return html! {};
+    }
+    html! {
+        section {
+            h2 id="hosts" { "Hosts" }
+            (scrolling("Facts of the hosts", &table(&record.hosts)))
+        }
+    }
+}
+
+/// A row: its name, and how its value reads.
+type Row = (&'static str, fn(&Facts) -> Markup);
+
+const ROWS: [Row; 12] = [
+    ("Host name", |f| fact(&f.hostname, Clone::clone)),
+    ("Kernel", |f| fact(&f.kernel, Clone::clone)),
+    ("Distribution", |f| fact(&f.distribution, Clone::clone)),
+    ("Processor", |f| fact(&f.cpu_model, Clone::clone)),
+    ("Processors on line", |f| fact(&f.processors, u32::to_string)),
+    ("Of its features", |f| fact(&f.cpu_features, |names| names.join(" "))),
+    ("Frequency governor", |f| fact(&f.governor, Clone::clone)),
+    ("Hypervisor", |f| fact(&f.hypervisor, Clone::clone)),
+    ("Memory", |f| fact(&f.memory_bytes, |count| bytes(*count))),
+    ("Congestion control", |f| fact(&f.congestion_control, Clone::clone)),
+    ("Receive buffer, bytes", |f| fact(&f.tcp_rmem, buffer)),
+    ("Send buffer, bytes", |f| fact(&f.tcp_wmem, buffer)),
+];
+
+fn table(hosts: &[Host]) -> Markup {
+    html! {
+        table class="facts" {
+            thead {
+                tr {
+                    td {}
+                    @for (index, host) in hosts.iter().enumerate() { th scope="col" { (host.name) (role(index)) } }
+                }
+            }
+            tbody {
+                @for (name, value) in &ROWS {
+                    tr { th scope="row" { (name) } @for host in hosts { td { (value(&host.facts)) } } }
+                }
+                tr {
+                    th scope="row" { "Interfaces" }
+                    @for host in hosts { td { (interfaces(&host.facts.interfaces)) } }
+                }
+            }
+        }
+    }
+}
+
+fn role(index: usize) -> Markup {
+    let words = ["sends", "receives"].get(index);
+    html! { @if let Some(words) = words { span class="soft" { " (" (words) ")" } } }
+}
+
+fn fact<T>(fact: &Fact<T>, show: impl Fn(&T) -> String) -> Markup {
+    match fact {
+        Fact::Known(value) => html! { (show(value)) },
+        Fact::NotApplicable => html! { span class="soft" { "not applicable" } },
+        Fact::Unreadable(reason) => html! { span class="soft" { "unknown: " (reason) } },
+    }
+}
+
+/// Minimum, default and maximum of a buffer.
+fn buffer(sizes: &[u64; 3]) -> String {
+    sizes.map(grouped).join(" / ")
+}
+
+fn interfaces(all: &[Interface]) -> Markup {
+    html! {
+        @if all.is_empty() { span class="soft" { "none" } }
+        @for interface in all {
+            div {
+                strong { (interface.name) }
+                ": driver " (fact(&interface.driver, Clone::clone))
+                ", speed " (fact(&interface.speed_mbps, |speed| format!("{} Mbit/s", grouped(*speed))))
+                ", MTU " (fact(&interface.mtu, u32::to_string))
+                ", queues rx " (fact(&interface.rx_queues, u32::to_string))
+                " tx " (fact(&interface.tx_queues, u32::to_string))
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! How it was measured, so that another can measure it again.
+
+use linerate_bench::record::{Dataset, Link, Record};
+use maud::{Markup, html};
+
+use crate::number::{bits_per_second, bytes, count};
+
+/// The study, its order, its layer, its link, its data and the tools' versions.
+pub(crate) fn section(record: &Record) -> Markup {
+    html! {
+        section {
+            h2 id="method" { "How it was measured" }
+            dl {
+                dt { "Study" } dd { (record.study) ", begun " (record.started) ", by linerate " (record.linerate) }
+                dt { "Order" } dd { (order(record)) }
+                dt { "Layer" } dd {
+                    "TCP payload: bytes of file contents (or of memory) that reached the receiver, per second. Headers, \
+                     encryption’s overhead and retransmissions are not counted."
+                }
+                dt { "CPU" } dd {
+                    "All processors of the host over the whole command, from /proc/stat: user, system, interrupts. Busy \
+                     is their share of all counted time; steal is not busy."
+                }
+                dt { "Link" } dd { (links(record)) }
+                dt { "Data" } dd { (datasets(&record.datasets)) }
+                dt { "Tools" } dd { (tools(record)) }
+            }
+        }
+    }
+}
+
+fn order(record: &Record) -> String {
+    format!(
+        "{} of {}, each block running every case once in an order shuffled from seed {}; {}",
+        count(u64::from(record.blocks), "block", "blocks"),
+        count(record.cases.len() as u64, "case", "cases"),
+        record.seed,
+        count(record.runs.len() as u64, "run", "runs"),
+    )
+}
+
+fn links(record: &Record) -> Markup {
+    html! {
+        @for named in &record.links { div { strong { (named.name) } ": " (link(&named.link)) } }
+        @if record.links.is_empty() { (record.link.as_ref().map_or_else(|| "unknown".to_owned(), link)) }
+    }
+}
+
+fn link(link: &Link) -> String {
+    let Some(rate) = link.bits_per_second else {
+        return format!("{}, not shaped, MTU {} bytes", link.kind, link.mtu);
+    };
+    format!(
+        "{}, {}, MTU {} bytes; the rate counts {} bytes beyond layer 3 for each packet, and lets {} pass at once",
+        link.kind,
+        bits_per_second(rate),
+        link.mtu,
+        link.frame_overhead_bytes,
+        bytes(link.burst_bytes),
+    )
+}
+
+fn datasets(all: &[Dataset]) -> Markup {
+    html! {
+        @if all.is_empty() { "memory to memory only" }
+        @for set in all {
+            div { strong { (set.name) } ": " (count(set.files, "file", "files")) ", " (bytes(set.bytes)) ", " (set.origin) }
+        }
+    }
+}
+
+/// Each tool once, with what it said of its version.
+fn tools(record: &Record) -> Markup {
+    let mut tools: Vec<(&str, &str)> = Vec::new();
+    for case in &record.cases {
+        let tool = (case.tool.as_str(), case.version.as_deref().unwrap_or("version not stated"));
+        if !tools.contains(&tool) {
+            tools.push(tool);
+        }
+    }
+    html! { @for (tool, version) in &tools { div { strong { (tool) } ": " (version) } } }
+}
