@@ -243,11 +243,11 @@ fn measure(
     Ok((runner.run(&mut watch)?, dir))
 }
 
+/// Test beds by the name of their link.
+type Beds<'a> = BTreeMap<String, Box<dyn Bed + 'a>>;
+
 /// A lab for each link that a case uses. Data is kept in the first one's scratch directory, and goes with it.
-fn make_beds<'a>(
-    study: &Study,
-    linerate: &Path,
-) -> anyhow::Result<(BTreeMap<String, Box<dyn Bed + 'a>>, PathBuf)> {
+fn make_beds<'a>(study: &Study, linerate: &Path) -> anyhow::Result<(Beds<'a>, PathBuf)> {
     let mut beds: BTreeMap<String, Box<dyn Bed>> = BTreeMap::new();
     let mut work = None;
     for link in &study.links {

@@ -67,7 +67,7 @@ fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<(), Failure> {
     let (begun, until) = (Instant::now(), args.until()?);
     let interrupted = interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
     let far_end = args.reach.far_end(&args.host, false).map_err(|message| Failure(message, Code::Usage))?;
-    let ((reader, writer), mut child) = start(&far_end, output, &interrupted)?;
+    let ((reader, writer), mut shell) = start(&far_end, output, &interrupted)?;
     let options = args.options();
     let (meters, job) = (Meters::default(), Job::Discard { options: options.clone() });
     let client = Client { job, interrupted, observer: output.clone() };
@@ -76,7 +76,7 @@ fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<(), Failure> {
     let payload_seconds = seconds_since(session.connected);
     let (bytes, streams) = sent.map_err(|error| session.give_up(error))?;
     let receiver = session.wait_for_report()?;
-    end(session, &mut child);
+    end(session, &mut shell);
     let summary = Summary {
         landed: Totals { bytes, ..Totals::default() },
         payload_seconds,

@@ -182,6 +182,8 @@ fn server_text(directory: &Path, lab: &Description, user: &str) -> String {
     // PAM costs a login time and may print or refuse; only where it alone admits a locked account is it asked.
     let pam = if account::is_locked(user) { "yes" } else { "no" };
     let (path, name) = (account::search_path(), &lab.name);
+    // SHLVL: where it says that this isn't the first shell, bash doesn't run the user's .bashrc for each login, whose time
+    // would be in every measurement.
     // StrictModes: the keys' directory is closed to others, and in a user namespace the owner of the directories above
     // it isn't root but "nobody", which the check would refuse.
     format!(
@@ -191,7 +193,7 @@ fn server_text(directory: &Path, lab: &Description, user: &str) -> String {
          PermitRootLogin prohibit-password\nAllowUsers {user}\nStrictModes no\nUsePAM {pam}\nUseDNS no\n\
          PidFile none\nMaxStartups 1000\nMaxSessions 1000\nLoginGraceTime 60\n\
          PrintMotd no\nPrintLastLog no\nBanner none\nPermitUserRC no\nX11Forwarding no\n\
-         AcceptEnv LANG LC_*\nSetEnv PATH={path} LINERATE_LAB={name}\nSubsystem sftp internal-sftp\n"
+         AcceptEnv LANG LC_*\nSetEnv PATH={path} LINERATE_LAB={name} SHLVL=1\nSubsystem sftp internal-sftp\n"
     )
 }
 

@@ -122,6 +122,11 @@ impl Counters {
         sum.tcp_retransmits += more.tcp_retransmits;
     }
 
+    /// True where no entry failed, was left out, or changed under way.
+    pub fn has_no_problem(&self) -> bool {
+        self.failed.load(Ordering::Relaxed) == 0 && self.changed.load(Ordering::Relaxed) == 0
+    }
+
     /// The sum so far.
     pub fn stages(&self) -> Stages {
         *self.stages.lock().unwrap_or_else(|poisoned| poisoned.into_inner())

@@ -18,8 +18,8 @@ use crate::problem::problem;
 use crate::root::Directory;
 use crate::temporary::Temporary;
 
-/// A group is committed when it has so many entries,
-const GROUP: usize = 1024;
+/// A group is committed when it has so many entries (each may hold a file open),
+const GROUP: usize = 256;
 /// so many bytes,
 const GROUP_BYTES: u64 = 256 << 20;
 /// or is so old.
@@ -154,9 +154,8 @@ impl Touched {
     /// Notes that `directory` has changed.
     pub fn add(&mut self, directory: &Arc<Directory>) {
         let key = Arc::as_ptr(directory) as usize;
-        if self.directories.len() < FEW || self.directories.contains_key(&key) {
-            self.directories.insert(key, directory.clone());
-        } else if !self.directories.values().any(|held| held.device == directory.device) {
+        let few = self.directories.len() < FEW;
+        if few || !self.directories.values().any(|held| held.device == directory.device) {
             self.directories.insert(key, directory.clone());
         }
     }

@@ -42,15 +42,15 @@ impl<'scope, 'env, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope> Crew<'scop
         });
     }
 
-    /// Counts a worker that has ended.
+    /// Counts a worker that has ended. Where its stream is the `only` one, it can't have been one too many.
     ///
     /// # Errors
     /// Where its stream broke after it had carried data.
-    pub fn ended(&mut self, end: WorkerEnd) -> Result<(), TransferError> {
+    pub fn ended(&mut self, end: WorkerEnd, only: bool) -> Result<(), TransferError> {
         self.running -= 1;
         match end {
             (_, Ok(())) => self.used += 1,
-            (false, Err(StreamError::Io(_) | StreamError::Cut)) => {}
+            (false, Err(StreamError::Io(_) | StreamError::Cut)) if !only => {}
             (_, Err(error @ (StreamError::Io(_) | StreamError::Cut))) => {
                 return Err(TransferError::Cut(error.to_string()));
             }

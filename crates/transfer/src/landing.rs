@@ -1,6 +1,7 @@
 //! Where sources land: scp's rules for the destination, and one more for a slash at its end.
 
 use linerate_wire::control::Source;
+use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -15,8 +16,8 @@ use crate::root::Root;
 pub struct Landing {
     /// The directory that everything lands below.
     pub root: Root,
-    /// For each source the path that its own entry gets.
-    places: Vec<RelPath>,
+    /// For each source the path that its own entry gets, and whether it was announced as a directory.
+    places: Vec<(RelPath, bool)>,
 }
 
 impl Landing {
@@ -41,9 +42,14 @@ impl Landing {
         Self::under_new_name(&path, sources)
     }
 
-    /// The path of a source's entry below [`Landing::root`]; `None` for a source that was not announced.
-    pub fn place(&self, source: u32, path: &RelPath) -> Option<RelPath> {
-        let place = self.places.get(source as usize)?;
+    /// The path of an entry below [`Landing::root`]; `None` for an entry of a source that was not announced, or
+    /// not as a directory.
+    pub fn place(&self, entry: &Entry) -> Option<RelPath> {
+        let (place, directory) = self.places.get(entry.source as usize)?;
+        let path = &entry.path;
+        if !directory && (!path.is_root() || entry.kind == Kind::Directory) {
+            return None;
+        }
         if path.is_root() {
             return Some(place.clone());
         }
@@ -64,7 +70,10 @@ impl Landing {
                 path.display()
             )));
         }
-        Ok(Self { root, places: sources.iter().map(|source| source.name.clone()).collect() })
+        Ok(Self {
+            root,
+            places: sources.iter().map(|source| (source.name.clone(), source.directory)).collect(),
+        })
     }
 
     fn under_new_name(path: &Path, sources: &[Source]) -> Result<Self, TransferError> {
@@ -87,7 +96,7 @@ impl Landing {
         let place = RelPath::new(name).map_err(|error| {
             TransferError::Arguments(format!("the destination {}: {error}", path.display()))
         })?;
-        Ok(Self { root: open(&parent)?, places: vec![place] })
+        Ok(Self { root: open(&parent)?, places: vec![(place, source.directory)] })
     }
 }
 
@@ -117,6 +126,7 @@ pub fn umask() -> Mode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linerate_wire::entry::Timestamp;
     use std::fs;
 
     fn source(name: &str, directory: bool) -> Source {
@@ -128,9 +138,13 @@ mod tests {
         Landing::find(written.as_bytes(), sources)
     }
 
+    fn entry(source: u32, path: &str) -> Entry {
+        let (path, time) = (RelPath::new(path.as_bytes()).unwrap(), Timestamp::default());
+        Entry { source, path, kind: Kind::File { size: 0 }, mode: 0o644, mtime: time, atime: time }
+    }
+
     fn place(landing: &Landing, path: &str) -> PathBuf {
-        let path = RelPath::new(path.as_bytes()).unwrap();
-        landing.root.shown(&landing.place(0, &path).unwrap())
+        landing.root.shown(&landing.place(&entry(0, path)).unwrap())
     }
 
     #[test]
@@ -168,10 +182,19 @@ mod tests {
     }
 
     #[test]
+    fn a_file_brings_nothing_below_it() {
+        let top = tempfile::tempdir().unwrap();
+        let landing = find(top.path(), "", &[source("x", false)]).unwrap();
+        assert!(landing.place(&entry(0, "")).is_some());
+        assert!(landing.place(&entry(0, "y")).is_none());
+        assert!(landing.place(&Entry { kind: Kind::Directory, ..entry(0, "") }).is_none());
+    }
+
+    #[test]
     fn dots_merge_into_the_destination() {
         let top = tempfile::tempdir().unwrap();
         let landing = find(top.path(), "", &[source("", true)]).unwrap();
         assert_eq!(place(&landing, "x"), top.path().join("").join("x"));
-        assert!(landing.place(7, &RelPath::root()).is_none());
+        assert!(landing.place(&entry(7, "")).is_none());
     }
 }

@@ -80,7 +80,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     while on(crew) {
         match session.next(crew.ends())? {
             Event::Stream(stream) => crew.hire(stream),
-            Event::Worker(end) => crew.ended(end)?,
+            Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
             Event::Message(Message::Sent { streams, .. }) => return Ok(Some(streams)),
             Event::Message(_) => return Err(out_of_turn()),
             Event::Tick => session.tell_progress()?,

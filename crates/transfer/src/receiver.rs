@@ -1,6 +1,6 @@
 //! The receiving end, from the announced sources to the word that everything is on stable storage.
 
-use crossbeam_channel::unbounded;
+use crossbeam_channel::bounded;
 use linerate_wire::control::{Message, Options, Problem, Source, Totals};
 use linerate_wire::entry::Entry;
 use linerate_wire::path::RelPath;
@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::AsFd;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Instant;
 
@@ -23,6 +24,9 @@ use crate::source::lock;
 use crate::stream::Stream;
 use crate::temporary::{Names, timestamps};
 use linerate_wire::control::ProblemKind;
+
+/// Whole files that wait for the committer; each may be open.
+const WAITING_FILES: usize = 256;
 
 /// What the receiver's end came to.
 pub struct Received {
@@ -54,7 +58,7 @@ pub fn run(
     session.send(&Message::Ready)?;
     // Modes are made here, bit by bit; the kernel's mask would only take from them.
     rustix::process::umask(Mode::empty());
-    let received = receive(session, &landing, options.preserve, umask);
+    let received = receive(session, &landing, sources.len(), options.preserve, umask);
     rustix::process::umask(umask);
     let received = received?;
     session.send(&Message::Committed(received.landed))?;
@@ -64,6 +68,7 @@ pub fn run(
 fn receive(
     session: &mut Session,
     landing: &Landing,
+    sources: usize,
     preserve: bool,
     umask: Mode,
 ) -> Result<Received, TransferError> {
@@ -74,9 +79,10 @@ fn receive(
     let skip = |file: u64| drop(channel.send(&Message::Skip { file }));
     let counters = session.meters.local.clone();
     let names = Names::new(session.nonce());
-    let (finished, whole) = unbounded();
+    let (finished, whole) = bounded(WAITING_FILES);
     let shared = Shared {
         landing,
+        arrived: (0..sources).map(|_| AtomicBool::new(false)).collect(),
         names: &names,
         assemblies: Mutex::new(HashMap::new()),
         directories: Mutex::default(),
@@ -103,6 +109,12 @@ fn receive(
     if lock(&shared.assemblies).values().any(|assembly| !assembly.has_failed()) {
         return Err(TransferError::Failed("the far end left files unfinished".into()));
     }
+    let missing = shared.arrived.iter().filter(|arrived| !arrived.load(Ordering::Relaxed)).count();
+    if missing > 0 && counters.has_no_problem() {
+        return Err(TransferError::Failed(format!(
+            "the far end announced {missing} sources that it didn't send"
+        )));
+    }
     finish_directories(&shared, touched)?;
     Ok(Received { landed: counters.landed.get(), announced, streams })
 }
@@ -125,7 +137,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     while announced.is_none_or(|(streams, _)| crew.used < streams) {
         match session.next(crew.ends())? {
             Event::Stream(stream) => crew.hire(stream),
-            Event::Worker(end) => crew.ended(end)?,
+            Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
             Event::Message(Message::Sent { totals, streams }) => announced = Some((streams, totals)),
             Event::Message(_) => return Err(out_of_turn()),
             Event::Tick => {}

@@ -109,7 +109,10 @@ impl Walk<'_, '_> {
         let opened = source.root.open_at(&at, OFlags::PATH).and_then(|fd| Ok((rustix::fs::fstat(&fd)?, fd)));
         let stat = match opened {
             Ok((stat, _)) => stat,
-            Err(error) => return Ok(self.fail(number, &RelPath::root(), "reading", error)),
+            Err(error) => {
+                self.fail(number, &RelPath::root(), "reading", error);
+                return Ok(());
+            }
         };
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
         self.found(number, RelPath::root(), &stat, None)?;
@@ -195,9 +198,15 @@ impl Walk<'_, '_> {
             FileType::Directory => Kind::Directory,
             FileType::Symlink => match self.link_target(link_at) {
                 Ok(target) => Kind::Symlink { target },
-                Err(error) => return Ok(self.fail(source, &path, "reading the link", error)),
+                Err(error) => {
+                    self.fail(source, &path, "reading the link", error);
+                    return Ok(());
+                }
             },
-            other => return Ok(self.skip(source, &path, other)),
+            other => {
+                self.skip(source, &path, other);
+                return Ok(());
+            }
         };
         let entry = entry(source, path, kind, stat);
         self.count(&entry);

@@ -140,7 +140,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     while crew.used == 0 || crew.running > 0 {
         match session.next(crew.ends())? {
             Event::Stream(stream) => crew.hire(stream),
-            Event::Worker(end) => crew.ended(end)?,
+            Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
             Event::Message(Message::Skip { file }) => drop(lock(&shared.skipped).insert(file)),
             Event::Message(_) => return Err(out_of_turn()),
             Event::Tick => {}

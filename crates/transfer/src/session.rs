@@ -3,8 +3,8 @@
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, select, unbounded};
 use linerate_wire::PROTOCOL;
 use linerate_wire::control::{
-    Cookie, Hello, Job, Listening, MAX_SOURCES, Message, Options, Problem, ProblemKind, Progress, Source,
-    Totals,
+    ControlError, Cookie, Hello, Job, Listening, MAX_SOURCES, Message, Options, Problem, ProblemKind,
+    Progress, Source, Totals,
 };
 use linerate_wire::entry::Entry;
 use linerate_wire::stages::{Stages, Usage};
@@ -355,7 +355,7 @@ impl Session {
             let message = select! {
                 recv(self.control.incoming) -> incoming => match incoming {
                     Ok(Incoming::Message(message)) => message,
-                    Ok(Incoming::Closed(error)) => return Err(TransferError::FarEnd(error.to_string())),
+                    Ok(Incoming::Closed(error)) => return Err(self.closed(&error)),
                     Err(_) => return Err(TransferError::FarEnd("the far end went away".into())),
                 },
                 recv(self.arrivals.1) -> stream => match stream {
@@ -385,7 +385,12 @@ impl Session {
             }
             Message::Progress(progress) => *lock(&self.meters.remote) = progress,
             Message::Problem(problem) if !self.is_agent => self.reporter().problem(problem),
-            Message::Report { stages, usage } if !self.is_agent => self.report = Some((stages, usage)),
+            Message::Report { stages, mut usage } if !self.is_agent => {
+                if !usage.cpu_seconds.is_finite() {
+                    usage.cpu_seconds = 0.0;
+                }
+                self.report = Some((stages, usage));
+            }
             Message::MoreStreams(count) => {
                 if let Opener::Dial(address) = self.opener {
                     self.dial_more(address, count);
@@ -420,7 +425,7 @@ impl Session {
             }
             let message = match self.control.incoming.recv_timeout(TICK) {
                 Ok(Incoming::Message(message)) => message,
-                Ok(Incoming::Closed(error)) => return Err(TransferError::FarEnd(error.to_string())),
+                Ok(Incoming::Closed(error)) => return Err(self.closed(&error)),
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(TransferError::FarEnd("the far end went away".into()));
@@ -433,12 +438,24 @@ impl Session {
         Err(TransferError::FarEnd("the far end doesn't answer".into()))
     }
 
+    /// The signal that ends this program may have ended the remote shell a moment before.
+    fn closed(&self, error: &ControlError) -> TransferError {
+        let begun = Instant::now();
+        while begun.elapsed() < TICK {
+            if self.interrupted.load(Ordering::Relaxed) {
+                return TransferError::Interrupted;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        TransferError::FarEnd(error.to_string())
+    }
+
     /// Says something to the other end.
     ///
     /// # Errors
     /// Where it is gone.
     pub fn send(&self, message: &Message) -> Result<(), TransferError> {
-        self.control.channel.send(message).map_err(|error| TransferError::FarEnd(error.to_string()))
+        self.control.channel.send(message).map_err(|error| self.closed(&error))
     }
 
     /// The writing side alone, for threads.
@@ -449,6 +466,11 @@ impl Session {
     /// Where problems go, for threads.
     pub fn reporter(&self) -> Reporter {
         Reporter { observer: self.observer.clone(), counters: self.meters.local.clone() }
+    }
+
+    /// True where there is one stream and no other will come.
+    pub fn is_tunnelled(&self) -> bool {
+        matches!(self.opener, Opener::Tunnel)
     }
 
     /// True for the end that ssh started.
@@ -541,7 +563,7 @@ impl Session {
             }
             match self.control.incoming.recv_timeout(TICK) {
                 Ok(Incoming::Message(message)) => drop(self.handle(message)?),
-                Ok(Incoming::Closed(error)) => return Err(TransferError::FarEnd(error.to_string())),
+                Ok(Incoming::Closed(error)) => return Err(self.closed(&error)),
                 Err(_) => {}
             }
         }
@@ -563,7 +585,7 @@ impl Session {
                     Some(_) => return Err(out_of_turn()),
                     None => {}
                 },
-                Ok(Incoming::Closed(error)) => return Err(TransferError::FarEnd(error.to_string())),
+                Ok(Incoming::Closed(error)) => return Err(self.closed(&error)),
                 Err(_) => {}
             }
         }

@@ -27,6 +27,8 @@ use crate::temporary::{Names, Temporary};
 pub struct Shared<'a> {
     /// Where things land.
     pub landing: &'a Landing,
+    /// For each source whether its own entry has come.
+    pub arrived: Vec<AtomicBool>,
     /// Temporary names.
     pub names: &'a Names,
     /// Large files that several streams bring.
@@ -139,8 +141,12 @@ impl<'a> Worker<'a> {
     }
 
     fn place(&self, entry: &Entry) -> Result<RelPath, StreamError> {
-        let place = self.shared.landing.place(entry.source, &entry.path);
-        place.ok_or(StreamError::Protocol("an entry of a source that was not announced"))
+        let place = self.shared.landing.place(entry);
+        let place = place.ok_or(StreamError::Protocol("an entry that doesn't fit what was announced"))?;
+        if entry.path.is_root() {
+            self.shared.arrived[entry.source as usize].store(true, Ordering::Relaxed);
+        }
+        Ok(place)
     }
 
     fn directory(&self, place: &RelPath, entry: &Entry) -> Result<(), Errno> {
@@ -257,8 +263,9 @@ impl<'a> Worker<'a> {
         if let Some(assembly) = assemblies.get(&chunk.file) {
             return Ok(Target::Shared(assembly.clone()));
         }
-        let temporary = self.new_file(place, parent, self.mode(&chunk.entry))?;
-        let temporary = self.sized(temporary, chunk)?;
+        let mode = self.mode(&chunk.entry);
+        let make = || Temporary::named(parent.clone(), self.shared.names, mode);
+        let temporary = self.sized(self.with_access(place, make)?, chunk)?;
         let assembly = Arc::new(Assembly {
             file: temporary.fd()?.try_clone_to_owned().map_err(|_| Errno::MFILE)?,
             temporary: Mutex::new(Some(temporary)),
@@ -272,8 +279,9 @@ impl<'a> Worker<'a> {
         Ok(Target::Shared(assembly))
     }
 
+    /// A file that this worker alone makes whole.
     fn new_file(&self, place: &RelPath, parent: Arc<Directory>, mode: Mode) -> Result<Temporary, Errno> {
-        self.with_access(place, || Temporary::file(parent.clone(), self.shared.names, mode))
+        self.with_access(place, || Temporary::unnamed(parent.clone(), self.shared.names, mode))
     }
 
     /// Parts may come in any order, so the file gets its size first.

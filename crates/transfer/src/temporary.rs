@@ -1,11 +1,11 @@
-//! A file under a temporary name beside its target: it gets its real name only when it is whole.
+//! A file beside its target without a name, or under a temporary one: it gets its real name only when it is whole.
 
 use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::root::Directory;
 use linerate_wire::entry::{Entry, Timestamp};
@@ -17,13 +17,15 @@ pub const PREFIX: &str = ".linerate.";
 pub struct Names {
     transfer: String,
     next: AtomicU64,
+    /// Set where the destination's file system doesn't know files without a name.
+    named_only: AtomicBool,
 }
 
 impl Names {
     /// Names of the transfer that `nonce` distinguishes from others.
     pub fn new(nonce: &[u8]) -> Self {
         let transfer: String = nonce.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Self { transfer, next: AtomicU64::new(0) }
+        Self { transfer, next: AtomicU64::new(0), named_only: AtomicBool::new(false) }
     }
 
     fn next(&self) -> OsString {
@@ -32,25 +34,47 @@ impl Names {
     }
 }
 
-/// Something that was made under a temporary name; removed when it is dropped before it was renamed.
+/// Something that was made under a temporary name, or none; gone when it is dropped before it got its real name.
 #[derive(Debug)]
 pub struct Temporary {
     parent: Arc<Directory>,
+    /// The name that it has now; empty for none.
     name: OsString,
+    /// A name that it may have for a moment.
+    spare: OsString,
     file: Option<OwnedFd>,
-    armed: bool,
 }
 
 impl Temporary {
-    /// Makes an empty file with `mode`, for writing.
+    /// Makes an empty file with `mode` and a temporary name, for writing.
     ///
     /// # Errors
     /// What open(2) returns.
-    pub fn file(parent: Arc<Directory>, names: &Names, mode: Mode) -> Result<Self, Errno> {
+    pub fn named(parent: Arc<Directory>, names: &Names, mode: Mode) -> Result<Self, Errno> {
         let name = names.next();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&parent, &name, flags, mode)?;
-        Ok(Self { parent, name, file: Some(file), armed: true })
+        Ok(Self { parent, name, spare: OsString::new(), file: Some(file) })
+    }
+
+    /// Makes an empty file with `mode` and no name, where the file system knows that (`O_TMPFILE`): nothing is left
+    /// of it whatever ends this process. Elsewhere as [`Temporary::named`]. It stays open until it gets its name.
+    ///
+    /// # Errors
+    /// What open(2) returns.
+    pub fn unnamed(parent: Arc<Directory>, names: &Names, mode: Mode) -> Result<Self, Errno> {
+        if names.named_only.load(Ordering::Relaxed) {
+            return Self::named(parent, names, mode);
+        }
+        let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+        match rustix::fs::openat(&parent, ".", flags, mode) {
+            Ok(file) => Ok(Self { parent, name: OsString::new(), spare: names.next(), file: Some(file) }),
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+                names.named_only.store(true, Ordering::Relaxed);
+                Self::named(parent, names, mode)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Makes a symbolic link that says `target`.
@@ -60,7 +84,7 @@ impl Temporary {
     pub fn symlink(parent: Arc<Directory>, names: &Names, target: &[u8]) -> Result<Self, Errno> {
         let name = names.next();
         rustix::fs::symlinkat(target, &parent, &name)?;
-        Ok(Self { parent, name, file: None, armed: true })
+        Ok(Self { parent, name, spare: OsString::new(), file: None })
     }
 
     /// Where to write.
@@ -73,7 +97,7 @@ impl Temporary {
 
     /// Closes the file, so that many can wait for their names; one that its owner can't open again stays open.
     pub fn close(&mut self, mode: Mode) {
-        if mode.contains(Mode::RUSR) {
+        if mode.contains(Mode::RUSR) && !self.name.is_empty() {
             self.file = None;
         }
     }
@@ -117,17 +141,40 @@ impl Temporary {
     /// Gives it its real name, over whatever had it before.
     ///
     /// # Errors
-    /// What rename(2) returns: `EISDIR` where a directory has that name.
+    /// What link(2) and rename(2) return: `EISDIR` where a directory has that name.
     pub fn rename(mut self, name: &OsStr) -> Result<(), Errno> {
+        if self.name.is_empty() {
+            match self.link(name) {
+                // A link never replaces what has the name already, a rename does.
+                Err(Errno::EXIST) => {
+                    let spare = std::mem::take(&mut self.spare);
+                    self.link(&spare)?;
+                    self.name = spare;
+                }
+                other => return other,
+            }
+        }
         rustix::fs::renameat(&self.parent, &self.name, &self.parent, name)?;
-        self.armed = false;
+        self.name.clear();
         Ok(())
+    }
+
+    /// Names a file that has no name. The way through /proc needs no privilege (open(2), at `O_TMPFILE`).
+    fn link(&self, name: &OsStr) -> Result<(), Errno> {
+        let file = self.fd()?;
+        match rustix::fs::linkat(file, "", &self.parent, name, AtFlags::EMPTY_PATH) {
+            Err(Errno::NOENT | Errno::PERM) => {
+                let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+                rustix::fs::linkat(rustix::fs::CWD, path, &self.parent, name, AtFlags::SYMLINK_FOLLOW)
+            }
+            other => other,
+        }
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if self.armed {
+        if !self.name.is_empty() {
             // Nothing can be done about a name that can't be removed; it says whose it is.
             let _ = rustix::fs::unlinkat(&self.parent, &self.name, AtFlags::empty());
         }

@@ -68,13 +68,14 @@ impl Tunnel {
 
     /// The next message's bytes; none where the stream was ended by the other end, the channel or this end.
     fn receive(&self) -> Vec<u8> {
-        loop {
+        while !self.registry.is_cut() {
             match self.incoming.recv_timeout(Duration::from_millis(200)) {
                 Ok(bytes) => return bytes,
-                Err(RecvTimeoutError::Timeout) if !self.registry.is_cut() => {}
-                Err(_) => return Vec::new(),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
             }
         }
+        Vec::new()
     }
 }
 

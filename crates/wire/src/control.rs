@@ -233,7 +233,7 @@ pub struct Totals {
 impl Totals {
     /// All entries.
     pub fn entries(&self) -> u64 {
-        self.files + self.directories + self.symlinks
+        self.files.saturating_add(self.directories).saturating_add(self.symlinks)
     }
 }
 

@@ -4,7 +4,7 @@ mod output;
 mod spec;
 
 use clap::Args;
-use linerate_remote::far_end::{Agent, FarEnd};
+use linerate_remote::far_end::{FarEnd, Shell};
 use linerate_transfer::clock::process_usage;
 use linerate_transfer::problem::TransferError;
 use linerate_transfer::session::{Client, Meters, Session};
@@ -14,7 +14,7 @@ use linerate_wire::path::printable;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
-use std::process::{Child, ExitCode};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::thread;
@@ -182,14 +182,14 @@ impl Copy {
             return Ok(self.surveyed(self.meters.local.found.get()));
         }
         let job = Job::Receive { destination, options: self.options.clone() };
-        let (mut session, mut child) = self.connect(host, job, interrupted)?;
+        let (mut session, mut shell) = self.connect(host, job, interrupted)?;
         let showing = self.show_progress(true);
         let sent = sender::run(&mut session, &found, &self.options);
         let report = sent.and_then(|sent| Ok((sent, session.wait_for_report()?)));
         let payload_seconds = seconds_since(session.connected);
         drop(showing);
-        let (sent, far) = report.map_err(|error| self.gave_up(&mut session, &mut child, error))?;
-        end(session, &mut child);
+        let (sent, far) = report.map_err(|error| self.gave_up(&mut session, &mut shell, error))?;
+        end(session, &mut shell);
         let summary = Summary {
             landed: sent.landed,
             payload_seconds,
@@ -212,15 +212,16 @@ impl Copy {
         interrupted: Arc<AtomicBool>,
     ) -> Result<Code, Failure> {
         let job = Job::Send { sources: sources.clone(), options: self.options.clone() };
-        let (mut session, mut child) = self.connect(host, job, interrupted)?;
+        let (mut session, mut shell) = self.connect(host, job, interrupted)?;
         let showing = self.show_progress(false);
-        let expected = |announced: &[Source]| only_what_was_asked_for(&sources, announced);
+        let expected =
+            |announced: &[Source]| only_what_was_asked_for(&sources, self.options.recursive, announced);
         let received = receiver::run(&mut session, destination.as_bytes(), &self.options, expected);
         let report = received.and_then(|received| Ok((received, session.wait_for_report()?)));
         let payload_seconds = seconds_since(session.connected);
         drop(showing);
-        let (received, far) = report.map_err(|error| self.gave_up(&mut session, &mut child, error))?;
-        end(session, &mut child);
+        let (received, far) = report.map_err(|error| self.gave_up(&mut session, &mut shell, error))?;
+        end(session, &mut shell);
         let summary = Summary {
             landed: received.landed,
             payload_seconds,
@@ -242,10 +243,10 @@ impl Copy {
         interrupted: Arc<AtomicBool>,
     ) -> Result<Code, Failure> {
         let job = Job::List { sources, recursive: self.options.recursive };
-        let (mut session, mut child) = self.connect(host, job, interrupted)?;
+        let (mut session, mut shell) = self.connect(host, job, interrupted)?;
         let listed = session.receive_list(|path, entry| self.output.listed(path, entry));
-        listed.map_err(|error| self.gave_up(&mut session, &mut child, error))?;
-        end(session, &mut child);
+        listed.map_err(|error| self.gave_up(&mut session, &mut shell, error))?;
+        end(session, &mut shell);
         let found = self.meters.remote.lock().unwrap_or_else(PoisonError::into_inner).found;
         Ok(self.surveyed(found))
     }
@@ -255,21 +256,17 @@ impl Copy {
         host: &OsStr,
         job: Job,
         interrupted: Arc<AtomicBool>,
-    ) -> Result<(Session, Child), Failure> {
+    ) -> Result<(Session, Shell), Failure> {
         let far_end = self.args.reach.far_end(host, self.args.quiet).map_err(|m| Failure(m, Code::Usage))?;
-        let (agent, child_of) = start(&far_end, &self.output, &interrupted)?;
+        let ((reader, writer), mut shell) = start(&far_end, &self.output, &interrupted)?;
         let client = Client { job, interrupted, observer: self.output.clone() };
-        let mut child = child_of;
-        let (reader, writer) = agent;
         match Session::client(reader, writer, client, self.meters.clone()) {
             Ok(session) => {
                 self.output.detail(&format!("data connection: {}", session.route()));
-                Ok((session, child))
+                Ok((session, shell))
             }
             Err(error) => {
-                // Whatever it still does is of no use.
-                let _ = child.kill();
-                let _ = child.wait();
+                shell.end();
                 Err(error.into())
             }
         }
@@ -297,11 +294,11 @@ impl Copy {
         Showing { stop, thread: Some(thread) }
     }
 
-    fn gave_up(&self, session: &mut Session, child: &mut Child, error: TransferError) -> Failure {
+    fn gave_up(&self, session: &mut Session, shell: &mut Shell, error: TransferError) -> Failure {
         let error = session.give_up(error);
         session.cut();
         // The far end has a moment to clean up: it ends by itself when it has read the reason.
-        wait_briefly(child);
+        shell.end();
         error.into()
     }
 
@@ -334,21 +331,21 @@ impl Copy {
     }
 }
 
-/// Pipes to an agent, and the process that holds them.
-type Pipes = ((std::process::ChildStdout, std::process::ChildStdin), Child);
+/// Pipes to an agent, and the remote shell that holds them.
+type Pipes = ((std::process::ChildStdout, std::process::ChildStdin), Shell);
 
 /// Starts the far end's agent.
 ///
 /// # Errors
 /// Where the login fails or no agent can be run there.
-pub fn start(far_end: &FarEnd, output: &Output, interrupted: &AtomicBool) -> Result<Pipes, Failure> {
+pub fn start(far_end: &FarEnd, output: &Output, interrupted: &Arc<AtomicBool>) -> Result<Pipes, Failure> {
     let note = |note: &str| linerate_transfer::problem::Observer::note(output, note);
-    let agent: Agent = far_end.start(&note, interrupted).map_err(|error| {
+    let agent = far_end.start(&note, interrupted).map_err(|error| {
         let (message, code) = not_started(&error, interrupted);
         Failure(message, code)
     })?;
-    let (child, reader, writer) = agent.into_parts();
-    Ok(((reader, writer), child))
+    let (shell, reader, writer) = agent.into_parts();
+    Ok(((reader, writer), shell))
 }
 
 /// The progress display; it ends when this is dropped.
@@ -374,28 +371,21 @@ pub fn seconds_since(connected: Option<Instant>) -> f64 {
 }
 
 /// Ends the control channel and waits for the remote shell, so that what it used is counted.
-pub fn end(session: Session, child: &mut Child) {
+pub fn end(session: Session, shell: &mut Shell) {
     drop(session);
-    wait_briefly(child);
-}
-
-/// A remote shell that doesn't end within a moment is ended.
-fn wait_briefly(child: &mut Child) {
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(2) {
-        match child.try_wait() {
-            Ok(None) => thread::sleep(Duration::from_millis(1)),
-            _ => return,
-        }
-    }
-    // It is this process's own child, and nothing of it is needed any more.
-    let _ = child.kill();
-    let _ = child.wait();
+    shell.end();
 }
 
 /// A far end that sends may only use the names that were asked for.
-fn only_what_was_asked_for(asked: &[Vec<u8>], announced: &[Source]) -> Result<(), TransferError> {
+fn only_what_was_asked_for(
+    asked: &[Vec<u8>],
+    recursive: bool,
+    announced: &[Source],
+) -> Result<(), TransferError> {
     let matches = |source: &Source| {
+        if source.directory && !recursive {
+            return false;
+        }
         let Some(asked) = asked.get(source.argument as usize) else { return false };
         let wanted = pattern::name_of(asked, true);
         source.name.as_bytes() == wanted || pattern::matches(&wanted, source.name.as_bytes())
@@ -422,7 +412,7 @@ mod tests {
     fn a_far_end_sends_only_what_was_asked_for() {
         let asked = [b"dir/file".to_vec(), b"logs/*.gz".to_vec(), b".".to_vec()];
         let refused =
-            |name: &str, argument| only_what_was_asked_for(&asked, &[source(argument, name)]).is_err();
+            |name: &str, argument| only_what_was_asked_for(&asked, false, &[source(argument, name)]).is_err();
         assert!(!refused("file", 0) && !refused("a.gz", 1) && !refused("", 2));
         assert!(refused(".ssh", 0) && refused("a.txt", 1) && refused(".x.gz", 1) && refused(".bashrc", 2));
         assert!(refused("", 0) && refused("", 1) && refused("file", 9) && refused("a/b.gz", 1));

@@ -156,9 +156,7 @@ impl Output {
         self.bar.set_position(done);
         let left = found.bytes.saturating_sub(done) as f64;
         let eta = match (scanned, done) {
-            (true, 1..) => {
-                format!("{} left", show_time(Duration::from_secs_f64(left * seconds / done as f64)))
-            }
+            (true, 1..) => show_left(left * seconds / done as f64),
             _ => "still scanning".to_owned(),
         };
         let by = if limiter == Limiter::TooShort { String::new() } else { format!(", limited by {limiter}") };
@@ -243,6 +241,11 @@ impl Output {
             );
         }
     }
+}
+
+/// A far end may tell any numbers.
+fn show_left(seconds: f64) -> String {
+    format!("{} left", show_time(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)))
 }
 
 impl Observer for Output {

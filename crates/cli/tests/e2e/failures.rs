@@ -221,7 +221,7 @@ fn a_far_end_without_linerate_gets_it_unless_that_is_forbidden() {
     let kept = fs::read_dir(case.aside("home").join("cache/linerate")).unwrap().count();
     assert_eq!(kept, 1, "one copy and no remains");
     let run = case.cp_by(&shell, args!["--no-install", "x", case.b("")]).exits(0);
-    assert!(!run.err.contains("bringing"), "it is there: {}", run.err);
+    assert!(!run.err.contains("bringing"), "it is there: {run}");
     assert_eq!(fs::read_to_string(case.far.join("x")).unwrap(), "x");
 }
 
@@ -318,7 +318,7 @@ fn a_source_that_shrinks_or_vanishes_is_exit_4_and_not_there() {
     fs::OpenOptions::new().write(true).open(case.far.join("tree/one")).unwrap().set_len(5).unwrap();
     fs::OpenOptions::new().write(true).open(case.far.join("tree/two")).unwrap().set_len(5).unwrap();
     let run = running.end().exits(4).says(&["became shorter"]);
-    assert!(!run.err.contains("No such file"), "{}", run.err);
+    assert!(!run.err.contains("No such file"), "{run}");
     assert_eq!(temporaries(&case.near).len(), 0);
     for name in ["one", "two"] {
         assert!(!case.near.join("back").join(name).exists(), "{name} is not whole");

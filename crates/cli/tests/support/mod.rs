@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+use std::fmt::{Display, Formatter};
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +18,6 @@ use tempfile::TempDir;
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A command that has ended.
-#[derive(Debug)]
 pub struct Run {
     /// Its exit code; none where a signal ended it.
     pub code: Option<i32>,
@@ -35,8 +35,8 @@ impl Run {
     /// The same, where the exit code is `code`; panics with all that was printed where it isn't.
     #[track_caller]
     pub fn exits(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "exit code; signal {:?}\n{}{}", self.signal, self.out, self.err);
-        assert!(!self.err.contains("panicked"), "{}", self.err);
+        assert_eq!(self.code, Some(code), "exit code; {self}");
+        assert!(!self.err.contains("panicked"), "{self}");
         self
     }
 
@@ -44,9 +44,22 @@ impl Run {
     #[track_caller]
     pub fn says(self, words: &[&str]) -> Self {
         for word in words {
-            assert!(self.err.contains(word), "{word:?} is missing from:\n{}", self.err);
+            assert!(self.err.contains(word), "{word:?} is missing from: {self}");
         }
         self
+    }
+}
+
+/// For messages of failed tests: how it ended, and the ends of what it printed.
+impl Display for Run {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let Self { code, signal, time, .. } = self;
+        write!(
+            f,
+            "exit {code:?}, signal {signal:?} after {time:?}; it said:\n{}{}",
+            tail(&self.out),
+            tail(&self.err)
+        )
     }
 }
 
@@ -113,7 +126,7 @@ impl Running {
             err: text(&mut self.err),
             time: self.begun.elapsed(),
         };
-        assert!(ended, "still there after {patience:?}; it said:\n{}{}", run.out, run.err);
+        assert!(ended, "still there after {patience:?}: {run}");
         run
     }
 }
@@ -164,6 +177,11 @@ pub fn directory(prefix: &str) -> TempDir {
     let fast = Path::new("/dev/shm");
     let made = if fast.is_dir() { builder.tempdir_in(fast) } else { builder.tempdir() };
     made.expect("a temporary directory")
+}
+
+fn tail(text: &str) -> &str {
+    let start = text.len().saturating_sub(2000);
+    text.get(text.ceil_char_boundary(start)..).unwrap_or_default()
 }
 
 fn text(file: &mut File) -> String {

@@ -1,0 +1,378 @@
+//! A far end whose every word a test chooses, and the client that talks to it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use linerate_wire::PROTOCOL;
+use linerate_wire::control::{self, AGENT_LINE, ControlError, Hello, Listening, Message, Source, Totals};
+use linerate_wire::entry::{Chunk, Entry, Kind, Timestamp};
+use linerate_wire::frame::{FrameKind, Header};
+use linerate_wire::path::RelPath;
+use linerate_wire::stages::{Stages, Usage};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::support::{Run, Running, directory};
+
+/// How long any client may need for a transfer of a few kilobytes, on a busy machine.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+/// How long an interrupted one may need.
+pub const AT_ONCE: Duration = Duration::from_secs(4);
+
+/// What a behaviour ends with; most end when the client has gone, which is no failure.
+pub type Said = Result<(), ControlError>;
+
+/// The pipes to a client, or to an agent.
+pub struct Far {
+    from: Box<dyn Read + Send>,
+    to: Box<dyn Write + Send>,
+}
+
+impl Far {
+    /// The other end of these pipes.
+    pub fn new(from: impl Read + Send + 'static, to: impl Write + Send + 'static) -> Self {
+        Self { from: Box::new(from), to: Box::new(to) }
+    }
+
+    /// The two pipes, for a relay.
+    pub fn into_parts(self) -> (Box<dyn Read + Send>, Box<dyn Write + Send>) {
+        (self.from, self.to)
+    }
+
+    /// Writes bytes as they are.
+    pub fn raw(&mut self, bytes: &[u8]) -> Said {
+        self.to.write_all(bytes)?;
+        Ok(self.to.flush()?)
+    }
+
+    /// Says something.
+    pub fn say(&mut self, message: &Message) -> Said {
+        control::write(&mut self.to, message)
+    }
+
+    /// Hears something.
+    pub fn hear(&mut self) -> Result<Message, ControlError> {
+        control::read(&mut self.from)
+    }
+
+    /// Hears until something of this kind is said, or the client gives up.
+    pub fn hear_until(&mut self, is_it: impl Fn(&Message) -> bool) -> Result<Message, ControlError> {
+        loop {
+            let message = self.hear()?;
+            match message {
+                message if is_it(&message) => return Ok(message),
+                Message::Abort { .. } => return Err(ControlError::Closed),
+                _ => {}
+            }
+        }
+    }
+
+    /// Hears until the client is gone.
+    pub fn hear_all(&mut self) -> Said {
+        self.hear_until(|_| false).map(drop)
+    }
+
+    /// The line of an agent that is ready.
+    pub fn ready(&mut self) -> Said {
+        self.raw(format!("\n{AGENT_LINE}\n").as_bytes())
+    }
+
+    /// Up to the client's job.
+    pub fn greet(&mut self) -> Said {
+        self.ready()?;
+        self.say(&hello(PROTOCOL))?;
+        self.hear_until(|message| matches!(message, Message::Job(_))).map(drop)
+    }
+
+    /// Up to a data stream through the control channel.
+    pub fn connect(&mut self) -> Said {
+        self.greet()?;
+        self.say(&nowhere())?;
+        self.hear_until(|message| matches!(message, Message::ConnectBack { .. }))?;
+        self.say(&Message::ConnectedBack { error: Some("no way back".into()) })?;
+        self.hear_until(|message| matches!(message, Message::UseTunnel)).map(drop)
+    }
+
+    /// As a sender: up to the client's word that it has a place for `sources`.
+    pub fn announce(&mut self, sources: &[Source]) -> Said {
+        self.connect()?;
+        self.say(&Message::Sources(sources.to_vec()))?;
+        self.hear_until(|message| matches!(message, Message::Ready)).map(drop)
+    }
+
+    /// As a sender: one frame.
+    pub fn frame(&mut self, kind: FrameKind, payload: &[u8]) -> Said {
+        self.say(&frame(kind, payload))
+    }
+
+    /// As a sender: everything was sent, and the last words.
+    pub fn finish(&mut self, totals: Totals) -> Said {
+        self.frame(FrameKind::End, &[])?;
+        self.say(&Message::Sent { totals, streams: 1 })?;
+        self.hear_until(|message| matches!(message, Message::Committed(_)))?;
+        self.report()
+    }
+
+    /// The agent's last message.
+    pub fn report(&mut self) -> Said {
+        self.say(&report())
+    }
+}
+
+/// A hello with this protocol's number.
+pub fn hello(protocol: u32) -> Message {
+    Message::Hello(Hello { protocol, version: "6.6.6".into(), public_key: vec![0; 44], cookie: [6; 16] })
+}
+
+/// An agent that can be reached nowhere.
+pub fn nowhere() -> Message {
+    Message::Listening(Listening { candidates: Vec::new(), client: None, error: None })
+}
+
+/// A report in which nothing was done.
+pub fn report() -> Message {
+    Message::Report { stages: Stages::default(), usage: Usage::default() }
+}
+
+/// A frame of the data stream that travels in the control channel.
+pub fn frame(kind: FrameKind, payload: &[u8]) -> Message {
+    let mut bytes = Header::of(kind, payload, true).encode().to_vec();
+    bytes.extend_from_slice(payload);
+    Message::Tunnel(bytes)
+}
+
+/// A source as a sender announces it.
+pub fn source(name: &str, directory: bool) -> Source {
+    Source { argument: 0, name: path(name), directory }
+}
+
+/// An honest path.
+pub fn path(path: &str) -> RelPath {
+    RelPath::new(path.as_bytes()).expect("an honest path")
+}
+
+/// An entry of the first source.
+pub fn entry(at: &str, kind: Kind) -> Entry {
+    let time = Timestamp { seconds: 1_600_000_000, nanoseconds: 0 };
+    Entry { source: 0, path: path(at), kind, mode: 0o644, mtime: time, atime: time }
+}
+
+/// A file's entry.
+pub fn file(at: &str, size: u64) -> Entry {
+    entry(at, Kind::File { size })
+}
+
+/// A directory's entry.
+pub fn folder(at: &str) -> Entry {
+    Entry { mode: 0o755, ..entry(at, Kind::Directory) }
+}
+
+/// A link's entry.
+pub fn link(at: &str, target: &str) -> Entry {
+    entry(at, Kind::Symlink { target: target.into() })
+}
+
+/// One record of a batch.
+pub fn record(entry: &Entry, contents: &[u8]) -> Vec<u8> {
+    let entry = encode(entry);
+    let length = |bytes: &[u8]| u32::try_from(bytes.len()).expect("short").to_le_bytes();
+    [&length(&entry)[..], &length(contents), &entry, contents].concat()
+}
+
+/// The payload of a chunk's frame.
+pub fn chunk(entry: Entry, offset: u64, length: u64, parts: u32) -> Vec<u8> {
+    encode(&Chunk { entry, file: 1, offset, length, parts })
+}
+
+/// Something in postcard.
+pub fn encode(value: &impl serde::Serialize) -> Vec<u8> {
+    postcard::to_stdvec(value).expect("it can be encoded")
+}
+
+/// The same bytes with a name that no honest end can make; it must be as long as the honest one.
+pub fn forge(mut bytes: Vec<u8>, honest: &[u8], forged: &[u8]) -> Vec<u8> {
+    assert_eq!(honest.len(), forged.len());
+    let at = bytes.windows(honest.len()).position(|part| part == honest).expect("it is in there");
+    bytes[at..at + honest.len()].copy_from_slice(forged);
+    bytes
+}
+
+/// A message's bytes on the channel.
+pub fn on_the_wire(message: &[u8]) -> Vec<u8> {
+    [&u32::try_from(message.len()).expect("short").to_le_bytes()[..], message].concat()
+}
+
+/// Sums.
+pub fn totals(files: u64, bytes: u64) -> Totals {
+    Totals { files, bytes, ..Totals::default() }
+}
+
+/// A directory tree in which a client runs: `in` is its working directory, everything beside it is out of bounds.
+pub struct Ground {
+    top: TempDir,
+    before: BTreeMap<PathBuf, Vec<u8>>,
+}
+
+/// A client under way, and the far end that it talks to.
+pub struct Talk {
+    running: Option<Running>,
+    far: Option<JoinHandle<Said>>,
+    pipes: [PathBuf; 2],
+}
+
+impl Ground {
+    /// With a file outside that must stay as it is.
+    pub fn new() -> Self {
+        let top = directory("linerate-hostile-");
+        for name in ["in", "home", "outside", "pipes"] {
+            fs::create_dir(top.path().join(name)).expect("writable");
+        }
+        fs::write(top.path().join("outside/file"), "kept").expect("writable");
+        let mut ground = Self { top, before: BTreeMap::new() };
+        ground.before = ground.outside();
+        ground
+    }
+
+    /// Where the client runs.
+    pub fn inside(&self) -> PathBuf {
+        self.top.path().join("in")
+    }
+
+    /// A directory in which nothing may be written.
+    pub fn out_of_bounds(&self) -> PathBuf {
+        self.top.path().join("outside")
+    }
+
+    /// What is below the client's directory, temporary names included.
+    pub fn landed(&self) -> Vec<PathBuf> {
+        below(&self.inside()).into_keys().collect()
+    }
+
+    /// Panics where anything was done outside the client's directory.
+    #[track_caller]
+    pub fn assert_untouched(&self) {
+        assert_eq!(self.outside(), self.before, "something was done outside the destination");
+    }
+
+    /// Starts `linerate cp` with these arguments against a far end that does this; its host is `far`.
+    pub fn start(&self, args: &[&str], behave: impl FnOnce(&mut Far) -> Said + Send + 'static) -> Talk {
+        let pipes = ["to", "from"].map(|name| self.top.path().join("pipes").join(name));
+        for pipe in &pipes {
+            rustix::fs::mknodat(CWD, pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("writable");
+        }
+        let [to, from] = pipes.each_ref().map(|pipe| pipe.display().to_string());
+        // As ssh does, it ends when the far end does, and the far end's input when the client's output does.
+        let shell = self.top.path().join("pipes/shell");
+        fs::write(&shell, format!("exec 3<&0\ncat <&3 >'{from}' &\nexec 3<&-\nexec cat '{to}'\n"))
+            .expect("writable");
+        let far = std::thread::spawn({
+            let pipes = pipes.clone();
+            move || {
+                let to = OpenOptions::new().write(true).open(&pipes[0])?;
+                let mut far = Far::new(File::open(&pipes[1])?, to);
+                behave(&mut far)
+            }
+        });
+        let rsh = format!("sh {}", shell.display());
+        let mut command = self.linerate(&[&["cp", "--rsh", &rsh], args].concat());
+        command.env_remove("SSH_CONNECTION");
+        Talk { running: Some(Running::start(command)), far: Some(far), pipes }
+    }
+
+    /// Runs it to its end, which must come, and looks whether anything was done outside.
+    #[track_caller]
+    pub fn run(&self, args: &[&str], behave: impl FnOnce(&mut Far) -> Said + Send + 'static) -> Run {
+        let run = self.start(args, behave).end_within(DEADLINE);
+        self.assert_untouched();
+        run
+    }
+
+    /// The program, in its directory and with an empty home.
+    pub fn linerate(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        command.args(args.iter().map(OsString::from)).current_dir(self.inside());
+        command.env("HOME", self.top.path().join("home"));
+        command
+    }
+
+    fn outside(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut all = below(self.top.path());
+        all.retain(|path, _| !path.starts_with("in") && !path.starts_with("pipes"));
+        all
+    }
+}
+
+impl Talk {
+    /// The client.
+    pub fn client(&mut self) -> &mut Running {
+        self.running.as_mut().expect("it is there until its end")
+    }
+
+    /// Interrupts the client as soon as it's `under_way`, and expects exit 130 without delay.
+    #[track_caller]
+    pub fn interrupt(mut self) -> Run {
+        self.client().signal(Signal::INT);
+        self.end_within(AT_ONCE).exits(130)
+    }
+
+    /// Waits for the client's end. Whatever it said is fit for a terminal and it didn't panic.
+    #[track_caller]
+    pub fn end_within(mut self, patience: Duration) -> Run {
+        let run = self.running.take().expect("it ends once").end_within(patience);
+        assert!(!run.err.contains("panicked"), "{run}");
+        let unfit = |c: char| c.is_control() && c != '\n';
+        let shown = [&run.out, &run.err]
+            .map(|text| text.find(unfit).map(|at| text[at..].escape_debug().take(80).collect::<String>()));
+        assert_eq!(shown, [None, None], "control characters of the far end were printed");
+        run
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        drop(self.running.take());
+        // A far end that nobody has called yet waits in open(2): these are the callers. None of it blocks.
+        let open = |path: &PathBuf| rustix::fs::open(path, OFlags::RDWR | OFlags::NONBLOCK, Mode::empty());
+        let callers = self.pipes.each_ref().map(open);
+        std::thread::sleep(Duration::from_millis(5));
+        drop(callers);
+        if let Some(far) = self.far.take()
+            && far.join().is_err()
+            && !std::thread::panicking()
+        {
+            panic!("the far end of this test failed");
+        }
+    }
+}
+
+fn below(top: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut waiting = vec![PathBuf::new()];
+    while let Some(path) = waiting.pop() {
+        for entry in fs::read_dir(top.join(&path)).expect("readable").flatten() {
+            let path = path.join(entry.file_name());
+            let kind = entry.file_type().expect("it is there");
+            if kind.is_dir() {
+                waiting.push(path.clone());
+            }
+            let contents = if kind.is_file() { contents(&entry.path()) } else { Ok(Vec::new()) };
+            found.insert(path, contents.expect("readable"));
+        }
+    }
+    found
+}
+
+fn contents(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
+    file.take(1 << 20).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

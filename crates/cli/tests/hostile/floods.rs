@@ -1,0 +1,265 @@
+//! A far end that never stops.
+
+use std::fs;
+use std::io::Read;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use linerate_wire::control::{self, Listening, Message, Problem, ProblemKind, Progress};
+use linerate_wire::frame::FrameKind::{Batch, End};
+use linerate_wire::stages::{Stages, Usage};
+
+use crate::far::{Far, Ground, Said, Talk, file, link, record, source, totals};
+
+const LONG: Duration = Duration::from_secs(5);
+/// What either end may have in memory.
+const MOST_MEMORY: u64 = 200 << 20;
+
+/// A line of /proc/PID/status.
+fn status(pid: i32, name: &str) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// Lets it flood for a while: the client's memory and threads stay bounded, and it can be interrupted.
+#[track_caller]
+fn endure(mut talk: Talk, words: &[&str]) {
+    let pid = talk.client().pid();
+    let begun = Instant::now();
+    while begun.elapsed() < LONG && !talk.client().has_ended() {
+        let (memory, threads) = (status(pid, "VmRSS:") << 10, status(pid, "Threads:"));
+        assert!(memory < MOST_MEMORY, "{memory} bytes");
+        assert!(threads < 100, "{threads} threads");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    if talk.client().has_ended() {
+        // To refuse is as good, and so is to be done.
+        let run = talk.end_within(LONG);
+        assert!(matches!(run.code, Some(0 | 1 | 5)), "{run}");
+        return;
+    }
+    let run = talk.interrupt();
+    run.says(words);
+}
+
+fn forever(far: &mut Far, message: &Message) -> Said {
+    let mut bytes = Vec::new();
+    control::write(&mut bytes, message)?;
+    let many = bytes.repeat(1 + (64 << 10) / bytes.len());
+    loop {
+        far.raw(&many)?;
+    }
+}
+
+fn problem() -> Message {
+    let message = "\x1b[2J\x1b]0;owned\x07 not there".to_owned();
+    Message::Problem(Problem { path: b"\x1b[31m\rx".to_vec(), message, kind: ProblemKind::Failed })
+}
+
+#[test]
+fn endless_problems_before_the_sources() {
+    let ground = Ground::new();
+    let talk = ground.start(&["far:x", "."], |far| {
+        far.connect()?;
+        forever(far, &problem())
+    });
+    endure(talk, &["\\u{1b}[31m\\rx: \\u{1b}[2J"]);
+}
+
+#[test]
+fn endless_problems_in_a_transfer() {
+    let ground = Ground::new();
+    let talk = ground.start(&["far:x", "."], |far| {
+        far.announce(&[source("x", false)])?;
+        forever(far, &problem())
+    });
+    endure(talk, &["\\u{1b}[31m\\rx: \\u{1b}[2J"]);
+}
+
+#[test]
+fn endless_problems_before_the_report() {
+    let ground = Ground::new();
+    let talk = ground.start(&["far:x", "."], |far| {
+        far.announce(&[source("x", false)])?;
+        far.frame(Batch, &record(&file("", 1), b"x"))?;
+        far.frame(End, &[])?;
+        far.say(&Message::Sent { totals: totals(1, 1), streams: 1 })?;
+        far.hear_until(|message| matches!(message, Message::Committed(_)))?;
+        forever(far, &problem())
+    });
+    endure(talk, &["\\u{1b}[31m\\rx: \\u{1b}[2J"]);
+}
+
+#[test]
+fn endless_progress() {
+    let ground = Ground::new();
+    let talk = ground.start(&["far:x", "."], |far| {
+        far.announce(&[source("x", false)])?;
+        forever(far, &Message::Progress(Progress::default()))
+    });
+    endure(talk, &[]);
+}
+
+#[test]
+fn an_endless_list() {
+    let ground = Ground::new();
+    let talk = ground.start(&["-n", "-r", "-q", "far:x", "."], |far| {
+        far.greet()?;
+        forever(far, &Message::Listed { path: b"x/\x1b[2J".to_vec(), entry: file("y", 1) })
+    });
+    endure(talk, &[]);
+}
+
+#[test]
+fn an_endless_data_stream_that_nobody_asked_for() {
+    let ground = Ground::new();
+    let talk = ground.start(&["far:x", "."], |far| {
+        far.greet()?;
+        forever(far, &Message::Tunnel(vec![0; control::MAX_TUNNEL]))
+    });
+    endure(talk, &[]);
+}
+
+#[test]
+fn endless_large_frames() {
+    let ground = Ground::new();
+    let talk = ground.start(&["-r", "far:tree", "."], |far| {
+        far.announce(&[source("tree", true)])?;
+        loop {
+            // Each is as large as a frame may be, and the same files again and again.
+            let batch = record(&link("link", &"x".repeat(4000)), b"").repeat(900);
+            let frame = crate::far::frame(Batch, &batch);
+            let Message::Tunnel(bytes) = frame else { return Ok(()) };
+            for piece in bytes.chunks(control::MAX_TUNNEL) {
+                far.say(&Message::Tunnel(piece.to_vec()))?;
+            }
+        }
+    });
+    endure(talk, &[]);
+}
+
+#[test]
+fn files_without_end_that_are_never_finished() {
+    let ground = Ground::new();
+    let talk = ground.start(&["-r", "far:tree", "."], |far| {
+        far.announce(&[source("tree", true)])?;
+        for number in 0_u64.. {
+            let chunk = linerate_wire::entry::Chunk {
+                entry: file(&format!("{number}"), 2),
+                file: number,
+                offset: 0,
+                length: 1,
+                parts: 2,
+            };
+            far.frame(linerate_wire::frame::FrameKind::Chunk, &crate::far::encode(&chunk))?;
+            far.frame(linerate_wire::frame::FrameKind::Data, b"x")?;
+        }
+        Ok(())
+    });
+    endure(talk, &[]);
+    assert!(ground.landed().iter().all(|path| path.is_dir() || *path == *"tree"), "temporaries stay");
+}
+
+#[test]
+fn addresses_without_end_are_not_all_tried() {
+    let ground = Ground::new();
+    let talk = ground.start(&["far:x", "."], |far| {
+        far.greet()?;
+        // Addresses of a network that is nowhere: each may take seconds.
+        let candidates = (0..50_000_u32).map(|number| ([240, 0, 0, number as u8], 1).into()).collect();
+        far.say(&Message::Listening(Listening { candidates, client: None, error: None }))?;
+        far.hear_all()
+    });
+    endure(talk, &[]);
+}
+
+#[test]
+fn numbers_beyond_all_measure_do_no_harm() {
+    let huge = Stages {
+        workers: u64::MAX,
+        lifetime: u64::MAX,
+        queue: u64::MAX,
+        read: u64::MAX,
+        cipher: u64::MAX,
+        socket: u64::MAX,
+        write: u64::MAX,
+        limit: u64::MAX,
+        bytes: u64::MAX,
+        entries: u64::MAX,
+        tcp_busy: u64::MAX,
+        tcp_rwnd_limited: u64::MAX,
+        tcp_sndbuf_limited: u64::MAX,
+        tcp_retransmits: u64::MAX,
+    };
+    let sums =
+        control::Totals { files: u64::MAX, directories: u64::MAX, symlinks: u64::MAX, bytes: u64::MAX };
+    for (seconds, options) in [(f64::NAN, "-v"), (f64::INFINITY, "--json"), (-1.0, "-v")] {
+        let ground = Ground::new();
+        let run = ground.run(&[options, "far:x", "."], move |far| {
+            far.announce(&[source("x", false)])?;
+            far.frame(Batch, &record(&file("", 1), b"x"))?;
+            far.say(&Message::Progress(Progress { stages: huge, found: sums, scanned: true, landed: sums }))?;
+            // Long enough for the display to show it.
+            std::thread::sleep(Duration::from_millis(1200));
+            far.frame(End, &[])?;
+            far.say(&Message::Sent { totals: totals(1, 1), streams: 1 })?;
+            far.hear_until(|message| matches!(message, Message::Committed(_)))?;
+            let usage = Usage { cpu_seconds: seconds, peak_rss_bytes: u64::MAX, processors: 0 };
+            far.say(&Message::Report { stages: huge, usage })
+        });
+        run.exits(0);
+    }
+    let ground = Ground::new();
+    let run = ground.run(&["far:x", "."], move |far| {
+        far.announce(&[source("x", false)])?;
+        far.frame(Batch, &record(&file("", 1), b"x"))?;
+        far.finish(sums)
+    });
+    run.exits(1);
+}
+
+/// A real agent whose words are handed on, and between them a flood of the wish for more streams.
+#[test]
+fn more_streams_than_anybody_needs() {
+    let ground = Ground::new();
+    for number in 0..40 {
+        fs::write(ground.inside().join(format!("{number}")), vec![number; 100_000]).unwrap();
+    }
+    fs::create_dir(ground.inside().join("to")).unwrap();
+    let mut agent = ground.linerate(&["agent"]);
+    agent.stdin(Stdio::piped()).stdout(Stdio::piped()).env_remove("SSH_CONNECTION");
+    let mut agent = agent.spawn().unwrap();
+    let (mut input, mut output) = (agent.stdin.take().unwrap(), agent.stdout.take().unwrap());
+    let sources: Vec<String> = (0..40).map(|number| number.to_string()).collect();
+    let mut args = vec!["--bwlimit", "1m"];
+    args.extend(sources.iter().map(String::as_str));
+    args.push("far:to/");
+    let talk = ground.start(&args, move |far| {
+        let mut first = [0; 64];
+        let mut line = Vec::new();
+        while !line.ends_with(b"ready\n") {
+            output.read_exact(&mut first[..1])?;
+            line.push(first[0]);
+        }
+        far.raw(&line)?;
+        let pipes = std::mem::replace(far, Far::new(std::io::empty(), std::io::sink()));
+        let (mut from, to) = pipes.into_parts();
+        let client_to_agent = std::thread::spawn(move || std::io::copy(&mut from, &mut input));
+        let mut far = Far::new(output, to);
+        loop {
+            let message = far.hear()?;
+            let transfer = matches!(message, Message::Ready | Message::Progress(_));
+            far.say(&message)?;
+            for _ in 0..if transfer { 500 } else { 0 } {
+                far.say(&Message::MoreStreams(u32::MAX))?;
+            }
+            if client_to_agent.is_finished() {
+                return Ok(());
+            }
+        }
+    });
+    endure(talk, &[]);
+    let _ = agent.wait();
+    ground.assert_untouched();
+}

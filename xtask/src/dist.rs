@@ -1,0 +1,90 @@
+//! Builds the binary that is released: static, since `linerate cp` carries it to hosts with any C library.
+
+use anyhow::{Context, bail, ensure};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::{call, cargo};
+
+/// Builds `dist/linerate`.
+///
+/// # Errors
+/// Where the build fails, or what it built needs a loader.
+pub fn run(repository: &Path) -> anyhow::Result<()> {
+    let arch = std::env::consts::ARCH;
+    let target = format!("{arch}-unknown-linux-gnu");
+    let flags = format!("CARGO_TARGET_{}_RUSTFLAGS", target.to_uppercase().replace('-', "_"));
+    // With an explicit target the flags are for the program only, not for what runs while it is built.
+    call(
+        cargo()
+            .args(["build", "--locked", "--release", "--package", "linerate", "--target", &target])
+            .env(flags, "-C target-feature=+crt-static"),
+    )?;
+    let built = target_directory(repository).join(&target).join("release/linerate");
+    let bytes = fs::read(&built).with_context(|| format!("reading {}", built.display()))?;
+    ensure!(is_static(&bytes)?, "{} needs a loader: is libc.a installed?", built.display());
+    let released = repository.join("dist/linerate");
+    fs::create_dir_all(repository.join("dist"))?;
+    fs::copy(&built, &released).with_context(|| format!("writing {}", released.display()))?;
+    call(Command::new(&released).arg("--version"))?;
+    println!("{}: static, {:.1} MB", released.display(), bytes.len() as f64 * 1e-6);
+    Ok(())
+}
+
+fn target_directory(repository: &Path) -> std::path::PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository.join("target"), Into::into)
+}
+
+/// True for a 64-bit little-endian ELF file without an interpreter (PT_INTERP, elf(5)).
+fn is_static(elf: &[u8]) -> anyhow::Result<bool> {
+    const PT_INTERP: u32 = 3;
+    if elf.get(..6) != Some(b"\x7fELF\x02\x01") {
+        bail!("what was built is no 64-bit little-endian ELF file");
+    }
+    let number = |at: usize, length: usize| {
+        let field = elf.get(at..at.checked_add(length)?)?;
+        Some(field.iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte)))
+    };
+    let table = || Some((number(0x20, 8)? as usize, number(0x36, 2)? as usize, number(0x38, 2)? as usize));
+    let (start, size, count) = table().context("the ELF header is cut off")?;
+    for index in 0..count {
+        let kind = number(start + index * size, 4).context("the ELF program headers are cut off")?;
+        if kind == u64::from(PT_INTERP) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An ELF file of nothing but program headers of these kinds.
+    fn elf(kinds: &[u32]) -> Vec<u8> {
+        let mut bytes = vec![0; 64];
+        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        bytes[0x20] = 64;
+        bytes[0x36] = 56;
+        bytes[0x38] = kinds.len() as u8;
+        for kind in kinds {
+            bytes.extend_from_slice(&kind.to_le_bytes());
+            bytes.resize(bytes.len() + 52, 0);
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_loader_is_noticed() {
+        assert!(is_static(&elf(&[1, 2])).unwrap());
+        assert!(!is_static(&elf(&[1, 3])).unwrap());
+        assert!(is_static(b"#!/bin/sh\n").is_err());
+        assert!(is_static(&elf(&[1, 2])[..100]).is_err());
+    }
+
+    #[test]
+    fn this_test_itself_is_read() {
+        assert!(is_static(&fs::read("/proc/self/exe").unwrap()).is_ok());
+    }
+}

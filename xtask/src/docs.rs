@@ -1,0 +1,137 @@
+//! Checks the documentation against what is there: files, headings, commands, options.
+
+use anyhow::{Context, bail};
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::commands::{Programs, words};
+
+/// Checks every page of the repository.
+///
+/// # Errors
+/// Where a page can't be read, or refers to something that isn't there; each such place is printed.
+pub fn run(repository: &Path) -> anyhow::Result<()> {
+    let mut pages = BTreeMap::new();
+    for path in pages_below(repository)? {
+        let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        pages.insert(path, Page::parse(&text));
+    }
+    let mut programs = Programs::default();
+    let mut wrong = Vec::new();
+    for (path, page) in &pages {
+        let shown = path.strip_prefix(repository).unwrap_or(path).display();
+        let dead = page.links.iter().filter_map(|link| dead_link(path, link, &pages));
+        let unknown = page.commands.iter().filter_map(|command| programs.unknown(command));
+        wrong.extend(dead.chain(unknown).map(|what| format!("{shown}: {what}")));
+    }
+    let (links, commands) =
+        pages.values().fold((0, 0), |(l, c), p| (l + p.links.len(), c + p.commands.len()));
+    if !wrong.is_empty() {
+        bail!("the documentation refers to what isn't there:\n  {}", wrong.join("\n  "));
+    }
+    println!("documentation: {} pages, {links} links and {commands} commands are right", pages.len());
+    Ok(())
+}
+
+/// Pages at the top and below docs/.
+fn pages_below(repository: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut pages = Vec::new();
+    let mut directories = vec![repository.join("docs")];
+    let mut add = |path: PathBuf| {
+        if path.extension().is_some_and(|extension| extension == "md") {
+            pages.push(path);
+        }
+    };
+    for entry in fs::read_dir(repository)? {
+        add(entry?.path());
+    }
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).with_context(|| directory.display().to_string())? {
+            let path = entry?.path();
+            if path.is_dir() { directories.push(path) } else { add(path) }
+        }
+    }
+    Ok(pages)
+}
+
+/// What a page refers to, and what others may refer to in it.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Page {
+    links: Vec<String>,
+    headings: HashSet<String>,
+    commands: Vec<Vec<String>>,
+}
+
+impl Page {
+    fn parse(text: &str) -> Self {
+        let mut page = Self::default();
+        let (mut heading, mut shell) = (None, false);
+        for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
+            match event {
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    page.links.push(dest_url.to_string());
+                }
+                Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+                Event::End(TagEnd::Heading(_)) => {
+                    page.headings.extend(heading.take().map(|text| anchor(&text)));
+                }
+                Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(language))) => shell = &*language == "sh",
+                Event::End(TagEnd::CodeBlock) => shell = false,
+                Event::Text(text) if shell => page.commands.extend(words(&text)),
+                Event::Text(text) => heading.iter_mut().for_each(|heading| heading.push_str(&text)),
+                Event::Code(text) => {
+                    heading.iter_mut().for_each(|heading| heading.push_str(&text));
+                    page.commands.extend(words(&text).into_iter().filter(|words| words.len() > 1));
+                }
+                _ => {}
+            }
+        }
+        page
+    }
+}
+
+/// What is wrong with `link` on the page at `path`.
+fn dead_link(path: &Path, link: &str, pages: &BTreeMap<PathBuf, Page>) -> Option<String> {
+    if link.contains("://") || link.starts_with("mailto:") {
+        return None;
+    }
+    let (file, heading) = link.split_once('#').map_or((link, None), |(file, heading)| (file, Some(heading)));
+    let target = if file.is_empty() { path.to_owned() } else { path.parent()?.join(file) };
+    let Ok(target) = target.canonicalize() else { return Some(format!("no file {file}")) };
+    let known = |heading: &str| pages.get(&target).is_some_and(|page| page.headings.contains(heading));
+    let heading = heading.filter(|heading| !known(heading))?;
+    Some(format!("no heading #{heading} in {}", target.display()))
+}
+
+/// A heading's anchor, as code hosts make it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.to_lowercase();
+    let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_tells_what_it_refers_to() {
+        let page =
+            Page::parse("# A `b`, c\n[x](y.md#z) `linerate cp`\n```sh\nlinerate lab status # now\n```\n");
+        assert_eq!(page.links, ["y.md#z"]);
+        assert!(page.headings.contains("a-b-c"));
+        assert_eq!(page.commands, [vec!["linerate", "cp"], vec!["linerate", "lab", "status"]]);
+    }
+
+    #[test]
+    fn dead_links_are_told() {
+        let directory = std::env::temp_dir().canonicalize().unwrap();
+        let here = directory.join("page.md");
+        let pages = BTreeMap::from([(here.clone(), Page::parse("# One"))]);
+        assert!(dead_link(&here, "https://example.org/#x", &pages).is_none());
+        assert!(dead_link(&here, "no-such-file.md", &pages).is_some());
+        assert!(dead_link(&here, "#two", &BTreeMap::new()).is_some());
+    }
+}

@@ -1,0 +1,92 @@
+//! Installs the distribution's packages that the tests use.
+
+use anyhow::bail;
+use std::path::Path;
+use std::process::Command;
+
+use crate::call;
+
+/// Programs that the tests run, and the Debian packages that hold them.
+const PROGRAMS: [(&str, &str); 10] = [
+    ("ip", "iproute2"),
+    ("tc", "iproute2"),
+    ("ssh", "openssh-client"),
+    ("ssh-keygen", "openssh-client"),
+    ("scp", "openssh-client"),
+    ("sshd", "openssh-server"),
+    ("rsync", "rsync"),
+    ("iperf3", "iperf3"),
+    ("setpriv", "util-linux"),
+    ("pgrep", "procps"),
+];
+
+/// Where programs are that an ordinary user's PATH may lack.
+const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// Installs what is missing where this is root on Debian or its kin; else says what is missing.
+///
+/// # Errors
+/// Where apt-get fails.
+pub fn run() -> anyhow::Result<()> {
+    let missing = missing(is_there);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names = missing.join(" ");
+    if !is_root() || !is_there("apt-get") {
+        // A test that lacks its program says so and passes: the others are worth running.
+        eprintln!("xtask: some tests will be skipped; for all of them, as root: apt-get install {names}");
+        return Ok(());
+    }
+    eprintln!("xtask: installing for the tests: {names}");
+    install(&missing)
+}
+
+fn missing(is_there: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let absent = PROGRAMS.iter().filter(|(program, _)| !is_there(program));
+    let mut packages: Vec<&str> = absent.map(|(_, package)| *package).collect();
+    packages.dedup();
+    packages
+}
+
+fn install(packages: &[&str]) -> anyhow::Result<()> {
+    let apt =
+        |words: &[&str]| call(Command::new("apt-get").args(words).env("DEBIAN_FRONTEND", "noninteractive"));
+    let words = [&["install", "-y", "--no-install-recommends"], packages].concat();
+    // The lists of a fresh image are empty; where they are there, they usually do.
+    if apt(&words).is_ok() {
+        return Ok(());
+    }
+    if apt(&["update"]).is_err() {
+        bail!("the package lists can't be fetched; install by hand: {}", packages.join(" "));
+    }
+    apt(&words)
+}
+
+fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&path).chain(SYSTEM_DIRECTORIES.map(Into::into));
+    directories.into_iter().any(|directory| directory.join(program).is_file())
+}
+
+fn is_root() -> bool {
+    // The owner of a process's directory is its effective user.
+    use std::os::unix::fs::MetadataExt;
+    Path::new("/proc/self").metadata().is_ok_and(|metadata| metadata.uid() == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_is_named_once_and_only_where_it_is_missing() {
+        assert_eq!(missing(|program| !["ip", "tc", "rsync"].contains(&program)), ["iproute2", "rsync"]);
+        assert!(missing(|_| true).is_empty());
+    }
+
+    #[test]
+    fn programs_are_found_where_they_are() {
+        assert!(is_there("sh") && !is_there("no-such-program-here"));
+    }
+}
