@@ -6,6 +6,10 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::exit::Code;
 
 /// Options that go to ssh as they are.
 #[derive(Debug, Clone, Args)]
@@ -83,7 +87,10 @@ fn bare_host(host: &OsStr) -> OsString {
     }
 }
 
-/// Set by Ctrl-C and the signals that end a program. A second Ctrl-C ends it at once.
+/// How long an interrupted program may take to clean up. A write to a far end that stopped reading never returns.
+const LAST_MOMENTS: Duration = Duration::from_millis(2300);
+
+/// Set by Ctrl-C and the signals that end a program. A second Ctrl-C ends it at once, and so does the time.
 ///
 /// # Errors
 /// Where the handlers can't be set.
@@ -95,12 +102,22 @@ pub fn interrupted() -> std::io::Result<Arc<AtomicBool>> {
         flag::register_conditional_shutdown(signal, 130, interrupted.clone())?;
         flag::register(signal, interrupted.clone())?;
     }
+    let watched = interrupted.clone();
+    thread::spawn(move || end_in_time(&watched));
     Ok(interrupted)
 }
 
+fn end_in_time(interrupted: &AtomicBool) {
+    while !interrupted.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(100));
+    }
+    thread::sleep(LAST_MOMENTS);
+    eprintln!("linerate: interrupted, without waiting for the far end");
+    std::process::exit(i32::from(Code::Interrupted as u8));
+}
+
 /// What to say of a far end that could not be started, and the exit code.
-pub fn not_started(error: &StartError, interrupted: &AtomicBool) -> (String, crate::exit::Code) {
-    use crate::exit::Code;
+pub fn not_started(error: &StartError, interrupted: &AtomicBool) -> (String, Code) {
     if interrupted.load(Ordering::Relaxed) {
         return ("interrupted".into(), Code::Interrupted);
     }

@@ -3,13 +3,10 @@
 use linerate_wire::control::AGENT_LINE;
 use linerate_wire::path::printable;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,14 +27,8 @@ pub struct FarEnd {
     pub install: bool,
 }
 
-/// How long after an interruption the remote shell may live. A write to one that stopped reading never returns.
-const LEASH: Duration = Duration::from_millis(1500);
-
-/// The process of the remote shell. It doesn't outlive an interruption for long.
-pub struct Shell {
-    child: Child,
-    done: Arc<AtomicBool>,
-}
+/// The process of the remote shell.
+pub struct Shell(Child);
 
 /// An agent that has said that it is ready.
 pub struct Agent {
@@ -86,12 +77,12 @@ impl FarEnd {
     ///
     /// # Errors
     /// Where the login fails, or no agent can be run there.
-    pub fn start(&self, note: &dyn Fn(&str), interrupted: &Arc<AtomicBool>) -> Result<Agent, StartError> {
+    pub fn start(&self, note: &dyn Fn(&str), interrupted: &AtomicBool) -> Result<Agent, StartError> {
         if self.host.is_empty() || self.host.as_bytes().starts_with(b"-") {
             return Err(StartError::Host);
         }
         let binary = Binary::own().map_err(StartError::OwnBinary)?;
-        let mut agent = self.spawn(&bootstrap(&binary, self.install), interrupted)?;
+        let mut agent = self.spawn(&bootstrap(&binary, self.install))?;
         let mut noise = Vec::new();
         loop {
             let line = agent.line(&mut noise, interrupted)?;
@@ -114,7 +105,7 @@ impl FarEnd {
         }
     }
 
-    fn spawn(&self, line: &str, interrupted: &Arc<AtomicBool>) -> Result<Agent, StartError> {
+    fn spawn(&self, line: &str) -> Result<Agent, StartError> {
         let (program, options) = self.rsh.split_first().ok_or(StartError::Host)?;
         let mut command = Command::new(program);
         command.args(options).arg(&self.host).arg(line);
@@ -124,7 +115,7 @@ impl FarEnd {
             .map_err(|error| StartError::Shell { program: printable(program.as_bytes()), error })?;
         let output = child.stdout.take().expect("its output is a pipe");
         let input = child.stdin.take().expect("its input is a pipe");
-        Ok(Agent { shell: Shell::watched(child, interrupted.clone()), output, input })
+        Ok(Agent { shell: Shell(child), output, input })
     }
 }
 
@@ -176,50 +167,19 @@ impl Agent {
 }
 
 impl Shell {
-    fn watched(child: Child, interrupted: Arc<AtomicBool>) -> Self {
-        let done = Arc::new(AtomicBool::new(false));
-        // By descriptor: the number of a process that has ended may be another's.
-        if let Ok(process) = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
-            let done = done.clone();
-            thread::spawn(move || watch(&process, &interrupted, &done));
-        }
-        Self { child, done }
-    }
-
     /// Waits a moment for it to end by itself, then ends it: whatever it still does is of no use. Says how it ended.
     pub fn end(&mut self) -> String {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(2) {
-            match self.child.try_wait() {
+            match self.0.try_wait() {
                 Ok(None) => thread::sleep(Duration::from_millis(1)),
                 Ok(Some(status)) => return status.to_string(),
                 Err(error) => return error.to_string(),
             }
         }
         // It is this object's own child.
-        let _ = self.child.kill();
-        self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
-    }
-}
-
-impl Drop for Shell {
-    fn drop(&mut self) {
-        self.done.store(true, Ordering::Relaxed);
-    }
-}
-
-fn watch(process: &OwnedFd, interrupted: &AtomicBool, done: &AtomicBool) {
-    let mut since = None;
-    while !done.load(Ordering::Relaxed) {
-        thread::sleep(Duration::from_millis(100));
-        if !interrupted.load(Ordering::Relaxed) {
-            continue;
-        }
-        if since.get_or_insert_with(Instant::now).elapsed() >= LEASH {
-            // One that has ended needs no signal.
-            let _ = pidfd_send_signal(process, Signal::KILL);
-            return;
-        }
+        let _ = self.0.kill();
+        self.0.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
     }
 }
 

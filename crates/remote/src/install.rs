@@ -76,7 +76,7 @@ pub fn bootstrap(binary: &Binary, install: bool) -> String {
         "echo; echo \"{WANTED} $(uname -sm)\"; umask 077; t=$d/.new.$$; \
          mkdir -p \"$d\" && head -c {size} >\"$t\" && \
          case $(sha256sum <\"$t\") in {hash}*) chmod 700 \"$t\" && {{ sync \"$t\" 2>/dev/null; mv -f \"$t\" \"$a\"; }} && exec \"$a\" agent;; esac; \
-         rm -f \"$t\"; echo; echo \"{FAILED}: it can not be installed in $d\"; exit 126",
+         rm -f \"$t\"; echo; echo \"{FAILED}: cannot install it in $d\"; exit 126",
     );
     let without = format!(
         "echo; echo \"{FAILED}: no linerate of this version is there: install it, or leave out --no-install\"; \

@@ -338,7 +338,7 @@ type Pipes = ((std::process::ChildStdout, std::process::ChildStdin), Shell);
 ///
 /// # Errors
 /// Where the login fails or no agent can be run there.
-pub fn start(far_end: &FarEnd, output: &Output, interrupted: &Arc<AtomicBool>) -> Result<Pipes, Failure> {
+pub fn start(far_end: &FarEnd, output: &Output, interrupted: &AtomicBool) -> Result<Pipes, Failure> {
     let note = |note: &str| linerate_transfer::problem::Observer::note(output, note);
     let agent = far_end.start(&note, interrupted).map_err(|error| {
         let (message, code) = not_started(&error, interrupted);

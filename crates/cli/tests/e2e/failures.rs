@@ -246,7 +246,7 @@ fn a_cache_that_cannot_be_made_is_told() {
     write(case.near.join("x"), "x");
     let home = case.aside("home");
     write(home.join("cache"), "a file where the directory should be");
-    case.cp_by(&case.in_home(&home), args!["x", case.b("")]).exits(5).says(&["failed to install it"]);
+    case.cp_by(&case.in_home(&home), args!["x", case.b("")]).exits(5).says(&["cannot install it in"]);
 }
 
 #[test]

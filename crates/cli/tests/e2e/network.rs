@@ -1,1 +1,296 @@
-//! tbd
+//! What lies between the two ends: firewalls, both families of addresses, streams, limits, and strangers at the
+//! data port.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Write;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use linerate_lab::End;
+
+use crate::bed::{Case, args, case, case_alone, case_with_link};
+use crate::json::{summary_of, u64_at};
+use crate::support::{PATIENCE, Run, Running};
+use crate::tree::{assert_alike, make_mixed, noise, write};
+
+/// Strangers of a storm: garbage, those that are gone at once, and those that stay and say nothing, in turn.
+const STRANGERS: usize = 300;
+
+/// A firewall on one host, until it is dropped.
+struct Wall {
+    namespace: String,
+    rule: Vec<String>,
+}
+
+impl Wall {
+    /// No connection from `host` to these ports: refused at once. Those to ports of the system, ssh's too, go on.
+    fn refusing(case: &Case, host: End, ports: &str) -> Self {
+        Self::up(case, host, &format!("sport 1024-65534 dport {ports} prohibit"))
+    }
+
+    /// No answer from these ports of `host`: whoever connects waits in vain, as behind one that drops packets.
+    fn silent(case: &Case, host: End, ports: &str) -> Self {
+        Self::up(case, host, &format!("sport {ports} blackhole"))
+    }
+
+    fn up(case: &Case, host: End, rule: &str) -> Self {
+        // "From lo" is what the host itself sends: what comes in is not looked at.
+        let rule = format!("iif lo ipproto tcp {rule}").split(' ').map(str::to_owned).collect();
+        let wall = Self { namespace: case.bed.lab.host(host).namespace.clone(), rule };
+        assert!(wall.rules("add"), "the kernel takes rules with ports since 4.17");
+        wall
+    }
+
+    fn rules(&self, verb: &str) -> bool {
+        ["-4", "-6"].into_iter().all(|family| {
+            let mut command = Command::new("ip");
+            command.args([family, "-n", &self.namespace, "rule", verb]).args(&self.rule);
+            command.status().is_ok_and(|status| status.success())
+        })
+    }
+}
+
+impl Drop for Wall {
+    fn drop(&mut self) {
+        // A lab that is gone has taken its rules along.
+        self.rules("del");
+    }
+}
+
+/// Moves a mixed tree there and back; both runs with what they said.
+#[track_caller]
+fn there_and_back(case: &Case, options: &[&str]) -> [Run; 2] {
+    let (tree, back) = (case.near.join("tree"), case.near.join("back"));
+    make_mixed(&tree);
+    let with = |more: Vec<OsString>| options.iter().map(OsString::from).chain(more).collect();
+    let pushed = case.cp(with(args!["-r", "tree", case.b("to")])).exits(0);
+    assert_alike(&tree, &case.far.join("to"));
+    let pulled = case.cp(with(args!["-r", case.b("to"), "back"])).exits(0);
+    assert_alike(&tree, &back);
+    [pushed, pulled]
+}
+
+#[test]
+fn without_a_firewall_the_data_goes_to_the_port_asked_for() {
+    let Some(case) = case() else { return };
+    let port = format!("data connection: from here to {}:7101", case.bed.lab.address(End::B));
+    for run in there_and_back(&case, &["-v", "--port-range", "7101-7101"]) {
+        let run = run.says(&[&port, "encrypted"]);
+        assert!(!run.err.contains("connect back") && !run.err.contains("NOT ENCRYPTED"), "{run}");
+    }
+}
+
+#[test]
+fn a_data_port_that_cant_be_reached_makes_the_far_end_connect_back() {
+    let Some(case) = case() else { return };
+    let _wall = Wall::refusing(&case, End::A, "7111-7114");
+    for run in there_and_back(&case, &["-v", "--port-range", "7111-7114"]) {
+        assert_connected_back(&run, &format!("{}:7111", case.bed.lab.address(End::B)));
+    }
+}
+
+#[test]
+fn a_data_port_that_never_answers_makes_the_far_end_connect_back() {
+    let Some(case) = case() else { return };
+    let _wall = Wall::silent(&case, End::B, "7121-7124");
+    for run in there_and_back(&case, &["-v", "--port-range", "7121-7124"]) {
+        assert_connected_back(&run, &format!("{}:7121", case.bed.lab.address(End::B)));
+        assert!(run.time < Duration::from_secs(10), "{run}");
+    }
+}
+
+#[track_caller]
+fn assert_connected_back(run: &Run, address: &str) {
+    let told = format!("the data port {address} can't be reached");
+    for word in [&told, "asking the far end to connect back", "data connection: from the far end to here"] {
+        assert!(run.err.contains(word), "{word:?} is missing from: {run}");
+    }
+    assert!(!run.err.contains("warning") && !run.err.contains("through ssh"), "{run}");
+}
+
+#[test]
+fn with_both_ways_blocked_the_data_goes_through_ssh() {
+    let Some(case) = case() else { return };
+    let _walls = [End::A, End::B].map(|host| Wall::refusing(&case, host, "7131-7134"));
+    for run in there_and_back(&case, &["-v", "--port-range", "7131-7134"]) {
+        run.says(&[
+            "connect back",
+            "warning: ",
+            "the data goes through ssh, on one stream",
+            "open a TCP port of 7131-7134 from one host to the other",
+            "data connection: through ssh",
+            " 1 stream;",
+        ]);
+    }
+}
+
+#[test]
+fn with_no_answer_either_way_the_data_goes_through_ssh() {
+    let Some(case) = case() else { return };
+    let _walls = [End::A, End::B].map(|host| Wall::silent(&case, host, "7141-7144"));
+    for run in there_and_back(&case, &["--port-range", "7141-7144"]) {
+        let run = run.says(&["the data goes through ssh, on one stream"]);
+        assert!(run.time < Duration::from_secs(20), "{run}");
+    }
+}
+
+#[test]
+fn whoever_gave_no_port_range_is_told_of_it_where_all_ports_are_blocked() {
+    let Some(case) = case_with_link("10gbit") else { return };
+    let _walls = [End::A, End::B].map(|host| Wall::refusing(&case, host, "1024-65534"));
+    for run in there_and_back(&case, &[]) {
+        run.says(&[
+            "warning: ",
+            "the data goes through ssh",
+            "open a TCP port (choose it with --port-range)",
+        ]);
+    }
+}
+
+#[test]
+fn a_tunnel_of_clear_data_and_many_streams_is_still_right() {
+    let Some(case) = case() else { return };
+    let _walls = [End::A, End::B].map(|host| Wall::refusing(&case, host, "7151-7151"));
+    for run in there_and_back(&case, &["--no-encrypt", "--streams", "8", "--port-range", "7151-7151"]) {
+        run.says(&["the data goes through ssh", " 1 stream;"]);
+    }
+}
+
+#[test]
+fn a_host_may_be_an_ipv6_address() {
+    let Some(case) = case() else { return };
+    let Some(address) = case.bed.lab.address6(End::B) else {
+        eprintln!("skipped: this kernel has no IPv6");
+        return;
+    };
+    let far = |name: &str| OsString::from(format!("[{address}]:{}/{name}", case.far.display()));
+    let (tree, route) = (case.near.join("tree"), format!("data connection: from here to [{address}]:"));
+    make_mixed(&tree);
+    case.cp(args!["-v", "-r", "tree", far("to")]).exits(0).says(&[&route]);
+    assert_alike(&tree, &case.far.join("to"));
+    case.cp(args!["-v", "-r", far("to"), "back"]).exits(0).says(&[&route]);
+    assert_alike(&tree, &case.near.join("back"));
+
+    let _wall = Wall::refusing(&case, End::A, "7161-7161");
+    let run = case.cp(args!["-v", "--port-range", "7161", "-r", "tree", far("again")]).exits(0);
+    assert_connected_back(&run, &format!("[{address}]:7161"));
+    assert_alike(&tree, &case.far.join("again"));
+}
+
+#[test]
+fn data_in_clear_arrives_whole_and_is_said() {
+    let Some(case) = case() else { return };
+    for run in there_and_back(&case, &["--no-encrypt"]) {
+        run.says(&["the data travels in clear (--no-encrypt)", "NOT ENCRYPTED"]);
+    }
+}
+
+#[test]
+fn any_number_of_streams_moves_the_same() {
+    for streams in ["1", "8", "auto"] {
+        let Some(case) = case() else { return };
+        write(case.near.join("tree/larger"), noise(7, 90 << 20));
+        for run in there_and_back(&case, &["--json", "--streams", streams]) {
+            let used = u64_at(&summary_of(&run.out), "/streams");
+            match streams {
+                "auto" => assert!((1..=64).contains(&used), "{run}"),
+                fixed => assert_eq!(used.to_string(), fixed, "{run}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_limit_of_the_rate_is_held() {
+    let Some(case) = case() else { return };
+    write(case.near.join("file"), noise(8, 20_000_000));
+    let pushed = case.cp(args!["--json", "--bwlimit", "40mbit", "file", case.b("file")]).exits(0);
+    let pulled = case.cp(args!["--json", "--bwlimit", "40mbit", case.b("file"), "back"]).exits(0);
+    for run in [pushed, pulled] {
+        let summary = summary_of(&run.out);
+        let seconds = summary["payload_seconds"].as_f64().expect("a number");
+        let mbit = u64_at(&summary, "/bytes") as f64 * 8e-6 / seconds;
+        assert!((34.0..46.0).contains(&mbit), "{mbit} Mbit/s: {summary}");
+    }
+    assert!(fs::read(case.near.join("file")).unwrap() == fs::read(case.near.join("back")).unwrap());
+}
+
+#[test]
+fn strangers_neither_stop_nor_slow_a_transfer() {
+    let Some(case) = case_alone() else { return };
+    write(case.near.join("tree/large"), noise(9, 200 << 20));
+    // Once for the copy that the far end may need.
+    case.cp(args!["-r", "tree", case.b("warm")]).exits(0);
+    for (port, way) in [(7171, "push"), (7172, "pull")] {
+        let start = |to: &str| {
+            let mut list = args!["-v", "--streams", "8", "--port-range", port.to_string(), "-r"];
+            list.extend(match way {
+                "push" => args!["tree", case.b(to)],
+                _ => args![case.b("warm"), to],
+            });
+            case.start(list)
+        };
+        let top = if way == "push" { &case.far } else { &case.near };
+        let alone = start("alone").end().exits(0).time;
+
+        let running = start("crowd");
+        let (running, silent) = storm(&case, port, running);
+        let crowd = running.end().exits(0).says(&[&format!(":{port}"), " 8 streams;"]);
+        drop(silent);
+        assert_alike(&case.near.join("tree"), &top.join("crowd"));
+        let limit = alone.mul_f64(1.5) + Duration::from_millis(500);
+        assert!(crowd.time <= limit, "{way}: {alone:?} alone, {:?} with strangers", crowd.time);
+    }
+}
+
+/// Connects all strangers to the far data port while the transfer runs, from the moment at which it opens; gives
+/// those that stay.
+#[track_caller]
+fn storm(case: &Case, port: u16, mut running: Running) -> (Running, Vec<TcpStream>) {
+    let address = SocketAddr::new(case.bed.lab.address(End::B), port);
+    let namespace = File::open(case.bed.lab.host(End::A).namespace_path()).expect("the lab has made it");
+    let storm = || {
+        let mut silent = vec![first(address)];
+        for number in 1..STRANGERS {
+            // In waves, so that they come before, between and after the honest connections.
+            if number % 75 == 0 {
+                std::thread::sleep(Duration::from_millis(40));
+            }
+            let stranger = TcpStream::connect_timeout(&address, Duration::from_secs(2));
+            silent.extend(behave(number, stranger.expect("the port is open while the transfer runs")));
+        }
+        silent
+    };
+    let silent = linerate_sys::netns::inside(namespace.as_fd(), storm).expect("root may");
+    assert!(!running.has_ended(), "over before the strangers were there: it needs more data");
+    (running, silent)
+}
+
+fn first(address: SocketAddr) -> TcpStream {
+    let begun = Instant::now();
+    loop {
+        match TcpStream::connect_timeout(&address, Duration::from_secs(2)) {
+            Ok(stranger) => return stranger,
+            Err(error) => assert!(begun.elapsed() < PATIENCE, "{address}: {error}"),
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn behave(number: usize, mut stranger: TcpStream) -> Option<TcpStream> {
+    match number % 3 {
+        0 => Some(stranger),
+        1 => {
+            // One that was turned away already can't write, and that is right.
+            let _ = stranger.write_all(&noise(number as u64, 4096));
+            None
+        }
+        _ => {
+            let _ = stranger.shutdown(Shutdown::Both);
+            None
+        }
+    }
+}

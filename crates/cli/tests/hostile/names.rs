@@ -123,7 +123,7 @@ fn an_entry_of_no_source_is_refused() {
             far.frame(FrameKind::Batch, &record(&Entry { source: number, ..file("", 1) }, b"y"))?;
             far.finish(totals(1, 1))
         });
-        run.exits(1).says(&["breaks the protocol", "not announced"]);
+        run.exits(1).says(&["breaks the protocol", "doesn't fit what was announced"]);
         assert!(ground.landed().is_empty(), "{:?}", ground.landed());
     }
 }
