@@ -26,9 +26,9 @@ struct Wall {
 }
 
 impl Wall {
-    /// No connection from `host` to these ports: refused at once. Those to ports of the system, ssh's too, go on.
+    /// No connection from `host` to these ports: refused at once.
     fn refusing(case: &Case, host: End, ports: &str) -> Self {
-        Self::up(case, host, &format!("sport 1024-65534 dport {ports} prohibit"))
+        Self::up(case, host, &format!("dport {ports} prohibit"))
     }
 
     /// No answer from these ports of `host`: whoever connects waits in vain, as behind one that drops packets.
@@ -76,6 +76,7 @@ fn there_and_back(case: &Case, options: &[&str]) -> [Run; 2] {
 #[test]
 fn without_a_firewall_the_data_goes_to_the_port_asked_for() {
     let Some(case) = case() else { return };
+    // The same port at once again: what is left of the first run's connections doesn't keep it.
     let port = format!("data connection: from here to {}:7101", case.bed.lab.address(End::B));
     for run in there_and_back(&case, &["-v", "--port-range", "7101-7101"]) {
         let run = run.says(&[&port, "encrypted"]);
@@ -140,7 +141,9 @@ fn with_no_answer_either_way_the_data_goes_through_ssh() {
 #[test]
 fn whoever_gave_no_port_range_is_told_of_it_where_all_ports_are_blocked() {
     let Some(case) = case_with_link("10gbit") else { return };
-    let _walls = [End::A, End::B].map(|host| Wall::refusing(&case, host, "1024-65534"));
+    // Without what goes to ssh's port or comes from it.
+    let all = "sport 1024-65534 dport 1024-65534 prohibit";
+    let _walls = [End::A, End::B].map(|host| Wall::up(&case, host, all));
     for run in there_and_back(&case, &[]) {
         run.says(&[
             "warning: ",
@@ -224,8 +227,8 @@ fn strangers_neither_stop_nor_slow_a_transfer() {
     write(case.near.join("tree/large"), noise(9, 200 << 20));
     // Once for the copy that the far end may need.
     case.cp(args!["-r", "tree", case.b("warm")]).exits(0);
-    for (port, way) in [(7171, "push"), (7172, "pull")] {
-        let start = |to: &str| {
+    for (port, way) in [(7171, "push"), (7173, "pull")] {
+        let start = |to: &str, port: u16| {
             let mut list = args!["-v", "--streams", "8", "--port-range", port.to_string(), "-r"];
             list.extend(match way {
                 "push" => args!["tree", case.b(to)],
@@ -234,9 +237,9 @@ fn strangers_neither_stop_nor_slow_a_transfer() {
             case.start(list)
         };
         let top = if way == "push" { &case.far } else { &case.near };
-        let alone = start("alone").end().exits(0).time;
+        let alone = start("alone", port + 1).end().exits(0).time;
 
-        let running = start("crowd");
+        let running = start("crowd", port);
         let (running, silent) = storm(&case, port, running);
         let crowd = running.end().exits(0).says(&[&format!(":{port}"), " 8 streams;"]);
         drop(silent);

@@ -1,0 +1,49 @@
+//! Where the problems of single entries are told.
+
+use linerate_wire::control::{Message, Problem, ProblemKind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::channel::Channel;
+use crate::clock::Counters;
+use crate::problem::Observer;
+
+/// Tells problems with single entries, and counts them.
+#[derive(Clone)]
+pub struct Reporter {
+    pub(super) observer: Arc<dyn Observer>,
+    pub(super) counters: Arc<Counters>,
+}
+
+impl Reporter {
+    /// Tells one.
+    pub fn problem(&self, problem: Problem) {
+        let counter = match problem.kind {
+            ProblemKind::Failed | ProblemKind::Skipped => &self.counters.failed,
+            ProblemKind::Changed => &self.counters.changed,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        self.observer.problem(problem);
+    }
+}
+
+/// An agent tells its client.
+pub(super) struct Teller(pub Arc<Channel>);
+
+impl Observer for Teller {
+    fn problem(&self, problem: Problem) {
+        // A client that is gone is noticed where its next message is waited for.
+        let _ = self.0.send(&Message::Problem(problem));
+    }
+
+    fn note(&self, _: &str) {}
+}
+
+/// Tells nobody.
+pub(super) struct Quiet;
+
+impl Observer for Quiet {
+    fn problem(&self, _: Problem) {}
+
+    fn note(&self, _: &str) {}
+}
