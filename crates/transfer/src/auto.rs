@@ -41,6 +41,11 @@ impl Controller {
         Self { streams, most, best: 0.0, added: 0, since: now, bytes: 0, cpu: 0.0, wait: TRIAL }
     }
 
+    /// Streams that are wanted now.
+    pub fn streams(&self) -> u32 {
+        self.streams
+    }
+
     /// What to do at `now`, when `bytes` of payload were sent in all, and this end used `cpu` of all its
     /// processors' seconds.
     pub fn advise(&mut self, now: Instant, bytes: u64, cpu: f64) -> Advice {

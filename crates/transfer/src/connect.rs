@@ -113,6 +113,8 @@ fn bind_both(port: u16) -> io::Result<TcpListener> {
     use socket2::{Domain, Protocol, Socket, Type};
     let dual = Socket::new(Domain::IPV6, Type::STREAM, Some(Protocol::TCP)).and_then(|socket| {
         socket.set_only_v6(false)?;
+        // A port of a fixed range is free again at once, whatever still times out on it.
+        socket.set_reuse_address(true)?;
         socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)).into())?;
         socket.listen(128)?;
         Ok(TcpListener::from(socket))

@@ -108,6 +108,7 @@ pub fn run(session: &mut Session, sources: &[SourceRoot], options: &Options) -> 
         skipped: Mutex::default(),
         stop: AtomicBool::new(false),
         leave: AtomicU32::new(0),
+        working: AtomicU32::new(0),
     };
     let (queue, units) = bounded(QUEUE);
     thread::scope(|scope| {
@@ -148,7 +149,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
         if looked.elapsed() >= TICK {
             looked = Instant::now();
             session.tell_progress()?;
-            streams.adjust(session, shared)?;
+            streams.adjust(session, shared, crew.running)?;
         }
     }
     session.send(&Message::Sent { totals: shared.counters.found.get(), streams: crew.used })?;
@@ -172,14 +173,20 @@ impl Streams {
         }
     }
 
-    fn adjust(&mut self, session: &Session, shared: &Shared<'_>) -> Result<(), TransferError> {
+    fn adjust(&mut self, session: &Session, shared: &Shared<'_>, running: u32) -> Result<(), TransferError> {
         let Some(controller) = &mut self.controller else { return Ok(()) };
+        if session.is_tunnelled() {
+            return Ok(());
+        }
         let usage = process_usage();
         let cpu = usage.cpu_seconds / f64::from(usage.processors);
         match controller.advise(Instant::now(), shared.counters.stages().bytes, cpu) {
             Advice::Keep => {}
             Advice::Add(count) => session.more(count)?,
-            Advice::Drop(count) => drop(shared.leave.fetch_add(count, Ordering::AcqRel)),
+            // Not all that were asked for may have come.
+            Advice::Drop(_) => {
+                shared.leave.store(running.saturating_sub(controller.streams()), Ordering::Release)
+            }
         }
         Ok(())
     }

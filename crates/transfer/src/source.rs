@@ -114,12 +114,19 @@ pub struct Shared<'a> {
     pub stop: AtomicBool,
     /// Workers that are to end their streams, since fewer are better.
     pub leave: AtomicU32,
+    /// Workers that have not left.
+    pub working: AtomicU32,
 }
 
 impl Shared<'_> {
-    /// True once for each worker that is to leave.
+    /// True once for each worker that is to leave; never for the last one.
     fn is_dropped(&self) -> bool {
-        self.leave.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)).is_ok()
+        let one_less = |left: u32| left.checked_sub(1);
+        if self.leave.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less).is_err() {
+            return false;
+        }
+        let but_the_last = |working: u32| working.checked_sub(1).filter(|left| *left > 0);
+        self.working.fetch_update(Ordering::AcqRel, Ordering::Acquire, but_the_last).is_ok()
     }
 }
 
@@ -134,6 +141,7 @@ pub struct Worker<'a> {
 impl<'a> Worker<'a> {
     /// A worker that sends on `stream`.
     pub fn new(shared: &'a Shared<'a>, stream: Stream) -> Self {
+        shared.working.fetch_add(1, Ordering::AcqRel);
         Self { shared, stream: stream.into_writer(), clock: Clock::start(), payload: Vec::new() }
     }
 

@@ -77,6 +77,8 @@ pub struct Session {
     /// When the first data connection stood.
     pub connected: Option<Instant>,
     report: Option<(Stages, Usage)>,
+    /// What came while something else was waited for.
+    early: Option<Message>,
 }
 
 /// How a worker ended: whether its stream carried anything, and its error.
@@ -171,6 +173,7 @@ impl Session {
             meters,
             connected: None,
             report: None,
+            early: None,
         };
         session.send(&Message::Hello(hello))?;
         Ok(session)
@@ -256,6 +259,9 @@ impl Session {
     /// # Errors
     /// As [`Session::next`].
     pub fn receive(&mut self) -> Result<Message, TransferError> {
+        if let Some(message) = self.early.take() {
+            return Ok(message);
+        }
         self.receive_within(Duration::MAX)
     }
 

@@ -114,10 +114,8 @@ impl Session {
         let candidates = candidates(there.client, port);
         self.opener = Opener::Ask;
         self.send(&Message::ConnectBack { candidates })?;
-        match self.receive_within(CONNECT_BACK_TIME)? {
-            Message::ConnectedBack { error: None } => {}
-            Message::ConnectedBack { error: Some(error) } => return Ok(Some(printable(&error))),
-            _ => return Err(out_of_turn()),
+        if let Some(error) = self.answer_to_connect_back()? {
+            return Ok(Some(printable(&error)));
         }
         match self.arrivals.1.recv_timeout(DIAL_TIME) {
             Ok(stream) => {
@@ -125,6 +123,17 @@ impl Session {
                 Ok(None)
             }
             Err(_) => Ok(Some("no connection came back".to_owned())),
+        }
+    }
+
+    /// An agent that sends may have announced its sources already.
+    fn answer_to_connect_back(&mut self) -> Result<Option<String>, TransferError> {
+        loop {
+            match self.receive_within(CONNECT_BACK_TIME)? {
+                Message::ConnectedBack { error } => return Ok(error),
+                sources @ Message::Sources(_) if self.early.is_none() => self.early = Some(sources),
+                _ => return Err(out_of_turn()),
+            }
         }
     }
 
