@@ -17,7 +17,6 @@ use crate::state::{Description, Host, State, StateRoot, make_private};
 use crate::sweep::{dismantle, shared_scratch, sweep_locked, tell};
 use crate::tool;
 use crate::user;
-use rustix::mount::{MountFlags, mount};
 
 /// What a lab should be. The default is an open link between two hosts with the kernel's own settings.
 #[derive(Clone, Debug, Default)]
@@ -224,7 +223,6 @@ impl Site {
         // Not make_private: under the world's /dev/shm, one that is there already isn't ours.
         let made = std::fs::DirBuilder::new().mode(0o700).create(&site.state.scratch);
         made.map_err(LabError::file("making", &site.state.scratch))?;
-        mount_memory(&site.state.scratch);
         Ok(site)
     }
 
@@ -254,18 +252,6 @@ fn check(options: &Options) -> Result<(), LabError> {
 
 fn is_named(labs: &[(LabName, Option<State>)], name: &LabName) -> bool {
     labs.iter().any(|(known, _)| known == name)
-}
-
-/// Puts a file system of its own on the scratch directory, with huge pages where the kernel has them: to make and fill
-/// a small page costs three times the processor time, which a study would read as the tools'. Where that is refused,
-/// the directory stays what it is.
-fn mount_memory(path: &Path) {
-    let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    for options in [c"size=75%,mode=0700,huge=within_size", c"size=75%,mode=0700"] {
-        if mount("tmpfs", path, "tmpfs", flags, options).is_ok() {
-            return;
-        }
-    }
 }
 
 fn is_tmpfs(path: &Path) -> bool {

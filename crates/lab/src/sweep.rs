@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use rustix::mount::{UnmountFlags, unmount};
-
 use crate::error::LabError;
 use crate::name::LabName;
 use crate::network;
@@ -119,10 +117,6 @@ pub(crate) fn dismantle(name: &LabName, state: Option<&State>, directory: &Path)
     }
     let (a, b) = network::hosts(name, state.map_or(0, |state| state.slot));
     left.extend([a, b].iter().filter_map(|host| network::remove(host).err()).map(|error| error.to_string()));
-    for scratch in [shared_scratch(name), directory.join("scratch")] {
-        // Most often one of the two isn't there, or no file system of its own.
-        let _ = unmount(&scratch, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
-    }
     let directories = [scratch_of(name, state), Some(directory.to_owned())];
     left.extend(directories.into_iter().flatten().filter_map(|path| remove_directory(&path).err()));
     match left.is_empty() {
