@@ -75,11 +75,11 @@ pub struct CpArgs {
     json: bool,
     #[command(flatten)]
     reach: Reach,
-    /// Sources: PATH or [USER@]HOST:PATH
-    #[arg(required = true, value_name = "SRC")]
+    /// What is copied
+    #[arg(help = "Sources: PATH or [USER@]HOST:PATH", required = true, value_name = "SRC")]
     sources: Vec<OsString>,
-    /// Destination: [USER@]HOST:PATH or PATH
-    #[arg(required = true, value_name = "DST")]
+    /// Where to
+    #[arg(help = "Destination: [USER@]HOST:PATH or PATH", required = true, value_name = "DST")]
     destination: OsString,
 }
 
