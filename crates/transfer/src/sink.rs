@@ -93,6 +93,9 @@ enum Target {
     Dropped,
 }
 
+/// Large files that may be begun and not finished: many times what a sender's queue and workers hold.
+const MAX_UNFINISHED: usize = 1024;
+
 /// Errors after which nothing further can be written.
 fn is_fatal(error: Errno) -> bool {
     matches!(error, Errno::NOSPC | Errno::DQUOT | Errno::ROFS)
@@ -240,6 +243,9 @@ impl<'a> Worker<'a> {
         if !chunk.is_consistent() || self.part.is_some() {
             return Err(damaged);
         }
+        if chunk.parts > 1 && self.has_too_many(chunk.file) {
+            return Err(StreamError::Protocol("too many files are begun and not finished"));
+        }
         let place = self.place(&chunk.entry)?;
         let target = self.target(&chunk, &place).or_else(|error| {
             self.failed(&place, &chunk.entry, error)?;
@@ -250,6 +256,14 @@ impl<'a> Worker<'a> {
         self.part = Some(Part { target, number: chunk.file, at: chunk.offset, end, length: chunk.length });
         self.clock.lap(Stage::Write);
         if chunk.length == 0 { self.finish_part() } else { Ok(()) }
+    }
+
+    fn has_too_many(&self, file: u64) -> bool {
+        let assemblies = lock(&self.shared.assemblies);
+        let unfinished = || assemblies.values().filter(|assembly| !assembly.has_failed()).count();
+        assemblies.len() >= MAX_UNFINISHED
+            && !assemblies.contains_key(&file)
+            && unfinished() >= MAX_UNFINISHED
     }
 
     fn target(&mut self, chunk: &Chunk, place: &RelPath) -> Result<Target, Errno> {

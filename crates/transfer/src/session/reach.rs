@@ -153,7 +153,7 @@ impl Session {
         let _ = self.arrivals.0.send(stream);
     }
 
-    /// Gets `count` more data streams; they come as [`Event::Stream`].
+    /// Gets `count` more data streams; they come as [`super::Event::Stream`].
     ///
     /// # Errors
     /// Where the other end is gone.
