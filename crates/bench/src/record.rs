@@ -169,8 +169,10 @@ pub struct Run {
 }
 
 /// What came of a run.
-// A study has some hundred runs: their size in memory doesn't matter, and a box would be in every reader's way.
-#[allow(clippy::large_enum_variant)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a study has some hundred runs: their size in memory doesn't matter, and a box would be in every reader's way"
+)]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
@@ -252,7 +254,8 @@ impl Cpu {
     /// Busy share of all processors, in percent; 0 where nothing was counted.
     pub fn busy_percent(&self) -> f64 {
         let all = self.busy() + self.steal + self.idle + self.iowait;
-        if all > 0.0 { 100.0 * self.busy() / all } else { 0.0 }
+        // Divided first: a share of one is then 100 and not a bit more.
+        if all > 0.0 { 100.0 * (self.busy() / all) } else { 0.0 }
     }
 }
 

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
+use linerate_bench::data::read_own_tree;
 use linerate_bench::out::{Line, Progress, gate_table, headline, plan, table};
 use linerate_bench::record::Record;
 use linerate_bench::run::{Bed, Event, LabBed, Runner, Setup, Stop, install, missing_packages};
@@ -17,6 +19,12 @@ use linerate_bench::spec::tool::Toolbox;
 use linerate_bench::spec::{bytes, nearest};
 use linerate_bench::stats::{gate, summaries};
 use linerate_bench::store;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+
+use crate::exit::Code;
 
 /// What `linerate bench` takes.
 #[derive(Debug, Args)]
@@ -43,7 +51,8 @@ below --out as they are made; Ctrl-C keeps them. docs/formats.md describes study
 
 Exit codes: 0 done (for gate: every row holds), 1 failed or a row missed, 2 usage, 130 interrupted.";
 
-const EXIT_INTERRUPTED: u8 = 130;
+/// Signals this near to the first ask for the same thing: timeout(1) signals its child, and then the child's group.
+const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Subcommand)]
 enum Action {
@@ -72,7 +81,7 @@ struct Run {
     #[arg(long, conflicts_with = "blocks")]
     quick: bool,
     /// Bytes of generated data [default: the study's]
-    #[arg(long, value_parser = bytes)]
+    #[arg(long, value_parser = size)]
     size: Option<u64>,
     /// A tree of your own in place of generated data; it is copied, never changed
     #[arg(long, value_name = "PATH", conflicts_with = "size")]
@@ -112,12 +121,17 @@ pub fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn run_study(args: &Run) -> anyhow::Result<ExitCode> {
-    let tools = load_tools(&args.tools)?;
     if args.list {
-        list(&tools);
+        list(&load_tools(&args.tools)?);
         return Ok(ExitCode::SUCCESS);
     }
-    let study = load_study(args, &tools)?;
+    let (tools, study) = match read_input(args) {
+        Ok(read) => read,
+        Err(error) => {
+            eprintln!("linerate: {error:#}");
+            return Ok(Code::Usage.into());
+        }
+    };
     let blocks = if args.quick { 1 } else { args.blocks.unwrap_or(study.blocks) };
     if args.dry_run {
         println!("{}", plan(&study, &tools, blocks));
@@ -130,9 +144,25 @@ fn run_study(args: &Run) -> anyhow::Result<ExitCode> {
     if stop.load(Ordering::Relaxed) {
         let (runs, dir) = (record.runs.len(), dir.display());
         eprintln!("linerate: interrupted; {runs} runs are stored: linerate bench report {dir}");
-        return Ok(EXIT_INTERRUPTED.into());
+        return Ok(Code::Interrupted.into());
     }
     show(&record, &dir, args.json)
+}
+
+/// What the arguments name, before anything is made: an error here is the arguments' fault.
+fn read_input(args: &Run) -> anyhow::Result<(Toolbox, Study)> {
+    let tools = load_tools(&args.tools)?;
+    let study = load_study(args, &tools)?;
+    args.tree.as_deref().map_or(Ok(()), |tree| read_own_tree(tree).map(drop))?;
+    Ok((tools, study))
+}
+
+/// Bytes to generate, of which there must be some.
+fn size(text: &str) -> Result<u64, String> {
+    match bytes(text)? {
+        0 => Err("there must be something to move; give a size such as \"1 GB\"".to_owned()),
+        bytes => Ok(bytes),
+    }
 }
 
 fn load_tools(dirs: &[PathBuf]) -> anyhow::Result<Toolbox> {
@@ -148,7 +178,7 @@ fn load_study(args: &Run, tools: &Toolbox) -> anyhow::Result<Study> {
     let mut study = match Study::built_in(name) {
         Some((file, text)) => Study::parse(file, text, tools)?,
         None => {
-            let text = std::fs::read_to_string(name).with_context(|| unknown_study(name))?;
+            let text = std::fs::read_to_string(name).map_err(|error| unknown_study(name, &error))?;
             Study::parse(name, &text, tools)?
         }
     };
@@ -158,14 +188,12 @@ fn load_study(args: &Run, tools: &Toolbox) -> anyhow::Result<Study> {
     Ok(study)
 }
 
-fn unknown_study(name: &str) -> String {
+fn unknown_study(name: &str, error: &std::io::Error) -> anyhow::Error {
     let names: Vec<&str> = Study::built_in_names().collect();
     let meant =
         nearest(name, names.iter().copied()).map_or(String::new(), |name| format!("; did you mean {name}?"));
-    format!(
-        "{name} is neither a built-in study ({}) nor a study file that can be read{meant}",
-        names.join(", ")
-    )
+    let names = names.join(", ");
+    anyhow!("{name} is neither a built-in study ({names}) nor a study file that can be read ({error}){meant}")
 }
 
 fn list(tools: &Toolbox) {
@@ -206,13 +234,22 @@ fn provide_packages(args: &Run, study: &Study, tools: &Toolbox) -> anyhow::Resul
     Ok(())
 }
 
-/// The first signal ends the study after its current run; a second ends the process.
+/// The first signal ends the study after its current run; one that comes later than [`SAME_REQUEST`] ends the process.
 fn stop_on_signals() -> anyhow::Result<Stop> {
     let stop = Stop::default();
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let seen = Arc::clone(&stop);
+    let watch = move || {
+        let mut first = None;
+        for signal in signals.forever() {
+            seen.store(true, Ordering::Relaxed);
+            if first.get_or_insert_with(Instant::now).elapsed() > SAME_REQUEST {
+                // It can only fail for signals that have no default, and these have.
+                let _ = emulate_default_handler(signal);
+            }
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(watch)?;
     Ok(stop)
 }
 

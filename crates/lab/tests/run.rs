@@ -151,16 +151,8 @@ fn a_kernel_that_refuses_is_explained() {
         "echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --ambient-caps=-all --inh-caps=-all {} true",
         program.path().display()
     );
-    let mut command = Command::new("setpriv");
-    command.args([
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-        "unshare",
-        "--user",
-        "--map-current-user",
-    ]);
-    command.args(["--keep-caps", "sh", "-c", &script]).env("XDG_RUNTIME_DIR", program.runtime());
+    let mut command = in_user_namespace(&["sh", "-c", &script]);
+    command.env("XDG_RUNTIME_DIR", program.runtime());
     let output = command.output().expect("setpriv runs");
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{told}");
@@ -169,20 +161,17 @@ fn a_kernel_that_refuses_is_explained() {
     }
 }
 
+/// What runs `argv` as an ordinary user in a user namespace of its own, with every right inside it.
+fn in_user_namespace(argv: &[&str]) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    command.args(["unshare", "--user", "--map-current-user", "--keep-caps"]).args(argv);
+    command
+}
+
 fn user_namespaces_work() -> bool {
-    let mut trial = Command::new("setpriv");
-    trial.args([
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
-        "unshare",
-        "--user",
-        "--map-current-user",
-    ]);
-    let work = trial
-        .args(["--keep-caps", "--mount", "--net", "true"])
-        .output()
-        .is_ok_and(|done| done.status.success());
+    let mut trial = in_user_namespace(&["unshare", "--mount", "--net", "true"]);
+    let work = trial.output().is_ok_and(|done| done.status.success());
     if !work {
         eprintln!("skipped: this kernel gives an ordinary user no user namespace");
     }

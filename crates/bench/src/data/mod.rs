@@ -7,5 +7,5 @@ mod sizes;
 mod slices;
 mod tree;
 
-pub use set::{DataError, DataSet, Library};
+pub use set::{DataError, DataSet, Library, read_own_tree};
 pub use tree::{Kind, Tree};

@@ -58,8 +58,20 @@ pub enum DataError {
         cause: io::Error,
     },
     /// The tree to move holds nothing.
-    #[error("--tree {0} holds no file to move")]
+    #[error("--tree {0} holds no file to move, or only empty ones")]
     Empty(PathBuf),
+    /// The tree to move can't be read.
+    #[error("reading --tree: {0}")]
+    Tree(io::Error),
+}
+
+/// What is below a tree of the user's own, which holds something to move.
+///
+/// # Errors
+/// It can't be read, or holds no byte.
+pub fn read_own_tree(root: &Path) -> Result<Tree, DataError> {
+    let tree = Tree::read(root).map_err(DataError::Tree)?;
+    if tree.bytes() == 0 { Err(DataError::Empty(root.to_owned())) } else { Ok(tree) }
 }
 
 impl Library {
@@ -126,10 +138,7 @@ impl Library {
 
     fn import(&self, spec: &DatasetSpec, from: &Path, root: &Path) -> Result<String, DataError> {
         let failed = |cause| DataError::Io { name: spec.name.clone(), place: from.to_owned(), cause };
-        let tree = Tree::read(from).map_err(failed)?;
-        if tree.bytes() == 0 {
-            return Err(DataError::Empty(from.to_owned()));
-        }
+        let tree = read_own_tree(from)?;
         self.check_room(spec, tree.files(), tree.bytes())?;
         let left_out = import::copy(from, &tree, root).map_err(failed)?;
         let without =
@@ -210,6 +219,8 @@ mod tests {
         let mut library = Library::new(dir.path(), 5);
         let error = library.make(&spec(1), Some(&own)).unwrap_err();
         assert!(matches!(error, DataError::Empty(_)), "{error}");
+        let error = library.make(&spec(1), Some(&own.join("none"))).unwrap_err();
+        assert!(matches!(error, DataError::Tree(_)) && error.to_string().contains("own/none"), "{error}");
         std::fs::write(own.join("d/f"), b"abc").unwrap();
         let set = library.make(&spec(1), Some(&own)).unwrap();
         assert_eq!((set.described.files, set.described.bytes), (1, 3));

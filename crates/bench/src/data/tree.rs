@@ -30,7 +30,9 @@ impl Tree {
         let mut entries = Vec::new();
         let mut waiting = vec![PathBuf::new()];
         while let Some(dir) = waiting.pop() {
-            let listed = fs::read_dir(root.join(&dir)).map_err(|e| at(&root.join(&dir), &e))?;
+            // Joining an empty path would end the name in a slash.
+            let place = if dir.as_os_str().is_empty() { root.to_owned() } else { root.join(&dir) };
+            let listed = fs::read_dir(&place).map_err(|e| at(&place, &e))?;
             for entry in listed {
                 let entry = entry?;
                 let path = dir.join(entry.file_name());

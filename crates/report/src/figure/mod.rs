@@ -1,7 +1,8 @@
 //! The figure of a study after the seeds' print: bars of throughput on the left axis, dots of CPU on the right.
 //!
-//! `model` says what is shown, `wide` and `narrow` where; `scale`, `text`, `marks`, `legend` and `svg` serve both.
+//! `model` says what is shown, `wide` and `narrow` where; `lane`, `scale`, `text`, `marks`, `legend` and `svg` serve both.
 
+mod lane;
 mod legend;
 mod marks;
 mod model;
@@ -21,7 +22,7 @@ pub(crate) use model::streams_text;
 use crate::link::Ceiling;
 use crate::number::{bits_per_second, short};
 use crate::summary::{State, Summary, ends, tip};
-use model::Figure;
+use model::{Figure, Panel};
 use svg::Drawing;
 
 /// The style of the figure: light, and dark where the reader prefers that on a screen.
@@ -133,6 +134,27 @@ fn in_page(
     let (body, height) = draw(&Figure::new(record, summaries), id);
     let description = description(summaries);
     Drawing { id, width, height, title: &record.title, description: &description }.around(None, &body)
+}
+
+/// The legend from `span.0` to `span.1` with every panel below it, and the height of all. `draw` is given where a panel
+/// may begin, and gives where it ends.
+fn stacked<'p, 'a>(
+    figure: &'p Figure<'a>,
+    id: &str,
+    span: (f64, f64),
+    draw: impl Fn(&'p Panel<'a>, f64) -> (Markup, f64),
+) -> (Markup, f64) {
+    if figure.panels.is_empty() {
+        return (svg::text(2.0, 16.0, "muted", "The record holds no case."), 24.0);
+    }
+    let (legend, mut y) = legend::legend(figure, id, span.0, span.1);
+    let mut panels = Vec::new();
+    for panel in &figure.panels {
+        let (drawn, bottom) = draw(panel, y);
+        panels.push(drawn);
+        y = bottom;
+    }
+    (html! { (legend) @for panel in &panels { (panel) } }, y)
 }
 
 /// The figure in words, for those who don't see it.

@@ -3,14 +3,14 @@
 use linerate_bench::stats::Estimate;
 use maud::{Markup, html};
 
-use super::legend::legend;
-use super::marks::{self, Area};
+use super::lane::{Lane, Reach, Way, past_dots};
+use super::marks;
 use super::model::{Bar, Category, Figure, Panel, streams_text};
 use super::scale::Scale;
-use super::svg::{line, text};
+use super::svg::{line, rect, text};
 use super::text::{fit, width, wrap};
 use crate::number::tick;
-use crate::summary::{State, tip};
+use crate::summary::State;
 
 /// Width of the layout in units.
 pub(crate) const WIDTH: f64 = 360.0;
@@ -21,17 +21,7 @@ const HEADING: f64 = 22.0;
 
 /// The figure and its height.
 pub(crate) fn draw(figure: &Figure<'_>, id: &str) -> (Markup, f64) {
-    if figure.panels.is_empty() {
-        return (text(2.0, 16.0, "muted", "The record holds no case."), 24.0);
-    }
-    let (legend, mut y) = legend(figure, id, 2.0, WIDTH - 2.0);
-    let mut panels = Vec::new();
-    for panel in &figure.panels {
-        let (drawn, bottom) = Plot::new(figure, id, panel, y + 10.0).draw();
-        panels.push(drawn);
-        y = bottom;
-    }
-    (html! { (legend) @for panel in &panels { (panel) } }, y)
+    super::stacked(figure, id, (2.0, WIDTH - 2.0), |panel, y| Plot::new(figure, id, panel, y + 10.0).draw())
 }
 
 /// One panel with its scales.
@@ -111,7 +101,7 @@ impl<'p, 'a> Plot<'p, 'a> {
         let cipher_x = LEFT + 6.0 + width(&name, 12.9) + 7.0;
         let lack = category.common_lack();
         html! {
-            @if let Some(y) = workload { (over_grid(2.0, y, "muted", &fit(&category.workload, 12.0, WIDTH - 4.0))) }
+            @if let Some(y) = workload { (workload_heading(y, &fit(&category.workload, 12.0, WIDTH - 4.0))) }
             (over_grid(LEFT + 6.0, y + 16.0, "name", &name))
             (over_grid(cipher_x, y + 16.0, "small muted", &fit(category.cipher_text(), 11.0, WIDTH - cipher_x)))
             @if let Some(state) = lack { (lack_row(state, y + HEADING)) }
@@ -135,26 +125,11 @@ impl<'p, 'a> Plot<'p, 'a> {
     }
 
     fn bar(&self, bar: &Bar<'_>, payload: Estimate, y: f64) -> Markup {
-        let middle = y + ROW / 2.0;
-        let end = self.rate.at(payload.median);
-        let solid_end = tip(bar.summary).map_or(end, |whole| self.rate.at(whole));
-        let area = |from: f64, to: f64| Area { x: from, y: y + 1.5, width: to - from, height: ROW - 3.0 };
-        let whisker = marks::whisker(payload, &self.rate);
-        let dots = marks::cpu_dots(self.figure, bar.summary);
-        let dots: Vec<_> = dots.into_iter().map(|(percent, class)| (self.cpu.at(percent), class)).collect();
+        let lane = Lane { way: Way::Right, base: LEFT, edge: y, breadth: ROW, gap: 1.5 };
+        let reach = Reach::new(self.figure, bar, payload, &self.rate, &self.cpu);
         let value = marks::value_text(bar.summary);
-        let label_x =
-            clear_of_dots(whisker.map_or(end, |(_, high)| high.max(end)) + 5.0, width(&value, 11.5), &dots);
-        html! {
-            g {
-                title { (marks::tooltip(bar.summary)) }
-                (marks::bar(self.figure, self.id, bar, area(LEFT, solid_end)))
-                @if solid_end < end { (marks::swatch(self.id, "tip", false, area(solid_end, end))) }
-                @if let Some((low, high)) = whisker { (whisker_mark(middle, low, high)) }
-                @for (x, class) in &dots { (marks::dot(*x, middle, class)) }
-                (text(label_x, middle + 4.0, "value", &value))
-            }
-        }
+        let x = clear_of_dots(lane.outermost(&reach) + 5.0, width(&value, 11.5), reach.dots());
+        lane.draw(self.figure, self.id, bar, &reach, &text(x, lane.middle() + 4.0, "value", &value))
     }
 }
 
@@ -167,6 +142,14 @@ fn height(panel: &Panel<'_>, at: usize, category: &Category<'_>) -> f64 {
 
 fn begins_workload(panel: &Panel<'_>, at: usize) -> bool {
     at == 0 || panel.categories[at - 1].workload != panel.categories[at].workload
+}
+
+/// What is moved, across the axis, which stops there: a rim alone would let it through between the letters.
+fn workload_heading(y: f64, words: &str) -> Markup {
+    html! {
+        (rect(0.0, y - 12.0, width(words, 12.0) + 6.0, 17.0, "paper"))
+        (text(2.0, y, "muted", words))
+    }
 }
 
 /// A text with a rim of paper, so that lines of the grid don't cross it.
@@ -187,22 +170,9 @@ fn lack_row(state: State<'_>, y: f64) -> Markup {
     }
 }
 
-fn whisker_mark(y: f64, low: f64, high: f64) -> Markup {
-    html! {
-        @for class in ["whisker-halo", "whisker"] {
-            (line((low, y), (high, y), class))
-            @for x in [low, high] { (line((x, y - 4.0), (x, y + 4.0), class)) }
-        }
-    }
-}
-
 /// The left end of a label beside a bar, moved on where a dot would cover it.
-fn clear_of_dots(x: f64, width: f64, dots: &[(f64, &str)]) -> f64 {
-    const RADIUS: f64 = 7.5;
-    let mut dots: Vec<f64> = dots.iter().map(|(x, _)| *x).collect();
-    dots.sort_by(f64::total_cmp);
-    let covers = |dot: f64, x: f64| dot + RADIUS > x && dot - RADIUS < x + width;
-    dots.into_iter().fold(x, |x, dot| if covers(dot, x) { dot + RADIUS + 1.0 } else { x })
+fn clear_of_dots(x: f64, width: f64, dots: impl IntoIterator<Item = f64>) -> f64 {
+    past_dots(x, width, 7.5, dots.into_iter())
 }
 
 #[cfg(test)]
@@ -211,8 +181,8 @@ mod tests {
 
     #[test]
     fn a_label_moves_past_the_dots_in_its_way() {
-        assert_eq!(clear_of_dots(100.0, 20.0, &[(50.0, "cpu")]), 100.0);
-        assert_eq!(clear_of_dots(100.0, 20.0, &[(110.0, "cpu")]), 118.5);
-        assert_eq!(clear_of_dots(100.0, 20.0, &[(125.0, "cpu"), (110.0, "cpu")]), 133.5);
+        assert_eq!(clear_of_dots(100.0, 20.0, [50.0]), 100.0);
+        assert_eq!(clear_of_dots(100.0, 20.0, [110.0]), 118.5);
+        assert_eq!(clear_of_dots(100.0, 20.0, [125.0, 110.0]), 133.5);
     }
 }

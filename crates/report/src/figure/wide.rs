@@ -2,14 +2,14 @@
 
 use maud::{Markup, html};
 
-use super::legend::legend;
-use super::marks::{self, Area};
+use super::lane::{Lane, Reach, Way, past_dots};
+use super::marks;
 use super::model::{Bar, Category, Figure, Panel, breadth, streams_text};
 use super::scale::Scale;
 use super::svg::{line, text, upward_text};
 use super::text::{fit, width, wrap};
 use crate::number::tick;
-use crate::summary::{State, tip};
+use crate::summary::State;
 
 /// Width of the layout in units.
 pub(crate) const WIDTH: f64 = 920.0;
@@ -21,18 +21,7 @@ const WIDEST_BAR: f64 = 42.0;
 
 /// The figure and its height.
 pub(crate) fn draw(figure: &Figure<'_>, id: &str) -> (Markup, f64) {
-    if figure.panels.is_empty() {
-        return (text(2.0, 16.0, "muted", "The record holds no case."), 24.0);
-    }
-    let (legend, mut y) = legend(figure, id, LEFT, RIGHT);
-    let mut panels = Vec::new();
-    for panel in &figure.panels {
-        let plot = Plot::new(figure, id, panel, y + 8.0);
-        let (drawn, bottom) = plot.draw();
-        panels.push(drawn);
-        y = bottom;
-    }
-    (html! { (legend) @for panel in &panels { (panel) } }, y)
+    super::stacked(figure, id, (LEFT, RIGHT), |panel, y| Plot::new(figure, id, panel, y + 8.0).draw())
 }
 
 /// One panel with its scales.
@@ -99,26 +88,11 @@ impl<'p, 'a> Plot<'p, 'a> {
         let Some(payload) = bar.summary.payload else {
             return self.lack(x + bar_width / 2.0, bar.summary.state());
         };
-        let middle = x + bar_width / 2.0;
-        let top = self.rate.at(payload.median);
-        let solid_top = tip(bar.summary).map_or(top, |whole| self.rate.at(whole));
-        let area =
-            |from: f64, to: f64| Area { x: x + 1.0, y: from, width: bar_width - 2.0, height: to - from };
-        let whisker = marks::whisker(payload, &self.rate);
-        let dots = marks::cpu_dots(self.figure, bar.summary);
-        let dots: Vec<_> = dots.into_iter().map(|(percent, class)| (self.cpu.at(percent), class)).collect();
-        let over_bar = whisker.map_or(top, |(_, high)| high.min(top)) - 5.0;
-        let label_y = clear_of_dots(self.clear_of_ceiling(over_bar), &dots);
-        html! {
-            g {
-                title { (marks::tooltip(bar.summary)) }
-                (marks::bar(self.figure, self.id, bar, area(solid_top, self.bottom)))
-                @if solid_top > top { (marks::swatch(self.id, "tip", false, area(top, solid_top))) }
-                @if let Some((low, high)) = whisker { (whisker_mark(middle, low, high)) }
-                @for (y, class) in &dots { (marks::dot(middle, *y, class)) }
-                (self.value(middle, label_y, bar_width, &marks::value_text(bar.summary)))
-            }
-        }
+        let lane = Lane { way: Way::Up, base: self.bottom, edge: x, breadth: bar_width, gap: 1.0 };
+        let reach = Reach::new(self.figure, bar, payload, &self.rate, &self.cpu);
+        let y = clear_of_dots(self.clear_of_ceiling(lane.outermost(&reach) - 5.0), reach.dots());
+        let label = self.value(lane.middle(), y, bar_width, &marks::value_text(bar.summary));
+        lane.draw(self.figure, self.id, bar, &reach, &label)
     }
 
     /// The baseline of a label, raised where the line of the ceiling would cross it.
@@ -240,23 +214,11 @@ fn bracket((words, from, to): &(String, f64, f64), y: f64) -> Markup {
     }
 }
 
-fn whisker_mark(x: f64, low: f64, high: f64) -> Markup {
-    html! {
-        @for class in ["whisker-halo", "whisker"] {
-            (line((x, low), (x, high), class))
-            @for y in [low, high] { (line((x - 4.0, y), (x + 4.0, y), class)) }
-        }
-    }
-}
-
 /// The baseline of a label that stands over a bar, raised where a dot would cover it.
-fn clear_of_dots(y: f64, dots: &[(f64, &str)]) -> f64 {
+fn clear_of_dots(y: f64, dots: impl IntoIterator<Item = f64>) -> f64 {
     const HEIGHT: f64 = 9.0;
-    const RADIUS: f64 = 6.5;
-    let mut dots: Vec<f64> = dots.iter().map(|(y, _)| *y).collect();
-    dots.sort_by(|left, right| right.total_cmp(left));
-    let covers = |dot: f64, y: f64| dot + RADIUS > y - HEIGHT && dot - RADIUS < y;
-    dots.into_iter().fold(y, |y, dot| if covers(dot, y) { dot - RADIUS - 2.0 } else { y })
+    // Upwards is towards smaller y, so places grow as -y does.
+    -past_dots(-y, HEIGHT, 6.5, dots.into_iter().map(|dot| -dot))
 }
 
 #[cfg(test)]
@@ -265,9 +227,9 @@ mod tests {
 
     #[test]
     fn a_label_climbs_over_the_dots_in_its_way() {
-        assert_eq!(clear_of_dots(100.0, &[]), 100.0);
-        assert_eq!(clear_of_dots(100.0, &[(300.0, "cpu")]), 100.0);
-        assert_eq!(clear_of_dots(100.0, &[(98.0, "cpu")]), 89.5);
-        assert_eq!(clear_of_dots(100.0, &[(84.0, "cpu"), (98.0, "cpu")]), 75.5);
+        assert_eq!(clear_of_dots(100.0, []), 100.0);
+        assert_eq!(clear_of_dots(100.0, [300.0]), 100.0);
+        assert_eq!(clear_of_dots(100.0, [98.0]), 89.5);
+        assert_eq!(clear_of_dots(100.0, [84.0, 98.0]), 75.5);
     }
 }

@@ -84,12 +84,68 @@ fn interfaces(all: &[Interface]) -> Markup {
         @for interface in all {
             div {
                 strong { (interface.name) }
-                ": driver " (fact(&interface.driver, Clone::clone))
-                ", speed " (fact(&interface.speed_mbps, |speed| format!("{} Mbit/s", grouped(*speed))))
-                ", MTU " (fact(&interface.mtu, u32::to_string))
-                ", queues rx " (fact(&interface.rx_queues, u32::to_string))
-                " tx " (fact(&interface.tx_queues, u32::to_string))
+                @if let Some(reason) = unseen(interface) { span class="soft" { ": unknown: " (reason) } }
+                @else { (details(interface)) }
             }
+        }
+    }
+}
+
+/// Why nothing of an interface but its name is known, where one reason holds for all of it.
+fn unseen(interface: &Interface) -> Option<&str> {
+    let Interface { driver, speed_mbps, mtu, rx_queues, tx_queues, .. } = interface;
+    let reasons = [reason(driver), reason(speed_mbps), reason(mtu), reason(rx_queues), reason(tx_queues)];
+    reasons[0].filter(|first| reasons.iter().all(|reason| *reason == Some(first)))
+}
+
+fn reason<T>(fact: &Fact<T>) -> Option<&str> {
+    if let Fact::Unreadable(reason) = fact { Some(reason) } else { None }
+}
+
+fn details(interface: &Interface) -> Markup {
+    html! {
+        ": driver " (fact(&interface.driver, Clone::clone))
+        ", speed " (fact(&interface.speed_mbps, |speed| format!("{} Mbit/s", grouped(*speed))))
+        ", MTU " (fact(&interface.mtu, u32::to_string))
+        ", queues rx " (fact(&interface.rx_queues, u32::to_string))
+        " tx " (fact(&interface.tx_queues, u32::to_string))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unreadable<T>(reason: &str) -> Fact<T> {
+        Fact::Unreadable(reason.to_owned())
+    }
+
+    fn unseen_interface() -> Interface {
+        Interface {
+            name: "to-b".to_owned(),
+            driver: unreadable("hidden"),
+            speed_mbps: unreadable("hidden"),
+            mtu: unreadable("hidden"),
+            rx_queues: unreadable("hidden"),
+            tx_queues: unreadable("hidden"),
+        }
+    }
+
+    #[test]
+    fn one_reason_for_all_is_said_once() {
+        let shown = interfaces(&[unseen_interface()]).into_string();
+        assert_eq!(shown.matches("hidden").count(), 1, "{shown}");
+        assert!(shown.contains("to-b"), "{shown}");
+    }
+
+    #[test]
+    fn what_differs_is_said_apart() {
+        let known = Interface { mtu: Fact::Known(1500), ..unseen_interface() };
+        let other = Interface { driver: unreadable("denied"), ..unseen_interface() };
+        for (interface, words, hidden) in [(known, "MTU 1500", 4), (other, "denied", 4)] {
+            let shown = interfaces(&[interface]).into_string();
+            assert!(shown.contains(words), "{shown}");
+            assert_eq!(shown.matches("hidden").count(), hidden, "{shown}");
         }
     }
 }

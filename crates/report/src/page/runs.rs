@@ -75,12 +75,16 @@ fn figures(record: &Record, m: &Measures) -> Markup {
         short(m.cpu_b.busy_percent()),
         cpu_per_gb(m, record.shared_processors).map_or_else(|| "–".to_owned(), short),
     ];
+    let limiter = m.limiter.iter().map(|limiter| format!("limited by {limiter}"));
+    let remarks = limiter.chain(m.notes.iter().cloned()).collect::<Vec<_>>().join("; ");
     html! {
         @for number in &numbers { td class="number" { (number) } }
         td {
-            @if let Some(why) = &m.disturbed { span class="warn" { "disturbed: " (why) } " " }
-            @if let Some(limiter) = &m.limiter { "limited by " (limiter) " " }
-            (m.notes.join("; "))
+            @if let Some(why) = &m.disturbed {
+                span class="warn" { "disturbed: " (why) }
+                @if !remarks.is_empty() { "; " }
+            }
+            (remarks)
         }
     }
 }

@@ -1,0 +1,219 @@
+//! `linerate bench` from end to end: a study of its own on a lab, its JSON, its stored results and its page.
+//!
+//! Measuring needs root and the distribution's ssh; without them those tests print a line and pass.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use linerate_bench::run::missing_packages;
+use linerate_bench::spec::study::Study;
+use linerate_bench::spec::tool::Toolbox;
+use rustix::process::Signal;
+use serde_json::Value;
+use support::{Run, Running, within};
+use tempfile::TempDir;
+
+/// One case of each kind: memory, files by linerate, files by another tool, and a tool that no host has.
+const STUDY: &str = r#"
+name = "small"
+title = "A few files over 10 Gbit/s"
+settle = "0 s"
+baseline = "scp"
+
+[[link]]
+name = "10gbit"
+rate = "10gbit"
+
+[[dataset]]
+name = "tree"
+kind = "log-normal"
+size = "1 GB"
+mean = "1.6 MB"
+
+[[case]]
+id = "memory"
+tool = "linerate-stream"
+streams = 2
+
+[[case]]
+id = "cp"
+tool = "linerate-cp"
+
+[[case]]
+id = "scp"
+tool = "scp"
+
+[[case]]
+id = "absent"
+tool = "absent"
+"#;
+
+const ABSENT: &str = r#"
+name = "absent"
+moves = "files"
+command = ["no-such-program-here", "{source}", "{destination}"]
+
+[needs]
+a = ["no-such-program-here"]
+advice = "it can't be had"
+"#;
+
+const BYTES: u64 = 20_000_000;
+
+/// A directory that holds the study, its tool and its results.
+struct Desk(TempDir);
+
+impl Desk {
+    fn new() -> Self {
+        let desk = Self(support::directory("linerate-bench-"));
+        fs::create_dir(desk.at("tools")).expect("a new directory");
+        fs::create_dir(desk.at("empty")).expect("a new directory");
+        fs::write(desk.at("small.toml"), STUDY).expect("a new file");
+        fs::write(desk.at("tools/absent.toml"), ABSENT).expect("a new file");
+        desk
+    }
+
+    /// The same where a lab can be made; none, and a line that says why, elsewhere.
+    fn with_lab() -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: a study whose lab leaves nothing behind for other users needs root");
+            return None;
+        }
+        let tools = Toolbox::built_in().expect("built-in tools are well-formed");
+        let (file, text) = Study::built_in("quick").expect("a built-in study");
+        let study = Study::parse(file, text, &tools).expect("built-in studies are well-formed");
+        let (needed, _) = missing_packages(&study, &tools);
+        if !needed.is_empty() {
+            eprintln!("skipped: a lab needs {}", needed.join(", "));
+            return None;
+        }
+        Some(Self::new())
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.0.path().join(path)
+    }
+
+    /// Runs `linerate bench` in the directory.
+    fn bench(&self, arguments: &[&str]) -> Run {
+        self.start(arguments).end()
+    }
+
+    fn start(&self, arguments: &[&str]) -> Running {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        command.arg("bench").args(arguments).current_dir(self.0.path());
+        Running::start(command)
+    }
+
+    /// What is in the directory of results; nothing where that wasn't made.
+    fn results(&self) -> Vec<PathBuf> {
+        fs::read_dir(self.at("out")).map_or(Vec::new(), |found| found.flatten().map(|e| e.path()).collect())
+    }
+}
+
+const SMALL: [&str; 8] = ["small.toml", "--tools", "tools", "--size", "20MB", "--json", "--out", "out"];
+
+/// The JSON that a run printed, which is one line.
+#[track_caller]
+fn printed(run: &Run) -> Value {
+    assert_eq!(run.out.lines().count(), 1, "{run}");
+    serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {run}"))
+}
+
+/// The row of a case.
+#[track_caller]
+fn row<'a>(shown: &'a Value, id: &str) -> &'a Value {
+    let mut rows = shown["cases"].as_array().expect("a list of cases").iter();
+    rows.find(|row| row["case"]["id"] == id).unwrap_or_else(|| panic!("no row for {id} in {shown}"))
+}
+
+/// A case that ran has figures, and no reason to have none.
+#[track_caller]
+fn assert_measured(row: &Value) {
+    let number = |pointer: &str| row.pointer(pointer).and_then(Value::as_f64).unwrap_or(-1.0);
+    assert!(row["reason"].is_null() && row["failed"] == 0, "{row}");
+    assert!(number("/payload_rate/median") > 0.0, "{row}");
+    assert!(number("/seconds/median") > 0.0 && number("/cpu_per_gb/median") > 0.0, "{row}");
+    assert!((0.0..=100.0).contains(&number("/busy_percent/median")), "{row}");
+    assert_eq!(row["bytes"], BYTES, "{row}");
+    assert_eq!(row["payload_rate"]["interval"], "insufficient", "one block gives no interval: {row}");
+}
+
+#[test]
+fn a_study_measures_stores_and_draws() {
+    let Some(desk) = Desk::with_lab() else { return };
+    let run = desk.bench(&[&SMALL[..], &["--quick"]].concat()).exits(0);
+    let shown = printed(&run);
+    assert_eq!((&shown["study"], &shown["blocks"], &shown["ok"]), (&"small".into(), &1.into(), &true.into()));
+    assert_eq!(shown["cases"].as_array().map(Vec::len), Some(4), "{shown}");
+    ["memory", "cp", "scp"].into_iter().for_each(|id| assert_measured(row(&shown, id)));
+    assert_eq!(row(&shown, "scp")["ratio"]["median"], 1.0, "the baseline is as fast as itself");
+    let absent = row(&shown, "absent");
+    assert!(absent["payload_rate"].is_null(), "{absent}");
+    let reason = absent["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("no-such-program-here") && reason.contains("it can't be had"), "{absent}");
+
+    let [results] = desk.results().try_into().expect("one directory of results");
+    let page = fs::read_to_string(results.join("report.html")).expect("a page");
+    for part in ["<svg", "A few files over 10 Gbit/s", "linerate cp", "no-such-program-here isn"] {
+        assert!(page.contains(part), "{part:?} is missing from the page");
+    }
+    let again = desk.bench(&["report", results.to_str().expect("plain"), "--json"]).exits(0);
+    assert_eq!(printed(&again)["cases"], shown["cases"], "what is stored says the same");
+}
+
+#[test]
+fn a_signal_ends_a_study_and_its_lab() {
+    let Some(desk) = Desk::with_lab() else { return };
+    let mut study = desk.start(&[&SMALL[..], &["--blocks", "1000"]].concat());
+    let stored = || {
+        desk.results().iter().any(|dir| fs::read(dir.join("runs.jsonl")).is_ok_and(|runs| !runs.is_empty()))
+    };
+    assert!(within(support::PATIENCE, || stored() || study.has_ended()), "no run was stored");
+    // As timeout(1) does it: the process, then its group.
+    study.signal(Signal::TERM);
+    study.signal_group(Signal::TERM);
+    let pid = study.pid();
+    study.end().exits(130).says(&["interrupted", "runs are stored: linerate bench report"]);
+    let labs = linerate_lab::status().expect("readable");
+    assert!(labs.iter().all(|lab| i64::from(lab.holder) != i64::from(pid)), "its lab is still there");
+}
+
+#[test]
+fn an_unknown_study_is_told_what_was_meant() {
+    let desk = Desk::new();
+    desk.bench(&["quik", "--out", "out"]).exits(2).says(&["quik", "did you mean quick?"]);
+    desk.bench(&["no/such.toml", "--out", "out"]).exits(2).says(&["no/such.toml", "No such file"]);
+    assert!(desk.results().is_empty());
+}
+
+#[test]
+fn a_study_file_with_an_error_names_line_and_key() {
+    let desk = Desk::new();
+    fs::write(desk.at("bad.toml"), STUDY.replace("settle", "setle")).expect("a new file");
+    let run = desk.bench(&["bad.toml", "--tools", "tools", "--dry-run"]).exits(2);
+    run.says(&["bad.toml", "setle", "settle"]);
+}
+
+#[test]
+fn a_size_that_is_none_is_refused() {
+    let desk = Desk::new();
+    desk.bench(&["--size", "12QB", "--out", "out"]).exits(2).says(&["--size", "12QB", "64 KiB"]);
+    desk.bench(&["--size", "0", "--out", "out"]).exits(2).says(&["--size", "something to move"]);
+    assert!(desk.results().is_empty());
+}
+
+#[test]
+fn a_tree_with_nothing_to_move_is_refused_before_anything_is_made() {
+    let desk = Desk::new();
+    let with = |tree| desk.bench(&["--quick", "--out", "out", "--tree", tree]).exits(2);
+    with("empty").says(&["--tree empty", "no file to move"]);
+    with("missing").says(&["--tree", "missing", "No such file"]);
+    fs::write(desk.at("empty/file"), "").expect("a new file");
+    with("empty").says(&["--tree empty", "only empty ones"]);
+    assert!(desk.results().is_empty());
+}

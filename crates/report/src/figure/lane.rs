@@ -1,0 +1,153 @@
+//! A bar with its marks, for both layouts: it grows in its lane up from the lower axis, or right from the left one.
+
+use linerate_bench::stats::Estimate;
+use maud::{Markup, html};
+
+use super::marks::{self, Area};
+use super::model::{Bar, Figure};
+use super::scale::Scale;
+use super::svg::line;
+use crate::summary::tip;
+
+/// Which way bars grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Towards smaller y.
+    Up,
+    /// Towards larger x.
+    Right,
+}
+
+/// The room of one bar.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lane {
+    /// Which way its bar grows.
+    pub(crate) way: Way,
+    /// Where the bar begins: zero of its scale.
+    pub(crate) base: f64,
+    /// The lane's upper or left edge.
+    pub(crate) edge: f64,
+    /// The lane's height or width.
+    pub(crate) breadth: f64,
+    /// What the lane leaves free beside the bar, on each side.
+    pub(crate) gap: f64,
+}
+
+/// How far along its lane everything that belongs to a measured bar reaches.
+#[derive(Clone, Debug)]
+pub(crate) struct Reach {
+    end: f64,
+    /// Where the filled part ends: before `end` where a login is left out of it.
+    filled: f64,
+    whisker: Option<(f64, f64)>,
+    dots: Vec<(f64, &'static str)>,
+}
+
+impl Way {
+    fn farther(self, left: f64, right: f64) -> f64 {
+        match self {
+            Self::Up => left.min(right),
+            Self::Right => left.max(right),
+        }
+    }
+}
+
+impl Lane {
+    /// The middle of the lane, across it.
+    pub(crate) fn middle(&self) -> f64 {
+        self.edge + self.breadth / 2.0
+    }
+
+    /// Where the label may begin: behind bar and whisker, not yet clear of the dots.
+    pub(crate) fn outermost(&self, reach: &Reach) -> f64 {
+        reach.whisker.map_or(reach.end, |(_, high)| self.way.farther(high, reach.end))
+    }
+
+    /// The bar, its whisker, its dots and its label, which together tell their figures to a pointer.
+    pub(crate) fn draw(
+        &self,
+        figure: &Figure<'_>,
+        id: &str,
+        bar: &Bar<'_>,
+        reach: &Reach,
+        label: &Markup,
+    ) -> Markup {
+        html! {
+            g {
+                title { (marks::tooltip(bar.summary)) }
+                (marks::bar(figure, id, bar, self.area(self.base, reach.filled)))
+                @if reach.filled != reach.end { (marks::swatch(id, "tip", false, self.area(reach.filled, reach.end))) }
+                @if let Some(ends) = reach.whisker { (self.whisker(ends)) }
+                @for (along, class) in &reach.dots { (self.dot(*along, class)) }
+                (label)
+            }
+        }
+    }
+
+    /// The part of the bar between two places.
+    fn area(&self, from: f64, to: f64) -> Area {
+        let (across, breadth) = (self.edge + self.gap, self.breadth - 2.0 * self.gap);
+        match self.way {
+            Way::Up => Area { x: across, y: to, width: breadth, height: from - to },
+            Way::Right => Area { x: from, y: across, width: to - from, height: breadth },
+        }
+    }
+
+    fn dot(&self, along: f64, class: &str) -> Markup {
+        let (x, y) = self.point(along, 0.0);
+        marks::dot(x, y, class)
+    }
+
+    fn whisker(&self, (low, high): (f64, f64)) -> Markup {
+        html! {
+            @for class in ["whisker-halo", "whisker"] {
+                (line(self.point(low, 0.0), self.point(high, 0.0), class))
+                @for end in [low, high] { (line(self.point(end, -4.0), self.point(end, 4.0), class)) }
+            }
+        }
+    }
+
+    /// A point on paper: `along` the lane, and `across` from its middle.
+    fn point(&self, along: f64, across: f64) -> (f64, f64) {
+        match self.way {
+            Way::Up => (self.middle() + across, along),
+            Way::Right => (along, self.middle() + across),
+        }
+    }
+}
+
+impl Reach {
+    /// Of a bar that was measured, over its scales.
+    pub(crate) fn new(
+        figure: &Figure<'_>,
+        bar: &Bar<'_>,
+        payload: Estimate,
+        rate: &Scale,
+        cpu: &Scale,
+    ) -> Self {
+        let end = rate.at(payload.median);
+        let dots = marks::cpu_dots(figure, bar.summary);
+        Self {
+            end,
+            filled: tip(bar.summary).map_or(end, |whole| rate.at(whole)),
+            whisker: marks::whisker(payload, rate),
+            dots: dots.into_iter().map(|(percent, class)| (cpu.at(percent), class)).collect(),
+        }
+    }
+
+    /// Where along the lane the dots lie.
+    pub(crate) fn dots(&self) -> impl Iterator<Item = f64> {
+        self.dots.iter().map(|(along, _)| *along)
+    }
+}
+
+/// Where a label of this length begins at or after `at`, so that no dot, whose reach is `radius`, lies on it. Places
+/// grow in the direction in which the label may move.
+pub(crate) fn past_dots(at: f64, length: f64, radius: f64, dots: impl Iterator<Item = f64>) -> f64 {
+    /// From a dot's middle to a label that had to move past it.
+    const CLEARANCE: f64 = 8.5;
+    let mut dots: Vec<f64> = dots.collect();
+    dots.sort_by(f64::total_cmp);
+    let covers = |dot: f64, at: f64| dot + radius > at && dot - radius < at + length;
+    dots.into_iter().fold(at, |at, dot| if covers(dot, at) { dot + CLEARANCE } else { at })
+}
