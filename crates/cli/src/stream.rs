@@ -10,14 +10,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::cp::{Failure, Kind, Output, Style, Summary, end, seconds_since, start};
+use crate::cp::{Failure, Kind, Output, Style, Summary, end, start};
 use crate::exit::{CODES, Code};
 use crate::reach::{Reach, interrupted};
 use crate::units::{parse_ports, parse_size, parse_streams};
 
 const EXAMPLES: &str = "\
 Examples:
-  linerate stream host                        what the path and the cipher can do, for three seconds
+  linerate stream host      what the path and the cipher can do in three seconds
   linerate stream --no-encrypt --streams 8 host
   linerate stream --bytes 10GB --json host
 ";
@@ -73,19 +73,21 @@ fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<(), Failure> {
     let client = Client { job, interrupted, observer: output.clone() };
     let mut session = Session::client(reader, writer, client, meters.clone())?;
     let sent = memory::send(&mut session, &options, until);
-    let payload_seconds = seconds_since(session.connected);
+    let payload_seconds = session.payload_seconds();
     let (bytes, streams) = sent.map_err(|error| session.give_up(error))?;
     let receiver = session.wait_for_report()?;
+    let (turned_away, cipher) = (session.strangers(), session.cipher());
     end(session, &mut shell);
     let summary = Summary {
         landed: Totals { bytes, ..Totals::default() },
         payload_seconds,
         elapsed_seconds: begun.elapsed().as_secs_f64(),
         streams,
-        encrypted: !options.clear,
+        cipher,
         sender: (meters.local.stages(), process_usage()),
         receiver,
         pushed: true,
+        turned_away,
         kind: Kind::Memory,
     };
     output.summary(&summary, Code::Done, &meters);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 const TRIAL: Duration = Duration::from_millis(400);
 /// By how much more streams must be faster to stay.
 const GAIN: f64 = 1.08;
-/// Processor use of this end beyond which another stream only adds switching.
+/// Use of this host's processors beyond which another stream only adds switching.
 const BUSY: f64 = 0.8;
 /// How long a number that was found best stays before more are tried again.
 const REST: Duration = Duration::from_secs(10);
@@ -46,8 +46,8 @@ impl Controller {
         self.streams
     }
 
-    /// What to do at `now`, when `bytes` of payload were sent in all, and this end used `cpu` of all its
-    /// processors' seconds.
+    /// What to do at `now`, when `bytes` of payload were sent in all, and this host's processors have worked for `cpu`
+    /// seconds, in the mean of all.
     pub fn advise(&mut self, now: Instant, bytes: u64, cpu: f64) -> Advice {
         let elapsed = now.duration_since(self.since);
         if elapsed < self.wait {

@@ -1,46 +1,28 @@
-//! Data connections: where one end listens, how the other reaches it, and how strangers are turned away.
+//! Data connections at the end that listens: how the peer gets in, and how strangers are turned away.
 
 use crossbeam_channel::Sender;
 use linerate_wire::control::Cookie;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Read};
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::keys::Pinned;
+use crate::handshake::{Link, PREFACE, establish, preface};
 use crate::stream::Stream;
-use crate::tls::Tls;
-use crate::transport::{Registry, Transport};
+use crate::tls::Handshake;
 
-/// The first bytes of a data connection; the listener's cookie follows.
-const MAGIC: &[u8; 8] = b"linerate";
-const PREFACE: usize = MAGIC.len() + size_of::<Cookie>();
 /// How long a connection may take to show its preface.
 const PREFACE_TIME: Duration = Duration::from_secs(5);
-/// How long the handshake behind it may take.
+/// How long the whole handshake behind it may take.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// Connections that have not yet shown a preface; beyond it the oldest is dropped.
 const MAX_WAITING: usize = 64;
 /// Handshakes at the same time; only ends that know the cookie get so far.
 const MAX_HANDSHAKES: usize = 64;
-/// A peer that acknowledges nothing for so long is gone.
-const USER_TIMEOUT: Duration = Duration::from_secs(120);
-
-/// What every data connection of a transfer has in common.
-#[derive(Clone)]
-pub struct Link {
-    /// The keys of both ends.
-    pub pinned: Pinned,
-    /// True where the data travels without a cipher behind the handshake.
-    pub clear: bool,
-    /// Where connections are registered.
-    pub registry: Registry,
-}
-
 /// Accepts data connections until it is dropped.
 pub struct Listener {
     address: SocketAddr,
@@ -213,9 +195,9 @@ impl Gate {
         let (strangers, handshakes) = (self.strangers.clone(), self.handshakes.clone());
         handshakes.fetch_add(1, Ordering::AcqRel);
         thread::spawn(move || {
-            match Tls::server(&link.pinned)
+            match Handshake::server(&link.pinned)
                 .map_err(io::Error::other)
-                .and_then(|tls| establish(socket, tls, &link))
+                .and_then(|tls| establish(socket, tls, &link, Instant::now() + HANDSHAKE_TIME))
             {
                 Ok(stream) => drop(streams.send(stream)),
                 Err(_) => drop(strangers.fetch_add(1, Ordering::Relaxed)),
@@ -234,8 +216,7 @@ impl Stranger {
             Err(_) => return Look::Drop,
         }
         if self.have == PREFACE {
-            let (magic, shown) = self.shown.split_at(MAGIC.len());
-            return if magic == MAGIC && same(shown, cookie) { Look::Welcome } else { Look::Drop };
+            return if same(&self.shown, &preface(cookie)) { Look::Welcome } else { Look::Drop };
         }
         if self.since.elapsed() > PREFACE_TIME { Look::Drop } else { Look::Wait }
     }
@@ -246,59 +227,14 @@ fn same(a: &[u8], b: &[u8]) -> bool {
     aws_lc_rs::constant_time::verify_slices_are_equal(a, b).is_ok()
 }
 
-/// Connects to the peer's listener at `address` and proves who this end is.
-///
-/// # Errors
-/// Where nothing answers within `timeout`, or what answers isn't the peer.
-pub fn dial(address: SocketAddr, cookie: &Cookie, link: &Link, timeout: Duration) -> io::Result<Stream> {
-    let mut socket = TcpStream::connect_timeout(&address, timeout)?;
-    let mut preface = [0; PREFACE];
-    preface[..MAGIC.len()].copy_from_slice(MAGIC);
-    preface[MAGIC.len()..].copy_from_slice(cookie);
-    socket.write_all(&preface)?;
-    let tls = Tls::client(&link.pinned).map_err(io::Error::other)?;
-    establish(socket, tls, link)
-}
-
-fn establish(mut socket: TcpStream, mut tls: Tls, link: &Link) -> io::Result<Stream> {
-    socket.set_nonblocking(false)?;
-    socket.set_nodelay(true)?;
-    socket.set_read_timeout(Some(HANDSHAKE_TIME))?;
-    socket.set_write_timeout(Some(HANDSHAKE_TIME))?;
-    let leftover = tls.handshake(&mut socket)?;
-    socket.set_read_timeout(None)?;
-    socket.set_write_timeout(None)?;
-    let options = socket2::SockRef::from(&socket);
-    options.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
-    let alive = socket2::TcpKeepalive::new()
-        .with_time(Duration::from_secs(20))
-        .with_interval(Duration::from_secs(10));
-    options.set_tcp_keepalive(&alive)?;
-    link.registry.add(&socket);
-    Ok(Stream::new(Transport::Tcp(socket), (!link.clear).then_some(tls), leftover))
-}
-
-/// Addresses of this host at which the other end may reach `port`, best first.
-///
-/// Where ssh connected the two, `known` is this host's address of that connection, and the only candidate: any
-/// other look-up may find another network card. Else all addresses are candidates, loopback last.
-pub fn candidates(known: Option<IpAddr>, port: u16) -> Vec<SocketAddr> {
-    if let Some(address) = known {
-        return vec![SocketAddr::new(address, port)];
-    }
-    let mut addresses: Vec<IpAddr> = if_addrs::get_if_addrs()
-        .map(|interfaces| interfaces.iter().map(if_addrs::Interface::ip).collect())
-        .unwrap_or_default();
-    addresses.retain(|address| !matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local()));
-    addresses.sort_by_key(|address| (address.is_loopback(), address.is_ipv6()));
-    addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dial::dial;
     use crate::keys::Keys;
+    use crate::transport::Registry;
     use crossbeam_channel::{Receiver, unbounded};
+    use std::io::Write;
 
     const COOKIE: Cookie = [7; 16];
 
@@ -371,12 +307,5 @@ mod tests {
         let range = (port, port.saturating_add(20));
         let bound = Listener::bind(Some(range)).unwrap().local_addr().unwrap().port();
         assert!((range.0..=range.1).contains(&bound));
-    }
-
-    #[test]
-    fn with_an_address_from_ssh_nothing_else_is_tried() {
-        let known = IpAddr::from([192, 0, 2, 1]);
-        assert_eq!(candidates(Some(known), 9), [SocketAddr::new(known, 9)]);
-        assert!(candidates(None, 9).iter().any(|address| address.ip().is_loopback()));
     }
 }

@@ -72,11 +72,14 @@ impl Keys {
             )));
         client.resumption = Resumption::disabled();
         client.enable_sni = false;
+        client.enable_secret_extraction = true;
         let mut server = ServerConfig::builder_with_provider(self.provider.clone())
             .with_protocol_versions(tls13)?
             .with_client_cert_verifier(pin)
             .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(self.certified.clone())));
         server.send_tls13_tickets = 0;
+        // The records are protected with the library's ciphers, but in our buffers (crate::tls).
+        server.enable_secret_extraction = true;
         Ok(Pinned { client: Arc::new(client), server: Arc::new(server) })
     }
 }

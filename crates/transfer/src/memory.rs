@@ -2,6 +2,7 @@
 
 use linerate_wire::control::{Message, Options, Totals};
 use linerate_wire::frame::{FrameKind, Header};
+use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use crate::clock::{Clock, Counters, Stage};
 use crate::crew::Crew;
 use crate::problem::TransferError;
 use crate::session::{Event, Session, WorkerEnd, out_of_turn};
-use crate::stream::{DATA_FRAME, FrameHandler, Stream, StreamError};
+use crate::stream::{DATA_FRAME, FrameHandler, Stream, StreamError, total};
 
 /// Streams where the user doesn't say how many.
 pub const DEFAULT_STREAMS: u32 = 2;
@@ -132,8 +133,8 @@ impl FrameHandler for Drain {
         }
     }
 
-    fn payload(&mut self, piece: &[u8]) -> Result<(), StreamError> {
-        self.clock.bytes(piece.len() as u64);
+    fn payload(&mut self, pieces: &mut [IoSlice<'_>]) -> Result<(), StreamError> {
+        self.clock.bytes(total(pieces));
         Ok(())
     }
 

@@ -1,10 +1,10 @@
 //! The sending end, from the sources to the receiver's word that everything is on stable storage.
 
 use crossbeam_channel::bounded;
-use linerate_wire::control::{MAX_SOURCES, Message, Options, Problem, Source, Totals};
+use linerate_host::CpuTimes;
+use linerate_wire::control::{MAX_SOURCES, Message, Options, Problem, Totals};
 use linerate_wire::entry::Entry;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Instant;
@@ -16,9 +16,10 @@ use crate::pattern::{Named, expand};
 use crate::problem::TransferError;
 use crate::rate::RateLimit;
 use crate::scan::{Scanner, Unit};
-use crate::session::{Event, MAX_STREAMS, Session, TICK, WorkerEnd, out_of_turn};
-use crate::source::{Shared, SourceRoot, Worker, lock};
+use crate::session::{Event, FEWER, MAX_STREAMS, Session, TICK, WorkerEnd, check_length, out_of_turn};
+use crate::source::{Shared, SourceRoot, Worker};
 use crate::stream::Stream;
+use crate::under_way::UnderWay;
 
 /// Units that wait for a worker.
 const QUEUE: usize = 32;
@@ -38,7 +39,7 @@ pub struct Sent {
 /// expanded, since no shell has seen the names.
 ///
 /// # Errors
-/// Where not one is there.
+/// Where not one is there, or they are more than one transfer can announce.
 pub fn find_sources(
     written: &[Vec<u8>],
     recursive: bool,
@@ -59,10 +60,16 @@ pub fn find_sources(
         }
     }
     match sources.len() {
-        0 => Err(TransferError::Arguments("none of the sources can be copied".into())),
-        1..=MAX_SOURCES => Ok(sources),
-        _ => Err(TransferError::Arguments(format!("more than {MAX_SOURCES} sources: name their directory"))),
+        0 => return Err(TransferError::Arguments("none of the sources can be copied".into())),
+        1..=MAX_SOURCES => {}
+        _ => return Err(TransferError::Arguments(format!("more than {MAX_SOURCES} sources: {FEWER}"))),
     }
+    check_length(&announcement(&sources))?;
+    Ok(sources)
+}
+
+fn announcement(sources: &[SourceRoot]) -> Message {
+    Message::Sources(sources.iter().map(|source| source.source.clone()).collect())
 }
 
 /// Walks the sources and tells each entry, with its path as the user would write it, instead of sending it.
@@ -93,8 +100,7 @@ pub fn survey(
 /// # Errors
 /// Where the transfer as a whole failed; problems of single entries are told and counted.
 pub fn run(session: &mut Session, sources: &[SourceRoot], options: &Options) -> Result<Sent, TransferError> {
-    let announced: Vec<Source> = sources.iter().map(|source| source.source.clone()).collect();
-    session.send(&Message::Sources(announced))?;
+    session.send(&announcement(sources))?;
     session.wait_for_ready()?;
     let reporter = session.reporter();
     let tell = |problem: Problem| reporter.problem(problem);
@@ -105,7 +111,7 @@ pub fn run(session: &mut Session, sources: &[SourceRoot], options: &Options) -> 
         counters: &counters,
         problem: &tell,
         rate: rate.as_ref(),
-        skipped: Mutex::default(),
+        under_way: UnderWay::default(),
         stop: AtomicBool::new(false),
         leave: AtomicU32::new(0),
         working: AtomicU32::new(0),
@@ -142,7 +148,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
         match session.next(crew.ends())? {
             Event::Stream(stream) => crew.hire(stream),
             Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
-            Event::Message(Message::Skip { file }) => drop(lock(&shared.skipped).insert(file)),
+            Event::Message(Message::Skip { file }) => shared.under_way.skip(file)?,
             Event::Message(_) => return Err(out_of_turn()),
             Event::Tick => {}
         }
@@ -160,15 +166,37 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
 struct Streams {
     first: u32,
     controller: Option<Controller>,
+    host: Host,
+}
+
+/// The processors of this end, whoever uses them: beside other work too, more streams than they can serve only
+/// switch more.
+struct Host(Option<CpuTimes>);
+
+impl Host {
+    fn now() -> Self {
+        Self(CpuTimes::read(Path::new("/")).ok())
+    }
+
+    /// Seconds in which a processor worked since the beginning, in the mean of all; of this program alone where the
+    /// host's can't be read.
+    fn busy_seconds(&self) -> f64 {
+        if let (Some(begun), Some(now)) = (&self.0, Self::now().0) {
+            let passed = now.since(begun);
+            return passed.busy() / f64::from(passed.processors.max(1));
+        }
+        let usage = process_usage();
+        usage.cpu_seconds / f64::from(usage.processors)
+    }
 }
 
 impl Streams {
     fn new(options: &Options) -> Self {
         match options.streams {
-            Some(fixed) => Self { first: fixed.clamp(1, MAX_STREAMS), controller: None },
+            Some(fixed) => Self { first: fixed.clamp(1, MAX_STREAMS), controller: None, host: Host(None) },
             None => {
                 let controller = Controller::new(FIRST_STREAMS, MOST_AUTO_STREAMS, Instant::now());
-                Self { first: FIRST_STREAMS, controller: Some(controller) }
+                Self { first: FIRST_STREAMS, controller: Some(controller), host: Host::now() }
             }
         }
     }
@@ -178,9 +206,8 @@ impl Streams {
         if session.is_tunnelled() {
             return Ok(());
         }
-        let usage = process_usage();
-        let cpu = usage.cpu_seconds / f64::from(usage.processors);
-        match controller.advise(Instant::now(), shared.counters.stages().bytes, cpu) {
+        let busy = self.host.busy_seconds();
+        match controller.advise(Instant::now(), shared.counters.stages().bytes, busy) {
             Advice::Keep => {}
             Advice::Add(count) => session.more(count)?,
             // Not all that were asked for may have come.

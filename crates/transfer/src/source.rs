@@ -8,13 +8,12 @@ use linerate_wire::frame::FrameKind;
 use linerate_wire::path::RelPath;
 use rustix::fs::{Advice, OFlags, Stat};
 use rustix::io::Errno;
-use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crate::clock::{Clock, Counters, Stage};
 use crate::pattern::Named;
@@ -23,6 +22,7 @@ use crate::rate::RateLimit;
 use crate::root::Root;
 use crate::scan::{LargeFile, Unit};
 use crate::stream::{DATA_FRAME, FrameWriter, Stream, StreamError};
+use crate::under_way::UnderWay;
 
 /// A batch is sent when its payload has so many bytes, however many entries are left of its unit.
 const BATCH_PAYLOAD: usize = 1 << 20;
@@ -108,8 +108,8 @@ pub struct Shared<'a> {
     pub problem: &'a (dyn Fn(Problem) + Sync),
     /// The user's rate limit.
     pub rate: Option<&'a RateLimit>,
-    /// Files of which the receiver wants nothing more.
-    pub skipped: Mutex<HashSet<u64>>,
+    /// Large files that are begun, of which the receiver may want nothing more.
+    pub under_way: UnderWay,
     /// Ends the transfer early.
     pub stop: AtomicBool,
     /// Workers that are to end their streams, since fewer are better.
@@ -204,10 +204,11 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn chunk(&mut self, file: &LargeFile, offset: u64, length: u64) -> Result<(), StreamError> {
-        if self.is_unwanted(file) {
+    fn chunk(&mut self, file: &Arc<LargeFile>, offset: u64, length: u64) -> Result<(), StreamError> {
+        if self.shared.stop.load(Ordering::Relaxed) || file.given_up.load(Ordering::Relaxed) {
             return Ok(());
         }
+        self.shared.under_way.begin(file);
         let chunk = Chunk { entry: file.entry.clone(), file: file.number, offset, length, parts: file.parts };
         let header = postcard::to_stdvec(&chunk).expect("a chunk is always encodable");
         self.stream.send(FrameKind::Chunk, &header, &mut self.clock)?;
@@ -220,11 +221,6 @@ impl<'a> Worker<'a> {
             }
         }
         Ok(())
-    }
-
-    fn is_unwanted(&self, file: &LargeFile) -> bool {
-        let stopped = self.shared.stop.load(Ordering::Relaxed) || file.given_up.load(Ordering::Relaxed);
-        stopped || lock(&self.shared.skipped).contains(&file.number)
     }
 
     /// Sends the bytes of a part; the inner result is a problem of the file, the outer one of the stream.

@@ -1,16 +1,18 @@
 //! Frames over a transport, with TLS or, where the user switched encryption off, with a checksum on each.
 
-use linerate_wire::frame::{FrameError, FrameKind, HEADER, Header, Parser, Piece};
-use std::io::{self, Read, Write};
+use linerate_wire::frame::{FrameError, FrameKind, Header, Parser, Piece};
+use std::io::{self, IoSlice, Read, Write};
 
 use crate::clock::{Clock, Stage};
-use crate::tls::{Opened, Tls, sealed_size};
+use crate::tls::{Opened, RECORD, Tls, whole_record};
 use crate::transport::Transport;
 
 /// Payload bytes of a data frame that the sender makes. With its encrypted form it stays in a second-level cache.
 pub const DATA_FRAME: usize = 256 << 10;
 /// Bytes that the receiver asks the socket for at once.
 const RECEIVE: usize = 512 << 10;
+/// Records that are sent at once: a data frame and its header.
+const AT_ONCE: usize = DATA_FRAME / RECORD + 1;
 
 /// A connected, authenticated stream that no frame has passed yet.
 pub struct Stream {
@@ -45,10 +47,18 @@ impl Stream {
         Self { transport, tls, leftover }
     }
 
+    /// What keeps the payload secret: a cipher, or `ssh` where the stream travels through it; `None` in clear.
+    pub fn cipher(&self) -> Option<&'static str> {
+        match (&self.tls, &self.transport) {
+            (Some(tls), _) => Some(tls.cipher()),
+            (None, Transport::Tunnel(_)) => Some("ssh"),
+            (None, Transport::Tcp(_)) => None,
+        }
+    }
+
     /// The sending side.
     pub fn into_writer(self) -> FrameWriter {
-        let out = if self.tls.is_some() { vec![0; sealed_size(DATA_FRAME)] } else { Vec::new() };
-        FrameWriter { transport: self.transport, tls: self.tls, out }
+        FrameWriter { transport: self.transport, tls: self.tls, sealed: Vec::new() }
     }
 
     /// The receiving side.
@@ -65,7 +75,8 @@ impl Stream {
 pub struct FrameWriter {
     transport: Transport,
     tls: Option<Tls>,
-    out: Vec<u8>,
+    /// Records on their way. They stay until others take their places, so that the same memory is used again.
+    sealed: Vec<Vec<u8>>,
 }
 
 impl FrameWriter {
@@ -75,31 +86,43 @@ impl FrameWriter {
     /// Where the connection is broken.
     pub fn send(&mut self, kind: FrameKind, payload: &[u8], clock: &mut Clock) -> Result<(), StreamError> {
         let header = Header::of(kind, payload, self.tls.is_none()).encode();
-        match &mut self.tls {
-            Some(_) => self.send_sealed(&header, payload, clock),
-            None => {
-                clock.lap(Stage::Cipher);
-                write_both(&mut self.transport, &header, payload)?;
-                clock.lap(Stage::Socket);
-                Ok(())
-            }
+        if self.tls.is_some() {
+            return self.send_sealed(&header, payload, clock);
         }
+        clock.lap(Stage::Cipher);
+        self.transport.write_all_vectored(&mut [IoSlice::new(&header), IoSlice::new(payload)])?;
+        clock.lap(Stage::Socket);
+        Ok(())
     }
 
     /// The header is a record of its own, so that the payload's records, and with them the receiver's writes,
     /// begin at multiples of a record's size.
     fn send_sealed(&mut self, header: &[u8], payload: &[u8], clock: &mut Clock) -> Result<(), StreamError> {
-        let tls = self.tls.as_mut().expect("the caller has seen it");
-        let room = sealed_size(HEADER) + sealed_size(payload.len());
-        if self.out.len() < room {
-            self.out.resize(room, 0);
+        let mut records = std::iter::once(header).chain(payload.chunks(RECORD)).peekable();
+        while records.peek().is_some() {
+            let count = self.seal(records.by_ref().take(AT_ONCE))?;
+            clock.lap(Stage::Cipher);
+            let mut parts: Vec<IoSlice<'_>> =
+                self.sealed[..count].iter().map(|record| IoSlice::new(record)).collect();
+            self.transport.write_all_vectored(&mut parts)?;
+            clock.lap(Stage::Socket);
         }
-        let mut length = tls.seal(header, &mut self.out)?;
-        length += tls.seal(payload, &mut self.out[length..])?;
-        clock.lap(Stage::Cipher);
-        self.transport.write_all(&self.out[..length])?;
-        clock.lap(Stage::Socket);
         Ok(())
+    }
+
+    /// Seals each of `parts`; returns how many records it made.
+    fn seal<'a>(&mut self, parts: impl Iterator<Item = &'a [u8]>) -> io::Result<usize> {
+        let tls = self.tls.as_mut().expect("the caller has seen it");
+        let mut count = 0;
+        for part in parts {
+            let record = tls.seal(part)?;
+            match self.sealed.get_mut(count) {
+                Some(place) => *place = record,
+                None => self.sealed.push(record),
+            }
+            count += 1;
+        }
+        Ok(count)
     }
 
     /// Announces the end of the stream.
@@ -109,24 +132,15 @@ impl FrameWriter {
     pub fn end(mut self, clock: &mut Clock) -> Result<Transport, StreamError> {
         self.send(FrameKind::End, &[], clock)?;
         if let Some(tls) = &mut self.tls {
-            let length = tls.seal_end(&mut self.out)?;
-            self.transport.write_all(&self.out[..length])?;
+            self.transport.write_all(&tls.seal_end()?)?;
         }
         Ok(self.transport)
     }
 }
 
-fn write_both(transport: &mut Transport, header: &[u8], payload: &[u8]) -> io::Result<()> {
-    let Transport::Tcp(socket) = transport else {
-        transport.write_all(header)?;
-        return transport.write_all(payload);
-    };
-    let parts = [io::IoSlice::new(header), io::IoSlice::new(payload)];
-    let sent = socket.write_vectored(&parts)?;
-    if sent < header.len() {
-        socket.write_all(&header[sent..])?;
-    }
-    socket.write_all(&payload[sent.saturating_sub(header.len())..])
+/// Bytes of all `pieces`.
+pub fn total(pieces: &[IoSlice<'_>]) -> u64 {
+    pieces.iter().map(|piece| piece.len() as u64).sum()
 }
 
 /// What a receiver does with the frames of one stream.
@@ -137,11 +151,11 @@ pub trait FrameHandler {
     /// Where the stream can't go on.
     fn start(&mut self, header: Header) -> Result<(), StreamError>;
 
-    /// A piece of the payload.
+    /// The next pieces of the payload, which belong one behind the other.
     ///
     /// # Errors
     /// Where the stream can't go on.
-    fn payload(&mut self, piece: &[u8]) -> Result<(), StreamError>;
+    fn payload(&mut self, pieces: &mut [IoSlice<'_>]) -> Result<(), StreamError>;
 
     /// The payload is whole and its checksum right.
     ///
@@ -205,51 +219,69 @@ impl FrameReader {
 
     /// Uses what is in the buffer; true once the end was announced.
     fn drain(&mut self, handler: &mut impl FrameHandler) -> Result<bool, StreamError> {
-        let parser = &mut self.parser;
-        let mut ended = false;
-        let mut take = |plain: &[u8]| {
-            ended = parse(parser, plain, handler)?;
-            Ok(())
-        };
-        let Some(tls) = &mut self.tls else {
-            take(&self.buffer[self.head..self.tail])?;
-            self.head = self.tail;
-            return Ok(ended);
-        };
-        while self.head < self.tail {
-            match tls.open::<StreamError>(&mut self.buffer[self.head..self.tail], &mut take)? {
-                Opened::Record(used) => self.head += used,
-                Opened::Incomplete(used) => {
-                    self.head += used;
-                    break;
+        let Self { tls, parser, buffer, head, tail, .. } = self;
+        let mut frames = Frames { parser, handler, pieces: Vec::new(), ended: false };
+        let mut rest = &mut buffer[*head..*tail];
+        match tls {
+            None => {
+                *head = *tail;
+                frames.cut(rest)?;
+            }
+            Some(tls) => {
+                while let Some(length) = whole_record(rest)? {
+                    let (record, behind) = rest.split_at_mut(length);
+                    (rest, *head) = (behind, *head + length);
+                    match tls.open(record)? {
+                        Opened::Data(plain) => frames.cut(plain)?,
+                        Opened::Nothing => {}
+                        Opened::End if frames.ended => return Ok(true),
+                        Opened::End => return Err(StreamError::Cut),
+                    }
                 }
-                Opened::End => return if ended { Ok(true) } else { Err(StreamError::Cut) },
             }
         }
-        Ok(ended)
+        frames.hand_on()?;
+        Ok(frames.ended)
     }
 }
 
-/// Cuts `plain` into frames; true where one of them was the end.
-fn parse(
-    parser: &mut Parser,
-    mut plain: &[u8],
-    handler: &mut impl FrameHandler,
-) -> Result<bool, StreamError> {
-    while let Some(piece) = parser.next(&mut plain)? {
-        match piece {
-            Piece::Start(header) => handler.start(header)?,
-            Piece::Payload(piece) => handler.payload(piece)?,
-            Piece::Done(FrameKind::End) if !plain.is_empty() => {
-                return Err(StreamError::Protocol("frames behind the end"));
-            }
-            Piece::Done(kind) => {
-                handler.done(kind)?;
-                if kind == FrameKind::End {
-                    return Ok(true);
+/// Cuts plain text into frames. The pieces of a payload are gathered, so that they are written at once.
+struct Frames<'a, 'b, H> {
+    parser: &'a mut Parser,
+    handler: &'a mut H,
+    pieces: Vec<IoSlice<'b>>,
+    ended: bool,
+}
+
+impl<'b, H: FrameHandler> Frames<'_, 'b, H> {
+    fn cut(&mut self, mut plain: &'b [u8]) -> Result<(), StreamError> {
+        if self.ended && !plain.is_empty() {
+            return Err(StreamError::Protocol("frames behind the end"));
+        }
+        while let Some(piece) = self.parser.next(&mut plain)? {
+            match piece {
+                Piece::Start(header) => self.handler.start(header)?,
+                Piece::Payload(piece) => self.pieces.push(IoSlice::new(piece)),
+                Piece::Done(FrameKind::End) if !plain.is_empty() => {
+                    return Err(StreamError::Protocol("frames behind the end"));
+                }
+                Piece::Done(kind) => {
+                    self.hand_on()?;
+                    self.handler.done(kind)?;
+                    self.ended |= kind == FrameKind::End;
                 }
             }
         }
+        Ok(())
     }
-    Ok(false)
+
+    fn hand_on(&mut self) -> Result<(), StreamError> {
+        if self.pieces.is_empty() {
+            return Ok(());
+        }
+        self.handler.clock().lap(Stage::Cipher);
+        self.handler.payload(&mut self.pieces)?;
+        self.pieces.clear();
+        Ok(())
+    }
 }

@@ -3,7 +3,7 @@
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use linerate_sys::tcp::TcpInfo;
 use linerate_wire::control::{MAX_TUNNEL, Message};
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
@@ -29,6 +29,26 @@ impl Transport {
     }
 }
 
+impl Transport {
+    /// Writes all of `parts`, one behind the other.
+    ///
+    /// # Errors
+    /// Where the other end is gone.
+    pub fn write_all_vectored(&mut self, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+        // What is empty would look like a connection that takes nothing.
+        IoSlice::advance_slices(&mut parts, 0);
+        while !parts.is_empty() {
+            match self.write_vectored(parts) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => IoSlice::advance_slices(&mut parts, written),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Read for Transport {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
@@ -43,6 +63,13 @@ impl Write for Transport {
         match self {
             Self::Tcp(socket) => socket.write(bytes),
             Self::Tunnel(tunnel) => tunnel.write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(socket) => socket.write_vectored(parts),
+            Self::Tunnel(tunnel) => tunnel.write_vectored(parts),
         }
     }
 

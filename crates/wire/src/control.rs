@@ -13,7 +13,8 @@ use std::net::{IpAddr, SocketAddr};
 pub const MAX_MESSAGE: usize = 1 << 20;
 /// The most bytes of a data stream that one [`Message::Tunnel`] carries.
 pub const MAX_TUNNEL: usize = 256 << 10;
-/// The most sources of one transfer.
+/// The most sources of one transfer; their one message must fit into [`MAX_MESSAGE`] too, which about 50,000 names of
+/// usual lengths do.
 pub const MAX_SOURCES: usize = 65_536;
 /// The line that an agent prints before its first message, so that what a login shell prints can be told apart.
 pub const AGENT_LINE: &str = "linerate-agent ready";

@@ -163,12 +163,16 @@ impl Library {
     }
 }
 
+/// True where files are memory.
+pub(crate) fn is_on_tmpfs(place: &Path) -> bool {
+    const TMPFS_MAGIC: i64 = 0x0102_1994;
+    rustix::fs::statfs(place).is_ok_and(|fs| fs.f_type == TMPFS_MAGIC)
+}
+
 /// On a tmpfs, files take memory, and a tmpfs may promise more than there is: the memory that is available. Elsewhere
 /// no limit.
 fn memory_for(place: &Path) -> u64 {
-    const TMPFS_MAGIC: i64 = 0x0102_1994;
-    let on_tmpfs = rustix::fs::statfs(place).is_ok_and(|fs| fs.f_type == TMPFS_MAGIC);
-    if !on_tmpfs {
+    if !is_on_tmpfs(place) {
         return u64::MAX;
     }
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();

@@ -18,6 +18,7 @@ use crate::spec::{Value, Values};
 use crate::stats::above_ceiling;
 
 use super::bed::{self, Bed, End};
+use super::destination::Destination;
 use super::disturbance;
 use super::process::{self, Finished, Group, Output, ProcessError, Stop, tail};
 use super::reading::{self, Stated};
@@ -76,7 +77,7 @@ impl Attempt<'_> {
     pub fn run(mut self, log: &mut Log) -> Result<Measures, Failure> {
         let commands = self.commands()?;
         let foreign = self.wait_for_quiet()?;
-        // As late as can be: what is freed here is what the run fills again, so its pages are still at hand.
+        // As late as can be, so that the memory is still at hand.
         self.clear_destination()?;
         let server = self.start_server()?;
         let before = self.clocks()?;
@@ -170,10 +171,9 @@ impl Attempt<'_> {
     }
 
     fn clear_destination(&self) -> Result<(), Failure> {
-        let destination = self.destination();
-        let failed = |e: io::Error| format!("clearing {}: {e}", destination.display());
-        remove_all(&destination).map_err(failed)?;
-        Ok(fs::create_dir_all(&destination).map_err(failed)?)
+        let destination = Destination(self.destination());
+        let bytes = if self.tool.moves == Moves::Files { self.expected.1 } else { 0 };
+        Ok(destination.clear(bytes).map_err(|e| format!("clearing {}: {e}", destination.0.display()))?)
     }
 
     fn start_server(&self) -> Result<Option<Group>, Failure> {
@@ -330,19 +330,6 @@ trait ConcatWords {
 impl ConcatWords for Vec<OsString> {
     fn concat_words(self) -> OsString {
         self.join(std::ffi::OsStr::new(" "))
-    }
-}
-
-/// Removes a tree. A process of a run that was killed may still be writing into it: then it is tried again.
-fn remove_all(path: &Path) -> io::Result<()> {
-    let mut tries = 0;
-    loop {
-        match fs::remove_dir_all(path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(_) if tries < 10 => tries += 1,
-            result => return result,
-        }
-        std::thread::sleep(Duration::from_millis(200));
     }
 }
 

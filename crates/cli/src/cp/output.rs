@@ -6,13 +6,13 @@ use linerate_transfer::problem::Observer;
 use linerate_transfer::session::Meters;
 use linerate_wire::control::{Problem, ProblemKind, Totals};
 use linerate_wire::path::printable;
-use linerate_wire::stages::{Stages, Usage};
 use serde_json::json;
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::summary::Summary;
 use crate::exit::Code;
 use crate::units::{show_bytes, show_count, show_rate, show_time};
 
@@ -37,37 +37,6 @@ pub struct Output {
     style: Style,
     bar: ProgressBar,
     last_event: Mutex<Instant>,
-}
-
-/// A transfer that went through.
-pub struct Summary {
-    /// What is in place.
-    pub landed: Totals,
-    /// From the first data connection to the last word, in seconds.
-    pub payload_seconds: f64,
-    /// The whole command, in seconds.
-    pub elapsed_seconds: f64,
-    /// Streams that carried data.
-    pub streams: u32,
-    /// Whether the data was encrypted.
-    pub encrypted: bool,
-    /// The sender's stages and process.
-    pub sender: (Stages, Usage),
-    /// The receiver's stages and process.
-    pub receiver: (Stages, Usage),
-    /// True where this end sent.
-    pub pushed: bool,
-    /// What was moved.
-    pub kind: Kind,
-}
-
-/// What a transfer moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Files and what holds them.
-    Files,
-    /// Bytes from memory to memory.
-    Memory,
 }
 
 impl Output {
@@ -231,6 +200,10 @@ impl Output {
             Style::Json => self.event(&summary.event(limiter, code, meters)),
             Style::Plain | Style::Verbose => eprintln!("{}", summary.text(limiter)),
         }
+        if let Some(count @ 1..) = summary.turned_away {
+            let s = if count == 1 { "" } else { "s" };
+            self.detail(&format!("{} connection{s} to the data port turned away", show_count(count)));
+        }
         let failed = meters.local.failed.load(Ordering::Relaxed);
         let changed = meters.local.changed.load(Ordering::Relaxed);
         if failed + changed > 0 && self.style != Style::Json {
@@ -272,67 +245,5 @@ impl Observer for Output {
             Style::Quiet => {}
             Style::Plain | Style::Verbose => self.line(&format!("linerate: {note}")),
         }
-    }
-}
-
-impl Summary {
-    fn limiter(&self) -> Limiter {
-        limiter(&Evidence {
-            sender: self.sender.0,
-            receiver: self.receiver.0,
-            sender_usage: Some(self.sender.1),
-            receiver_usage: Some(self.receiver.1),
-            seconds: self.payload_seconds,
-        })
-    }
-
-    fn cpu_per_gb(&self, usage: Usage) -> f64 {
-        usage.cpu_seconds / (self.landed.bytes.max(1) as f64 * 1e-9)
-    }
-
-    fn text(&self, limiter: Limiter) -> String {
-        let Totals { files, bytes, .. } = self.landed;
-        let cipher = if self.encrypted { "encrypted" } else { "NOT ENCRYPTED" };
-        let (here, there) =
-            if self.pushed { (self.sender.1, self.receiver.1) } else { (self.receiver.1, self.sender.1) };
-        let cpu = if bytes >= 1_000_000 {
-            format!("CPU {:.2} s/GB here, {:.2} s/GB there", self.cpu_per_gb(here), self.cpu_per_gb(there))
-        } else {
-            format!("CPU {:.3} s here, {:.3} s there", here.cpu_seconds, there.cpu_seconds)
-        };
-        let what = match (self.kind, files) {
-            (Kind::Memory, _) => "memory to memory".to_owned(),
-            (Kind::Files, 1) => "1 file".to_owned(),
-            (Kind::Files, files) => format!("{} files", show_count(files)),
-        };
-        format!(
-            "{what}, {} in {}: {}, {cipher}, {} stream{}; {cpu}; limited by {limiter}",
-            show_bytes(bytes),
-            show_time(Duration::from_secs_f64(self.payload_seconds)),
-            show_rate(bytes, self.payload_seconds),
-            self.streams,
-            if self.streams == 1 { "" } else { "s" },
-        )
-    }
-
-    fn event(&self, limiter: Limiter, code: Code, meters: &Meters) -> serde_json::Value {
-        let end = |(stages, usage): (Stages, Usage)| {
-            json!({
-                "cpu_seconds": usage.cpu_seconds, "cpu_seconds_per_gb": self.cpu_per_gb(usage),
-                "peak_rss_bytes": usage.peak_rss_bytes, "stages": stages,
-            })
-        };
-        json!({
-            "schema": SCHEMA, "type": "summary",
-            "files": self.landed.files, "directories": self.landed.directories,
-            "symlinks": self.landed.symlinks, "bytes": self.landed.bytes,
-            "payload_seconds": self.payload_seconds, "elapsed_seconds": self.elapsed_seconds,
-            "gbit_per_second": self.landed.bytes as f64 * 8e-9 / self.payload_seconds.max(1e-9),
-            "encrypted": self.encrypted, "cipher": self.encrypted.then_some("aes128-gcm"),
-            "streams": self.streams, "limiter": limiter.name(),
-            "sender": end(self.sender), "receiver": end(self.receiver),
-            "failed": meters.local.failed.load(Ordering::Relaxed),
-            "changed": meters.local.changed.load(Ordering::Relaxed), "exit": code as u8,
-        })
     }
 }

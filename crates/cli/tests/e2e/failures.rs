@@ -1,6 +1,7 @@
 //! What goes wrong, and how it is told: a message, an exit code, and nothing half-written.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -72,6 +73,23 @@ fn a_missing_source_is_told() {
     case.cp(args![case.b("missing"), "."]).exits(2).says(&["missing"]);
     case.cp(args![case.b("missing"), case.b("x"), "to/"]).exits(3).says(&["missing"]);
     assert_eq!(fs::read_to_string(case.near.join("to/x")).unwrap(), "x");
+}
+
+#[test]
+fn more_names_than_one_transfer_can_announce_are_told_before_any_login() {
+    let Some(case) = case() else { return };
+    let name = "n".repeat(255);
+    write(case.near.join(&name), "x");
+    let with = |source: std::ffi::OsString, destination| {
+        let mut list = vec![source; 4200];
+        list.push(destination);
+        list
+    };
+    for list in [with(name.clone().into(), "b:".into()), with(format!("b:{name}").into(), ".".into())] {
+        let run = case.cp_by("touch ../logged-in", list).exits(2);
+        run.says(&["names come to", "can announce 1048576", "name their directory with -r"]);
+        assert!(!case.near.join("../logged-in").exists());
+    }
 }
 
 #[test]
@@ -294,13 +312,14 @@ fn a_remote_shell_that_cannot_be_run_is_told() {
 #[test]
 fn a_source_that_changes_while_it_is_read_is_exit_4() {
     let Some(case) = case() else { return };
-    write(case.near.join("tree/grows"), noise(1, 12 << 20));
+    // Read for four seconds, of which the first one has hardly begun when the tree is there.
+    write(case.near.join("tree/grows"), noise(1, 16 << 20));
     write(case.near.join("tree/other"), "whole");
-    let running = case.start(args!["-r", "--bwlimit", "8m", "tree", case.b("tree")]);
+    let running = case.start(args!["-r", "--bwlimit", "4m", "tree", case.b("tree")]);
     assert!(within(PATIENCE, || case.far.join("tree").exists()));
-    let mut contents = noise(1, 12 << 20);
-    contents.push(1);
-    fs::write(case.near.join("tree/grows"), contents).unwrap();
+    // Appended: at no moment is it shorter than it was.
+    let mut grows = fs::OpenOptions::new().append(true).open(case.near.join("tree/grows")).unwrap();
+    grows.write_all(b"x").unwrap();
     running.end().exits(4).says(&["tree/grows", "changed while it was read"]);
     assert_eq!(fs::read_to_string(case.far.join("tree/other")).unwrap(), "whole");
     assert_eq!(temporaries(&case.far).len(), 0);
@@ -313,7 +332,7 @@ fn a_source_that_shrinks_or_vanishes_is_exit_4_and_not_there() {
     for (number, name) in (1..).zip(["one", "two"]) {
         write(case.far.join("tree").join(name), noise(number, 24 << 20));
     }
-    let running = case.start(args!["-r", "--streams", "1", "--bwlimit", "12m", case.b("tree"), "back"]);
+    let running = case.start(args!["-r", "--streams", "1", "--bwlimit", "4m", case.b("tree"), "back"]);
     assert!(within(PATIENCE, || !temporaries(&case.near).is_empty()));
     fs::OpenOptions::new().write(true).open(case.far.join("tree/one")).unwrap().set_len(5).unwrap();
     fs::OpenOptions::new().write(true).open(case.far.join("tree/two")).unwrap().set_len(5).unwrap();

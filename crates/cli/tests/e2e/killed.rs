@@ -68,7 +68,7 @@ impl<'a> Midway<'a> {
 }
 
 fn arguments(case: &Case, way: Way, slow: bool) -> Vec<std::ffi::OsString> {
-    let mut list = if slow { args!["--bwlimit", "12m"] } else { args![] };
+    let mut list = if slow { args!["--bwlimit", "8m"] } else { args![] };
     list.extend(match way {
         Way::Push => args!["-r", "tree", case.b("to")],
         Way::Pull => args!["-r", case.b("tree"), "to"],
@@ -76,7 +76,7 @@ fn arguments(case: &Case, way: Way, slow: bool) -> Vec<std::ffi::OsString> {
     list
 }
 
-/// Several seconds at the rate of these tests: chunks on several streams, whole files, and small ones.
+/// Eight seconds at the rate of these tests, whatever comes first: chunks on several streams, whole files, and small ones.
 fn make_slow(top: &std::path::Path) {
     write(top.join("chunked"), noise(1, 40 << 20));
     for number in 0..12 {

@@ -73,6 +73,35 @@ fn there_and_back(case: &Case, options: &[&str]) -> [Run; 2] {
     [pushed, pulled]
 }
 
+/// The same two ways at the same time, each with options of its own: for runs that wait more than they work.
+#[track_caller]
+fn there_and_back_at_once(case: &Case, options: [&[&str]; 2]) -> [Run; 2] {
+    let (tree, source) = (case.near.join("tree"), case.far.join("source"));
+    make_mixed(&tree);
+    make_mixed(&source);
+    let with = |options: &[&str], more: Vec<OsString>| {
+        case.start(options.iter().map(OsString::from).chain(more).collect())
+    };
+    let push = with(options[0], args!["-r", "tree", case.b("to")]);
+    let pull = with(options[1], args!["-r", case.b("source"), "back"]);
+    let runs = [push, pull].map(|running| running.end().exits(0));
+    assert_alike(&tree, &case.far.join("to"));
+    assert_alike(&source, &case.near.join("back"));
+    runs
+}
+
+/// Runs `linerate stream` from A to B.
+#[track_caller]
+fn stream(case: &Case, options: &[&str]) -> Run {
+    let lab = &case.bed.lab;
+    let mut words = args![case.bed.program(), "stream", "-F", lab.ssh_config()];
+    words.extend(options.iter().map(OsString::from));
+    words.push("b".into());
+    let mut command = lab.place(End::A).command(&words).expect("well-formed");
+    command.envs(lab.environment());
+    Running::start(command).end()
+}
+
 #[test]
 fn without_a_firewall_the_data_goes_to_the_port_asked_for() {
     let Some(case) = case() else { return };
@@ -97,8 +126,9 @@ fn a_data_port_that_cant_be_reached_makes_the_far_end_connect_back() {
 fn a_data_port_that_never_answers_makes_the_far_end_connect_back() {
     let Some(case) = case() else { return };
     let _wall = Wall::silent(&case, End::B, "7121-7124");
-    for run in there_and_back(&case, &["-v", "--port-range", "7121-7124"]) {
-        assert_connected_back(&run, &format!("{}:7121", case.bed.lab.address(End::B)));
+    let options: [&[&str]; 2] = [&["-v", "--port-range", "7121-7122"], &["-v", "--port-range", "7123-7124"]];
+    for (run, port) in there_and_back_at_once(&case, options).iter().zip([7121, 7123]) {
+        assert_connected_back(run, &format!("{}:{port}", case.bed.lab.address(End::B)));
         assert!(run.time < Duration::from_secs(10), "{run}");
     }
 }
@@ -132,10 +162,73 @@ fn with_both_ways_blocked_the_data_goes_through_ssh() {
 fn with_no_answer_either_way_the_data_goes_through_ssh() {
     let Some(case) = case() else { return };
     let _walls = [End::A, End::B].map(|host| Wall::silent(&case, host, "7141-7144"));
-    for run in there_and_back(&case, &["--port-range", "7141-7144"]) {
+    for run in there_and_back_at_once(&case, [&["--port-range", "7141-7144"]; 2]) {
         let run = run.says(&["the data goes through ssh, on one stream"]);
         assert!(run.time < Duration::from_secs(20), "{run}");
     }
+}
+
+/// More addresses of one host than are tried, and the other's way to them, until they are dropped.
+struct Addresses<'a>(&'a Case);
+
+impl<'a> Addresses<'a> {
+    /// Of A, in a network for documentation (RFC 5737).
+    fn add(case: &'a Case) -> Self {
+        let addresses = Self(case);
+        for number in 1..=9 {
+            let address = format!("198.51.100.{number}/32");
+            assert!(addresses.ip(End::A, &["addr", "add", &address, "dev", "lo"]), "{address}");
+        }
+        let through = case.bed.lab.address(End::A).to_string();
+        assert!(addresses.ip(End::B, &["route", "add", "198.51.100.0/24", "via", &through]));
+        addresses
+    }
+
+    fn ip(&self, host: End, words: &[&str]) -> bool {
+        let mut command = Command::new("ip");
+        command.args(["-n", &self.0.bed.lab.host(host).namespace]).args(words);
+        command.status().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Addresses<'_> {
+    fn drop(&mut self) {
+        self.ip(End::B, &["route", "del", "198.51.100.0/24"]);
+        for number in 1..=9 {
+            self.ip(End::A, &["addr", "del", &format!("198.51.100.{number}/32"), "dev", "lo"]);
+        }
+    }
+}
+
+#[test]
+fn many_addresses_that_never_answer_leave_time_for_the_way_through_ssh() {
+    let Some(case) = case() else { return };
+    let _addresses = Addresses::add(&case);
+    let _walls = [
+        Wall::refusing(&case, End::A, "7191-7192"),
+        // The far end's connections back get no answer.
+        Wall::silent(&case, End::A, "7191-7192"),
+    ];
+    write(case.near.join("x"), "x");
+    // Where ssh tells no address, all of them are tried.
+    let shell = "exec $SSH \"$1\" \"unset SSH_CONNECTION; exec $2\"";
+    let run = case.cp_by(shell, args!["--port-range", "7191-7192", "x", case.b("x")]).exits(0);
+    let run = run.says(&["asking the far end to connect back", "198.51.100.", "the data goes through ssh"]);
+    assert!(run.time > Duration::from_secs(4), "the addresses did answer: {run}");
+    assert_eq!(fs::read_to_string(case.far.join("x")).unwrap(), "x");
+}
+
+#[test]
+fn a_measurement_finds_the_same_ways_around_a_firewall() {
+    let Some(case) = case() else { return };
+    let options = ["--bytes", "20MB", "--port-range", "7196-7198"];
+    let wall = Wall::refusing(&case, End::A, "7196-7198");
+    let run =
+        stream(&case, &options).exits(0).says(&["connect back", "memory to memory, 20.0 MB", "2 streams"]);
+    assert!(!run.err.contains("through ssh"), "{run}");
+    let _walls = [wall, Wall::refusing(&case, End::B, "7196-7198")];
+    let run = stream(&case, &options).exits(0);
+    run.says(&["the data goes through ssh", "memory to memory, 20.0 MB", "1 stream;"]);
 }
 
 #[test]
@@ -197,7 +290,9 @@ fn any_number_of_streams_moves_the_same() {
         let Some(case) = case() else { return };
         write(case.near.join("tree/larger"), noise(7, 90 << 20));
         for run in there_and_back(&case, &["--json", "--streams", streams]) {
-            let used = u64_at(&summary_of(&run.out), "/streams");
+            let summary = summary_of(&run.out);
+            assert!(summary["turned_away"].is_null(), "the far end listens: {summary}");
+            let used = u64_at(&summary, "/streams");
             match streams {
                 "auto" => assert!((1..=64).contains(&used), "{run}"),
                 fixed => assert_eq!(used.to_string(), fixed, "{run}"),
@@ -246,6 +341,25 @@ fn strangers_neither_stop_nor_slow_a_transfer() {
         assert_alike(&case.near.join("tree"), &top.join("crowd"));
         let limit = alone.mul_f64(1.5) + Duration::from_millis(500);
         assert!(crowd.time <= limit, "{way}: {alone:?} alone, {:?} with strangers", crowd.time);
+    }
+}
+
+#[test]
+fn the_end_that_listens_tells_how_many_strangers_came() {
+    let Some(case) = case() else { return };
+    let _wall = Wall::refusing(&case, End::A, "7176-7177");
+    write(case.near.join("file"), noise(10, 6 << 20));
+    for (port, option) in [("7176", "-v"), ("7177", "--json")] {
+        let running = case.start(args![option, "--bwlimit", "3m", "--port-range", port, "file", case.b("")]);
+        let address = SocketAddr::new(case.bed.lab.address(End::A), port.parse().expect("a port"));
+        let namespace = File::open(case.bed.lab.host(End::B).namespace_path()).expect("the lab has made it");
+        linerate_sys::netns::inside(namespace.as_fd(), || drop(first(address))).expect("root may");
+        let run = running.end().exits(0);
+        if option == "-v" {
+            run.says(&["1 connection to the data port turned away"]);
+        } else {
+            assert_eq!(u64_at(&summary_of(&run.out), "/turned_away"), 1, "{run}");
+        }
     }
 }
 

@@ -92,6 +92,20 @@ fn endless_problems_before_the_report() {
 }
 
 #[test]
+fn files_of_which_nothing_is_wanted_without_end() {
+    let ground = Ground::new();
+    fs::write(ground.inside().join("x"), vec![1; 30 << 20]).unwrap();
+    let talk = ground.start(&["x", "far:to"], |far| {
+        far.connect()?;
+        far.hear_until(|message| matches!(message, Message::Sources(_)))?;
+        far.say(&Message::Ready)?;
+        far.hear_until(|message| matches!(message, Message::Tunnel(_)))?;
+        forever(far, &Message::Skip { file: 0 })
+    });
+    endure(talk, &[]);
+}
+
+#[test]
 fn endless_progress() {
     let ground = Ground::new();
     let talk = ground.start(&["far:x", "."], |far| {

@@ -104,14 +104,29 @@ fn one_that_wants_nothing_of_a_file_got_nothing() {
         far.connect()?;
         far.hear_until(is_sources)?;
         far.say(&Message::Ready)?;
-        for file in 0..100_000 {
-            far.say(&Message::Skip { file })?;
+        far.hear_until(|message| matches!(message, Message::Tunnel(_)))?;
+        for _ in 0..100_000 {
+            far.say(&Message::Skip { file: 0 })?;
         }
         far.hear_until(is_sent)?;
         far.say(&Message::Committed(totals(0, 0)))?;
         far.report()
     });
     assert!(matches!(run.code, Some(1 | 3)), "{run}");
+}
+
+#[test]
+fn one_that_wants_nothing_of_what_was_never_sent_is_refused() {
+    for file in [1, u64::MAX] {
+        let run = push(move |far| {
+            far.connect()?;
+            far.hear_until(is_sources)?;
+            far.say(&Message::Ready)?;
+            far.say(&Message::Skip { file })?;
+            far.hear_all()
+        });
+        run.exits(5).says(&["breaks the protocol", "which was never sent"]);
+    }
 }
 
 #[test]

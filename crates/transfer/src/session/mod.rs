@@ -2,40 +2,36 @@
 
 mod reach;
 mod reporter;
+mod steps;
+mod waiting;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, select, unbounded};
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use linerate_wire::PROTOCOL;
-use linerate_wire::control::{
-    ControlError, Cookie, Hello, Job, MAX_SOURCES, Message, Options, Progress, Source, Totals,
-};
-use linerate_wire::entry::Entry;
+use linerate_wire::control::{Cookie, Hello, Job, MAX_MESSAGE, Message, Options, Progress};
 use linerate_wire::stages::{Stages, Usage};
 use std::io::{Read, Write};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use self::reach::Opener;
 pub use self::reporter::Reporter;
 use self::reporter::{Quiet, Teller};
-use crate::channel::{Control, Incoming};
-use crate::clock::{Counters, process_usage};
-use crate::connect::{Link, Listener};
+use crate::channel::Control;
+use crate::clock::Counters;
+use crate::connect::Listener;
+use crate::handshake::Link;
 use crate::keys::Keys;
 use crate::problem::{Observer, TransferError};
-use crate::source::lock;
 use crate::stream::{Stream, StreamError};
 use crate::transport::Registry;
 
-/// How long the end of a channel waits for the reason that may still be in it.
-const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How often the loops look around without being woken.
 pub const TICK: Duration = Duration::from_millis(100);
-/// Control messages from the agent that may follow its last word for the transfer.
-const REPORT_TIME: Duration = Duration::from_secs(30);
 /// Data streams of one transfer at most.
 pub const MAX_STREAMS: u32 = 64;
+/// What a user may do who named too much for one transfer.
+pub(crate) const FEWER: &str = "name their directory with -r, or copy in several runs";
 
 /// What the client gives to a session.
 pub struct Client {
@@ -75,10 +71,13 @@ pub struct Session {
     /// Both ends' counters.
     pub meters: Meters,
     /// When the first data connection stood.
-    pub connected: Option<Instant>,
+    connected: Option<Instant>,
     report: Option<(Stages, Usage)>,
     /// What came while something else was waited for.
     early: Option<Message>,
+    /// Streams that were handed to the caller, and whose workers have not ended.
+    admitted: u32,
+    cipher: Option<&'static str>,
 }
 
 /// How a worker ended: whether its stream carried anything, and its error.
@@ -174,6 +173,8 @@ impl Session {
             connected: None,
             report: None,
             early: None,
+            admitted: 0,
+            cipher: None,
         };
         session.send(&Message::Hello(hello))?;
         Ok(session)
@@ -194,110 +195,6 @@ impl Session {
         Ok(())
     }
 
-    /// Waits for the next event, at most for a [`TICK`]. What concerns connections and counters is done here.
-    ///
-    /// # Errors
-    /// Where the other end gave up or is gone, or the user interrupts.
-    pub fn next(&mut self, workers: &Receiver<WorkerEnd>) -> Result<Event, TransferError> {
-        loop {
-            if self.interrupted.load(Ordering::Relaxed) {
-                return Err(TransferError::Interrupted);
-            }
-            let message = select! {
-                recv(self.control.incoming) -> incoming => match incoming {
-                    Ok(Incoming::Message(message)) => message,
-                    Ok(Incoming::Closed(error)) => return Err(self.closed(&error)),
-                    Err(_) => return Err(TransferError::FarEnd("the far end went away".into())),
-                },
-                recv(self.arrivals.1) -> stream => match stream {
-                    Ok(stream) => {
-                        self.connected.get_or_insert_with(Instant::now);
-                        return Ok(Event::Stream(stream));
-                    }
-                    Err(_) => return Ok(Event::Tick),
-                },
-                recv(workers) -> end => match end {
-                    Ok(end) => return Ok(Event::Worker(end)),
-                    Err(_) => return Ok(Event::Tick),
-                },
-                default(TICK) => return Ok(Event::Tick),
-            };
-            if let Some(message) = self.handle(message)? {
-                return Ok(Event::Message(message));
-            }
-        }
-    }
-
-    /// Does what is this layer's to do; gives back what isn't.
-    fn handle(&mut self, message: Message) -> Result<Option<Message>, TransferError> {
-        match message {
-            Message::Abort { reason, kind } => {
-                return Err(TransferError::from_abort(printable(&reason), kind));
-            }
-            Message::Progress(progress) => *lock(&self.meters.remote) = progress,
-            Message::Problem(problem) if !self.is_agent => self.reporter().problem(problem),
-            Message::Report { stages, mut usage } if !self.is_agent => {
-                if !usage.cpu_seconds.is_finite() {
-                    usage.cpu_seconds = 0.0;
-                }
-                self.report = Some((stages, usage));
-            }
-            Message::MoreStreams(count) => {
-                if let Opener::Dial(address) = self.opener {
-                    self.dial_more(address, count);
-                }
-            }
-            Message::ConnectBack { candidates } if self.is_agent => self.connect_back(&candidates)?,
-            Message::UseTunnel if self.is_agent => self.tunnel()?,
-            other => return Ok(Some(other)),
-        }
-        Ok(None)
-    }
-
-    /// Waits for a message that is the caller's to handle.
-    ///
-    /// # Errors
-    /// As [`Session::next`].
-    pub fn receive(&mut self) -> Result<Message, TransferError> {
-        if let Some(message) = self.early.take() {
-            return Ok(message);
-        }
-        self.receive_within(Duration::MAX)
-    }
-
-    fn receive_within(&mut self, patience: Duration) -> Result<Message, TransferError> {
-        let begun = Instant::now();
-        while begun.elapsed() < patience {
-            if self.interrupted.load(Ordering::Relaxed) {
-                return Err(TransferError::Interrupted);
-            }
-            let message = match self.control.incoming.recv_timeout(TICK) {
-                Ok(Incoming::Message(message)) => message,
-                Ok(Incoming::Closed(error)) => return Err(self.closed(&error)),
-                Err(RecvTimeoutError::Timeout) => continue,
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(TransferError::FarEnd("the far end went away".into()));
-                }
-            };
-            if let Some(message) = self.handle(message)? {
-                return Ok(message);
-            }
-        }
-        Err(TransferError::FarEnd("the far end doesn't answer".into()))
-    }
-
-    /// The signal that ends this program may have ended the remote shell a moment before.
-    fn closed(&self, error: &ControlError) -> TransferError {
-        let begun = Instant::now();
-        while begun.elapsed() < TICK {
-            if self.interrupted.load(Ordering::Relaxed) {
-                return TransferError::Interrupted;
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
-        TransferError::FarEnd(error.to_string())
-    }
-
     /// Says something to the other end.
     ///
     /// # Errors
@@ -313,23 +210,22 @@ impl Session {
 
     /// Where problems go, for threads.
     pub fn reporter(&self) -> Reporter {
-        Reporter { observer: self.observer.clone(), counters: self.meters.local.clone() }
+        Reporter::new(self.observer.clone(), &self.meters)
+    }
+
+    /// What keeps the payload secret ([`Stream::cipher`]).
+    pub fn cipher(&self) -> Option<&'static str> {
+        self.cipher
+    }
+
+    /// Seconds since the first data connection stood; 0 where none did.
+    pub fn payload_seconds(&self) -> f64 {
+        self.connected.map_or(0.0, |connected| connected.elapsed().as_secs_f64())
     }
 
     /// True for the end that ssh started.
     pub fn is_agent(&self) -> bool {
         self.is_agent
-    }
-
-    /// The agent: tell how far this end is.
-    ///
-    /// # Errors
-    /// Where the client is gone.
-    pub fn tell_progress(&self) -> Result<(), TransferError> {
-        if !self.is_agent {
-            return Ok(());
-        }
-        self.send(&Message::Progress(self.meters.local.progress()))
     }
 
     /// Which key the temporary names of this transfer have.
@@ -341,122 +237,25 @@ impl Session {
     pub fn cut(&self) {
         self.registry.cut();
     }
+}
 
-    /// Tells the other end why this one gives up; where a connection broke, the other end's reason comes first.
-    pub fn give_up(&mut self, error: TransferError) -> TransferError {
-        let error = self.last_words(error);
-        // An end that is gone needs no reason.
-        let _ = self.send(&Message::Abort { reason: error.to_string(), kind: error.abort_kind() });
-        error
-    }
+/// Whether a job can be told to an agent, which is asked before any login.
+///
+/// # Errors
+/// Where the names of its sources are too many.
+pub fn check_job(job: &Job) -> Result<(), TransferError> {
+    check_length(&Message::Job(job.clone()))
+}
 
-    /// A broken connection may only be the trace of a reason that is still in the control channel.
-    fn last_words(&mut self, error: TransferError) -> TransferError {
-        if !matches!(error, TransferError::Cut(_)) {
-            return error;
-        }
-        let begun = Instant::now();
-        while let Some(left) = LAST_WORDS.checked_sub(begun.elapsed()) {
-            match self.control.incoming.recv_timeout(left) {
-                Ok(Incoming::Message(message)) => match self.handle(message) {
-                    Err(reason) => return reason,
-                    Ok(_) => continue,
-                },
-                Ok(Incoming::Closed(_)) | Err(_) => break,
-            }
-        }
-        error
+/// Whether `message`, which holds the user's sources, can be said.
+pub(crate) fn check_length(message: &Message) -> Result<(), TransferError> {
+    let length = postcard::to_stdvec(message).map_or(usize::MAX, |bytes| bytes.len());
+    if length <= MAX_MESSAGE {
+        return Ok(());
     }
-
-    /// The agent's last message.
-    ///
-    /// # Errors
-    /// Where the client is gone.
-    pub fn tell_report(&self) -> Result<(), TransferError> {
-        self.tell_progress()?;
-        self.send(&Message::Report { stages: self.meters.local.stages(), usage: process_usage() })
-    }
-
-    /// The client: waits for the agent's last message.
-    ///
-    /// # Errors
-    /// Where the agent goes away before.
-    pub fn wait_for_report(&mut self) -> Result<(Stages, Usage), TransferError> {
-        let begun = Instant::now();
-        while begun.elapsed() < REPORT_TIME {
-            if let Some(report) = self.report.take() {
-                return Ok(report);
-            }
-            if self.interrupted.load(Ordering::Relaxed) {
-                return Err(TransferError::Interrupted);
-            }
-            match self.control.incoming.recv_timeout(TICK) {
-                Ok(Incoming::Message(message)) => drop(self.handle(message)?),
-                Ok(Incoming::Closed(error)) => return Err(self.closed(&error)),
-                Err(_) => {}
-            }
-        }
-        Err(TransferError::FarEnd("the far end doesn't report".into()))
-    }
-
-    /// The client of [`Job::List`]: hands each entry to `each` until the list ends.
-    ///
-    /// # Errors
-    /// Where the agent gives up or goes away.
-    pub fn receive_list(&mut self, mut each: impl FnMut(&[u8], &Entry)) -> Result<(), TransferError> {
-        while self.report.is_none() {
-            if self.interrupted.load(Ordering::Relaxed) {
-                return Err(TransferError::Interrupted);
-            }
-            match self.control.incoming.recv_timeout(TICK) {
-                Ok(Incoming::Message(message)) => match self.handle(message)? {
-                    Some(Message::Listed { path, entry }) => each(&path, &entry),
-                    Some(_) => return Err(out_of_turn()),
-                    None => {}
-                },
-                Ok(Incoming::Closed(error)) => return Err(self.closed(&error)),
-                Err(_) => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// The sender: waits until the receiver has a place for everything.
-    ///
-    /// # Errors
-    /// Where it has none, or goes away.
-    pub fn wait_for_ready(&mut self) -> Result<(), TransferError> {
-        match self.receive()? {
-            Message::Ready => Ok(()),
-            _ => Err(out_of_turn()),
-        }
-    }
-
-    /// The sender: waits until everything is in place, and says what is.
-    ///
-    /// # Errors
-    /// Where the receiver gave up or goes away.
-    pub fn wait_for_commit(&mut self) -> Result<Totals, TransferError> {
-        loop {
-            match self.receive()? {
-                Message::Committed(landed) => return Ok(landed),
-                Message::Skip { .. } => {}
-                _ => return Err(out_of_turn()),
-            }
-        }
-    }
-
-    /// The sources that the sender announces.
-    ///
-    /// # Errors
-    /// Where there are none or too many.
-    pub fn receive_sources(&mut self) -> Result<Vec<Source>, TransferError> {
-        let Message::Sources(sources) = self.receive()? else { return Err(out_of_turn()) };
-        if sources.is_empty() || sources.len() > MAX_SOURCES {
-            return Err(TransferError::Failed("the far end announces no sources, or too many".into()));
-        }
-        Ok(sources)
-    }
+    Err(TransferError::Arguments(format!(
+        "the sources' names come to {length} bytes, and one transfer can announce {MAX_MESSAGE}: {FEWER}"
+    )))
 }
 
 fn job_options(job: &Job) -> Option<&Options> {

@@ -7,16 +7,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{MAX_STREAMS, Session, out_of_turn, printable};
-use crate::connect::{Link, Listener, candidates, dial};
+use crate::connect::Listener;
+use crate::dial::{candidates, dial, dial_any};
+use crate::handshake::Link;
 use crate::keys::Pinned;
 use crate::problem::TransferError;
 use crate::stream::Stream;
 use crate::transport::{Transport, Tunnel};
 
-/// How long an address may take to answer.
-const DIAL_TIME: Duration = Duration::from_secs(4);
-/// How long a far end that connects back may take for all addresses.
+/// How long all addresses of the other end together may take.
+const DIAL_TIME: Duration = Duration::from_secs(8);
+/// How long a far end may take to say how connecting back went: its dialling, and some for slow hosts and links.
 const CONNECT_BACK_TIME: Duration = Duration::from_secs(12);
+/// How long a stream may still be on its way when the far end has said that it stands.
+const ARRIVAL_TIME: Duration = Duration::from_secs(4);
 /// Addresses of the other end that are tried.
 const MAX_CANDIDATES: usize = 8;
 
@@ -88,21 +92,20 @@ impl Session {
             return Ok(Some(format!("the far end can't listen for data: {}", printable(error))));
         }
         let Some(link) = self.link.clone() else { return Err(out_of_turn()) };
-        let mut why = "the far end has no address for data".to_owned();
-        for &address in there.candidates.iter().take(MAX_CANDIDATES) {
-            if self.interrupted.load(Ordering::Relaxed) {
-                return Err(TransferError::Interrupted);
+        let candidates = &there.candidates[..there.candidates.len().min(MAX_CANDIDATES)];
+        match dial_any(candidates, &self.peer.cookie, &link, DIAL_TIME, &self.interrupted) {
+            Ok((address, stream)) => {
+                self.opener = Opener::Dial(address);
+                self.dialed.store(1, Ordering::Relaxed);
+                self.arrived(stream);
+                Ok(None)
             }
-            match dial(address, &self.peer.cookie, &link, DIAL_TIME) {
-                Ok(stream) => {
-                    self.opener = Opener::Dial(address);
-                    self.arrived(stream);
-                    return Ok(None);
-                }
-                Err(error) => why = format!("the data port {address} can't be reached ({error})"),
+            Err(_) if self.interrupted.load(Ordering::Relaxed) => Err(TransferError::Interrupted),
+            Err(None) => Ok(Some("the far end has no address for data".to_owned())),
+            Err(Some((address, error))) => {
+                Ok(Some(format!("the data port {address} can't be reached ({error})")))
             }
         }
-        Ok(Some(why))
     }
 
     /// `None` where it worked, else why not.
@@ -117,7 +120,7 @@ impl Session {
         if let Some(error) = self.answer_to_connect_back()? {
             return Ok(Some(printable(&error)));
         }
-        match self.arrivals.1.recv_timeout(DIAL_TIME) {
+        match self.arrivals.1.recv_timeout(ARRIVAL_TIME) {
             Ok(stream) => {
                 self.arrived(stream);
                 Ok(None)
@@ -126,12 +129,14 @@ impl Session {
         }
     }
 
-    /// An agent that sends may have announced its sources already.
+    /// An agent doesn't wait for the data connection: it may have announced its sources already, or that it is ready.
     fn answer_to_connect_back(&mut self) -> Result<Option<String>, TransferError> {
         loop {
             match self.receive_within(CONNECT_BACK_TIME)? {
                 Message::ConnectedBack { error } => return Ok(error),
-                sources @ Message::Sources(_) if self.early.is_none() => self.early = Some(sources),
+                early @ (Message::Sources(_) | Message::Ready) if self.early.is_none() => {
+                    self.early = Some(early);
+                }
                 _ => return Err(out_of_turn()),
             }
         }
@@ -171,14 +176,15 @@ impl Session {
 
     pub(super) fn dial_more(&self, address: SocketAddr, count: u32) {
         for _ in 0..count {
-            if self.dialed.fetch_add(1, Ordering::Relaxed) >= MAX_STREAMS {
+            let one_more = |dialed: u32| (dialed < MAX_STREAMS).then_some(dialed + 1);
+            if self.dialed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
                 return;
             }
             let (Some(link), cookie) = (self.link.clone(), self.peer.cookie) else { return };
             let arrivals = self.arrivals.0.clone();
             // A stream that can't be opened isn't missed: the others take its work.
             thread::spawn(move || {
-                dial(address, &cookie, &link, DIAL_TIME).map(|stream| arrivals.send(stream))
+                dial(address, &cookie, &link, DIAL_TIME).map(|stream| drop(arrivals.send(stream)))
             });
         }
     }
@@ -203,9 +209,9 @@ impl Session {
         }
     }
 
-    /// Connections to this end's data port that were turned away.
-    pub fn strangers(&self) -> u64 {
-        self.listener.as_ref().map_or(0, Listener::strangers)
+    /// Connections to this end's data port that were turned away; `None` where it doesn't listen.
+    pub fn strangers(&self) -> Option<u64> {
+        self.listener.as_ref().map(Listener::strangers)
     }
 }
 
@@ -218,4 +224,91 @@ fn ssh_addresses() -> (Option<IpAddr>, Option<IpAddr>) {
     let client = address();
     address();
     (client, address())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Client, Event, Meters};
+    use super::*;
+    use crossbeam_channel::{Sender, unbounded};
+    use linerate_wire::control::Job;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+    use std::thread::JoinHandle;
+
+    const OPTIONS: Options = Options {
+        recursive: false,
+        preserve: false,
+        clear: false,
+        streams: None,
+        rate_limit: None,
+        ports: None,
+    };
+
+    struct Nobody;
+
+    impl crate::problem::Observer for Nobody {
+        fn problem(&self, _: linerate_wire::control::Problem) {}
+
+        fn note(&self, _: &str) {}
+    }
+
+    /// A client that has its first stream, and an agent that counts streams until it is told to stop; it gives the
+    /// number, or why it ended itself.
+    fn bed() -> (Session, Sender<()>, JoinHandle<Result<u32, TransferError>>) {
+        let (near, far) = UnixStream::pair().unwrap();
+        let (stop, stopped) = unbounded();
+        let agent = thread::spawn(move || {
+            let (mut agent, _) = Session::agent(far.try_clone().unwrap(), far)?;
+            agent.offer(&OPTIONS)?;
+            let (_workers, ends) = unbounded();
+            let mut streams = Vec::new();
+            while stopped.is_empty() {
+                if let Event::Stream(stream) = agent.next(&ends)? {
+                    streams.push(stream);
+                }
+            }
+            Ok(streams.len() as u32)
+        });
+        let job = Job::Discard { options: OPTIONS };
+        let client = Client { job, interrupted: Arc::default(), observer: Arc::new(Nobody) };
+        let client = Session::client(near.try_clone().unwrap(), near, client, Meters::default());
+        (client.unwrap(), stop, agent)
+    }
+
+    /// Waits until no stream has come for a while; gives them all.
+    fn streams(session: &mut Session) -> Vec<Stream> {
+        let (_workers, ends) = unbounded();
+        let (mut streams, mut quiet) = (Vec::new(), 0);
+        while quiet < 10 {
+            match session.next(&ends).unwrap() {
+                Event::Stream(stream) => streams.push(stream),
+                _ => quiet += 1,
+            }
+        }
+        streams
+    }
+
+    #[test]
+    fn whatever_is_wished_for_there_are_no_more_streams_than_the_limit() {
+        let (mut client, stop, agent) = bed();
+        for wish in [3, 1000, u32::MAX] {
+            client.more(wish).unwrap();
+        }
+        let dialed = streams(&mut client);
+        stop.send(()).unwrap();
+        assert_eq!((dialed.len() as u32, agent.join().unwrap().unwrap()), (MAX_STREAMS, MAX_STREAMS));
+    }
+
+    #[test]
+    fn a_peer_that_opens_more_streams_than_the_limit_is_refused() {
+        let (client, _stop, agent) = bed();
+        let Opener::Dial(address) = client.opener else { panic!("it has no address to dial") };
+        let link = client.link.clone().unwrap();
+        let dialed: Vec<_> =
+            (0..MAX_STREAMS).map(|_| dial(address, &client.peer.cookie, &link, DIAL_TIME)).collect();
+        let refused = agent.join().unwrap();
+        assert!(matches!(refused, Err(TransferError::FarEnd(_))), "{refused:?}");
+        drop(dialed);
+    }
 }

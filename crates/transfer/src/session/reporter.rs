@@ -4,6 +4,7 @@ use linerate_wire::control::{Message, Problem, ProblemKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::Meters;
 use crate::channel::Channel;
 use crate::clock::Counters;
 use crate::problem::Observer;
@@ -11,11 +12,16 @@ use crate::problem::Observer;
 /// Tells problems with single entries, and counts them.
 #[derive(Clone)]
 pub struct Reporter {
-    pub(super) observer: Arc<dyn Observer>,
-    pub(super) counters: Arc<Counters>,
+    observer: Arc<dyn Observer>,
+    counters: Arc<Counters>,
 }
 
 impl Reporter {
+    /// Tells `observer`, and counts at this end's `meters`.
+    pub fn new(observer: Arc<dyn Observer>, meters: &Meters) -> Self {
+        Self { observer, counters: meters.local.clone() }
+    }
+
     /// Tells one.
     pub fn problem(&self, problem: Problem) {
         let counter = match problem.kind {

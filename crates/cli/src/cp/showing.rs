@@ -1,0 +1,44 @@
+//! The progress display, in a thread of its own.
+
+use linerate_transfer::session::Meters;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::Output;
+
+/// How often it looks.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// The display; it ends when this is dropped.
+pub struct Showing {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Showing {
+    /// Shows what `meters` count, until it is dropped; `pushed` where this end sends.
+    pub fn start(output: Arc<Output>, meters: Meters, pushed: bool) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, begun) = (stop.clone(), Instant::now());
+        let thread = thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                thread::park_timeout(EVERY);
+                output.progress(&meters, begun, pushed);
+            }
+        });
+        Self { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Showing {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A display that failed is no reason to fail.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What a transfer that went through came to: the last line, and the last event.
+
+use linerate_doctor::limiter::{Evidence, Limiter, limiter};
+use linerate_transfer::session::Meters;
+use linerate_wire::control::Totals;
+use linerate_wire::stages::{Stages, Usage};
+use serde_json::json;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::output::SCHEMA;
+use crate::exit::Code;
+use crate::units::{show_bytes, show_count, show_rate, show_time};
+
+/// A transfer that went through.
+pub struct Summary {
+    /// What is in place.
+    pub landed: Totals,
+    /// From the first data connection to the last word, in seconds.
+    pub payload_seconds: f64,
+    /// The whole command, in seconds.
+    pub elapsed_seconds: f64,
+    /// Streams that carried data.
+    pub streams: u32,
+    /// What kept the data secret on its way; `None` for nothing.
+    pub cipher: Option<&'static str>,
+    /// The sender's stages and process.
+    pub sender: (Stages, Usage),
+    /// The receiver's stages and process.
+    pub receiver: (Stages, Usage),
+    /// True where this end sent.
+    pub pushed: bool,
+    /// Connections to this end's data port that were turned away; `None` where it didn't listen.
+    pub turned_away: Option<u64>,
+    /// What was moved.
+    pub kind: Kind,
+}
+
+/// What a transfer moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Files and what holds them.
+    Files,
+    /// Bytes from memory to memory.
+    Memory,
+}
+
+impl Summary {
+    /// What held the transfer back.
+    pub fn limiter(&self) -> Limiter {
+        limiter(&Evidence {
+            sender: self.sender.0,
+            receiver: self.receiver.0,
+            sender_usage: Some(self.sender.1),
+            receiver_usage: Some(self.receiver.1),
+            seconds: self.payload_seconds,
+        })
+    }
+
+    fn cpu_per_gb(&self, usage: Usage) -> f64 {
+        usage.cpu_seconds / (self.landed.bytes.max(1) as f64 * 1e-9)
+    }
+
+    /// The last line, for people.
+    pub fn text(&self, limiter: Limiter) -> String {
+        let Totals { files, bytes, .. } = self.landed;
+        let cipher = if self.cipher.is_some() { "encrypted" } else { "NOT ENCRYPTED" };
+        let (here, there) =
+            if self.pushed { (self.sender.1, self.receiver.1) } else { (self.receiver.1, self.sender.1) };
+        let cpu = if bytes >= 1_000_000 {
+            format!("CPU {:.2} s/GB here, {:.2} s/GB there", self.cpu_per_gb(here), self.cpu_per_gb(there))
+        } else {
+            format!("CPU {:.3} s here, {:.3} s there", here.cpu_seconds, there.cpu_seconds)
+        };
+        let what = match (self.kind, files) {
+            (Kind::Memory, _) => "memory to memory".to_owned(),
+            (Kind::Files, 1) => "1 file".to_owned(),
+            (Kind::Files, files) => format!("{} files", show_count(files)),
+        };
+        format!(
+            "{what}, {} in {}: {}, {cipher}, {} stream{}; {cpu}; limited by {limiter}",
+            show_bytes(bytes),
+            show_time(Duration::from_secs_f64(self.payload_seconds)),
+            show_rate(bytes, self.payload_seconds),
+            self.streams,
+            if self.streams == 1 { "" } else { "s" },
+        )
+    }
+
+    /// The last event of `--json`.
+    pub fn event(&self, limiter: Limiter, code: Code, meters: &Meters) -> serde_json::Value {
+        let end = |(stages, usage): (Stages, Usage)| {
+            json!({
+                "cpu_seconds": usage.cpu_seconds, "cpu_seconds_per_gb": self.cpu_per_gb(usage),
+                "peak_rss_bytes": usage.peak_rss_bytes, "stages": stages,
+            })
+        };
+        json!({
+            "schema": SCHEMA, "type": "summary",
+            "files": self.landed.files, "directories": self.landed.directories,
+            "symlinks": self.landed.symlinks, "bytes": self.landed.bytes,
+            "payload_seconds": self.payload_seconds, "elapsed_seconds": self.elapsed_seconds,
+            "gbit_per_second": self.landed.bytes as f64 * 8e-9 / self.payload_seconds.max(1e-9),
+            "encrypted": self.cipher.is_some(), "cipher": self.cipher,
+            "streams": self.streams, "turned_away": self.turned_away, "limiter": limiter.name(),
+            "sender": end(self.sender), "receiver": end(self.receiver),
+            "failed": meters.local.failed.load(Ordering::Relaxed),
+            "changed": meters.local.changed.load(Ordering::Relaxed), "exit": code as u8,
+        })
+    }
+}

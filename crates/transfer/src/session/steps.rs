@@ -1,0 +1,132 @@
+//! What the two ends say in the course of a transfer, step by step, to the last words.
+
+use linerate_wire::control::{MAX_SOURCES, Message, Source, Totals};
+use linerate_wire::entry::Entry;
+use linerate_wire::stages::{Stages, Usage};
+use std::time::{Duration, Instant};
+
+use super::{Session, out_of_turn};
+use crate::channel::Incoming;
+use crate::clock::process_usage;
+use crate::problem::TransferError;
+
+/// How long the end of a channel waits for the reason that may still be in it.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long the agent's last message may take behind its last word for the transfer.
+const REPORT_TIME: Duration = Duration::from_secs(30);
+
+impl Session {
+    /// The client of [`linerate_wire::control::Job::List`]: hands each entry to `each` until the list ends.
+    ///
+    /// # Errors
+    /// Where the agent gives up or goes away.
+    pub fn receive_list(&mut self, mut each: impl FnMut(&[u8], &Entry)) -> Result<(), TransferError> {
+        while self.report.is_none() {
+            match self.poll()? {
+                Some(Message::Listed { path, entry }) => each(&path, &entry),
+                Some(_) => return Err(out_of_turn()),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The sender: waits until the receiver has a place for everything.
+    ///
+    /// # Errors
+    /// Where it has none, or goes away.
+    pub fn wait_for_ready(&mut self) -> Result<(), TransferError> {
+        match self.receive()? {
+            Message::Ready => Ok(()),
+            _ => Err(out_of_turn()),
+        }
+    }
+
+    /// The sender: waits until everything is in place, and says what is.
+    ///
+    /// # Errors
+    /// Where the receiver gave up or goes away.
+    pub fn wait_for_commit(&mut self) -> Result<Totals, TransferError> {
+        loop {
+            match self.receive()? {
+                Message::Committed(landed) => return Ok(landed),
+                Message::Skip { .. } => {}
+                _ => return Err(out_of_turn()),
+            }
+        }
+    }
+
+    /// The sources that the sender announces.
+    ///
+    /// # Errors
+    /// Where there are none or too many.
+    pub fn receive_sources(&mut self) -> Result<Vec<Source>, TransferError> {
+        let Message::Sources(sources) = self.receive()? else { return Err(out_of_turn()) };
+        if sources.is_empty() || sources.len() > MAX_SOURCES {
+            return Err(TransferError::Failed("the far end announces no sources, or too many".into()));
+        }
+        Ok(sources)
+    }
+
+    /// The agent: tell how far this end is.
+    ///
+    /// # Errors
+    /// Where the client is gone.
+    pub fn tell_progress(&self) -> Result<(), TransferError> {
+        if !self.is_agent {
+            return Ok(());
+        }
+        self.send(&Message::Progress(self.meters.local.progress()))
+    }
+
+    /// The agent's last message.
+    ///
+    /// # Errors
+    /// Where the client is gone.
+    pub fn tell_report(&self) -> Result<(), TransferError> {
+        self.tell_progress()?;
+        self.send(&Message::Report { stages: self.meters.local.stages(), usage: process_usage() })
+    }
+
+    /// The client: waits for the agent's last message.
+    ///
+    /// # Errors
+    /// Where the agent goes away before.
+    pub fn wait_for_report(&mut self) -> Result<(Stages, Usage), TransferError> {
+        let begun = Instant::now();
+        while begun.elapsed() < REPORT_TIME {
+            if let Some(report) = self.report.take() {
+                return Ok(report);
+            }
+            // What else it still says has no place any more, and does no harm.
+            drop(self.poll()?);
+        }
+        Err(TransferError::FarEnd("the far end doesn't report".into()))
+    }
+
+    /// Tells the other end why this one gives up; where a connection broke, the other end's reason comes first.
+    pub fn give_up(&mut self, error: TransferError) -> TransferError {
+        let error = self.last_words(error);
+        // An end that is gone needs no reason.
+        let _ = self.send(&Message::Abort { reason: error.to_string(), kind: error.abort_kind() });
+        error
+    }
+
+    /// A broken connection may only be the trace of a reason that is still in the control channel.
+    fn last_words(&mut self, error: TransferError) -> TransferError {
+        if !matches!(error, TransferError::Cut(_)) {
+            return error;
+        }
+        let begun = Instant::now();
+        while let Some(left) = LAST_WORDS.checked_sub(begun.elapsed()) {
+            match self.control.incoming.recv_timeout(left) {
+                Ok(Incoming::Message(message)) => match self.handle(message) {
+                    Err(reason) => return reason,
+                    Ok(_) => continue,
+                },
+                Ok(Incoming::Closed(_)) | Err(_) => break,
+            }
+        }
+        error
+    }
+}

@@ -1,0 +1,77 @@
+//! What comes in batches: directories, links and small files, each whole.
+
+use linerate_wire::batch;
+use linerate_wire::entry::{Entry, Kind};
+use linerate_wire::path::RelPath;
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use std::io::IoSlice;
+
+use super::{Worker, write_all};
+use crate::clock::Stage;
+use crate::source::lock;
+use crate::stream::StreamError;
+use crate::temporary::Temporary;
+
+impl Worker<'_> {
+    pub(super) fn batch(&mut self) -> Result<(), StreamError> {
+        let payload = std::mem::take(&mut self.payload);
+        for record in batch::Reader::new(&payload) {
+            let (entry, contents) = record.map_err(|_| StreamError::Protocol("a damaged batch"))?;
+            self.land(entry, contents)?;
+        }
+        self.payload = payload;
+        self.clock.lap(Stage::Write);
+        self.clock.flush(self.shared.counters);
+        Ok(())
+    }
+
+    fn land(&mut self, entry: Entry, contents: &[u8]) -> Result<(), StreamError> {
+        let place = self.place(&entry)?;
+        self.clock.entries(1);
+        let landed = match &entry.kind {
+            Kind::Directory => self.directory(&place, &entry),
+            Kind::File { .. } => self.small_file(&place, &entry, contents),
+            Kind::Symlink { target } => self.symlink(&place, &entry, target),
+        };
+        landed.or_else(|error| self.failed(&place, &entry, error))
+    }
+
+    fn directory(&self, place: &RelPath, entry: &Entry) -> Result<(), Errno> {
+        let shared = self.shared;
+        let created = Mode::RWXU | (Mode::from_raw_mode(0o777) & !shared.umask);
+        let is_new = self.with_access(place, || shared.landing.root.make_directory(place, created))?;
+        let mode = self.mode(entry);
+        if shared.preserve || is_new && mode != created {
+            lock(&shared.directories)
+                .push((place.clone(), Entry { mode: mode.as_raw_mode(), ..entry.clone() }));
+        }
+        shared.counters.landed.directory();
+        Ok(())
+    }
+
+    fn small_file(&mut self, place: &RelPath, entry: &Entry, contents: &[u8]) -> Result<(), Errno> {
+        let parent = self.parent_of(place)?;
+        let mode = self.mode(entry);
+        let mut temporary = self.new_file(place, parent, mode)?;
+        write_all(temporary.fd()?, &mut [IoSlice::new(contents)], 0)?;
+        self.clock.bytes(contents.len() as u64);
+        if self.shared.preserve {
+            temporary.set_times(entry)?;
+        }
+        temporary.close(mode);
+        self.hand_on(temporary, place, entry.kind.clone());
+        Ok(())
+    }
+
+    fn symlink(&mut self, place: &RelPath, entry: &Entry, target: &[u8]) -> Result<(), Errno> {
+        let parent = self.parent_of(place)?;
+        let make = || Temporary::symlink(parent.clone(), self.shared.names, target);
+        let temporary = self.with_access(place, make)?;
+        if self.shared.preserve {
+            temporary.set_times(entry)?;
+        }
+        self.hand_on(temporary, place, entry.kind.clone());
+        Ok(())
+    }
+}

@@ -1,0 +1,238 @@
+//! What comes in chunks: larger files, whole or in parts that several streams bring.
+
+use linerate_wire::entry::{Chunk, Entry, Kind};
+use linerate_wire::path::RelPath;
+use rustix::io::Errno;
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::{Worker, write_all};
+use crate::clock::Stage;
+use crate::source::lock;
+use crate::stream::{StreamError, total};
+use crate::temporary::Temporary;
+
+/// Large files that may be begun and not finished: many times what a sender's queue and workers hold.
+const MAX_UNFINISHED: usize = 1024;
+
+/// A large file under way.
+pub struct Assembly {
+    file: OwnedFd,
+    temporary: Mutex<Option<Temporary>>,
+    entry: Entry,
+    place: RelPath,
+    left: AtomicU32,
+    /// Offset and length of the parts that came.
+    parts: Mutex<Vec<(u64, u64)>>,
+    failed: AtomicBool,
+}
+
+/// The part of a large file that the data frames are bringing.
+pub(super) struct Part {
+    target: Target,
+    number: u64,
+    at: u64,
+    end: u64,
+    length: u64,
+}
+
+enum Target {
+    /// The part is the whole file.
+    Whole(Temporary, Entry, RelPath),
+    /// One of many.
+    Shared(Arc<Assembly>),
+    /// The file failed; its bytes are dropped.
+    Dropped,
+}
+
+impl Worker<'_> {
+    pub(super) fn chunk(&mut self) -> Result<(), StreamError> {
+        let damaged = StreamError::Protocol("a damaged chunk");
+        let Ok(chunk) = postcard::from_bytes::<Chunk>(&self.payload) else { return Err(damaged) };
+        if !chunk.is_consistent() || self.part.is_some() {
+            return Err(damaged);
+        }
+        if chunk.parts > 1 && self.has_too_many(chunk.file) {
+            return Err(StreamError::Protocol("too many files are begun and not finished"));
+        }
+        let place = self.place(&chunk.entry)?;
+        let target = self.target(&chunk, &place).or_else(|error| {
+            self.failed(&place, &chunk.entry, error)?;
+            (self.shared.skip)(chunk.file);
+            Ok::<_, StreamError>(Target::Dropped)
+        })?;
+        let end = chunk.offset + chunk.length;
+        self.part = Some(Part { target, number: chunk.file, at: chunk.offset, end, length: chunk.length });
+        self.clock.lap(Stage::Write);
+        if chunk.length == 0 { self.finish_part() } else { Ok(()) }
+    }
+
+    fn has_too_many(&self, file: u64) -> bool {
+        let assemblies = lock(&self.shared.assemblies);
+        let unfinished = || assemblies.values().filter(|assembly| !assembly.has_failed()).count();
+        assemblies.len() >= MAX_UNFINISHED
+            && !assemblies.contains_key(&file)
+            && unfinished() >= MAX_UNFINISHED
+    }
+
+    fn target(&mut self, chunk: &Chunk, place: &RelPath) -> Result<Target, Errno> {
+        if chunk.parts == 1 {
+            let parent = self.parent_of(place)?;
+            let temporary = self.new_file(place, parent, self.mode(&chunk.entry))?;
+            return Ok(Target::Whole(temporary, chunk.entry.clone(), place.clone()));
+        }
+        let parent = self.parent_of(place)?;
+        let mut assemblies = lock(&self.shared.assemblies);
+        if let Some(assembly) = assemblies.get(&chunk.file) {
+            return Ok(Target::Shared(assembly.clone()));
+        }
+        let mode = self.mode(&chunk.entry);
+        let make = || Temporary::named(parent.clone(), self.shared.names, mode);
+        let temporary = self.sized(self.with_access(place, make)?, chunk)?;
+        let assembly = Arc::new(Assembly {
+            file: temporary.fd()?.try_clone_to_owned().map_err(|_| Errno::MFILE)?,
+            temporary: Mutex::new(Some(temporary)),
+            entry: chunk.entry.clone(),
+            place: place.clone(),
+            left: AtomicU32::new(chunk.parts),
+            parts: Mutex::default(),
+            failed: AtomicBool::new(false),
+        });
+        assemblies.insert(chunk.file, assembly.clone());
+        Ok(Target::Shared(assembly))
+    }
+
+    /// Parts may come in any order, so the file gets its size first.
+    fn sized(&self, temporary: Temporary, chunk: &Chunk) -> Result<Temporary, Errno> {
+        if let Kind::File { size } = chunk.entry.kind {
+            rustix::fs::ftruncate(temporary.fd()?, size)?;
+        }
+        Ok(temporary)
+    }
+
+    pub(super) fn data(&mut self, pieces: &mut [IoSlice<'_>]) -> Result<(), StreamError> {
+        let length = total(pieces);
+        let part = self.part.as_mut().ok_or(StreamError::Protocol("data without a chunk"))?;
+        let start = part.at;
+        part.at += length;
+        if part.at > part.end {
+            return Err(StreamError::Protocol("more data than the chunk has"));
+        }
+        let written = part.fd().map(|fd| write_all(fd, pieces, start));
+        self.clock.bytes(length);
+        let result = match written {
+            Some(Err(error)) => self.part_failed(error),
+            Some(Ok(())) | None => Ok(()),
+        };
+        self.clock.lap(Stage::Write);
+        result
+    }
+
+    /// The first failure of a file is told; what still comes of it is dropped.
+    fn part_failed(&mut self, error: Errno) -> Result<(), StreamError> {
+        let Some(part) = &mut self.part else { return Ok(()) };
+        let number = part.number;
+        let (entry, place, first) = match std::mem::replace(&mut part.target, Target::Dropped) {
+            Target::Whole(_, entry, place) => (entry, place, true),
+            Target::Shared(assembly) => {
+                let first = !assembly.give_up();
+                (assembly.entry.clone(), assembly.place.clone(), first)
+            }
+            Target::Dropped => return Ok(()),
+        };
+        (self.shared.skip)(number);
+        if first { self.failed(&place, &entry, error) } else { Ok(()) }
+    }
+
+    pub(super) fn finish_part(&mut self) -> Result<(), StreamError> {
+        let Some(part) = self.part.take() else { return Ok(()) };
+        match part.target {
+            Target::Whole(temporary, entry, place) => self.complete(temporary, &entry, &place)?,
+            Target::Shared(assembly) => {
+                lock(&assembly.parts).push((part.end - part.length, part.length));
+                if assembly.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    self.assembled(part.number, &assembly)?;
+                }
+            }
+            Target::Dropped => {}
+        }
+        self.clock.flush(self.shared.counters);
+        Ok(())
+    }
+
+    fn assembled(&mut self, number: u64, assembly: &Assembly) -> Result<(), StreamError> {
+        lock(&self.shared.assemblies).remove(&number);
+        let temporary = lock(&assembly.temporary).take();
+        let Some(temporary) = temporary else { return Ok(()) };
+        if !assembly.is_covered() {
+            return Err(StreamError::Protocol("the parts of a file don't add up to it"));
+        }
+        self.complete(temporary, &assembly.entry, &assembly.place)
+    }
+
+    fn complete(
+        &mut self,
+        mut temporary: Temporary,
+        entry: &Entry,
+        place: &RelPath,
+    ) -> Result<(), StreamError> {
+        self.clock.entries(1);
+        if self.shared.preserve
+            && let Err(error) = temporary.set_times(entry)
+        {
+            return self.failed(place, entry, error);
+        }
+        temporary.close(self.mode(entry));
+        self.hand_on(temporary, place, entry.kind.clone());
+        Ok(())
+    }
+
+    /// The sender can't finish the file and has told why.
+    pub(super) fn give_up(&mut self) -> Result<(), StreamError> {
+        match self.part.take().map(|part| part.target) {
+            Some(Target::Shared(assembly)) => drop(assembly.give_up()),
+            Some(Target::Whole(..) | Target::Dropped) => {}
+            None => return Err(StreamError::Protocol("a chunk is given up that was not begun")),
+        }
+        Ok(())
+    }
+}
+
+impl Part {
+    /// All its bytes came.
+    pub(super) fn is_whole(&self) -> bool {
+        self.at == self.end
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.target {
+            Target::Whole(temporary, ..) => temporary.fd().ok(),
+            Target::Shared(assembly) if assembly.failed.load(Ordering::Relaxed) => None,
+            Target::Shared(assembly) => Some(assembly.file.as_fd()),
+            Target::Dropped => None,
+        }
+    }
+}
+
+impl Assembly {
+    /// True where the file was given up.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// The parts follow each other from the beginning of the file to its end.
+    fn is_covered(&self) -> bool {
+        let mut parts = lock(&self.parts);
+        parts.sort_unstable();
+        let end = parts.iter().try_fold(0, |at, (offset, length)| (at == *offset).then_some(at + length));
+        end.is_some_and(|size| self.entry.kind == Kind::File { size })
+    }
+
+    /// Removes what is there of the file; true where somebody did so before.
+    fn give_up(&self) -> bool {
+        drop(lock(&self.temporary).take());
+        self.failed.swap(true, Ordering::AcqRel)
+    }
+}
