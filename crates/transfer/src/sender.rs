@@ -23,9 +23,14 @@ use crate::under_way::UnderWay;
 
 /// Units that wait for a worker.
 const QUEUE: usize = 32;
-/// Streams at the beginning where the user leaves it to us, and at most.
-const FIRST_STREAMS: u32 = 2;
+/// Streams at most where the user leaves it to us.
 const MOST_AUTO_STREAMS: u32 = 16;
+
+/// Streams at the beginning where the user leaves it to us. Each keeps a processor busy at either end, and the network's
+/// own work needs some too.
+fn first_streams() -> u32 {
+    if process_usage().processors < 4 { 1 } else { 2 }
+}
 
 /// What the sender's end came to.
 pub struct Sent {
@@ -119,7 +124,7 @@ pub fn run(session: &mut Session, sources: &[SourceRoot], options: &Options) -> 
     let (queue, units) = bounded(QUEUE);
     thread::scope(|scope| {
         let shared = &shared;
-        let streams = options.streams.unwrap_or(FIRST_STREAMS);
+        let streams = options.streams.unwrap_or_else(first_streams);
         scope.spawn(move || {
             let (found, problem, stop) = (&shared.counters.found, shared.problem, &shared.stop);
             Scanner { sources, queue, found, problem, streams, stop }.run();
@@ -195,8 +200,9 @@ impl Streams {
         match options.streams {
             Some(fixed) => Self { first: fixed.clamp(1, MAX_STREAMS), controller: None, host: Host(None) },
             None => {
-                let controller = Controller::new(FIRST_STREAMS, MOST_AUTO_STREAMS, Instant::now());
-                Self { first: FIRST_STREAMS, controller: Some(controller), host: Host::now() }
+                let first = first_streams();
+                let controller = Controller::new(first, MOST_AUTO_STREAMS, Instant::now());
+                Self { first, controller: Some(controller), host: Host::now() }
             }
         }
     }

@@ -7,10 +7,11 @@ use crate::clock::{Clock, Stage};
 use crate::tls::{Opened, RECORD, Tls, whole_record};
 use crate::transport::Transport;
 
-/// Payload bytes of a data frame that the sender makes. With its encrypted form it stays in a second-level cache.
-pub const DATA_FRAME: usize = 256 << 10;
-/// Bytes that the receiver asks the socket for at once.
-const RECEIVE: usize = 512 << 10;
+/// Payload bytes of a data frame that the sender makes. What was read, what is encrypted and the kernel's copy of it fit
+/// into a second-level cache together.
+pub const DATA_FRAME: usize = 64 << 10;
+/// Bytes that the receiver asks the socket for at once; with the kernel's copies before and behind it, as much.
+const RECEIVE: usize = 192 << 10;
 /// Records that are sent at once: a data frame and its header.
 const AT_ONCE: usize = DATA_FRAME / RECORD + 1;
 
