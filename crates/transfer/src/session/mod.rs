@@ -213,7 +213,8 @@ impl Session {
         Reporter::new(self.observer.clone(), &self.meters)
     }
 
-    /// What keeps the payload secret ([`Stream::cipher`]).
+    /// What keeps the payload secret: a cipher, or `ssh` where the data goes through it; `None` in clear, and before the
+    /// first data stream.
     pub fn cipher(&self) -> Option<&'static str> {
         self.cipher
     }
