@@ -21,7 +21,7 @@ pub struct AgentArgs {
 /// Serves one client.
 pub fn run(args: AgentArgs) -> ExitCode {
     if args.id {
-        println!("{}", linerate_remote::install::identity());
+        say!("{}", linerate_remote::install::identity());
         return ExitCode::SUCCESS;
     }
     // What a start-up file of the shell printed may lack its end of line. The client may be gone already; then

@@ -20,11 +20,11 @@ use linerate_bench::spec::{bytes, nearest};
 use linerate_bench::stats::{gate, summaries};
 use linerate_bench::store;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
 use crate::exit::Code;
+use crate::reach::ending_signals;
 
 /// What `linerate bench` takes.
 #[derive(Debug, Args)]
@@ -128,13 +128,13 @@ fn run_study(args: &Run) -> anyhow::Result<ExitCode> {
     let (tools, study) = match read_input(args) {
         Ok(read) => read,
         Err(error) => {
-            eprintln!("linerate: {error:#}");
+            tell!("linerate: {error:#}");
             return Ok(Code::Usage.into());
         }
     };
     let blocks = if args.quick { 1 } else { args.blocks.unwrap_or(study.blocks) };
     if args.dry_run {
-        println!("{}", plan(&study, &tools, blocks));
+        say!("{}", plan(&study, &tools, blocks));
         return Ok(ExitCode::SUCCESS);
     }
     provide_packages(args, &study, &tools)?;
@@ -143,7 +143,7 @@ fn run_study(args: &Run) -> anyhow::Result<ExitCode> {
     let (record, dir) = measure(args, &study, &tools, blocks, &stop)?;
     if stop.load(Ordering::Relaxed) {
         let (runs, dir) = (record.runs.len(), dir.display());
-        eprintln!("linerate: interrupted; {runs} runs are stored: linerate bench report {dir}");
+        tell!("linerate: interrupted; {runs} runs are stored: linerate bench report {dir}");
         return Ok(Code::Interrupted.into());
     }
     show(&record, &dir, args.json)
@@ -197,18 +197,18 @@ fn unknown_study(name: &str, error: &std::io::Error) -> anyhow::Error {
 }
 
 fn list(tools: &Toolbox) {
-    println!("studies:");
+    say!("studies:");
     for (file, text) in Study::built_in_names().filter_map(Study::built_in) {
         if let Ok(study) = Study::parse(file, text, tools) {
-            println!("  {:<10} {}", study.name, study.title);
+            say!("  {:<10} {}", study.name, study.title);
         }
     }
-    println!("tools:");
+    say!("tools:");
     for tool in tools.names().filter_map(|name| tools.get(name)) {
         let variants: Vec<&str> = tool.variants.iter().map(|variant| variant.name.as_str()).collect();
         let variants =
             if variants.is_empty() { String::new() } else { format!(" (variants: {})", variants.join(", ")) };
-        println!("  {:<16} {}{variants}", tool.name, tool.label);
+        say!("  {:<16} {}{variants}", tool.name, tool.label);
     }
 }
 
@@ -220,9 +220,9 @@ fn provide_packages(args: &Run, study: &Study, tools: &Toolbox) -> anyhow::Resul
         return Ok(());
     }
     if args.install {
-        eprintln!("linerate: installing from the distribution: {}", all.join(" "));
+        tell!("linerate: installing from the distribution: {}", all.join(" "));
         if all.iter().any(|package| package == "openssh-server") {
-            eprintln!("linerate: openssh-server may start an ssh server on this host; the lab uses its own");
+            tell!("linerate: openssh-server may start an ssh server on this host; the lab uses its own");
         }
         return Ok(install(&all)?);
     }
@@ -230,14 +230,14 @@ fn provide_packages(args: &Run, study: &Study, tools: &Toolbox) -> anyhow::Resul
     if !needed.is_empty() {
         bail!("a lab needs packages that are missing: {}; {advice}", needed.join(" "));
     }
-    eprintln!("linerate: some rows will be empty: {} missing; {advice}", wanted.join(" "));
+    tell!("linerate: some rows will be empty: {} missing; {advice}", wanted.join(" "));
     Ok(())
 }
 
 /// The first signal ends the study after its current run; one that comes later than [`SAME_REQUEST`] ends the process.
 fn stop_on_signals() -> anyhow::Result<Stop> {
     let stop = Stop::default();
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let mut signals = Signals::new(ending_signals())?;
     let seen = Arc::clone(&stop);
     let watch = move || {
         let mut first = None;
@@ -312,7 +312,7 @@ fn tell(line: &Line) {
 fn report_again(report: &Report) -> anyhow::Result<ExitCode> {
     let loaded = store::load(&report.dir)?;
     if loaded.torn {
-        eprintln!("linerate: the last run was cut off while it was stored; it is left out");
+        tell!("linerate: the last run was cut off while it was stored; it is left out");
     }
     show(&loaded.record, &report.dir, report.json)
 }
@@ -330,13 +330,13 @@ fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<ExitCode> {
             "schema": 1, "type": "study", "study": record.study, "blocks": record.blocks, "seed": record.seed,
             "cases": cases, "bounds": rows, "ok": holds, "results": dir, "report": page,
         });
-        println!("{shown}");
+        say!("{shown}");
     } else {
-        println!("{}\n\n{}", headline(record), table(record));
+        say!("{}\n\n{}", headline(record), table(record));
         if !rows.is_empty() {
-            println!("\n{}", gate_table(record, &rows));
+            say!("\n{}", gate_table(record, &rows));
         }
-        println!("\nreport: {}", page.display());
+        say!("\nreport: {}", page.display());
     }
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

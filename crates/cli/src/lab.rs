@@ -150,23 +150,23 @@ fn up(shape: &Shape) -> anyhow::Result<ExitCode> {
     })?;
     let (name, config) = (lab.name(), lab.ssh_config());
     let description = lab.description();
-    println!("lab {name} is up: {}", describe_link(description.link));
-    println!("  a command on a:  ip netns exec {} COMMAND", description.a.namespace);
-    println!("  from a to b:     ip netns exec {} ssh -F {} b", description.a.namespace, config.display());
-    println!("  addresses:       a {}, b {}", description.a.address, description.b.address);
-    println!("  for data:        {}", lab.scratch().display());
-    println!("  when done:       linerate lab down {name}");
+    say!("lab {name} is up: {}", describe_link(description.link));
+    say!("  a command on a:  ip netns exec {} COMMAND", description.a.namespace);
+    say!("  from a to b:     ip netns exec {} ssh -F {} b", description.a.namespace, config.display());
+    say!("  addresses:       a {}, b {}", description.a.address, description.b.address);
+    say!("  for data:        {}", lab.scratch().display());
+    say!("  when done:       linerate lab down {name}");
     Ok(ExitCode::SUCCESS)
 }
 
 fn down(which: &Down) -> anyhow::Result<ExitCode> {
     sweep_and_tell()?;
     if !which.all {
-        println!("lab {} is down", linerate_lab::down(which.name.as_ref())?);
+        say!("lab {} is down", linerate_lab::down(which.name.as_ref())?);
         return Ok(ExitCode::SUCCESS);
     }
     for lab in linerate_lab::status()? {
-        println!("lab {} is down", linerate_lab::down(Some(&lab.description.name))?);
+        say!("lab {} is down", linerate_lab::down(Some(&lab.description.name))?);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -175,9 +175,9 @@ fn status(how: &Show) -> anyhow::Result<ExitCode> {
     sweep_and_tell()?;
     let labs = linerate_lab::status()?;
     match how.json {
-        true => println!("{}", serde_json::to_string_pretty(&labs)?),
-        false if labs.is_empty() => println!("no lab is up"),
-        false => labs.iter().for_each(|lab| println!("{}", describe(lab))),
+        true => say!("{}", serde_json::to_string_pretty(&labs)?),
+        false if labs.is_empty() => say!("no lab is up"),
+        false => labs.iter().for_each(|lab| say!("{}", describe(lab))),
     }
     Ok(ExitCode::SUCCESS)
 }

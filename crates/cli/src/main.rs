@@ -1,5 +1,8 @@
 //! `linerate`: arguments, output and exit codes.
 
+#[macro_use]
+mod say;
+
 mod agent;
 mod bench;
 mod cp;
@@ -53,7 +56,7 @@ fn main() -> ExitCode {
         Command::Lab(args) => lab::run(args),
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("linerate: {error:#}");
+        tell!("linerate: {error:#}");
         exit::Code::Failed.into()
     })
 }

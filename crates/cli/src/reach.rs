@@ -54,6 +54,11 @@ impl Reach {
 
     fn shell(&self, quiet: bool) -> Result<Vec<OsString>, String> {
         if let Some(rsh) = &self.rsh {
+            if self.has_ssh_options() {
+                let message =
+                    "-P, -i, -F, -J, -o, -4 and -6 are ssh's: write them, or what does the same, into --rsh";
+                return Err(message.into());
+            }
             let words = shlex::split(rsh).filter(|words| !words.is_empty());
             let words =
                 words.ok_or_else(|| format!("--rsh '{rsh}': the quotes don't match, or it is empty"))?;
@@ -68,12 +73,18 @@ impl Reach {
         self.jump.iter().for_each(|host| pair("-J", host));
         self.option.iter().for_each(|option| pair("-o", option));
         words.extend(
-            [(self.ipv4, "-4"), (self.ipv6, "-6"), (quiet, "-q")]
-                .iter()
-                .filter(|(on, _)| *on)
-                .map(|(_, f)| f.into()),
+            [(self.ipv4, "-4"), (self.ipv6, "-6")].iter().filter(|(on, _)| *on).map(|(_, f)| f.into()),
         );
+        if quiet {
+            // ssh's own -q would keep back why a login failed, too.
+            words.extend(["-o", "LogLevel=ERROR"].map(OsString::from));
+        }
         Ok(words)
+    }
+
+    fn has_ssh_options(&self) -> bool {
+        let single = self.port.is_some() || self.config.is_some() || self.jump.is_some();
+        single || self.ipv4 || self.ipv6 || !self.identity.is_empty() || !self.option.is_empty()
     }
 }
 
@@ -87,6 +98,20 @@ fn bare_host(host: &OsStr) -> OsString {
     }
 }
 
+/// The signals that ask a program to end, without those that whoever started it wants ignored, as nohup(1) does.
+pub fn ending_signals() -> Vec<i32> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = ignored(&status);
+    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
+}
+
+/// The bits of proc_pid_status(5): signal 1 is the lowest.
+fn ignored(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
 /// How long an interrupted program may take to clean up. A write to a far end that stopped reading never returns.
 const LAST_MOMENTS: Duration = Duration::from_millis(2300);
 
@@ -95,10 +120,9 @@ const LAST_MOMENTS: Duration = Duration::from_millis(2300);
 /// # Errors
 /// Where the handlers can't be set.
 pub fn interrupted() -> std::io::Result<Arc<AtomicBool>> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     use signal_hook::flag;
     let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in ending_signals() {
         flag::register_conditional_shutdown(signal, 130, interrupted.clone())?;
         flag::register(signal, interrupted.clone())?;
     }
@@ -112,7 +136,7 @@ fn end_in_time(interrupted: &AtomicBool) {
         thread::sleep(Duration::from_millis(100));
     }
     thread::sleep(LAST_MOMENTS);
-    eprintln!("linerate: interrupted, without waiting for the far end");
+    tell!("linerate: interrupted, without waiting for the far end");
     std::process::exit(i32::from(Code::Interrupted as u8));
 }
 
@@ -128,6 +152,13 @@ pub fn not_started(error: &StartError, interrupted: &AtomicBool) -> (String, Cod
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn signals_that_are_ignored_are_found() {
+        assert_eq!(ignored("Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\tff\n"), 0x1001);
+        assert_eq!(ignored("Name:\tx\n"), 0);
+        assert!(ending_signals().contains(&signal_hook::consts::SIGTERM));
+    }
 
     #[test]
     fn brackets_are_for_us_not_for_ssh() {

@@ -168,7 +168,11 @@ impl Touched {
         if self.directories.len() < FEW {
             return self.directories.values().try_for_each(|directory| {
                 let held = reopen(directory).map_err(|error| lost("opening a directory", error))?;
-                rustix::fs::fsync(held).map_err(|error| lost("writing a directory", error))
+                match rustix::fs::fsync(held) {
+                    // A file system that keeps no directories on storage, or not by this call.
+                    Ok(()) | Err(Errno::INVAL) => Ok(()),
+                    Err(error) => Err(lost("writing a directory", error)),
+                }
             });
         }
         sync_devices(self.directories.values())
@@ -176,12 +180,19 @@ impl Touched {
 }
 
 fn sync_contents(entries: &[Finished]) -> Result<(), String> {
-    if entries.len() <= FEW {
+    if entries.len() <= FEW || !syncfs_tells_of_losses() {
         return entries.iter().try_for_each(|entry| {
             entry.temporary.sync().map_err(|error| lost(&format!("writing {}", entry.shown.display()), error))
         });
     }
     sync_devices(entries.iter().map(|entry| entry.temporary.parent()))
+}
+
+/// Before Linux 5.8 syncfs(2) succeeds whatever became of the data.
+fn syncfs_tells_of_losses() -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|word| word.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (5u32, 8u32)
 }
 
 /// Synchronises the file system of each device among `directories` once (syncfs(2)).

@@ -78,9 +78,12 @@ impl Landing {
 
     fn under_new_name(path: &Path, sources: &[Source]) -> Result<Self, TransferError> {
         let [source] = sources else {
-            let why = if path.exists() { "is a file" } else { "doesn't exist" };
+            let (why, what) = match path.exists() {
+                true => ("is a file", "name another"),
+                false => ("doesn't exist", "end it in '/' to have it made"),
+            };
             return Err(TransferError::Arguments(format!(
-                "the destination {} {why}, and {} sources need a directory: end it in '/' to have it made",
+                "the destination {} {why}, and {} sources need a directory: {what}",
                 path.display(),
                 sources.len()
             )));
@@ -91,12 +94,34 @@ impl Landing {
                 path.display()
             )));
         }
+        let path = &behind_link(path)?;
         let parent = path.parent().map_or_else(PathBuf::new, Path::to_owned);
         let name = path.file_name().map_or(&b""[..], OsStr::as_bytes);
         let place = RelPath::new(name).map_err(|error| {
             TransferError::Arguments(format!("the destination {}: {error}", path.display()))
         })?;
         Ok(Self { root: open(&parent)?, places: vec![(place, source.directory)] })
+    }
+}
+
+/// Where a file goes that is to be at `path`. A link in the user's own name is followed; what is there and is no file
+/// stays, since it would be replaced.
+fn behind_link(path: &Path) -> Result<PathBuf, TransferError> {
+    let refused = |why: &str| {
+        Err(TransferError::Arguments(format!(
+            "the destination {} {why}: name a file or a directory",
+            path.display()
+        )))
+    };
+    let Ok(found) = path.symlink_metadata() else { return Ok(path.to_owned()) };
+    let real = match path.canonicalize() {
+        Ok(real) if found.is_symlink() => real,
+        Ok(_) => path.to_owned(),
+        Err(_) => return refused("is a symbolic link that leads nowhere"),
+    };
+    match real.metadata() {
+        Ok(there) if !there.is_file() => refused("is a device, a pipe or a socket"),
+        _ => Ok(real),
     }
 }
 

@@ -156,10 +156,23 @@ fn check_component(name: &[u8]) -> Result<(), BadPath> {
 
 /// Foreign bytes as text that is safe on a terminal: control characters and invalid UTF-8 are escaped.
 pub fn printable(bytes: &[u8]) -> String {
+    escaped(bytes, |_| false)
+}
+
+/// A path as [`printable`] text, with its backslashes escaped too, so that different paths are different texts.
+pub fn printable_path(bytes: &[u8]) -> String {
+    escaped(bytes, |c| c == '\\')
+}
+
+fn escaped(bytes: &[u8], also: impl Fn(char) -> bool) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
-            if c.is_control() || is_format(c) { text.extend(c.escape_default()) } else { text.push(c) }
+            if c.is_control() || is_format(c) || also(c) {
+                text.extend(c.escape_default())
+            } else {
+                text.push(c)
+            }
         }
         for byte in chunk.invalid() {
             text.push_str(&format!("\\x{byte:02x}"));
@@ -212,6 +225,7 @@ mod tests {
     #[test]
     fn terminal_escapes_are_made_visible() {
         assert_eq!(printable(b"a\x1b[31mb\xff\n"), "a\\u{1b}[31mb\\xff\\n");
+        assert_eq!(printable_path(b"\xff \\xff"), "\\xff \\\\xff");
         assert_eq!(printable("gr\u{fc}n \u{202e}x".as_bytes()), "gr\u{fc}n \\u{202e}x");
     }
 

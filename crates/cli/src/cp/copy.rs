@@ -2,7 +2,7 @@
 
 use linerate_remote::far_end::Shell;
 use linerate_transfer::clock::process_usage;
-use linerate_transfer::problem::TransferError;
+use linerate_transfer::problem::{Observer, TransferError};
 use linerate_transfer::session::{Client, Meters, Reporter, Session, check_job};
 use linerate_wire::control::{Job, Options, Totals};
 use std::ffi::OsStr;
@@ -61,8 +61,7 @@ impl Copy {
         let usage = |message| Failure(message, Code::Usage);
         let route = Route::find(&self.args.sources, &self.args.destination).map_err(usage)?;
         if self.args.no_encrypt && !self.args.dry_run {
-            self.output
-                .line("linerate: the data travels in clear (--no-encrypt), protected by checksums only");
+            self.output.note("the data travels in clear (--no-encrypt), protected by checksums only");
         }
         match route {
             Route::Push { sources, host, destination } => self.push(sources, &host, destination),
@@ -145,7 +144,6 @@ impl Copy {
     /// Nothing is believed to be there that the receiver hasn't counted.
     fn finish(&self, summary: &Summary, sent: Totals) -> Result<Code, Failure> {
         let code = self.code();
-        self.output.summary(summary, code, &self.meters);
         if code == Code::Done && sent != summary.landed {
             let message = format!(
                 "{} entries ({} bytes) were sent and {} ({} bytes) arrived: the copy is not complete",
@@ -156,6 +154,7 @@ impl Copy {
             );
             return Err(Failure(message, Code::Failed));
         }
+        self.output.summary(summary, code, &self.meters);
         Ok(code)
     }
 

@@ -22,6 +22,7 @@ pub use summary::{Kind, Summary};
 
 use crate::exit::{CODES, Code};
 use crate::reach::Reach;
+use crate::say::is_lost;
 use crate::units::{parse_ports, parse_rate, parse_streams};
 use copy::Copy;
 
@@ -108,6 +109,7 @@ pub fn run(args: CpArgs) -> ExitCode {
     linerate_sys::limits::raise_open_files();
     let output = Arc::new(Output::new(args.style()));
     match Copy::new(args, output.clone()).and_then(|copy| copy.run()) {
+        Ok(Code::Done) if is_lost() => Code::Failed.into(),
         Ok(code) => code.into(),
         Err(Failure(message, code)) => {
             output.failure(&message, code);

@@ -5,7 +5,7 @@ use linerate_doctor::limiter::{Evidence, Limiter, limiter};
 use linerate_transfer::problem::Observer;
 use linerate_transfer::session::Meters;
 use linerate_wire::control::{Problem, ProblemKind, Totals};
-use linerate_wire::path::printable;
+use linerate_wire::path::{printable, printable_path};
 use serde_json::json;
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
@@ -48,14 +48,14 @@ impl Output {
         } else {
             ProgressBar::hidden()
         };
-        let template = ProgressStyle::with_template("{bar:24} {percent:>3}%  {msg}");
+        let template = ProgressStyle::with_template("{bar:24} {percent:>3}%  {wide_msg}");
         bar.set_style(template.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─"));
         Self { style, bar, last_event: Mutex::new(Instant::now()) }
     }
 
     /// A line for people on standard error, above the bar.
     pub fn line(&self, text: &str) {
-        self.bar.suspend(|| eprintln!("{text}"));
+        self.bar.suspend(|| tell!("{text}"));
     }
 
     /// A step that only `-v` shows.
@@ -66,7 +66,7 @@ impl Output {
     }
 
     fn event(&self, event: &serde_json::Value) {
-        println!("{event}");
+        say!("{event}");
     }
 
     /// Shows how far the transfer is. Called a few times a second.
@@ -154,10 +154,10 @@ impl Output {
         };
         match self.style {
             Style::Json => self.event(&json!({
-                "schema": SCHEMA, "type": "entry", "path": printable(path), "kind": kind, "bytes": size,
+                "schema": SCHEMA, "type": "entry", "path": printable_path(path), "kind": kind, "bytes": size,
             })),
             Style::Quiet => {}
-            Style::Plain | Style::Verbose => println!("{kind:9} {size:>14} {}", printable(path)),
+            Style::Plain | Style::Verbose => say!("{kind:9} {size:>14} {}", printable_path(path)),
         }
     }
 
@@ -188,7 +188,7 @@ impl Output {
                 &json!({ "schema": SCHEMA, "type": "failed", "message": message, "exit": code as u8 }),
             );
         }
-        eprintln!("linerate: {message}");
+        tell!("linerate: {message}");
     }
 
     /// The last line, and the last event.
@@ -198,7 +198,7 @@ impl Output {
         match self.style {
             Style::Quiet => {}
             Style::Json => self.event(&summary.event(limiter, code, meters)),
-            Style::Plain | Style::Verbose => eprintln!("{}", summary.text(limiter)),
+            Style::Plain | Style::Verbose => tell!("{}", summary.text(limiter)),
         }
         if let Some(count @ 1..) = summary.turned_away {
             let s = if count == 1 { "" } else { "s" };
@@ -207,7 +207,7 @@ impl Output {
         let failed = meters.local.failed.load(Ordering::Relaxed);
         let changed = meters.local.changed.load(Ordering::Relaxed);
         if failed + changed > 0 && self.style != Style::Json {
-            eprintln!(
+            tell!(
                 "linerate: {} entries are not there, {} changed while they were read: see the messages above",
                 show_count(failed),
                 show_count(changed)
@@ -223,7 +223,7 @@ fn show_left(seconds: f64) -> String {
 
 impl Observer for Output {
     fn problem(&self, problem: Problem) {
-        let path = printable(&problem.path);
+        let path = printable_path(&problem.path);
         let message = printable(problem.message.as_bytes());
         if self.style == Style::Json {
             let kind = match problem.kind {

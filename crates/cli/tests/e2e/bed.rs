@@ -183,6 +183,21 @@ impl Case {
         self.start_with(args![self.bed.program(), "cp", "-F", config], args)
     }
 
+    /// Runs it without the lab's configuration of ssh.
+    #[track_caller]
+    pub fn cp_without_ssh(&self, args: Vec<OsString>) -> Run {
+        self.start_with(args![self.bed.program(), "cp"], args).end()
+    }
+
+    /// Starts a shell's script in the near directory, in which `$CP` is `linerate cp` with its configuration.
+    pub fn start_script(&self, script: &str) -> Running {
+        let (program, config) = (self.bed.program(), self.bed.lab.ssh_config());
+        self.start_with(
+            args!["sh", "-c", format!("CP='{} cp -F {}'\n{script}", program.display(), config.display())],
+            Vec::new(),
+        )
+    }
+
     /// Runs it as an ordinary user, to whom the near directory is given; the far end stays root's.
     #[track_caller]
     pub fn cp_as_nobody(&self, args: Vec<OsString>) -> Run {

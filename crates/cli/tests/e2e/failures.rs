@@ -299,9 +299,9 @@ fn noise_without_end_is_told() {
 fn a_remote_shell_that_cannot_be_run_is_told() {
     let Some(case) = case() else { return };
     write(case.near.join("x"), "x");
-    case.cp(args!["--rsh", "ssh 'x", "x", case.b("")]).exits(2).says(&["--rsh", "quotes"]);
-    case.cp(args!["--rsh", "", "x", case.b("")]).exits(2).says(&["--rsh"]);
-    case.cp(args!["--rsh", "/no/such/shell", "x", case.b("")])
+    case.cp_without_ssh(args!["--rsh", "ssh 'x", "x", case.b("")]).exits(2).says(&["--rsh", "quotes"]);
+    case.cp_without_ssh(args!["--rsh", "", "x", case.b("")]).exits(2).says(&["--rsh"]);
+    case.cp_without_ssh(args!["--rsh", "/no/such/shell", "x", case.b("")])
         .exits(5)
         .says(&["/no/such/shell", "installed"]);
     case.cp_by("echo no such host >&2; exit 3", args!["x", case.b("")])

@@ -11,5 +11,6 @@ mod json;
 mod killed;
 mod network;
 mod paths;
+mod surroundings;
 mod tree;
 mod trees;

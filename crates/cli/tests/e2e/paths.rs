@@ -241,3 +241,28 @@ fn what_cannot_be_served_needs_no_login() {
     }
     assert!(!case.near.join("../logged-in").exists());
 }
+
+#[test]
+fn a_link_at_the_destination_is_followed_and_a_special_file_stays() {
+    let Some(case) = case() else { return };
+    write(case.near.join("file"), "new");
+    for end in [&case.far, &case.near] {
+        write(end.join("real"), "old");
+        symlink("real", end.join("link")).unwrap();
+        symlink("nowhere", end.join("dangling")).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(end.join("pipe")).status();
+        assert!(made.unwrap().success());
+    }
+    write(case.far.join("source"), "new");
+    case.cp(args!["file", case.b("link")]).exits(0);
+    case.cp(args![case.b("source"), "link"]).exits(0);
+    case.cp(args!["file", case.b("pipe")]).exits(2).says(&["is a device, a pipe or a socket"]);
+    case.cp(args![case.b("source"), "pipe"]).exits(2).says(&["is a device, a pipe or a socket"]);
+    case.cp(args!["file", case.b("dangling")]).exits(2).says(&["leads nowhere"]);
+    case.cp(args![case.b("source"), "dangling"]).exits(2).says(&["leads nowhere"]);
+    for end in [&case.far, &case.near] {
+        assert_eq!(fs::read_to_string(end.join("real")).unwrap(), "new");
+        assert!(end.join("link").is_symlink() && end.join("dangling").is_symlink());
+        assert!(!fs::metadata(end.join("pipe")).unwrap().is_file());
+    }
+}
