@@ -1,5 +1,6 @@
 //! Quantities as users write and read them.
 
+pub use linerate_bench::out::thousands as show_count;
 use std::time::Duration;
 
 /// Bytes of a size: `1G`, `1GB` (powers of ten), `1GiB` (powers of two), `300`.
@@ -100,14 +101,6 @@ pub fn show_bytes(bytes: u64) -> String {
 pub fn show_rate(bytes: u64, seconds: f64) -> String {
     let bits = if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
     if bits >= 1e9 { format!("{:.2} Gbit/s", bits * 1e-9) } else { format!("{:.1} Mbit/s", bits * 1e-6) }
-}
-
-/// A number with its thousands apart: `20,000`.
-pub fn show_count(count: u64) -> String {
-    let digits = count.to_string();
-    let groups: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().map(|g| std::str::from_utf8(g).unwrap_or_default()).collect();
-    groups.join(",")
 }
 
 /// A duration for people: `1.75 s`, `3 min 20 s`.

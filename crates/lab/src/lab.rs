@@ -197,7 +197,7 @@ impl Site {
     fn make(options: &Options, name: LabName, slot: u8, directory: PathBuf) -> Result<Self, LabError> {
         let (a, b) = network::hosts(&name, slot);
         let shared = shared_scratch(&name);
-        let scratch = if is_tmpfs(Path::new("/dev/shm")) { shared } else { directory.join("scratch") };
+        let scratch = if is_on_tmpfs(Path::new("/dev/shm")) { shared } else { directory.join("scratch") };
         let holder = Process::current().map_err(LabError::file("reading", Path::new("/proc/self/stat")))?;
         let description = Description {
             name,
@@ -254,7 +254,8 @@ fn is_named(labs: &[(LabName, Option<State>)], name: &LabName) -> bool {
     labs.iter().any(|(known, _)| known == name)
 }
 
-fn is_tmpfs(path: &Path) -> bool {
+/// True where files below `path` are memory.
+pub fn is_on_tmpfs(path: &Path) -> bool {
     const TMPFS_MAGIC: i64 = 0x0102_1994;
     rustix::fs::statfs(path).is_ok_and(|fs| fs.f_type == TMPFS_MAGIC)
 }

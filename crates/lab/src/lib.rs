@@ -28,7 +28,7 @@ mod tool;
 mod user;
 
 pub use error::LabError;
-pub use lab::{End, Lab, Options};
+pub use lab::{End, Lab, Options, is_on_tmpfs};
 pub use name::{LabName, LabNameError};
 pub use process::Process;
 pub use rate::{Rate, RateError, parse_link};

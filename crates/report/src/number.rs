@@ -1,5 +1,7 @@
 //! Numbers as text for people: three significant digits, units, counts.
 
+pub(crate) use linerate_bench::out::thousands as grouped;
+
 /// Three significant digits without an exponent where that is readable: `9.39`, `12.3`, `104`, `0.056`.
 pub(crate) fn short(value: f64) -> String {
     let size = value.abs();
@@ -45,19 +47,6 @@ pub(crate) fn bits_per_second(rate: u64) -> String {
 /// A count with its noun: `1 run`, `5 runs`; thousands are set apart.
 pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
-}
-
-/// Thousands set apart by commas.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 fn trim(text: String) -> String {

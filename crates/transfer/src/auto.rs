@@ -47,12 +47,13 @@ impl Controller {
     }
 
     /// What to do at `now`, when `bytes` of payload were sent in all, and this host's processors have worked for `cpu`
-    /// seconds, in the mean of all.
-    pub fn advise(&mut self, now: Instant, bytes: u64, cpu: f64) -> Advice {
+    /// seconds, in the mean of all; they are only asked for when a trial is over.
+    pub fn advise(&mut self, now: Instant, bytes: u64, cpu: impl FnOnce() -> f64) -> Advice {
         let elapsed = now.duration_since(self.since);
         if elapsed < self.wait {
             return Advice::Keep;
         }
+        let cpu = cpu();
         let rate = (bytes - self.bytes) as f64 / elapsed.as_secs_f64();
         let busy = (cpu - self.cpu) / elapsed.as_secs_f64();
         (self.since, self.bytes, self.cpu) = (now, bytes, cpu);
@@ -94,7 +95,11 @@ mod tests {
         for tick in 1..=seconds * 10 {
             bytes += rate(streams) / 10.0;
             cpu += busy / 10.0;
-            match controller.advise(begun + Duration::from_millis(u64::from(tick) * 100), bytes as u64, cpu) {
+            match controller.advise(
+                begun + Duration::from_millis(u64::from(tick) * 100),
+                bytes as u64,
+                || cpu,
+            ) {
                 Advice::Keep => {}
                 Advice::Add(count) => streams += count,
                 Advice::Drop(count) => streams -= count,

@@ -104,6 +104,8 @@ impl Landing {
     }
 }
 
+const SPECIAL: &str = "is a device, a pipe or a socket";
+
 /// Where a file goes that is to be at `path`. A link in the user's own name is followed; what is there and is no file
 /// stays, since it would be replaced.
 fn behind_link(path: &Path) -> Result<PathBuf, TransferError> {
@@ -114,14 +116,13 @@ fn behind_link(path: &Path) -> Result<PathBuf, TransferError> {
         )))
     };
     let Ok(found) = path.symlink_metadata() else { return Ok(path.to_owned()) };
-    let real = match path.canonicalize() {
-        Ok(real) if found.is_symlink() => real,
-        Ok(_) => path.to_owned(),
-        Err(_) => return refused("is a symbolic link that leads nowhere"),
-    };
-    match real.metadata() {
-        Ok(there) if !there.is_file() => refused("is a device, a pipe or a socket"),
-        _ => Ok(real),
+    if !found.is_symlink() {
+        return if found.is_file() { Ok(path.to_owned()) } else { refused(SPECIAL) };
+    }
+    match path.canonicalize() {
+        Ok(real) if real.is_file() => Ok(real),
+        Ok(_) => refused(SPECIAL),
+        Err(_) => refused("is a symbolic link that leads nowhere"),
     }
 }
 

@@ -29,7 +29,7 @@ const MOST_AUTO_STREAMS: u32 = 16;
 /// Streams at the beginning where the user leaves it to us. Each keeps a processor busy at either end, and the network's
 /// own work needs some too.
 fn first_streams() -> u32 {
-    if process_usage().processors < 4 { 1 } else { 2 }
+    if thread::available_parallelism().map_or(1, usize::from) < 4 { 1 } else { 2 }
 }
 
 /// What the sender's end came to.
@@ -122,16 +122,16 @@ pub fn run(session: &mut Session, sources: &[SourceRoot], options: &Options) -> 
         working: AtomicU32::new(0),
     };
     let (queue, units) = bounded(QUEUE);
+    let number = Streams::new(options);
     thread::scope(|scope| {
-        let shared = &shared;
-        let streams = options.streams.unwrap_or_else(first_streams);
+        let (shared, streams) = (&shared, number.first);
         scope.spawn(move || {
             let (found, problem, stop) = (&shared.counters.found, shared.problem, &shared.stop);
             Scanner { sources, queue, found, problem, streams, stop }.run();
             shared.counters.scanned.store(true, Ordering::Release);
         });
         let crew = Crew::new(scope, move |stream| (true, Worker::new(shared, stream).run(&units)));
-        let sent = drive(session, crew, shared, options);
+        let sent = drive(session, crew, shared, number);
         shared.stop.store(true, Ordering::Relaxed);
         if sent.is_err() {
             session.cut();
@@ -144,9 +144,8 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     session: &mut Session,
     mut crew: Crew<'scope, '_, W>,
     shared: &Shared<'_>,
-    options: &Options,
+    mut streams: Streams,
 ) -> Result<Sent, TransferError> {
-    let mut streams = Streams::new(options);
     session.more(streams.first - 1)?;
     let mut looked = Instant::now();
     while crew.used == 0 || crew.running > 0 {
@@ -170,8 +169,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
 /// The number of streams: as the user fixed it, or as it turns out best.
 struct Streams {
     first: u32,
-    controller: Option<Controller>,
-    host: Host,
+    auto: Option<(Controller, Host)>,
 }
 
 /// The processors of this end, whoever uses them: beside other work too, more streams than they can serve only
@@ -198,22 +196,22 @@ impl Host {
 impl Streams {
     fn new(options: &Options) -> Self {
         match options.streams {
-            Some(fixed) => Self { first: fixed.clamp(1, MAX_STREAMS), controller: None, host: Host(None) },
+            Some(fixed) => Self { first: fixed.clamp(1, MAX_STREAMS), auto: None },
             None => {
                 let first = first_streams();
                 let controller = Controller::new(first, MOST_AUTO_STREAMS, Instant::now());
-                Self { first, controller: Some(controller), host: Host::now() }
+                Self { first, auto: Some((controller, Host::now())) }
             }
         }
     }
 
     fn adjust(&mut self, session: &Session, shared: &Shared<'_>, running: u32) -> Result<(), TransferError> {
-        let Some(controller) = &mut self.controller else { return Ok(()) };
+        let Some((controller, host)) = &mut self.auto else { return Ok(()) };
         if session.is_tunnelled() {
             return Ok(());
         }
-        let busy = self.host.busy_seconds();
-        match controller.advise(Instant::now(), shared.counters.stages().bytes, busy) {
+        let bytes = shared.counters.stages().bytes;
+        match controller.advise(Instant::now(), bytes, || host.busy_seconds()) {
             Advice::Keep => {}
             Advice::Add(count) => session.more(count)?,
             // Not all that were asked for may have come.

@@ -256,24 +256,21 @@ struct Frames<'a, 'b, H> {
 
 impl<'b, H: FrameHandler> Frames<'_, 'b, H> {
     fn cut(&mut self, mut plain: &'b [u8]) -> Result<(), StreamError> {
-        if self.ended && !plain.is_empty() {
-            return Err(StreamError::Protocol("frames behind the end"));
-        }
-        while let Some(piece) = self.parser.next(&mut plain)? {
-            match piece {
-                Piece::Start(header) => self.handler.start(header)?,
-                Piece::Payload(piece) => self.pieces.push(IoSlice::new(piece)),
-                Piece::Done(FrameKind::End) if !plain.is_empty() => {
-                    return Err(StreamError::Protocol("frames behind the end"));
-                }
-                Piece::Done(kind) => {
+        loop {
+            if self.ended && !plain.is_empty() {
+                return Err(StreamError::Protocol("frames behind the end"));
+            }
+            match self.parser.next(&mut plain)? {
+                None => return Ok(()),
+                Some(Piece::Start(header)) => self.handler.start(header)?,
+                Some(Piece::Payload(piece)) => self.pieces.push(IoSlice::new(piece)),
+                Some(Piece::Done(kind)) => {
                     self.hand_on()?;
                     self.handler.done(kind)?;
-                    self.ended |= kind == FrameKind::End;
+                    self.ended = kind == FrameKind::End;
                 }
             }
         }
-        Ok(())
     }
 
     fn hand_on(&mut self) -> Result<(), StreamError> {

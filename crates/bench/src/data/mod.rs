@@ -7,6 +7,5 @@ mod sizes;
 mod slices;
 mod tree;
 
-pub(crate) use set::is_on_tmpfs;
 pub use set::{DataError, DataSet, Library, read_own_tree};
 pub use tree::{Kind, Tree};

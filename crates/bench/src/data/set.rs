@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use linerate_lab::is_on_tmpfs;
+
 use super::tree::Tree;
 use super::{generate, import, sizes, slices};
 use crate::record;
@@ -161,12 +163,6 @@ impl Library {
         }
         Err(DataError::Space { name: spec.name.clone(), place: self.work.clone(), needed, free })
     }
-}
-
-/// True where files are memory.
-pub(crate) fn is_on_tmpfs(place: &Path) -> bool {
-    const TMPFS_MAGIC: i64 = 0x0102_1994;
-    rustix::fs::statfs(place).is_ok_and(|fs| fs.f_type == TMPFS_MAGIC)
 }
 
 /// On a tmpfs, files take memory, and a tmpfs may promise more than there is: the memory that is available. Elsewhere

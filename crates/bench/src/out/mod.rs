@@ -10,6 +10,7 @@ mod table;
 
 pub use gate_table::gate_table;
 pub use head::headline;
+pub use number::thousands;
 pub use plan::plan;
 pub use progress::{Line, Progress};
 pub use table::table;

@@ -55,7 +55,7 @@ pub(crate) fn duration(duration: Duration) -> String {
 }
 
 /// A whole number with its thousands apart: `20,000`.
-pub(crate) fn thousands(number: u64) -> String {
+pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {

@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::data::{Tree, is_on_tmpfs};
+use linerate_lab::is_on_tmpfs;
+
+use crate::data::Tree;
 
 /// What memory is warmed up with; no tool makes a file of that name.
 const BALLAST: &str = ".ballast";

@@ -11,8 +11,8 @@ use linerate_wire::entry::Entry;
 use linerate_wire::frame::FrameKind::{Batch, Chunk, Data, End};
 
 use crate::far::{
-    DEADLINE, Far, Ground, Said, chunk, encode, file, folder, forge, hello, link, on_the_wire, record,
-    source, totals,
+    DEADLINE, Far, Ground, Said, chunk, encode, file, folder, forge, hello, is_sources, link, on_the_wire,
+    record, source, totals,
 };
 use crate::support::within;
 
@@ -193,7 +193,7 @@ fn odd_options_do_no_harm() {
         let mut served = Served::start(&ground);
         served.ask(Job::Send { sources: vec![b"x".to_vec()], options: options.clone() }).unwrap();
         served.near.say(&Message::UseTunnel).unwrap();
-        served.near.hear_until(|message| matches!(message, Message::Sources(_))).unwrap();
+        served.near.hear_until(is_sources).unwrap();
         served.near.say(&Message::Ready).unwrap();
         let sent = served.near.hear_until(|message| matches!(message, Message::Sent { .. })).unwrap();
         assert!(matches!(sent, Message::Sent { streams: 1, .. }), "{options:?}: {sent:?}");

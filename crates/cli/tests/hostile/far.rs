@@ -210,6 +210,11 @@ pub fn on_the_wire(message: &[u8]) -> Vec<u8> {
     [&u32::try_from(message.len()).expect("short").to_le_bytes()[..], message].concat()
 }
 
+/// For [`Far::hear_until`].
+pub fn is_sources(message: &Message) -> bool {
+    matches!(message, Message::Sources(_))
+}
+
 /// Sums.
 pub fn totals(files: u64, bytes: u64) -> Totals {
     Totals { files, bytes, ..Totals::default() }
@@ -238,6 +243,13 @@ impl Ground {
         fs::write(top.path().join("outside/file"), "kept").expect("writable");
         let mut ground = Self { top, before: BTreeMap::new() };
         ground.before = ground.outside();
+        ground
+    }
+
+    /// The same with `x` for the client to send: 30 MiB, more than one tunnel holds.
+    pub fn with_a_large_file() -> Self {
+        let ground = Self::new();
+        fs::write(ground.inside().join("x"), vec![1; 30 << 20]).expect("writable");
         ground
     }
 

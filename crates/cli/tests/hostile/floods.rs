@@ -9,7 +9,7 @@ use linerate_wire::control::{self, Listening, Message, Problem, ProblemKind, Pro
 use linerate_wire::frame::FrameKind::{Batch, End};
 use linerate_wire::stages::{Stages, Usage};
 
-use crate::far::{Far, Ground, Said, Talk, file, link, record, source, totals};
+use crate::far::{Far, Ground, Said, Talk, file, is_sources, link, record, source, totals};
 
 const LONG: Duration = Duration::from_secs(5);
 /// What either end may have in memory.
@@ -93,11 +93,10 @@ fn endless_problems_before_the_report() {
 
 #[test]
 fn files_of_which_nothing_is_wanted_without_end() {
-    let ground = Ground::new();
-    fs::write(ground.inside().join("x"), vec![1; 30 << 20]).unwrap();
+    let ground = Ground::with_a_large_file();
     let talk = ground.start(&["x", "far:to"], |far| {
         far.connect()?;
-        far.hear_until(|message| matches!(message, Message::Sources(_)))?;
+        far.hear_until(is_sources)?;
         far.say(&Message::Ready)?;
         far.hear_until(|message| matches!(message, Message::Tunnel(_)))?;
         forever(far, &Message::Skip { file: 0 })

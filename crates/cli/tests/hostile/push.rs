@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use linerate_wire::control::{Message, Totals};
 
-use crate::far::{Far, Ground, Said, report, totals};
+use crate::far::{Far, Ground, Said, is_sources, report, totals};
 use crate::support::Run;
 
 /// Sends one file of 100,000 bytes to a receiver that does this once it has said where it can be reached.
@@ -17,10 +17,6 @@ fn push(behave: impl FnOnce(&mut Far) -> Said + Send + 'static) -> Run {
 
 fn is_sent(message: &Message) -> bool {
     matches!(message, Message::Sent { .. })
-}
-
-fn is_sources(message: &Message) -> bool {
-    matches!(message, Message::Sources(_))
 }
 
 fn commit(far: &mut Far, landed: Totals) -> Said {
@@ -67,9 +63,8 @@ fn a_commit_before_everything_was_sent_is_refused() {
         far.hear_all()
     });
     run.exits(5).says(&["out of turn"]);
-    // Bytes in flight: more than one tunnel holds.
-    let ground = Ground::new();
-    fs::write(ground.inside().join("x"), vec![1; 30 << 20]).unwrap();
+    // Bytes in flight.
+    let ground = Ground::with_a_large_file();
     let run = ground.run(&["x", "far:to"], |far| {
         far.connect()?;
         far.hear_until(is_sources)?;
@@ -131,8 +126,7 @@ fn one_that_wants_nothing_of_what_was_never_sent_is_refused() {
 
 #[test]
 fn one_that_reads_no_more_can_be_interrupted() {
-    let ground = Ground::new();
-    fs::write(ground.inside().join("x"), vec![1; 30 << 20]).unwrap();
+    let ground = Ground::with_a_large_file();
     let talk = ground.start(&["x", "far:to"], |far| {
         far.connect()?;
         far.hear_until(is_sources)?;

@@ -152,8 +152,10 @@ impl Session {
         Ok(())
     }
 
+    /// This end's first stream is there.
     fn arrived(&mut self, stream: Stream) {
-        self.connected.get_or_insert_with(Instant::now);
+        self.connected = Some(Instant::now());
+        self.cipher = stream.cipher();
         // This end holds the other side of the queue, so it is open.
         let _ = self.arrivals.0.send(stream);
     }

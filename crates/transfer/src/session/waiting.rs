@@ -50,8 +50,6 @@ impl Session {
 
     /// The peer has proven who it is, and may still want too much.
     fn admit(&mut self, stream: Stream) -> Result<Event, TransferError> {
-        self.connected.get_or_insert_with(Instant::now);
-        self.cipher = stream.cipher();
         self.admitted += 1;
         if self.admitted > MAX_STREAMS {
             let message = format!("the far end opens more than {MAX_STREAMS} data streams");

@@ -3,7 +3,6 @@
 use linerate_wire::batch;
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
-use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::io::IoSlice;
 
@@ -39,7 +38,7 @@ impl Worker<'_> {
 
     fn directory(&self, place: &RelPath, entry: &Entry) -> Result<(), Errno> {
         let shared = self.shared;
-        let created = Mode::RWXU | (Mode::from_raw_mode(0o777) & !shared.umask);
+        let created = self.created();
         let is_new = self.with_access(place, || shared.landing.root.make_directory(place, created))?;
         let mode = self.mode(entry);
         if shared.preserve || is_new && mode != created {
@@ -52,26 +51,16 @@ impl Worker<'_> {
 
     fn small_file(&mut self, place: &RelPath, entry: &Entry, contents: &[u8]) -> Result<(), Errno> {
         let parent = self.parent_of(place)?;
-        let mode = self.mode(entry);
-        let mut temporary = self.new_file(place, parent, mode)?;
+        let temporary = self.new_file(place, parent, self.mode(entry))?;
         write_all(temporary.fd()?, &mut [IoSlice::new(contents)], 0)?;
         self.clock.bytes(contents.len() as u64);
-        if self.shared.preserve {
-            temporary.set_times(entry)?;
-        }
-        temporary.close(mode);
-        self.hand_on(temporary, place, entry.kind.clone());
-        Ok(())
+        self.hand_on(temporary, place, entry)
     }
 
     fn symlink(&mut self, place: &RelPath, entry: &Entry, target: &[u8]) -> Result<(), Errno> {
         let parent = self.parent_of(place)?;
         let make = || Temporary::symlink(parent.clone(), self.shared.names, target);
         let temporary = self.with_access(place, make)?;
-        if self.shared.preserve {
-            temporary.set_times(entry)?;
-        }
-        self.hand_on(temporary, place, entry.kind.clone());
-        Ok(())
+        self.hand_on(temporary, place, entry)
     }
 }

@@ -129,7 +129,7 @@ impl<'a> Worker<'a> {
         {
             return Ok(held.clone());
         }
-        let created = Mode::RWXU | (Mode::from_raw_mode(0o777) & !self.shared.umask);
+        let created = self.created();
         let held =
             self.with_access(&parent, || self.shared.landing.root.directory_or_make(&parent, created))?;
         self.parent = Some((parent, held.clone()));
@@ -142,11 +142,23 @@ impl<'a> Worker<'a> {
         if self.shared.preserve { mode } else { mode & !self.shared.umask }
     }
 
-    fn hand_on(&self, temporary: Temporary, place: &RelPath, kind: Kind) {
+    /// How a directory is made: open to this program, whatever mode it gets in the end.
+    fn created(&self) -> Mode {
+        Mode::RWXU | (Mode::from_raw_mode(0o777) & !self.shared.umask)
+    }
+
+    /// Hands what is whole to the committer, with its times set where they are kept.
+    fn hand_on(&self, mut temporary: Temporary, place: &RelPath, entry: &Entry) -> Result<(), Errno> {
+        if self.shared.preserve {
+            temporary.set_times(entry)?;
+        }
+        temporary.close(self.mode(entry));
         let name = place.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
         let shown = self.shown(place);
+        let kind = entry.kind.clone();
         // Without a committer the transfer has failed, and dropping the file removes it.
         let _ = self.shared.finished.send(ToCommit::Whole(Finished { temporary, name, kind, shown }));
+        Ok(())
     }
 
     /// A file that this worker alone makes whole.

@@ -78,12 +78,11 @@ impl Worker<'_> {
     }
 
     fn target(&mut self, chunk: &Chunk, place: &RelPath) -> Result<Target, Errno> {
+        let parent = self.parent_of(place)?;
         if chunk.parts == 1 {
-            let parent = self.parent_of(place)?;
             let temporary = self.new_file(place, parent, self.mode(&chunk.entry))?;
             return Ok(Target::Whole(temporary, chunk.entry.clone(), place.clone()));
         }
-        let parent = self.parent_of(place)?;
         let mut assemblies = lock(&self.shared.assemblies);
         if let Some(assembly) = assemblies.get(&chunk.file) {
             return Ok(Target::Shared(assembly.clone()));
@@ -120,12 +119,9 @@ impl Worker<'_> {
         if part.at > part.end {
             return Err(StreamError::Protocol("more data than the chunk has"));
         }
-        let written = part.fd().map(|fd| write_all(fd, pieces, start));
+        let written = part.fd().map_or(Ok(()), |fd| write_all(fd, pieces, start));
         self.clock.bytes(length);
-        let result = match written {
-            Some(Err(error)) => self.part_failed(error),
-            Some(Ok(())) | None => Ok(()),
-        };
+        let result = written.or_else(|error| self.part_failed(error));
         self.clock.lap(Stage::Write);
         result
     }
@@ -172,21 +168,9 @@ impl Worker<'_> {
         self.complete(temporary, &assembly.entry, &assembly.place)
     }
 
-    fn complete(
-        &mut self,
-        mut temporary: Temporary,
-        entry: &Entry,
-        place: &RelPath,
-    ) -> Result<(), StreamError> {
+    fn complete(&mut self, temporary: Temporary, entry: &Entry, place: &RelPath) -> Result<(), StreamError> {
         self.clock.entries(1);
-        if self.shared.preserve
-            && let Err(error) = temporary.set_times(entry)
-        {
-            return self.failed(place, entry, error);
-        }
-        temporary.close(self.mode(entry));
-        self.hand_on(temporary, place, entry.kind.clone());
-        Ok(())
+        self.hand_on(temporary, place, entry).or_else(|error| self.failed(place, entry, error))
     }
 
     /// The sender can't finish the file and has told why.
