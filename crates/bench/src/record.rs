@@ -2,13 +2,15 @@
 //!
 //! They are stored as JSON (see `docs/formats.md`), so a field may be added and never renamed.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// The version of the stored format. A reader refuses a newer major number.
 pub const SCHEMA: u32 = 1;
 
 /// Everything that one invocation of a study recorded.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Record {
     /// Version of this format: [`SCHEMA`].
     pub schema: u32,
@@ -43,8 +45,106 @@ pub struct Record {
     /// The rows that the study must reach, if it sets any.
     #[serde(default)]
     pub bounds: Vec<Bound>,
+    /// The experiments of the five papers that the study runs again, by their number in `docs/papers.md`.
+    #[serde(default)]
+    pub rows: Vec<u32>,
+    /// The figures that the report draws; empty for bars alone.
+    #[serde(default)]
+    pub figures: Vec<Figure>,
+    /// What a paper printed for a case.
+    #[serde(default)]
+    pub printed: Vec<Printed>,
+    /// What generator and path could do at most, measured before the study.
+    #[serde(default)]
+    pub capacity: Vec<Capacity>,
     /// The runs, in the order in which they were made.
     pub runs: Vec<Run>,
+}
+
+/// A figure that the report draws.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Figure {
+    /// What it shows.
+    pub kind: FigureKind,
+    /// One line above it.
+    pub title: String,
+    /// The quantity on its axis.
+    #[serde(default)]
+    pub quantity: Quantity,
+    /// The factor along the x axis (scaling), a key of [`Case::factors`].
+    #[serde(default)]
+    pub x: Option<String>,
+    /// The factor that tells its curves or columns apart, a key of [`Case::factors`].
+    #[serde(default)]
+    pub series: Option<String>,
+    /// The cases in it; empty for all that have the quantity.
+    #[serde(default)]
+    pub cases: Vec<String>,
+}
+
+/// Kinds of figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FigureKind {
+    /// Grouped bars with dots of CPU on a second axis.
+    Bars,
+    /// Curves over a factor, with CPU.
+    Scaling,
+    /// A table of differences to the baseline in percent.
+    Differences,
+    /// What passed over time within a run.
+    TimeSeries,
+    /// The distribution of response times.
+    ResponseTimes,
+    /// Interrupts by processor, as a heat map.
+    Interrupts,
+    /// What each stage costs.
+    Ladder,
+}
+
+/// What a case is compared by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quantity {
+    /// Payload in Gbit/s.
+    #[default]
+    PayloadRate,
+    /// Transactions in a second.
+    TransactionRate,
+    /// Median response time in microseconds.
+    ResponseTime,
+    /// Busy share of the receiving host's processors in percent.
+    BusyPercent,
+    /// A score without unit.
+    Score,
+}
+
+/// A number that a paper printed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Printed {
+    /// [`Case::id`].
+    pub case: String,
+    /// What it is of.
+    #[serde(default)]
+    pub quantity: Quantity,
+    /// The number, in the quantity's unit.
+    pub value: f64,
+    /// Where it stands: "figure 5", and of which paper.
+    pub source: String,
+}
+
+/// What a part of the test bed could do at most.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Capacity {
+    /// [`Case::link`].
+    pub link: String,
+    /// What was tested: "path", or "generator" with its tool.
+    pub part: String,
+    /// The tool that was tested alone, where it was a generator.
+    #[serde(default)]
+    pub tool: Option<String>,
+    /// Payload in Gbit/s.
+    pub gbit_per_second: f64,
 }
 
 /// One end of the path.
@@ -101,7 +201,7 @@ pub struct Dataset {
 }
 
 /// One bar of the figure.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Case {
     /// Unique within the study.
     pub id: String,
@@ -121,6 +221,9 @@ pub struct Case {
     pub dataset: Option<String>,
     /// Name of the link variant the case ran on: "10gbit", "open".
     pub link: String,
+    /// The levels of all factors of the study: streams, variant, dataset, link, parameters of the tool, settings.
+    #[serde(default)]
+    pub factors: BTreeMap<String, String>,
 }
 
 /// A bound that a study must hold, as a row of the gate.
@@ -219,9 +322,92 @@ pub struct Measures {
     /// Wall seconds of the run in which some task waited for a processor (pressure stall information).
     #[serde(default)]
     pub pressure_seconds: Option<f64>,
+    /// Transactions (requests with their replies), where the tool makes any.
+    #[serde(default)]
+    pub transactions: Option<u64>,
+    /// The response times of these transactions.
+    #[serde(default)]
+    pub latency: Option<Latency>,
+    /// Connections of the load by the address that they went to.
+    #[serde(default)]
+    pub connections: Vec<Connections>,
+    /// The tool's score, where it has one.
+    #[serde(default)]
+    pub score: Option<f64>,
+    /// What the samplers saw over the run, by host.
+    #[serde(default)]
+    pub series: Vec<Series>,
+    /// Interrupts during the run, by host, source and processor.
+    #[serde(default)]
+    pub interrupts: Vec<Interrupts>,
+    /// Files with the samplers' raw text, relative to the directory of results: of `a` and of `b`.
+    #[serde(default)]
+    pub recordings: Vec<String>,
+    /// The part of the test bed that the run came within 10 % of; such a run says nothing of what was tested.
+    #[serde(default)]
+    pub limited_by_bed: Option<String>,
     /// What else the tool states of itself and its tool file names, such as "retransmits: 12"; empty where nothing.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+/// Response times in microseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Transactions.
+    pub count: u64,
+    /// Mean.
+    pub mean_us: f64,
+    /// Median.
+    pub p50_us: f64,
+    /// 90th percentile.
+    pub p90_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// 99.9th percentile.
+    pub p999_us: f64,
+    /// The longest.
+    pub max_us: f64,
+    /// Upper bound of a class in microseconds, and the transactions in it; ascending.
+    #[serde(default)]
+    pub histogram: Vec<(f64, u64)>,
+}
+
+/// TCP connections to one address.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Connections {
+    /// Address and TCP port.
+    pub port: String,
+    /// Begun.
+    pub attempted: u64,
+    /// Established.
+    pub made: u64,
+    /// Refused, timed out or broken before they were established.
+    pub failed: u64,
+}
+
+/// One quantity of one host over a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// The host's name in the study.
+    pub host: String,
+    /// What it is of: "cpu busy", "veth0 in".
+    pub name: String,
+    /// "percent", "Gbit/s", "1/s".
+    pub unit: String,
+    /// Seconds since the run began, and the value of the interval that ended there.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Interrupts of one source.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interrupts {
+    /// The host's name in the study.
+    pub host: String,
+    /// Device or kind of soft interrupt: "eth0-rx-1", "NET_RX".
+    pub source: String,
+    /// Counts by processor, from processor 0.
+    pub per_processor: Vec<u64>,
 }
 
 /// Processor time of a whole host over a run, in seconds summed over its processors (`/proc/stat`).
@@ -268,6 +454,20 @@ impl Measures {
     /// Payload rate over the tool's own payload time in Gbit/s, or over the whole command where it states none.
     pub fn payload_gbit_per_second(&self) -> f64 {
         rate(self.bytes, self.payload_seconds.unwrap_or(self.seconds))
+    }
+
+    /// The run's value of a quantity, where it has one.
+    pub fn quantity(&self, quantity: Quantity) -> Option<f64> {
+        match quantity {
+            Quantity::PayloadRate => (self.bytes > 0).then(|| self.payload_gbit_per_second()),
+            Quantity::TransactionRate => {
+                let seconds = self.payload_seconds.unwrap_or(self.seconds);
+                self.transactions.filter(|_| seconds > 0.0).map(|count| count as f64 / seconds)
+            }
+            Quantity::ResponseTime => self.latency.as_ref().map(|latency| latency.p50_us),
+            Quantity::BusyPercent => Some(self.cpu_b.busy_percent()),
+            Quantity::Score => self.score,
+        }
     }
 }
 

@@ -12,15 +12,10 @@ pub(crate) fn record(cases: &[&str], blocks: u32, runs: Vec<Run>) -> Record {
         started: "2026-01-01T00:00:00Z".into(),
         seed: 1,
         blocks,
-        hosts: Vec::new(),
         shared_processors: true,
-        link: None,
-        links: Vec::new(),
-        baseline: None,
-        datasets: Vec::new(),
         cases: cases.iter().map(|id| case(id)).collect(),
-        bounds: Vec::new(),
         runs,
+        ..Record::default()
     }
 }
 
@@ -42,10 +37,8 @@ fn case(id: &str) -> Case {
         label: id.into(),
         group: id.into(),
         tool: id.into(),
-        version: None,
         streams: Some(1),
-        cipher: None,
-        dataset: None,
         link: "10gbit".into(),
+        ..Case::default()
     }
 }

@@ -68,6 +68,7 @@ fn case(id: usize) -> impl Strategy<Value = Case> {
             cipher,
             dataset,
             link,
+            ..Case::default()
         },
     )
 }

@@ -263,7 +263,12 @@ impl Attempt<'_> {
             disturbed: disturbance::disturbed(&cpu[0], foreign),
             foreign_processors: Some(foreign),
             pressure_seconds: cpu[0].pressure,
+            transactions: stated.transactions,
+            latency: stated.latency,
+            connections: stated.connections,
+            score: stated.score,
             notes: stated.notes,
+            ..Measures::default()
         };
         self.check_measures(&measures, stated.bytes)?;
         Ok(measures)
@@ -278,6 +283,9 @@ impl Attempt<'_> {
         }
         if self.tool.moves == Moves::Memory && measures.bytes == 0 {
             return Err("it moved nothing".to_owned().into());
+        }
+        if self.tool.moves == Moves::Requests && measures.transactions == Some(0) {
+            return Err("no request was answered".to_owned().into());
         }
         if let Some(own) = measures.payload_seconds.filter(|own| *own > measures.seconds * 1.01) {
             return Err(format!(

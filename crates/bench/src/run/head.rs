@@ -55,6 +55,10 @@ pub(crate) fn make(
             .collect(),
         cases: study.cases.iter().map(|case| recorded_case(case, setup.tools, &versions)).collect(),
         bounds: study.bounds.iter().map(recorded_bound).collect(),
+        rows: study.rows.clone(),
+        figures: study.figures.clone(),
+        printed: study.printed.clone(),
+        capacity: Vec::new(),
         runs: Vec::new(),
     })
 }
@@ -87,6 +91,7 @@ fn recorded_case(case: &CaseSpec, tools: &Toolbox, versions: &BTreeMap<String, S
         cipher,
         dataset: case.dataset.clone(),
         link: case.link.clone(),
+        factors: case.factors(),
     }
 }
 

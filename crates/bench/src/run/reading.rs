@@ -1,7 +1,9 @@
 //! Reads what a tool states of itself in its stdout.
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::record::{Connections, Latency};
 use crate::spec::tool::{Form, Reading};
 
 /// What a tool stated; copies of it are added up.
@@ -13,6 +15,10 @@ pub(crate) struct Stated {
     pub limiter: Option<String>,
     pub streams: Option<u32>,
     pub encrypted: Option<bool>,
+    pub transactions: Option<u64>,
+    pub latency: Option<Latency>,
+    pub connections: Vec<Connections>,
+    pub score: Option<f64>,
     pub notes: Vec<String>,
 }
 
@@ -37,6 +43,10 @@ pub(crate) fn read(reading: &Reading, stdout: &[u8]) -> Result<Stated, String> {
         limiter: at(&reading.limiter).and_then(Value::as_str).map(str::to_owned),
         streams: at(&reading.streams).and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok()),
         encrypted: at(&reading.encrypted).and_then(Value::as_bool),
+        transactions: number(&reading.transactions, at(&reading.transactions))?.map(|n| n as u64),
+        latency: object(&reading.latency, at(&reading.latency))?,
+        connections: object(&reading.connections, at(&reading.connections))?.unwrap_or_default(),
+        score: number(&reading.score, at(&reading.score))?,
         notes: notes(reading, &document),
     })
 }
@@ -50,6 +60,11 @@ pub(crate) fn join(all: Vec<Stated>) -> Stated {
         limiter: a.limiter.or(b.limiter),
         streams: a.streams.zip(b.streams).map(|(a, b)| a + b),
         encrypted: a.encrypted.zip(b.encrypted).map(|(a, b)| a && b),
+        transactions: a.transactions.zip(b.transactions).map(|(a, b)| a + b),
+        // Percentiles of two copies don't add up to those of both.
+        latency: None,
+        connections: [a.connections, b.connections].concat(),
+        score: a.score.zip(b.score).map(|(a, b)| a + b),
         notes: [a.notes, b.notes].concat(),
     });
     reduced.unwrap_or_default()
@@ -60,6 +75,14 @@ fn number(pointer: &Option<String>, value: Option<&Value>) -> Result<Option<f64>
     let Some(pointer) = pointer else { return Ok(None) };
     let number = value.and_then(Value::as_f64).filter(|n| n.is_finite() && *n >= 0.0);
     number.map(Some).ok_or_else(|| format!("its output has no number at {pointer}"))
+}
+
+/// A group of figures that the tool file names must be there, too, and have the documented form.
+fn object<T: DeserializeOwned>(pointer: &Option<String>, value: Option<&Value>) -> Result<Option<T>, String> {
+    let Some(pointer) = pointer else { return Ok(None) };
+    let value = value.ok_or_else(|| format!("its output has nothing at {pointer}"))?;
+    let read = T::deserialize(value);
+    read.map(Some).map_err(|e| format!("its output at {pointer} isn't what docs/formats.md says: {e}"))
 }
 
 fn peak(reading: &Reading, document: &Value) -> Option<u64> {
@@ -93,6 +116,10 @@ mod tests {
             limiter: Some("/limiter".into()),
             streams: Some("/streams".into()),
             encrypted: Some("/encrypted".into()),
+            transactions: None,
+            latency: None,
+            connections: None,
+            score: None,
             notes: vec![("peak".into(), "/a/rss".into()), ("absent".into(), "/x".into())],
         }
     }

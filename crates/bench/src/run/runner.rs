@@ -264,7 +264,7 @@ impl<'a> Runner<'a> {
             Moves::Memory => {
                 (0, spec.bytes.or_else(|| first().map(|(_, bytes)| bytes)).unwrap_or(1_000_000_000))
             }
-            Moves::Nothing => (0, 0),
+            Moves::Requests | Moves::Nothing => (0, 0),
         }
     }
 

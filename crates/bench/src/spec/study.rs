@@ -1,10 +1,13 @@
 //! Study files: which cases are run, on which link, over which files, and what they must reach.
 
+use std::collections::BTreeMap;
+
 use super::error::FileError;
 use super::expression::Expression;
+use super::template::Word;
 use super::tool::Toolbox;
 use super::{section, study_reader};
-use crate::record::Relation;
+use crate::record::{Figure, Printed, Relation};
 
 /// The built-in studies, by file name.
 const BUILT_IN: [(&str, &str); 2] = [
@@ -37,6 +40,18 @@ pub struct Study {
     pub cases: Vec<CaseSpec>,
     /// What they must reach.
     pub bounds: Vec<BoundSpec>,
+    /// The experiments of the five papers that it runs again.
+    pub rows: Vec<u32>,
+    /// The figures of its report; empty for bars alone.
+    pub figures: Vec<Figure>,
+    /// What a paper printed for its cases.
+    pub printed: Vec<Printed>,
+    /// Settings of the hosts that are factors of cases.
+    pub settings: Vec<SettingSpec>,
+    /// What is other in a quick run.
+    pub quick: QuickSpec,
+    /// True where generator and path are tested alone before the study.
+    pub capacity: bool,
     /// The file's text, as it is stored beside the results.
     pub text: String,
 }
@@ -50,6 +65,36 @@ pub struct LinkSpec {
     pub rate: Option<u64>,
     /// Layer-3 maximum transmission unit in bytes.
     pub mtu: u32,
+    /// Parallel links of that rate between the two hosts, 1 to 8.
+    pub count: u32,
+    /// Receive and transmit queues of each interface; `None` for the kernel's default.
+    pub queues: Option<u32>,
+    /// Hosts behind the receiving end's link that share it, each of its own address; 0 for the receiving end alone.
+    pub guests: u32,
+}
+
+/// A setting of a host that a study changes between its cases, reads back, and puts back at the end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SettingSpec {
+    /// The factor's name.
+    pub name: String,
+    /// The host: `a`, `b`, or both.
+    pub hosts: Vec<String>,
+    /// The command that prints the value.
+    pub read: Vec<Word>,
+    /// The command that sets `{value}`.
+    pub write: Vec<Word>,
+}
+
+/// What `--quick` puts in place of the study's own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QuickSpec {
+    /// Bytes of each log-normal data set, and of memory to memory.
+    pub size: Option<u64>,
+    /// Parameters of tools.
+    pub parameters: BTreeMap<String, String>,
+    /// Cases that a quick run makes; empty for all.
+    pub cases: Vec<String>,
 }
 
 /// Files to move.
@@ -105,6 +150,24 @@ pub struct CaseSpec {
     pub bytes: Option<u64>,
     /// The link's name.
     pub link: String,
+    /// Levels of the tool's parameters, by name; a parameter without one has the tool's default.
+    pub parameters: BTreeMap<String, String>,
+    /// Levels of the study's settings, by name.
+    pub settings: BTreeMap<String, String>,
+}
+
+impl CaseSpec {
+    /// The levels of all its factors, by name.
+    pub fn factors(&self) -> BTreeMap<String, String> {
+        let own = [
+            ("streams", Some(self.streams.to_string())),
+            ("variant", self.variant.clone()),
+            ("dataset", self.dataset.clone()),
+            ("link", Some(self.link.clone())),
+        ];
+        let own = own.into_iter().filter_map(|(name, level)| Some((name.to_owned(), level?)));
+        own.chain(self.parameters.clone()).chain(self.settings.clone()).collect()
+    }
 }
 
 /// Streams or copies of a case.

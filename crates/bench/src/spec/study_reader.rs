@@ -1,12 +1,12 @@
 //! Reads a study file's tables and multiplies its cases' factors out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::FileError;
 use super::expression::Expression;
 use super::quantity;
 use super::section::Section;
-use super::study::{BoundSpec, CaseSpec, DatasetSpec, LinkSpec, Sizes, Streams, Study};
+use super::study::{BoundSpec, CaseSpec, DatasetSpec, LinkSpec, QuickSpec, Sizes, Streams, Study};
 use super::tool::{Moves, Parallel, Tool, Toolbox};
 use crate::record::Relation;
 
@@ -36,6 +36,12 @@ pub(crate) fn study(root: &Section, tools: &Toolbox) -> Result<Study, FileError>
         links,
         datasets,
         cases,
+        rows: Vec::new(),
+        figures: Vec::new(),
+        printed: Vec::new(),
+        settings: Vec::new(),
+        quick: QuickSpec::default(),
+        capacity: false,
         text: String::new(),
     })
 }
@@ -48,6 +54,9 @@ fn read_link(section: &Section) -> Result<LinkSpec, FileError> {
         rate: section.parsed("rate", quantity::bit_rate)?,
         mtu: mtu.ok_or_else(|| section.error("mtu", "is not from 576 to 65535"))?,
         name,
+        count: 1,
+        queues: None,
+        guests: 0,
     })
 }
 
@@ -119,6 +128,8 @@ fn read_cases(section: &Section, known: &Known) -> Result<Vec<CaseSpec>, FileErr
                         dataset: dataset.clone(),
                         bytes,
                         link: link.clone(),
+                        parameters: BTreeMap::new(),
+                        settings: BTreeMap::new(),
                     });
                 }
             }

@@ -25,6 +25,8 @@ pub enum Moves {
     Files,
     /// Bytes from memory to memory.
     Memory,
+    /// Requests and replies: its transactions and their times count, and their payload where it states any.
+    Requests,
     /// Nothing: only its time counts (a login).
     Nothing,
 }
@@ -71,6 +73,8 @@ pub struct Tool {
     pub environment: Vec<(String, Word)>,
     /// Other ways to run it.
     pub variants: Vec<Variant>,
+    /// Its parameters, each a placeholder of its commands, with their defaults.
+    pub parameters: BTreeMap<String, String>,
 }
 
 /// Programs and packages that a tool needs.
@@ -112,6 +116,14 @@ pub struct Reading {
     pub streams: Option<String>,
     /// Whether the payload was encrypted; a run that says otherwise than its case is a failed run.
     pub encrypted: Option<String>,
+    /// Transactions: requests with their replies.
+    pub transactions: Option<String>,
+    /// An object of response times, of the form of [`crate::record::Latency`].
+    pub latency: Option<String>,
+    /// An array of connections, each of the form of [`crate::record::Connections`].
+    pub connections: Option<String>,
+    /// A score.
+    pub score: Option<String>,
     /// What else is worth a note beside the run: a name for people, and where the value stands.
     pub notes: Vec<(String, String)>,
 }

@@ -1,5 +1,7 @@
 //! Reads a tool file's tables.
 
+use std::collections::BTreeMap;
+
 use super::error::FileError;
 use super::section::Section;
 use super::template::Word;
@@ -22,6 +24,7 @@ pub(crate) fn tool(root: &Section) -> Result<Tool, FileError> {
         result: root.section("result", read_result)?,
         environment: environment(root)?,
         variants: root.sections("variant", |section| read_variant(section, &label, cipher.as_ref()))?,
+        parameters: BTreeMap::new(),
         name,
         label,
         cipher,
@@ -52,11 +55,18 @@ fn checked(tool: Tool, root: &Section) -> Result<Tool, FileError> {
             root.error("result", "needs `bytes`: nothing else tells how much went from memory to memory")
         );
     }
+    if tool.moves == Moves::Requests && tool.result.as_ref().is_none_or(|r| r.transactions.is_none()) {
+        return Err(root.error("result", "needs `transactions`: nothing else tells how many there were"));
+    }
     Ok(tool)
 }
 
-const MOVES: [(&str, Moves); 3] =
-    [("files", Moves::Files), ("memory", Moves::Memory), ("nothing", Moves::Nothing)];
+const MOVES: [(&str, Moves); 4] = [
+    ("files", Moves::Files),
+    ("memory", Moves::Memory),
+    ("requests", Moves::Requests),
+    ("nothing", Moves::Nothing),
+];
 
 const PARALLEL: [(&str, Parallel); 3] =
     [("streams", Parallel::Streams), ("copies", Parallel::Copies), ("none", Parallel::None)];
@@ -101,6 +111,10 @@ fn read_result(section: &Section) -> Result<Reading, FileError> {
         limiter: pointer("limiter")?,
         streams: pointer("streams")?,
         encrypted: pointer("encrypted")?,
+        transactions: pointer("transactions")?,
+        latency: pointer("latency")?,
+        connections: pointer("connections")?,
+        score: pointer("score")?,
         notes: read_notes(section)?,
     })
 }

@@ -124,6 +124,7 @@ fn case(tool: &Tool, streams: Option<u32>) -> Case {
         cipher: tool.cipher.map(str::to_owned),
         dataset: tool.files.then(|| "tree".to_owned()),
         link: "10gbit".into(),
+        ..Case::default()
     }
 }
 
