@@ -271,7 +271,7 @@ name = "slow"
             |from: &str, to: &str| Tool::parse("x.toml", &GOOD.replace(from, to)).unwrap_err().to_string();
         assert_eq!(
             error("\"files\"", "\"flies\""),
-            "x.toml:3: `moves`: \"flies\" is not one of files, memory, nothing; did you mean `files`?"
+            "x.toml:3: `moves`: \"flies\" is not one of files, memory, requests, nothing; did you mean `files`?"
         );
         assert_eq!(
             error("{source}", "{sorce}"),
