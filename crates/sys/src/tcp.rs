@@ -55,6 +55,25 @@ impl TcpInfo {
     }
 }
 
+/// Wakes whoever reads `socket` only when so many bytes are there, or its end (`SO_RCVLOWAT`, socket(7)).
+///
+/// # Errors
+/// Where the descriptor isn't a socket.
+pub fn set_least_to_receive(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the kernel reads `bytes`, whose length is given and which lives on.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVLOWAT,
+            (&raw const bytes).cast(),
+            mem::size_of_val(&bytes) as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +90,23 @@ mod tests {
         far.read_exact(&mut [0; 4]).unwrap();
         let info = TcpInfo::of(near.as_fd()).unwrap();
         assert!(info.rtt_us > 0, "{info:?}");
+    }
+
+    #[test]
+    fn a_reader_waits_for_the_least_or_the_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        set_least_to_receive(far.as_fd(), 8).unwrap();
+        let writer = std::thread::spawn(move || {
+            for bytes in [&b"four"[..], b"more", b"end"] {
+                near.write_all(bytes).unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+        });
+        let mut read = || far.read(&mut [0; 100]).unwrap();
+        assert_eq!((read(), read(), read()), (8, 3, 0));
+        writer.join().unwrap();
     }
 
     #[test]

@@ -9,6 +9,7 @@ use linerate_wire::path::RelPath;
 use rustix::fs::{Advice, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
+use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ use crate::under_way::UnderWay;
 
 /// A batch is sent when its payload has so many bytes, however many entries are left of its unit.
 const BATCH_PAYLOAD: usize = 1 << 20;
+const SHORTER: &str = "became shorter while it was read; not copied";
 const CHANGED: &str = "changed while it was read; the copy may mix old and new";
 
 /// One source as it was found.
@@ -235,26 +237,21 @@ impl<'a> Worker<'a> {
             Ok(descriptor) => descriptor.as_fd(),
             Err(error) => return Ok(Err(read_problem(*error))),
         };
-        self.payload.resize(DATA_FRAME, 0);
         let mut at = offset;
         while at < offset + length {
             let want = usize::try_from(offset + length - at).unwrap_or(DATA_FRAME).min(DATA_FRAME);
-            let got = match read_full(descriptor, &mut self.payload[..want], at) {
-                Ok(got) => got,
-                Err(error) => return Ok(Err(read_problem(error))),
+            self.limit(want);
+            let read = |places: &mut [IoSliceMut<'_>]| match read_full(descriptor, places, at) {
+                Ok(got) if got < want => Err((ProblemKind::Changed, SHORTER.into())),
+                Ok(_) => Ok(()),
+                Err(error) => Err(read_problem(error)),
             };
-            self.clock.lap(Stage::Read);
-            if got < want {
-                return Ok(Err((
-                    ProblemKind::Changed,
-                    "became shorter while it was read; not copied".into(),
-                )));
+            if let Err(problem) = self.stream.send_data(want, &mut self.clock, read)? {
+                return Ok(Err(problem));
             }
-            self.limit(got);
-            self.stream.send(FrameKind::Data, &self.payload[..got], &mut self.clock)?;
-            self.clock.bytes(got as u64);
+            self.clock.bytes(want as u64);
             self.clock.flush(self.shared.counters);
-            at += got as u64;
+            at += want as u64;
         }
         Ok(Ok(()))
     }
@@ -301,7 +298,7 @@ fn read_small(source: &SourceRoot, entry: &Entry, out: &mut Vec<u8>) -> Result<b
     let fd = source.root.open_at(&source.full_path(&entry.path), OFlags::RDONLY)?;
     let start = out.len();
     out.resize(start + size as usize, 0);
-    let got = read_full(fd.as_fd(), &mut out[start..], 0)?;
+    let got = read_full(fd.as_fd(), &mut [IoSliceMut::new(&mut out[start..])], 0)?;
     out.truncate(start + got);
     Ok(has_changed(entry, &rustix::fs::fstat(&fd)?))
 }
@@ -318,13 +315,17 @@ fn open_large(source: &SourceRoot, entry: &Entry) -> Result<OwnedFd, Errno> {
     Ok(fd)
 }
 
-/// Reads until `buffer` is full or the file ends.
-fn read_full(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+/// Reads until all `places` are full, one behind the other, or the file ends.
+fn read_full(fd: BorrowedFd<'_>, mut places: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize, Errno> {
     let mut have = 0;
-    while have < buffer.len() {
-        match rustix::io::pread(fd, &mut buffer[have..], offset + have as u64) {
+    IoSliceMut::advance_slices(&mut places, 0);
+    while !places.is_empty() {
+        match rustix::io::preadv(fd, places, offset + have as u64) {
             Ok(0) => break,
-            Ok(got) => have += got,
+            Ok(got) => {
+                IoSliceMut::advance_slices(&mut places, got);
+                have += got;
+            }
             Err(Errno::INTR) => {}
             Err(error) => return Err(error),
         }

@@ -1,10 +1,10 @@
 //! Frames over a transport, with TLS or, where the user switched encryption off, with a checksum on each.
 
-use linerate_wire::frame::{FrameError, FrameKind, Header, Parser, Piece};
-use std::io::{self, IoSlice, Read, Write};
+use linerate_wire::frame::{FrameError, FrameKind, HEADER, Header, Parser, Piece};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 
 use crate::clock::{Clock, Stage};
-use crate::tls::{Opened, RECORD, Tls, whole_record};
+use crate::tls::{AROUND, Opened, RECORD, Tls, plain, whole_record};
 use crate::transport::Transport;
 
 /// Payload bytes of a data frame that the sender makes. What was read, what is encrypted and the kernel's copy of it fit
@@ -12,6 +12,11 @@ use crate::transport::Transport;
 pub const DATA_FRAME: usize = 64 << 10;
 /// Bytes that the receiver asks the socket for at once; with the kernel's copies before and behind it, as much.
 const RECEIVE: usize = 192 << 10;
+/// While so many payload bytes are sure to follow, the receiver is woken for [`TOGETHER`] of them, and not for each
+/// packet: on a link that isn't full of them at once, waking costs as much as decrypting.
+const SURE: u64 = RECEIVE as u64;
+/// Less than a receiver asks for, so that what arrives meanwhile is taken along.
+const TOGETHER: usize = 128 << 10;
 /// Records that are sent at once: a data frame and its header.
 const AT_ONCE: usize = DATA_FRAME / RECORD + 1;
 
@@ -59,7 +64,7 @@ impl Stream {
 
     /// The sending side.
     pub fn into_writer(self) -> FrameWriter {
-        FrameWriter { transport: self.transport, tls: self.tls, sealed: Vec::new() }
+        FrameWriter { transport: self.transport, tls: self.tls, buffer: Vec::new() }
     }
 
     /// The receiving side.
@@ -68,7 +73,15 @@ impl Stream {
         let mut buffer = self.leftover;
         buffer.resize(filled.max(RECEIVE), 0);
         let parser = Parser::new(self.tls.is_none());
-        FrameReader { transport: self.transport, tls: self.tls, parser, buffer, head: 0, tail: filled }
+        FrameReader {
+            transport: self.transport,
+            tls: self.tls,
+            parser,
+            buffer,
+            head: 0,
+            tail: filled,
+            least: 1,
+        }
     }
 }
 
@@ -76,8 +89,8 @@ impl Stream {
 pub struct FrameWriter {
     transport: Transport,
     tls: Option<Tls>,
-    /// Records on their way. They stay until others take their places, so that the same memory is used again.
-    sealed: Vec<Vec<u8>>,
+    /// What is on its way.
+    buffer: Vec<u8>,
 }
 
 impl FrameWriter {
@@ -99,31 +112,80 @@ impl FrameWriter {
     /// The header is a record of its own, so that the payload's records, and with them the receiver's writes,
     /// begin at multiples of a record's size.
     fn send_sealed(&mut self, header: &[u8], payload: &[u8], clock: &mut Clock) -> Result<(), StreamError> {
-        let mut records = std::iter::once(header).chain(payload.chunks(RECORD)).peekable();
-        while records.peek().is_some() {
-            let count = self.seal(records.by_ref().take(AT_ONCE))?;
+        let mut parts = std::iter::once(header).chain(payload.chunks(RECORD)).peekable();
+        while parts.peek().is_some() {
+            self.buffer.clear();
+            let tls = self.tls.as_mut().expect("the caller has seen it");
+            parts.by_ref().take(AT_ONCE).try_for_each(|part| tls.seal(part, &mut self.buffer))?;
             clock.lap(Stage::Cipher);
-            let mut parts: Vec<IoSlice<'_>> =
-                self.sealed[..count].iter().map(|record| IoSlice::new(record)).collect();
-            self.transport.write_all_vectored(&mut parts)?;
+            self.transport.write_all(&self.buffer)?;
             clock.lap(Stage::Socket);
         }
         Ok(())
     }
 
-    /// Seals each of `parts`; returns how many records it made.
-    fn seal<'a>(&mut self, parts: impl Iterator<Item = &'a [u8]>) -> io::Result<usize> {
-        let tls = self.tls.as_mut().expect("the caller has seen it");
-        let mut count = 0;
-        for part in parts {
-            let record = tls.seal(part)?;
-            match self.sealed.get_mut(count) {
-                Some(place) => *place = record,
-                None => self.sealed.push(record),
-            }
-            count += 1;
+    /// Sends a data frame of `length` bytes, at most [`DATA_FRAME`], which `read` puts to the places where they are
+    /// encrypted. Where that fails nothing is sent; the inner error is its.
+    ///
+    /// # Errors
+    /// Where the connection is broken.
+    pub fn send_data<E>(
+        &mut self,
+        length: usize,
+        clock: &mut Clock,
+        read: impl FnOnce(&mut [IoSliceMut<'_>]) -> Result<(), E>,
+    ) -> Result<Result<(), E>, StreamError> {
+        if self.tls.is_none() {
+            return self.send_clear_data(length, clock, read);
         }
-        Ok(count)
+        self.renew_keys()?;
+        let records = length.div_ceil(RECORD);
+        let frame = HEADER + length + (1 + records) * AROUND;
+        if self.buffer.len() < frame {
+            self.buffer.resize(frame, 0);
+        }
+        let (header, payload) = self.buffer[..frame].split_at_mut(HEADER + AROUND);
+        let mut records: Vec<&mut [u8]> = payload.chunks_mut(RECORD + AROUND).collect();
+        let mut places: Vec<_> = records.iter_mut().map(|record| IoSliceMut::new(plain(record))).collect();
+        let read = read(&mut places);
+        clock.lap(Stage::Read);
+        if read.is_err() {
+            return Ok(read);
+        }
+        plain(header).copy_from_slice(&Header::unchecked(FrameKind::Data, length).encode());
+        let tls = self.tls.as_mut().expect("it is there, as was just seen");
+        tls.seal_in_place(header)?;
+        records.into_iter().try_for_each(|record| tls.seal_in_place(record))?;
+        clock.lap(Stage::Cipher);
+        self.transport.write_all(&self.buffer[..frame])?;
+        clock.lap(Stage::Socket);
+        Ok(read)
+    }
+
+    /// Makes sure that the keys serve for what is sent at once.
+    fn renew_keys(&mut self) -> io::Result<()> {
+        let mut update = Vec::new();
+        if let Some(tls) = &mut self.tls {
+            tls.renew_keys(AT_ONCE as u64, &mut update)?;
+        }
+        self.transport.write_all(&update)
+    }
+
+    fn send_clear_data<E>(
+        &mut self,
+        length: usize,
+        clock: &mut Clock,
+        read: impl FnOnce(&mut [IoSliceMut<'_>]) -> Result<(), E>,
+    ) -> Result<Result<(), E>, StreamError> {
+        let mut payload = std::mem::take(&mut self.buffer);
+        payload.resize(length, 0);
+        let read = read(&mut [IoSliceMut::new(&mut payload)]);
+        clock.lap(Stage::Read);
+        if read.is_ok() {
+            self.send(FrameKind::Data, &payload, clock)?;
+        }
+        self.buffer = payload;
+        Ok(read)
     }
 
     /// Announces the end of the stream.
@@ -133,8 +195,11 @@ impl FrameWriter {
     pub fn end(mut self, clock: &mut Clock) -> Result<Transport, StreamError> {
         self.send(FrameKind::End, &[], clock)?;
         if let Some(tls) = &mut self.tls {
-            self.transport.write_all(&tls.seal_end()?)?;
+            self.buffer.clear();
+            tls.seal_end(&mut self.buffer)?;
+            self.transport.write_all(&self.buffer)?;
         }
+        self.transport.end();
         Ok(self.transport)
     }
 }
@@ -164,6 +229,11 @@ pub trait FrameHandler {
     /// Where the stream can't go on.
     fn done(&mut self, kind: FrameKind) -> Result<(), StreamError>;
 
+    /// Payload bytes that are sure to follow.
+    fn expects(&self) -> u64 {
+        0
+    }
+
     /// The clock of this stream's worker.
     fn clock(&mut self) -> &mut Clock;
 }
@@ -176,6 +246,8 @@ pub struct FrameReader {
     buffer: Vec<u8>,
     head: usize,
     tail: usize,
+    /// What reads wait for, in bytes.
+    least: usize,
 }
 
 impl FrameReader {
@@ -188,7 +260,16 @@ impl FrameReader {
             if self.drain(handler)? {
                 return Ok(());
             }
+            self.wait_for_more(handler.expects());
             self.receive(handler.clock())?;
+        }
+    }
+
+    fn wait_for_more(&mut self, expected: u64) {
+        let least = if expected >= SURE { TOGETHER } else { 1 };
+        if least != self.least {
+            self.transport.set_least_to_read(least);
+            self.least = least;
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a data stream runs over: a TCP connection, or the control channel where no connection is possible.
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use linerate_sys::tcp::TcpInfo;
+use linerate_sys::tcp::{TcpInfo, set_least_to_receive};
 use linerate_wire::control::{MAX_TUNNEL, Message};
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -25,6 +25,21 @@ impl Transport {
         match self {
             Self::Tcp(socket) => TcpInfo::of(socket.as_fd()).ok(),
             Self::Tunnel(_) => None,
+        }
+    }
+
+    /// Lets reads wait until so many bytes are there, or the end. Without it they only return more often.
+    pub fn set_least_to_read(&self, bytes: usize) {
+        if let Self::Tcp(socket) = self {
+            let _ = set_least_to_receive(socket.as_fd(), bytes);
+        }
+    }
+
+    /// Tells the other end that nothing follows, so that it waits for nothing more.
+    pub fn end(&self) {
+        if let Self::Tcp(socket) = self {
+            // A connection that is gone already has ended, too.
+            let _ = socket.shutdown(Shutdown::Write);
         }
     }
 }

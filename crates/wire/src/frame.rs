@@ -79,8 +79,14 @@ pub enum FrameError {
 impl Header {
     /// The header of `payload`, with its checksum where `checked`.
     pub fn of(kind: FrameKind, payload: &[u8], checked: bool) -> Self {
-        let length = u32::try_from(payload.len()).expect("payloads are below 4 MiB");
-        Self { kind, length, checksum: checked.then(|| crc_fast::checksum(CrcAlgorithm::Crc64Nvme, payload)) }
+        let checksum = checked.then(|| crc_fast::checksum(CrcAlgorithm::Crc64Nvme, payload));
+        Self { checksum, ..Self::unchecked(kind, payload.len()) }
+    }
+
+    /// The header of a payload of `length` bytes that a cipher protects.
+    pub fn unchecked(kind: FrameKind, length: usize) -> Self {
+        let length = u32::try_from(length).expect("payloads are below 4 MiB");
+        Self { kind, length, checksum: None }
     }
 
     /// Its bytes.

@@ -227,6 +227,10 @@ impl FrameHandler for Worker<'_> {
         }
     }
 
+    fn expects(&self) -> u64 {
+        self.part.as_ref().map_or(0, Part::left)
+    }
+
     fn clock(&mut self) -> &mut Clock {
         &mut self.clock
     }

@@ -187,7 +187,12 @@ impl Worker<'_> {
 impl Part {
     /// All its bytes came.
     pub(super) fn is_whole(&self) -> bool {
-        self.at == self.end
+        self.left() == 0
+    }
+
+    /// Bytes that still come, unless the sender gives the file up.
+    pub(super) fn left(&self) -> u64 {
+        self.end - self.at
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {

@@ -1,6 +1,7 @@
 //! TLS 1.3: the library's handshake, and records in buffers that we own.
 
 mod record;
+mod seal;
 
 use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use crate::keys::Pinned;
 use record::Keys;
 
-pub use record::{Opened, RECORD, Tls, whole_record};
+pub use record::{AROUND, Opened, RECORD, Tls, plain, whole_record};
 
 /// More than any flight of a handshake with raw public keys, in bytes.
 const FLIGHT: usize = 16 * 1024;
@@ -68,7 +69,9 @@ impl Handshake {
         let accepting = matches!(self, Self::Server(_));
         let mut tls = self.established().map_err(broken)?;
         if accepting {
-            channel.write_all(&tls.seal(GO)?)?;
+            let mut go = Vec::new();
+            tls.seal(GO, &mut go)?;
+            channel.write_all(&go)?;
         } else {
             hear_go(&mut tls, channel, &mut incoming)?;
         }

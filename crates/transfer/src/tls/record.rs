@@ -4,10 +4,7 @@
 //! at each end.
 
 use rustls::client::ClientConnectionData;
-use rustls::crypto::cipher::{
-    AeadKey, InboundOpaqueMessage, Iv, MessageDecrypter, MessageEncrypter, OutboundChunks,
-    OutboundPlainMessage,
-};
+use rustls::crypto::cipher::{AeadKey, InboundOpaqueMessage, Iv, MessageDecrypter};
 use rustls::kernel::KernelConnection;
 use rustls::server::ServerConnectionData;
 use rustls::{
@@ -16,12 +13,17 @@ use rustls::{
 };
 use std::io;
 
+use super::seal::Sealer;
 use super::{broken, invalid};
 
 /// Plain bytes of a full record.
 pub const RECORD: usize = 16 * 1024;
+/// Bytes of a record beside the plain ones: before them its header, behind them its type and the cipher's tag.
+pub const AROUND: usize = RECORD_HEADER + 1 + TAG;
 /// Bytes before a record's contents: type, version and length.
-const RECORD_HEADER: usize = 5;
+pub(super) const RECORD_HEADER: usize = 5;
+/// Bytes of a cipher's tag.
+pub(super) const TAG: usize = 16;
 /// What a record's contents have at most, encrypted.
 const LARGEST: usize = RECORD + 256;
 /// The handshake message that announces new keys and asks for none.
@@ -33,8 +35,7 @@ const CLOSE_NOTIFY: [u8; 2] = [1, 0];
 pub struct Tls {
     keys: Keys,
     suite: &'static Tls13CipherSuite,
-    sealing: Box<dyn MessageEncrypter>,
-    sealed: u64,
+    sealer: Sealer,
     /// Records that one key may protect.
     most: u64,
     opening: Box<dyn MessageDecrypter>,
@@ -78,8 +79,7 @@ impl Tls {
         Ok(Self {
             keys,
             suite,
-            sealing: encrypter(suite, tx)?,
-            sealed,
+            sealer: Sealer::new(tx, sealed)?,
             most: suite.common.confidentiality_limit,
             opening: decrypter(suite, rx)?,
             opened,
@@ -96,26 +96,39 @@ impl Tls {
         }
     }
 
-    /// Encrypts at most [`RECORD`] bytes into a record. Where the keys have served long enough, an update comes
+    /// Appends a record of at most [`RECORD`] bytes to `out`. Where the keys have served long enough, an update comes
     /// before it.
     ///
     /// # Errors
     /// Where the cipher fails.
-    pub fn seal(&mut self, plain: &[u8]) -> io::Result<Vec<u8>> {
-        if self.sealed + 1 < self.most {
-            return self.protect(ContentType::ApplicationData, plain);
-        }
-        let mut records = self.update_keys()?;
-        records.extend(self.protect(ContentType::ApplicationData, plain)?);
-        Ok(records)
+    pub fn seal(&mut self, plain: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        self.renew_keys(1, out)?;
+        self.protect(ContentType::ApplicationData, plain, out)
     }
 
-    /// The record that ends the connection.
+    /// Appends the record that ends the connection to `out`.
     ///
     /// # Errors
     /// Where the cipher fails.
-    pub fn seal_end(&mut self) -> io::Result<Vec<u8>> {
-        self.protect(ContentType::Alert, &CLOSE_NOTIFY)
+    pub fn seal_end(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        self.protect(ContentType::Alert, &CLOSE_NOTIFY, out)
+    }
+
+    /// Makes a record of `record`, where the plain bytes lie already ([`plain`]). The keys must serve that long:
+    /// [`Tls::renew_keys`].
+    ///
+    /// # Errors
+    /// Where the cipher fails.
+    pub fn seal_in_place(&mut self, record: &mut [u8]) -> io::Result<()> {
+        self.sealer.seal(ContentType::ApplicationData, record)
+    }
+
+    /// Appends an update of the keys to `out` where they can't protect `records` more and the update after them.
+    ///
+    /// # Errors
+    /// Where the cipher fails.
+    pub fn renew_keys(&mut self, records: u64, out: &mut Vec<u8>) -> io::Result<()> {
+        if self.sealer.sealed() + records < self.most { Ok(()) } else { self.update_keys(out) }
     }
 
     /// Decrypts `record`, which is [whole](whole_record), where it lies.
@@ -143,20 +156,29 @@ impl Tls {
         }
     }
 
-    fn update_keys(&mut self) -> io::Result<Vec<u8>> {
-        let update = self.protect(ContentType::Handshake, &KEY_UPDATE)?;
+    fn update_keys(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        self.protect(ContentType::Handshake, &KEY_UPDATE, out)?;
         let (sequence, secrets) = self.keys.next_sealing().map_err(broken)?;
-        (self.sealing, self.sealed) = (encrypter(self.suite, secrets).map_err(broken)?, sequence);
-        Ok(update)
+        self.sealer = Sealer::new(secrets, sequence).map_err(broken)?;
+        Ok(())
     }
 
-    fn protect(&mut self, typ: ContentType, plain: &[u8]) -> io::Result<Vec<u8>> {
-        let payload = OutboundChunks::Single(plain);
-        let message = OutboundPlainMessage { typ, version: ProtocolVersion::TLSv1_2, payload };
-        let record = self.sealing.encrypt(message, self.sealed).map_err(broken)?;
-        self.sealed += 1;
-        Ok(record.encode())
+    fn protect(&mut self, typ: ContentType, contents: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        let start = out.len();
+        out.resize(start + contents.len() + AROUND, 0);
+        let record = &mut out[start..];
+        plain(record).copy_from_slice(contents);
+        self.sealer.seal(typ, record)
     }
+}
+
+/// Where a record's plain bytes lie.
+///
+/// # Panics
+/// Where `record` is shorter than [`AROUND`].
+pub fn plain(record: &mut [u8]) -> &mut [u8] {
+    let end = record.len() - 1 - TAG;
+    &mut record[RECORD_HEADER..end]
 }
 
 impl Keys {
@@ -181,13 +203,6 @@ impl Keys {
             Self::Server(keys) => keys.update_rx_secret(),
         }
     }
-}
-
-fn encrypter(
-    suite: &Tls13CipherSuite,
-    secrets: ConnectionTrafficSecrets,
-) -> Result<Box<dyn MessageEncrypter>, Error> {
-    parts(secrets).map(|(key, iv)| suite.aead_alg.encrypter(key, iv))
 }
 
 fn decrypter(
@@ -219,6 +234,18 @@ mod tests {
         (near.unwrap(), far.unwrap())
     }
 
+    fn sealed(tls: &mut Tls, plain: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        tls.seal(plain, &mut out).unwrap();
+        out
+    }
+
+    fn protected(tls: &mut Tls, typ: ContentType, contents: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        tls.protect(typ, contents, &mut out).unwrap();
+        out
+    }
+
     /// Opens whatever records are in `bytes`; the plain text of them all.
     fn open_all(tls: &mut Tls, mut bytes: &mut [u8]) -> io::Result<Vec<u8>> {
         let mut plain = Vec::new();
@@ -238,11 +265,13 @@ mod tests {
         let (mut near, mut far) = pair();
         let plain: Vec<u8> = (0..RECORD as u32).map(|i| i as u8).collect();
         for _ in 0..3 {
-            assert_eq!(open_all(&mut far, &mut near.seal(&plain).unwrap()).unwrap(), plain);
-            assert_eq!(open_all(&mut near, &mut far.seal(b"x").unwrap()).unwrap(), b"x");
+            assert_eq!(open_all(&mut far, &mut sealed(&mut near, &plain)).unwrap(), plain);
+            assert_eq!(open_all(&mut near, &mut sealed(&mut far, b"x")).unwrap(), b"x");
         }
         assert_eq!((near.cipher(), far.cipher()), ("aes128-gcm", "aes128-gcm"));
-        assert_eq!(far.open(&mut near.seal_end().unwrap()).unwrap(), Opened::End);
+        let mut end = Vec::new();
+        near.seal_end(&mut end).unwrap();
+        assert_eq!(far.open(&mut end).unwrap(), Opened::End);
     }
 
     #[test]
@@ -251,19 +280,37 @@ mod tests {
         near.most = 4;
         let mut updates = 0;
         for number in 0..20u8 {
-            let mut sealed = near.seal(&[number]).unwrap();
+            let mut sealed = sealed(&mut near, &[number]);
             updates += usize::from(whole_record(&sealed).unwrap() != Some(sealed.len()));
             assert_eq!(open_all(&mut far, &mut sealed).unwrap(), [number]);
-            assert!(near.sealed < near.most);
+            assert!(near.sealer.sealed() < near.most);
         }
         assert!(updates >= 5, "{updates}");
+    }
+
+    #[test]
+    fn what_lies_in_its_place_is_sealed_there() {
+        let (mut near, mut far) = pair();
+        for length in [1, RECORD, 0] {
+            let mut record = vec![0; length + AROUND];
+            plain(&mut record).fill(7);
+            near.seal_in_place(&mut record).unwrap();
+            assert_eq!(whole_record(&record).unwrap(), Some(record.len()));
+            if length > 0 {
+                assert_eq!(far.open(&mut record).unwrap(), Opened::Data(&vec![7; length]));
+            } else {
+                assert!(far.open(&mut record).is_err());
+            }
+        }
+        assert!(near.seal_in_place(&mut [0; AROUND - 1]).is_err());
+        assert!(near.seal_in_place(&mut vec![0; RECORD + AROUND + 1]).is_err());
     }
 
     #[test]
     fn a_changed_record_is_refused() {
         for at in [5, 50, 100] {
             let (mut near, mut far) = pair();
-            let mut sealed = near.seal(&[1; 100]).unwrap();
+            let mut sealed = sealed(&mut near, &[1; 100]);
             sealed[at] ^= 1;
             assert!(far.open(&mut sealed).is_err());
         }
@@ -272,12 +319,12 @@ mod tests {
     #[test]
     fn a_record_that_comes_again_or_too_early_is_refused() {
         let (mut near, mut far) = pair();
-        let first = near.seal(b"1").unwrap();
+        let first = sealed(&mut near, b"1");
         assert!(far.open(&mut first.clone()).is_ok());
         assert!(far.open(&mut first.clone()).is_err());
         let (mut near, mut far) = pair();
-        near.seal(b"1").unwrap();
-        assert!(far.open(&mut near.seal(b"2").unwrap()).is_err());
+        sealed(&mut near, b"1");
+        assert!(far.open(&mut sealed(&mut near, b"2")).is_err());
     }
 
     #[test]
@@ -293,12 +340,16 @@ mod tests {
     #[test]
     fn what_carries_no_data_cannot_go_on_for_ever() {
         let (mut near, mut far) = pair();
-        let mut empty = near.protect(ContentType::ApplicationData, &[]).unwrap();
-        assert!(far.open(&mut empty).is_err());
+        assert!(far.open(&mut protected(&mut near, ContentType::ApplicationData, &[])).is_err());
         let (mut near, mut far) = pair();
-        far.open(&mut near.seal(b"data").unwrap()).unwrap();
-        assert_eq!(far.open(&mut near.update_keys().unwrap()).unwrap(), Opened::Nothing);
-        assert!(far.open(&mut near.update_keys().unwrap()).is_err());
+        far.open(&mut sealed(&mut near, b"data")).unwrap();
+        let mut update = || {
+            let mut update = Vec::new();
+            near.update_keys(&mut update).unwrap();
+            update
+        };
+        assert_eq!(far.open(&mut update()).unwrap(), Opened::Nothing);
+        assert!(far.open(&mut update()).is_err());
     }
 
     #[test]
@@ -312,8 +363,8 @@ mod tests {
             (ContentType::ChangeCipherSpec, &[1]),
         ] {
             let (mut near, mut far) = pair();
-            far.open(&mut near.seal(b"data").unwrap()).unwrap();
-            assert!(far.open(&mut near.protect(typ, contents).unwrap()).is_err(), "{typ:?} {contents:?}");
+            far.open(&mut sealed(&mut near, b"data")).unwrap();
+            assert!(far.open(&mut protected(&mut near, typ, contents)).is_err(), "{typ:?} {contents:?}");
         }
     }
 }
