@@ -65,15 +65,27 @@ impl Recording {
             return Err(RecordingError::NoRecording);
         }
         let mut recording = Self::default();
+        recording.read(lines)?;
+        Ok(recording)
+    }
+
+    /// Adds what was recorded later: what [`super::Recorder::take`] gives after the first time.
+    ///
+    /// # Errors
+    /// Where the bytes continue no recording, or not this one.
+    pub fn extend(&mut self, continuation: &[u8]) -> Result<(), RecordingError> {
+        self.read(Lines { bytes: continuation, at: 0 })
+    }
+
+    fn read(&mut self, mut lines: Lines<'_>) -> Result<(), RecordingError> {
         loop {
             let at = lines.at;
-            let Some(line) = lines.next() else { return Ok(recording) };
-            let read = recording.take(&String::from_utf8_lossy(line), &mut lines);
-            match read {
+            let Some(line) = lines.next() else { return Ok(()) };
+            match self.take(&String::from_utf8_lossy(line), &mut lines) {
                 Some(Taken::Whole) => {}
                 Some(Taken::Cut) => {
-                    recording.samples.pop();
-                    return Ok(recording);
+                    self.samples.pop();
+                    return Ok(());
                 }
                 None => return Err(RecordingError::line(at, line)),
             }
@@ -251,7 +263,12 @@ mod tests {
         assert_eq!((recording.about.interval, recording.about.ticks_per_second), (0.25, 100));
         assert_eq!(recording.missing, [("queues".to_owned(), "no driver tells".to_owned())]);
         assert_eq!(recording.window(0.1, 0.3).samples.len(), 1);
-        assert_eq!(Recording::parse(recording.to_string().as_bytes()), Ok(recording));
+        assert_eq!(Recording::parse(recording.to_string().as_bytes()), Ok(recording.clone()));
+        let (begin, rest) = TEXT.split_at(TEXT.find("@ 0.25").unwrap());
+        let mut joined = Recording::parse(begin.as_bytes()).unwrap();
+        joined.extend(rest.as_bytes()).unwrap();
+        assert_eq!(joined, recording);
+        assert!(joined.extend(begin.as_bytes()).is_err(), "another recording's beginning");
     }
 
     #[test]

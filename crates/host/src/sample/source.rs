@@ -39,7 +39,7 @@ impl Held {
 
 impl Source for Held {
     fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
-        let result = read_whole(self.open()?, text);
+        let result = self.open().and_then(|file| read_whole(file, text));
         if result.is_err() {
             // What it stood for may be gone and come again.
             self.file = None;
