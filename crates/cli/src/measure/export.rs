@@ -26,16 +26,24 @@ pub struct Measured<'a> {
 /// One value a line.
 pub fn csv(measured: &Measured<'_>) -> io::Result<()> {
     let mut lines = csv::Writer::from_writer(BufWriter::new(stdout().lock()));
-    lines.write_record(["host", "seconds", "kind", "name", "unit", "value"])?;
+    lines.write_record(["host", "seconds", "kind", "name", "unit", "value"]).map_err(unwrapped)?;
     for host in &measured.hosts {
         for Series { kind, name, unit, points } in series(&host.recording) {
             for (seconds, value) in points {
                 let (seconds, value) = (format!("{seconds:.3}"), value.to_string());
-                lines.write_record([&host.name, &seconds, &kind, &name, &unit, &value])?;
+                lines.write_record([&host.name, &seconds, &kind, &name, &unit, &value]).map_err(unwrapped)?;
             }
         }
     }
     lines.flush()
+}
+
+/// The failure itself, by which a reader's leaving is told apart.
+fn unwrapped(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
 }
 
 /// One object.
