@@ -2,7 +2,7 @@
 
 use linerate_remote::install::{Binary, bootstrap, identity};
 use linerate_wire::batch;
-use linerate_wire::control::{self, Job, Listening, Message, Options, Source};
+use linerate_wire::control::{self, Job, Listening, Message, Options, Sampling, Source};
 use linerate_wire::entry::{Chunk, Entry, Kind, Timestamp};
 use linerate_wire::frame::{FrameKind, Header};
 use linerate_wire::path::RelPath;
@@ -91,7 +91,7 @@ fn the_far_shell_gets_the_line_that_is_shown() {
     let binary = Binary { size: 77_777, hash: "HASH".into() };
     for install in [false, true] {
         let line = bootstrap(&binary, install).replace("77777", "SIZE");
-        let line = line.replace(&identity(), "linerate VERSION protocol 1");
+        let line = line.replace(&identity(), "linerate VERSION protocol 2");
         assert!(page().contains(&format!("```text\n{line}\n```")), "not on the page: {line}");
     }
 }
@@ -120,6 +120,12 @@ fn every_message_has_the_number_of_the_table() {
         (Message::AskFacts, "AskFacts"),
         (Message::AskCpu, "AskCpu"),
         (Message::Answer(Vec::new()), "Answer"),
+        (
+            Message::StartSampling(Sampling { interval_ms: 0, processes: Vec::new(), names: Vec::new() }),
+            "StartSampling",
+        ),
+        (Message::TakeSamples { last: true }, "TakeSamples"),
+        (Message::Samples(Vec::new()), "Samples"),
     ] {
         let number = postcard::to_stdvec(&message).unwrap()[0];
         assert!(named(number.into(), name), "{name} is number {number}");

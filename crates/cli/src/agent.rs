@@ -1,12 +1,14 @@
 //! `linerate agent`: the far end, on its standard input and output.
 
 use clap::Args;
+use linerate_host::sample::{self, Recorder};
 use linerate_host::{CpuTimes, Facts};
-use linerate_transfer::agent::{HostObserver, serve};
-use linerate_wire::control::AGENT_LINE;
+use linerate_transfer::agent::{HostObserver, Recording, serve};
+use linerate_wire::control::{AGENT_LINE, Sampling};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use crate::exit::Code;
 
@@ -47,5 +49,31 @@ impl HostObserver for Local {
     fn cpu(&self) -> Vec<u8> {
         let times = CpuTimes::read(Path::new("/"));
         times.ok().and_then(|times| serde_json::to_vec(&times).ok()).unwrap_or_default()
+    }
+
+    fn record(&self, sampling: &Sampling) -> Result<Box<dyn Recording>, String> {
+        let Sampling { interval_ms, processes, names } = sampling.clone();
+        let interval = Duration::from_millis(interval_ms.into());
+        let options = sample::Options { interval, processes, names, ..sample::Options::default() };
+        match Recorder::start(&options) {
+            Ok(recorder) => Ok(Box::new(Recorded(recorder))),
+            Err(error) => Err(format!("starting to sample the host failed: {error}")),
+        }
+    }
+}
+
+struct Recorded(Recorder);
+
+impl Recording for Recorded {
+    fn interval_ms(&self) -> u32 {
+        u32::try_from(self.0.interval().as_millis()).unwrap_or(u32::MAX)
+    }
+
+    fn take(&mut self) -> Vec<u8> {
+        self.0.take()
+    }
+
+    fn stop(self: Box<Self>) -> Vec<u8> {
+        self.0.stop()
     }
 }

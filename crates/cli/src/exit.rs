@@ -32,6 +32,10 @@ pub enum Code {
     FarEnd = 5,
     /// The two ends don't fit.
     Version = 7,
+    /// A command of the user's can't be run, as shells tell it.
+    NotRun = 126,
+    /// There is no such command, as shells tell it.
+    NotFound = 127,
     /// Ctrl-C.
     Interrupted = 130,
 }

@@ -8,6 +8,7 @@ mod bench;
 mod cp;
 mod exit;
 mod lab;
+mod measure;
 mod reach;
 mod stream;
 mod units;
@@ -20,6 +21,7 @@ Examples:
   linerate cp -r tree host:/data/       move a tree to another host, as scp -r would, at the line rate
   linerate cp -r host:/data/tree .      and the other way
   linerate bench                        measure this machine's own test bed, draw the figure
+  linerate measure -- scp big host:/tmp what any command achieves, and what it costs
   linerate lab run --link 10gbit -- sh  a shell on a test bed of two hosts
 ";
 
@@ -37,6 +39,8 @@ enum Command {
     Cp(cp::CpArgs),
     /// Measure a path from memory to memory, over the same streams as cp
     Stream(stream::StreamArgs),
+    /// Run a command, and tell what it achieved and what it cost
+    Measure(measure::MeasureArgs),
     /// Make test beds of two hosts on this machine
     Lab(lab::LabArgs),
     /// Run studies: measure, compare and draw
@@ -51,6 +55,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Cp(args) => Ok(cp::run(args)),
         Command::Stream(args) => Ok(stream::run(args)),
+        Command::Measure(args) => Ok(measure::run(args)),
         Command::Agent(args) => Ok(agent::run(args)),
         Command::Bench(args) => bench::run(args),
         Command::Lab(args) => lab::run(args),

@@ -121,9 +121,15 @@ impl CpuSeconds {
     }
 }
 
-fn parse(stat: &str) -> Option<CpuTimes> {
+/// The total of all processors, from the text of /proc/stat.
+pub(crate) fn parse(stat: &str) -> Option<CpuTimes> {
     let total = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let values = total.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>().ok()?;
+    Some(CpuTimes { processors: processors(stat), ..parse_values(total)? })
+}
+
+/// One line's values, without its name; it counts as one processor.
+pub(crate) fn parse_values(line: &str) -> Option<CpuTimes> {
+    let values = line.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>().ok()?;
     if values.len() < 4 {
         return None;
     }
@@ -132,7 +138,7 @@ fn parse(stat: &str) -> Option<CpuTimes> {
     let (guest, guest_nice) = (at(8), at(9));
     Some(CpuTimes {
         ticks_per_second: rustix::param::clock_ticks_per_second(),
-        processors: processors(stat),
+        processors: 1,
         user: at(0).saturating_sub(guest),
         nice: at(1).saturating_sub(guest_nice),
         system: at(2),

@@ -10,6 +10,7 @@ mod hypervisor;
 mod interfaces;
 mod pressure;
 mod root;
+pub mod sample;
 
 pub use cpu_times::{CpuSeconds, CpuTimes};
 pub use facts::{Fact, Facts, Interface};

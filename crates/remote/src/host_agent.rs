@@ -1,18 +1,24 @@
-//! An agent that is asked about its host: facts, and processor times.
+//! An agent that is asked about its host: facts, processor times, and a recording of its counters.
 
 use linerate_wire::PROTOCOL;
-use linerate_wire::control::{self, AGENT_LINE, Cookie, Hello, Job, Message};
+use linerate_wire::control::{self, AGENT_LINE, Cookie, Hello, Job, Message, Sampling};
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::Duration;
 
+use crate::far_end::{Agent, Shell};
 use crate::place::Place;
+
+/// The most bytes of a recording that are taken at once. An agent holds a quarter of it.
+const MOST_SAMPLES: usize = 256 << 20;
 
 /// An agent under way.
 pub struct HostAgent {
-    child: Child,
-    output: BufReader<ChildStdout>,
+    // The channel is closed before the process is waited for.
     input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    _process: Process,
 }
 
 impl HostAgent {
@@ -25,13 +31,36 @@ impl HostAgent {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let output = BufReader::new(child.stdout.take().expect("its output is a pipe"));
         let input = child.stdin.take().expect("its input is a pipe");
-        let mut agent = Self { child, output, input };
+        let mut agent = Self { input, output, _process: Process::Child(child) };
+        agent.wait_for_ready_line()?;
         agent.greet()?;
         Ok(agent)
     }
 
+    /// Uses an agent that was started on another host (see [`crate::far_end::FarEnd::start`]).
+    ///
+    /// # Errors
+    /// Where it speaks another version of the protocol, or is gone.
+    pub fn over(agent: Agent) -> io::Result<Self> {
+        let (shell, output, input) = agent.into_parts();
+        let process = Process::Shell(shell);
+        let mut agent = Self { input, output: BufReader::new(output), _process: process };
+        agent.greet()?;
+        Ok(agent)
+    }
+
+    fn wait_for_ready_line(&mut self) -> io::Result<()> {
+        let mut line = String::new();
+        while line.trim_end() != AGENT_LINE {
+            line.clear();
+            if self.output.read_line(&mut line)? == 0 {
+                return Err(io::Error::other("the program that was started is no linerate agent"));
+            }
+        }
+        Ok(())
+    }
+
     fn greet(&mut self) -> io::Result<()> {
-        self.wait_for_ready_line()?;
         let hello = Hello {
             protocol: PROTOCOL,
             version: env!("CARGO_PKG_VERSION").into(),
@@ -44,17 +73,6 @@ impl HostAgent {
             Message::Hello(there) if there.protocol == PROTOCOL => Ok(()),
             _ => Err(io::Error::other("the agent speaks another version of the protocol")),
         }
-    }
-
-    fn wait_for_ready_line(&mut self) -> io::Result<()> {
-        let mut line = String::new();
-        while line.trim_end() != AGENT_LINE {
-            line.clear();
-            if self.output.read_line(&mut line)? == 0 {
-                return Err(io::Error::other("the program that was started is no linerate agent"));
-            }
-        }
-        Ok(())
     }
 
     /// Facts about its host, as JSON of the `host` crate's `Facts`.
@@ -73,11 +91,53 @@ impl HostAgent {
         self.ask(&Message::AskCpu)
     }
 
+    /// Starts to record its host's counters, those of the network in the agent's own network namespace. The first
+    /// sample has been taken when this returns. Gives the interval in force, which is between 20 ms and a minute.
+    ///
+    /// # Errors
+    /// Where the agent can't, or is gone.
+    pub fn start_sampling(&mut self, sampling: &Sampling) -> io::Result<Duration> {
+        let answer = self.ask(&Message::StartSampling(sampling.clone()))?;
+        let milliseconds = std::str::from_utf8(&answer).ok().and_then(|text| text.trim().parse().ok());
+        milliseconds
+            .map(Duration::from_millis)
+            .ok_or_else(|| io::Error::other("the agent doesn't tell how often it samples"))
+    }
+
+    /// What was recorded since it was last taken: the beginning or a continuation of the recording.
+    ///
+    /// # Errors
+    /// Where nothing is being recorded, or the agent is gone.
+    pub fn take_samples(&mut self) -> io::Result<Vec<u8>> {
+        self.samples(false)
+    }
+
+    /// Takes a last sample, ends the recording, and gives what was not yet taken: where [`HostAgent::take_samples`] was
+    /// never called, the whole recording, for the `host` crate's `sample::Recording::parse`.
+    ///
+    /// # Errors
+    /// Where nothing is being recorded, or the agent is gone.
+    pub fn stop_sampling(&mut self) -> io::Result<Vec<u8>> {
+        self.samples(true)
+    }
+
+    fn samples(&mut self, last: bool) -> io::Result<Vec<u8>> {
+        self.say(&Message::TakeSamples { last })?;
+        let mut taken = Vec::new();
+        loop {
+            match self.hear()? {
+                Message::Samples(piece) if piece.is_empty() => return Ok(taken),
+                Message::Samples(piece) if taken.len() < MOST_SAMPLES => taken.extend(piece),
+                other => return Err(unexpected(other)),
+            }
+        }
+    }
+
     fn ask(&mut self, question: &Message) -> io::Result<Vec<u8>> {
         self.say(question)?;
         match self.hear()? {
             Message::Answer(answer) => Ok(answer),
-            _ => Err(io::Error::other("the agent answers out of turn")),
+            other => Err(unexpected(other)),
         }
     }
 
@@ -90,10 +150,29 @@ impl HostAgent {
     }
 }
 
-impl Drop for HostAgent {
+/// A reason that the agent gives is better than ours.
+fn unexpected(message: Message) -> io::Error {
+    match message {
+        Message::Abort { reason, .. } => io::Error::other(linerate_wire::path::printable(reason.as_bytes())),
+        _ => io::Error::other("the agent answers out of turn"),
+    }
+}
+
+/// What the agent runs in.
+enum Process {
+    Child(Child),
+    Shell(Shell),
+}
+
+impl Drop for Process {
     fn drop(&mut self) {
-        // It is this object's own child, and nothing it does outlives the question.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        match self {
+            // It is this object's own child, and nothing it does outlives the question.
+            Self::Child(child) => {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            Self::Shell(shell) => drop(shell.end()),
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The system calls that no safe library offers. This is the only room with `unsafe`.
 
+pub mod ethtool;
 pub mod limits;
 pub mod netns;
 pub mod tcp;

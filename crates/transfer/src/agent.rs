@@ -1,6 +1,6 @@
 //! The far end: does the job that the client names, and answers questions about its host.
 
-use linerate_wire::control::{AbortKind, Job, Message, Options};
+use linerate_wire::control::{AbortKind, Job, MAX_SAMPLES, Message, Options, Sampling};
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 
@@ -14,6 +14,21 @@ pub trait HostObserver {
     fn facts(&self) -> Vec<u8>;
     /// Processor times.
     fn cpu(&self) -> Vec<u8>;
+    /// Starts to record its counters.
+    ///
+    /// # Errors
+    /// Why it can't.
+    fn record(&self, sampling: &Sampling) -> Result<Box<dyn Recording>, String>;
+}
+
+/// Counters that are being recorded; dropping it ends that.
+pub trait Recording {
+    /// The interval in force.
+    fn interval_ms(&self) -> u32;
+    /// What was recorded and not yet taken.
+    fn take(&mut self) -> Vec<u8>;
+    /// The same with a last sample, at the end.
+    fn stop(self: Box<Self>) -> Vec<u8>;
 }
 
 /// Serves one client on `reader` and `writer`, until its job is done.
@@ -70,18 +85,56 @@ fn list(session: &mut Session, sources: &[Vec<u8>], recursive: bool) -> Result<(
 }
 
 fn observe(session: &mut Session, host: &dyn HostObserver) -> Result<(), TransferError> {
+    let mut recording = None;
     loop {
-        let answer = match session.receive() {
-            Ok(Message::AskFacts) => host.facts(),
-            Ok(Message::AskCpu) => host.cpu(),
-            Ok(_) => {
-                let reason = "only questions about the host are answered here".to_owned();
-                session.send(&Message::Abort { reason, kind: AbortKind::Failed })?;
-                continue;
+        match session.receive() {
+            Ok(Message::AskFacts) => session.send(&Message::Answer(host.facts()))?,
+            Ok(Message::AskCpu) => session.send(&Message::Answer(host.cpu()))?,
+            Ok(Message::StartSampling(sampling)) => {
+                // The one before ends before the next begins.
+                drop(recording.take());
+                recording = start(session, host.record(&sampling))?;
             }
+            Ok(Message::TakeSamples { last }) => tell_samples(session, &mut recording, last)?,
+            Ok(_) => refuse(session, "only questions about the host are answered here".into())?,
             // The client has asked all that it wanted to know.
             Err(_) => return Ok(()),
-        };
-        session.send(&Message::Answer(answer))?;
+        }
     }
+}
+
+type Started = Result<Box<dyn Recording>, String>;
+
+fn start(session: &Session, started: Started) -> Result<Option<Box<dyn Recording>>, TransferError> {
+    match started {
+        Ok(recording) => {
+            session.send(&Message::Answer(recording.interval_ms().to_string().into_bytes()))?;
+            Ok(Some(recording))
+        }
+        Err(reason) => refuse(session, reason).map(|()| None),
+    }
+}
+
+fn tell_samples(
+    session: &Session,
+    recording: &mut Option<Box<dyn Recording>>,
+    last: bool,
+) -> Result<(), TransferError> {
+    let taken = match recording.take() {
+        Some(ending) if last => ending.stop(),
+        Some(mut going_on) => {
+            let taken = going_on.take();
+            *recording = Some(going_on);
+            taken
+        }
+        None => return refuse(session, "nothing is being recorded".into()),
+    };
+    for piece in taken.chunks(MAX_SAMPLES) {
+        session.send(&Message::Samples(piece.to_vec()))?;
+    }
+    session.send(&Message::Samples(Vec::new()))
+}
+
+fn refuse(session: &Session, reason: String) -> Result<(), TransferError> {
+    session.send(&Message::Abort { reason, kind: AbortKind::Failed })
 }

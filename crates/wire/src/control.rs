@@ -13,6 +13,8 @@ use std::net::{IpAddr, SocketAddr};
 pub const MAX_MESSAGE: usize = 1 << 20;
 /// The most bytes of a data stream that one [`Message::Tunnel`] carries.
 pub const MAX_TUNNEL: usize = 256 << 10;
+/// The most bytes of a recording that one [`Message::Samples`] carries.
+pub const MAX_SAMPLES: usize = 256 << 10;
 /// The most sources of one transfer; their one message must fit into [`MAX_MESSAGE`] too, which about 50,000 names of
 /// usual lengths do.
 pub const MAX_SOURCES: usize = 65_536;
@@ -96,6 +98,28 @@ pub enum Message {
     AskCpu,
     /// Agent to client: the answer, as JSON of the `host` crate's types.
     Answer(Vec<u8>),
+    /// Client to agent: record your host's counters from now on. An [`Message::Answer`] follows: the interval in force,
+    /// in milliseconds, as JSON.
+    StartSampling(Sampling),
+    /// Client to agent: give what was recorded and not yet taken, in [`Message::Samples`].
+    TakeSamples {
+        /// Take a last sample now, and end the recording.
+        last: bool,
+    },
+    /// Agent to client: the next bytes of the recording, at most [`MAX_SAMPLES`]; none behind the last that was asked
+    /// for.
+    Samples(Vec<u8>),
+}
+
+/// What an agent is to record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sampling {
+    /// Milliseconds between two samples; one that makes no sense is replaced by the nearest that does.
+    pub interval_ms: u32,
+    /// Processes that are followed with their descendants, by their numbers at the agent's host.
+    pub processes: Vec<u32>,
+    /// Names of programs whose processes are followed likewise.
+    pub names: Vec<String>,
 }
 
 /// Who an end is.

@@ -260,7 +260,8 @@ impl Case {
         format!("LINERATE_TEST_{end}={}", self.directory.path().display())
     }
 
-    fn start_with(&self, mut words: Vec<OsString>, args: Vec<OsString>) -> Running {
+    /// Starts a command at the near end, in the near directory.
+    pub fn start_with(&self, mut words: Vec<OsString>, args: Vec<OsString>) -> Running {
         words.extend(args);
         let mut command = self.bed.lab.place(End::A).command(&words).expect("well-formed");
         command.current_dir(&self.near).envs(self.bed.lab.environment());

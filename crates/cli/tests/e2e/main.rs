@@ -1,4 +1,4 @@
-//! `linerate cp` from end to end: two hosts made of network namespaces, a real ssh server on the far one.
+//! `linerate cp` and `linerate measure` from end to end: two hosts made of network namespaces, a real ssh server on the far one.
 //!
 //! Needs root and the distribution's ssh; each test prints a line and passes where they are missing.
 
@@ -9,6 +9,7 @@ mod bed;
 mod failures;
 mod json;
 mod killed;
+mod measure;
 mod network;
 mod paths;
 mod surroundings;

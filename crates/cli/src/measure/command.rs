@@ -1,0 +1,104 @@
+//! The command that is measured.
+
+use linerate_sys::usage::{Who, usage};
+use linerate_wire::path::printable;
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::failed;
+use crate::cp::Failure;
+use crate::exit::Code;
+
+/// A command under way.
+pub struct Running {
+    pid: u32,
+    begun: Instant,
+    ended: Receiver<io::Result<(ExitStatus, Instant)>>,
+    /// Processor seconds of children before it began.
+    before: f64,
+}
+
+/// How it ended.
+pub struct Ended {
+    /// Its exit code, or 128 and the number of the signal that ended it.
+    pub code: u8,
+    /// The same for people.
+    pub told: String,
+    /// Wall time from its start to its end.
+    pub time: Duration,
+    /// Processor seconds of it and all its descendants that were waited for.
+    pub cpu_seconds: f64,
+}
+
+impl Running {
+    /// Starts it. Its standard output becomes standard error where ours is needed.
+    pub fn start(words: &[OsString], aside: bool) -> Result<Self, Failure> {
+        let (program, arguments) = words.split_first().ok_or_else(|| failed("no command".into()))?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        if aside {
+            command.stdout(io::stderr());
+        }
+        let (before, begun) = (children_seconds(), Instant::now());
+        let child = command.spawn().map_err(|error| not_run(program, &error))?;
+        let (pid, ended) = (child.id(), watch(child));
+        Ok(Self { pid, begun, ended, before })
+    }
+
+    /// Waits so long for its end; none where it goes on.
+    pub fn wait(&self, patience: Duration) -> Result<Option<Ended>, Failure> {
+        match self.ended.recv_timeout(patience) {
+            Ok(Ok((status, end))) => Ok(Some(self.end(status, end))),
+            Ok(Err(error)) => Err(failed(format!("waiting for the command: {error}"))),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(failed("the command's end was missed".into())),
+        }
+    }
+
+    fn end(&self, status: ExitStatus, end: Instant) -> Ended {
+        let signal = status.signal().map(|signal| 128 + signal);
+        let code = status.code().or(signal).and_then(|code| u8::try_from(code).ok()).unwrap_or(255);
+        let told = match status.signal() {
+            Some(signal) => format!("ended by signal {signal}"),
+            None => format!("exit {code}"),
+        };
+        let cpu_seconds = (children_seconds() - self.before).max(0.0);
+        Ended { code, told, time: end.duration_since(self.begun), cpu_seconds }
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: i32) {
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
+            // It may have ended just now.
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+fn watch(mut child: Child) -> Receiver<io::Result<(ExitStatus, Instant)>> {
+    let (sender, ended) = channel();
+    thread::spawn(move || {
+        let status = child.wait().map(|status| (status, Instant::now()));
+        // Nobody waits any more where the program gave up.
+        let _ = sender.send(status);
+    });
+    ended
+}
+
+fn children_seconds() -> f64 {
+    usage(Who::Children).cpu_seconds
+}
+
+/// As a shell tells it: 127 where there is no such program, 126 where it can't be run.
+fn not_run(program: &OsString, error: &io::Error) -> Failure {
+    let code = if error.kind() == io::ErrorKind::NotFound { Code::NotFound } else { Code::NotRun };
+    Failure(format!("running {}: {error}", printable(program.as_bytes())), code)
+}

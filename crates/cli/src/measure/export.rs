@@ -1,0 +1,106 @@
+//! Everything that was recorded, for programs. docs/formats.md specifies both forms.
+
+use linerate_host::sample::{Cost, Flow, Interrupts, Series, flows, interrupts, series, softirqs};
+use linerate_wire::path::printable;
+use serde::Serialize;
+use std::ffi::OsString;
+use std::io::{self, BufWriter, Write, stdout};
+use std::os::unix::ffi::OsStrExt;
+
+use super::command::Ended;
+use super::host::Recorded;
+
+/// The version of the JSON form.
+const SCHEMA: u32 = 1;
+
+/// All that there is to tell.
+pub struct Measured<'a> {
+    /// The command's words; none where the host was measured.
+    pub command: &'a [OsString],
+    /// How it ended.
+    pub ended: Option<Ended>,
+    /// The hosts, this one first.
+    pub hosts: Vec<Recorded>,
+}
+
+/// One value a line.
+pub fn csv(measured: &Measured<'_>) -> io::Result<()> {
+    let mut lines = csv::Writer::from_writer(BufWriter::new(stdout().lock()));
+    lines.write_record(["host", "seconds", "kind", "name", "unit", "value"]).map_err(unwrapped)?;
+    for host in &measured.hosts {
+        for Series { kind, name, unit, points } in series(&host.recording) {
+            for (seconds, value) in points {
+                let (seconds, value) = (format!("{seconds:.3}"), value.to_string());
+                lines.write_record([&host.name, &seconds, &kind, &name, &unit, &value]).map_err(unwrapped)?;
+            }
+        }
+    }
+    lines.flush()
+}
+
+/// The failure itself, by which a reader's leaving is told apart.
+fn unwrapped(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}
+
+/// One object.
+pub fn json(measured: &Measured<'_>) -> io::Result<()> {
+    let ended = measured.ended.as_ref();
+    let object = Object {
+        schema: SCHEMA,
+        r#type: "measure",
+        command: ended.map(|_| measured.command.iter().map(|word| printable(word.as_bytes())).collect()),
+        exit: ended.map(|ended| ended.code),
+        seconds: ended.map(|ended| ended.time.as_secs_f64()),
+        cpu_seconds: ended.map(|ended| ended.cpu_seconds),
+        hosts: measured.hosts.iter().map(OfHost::of).collect(),
+    };
+    let mut out = BufWriter::new(stdout().lock());
+    serde_json::to_writer(&mut out, &object)?;
+    out.write_all(b"\n")?;
+    out.flush()
+}
+
+#[derive(Serialize)]
+struct Object<'a> {
+    schema: u32,
+    r#type: &'a str,
+    command: Option<Vec<String>>,
+    exit: Option<u8>,
+    seconds: Option<f64>,
+    cpu_seconds: Option<f64>,
+    hosts: Vec<OfHost<'a>>,
+}
+
+#[derive(Serialize)]
+struct OfHost<'a> {
+    host: &'a str,
+    started: f64,
+    interval: f64,
+    missing: &'a [(String, String)],
+    cost: Cost,
+    interrupts: Vec<Interrupts>,
+    softirqs: Vec<Interrupts>,
+    flows: Vec<Flow>,
+    series: Vec<Series>,
+}
+
+impl<'a> OfHost<'a> {
+    fn of(host: &'a Recorded) -> Self {
+        let Recorded { name, recording } = host;
+        Self {
+            host: name,
+            started: recording.about.started,
+            interval: recording.about.interval,
+            missing: &recording.missing,
+            cost: Cost::of(recording),
+            interrupts: interrupts(recording),
+            softirqs: softirqs(recording),
+            flows: flows(recording),
+            series: series(recording),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The hosts that are sampled.
+
+use linerate_host::sample::{Options, Recorder, Recording, RecordingError};
+use linerate_remote::far_end::FarEnd;
+use linerate_remote::host_agent::HostAgent;
+use linerate_wire::control::Sampling;
+use linerate_wire::path::printable;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::failed;
+use crate::cp::Failure;
+use crate::exit::Code;
+use crate::reach::not_started;
+
+/// One host under way.
+pub struct Host {
+    name: String,
+    source: Source,
+    recording: Recording,
+    /// All that was taken, as it is kept.
+    bytes: Vec<u8>,
+}
+
+enum Source {
+    Here(Box<Recorder>),
+    There(Box<HostAgent>),
+    /// Another host that went away.
+    Gone,
+}
+
+/// What was recorded of one host.
+pub struct Recorded {
+    /// The host as the user calls it, or its own name.
+    pub name: String,
+    /// What was recorded.
+    pub recording: Recording,
+}
+
+impl Host {
+    /// This host. Its own processes are followed, of which the command becomes one.
+    pub fn here(interval: Duration, names: &[String]) -> Result<Self, Failure> {
+        let names = names.to_vec();
+        let options = Options { interval, processes: vec![std::process::id()], names, ..Options::default() };
+        let recorder = Recorder::start(&options);
+        let recorder = recorder.map_err(|error| failed(format!("sampling can't be started: {error}")))?;
+        let mut host = Self::new(String::new(), Source::Here(Box::new(recorder)))?;
+        host.name.clone_from(&host.recording.about.host);
+        Ok(host)
+    }
+
+    /// Another host, through an agent there.
+    pub fn there(
+        far_end: &FarEnd,
+        interval: Duration,
+        names: &[String],
+        interrupted: &AtomicBool,
+    ) -> Result<Self, Failure> {
+        let name = printable(far_end.host.as_bytes());
+        let agent = far_end.start(&|note| tell!("linerate: {note}"), interrupted).map_err(|error| {
+            let (message, code) = not_started(&error, interrupted);
+            Failure(format!("{name}: {message}"), code)
+        })?;
+        let interval_ms = u32::try_from(interval.as_millis()).unwrap_or(u32::MAX);
+        let sampling = Sampling { interval_ms, processes: Vec::new(), names: names.to_vec() };
+        let started = HostAgent::over(agent).and_then(|mut agent| {
+            agent.start_sampling(&sampling)?;
+            Ok(agent)
+        });
+        let agent = started.map_err(|error| Failure(format!("{name}: {error}"), Code::FarEnd))?;
+        Self::new(name, Source::There(Box::new(agent)))
+    }
+
+    /// The heading and the first sample are there at once.
+    fn new(name: String, source: Source) -> Result<Self, Failure> {
+        let mut host = Self { name, source, recording: Recording::default(), bytes: Vec::new() };
+        let bytes = host.source.take().map_err(|error| host.lost(&error))?;
+        host.recording = Recording::parse(&bytes).map_err(|error| host.lost(&error))?;
+        host.bytes = bytes;
+        Ok(host)
+    }
+
+    fn lost(&self, error: &dyn std::error::Error) -> Failure {
+        Failure(format!("{}: what it recorded can't be had: {error}", self.name), Code::FarEnd)
+    }
+
+    /// The host as the user calls it, or its own name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What was recorded until now. A host that went away stays as it was, and that is told once.
+    pub fn look(&mut self) -> &Recording {
+        let taken = self.source.take();
+        self.add(taken);
+        &self.recording
+    }
+
+    /// Ends the recording, and keeps it where the user wants it kept.
+    pub fn stop(mut self, out: Option<&Path>) -> Result<Recorded, Failure> {
+        let is_here = matches!(self.source, Source::Here(_));
+        let taken = match std::mem::replace(&mut self.source, Source::Gone) {
+            Source::Here(recorder) => Ok(recorder.stop()),
+            Source::There(mut agent) => agent.stop_sampling(),
+            Source::Gone => Ok(Vec::new()),
+        };
+        self.add(taken);
+        if let Some(out) = out {
+            let path = if is_here { out.to_owned() } else { beside(out, &self.name) };
+            let kept = fs::write(&path, &self.bytes);
+            kept.map_err(|error| failed(format!("keeping the recording in {}: {error}", path.display())))?;
+        }
+        Ok(Recorded { name: self.name, recording: self.recording })
+    }
+
+    fn add(&mut self, taken: io::Result<Vec<u8>>) {
+        let added = taken.and_then(|bytes| {
+            self.recording.extend(&bytes).map_err(|error: RecordingError| io::Error::other(error))?;
+            self.bytes.extend(bytes);
+            Ok(())
+        });
+        if let Err(error) = added {
+            tell!("linerate: {}: {error}; what it did from here on is missing", self.name);
+            self.source = Source::Gone;
+        }
+    }
+}
+
+impl Source {
+    fn take(&mut self) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Here(recorder) => Ok(recorder.take()),
+            Self::There(agent) => agent.take_samples(),
+            Self::Gone => Ok(Vec::new()),
+        }
+    }
+}
+
+/// `FILE.HOST`; a host's name may hold what no file name may.
+fn beside(out: &Path, host: &str) -> PathBuf {
+    let mut name = OsString::from(out);
+    name.push(".");
+    name.push(host.replace('/', "_"));
+    name.into()
+}
+
+/// Reads a recording that was kept.
+pub fn read(path: &Path) -> Result<Recorded, Failure> {
+    let told = |error: &dyn std::fmt::Display| format!("reading {}: {error}", path.display());
+    let bytes = fs::read(path).map_err(|error| Failure(told(&error), Code::Usage))?;
+    let recording = Recording::parse(&bytes).map_err(|error| Failure(told(&error), Code::Usage))?;
+    Ok(Recorded { name: printable(recording.about.host.as_bytes()), recording })
+}

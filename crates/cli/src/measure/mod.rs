@@ -1,0 +1,270 @@
+//! `linerate measure`: runs any command, and tells what it achieved and what it cost.
+
+mod command;
+mod export;
+mod follow;
+mod host;
+mod table;
+
+use clap::{Args, ValueEnum};
+use linerate_bench::spec;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::cp::Failure;
+use crate::exit::Code;
+use crate::reach::{Reach, ending_signals};
+use command::{Ended, Running};
+use export::Measured;
+use follow::Follow;
+use host::Host;
+
+// No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
+const EXAMPLES: &str = "\
+Examples:
+  linerate measure -- scp big host:/tmp
+      what the copy achieved, and what it cost this host
+  linerate measure --host user@host -- scp big user@host:/tmp
+      and what it cost the other one
+  linerate measure --follow --seconds 10
+      what this host does for ten seconds, while it does it
+  linerate measure --out scp.rec -- scp big host:/tmp
+  linerate measure --read scp.rec --export csv
+      keeps everything that was recorded; reads it again
+";
+
+const CODES: &str = "\
+Exit codes: the command's own; 128 and its number for a signal that ended it;
+126 and 127 where it can't be run. Without a command:
+  0    the host was sampled, until the time was over or Ctrl-C
+  1    it failed
+  2    the arguments can't be served
+  5    another host could not be reached";
+
+/// What `linerate measure` takes.
+#[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, after_help = CODES)]
+pub struct MeasureArgs {
+    /// Time between two samples: 20ms to 60s
+    #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = parse_interval)]
+    interval: Duration,
+    /// Without a command: end after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, conflicts_with = "command")]
+    seconds: Option<Duration>,
+    /// Keep the recording in FILE, and those of other hosts in FILE.HOST
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print every value over time on standard output; what the command prints goes to standard error
+    #[arg(long, value_name = "FORMAT")]
+    export: Option<Format>,
+    /// Show on standard error what is going on
+    #[arg(long)]
+    follow: bool,
+    /// Sample this host too; may be repeated
+    #[arg(long = "host", value_name = "[USER@]HOST")]
+    hosts: Vec<OsString>,
+    /// Follow the processes of programs with this name, on every host; may be repeated
+    #[arg(long = "process", value_name = "NAME")]
+    names: Vec<String>,
+    /// Read a recording that was kept, and measure nothing
+    #[arg(long, value_name = "FILE",
+        conflicts_with_all = ["command", "seconds", "out", "follow", "hosts", "names", "interval"])]
+    read: Option<PathBuf>,
+    #[command(flatten)]
+    reach: Reach,
+    /// What is measured; without it, the host is
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// How values are exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// One value a line: host, seconds, kind, name, unit, value
+    Csv,
+    /// One object, with the sums
+    Json,
+}
+
+/// Measures.
+pub fn run(args: MeasureArgs) -> ExitCode {
+    match measure(&args) {
+        Ok(code) => code,
+        Err(Failure(message, code)) => {
+            tell!("linerate: {message}");
+            code.into()
+        }
+    }
+}
+
+fn measure(args: &MeasureArgs) -> Result<ExitCode, Failure> {
+    if let Some(path) = &args.read {
+        return read(path, args.export);
+    }
+    let signals = Signals::catch(args.command.is_empty())?;
+    let mut hosts = args.start_hosts(&signals)?;
+    let ended = args.work(&mut hosts, &signals);
+    let hosts = hosts.into_iter().map(|host| host.stop(args.out.as_deref())).collect::<Result<_, _>>()?;
+    let ended = ended?;
+    let code = ended.as_ref().map_or(0, |ended| ended.code);
+    show(&Measured { command: &args.command, ended, hosts }, args.export)?;
+    Ok(ExitCode::from(code))
+}
+
+fn read(path: &Path, format: Option<Format>) -> Result<ExitCode, Failure> {
+    let host = host::read(path)?;
+    show(&Measured { command: &[], ended: None, hosts: vec![host] }, format)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tables go to standard output, unless that belongs to the command or to what is exported.
+fn show(measured: &Measured<'_>, format: Option<Format>) -> Result<(), Failure> {
+    let text = table::text(measured);
+    match format {
+        None if measured.ended.is_none() => say!("{text}"),
+        None => tell!("\n{text}"),
+        Some(format) => {
+            if measured.ended.is_some() {
+                tell!("\n{text}");
+            }
+            let written = match format {
+                Format::Csv => export::csv(measured),
+                Format::Json => export::json(measured),
+            };
+            written.or_else(told_unless_gone)?;
+        }
+    }
+    Ok(())
+}
+
+/// A reader that wants no more is no failure.
+fn told_unless_gone(error: io::Error) -> Result<(), Failure> {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Ok(());
+    }
+    Err(failed(format!("standard output can't be written: {error}")))
+}
+
+fn failed(message: String) -> Failure {
+    Failure(message, Code::Failed)
+}
+
+impl MeasureArgs {
+    /// Hosts that are far come first, so that none misses the command's beginning.
+    fn start_hosts(&self, signals: &Signals) -> Result<Vec<Host>, Failure> {
+        let far = self.hosts.iter().map(|host| {
+            let far_end = self.reach.far_end(host, false).map_err(|message| Failure(message, Code::Usage))?;
+            Host::there(&far_end, self.interval, &self.names, &signals.end)
+        });
+        let mut hosts = far.collect::<Result<Vec<_>, _>>()?;
+        hosts.insert(0, Host::here(self.interval, &self.names)?);
+        Ok(hosts)
+    }
+
+    /// Runs the command, or waits; none where there is no command.
+    fn work(&self, hosts: &mut [Host], signals: &Signals) -> Result<Option<Ended>, Failure> {
+        let mut follow = self.follow.then(Follow::new);
+        if self.command.is_empty() {
+            self.wait(hosts, signals, follow.as_mut());
+            return Ok(None);
+        }
+        let running = Running::start(&self.command, self.export.is_some())?;
+        loop {
+            if let Some(ended) = running.wait(self.interval)? {
+                return Ok(Some(ended));
+            }
+            signals.pass_on(&running);
+            follow.iter_mut().for_each(|follow| follow.show(hosts));
+        }
+    }
+
+    fn wait(&self, hosts: &mut [Host], signals: &Signals, mut follow: Option<&mut Follow>) {
+        let begun = Instant::now();
+        let mut shown = Duration::ZERO;
+        while !signals.end.load(Ordering::Relaxed) && self.seconds.is_none_or(|most| begun.elapsed() < most) {
+            let left = self.seconds.map_or(Duration::MAX, |most| most.saturating_sub(begun.elapsed()));
+            thread::sleep(left.min(self.interval).min(Duration::from_millis(50)));
+            if begun.elapsed() >= shown + self.interval {
+                shown = begun.elapsed();
+                follow.iter_mut().for_each(|follow| follow.show(hosts));
+            }
+        }
+    }
+}
+
+/// The signals that end a program. A terminal's Ctrl-C reaches the command by itself, the others are passed on.
+struct Signals {
+    /// Any of them came.
+    end: Arc<AtomicBool>,
+    /// For each that is passed on: whether it came.
+    passed: Vec<(i32, Arc<AtomicBool>)>,
+}
+
+impl Signals {
+    /// Where there is no command to end by Ctrl-C, a second one ends this program at once.
+    fn catch(alone: bool) -> Result<Self, Failure> {
+        use signal_hook::{consts::SIGINT, flag};
+        let catch = || -> io::Result<Self> {
+            let end = Arc::new(AtomicBool::new(false));
+            let mut passed = Vec::new();
+            for signal in ending_signals() {
+                if alone {
+                    flag::register_conditional_shutdown(signal, Code::Interrupted as i32, end.clone())?;
+                }
+                flag::register(signal, end.clone())?;
+                if signal != SIGINT {
+                    let came = Arc::new(AtomicBool::new(false));
+                    flag::register(signal, came.clone())?;
+                    passed.push((signal, came));
+                }
+            }
+            Ok(Self { end, passed })
+        };
+        catch().map_err(|error| failed(format!("signals can't be caught: {error}")))
+    }
+
+    fn pass_on(&self, running: &Running) {
+        let came = self.passed.iter().filter(|(_, came)| came.swap(false, Ordering::Relaxed));
+        came.for_each(|(signal, _)| running.signal(*signal));
+    }
+}
+
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    let seconds = spec::seconds(text)?;
+    let interval = Duration::try_from_secs_f64(seconds).map_err(|error| format!("'{text}': {error}"))?;
+    if linerate_host::sample::clamped(interval) == interval {
+        return Ok(interval);
+    }
+    Err(format!("'{text}' is too short or too long; write 20ms to 60s"))
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| format!("'{text}' is no number of seconds"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_that_make_no_sense_are_refused() {
+        assert_eq!(parse_interval("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_interval("1s"), Ok(Duration::from_secs(1)));
+        for wrong in ["0ms", "1ms", "2 min", "fast", "-1s", "250", "1e400"] {
+            assert!(parse_interval(wrong).is_err(), "{wrong}");
+        }
+        assert!(parse_seconds("nan").is_err() && parse_seconds("1e300").is_err());
+    }
+
+    #[test]
+    fn no_line_of_the_help_is_wrapped() {
+        assert!(EXAMPLES.lines().chain(CODES.lines()).all(|line| line.chars().count() <= 79));
+    }
+}

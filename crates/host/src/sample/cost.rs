@@ -1,0 +1,74 @@
+//! What a recording says in a few figures: what passed, and what it cost.
+
+use serde::{Deserialize, Serialize};
+
+use super::ports::PortTotals;
+use super::pressure::Stall;
+use super::processes::ProcessSeconds;
+use super::softnet::Softnet;
+use super::tcp::TcpTotals;
+use super::{Recording, cpu, memory, ports, pressure, processes, softnet, tcp};
+use crate::CpuSeconds;
+
+/// A recording in a few figures, from its first sample to its last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Wall seconds.
+    pub seconds: f64,
+    /// Samples.
+    pub samples: usize,
+    /// Processor time of the whole host; none where it couldn't be read.
+    pub cpu: Option<CpuSeconds>,
+    /// Busy share of all processors in the busiest interval, in percent.
+    pub peak_busy_percent: Option<f64>,
+    /// What passed through each network interface, loopback included.
+    pub ports: Vec<PortTotals>,
+    /// The processors' network backlogs.
+    pub softnet: Softnet,
+    /// TCP's troubles.
+    pub tcp: TcpTotals,
+    /// How long tasks waited for what.
+    pub stalls: Vec<Stall>,
+    /// The least memory that was available, in bytes.
+    pub least_memory: Option<u64>,
+    /// The processes that were followed, the largest first.
+    pub processes: Vec<ProcessSeconds>,
+}
+
+impl Cost {
+    /// Sums a recording up.
+    pub fn of(recording: &Recording) -> Self {
+        Self {
+            seconds: recording.seconds(),
+            samples: recording.samples.len(),
+            cpu: cpu::cpu_seconds(recording),
+            peak_busy_percent: cpu::peak_busy_percent(recording),
+            ports: ports::ports(recording),
+            softnet: softnet::softnet(recording),
+            tcp: tcp::tcp_totals(recording),
+            stalls: pressure::stalls(recording),
+            least_memory: memory::least_available(recording),
+            processes: processes::process_seconds(recording),
+        }
+    }
+
+    /// Bytes in the busier direction, of all interfaces but loopback: what the host carried. A payload that passes
+    /// through several interfaces of the host, as of a bridge, counts on each.
+    pub fn carried(&self) -> u64 {
+        let ports = || self.ports.iter().filter(|port| port.name != "lo");
+        let received: u64 = ports().map(|port| port.received.bytes).fold(0, u64::saturating_add);
+        let sent = ports().map(|port| port.sent.bytes).fold(0, u64::saturating_add);
+        received.max(sent)
+    }
+
+    /// Busy share of all processors in percent.
+    pub fn busy_percent(&self) -> Option<f64> {
+        let cpu = self.cpu.as_ref().filter(|cpu| cpu.total() > 0.0)?;
+        Some(100.0 * cpu.busy() / cpu.total())
+    }
+
+    /// Processor seconds of all processes that were followed.
+    pub fn process_seconds(&self) -> f64 {
+        self.processes.iter().map(|process| process.seconds).sum()
+    }
+}

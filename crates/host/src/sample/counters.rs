@@ -1,0 +1,79 @@
+//! Named counters that only grow, and what passed between two moments.
+
+use std::collections::BTreeMap;
+
+use super::{Recording, Series};
+
+/// Counters by name.
+pub type Counters = BTreeMap<String, u64>;
+
+/// Counters at each moment, in seconds.
+pub(crate) type History = Vec<(f64, Counters)>;
+
+/// The counters that `parse` finds in the texts of one kind.
+pub(crate) fn history(recording: &Recording, kind: &str, parse: impl Fn(&str) -> Counters) -> History {
+    recording.texts(kind).map(|(seconds, text)| (seconds, parse(text))).collect()
+}
+
+/// What passed from the first moment to the last. A counter that went backwards, since what it belongs to was made
+/// anew, counts from there on; so does one that appeared.
+pub(crate) fn totals(history: &[(f64, Counters)]) -> Counters {
+    let mut totals = Counters::new();
+    for (_, name, passed) in steps(history) {
+        let total = totals.entry(name.to_owned()).or_default();
+        *total = total.saturating_add(passed);
+    }
+    totals
+}
+
+/// How fast each counter grew, in `unit` for each `scale` of it a second. Each point stands at the end of its step.
+pub(crate) fn rates(kind: &str, unit: &str, scale: f64, history: &[(f64, Counters)]) -> Vec<Series> {
+    let mut points: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
+    for ((from, to), name, passed) in steps(history) {
+        if to > from {
+            points.entry(name).or_default().push((to, passed as f64 * scale / (to - from)));
+        }
+    }
+    points.into_iter().map(|(name, points)| Series::new(kind, name, unit, points)).collect()
+}
+
+/// Those that ever were something else than zero.
+pub(crate) fn moved(series: Vec<Series>) -> Vec<Series> {
+    series.into_iter().filter(|series| series.points.iter().any(|(_, value)| *value != 0.0)).collect()
+}
+
+/// Each counter's step from one moment to the next: the two moments, its name, and by how much it grew.
+fn steps(history: &[(f64, Counters)]) -> impl Iterator<Item = ((f64, f64), &str, u64)> {
+    history.windows(2).flat_map(|pair| {
+        let ((from, earlier), (to, later)) = (&pair[0], &pair[1]);
+        later.iter().filter_map(move |(name, now)| {
+            let before = earlier.get(name)?;
+            Some(((*from, *to), name.as_str(), now.saturating_sub(*before)))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moments(values: &[&[(&str, u64)]]) -> History {
+        let counters =
+            |of: &&[(&str, u64)]| of.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        values.iter().map(counters).enumerate().map(|(at, c)| (at as f64 * 0.5, c)).collect()
+    }
+
+    #[test]
+    fn what_went_backwards_or_appeared_counts_from_there_on() {
+        let history = moments(&[&[("a", 5)], &[("a", 15), ("b", 100)], &[("a", 2), ("b", 101)], &[("a", 4)]]);
+        let totals = totals(&history);
+        assert_eq!((totals["a"], totals["b"]), (12, 1));
+    }
+
+    #[test]
+    fn rates_stand_at_the_end_of_their_step() {
+        let series = rates("x", "1/s", 2.0, &moments(&[&[("a", 0)], &[("a", 10)], &[("a", 10)]]));
+        assert_eq!(series[0].points, [(0.5, 40.0), (1.0, 0.0)]);
+        assert!(moved(rates("x", "1/s", 1.0, &moments(&[&[("a", 1)], &[("a", 1)]]))).is_empty());
+    }
+}

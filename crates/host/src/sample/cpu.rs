@@ -1,0 +1,123 @@
+//! Processor time by state and processor: the lines of /proc/stat that begin with "cpu" (proc_stat(5)).
+
+use std::collections::BTreeMap;
+use std::io;
+
+use super::source::{Held, Source};
+use super::{Kind, Recording, Series};
+use crate::cpu_times::{self, CpuSeconds, CpuTimes};
+
+const NAME: &str = "cpu";
+
+pub(super) const KIND: Kind =
+    Kind { name: NAME, open: |options| Box::new(Processors(Held::new(&options.root, "proc/stat"))), series };
+
+/// /proc/stat up to its counts of interrupts, which /proc/interrupts gives by processor.
+struct Processors(Held);
+
+impl Source for Processors {
+    fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
+        let start = text.len();
+        self.0.read(text)?;
+        let end = text[start..].windows(5).position(|part| part == b"\nintr");
+        text.truncate(end.map_or(text.len(), |end| start + end));
+        Ok(())
+    }
+}
+
+/// Processor time of the whole host between the first and the last sample, in seconds by state. None where there
+/// are no two samples of it.
+pub fn cpu_seconds(recording: &Recording) -> Option<CpuSeconds> {
+    let mut times = recording.texts(NAME).filter_map(|(_, text)| cpu_times::parse(text));
+    let first = times.next()?;
+    let last = CpuTimes { ticks_per_second: recording.about.ticks_per_second, ..times.last()? };
+    Some(last.since(&first))
+}
+
+/// The busiest of the host's intervals: busy share of all processors in percent.
+pub fn peak_busy_percent(recording: &Recording) -> Option<f64> {
+    let of_host = series(recording).into_iter().find(|series| series.name == "all busy")?;
+    of_host.points.into_iter().map(|(_, percent)| percent).reduce(f64::max)
+}
+
+/// Shares in percent by state, of all processors together and of each.
+fn series(recording: &Recording) -> Vec<Series> {
+    let moments: Vec<_> = recording.texts(NAME).map(|(seconds, text)| (seconds, processors(text))).collect();
+    let mut points: BTreeMap<(usize, &str), Vec<(f64, f64)>> = BTreeMap::new();
+    for pair in moments.windows(2) {
+        let ((_, earlier), (seconds, later)) = (&pair[0], &pair[1]);
+        for (place, now) in later {
+            let Some(shares) = earlier.get(place).and_then(|before| shares(before, now)) else { continue };
+            for (state, percent) in shares {
+                points.entry((*place, state)).or_default().push((*seconds, percent));
+            }
+        }
+    }
+    let name = |place: usize| if place == ALL { "all".to_owned() } else { format!("cpu{place}") };
+    let of = |((place, state), points)| Series::new(NAME, &format!("{} {state}", name(place)), "%", points);
+    points.into_iter().map(of).collect()
+}
+
+/// Stands for all processors together.
+const ALL: usize = usize::MAX;
+
+fn processors(text: &str) -> BTreeMap<usize, CpuTimes> {
+    let lines = text.lines().filter_map(|line| {
+        let (number, rest) = line.strip_prefix("cpu")?.split_once(' ')?;
+        let place = if number.is_empty() { ALL } else { number.parse().ok()? };
+        Some((place, cpu_times::parse_values(rest)?))
+    });
+    lines.collect()
+}
+
+/// Each state's share of what passed; none where nothing did.
+fn shares(earlier: &CpuTimes, later: &CpuTimes) -> Option<[(&'static str, f64); 10]> {
+    let passed = later.since(earlier);
+    let total = passed.total();
+    let CpuSeconds { user, nice, system, idle, iowait, irq, softirq, steal, guest, .. } = passed;
+    let states = [
+        ("busy", passed.busy()),
+        ("guest", guest),
+        ("idle", idle),
+        ("iowait", iowait),
+        ("irq", irq),
+        ("nice", nice),
+        ("softirq", softirq),
+        ("steal", steal),
+        ("system", system),
+        ("user", user),
+    ];
+    (total > 0.0).then(|| states.map(|(state, seconds)| (state, 100.0 * seconds / total)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{Options, recording_of};
+
+    #[test]
+    fn states_are_told_for_the_host_and_for_each_processor() {
+        let first = "cpu  100 0 100 1000 0 0 0 0 0 0\ncpu0 50 0 50 500 0 0 0 0 0 0\ncpu1 50 0 50 500 0 0 0 0";
+        let last =
+            "cpu  150 0 100 1040 0 0 10 0 0 0\ncpu0 100 0 50 500 0 0 0 0 0 0\ncpu1 50 0 50 540 0 0 10 0";
+        let recording = recording_of(NAME, &[first, last]);
+        let all = series(&recording);
+        let value = |name: &str| all.iter().find(|series| series.name == name).unwrap().points[0].1;
+        assert_eq!((value("all busy"), value("all user"), value("all idle")), (60.0, 50.0, 40.0));
+        assert_eq!((value("cpu0 user"), value("cpu1 softirq")), (100.0, 20.0));
+        assert_eq!(peak_busy_percent(&recording), Some(60.0));
+        let seconds = cpu_seconds(&recording).unwrap();
+        assert_eq!((seconds.user, seconds.softirq, seconds.processors), (0.5, 0.1, 2));
+    }
+
+    #[test]
+    fn only_the_lines_of_processors_are_recorded() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("proc")).unwrap();
+        std::fs::write(root.path().join("proc/stat"), "cpu  1 2\ncpu0 1 2\nintr 5 0 0\nctxt 7\n").unwrap();
+        let options = Options { root: root.path().into(), ..Options::default() };
+        let mut text = Vec::new();
+        (KIND.open)(&options).read(&mut text).unwrap();
+        assert_eq!(text, b"cpu  1 2\ncpu0 1 2");
+    }
+}

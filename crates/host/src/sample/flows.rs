@@ -1,0 +1,203 @@
+//! The TCP connections of the network namespace, as TCP_INFO tells them.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use super::sock_diag::SockDiag;
+use super::source::Source;
+use super::{Kind, Options, Recording, Series};
+
+const NAME: &str = "flows";
+/// Connections that get series of their own: those that moved the most.
+const SHOWN: usize = 16;
+
+pub(super) const KIND: Kind =
+    Kind { name: NAME, open: |options| Box::new(Connections::new(options)), series };
+
+struct Connections {
+    sockets: Option<SockDiag>,
+    text: String,
+}
+
+impl Connections {
+    fn new(options: &Options) -> Self {
+        let live = options.root.as_os_str() == "/";
+        Self { sockets: live.then(SockDiag::open).and_then(Result::ok), text: String::new() }
+    }
+}
+
+impl Source for Connections {
+    fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
+        let Some(sockets) = &mut self.sockets else {
+            return Err(io::Error::other("the kernel can't be asked for TCP connections here"));
+        };
+        self.text.clear();
+        sockets.read(&mut self.text)?;
+        text.extend_from_slice(self.text.as_bytes());
+        Ok(())
+    }
+}
+
+/// One connection from the first sample in which it was seen to the last.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Flow {
+    /// Its own address and port.
+    pub near: String,
+    /// Its peer's.
+    pub far: String,
+    /// Congestion control.
+    pub congestion: String,
+    /// Bytes sent and acknowledged meanwhile; those before the first sample don't count.
+    pub bytes_sent: u64,
+    /// Bytes received meanwhile.
+    pub bytes_received: u64,
+    /// Segments sent again meanwhile.
+    pub retransmits: u64,
+    /// Median of the smoothed round-trip times, in microseconds.
+    pub rtt_us: u64,
+    /// Largest congestion window in segments.
+    pub most_cwnd: u64,
+    /// Microseconds meanwhile in which there was something to send.
+    pub busy_us: u64,
+    /// Of these, limited by the peer's window.
+    pub rwnd_limited_us: u64,
+    /// Of these, limited by the own buffer.
+    pub sndbuf_limited_us: u64,
+    /// First and last second in which it was seen.
+    pub seen: (f64, f64),
+}
+
+/// All connections that were seen, those that moved the most first.
+pub fn flows(recording: &Recording) -> Vec<Flow> {
+    let mut flows: Vec<_> = histories(recording).values().map(|history| flow(recording, history)).collect();
+    flows.sort_by_key(|flow| std::cmp::Reverse(flow.bytes_sent.saturating_add(flow.bytes_received)));
+    flows
+}
+
+type Fields<'a> = BTreeMap<&'a str, &'a str>;
+type Moments<'a> = Vec<(f64, Fields<'a>)>;
+
+/// The moments of each connection, by its addresses and cookie.
+fn histories(recording: &Recording) -> BTreeMap<(&str, &str, &str), Moments<'_>> {
+    let mut all: BTreeMap<_, Moments<'_>> = BTreeMap::new();
+    for (seconds, text) in recording.texts(NAME) {
+        for (near, far, fields) in text.lines().filter_map(parse) {
+            let cookie = fields.get("cookie").copied().unwrap_or_default();
+            all.entry((near, far, cookie)).or_default().push((seconds, fields));
+        }
+    }
+    all.retain(|_, moments| !moments.is_empty());
+    all.iter_mut().for_each(|((near, far, _), moments)| {
+        moments[0].1.insert("near", near);
+        moments[0].1.insert("far", far);
+    });
+    all
+}
+
+fn parse(line: &str) -> Option<(&str, &str, Fields<'_>)> {
+    let mut words = line.split(' ');
+    let (near, far) = (words.next()?, words.next()?);
+    Some((near, far, words.filter_map(|word| word.split_once('=')).collect()))
+}
+
+fn number(fields: &Fields<'_>, name: &str) -> u64 {
+    fields.get(name).and_then(|value| value.parse().ok()).unwrap_or(0)
+}
+
+fn flow(recording: &Recording, moments: &Moments<'_>) -> Flow {
+    let (Some((from, first)), Some((to, last))) = (moments.first(), moments.last()) else {
+        return Flow::default();
+    };
+    let text = |name| first.get(name).copied().unwrap_or_default().to_owned();
+    // One that was opened meanwhile has moved all that it tells.
+    let is_old = recording.samples.first().is_none_or(|sample| sample.seconds == *from);
+    let grown = |name| number(last, name).saturating_sub(if is_old { number(first, name) } else { 0 });
+    let mut rtts: Vec<_> = moments.iter().map(|(_, fields)| number(fields, "rtt")).collect();
+    rtts.sort_unstable();
+    Flow {
+        near: text("near"),
+        far: text("far"),
+        congestion: text("congestion"),
+        bytes_sent: grown("bytes_acked"),
+        bytes_received: grown("bytes_received"),
+        retransmits: grown("retrans"),
+        rtt_us: rtts[rtts.len() / 2],
+        most_cwnd: moments.iter().map(|(_, fields)| number(fields, "cwnd")).max().unwrap_or(0),
+        busy_us: grown("busy"),
+        rwnd_limited_us: grown("rwnd_limited"),
+        sndbuf_limited_us: grown("sndbuf_limited"),
+        seen: (*from, *to),
+    }
+}
+
+/// Of all connections their number; of the largest the rates and what TCP knows.
+fn series(recording: &Recording) -> Vec<Series> {
+    let count = |(seconds, text): (f64, &str)| (seconds, text.lines().filter_map(parse).count() as f64);
+    let counts: Vec<_> = recording.texts(NAME).map(count).collect();
+    if counts.is_empty() {
+        return Vec::new();
+    }
+    let mut all = vec![Series::new(NAME, "all", "connections", counts)];
+    let mut histories: Vec<_> =
+        histories(recording).into_values().filter(|moments| moments.len() > 1).collect();
+    histories.sort_by_key(|moments| std::cmp::Reverse(moved(moments)));
+    all.extend(histories.iter().take(SHOWN).flat_map(of_flow));
+    all
+}
+
+fn moved(moments: &Moments<'_>) -> u64 {
+    let sum =
+        |fields: &Fields<'_>| number(fields, "bytes_acked").saturating_add(number(fields, "bytes_received"));
+    let (first, last) = (moments.first(), moments.last());
+    last.map_or(0, |last| sum(&last.1)).saturating_sub(first.map_or(0, |first| sum(&first.1)))
+}
+
+fn of_flow(moments: &Moments<'_>) -> Vec<Series> {
+    let named = |name: &str| moments[0].1.get(name).copied().unwrap_or_default();
+    let title = format!("{} > {}", named("near"), named("far"));
+    let gauge = |what: &str, field: &str, unit: &str, scale: f64| {
+        let points = moments.iter().map(|(at, fields)| (*at, number(fields, field) as f64 * scale)).collect();
+        Series::new(NAME, &format!("{title} {what}"), unit, points)
+    };
+    let rate = |what: &str, field: &str, unit: &str, scale: f64| {
+        let step = |pair: &[(f64, Fields<'_>)]| {
+            let ((from, earlier), (to, later)) = (&pair[0], &pair[1]);
+            let grown = number(later, field).saturating_sub(number(earlier, field)) as f64;
+            (to > from).then(|| (*to, grown * scale / (to - from)))
+        };
+        Series::new(NAME, &format!("{title} {what}"), unit, moments.windows(2).filter_map(step).collect())
+    };
+    vec![
+        rate("sent", "bytes_acked", "bit/s", 8.0),
+        rate("received", "bytes_received", "bit/s", 8.0),
+        rate("retransmits", "retrans", "1/s", 1.0),
+        gauge("rtt", "rtt", "ms", 1e-3),
+        gauge("cwnd", "cwnd", "segments", 1.0),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::recording_of;
+
+    #[test]
+    fn a_connection_is_followed_by_its_cookie() {
+        let text = |acked: u64, rtt: u64| {
+            format!(
+                "10.0.0.1:1 10.0.0.2:80 state=1 cookie=1 congestion=cubic bytes_acked={acked} rtt={rtt} cwnd=10\n"
+            )
+        };
+        let again = |acked| text(acked, 7).replace("cookie=1", "cookie=2");
+        let recording = recording_of(NAME, &[&text(1000, 50), &text(9000, 70), &again(5)]);
+        let found = flows(&recording);
+        assert_eq!((found.len(), found[0].bytes_sent, found[1].bytes_sent), (2, 8000, 5));
+        assert_eq!((found[0].rtt_us, found[0].seen, &*found[0].congestion), (70, (0.0, 1.0), "cubic"));
+        let series = series(&recording);
+        assert_eq!(series[0].points, [(0.0, 1.0), (1.0, 1.0), (2.0, 1.0)]);
+        let sent = series.iter().find(|s| s.name == "10.0.0.1:1 > 10.0.0.2:80 sent").unwrap();
+        assert_eq!(sent.points, [(1.0, 64_000.0)]);
+    }
+}

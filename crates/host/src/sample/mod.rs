@@ -1,0 +1,81 @@
+//! The sampler: what a host's counters say every interval, recorded as the kernel's own text and parsed when it is
+//! read.
+//!
+//! A [`Recorder`] makes a recording, a [`Recording`] reads it. Its form on disk and between two ends is
+//! specified in docs/formats.md. Each kind of data is one file here and one line of [`KINDS`].
+
+mod cost;
+mod counters;
+mod cpu;
+mod flows;
+mod interrupts;
+mod memory;
+mod ports;
+mod pressure;
+mod processes;
+mod queues;
+mod recorder;
+mod recording;
+mod sampler;
+mod series;
+mod sock_diag;
+mod softnet;
+mod source;
+mod tape;
+mod tcp;
+
+pub use cost::Cost;
+pub use counters::Counters;
+pub use cpu::{cpu_seconds, peak_busy_percent};
+pub use flows::{Flow, flows};
+pub use interrupts::{Interrupts, interrupts, softirqs};
+pub use memory::least_available;
+pub use ports::{PortTotals, Traffic, ports};
+pub use pressure::{Stall, stalls};
+pub use processes::{ProcessSeconds, process_seconds};
+pub use queues::queues;
+pub use recorder::Recorder;
+pub use recording::{About, Recording, RecordingError, Sample};
+pub use sampler::{DEFAULT_INTERVAL, Options, Sampler, clamped};
+pub use series::{Series, series};
+pub use softnet::{Softnet, softnet};
+pub use tcp::{TcpTotals, tcp, tcp_totals};
+
+use source::Source;
+
+/// One kind of data.
+pub(crate) struct Kind {
+    /// Its name in recordings.
+    name: &'static str,
+    /// What it is recorded from.
+    open: fn(&Options) -> Box<dyn Source>,
+    /// What it says over time.
+    series: fn(&Recording) -> Vec<Series>,
+}
+
+/// Every kind of data that is recorded.
+pub(crate) const KINDS: &[Kind] = &[
+    cpu::KIND,
+    interrupts::HARD,
+    interrupts::SOFT,
+    ports::KIND,
+    queues::KIND,
+    softnet::KIND,
+    memory::KIND,
+    tcp::SNMP,
+    tcp::NETSTAT,
+    flows::KIND,
+    pressure::KIND,
+    processes::KIND,
+];
+
+/// A recording of one kind of data, one text a second.
+#[cfg(test)]
+fn recording_of(kind: &str, texts: &[&str]) -> Recording {
+    let sample = |(at, text): (usize, &&str)| Sample {
+        seconds: at as f64,
+        texts: vec![(kind.to_owned(), (*text).to_owned())],
+    };
+    let about = About { ticks_per_second: 100, ..About::default() };
+    Recording { about, samples: texts.iter().enumerate().map(sample).collect(), missing: Vec::new() }
+}

@@ -1,0 +1,91 @@
+//! Pressure stall information (the kernel's Documentation/accounting/psi.rst).
+
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::counters::{self, Counters, History};
+use super::source::{Held, Source};
+use super::{Kind, Recording, Series};
+
+const NAME: &str = "pressure";
+const RESOURCES: [&str; 3] = ["cpu", "io", "memory"];
+
+pub(super) const KIND: Kind =
+    Kind { name: NAME, open: |options| Box::new(Pressure::new(&options.root)), series };
+
+/// The files of the three resources; each line gets its resource in front.
+struct Pressure(Vec<(&'static str, Held)>);
+
+impl Pressure {
+    fn new(root: &Path) -> Self {
+        let held = |name: &'static str| (name, Held::new(root, &format!("proc/pressure/{name}")));
+        Self(RESOURCES.map(held).into())
+    }
+}
+
+impl Source for Pressure {
+    fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
+        for (name, held) in &mut self.0 {
+            let mut lines = Vec::new();
+            held.read(&mut lines)?;
+            for line in lines.split_inclusive(|&byte| byte == b'\n') {
+                text.extend_from_slice(name.as_bytes());
+                text.push(b' ');
+                text.extend_from_slice(line);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How long tasks waited for a resource.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stall {
+    /// `cpu some`: at least one task waited for a processor; `io full`: all of them waited for storage.
+    pub name: String,
+    /// Wall seconds.
+    pub seconds: f64,
+}
+
+/// What tasks waited between the first and the last sample. Empty where the kernel doesn't count it.
+pub fn stalls(recording: &Recording) -> Vec<Stall> {
+    let totals = counters::totals(&history(recording));
+    totals.into_iter().map(|(name, micros)| Stall { name, seconds: micros as f64 * 1e-6 }).collect()
+}
+
+/// Shares of wall time in percent.
+fn series(recording: &Recording) -> Vec<Series> {
+    counters::rates(NAME, "%", 1e-4, &history(recording))
+}
+
+fn history(recording: &Recording) -> History {
+    counters::history(recording, NAME, parse)
+}
+
+/// Microseconds by resource and "some" or "full".
+fn parse(text: &str) -> Counters {
+    let line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let (resource, which) = (words.next()?, words.next()?);
+        let total = words.find_map(|word| word.strip_prefix("total="))?.parse().ok()?;
+        Some((format!("{resource} {which}"), total))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::recording_of;
+
+    #[test]
+    fn stalls_are_wall_time() {
+        let text =
+            |micros| format!("cpu some avg10=5.66 avg60=7.42 avg300=6.56 total={micros}\nio full total=7\n");
+        let recording = recording_of(NAME, &[&text(1_000_000), &text(1_250_000)]);
+        assert_eq!(stalls(&recording)[0], Stall { name: "cpu some".into(), seconds: 0.25 });
+        assert_eq!(series(&recording)[0].points, [(1.0, 25.0)]);
+    }
+}

@@ -1,0 +1,272 @@
+//! Processor time of chosen processes and their descendants: lines of /proc/PID/stat (proc_pid_stat(5)).
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::sampler::thread_seconds;
+use super::source::{Source, read_whole};
+use super::{Kind, Options, Recording, Series};
+
+const NAME: &str = "processes";
+/// New descendants are looked for at most this often, and with at most this share of a processor.
+const SEARCH: Duration = Duration::from_secs(1);
+const SEARCH_SHARE: f64 = 0.001;
+/// The most processes that are followed at a time.
+const MOST: usize = 256;
+
+pub(super) const KIND: Kind = Kind { name: NAME, open: |options| Box::new(Trees::new(options)), series };
+
+/// The processes that are followed.
+struct Trees {
+    proc: PathBuf,
+    roots: Vec<u32>,
+    names: Vec<String>,
+    held: BTreeMap<u32, File>,
+    search: Option<Instant>,
+}
+
+impl Trees {
+    fn new(options: &Options) -> Self {
+        let (roots, names) = (options.processes.clone(), options.names.clone());
+        Self { proc: options.root.join("proc"), roots, names, held: BTreeMap::new(), search: None }
+    }
+
+    /// Finds the roots, and whoever descends from one that is followed.
+    fn search(&mut self) -> io::Result<()> {
+        let begun = thread_seconds();
+        let running = self.running()?;
+        let mut followed: Vec<u32> = self.held.keys().copied().collect();
+        followed.extend(running.values().filter(|of| self.is_root(of)).map(|of| of.pid));
+        let mut place = 0;
+        while let Some(&parent) = followed.get(place) {
+            let children = running.values().filter(|of| of.parent == parent && !followed.contains(&of.pid));
+            let children: Vec<u32> = children.map(|of| of.pid).collect();
+            followed.extend(children);
+            place += 1;
+        }
+        followed.iter().for_each(|pid| self.hold(*pid));
+        let pause = Duration::from_secs_f64((thread_seconds() - begun).max(0.0) / SEARCH_SHARE);
+        self.search = Instant::now().checked_add(pause.max(SEARCH));
+        Ok(())
+    }
+
+    fn running(&self) -> io::Result<BTreeMap<u32, Process>> {
+        let names = fs::read_dir(&self.proc)?.flatten().map(|entry| entry.file_name());
+        let pids = names.filter_map(|name| name.to_str()?.parse::<u32>().ok());
+        let process = |pid| Process::parse(&fs::read_to_string(self.stat(pid)).ok()?);
+        Ok(pids.filter_map(process).map(|process| (process.pid, process)).collect())
+    }
+
+    fn is_root(&self, process: &Process) -> bool {
+        self.roots.contains(&process.pid) || self.names.contains(&process.name)
+    }
+
+    fn hold(&mut self, pid: u32) {
+        if self.held.len() < MOST && !self.held.contains_key(&pid) {
+            // One that has ended meanwhile is none.
+            self.held.extend(File::open(self.stat(pid)).ok().map(|file| (pid, file)));
+        }
+    }
+
+    fn stat(&self, pid: u32) -> PathBuf {
+        self.proc.join(format!("{pid}/stat"))
+    }
+}
+
+impl Source for Trees {
+    fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
+        if self.roots.is_empty() && self.names.is_empty() {
+            return Err(io::Error::other("no processes were named"));
+        }
+        if self.search.is_none_or(|due| Instant::now() >= due) {
+            self.search()?;
+        }
+        // A file of a process that has ended can't be read any more, even if its number is used again.
+        self.held.retain(|_, file| read_whole(file, text).is_ok());
+        Ok(())
+    }
+}
+
+/// One line of /proc/PID/stat. Times are in ticks.
+#[derive(Clone, Debug, PartialEq)]
+struct Process {
+    pid: u32,
+    name: String,
+    parent: u32,
+    /// User and system.
+    own: u64,
+    /// The same of children that have ended and were waited for.
+    children: u64,
+    /// Since the host was booted.
+    started: u64,
+}
+
+impl Process {
+    fn parse(line: &str) -> Option<Self> {
+        // The name may hold anything, also brackets.
+        let (pid, rest) = line.split_once(" (")?;
+        let (name, rest) = rest.rsplit_once(") ")?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        Some(Self {
+            pid: pid.parse().ok()?,
+            name: name.to_owned(),
+            parent: fields.get(1)?.parse().ok()?,
+            own: number(11)?.saturating_add(number(12)?),
+            children: number(13)?.saturating_add(number(14)?),
+            started: number(19)?,
+        })
+    }
+}
+
+/// Processor time of one process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProcessSeconds {
+    /// Its number.
+    pub pid: u32,
+    /// Its name, as in /proc/PID/comm, at the end.
+    pub name: String,
+    /// Processor seconds of its own and of short-lived children that were never seen themselves.
+    pub seconds: f64,
+}
+
+/// What each process that was followed used between the first and the last sample, the largest first. What a
+/// process did in its last interval isn't lost where its parent is followed and waits for it.
+pub fn process_seconds(recording: &Recording) -> Vec<ProcessSeconds> {
+    let mut sums: BTreeMap<(u32, u64), ProcessSeconds> = BTreeMap::new();
+    for step in steps(recording) {
+        for (process, used) in step.used {
+            let sum = sums.entry((process.pid, process.started)).or_insert_with(|| ProcessSeconds {
+                pid: process.pid,
+                name: String::new(),
+                seconds: 0.0,
+            });
+            process.name.clone_into(&mut sum.name);
+            sum.seconds += used;
+        }
+    }
+    let mut all: Vec<_> = sums.into_values().collect();
+    all.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    all
+}
+
+/// Percent of one processor, of each and of all together.
+fn series(recording: &Recording) -> Vec<Series> {
+    let mut points: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+    for step in steps(recording).into_iter().filter(|step| step.to > step.from) {
+        let percent = |seconds: f64| 100.0 * seconds / (step.to - step.from);
+        let all = step.used.iter().map(|(_, used)| used).sum();
+        points.entry("all".into()).or_default().push((step.to, percent(all)));
+        for (process, used) in &step.used {
+            let name = format!("{} {}", process.pid, process.name);
+            points.entry(name).or_default().push((step.to, percent(*used)));
+        }
+    }
+    points.into_iter().map(|(name, points)| Series::new(NAME, &name, "%", points)).collect()
+}
+
+/// What happened from one sample to the next.
+struct Step {
+    from: f64,
+    to: f64,
+    used: Vec<(Process, f64)>,
+}
+
+type Moment = BTreeMap<u32, Process>;
+
+fn steps(recording: &Recording) -> Vec<Step> {
+    let moment = |text: &str| -> Moment {
+        text.lines().filter_map(Process::parse).map(|process| (process.pid, process)).collect()
+    };
+    let moments: Vec<_> = recording.texts(NAME).map(|(seconds, text)| (seconds, moment(text))).collect();
+    let hz = recording.about.ticks_per_second.max(1) as f64;
+    let step = |pair: &[(f64, Moment)]| {
+        let ((from, earlier), (to, later)) = (&pair[0], &pair[1]);
+        let since = ((recording.about.boot + from) * hz) as u64;
+        let used = later.values().map(|now| (now.clone(), used(now, earlier, later, since) as f64 / hz));
+        Step { from: *from, to: *to, used: used.collect() }
+    };
+    moments.windows(2).map(step).collect()
+}
+
+/// Ticks that a process used since the earlier moment. Of its children's time, which it gets when it has waited for
+/// them, those that were followed have been counted before.
+fn used(now: &Process, earlier: &Moment, later: &Moment, since: u64) -> u64 {
+    let before = earlier.get(&now.pid).filter(|before| before.started == now.started);
+    let Some(before) = before else {
+        // One that runs for longer, and was only found late, counts from now on.
+        return if now.started >= since { now.own.saturating_add(now.children) } else { 0 };
+    };
+    let ended = earlier.values().filter(|process| process.parent == now.pid && !is_there(process, later));
+    let counted =
+        ended.map(|process| process.own.saturating_add(process.children)).fold(0, u64::saturating_add);
+    let own = now.own.saturating_sub(before.own);
+    let children = now.children.saturating_sub(before.children).saturating_sub(counted);
+    own.saturating_add(children)
+}
+
+fn is_there(process: &Process, moment: &Moment) -> bool {
+    moment.get(&process.pid).is_some_and(|other| other.started == process.started)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::recording_of;
+
+    fn line(pid: u32, parent: u32, own: u64, children: u64, started: u64) -> String {
+        format!("{pid} (a) b) S {parent} 1 1 0 -1 0 0 0 0 0 {own} 0 {children} 0 20 0 1 0 {started} 0 0\n")
+    }
+
+    #[test]
+    fn a_child_that_ends_is_counted_once() {
+        // Of the child, 30 ticks were seen, 20 passed before its end; a second one was never seen.
+        let first = line(10, 1, 100, 0, 5) + &line(11, 10, 0, 0, 5);
+        let second = line(10, 1, 110, 0, 5) + &line(11, 10, 30, 0, 5);
+        let third = line(10, 1, 120, 50 + 7, 5);
+        let found = process_seconds(&recording_of(NAME, &[&first, &second, &third]));
+        assert_eq!(found.iter().map(|of| (of.pid, of.seconds)).collect::<Vec<_>>(), [(10, 0.47), (11, 0.3)]);
+        assert_eq!(found[0].name, "a) b");
+    }
+
+    #[test]
+    fn one_that_was_found_late_counts_from_then_on() {
+        let second = line(10, 1, 5000, 0, 5) + &line(12, 1, 40, 0, 90);
+        let mut recording = recording_of(NAME, &["", &second, &second.replace("5000", "5010")]);
+        recording.about.boot = 0.5;
+        let found = process_seconds(&recording);
+        assert_eq!(found.iter().map(|of| (of.pid, of.seconds)).collect::<Vec<_>>(), [(12, 0.4), (10, 0.1)]);
+        assert!(series(&recording).iter().any(|series| series.name == "all"));
+    }
+
+    #[test]
+    fn descendants_are_found_and_those_that_ended_forgotten() {
+        let mut child = std::process::Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
+        let options = Options { processes: vec![child.id()], ..Options::default() };
+        let mut trees = Trees::new(&options);
+        let mut read = || {
+            let mut text = Vec::new();
+            trees.search = None;
+            trees.read(&mut text).unwrap();
+            let text = String::from_utf8(text).unwrap();
+            text.lines().filter_map(Process::parse).collect::<Vec<_>>()
+        };
+        let is_sleep = |process: &&Process| process.name == "sleep";
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let sleep = loop {
+            if let Some(found) = read().iter().find(is_sleep) {
+                break found.pid;
+            }
+            assert!(Instant::now() < deadline, "the child's child was never found");
+        };
+        let sleep = rustix::process::Pid::from_raw(sleep as i32).unwrap();
+        rustix::process::kill_process(sleep, rustix::process::Signal::KILL).unwrap();
+        child.wait().unwrap();
+        assert!(read().is_empty());
+    }
+}

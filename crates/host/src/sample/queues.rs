@@ -1,0 +1,108 @@
+//! What network drivers count by queue and otherwise: `ethtool -S`, of the network namespace of the thread that
+//! starts to record. Each line of the text is an interface, a statistic, a colon and its value.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use linerate_sys::ethtool::Ethtool;
+
+use super::counters::{self, Counters, History};
+use super::source::{Held, Source};
+use super::{Kind, Options, Recording};
+
+const NAME: &str = "queues";
+
+pub(super) const KIND: Kind = Kind {
+    name: NAME,
+    open: |options| Box::new(Drivers::new(options)),
+    series: |recording| counters::moved(counters::rates(NAME, "1/s", 1.0, &history(recording))),
+};
+
+/// By how much each statistic grew between the first and the last sample, as `eth0 rx_queue_0_packets`.
+pub fn queues(recording: &Recording) -> Counters {
+    counters::totals(&history(recording))
+}
+
+fn history(recording: &Recording) -> History {
+    counters::history(recording, NAME, parse)
+}
+
+fn parse(text: &str) -> Counters {
+    let line = |line: &str| {
+        let (name, value) = line.rsplit_once(": ")?;
+        Some((name.to_owned(), value.parse().ok()?))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+struct Drivers {
+    /// None where there is no real host, or no socket.
+    ethtool: Option<Ethtool>,
+    interfaces: Held,
+    /// The statistics' names; none for an interface without any.
+    names: BTreeMap<String, Option<Vec<String>>>,
+}
+
+impl Drivers {
+    fn new(options: &Options) -> Self {
+        let live = options.root.as_os_str() == "/";
+        let ethtool = live.then(Ethtool::open).and_then(Result::ok);
+        Self { ethtool, interfaces: Held::new(&options.root, "proc/net/dev"), names: BTreeMap::new() }
+    }
+
+    fn interfaces(&mut self) -> io::Result<Vec<String>> {
+        let mut text = Vec::new();
+        self.interfaces.read(&mut text)?;
+        let text = String::from_utf8_lossy(&text);
+        let names = text.lines().filter(|line| !line.contains('|')).filter_map(|line| line.rsplit_once(':'));
+        Ok(names.map(|(name, _)| name.trim().to_owned()).collect())
+    }
+}
+
+impl Source for Drivers {
+    fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
+        let interfaces = self.interfaces()?;
+        let Some(ethtool) = &mut self.ethtool else {
+            return Err(io::Error::other("drivers can be asked on a live host only"));
+        };
+        self.names.retain(|name, _| interfaces.contains(name));
+        for interface in interfaces {
+            let names = self.names.entry(interface.clone()).or_insert_with(|| ethtool.names(&interface).ok());
+            let Some(known) = names else { continue };
+            let Ok(values) = ethtool.values(&interface) else { continue };
+            if values.len() != known.len() {
+                // Its queues were changed: what the values are called now is asked for the next time.
+                self.names.remove(&interface);
+                continue;
+            }
+            for (name, value) in known.iter().zip(values) {
+                writeln!(text, "{interface} {name}: {value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::recording_of;
+
+    #[test]
+    fn statistics_are_told_by_interface() {
+        let text =
+            |n| format!("eth0 rx_queue_0_packets: {n}\neth0 tx 0 idle: 5\nveth1 peer_ifindex: 3\nbroken\n");
+        let recording = recording_of(NAME, &[&text(2), &text(12)]);
+        let found = queues(&recording);
+        assert_eq!((found["eth0 rx_queue_0_packets"], found["eth0 tx 0 idle"], found.len()), (10, 0, 3));
+        assert_eq!((KIND.series)(&recording).len(), 1);
+    }
+
+    #[test]
+    fn a_live_host_is_asked() {
+        let mut text = Vec::new();
+        (KIND.open)(&Options::default()).read(&mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert_eq!(parse(&text).len(), text.lines().count(), "{text}");
+    }
+}

@@ -1,0 +1,301 @@
+//! A recording, read back.
+
+use std::fmt::{Display, Formatter};
+
+/// The first line: what it is, and the version of its form.
+pub(crate) const MAGIC: &str = "linerate recording 1";
+
+/// A recording: the texts of a host's counters at several moments.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recording {
+    /// The host and the time.
+    pub about: About,
+    /// The samples, in the order of time.
+    pub samples: Vec<Sample>,
+    /// Kinds of data that couldn't be read, each with the reason.
+    pub missing: Vec<(String, String)>,
+}
+
+/// What holds for the whole recording.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct About {
+    /// The host's name.
+    pub host: String,
+    /// The moment of 0 seconds, in seconds since 1970-01-01 UTC.
+    pub started: f64,
+    /// The same moment in seconds since the host was booted.
+    pub boot: f64,
+    /// Seconds between two samples, as intended.
+    pub interval: f64,
+    /// Ticks in a second (USER_HZ), in which processor times are counted.
+    pub ticks_per_second: u64,
+}
+
+/// One moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// Seconds since the recording began, by a clock that only goes forward.
+    pub seconds: f64,
+    /// The name of each kind of data, and its text. Not every sample holds every kind.
+    pub texts: Vec<(String, String)>,
+}
+
+/// Why bytes aren't a recording.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordingError {
+    /// They begin with something else.
+    NoRecording,
+    /// A line belongs to none.
+    Line {
+        /// Bytes before it.
+        at: usize,
+        /// It, or its beginning.
+        line: String,
+    },
+}
+
+impl Recording {
+    /// Reads a recording. A last sample that was cut off, as by a crash, is left out.
+    ///
+    /// # Errors
+    /// Where the bytes aren't one, or are damaged.
+    pub fn parse(bytes: &[u8]) -> Result<Self, RecordingError> {
+        let mut lines = Lines { bytes, at: 0 };
+        if lines.next() != Some(MAGIC.as_bytes()) {
+            return Err(RecordingError::NoRecording);
+        }
+        let mut recording = Self::default();
+        recording.read(lines)?;
+        Ok(recording)
+    }
+
+    /// Adds what was recorded later: what [`super::Recorder::take`] gives after the first time.
+    ///
+    /// # Errors
+    /// Where the bytes continue no recording, or not this one.
+    pub fn extend(&mut self, continuation: &[u8]) -> Result<(), RecordingError> {
+        self.read(Lines { bytes: continuation, at: 0 })
+    }
+
+    fn read(&mut self, mut lines: Lines<'_>) -> Result<(), RecordingError> {
+        loop {
+            let at = lines.at;
+            let Some(line) = lines.next() else { return Ok(()) };
+            match self.take(&String::from_utf8_lossy(line), &mut lines) {
+                Some(Taken::Whole) => {}
+                Some(Taken::Cut) => {
+                    self.samples.pop();
+                    return Ok(());
+                }
+                None => return Err(RecordingError::line(at, line)),
+            }
+        }
+    }
+
+    /// Takes one line and what belongs to it; none where it has no place here.
+    fn take(&mut self, line: &str, lines: &mut Lines<'_>) -> Option<Taken> {
+        let (mark, rest) = line.split_once(' ')?;
+        match mark {
+            "@" => self.begin(rest),
+            "#" => self.text(rest, lines),
+            "!" => self.miss(rest),
+            _ if self.samples.is_empty() => self.about.set(mark, rest),
+            _ => None,
+        }
+    }
+
+    fn begin(&mut self, seconds: &str) -> Option<Taken> {
+        let seconds: f64 = seconds.parse().ok()?;
+        let before = self.samples.last().map_or(0.0, |sample| sample.seconds);
+        // No number of seconds is neither.
+        if !(seconds >= before && seconds.is_finite()) {
+            return None;
+        }
+        self.samples.push(Sample { seconds, texts: Vec::new() });
+        Some(Taken::Whole)
+    }
+
+    fn text(&mut self, rest: &str, lines: &mut Lines<'_>) -> Option<Taken> {
+        let (kind, length) = rest.split_once(' ')?;
+        let length: usize = length.parse().ok()?;
+        let sample = self.samples.last_mut()?;
+        let Some(text) = lines.text(length)? else { return Some(Taken::Cut) };
+        sample.texts.push((kind.to_owned(), String::from_utf8_lossy(text).into_owned()));
+        Some(Taken::Whole)
+    }
+
+    fn miss(&mut self, rest: &str) -> Option<Taken> {
+        let (kind, reason) = rest.split_once(' ')?;
+        self.missing.push((kind.to_owned(), reason.to_owned()));
+        Some(Taken::Whole)
+    }
+
+    /// Seconds between the first and the last sample.
+    pub fn seconds(&self) -> f64 {
+        match (self.samples.first(), self.samples.last()) {
+            (Some(first), Some(last)) => last.seconds - first.seconds,
+            _ => 0.0,
+        }
+    }
+
+    /// The texts of one kind of data, each with its second.
+    pub fn texts<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = (f64, &'a str)> + 'a {
+        self.samples.iter().filter_map(move |sample| {
+            let (_, text) = sample.texts.iter().find(|(name, _)| name == kind)?;
+            Some((sample.seconds, text.as_str()))
+        })
+    }
+
+    /// The samples of a part of the time, from one second of the recording to another, both included.
+    pub fn window(&self, from: f64, to: f64) -> Self {
+        let inside = |sample: &&Sample| (from..=to).contains(&sample.seconds);
+        let samples = self.samples.iter().filter(inside).cloned().collect();
+        Self { about: self.about.clone(), samples, missing: self.missing.clone() }
+    }
+}
+
+enum Taken {
+    Whole,
+    /// The bytes end inside it.
+    Cut,
+}
+
+impl About {
+    /// A value that isn't known is left out, so that later versions may add some.
+    fn set(&mut self, key: &str, value: &str) -> Option<Taken> {
+        let number = || value.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+        match key {
+            "host" => value.clone_into(&mut self.host),
+            "started" => self.started = number()?,
+            "boot" => self.boot = number()?,
+            "interval" => self.interval = number()?,
+            "ticks" => self.ticks_per_second = value.parse().ok().filter(|ticks| *ticks > 0)?,
+            _ => {}
+        }
+        Some(Taken::Whole)
+    }
+}
+
+impl Display for About {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let Self { host, started, boot, interval, ticks_per_second } = self;
+        let host: String = host.chars().filter(|c| !c.is_control()).collect();
+        write!(f, "host {host}\nstarted {started:.6}\nboot {boot:.6}\ninterval {interval}\n")?;
+        writeln!(f, "ticks {ticks_per_second}")
+    }
+}
+
+impl Display for Recording {
+    /// The form on disk.
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{MAGIC}\n{}", self.about)?;
+        for (kind, reason) in &self.missing {
+            writeln!(f, "! {kind} {reason}")?;
+        }
+        for sample in &self.samples {
+            writeln!(f, "@ {:.6}", sample.seconds)?;
+            for (kind, text) in &sample.texts {
+                writeln!(f, "# {kind} {}\n{text}", text.len())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RecordingError {
+    fn line(at: usize, line: &[u8]) -> Self {
+        let line = String::from_utf8_lossy(&line[..line.len().min(60)]).escape_debug().to_string();
+        Self::Line { at, line }
+    }
+}
+
+impl Display for RecordingError {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoRecording => write!(f, "it is no recording: its first line isn't \"{MAGIC}\""),
+            Self::Line { at, line } => write!(f, "it is damaged: \"{line}\" at byte {at} has no place there"),
+        }
+    }
+}
+
+impl std::error::Error for RecordingError {}
+
+/// Lines and pieces of text, one behind the other.
+struct Lines<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Lines<'a> {
+    /// The next line that has an end.
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let rest = &self.bytes[self.at..];
+        let end = rest.iter().position(|&byte| byte == b'\n')?;
+        self.at += end + 1;
+        Some(&rest[..end])
+    }
+
+    /// A text of this length and the end of its line; the inner none where the bytes end before.
+    #[expect(clippy::option_option, reason = "damaged, cut off, or whole")]
+    fn text(&mut self, length: usize) -> Option<Option<&'a [u8]>> {
+        let rest = &self.bytes[self.at..];
+        if rest.len() <= length {
+            return Some(None);
+        }
+        self.at += length + 1;
+        (rest[length] == b'\n').then_some(Some(&rest[..length]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "linerate recording 1\nhost a\nstarted 1700000000.5\nboot 20\ninterval 0.25\nticks 100\n\
+        later thing\n! queues no driver tells\n@ 0.000001\n# cpu 6\ncpu  1\n@ 0.25\n# cpu 4\n# x\n\n";
+
+    #[test]
+    fn texts_come_back_whatever_they_hold() {
+        let recording = Recording::parse(TEXT.as_bytes()).unwrap();
+        let texts: Vec<_> = recording.texts("cpu").collect();
+        assert_eq!(texts, [(0.000_001, "cpu  1"), (0.25, "# x\n")]);
+        assert_eq!(recording.about.host, "a");
+        assert_eq!((recording.about.interval, recording.about.ticks_per_second), (0.25, 100));
+        assert_eq!(recording.missing, [("queues".to_owned(), "no driver tells".to_owned())]);
+        assert_eq!(recording.window(0.1, 0.3).samples.len(), 1);
+        assert_eq!(Recording::parse(recording.to_string().as_bytes()), Ok(recording.clone()));
+        let (begin, rest) = TEXT.split_at(TEXT.find("@ 0.25").unwrap());
+        let mut joined = Recording::parse(begin.as_bytes()).unwrap();
+        joined.extend(rest.as_bytes()).unwrap();
+        assert_eq!(joined, recording);
+        assert!(joined.extend(begin.as_bytes()).is_err(), "another recording's beginning");
+    }
+
+    #[test]
+    fn a_cut_recording_loses_its_last_sample_only() {
+        let inside_the_second = TEXT.find("# x").unwrap();
+        let recording = Recording::parse(&TEXT.as_bytes()[..inside_the_second]).unwrap();
+        assert_eq!(recording.samples.len(), 1);
+        for end in MAGIC.len() + 1..TEXT.len() {
+            assert!(Recording::parse(&TEXT.as_bytes()[..end]).is_ok(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn what_is_damaged_is_told() {
+        assert_eq!(Recording::parse(b"linerate recording 2\n"), Err(RecordingError::NoRecording));
+        let damaged = [
+            "# cpu 1\nx\n",
+            "@ nan\n",
+            "@ 1\n@ 0.5\n",
+            "@ 1\n# cpu 1\nxy\n",
+            "@ 1\nhost b\n",
+            "ticks 0\n",
+            "word\n",
+        ];
+        for text in damaged {
+            let error = Recording::parse(format!("{MAGIC}\n{text}").as_bytes()).unwrap_err();
+            assert!(error.to_string().contains("has no place"), "{text:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Takes samples: reads every kind of data at one moment.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::recording::{About, MAGIC};
+use super::source::Source;
+use super::{KINDS, Kind};
+
+/// How often samples are taken unless something else is asked for.
+pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(250);
+/// A shorter interval would measure the sampler.
+const SHORTEST: Duration = Duration::from_millis(20);
+const LONGEST: Duration = Duration::from_secs(60);
+/// The share of a processor that one kind of data may cost. All of them together stay below 1 %.
+const SHARE: f64 = 0.0007;
+/// The most processes, and names of processes, that are followed.
+const MOST_WATCHED: usize = 64;
+
+/// What is sampled.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Time between two samples.
+    pub interval: Duration,
+    /// Processes that are followed with their descendants.
+    pub processes: Vec<u32>,
+    /// Names of programs, as in /proc/PID/comm, whose processes are followed likewise.
+    pub names: Vec<String>,
+    /// The directory that stands for `/`. What has no file is recorded only where it is `/` itself.
+    pub root: PathBuf,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { interval: DEFAULT_INTERVAL, processes: Vec::new(), names: Vec::new(), root: "/".into() }
+    }
+}
+
+/// The interval that is used where this one is asked for: at least 20 ms, at most a minute.
+pub fn clamped(interval: Duration) -> Duration {
+    interval.clamp(SHORTEST, LONGEST)
+}
+
+/// Reads a host's counters. Those of the network are of the calling thread's namespace.
+pub struct Sampler {
+    begun: Instant,
+    interval: Duration,
+    channels: Vec<Channel>,
+}
+
+impl Sampler {
+    /// Opens what is sampled. What can't be read says so in the recording.
+    pub fn new(options: &Options) -> Self {
+        let mut options = options.clone();
+        options.processes.truncate(MOST_WATCHED);
+        options.names.truncate(MOST_WATCHED);
+        let channels = KINDS.iter().map(|kind| Channel::open(kind, &options)).collect();
+        Self { begun: Instant::now(), interval: clamped(options.interval), channels }
+    }
+
+    /// What a recording begins with. Call it before the first sample: it tells when that was.
+    pub fn heading(&self) -> Vec<u8> {
+        let boot = clock_gettime(ClockId::Boottime);
+        let elapsed = self.begun.elapsed();
+        let started =
+            SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(elapsed);
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let about = About {
+            host: host.trim().to_owned(),
+            started: started.as_secs_f64(),
+            boot: boot.tv_sec as f64 + boot.tv_nsec as f64 * 1e-9 - elapsed.as_secs_f64(),
+            interval: self.interval.as_secs_f64(),
+            ticks_per_second: rustix::param::clock_ticks_per_second(),
+        };
+        format!("{MAGIC}\n{about}").into_bytes()
+    }
+
+    /// Appends one sample. A kind of data that costs much is left out of some of them, unless the sample must be
+    /// `whole`, as the first and the last should.
+    pub fn sample(&mut self, whole: bool, recording: &mut Vec<u8>) {
+        let interval = self.interval;
+        recording.extend_from_slice(format!("@ {:.6}\n", self.begun.elapsed().as_secs_f64()).as_bytes());
+        for channel in &mut self.channels {
+            channel.sample(whole, interval, recording);
+        }
+    }
+}
+
+/// One kind of data under way.
+struct Channel {
+    name: &'static str,
+    source: Box<dyn Source>,
+    text: Vec<u8>,
+    /// Samples that it still sits out.
+    out: u32,
+    /// What the last reading cost, in processor seconds.
+    cost: f64,
+    /// Why it couldn't be read, once that was told.
+    told: bool,
+}
+
+impl Channel {
+    fn open(kind: &Kind, options: &Options) -> Self {
+        let source = (kind.open)(options);
+        Self { name: kind.name, source, text: Vec::new(), out: 0, cost: 0.0, told: false }
+    }
+
+    fn sample(&mut self, whole: bool, interval: Duration, recording: &mut Vec<u8>) {
+        if self.out > 0 && !whole {
+            self.out -= 1;
+            return;
+        }
+        let before = thread_seconds();
+        self.text.clear();
+        let result = self.source.read(&mut self.text);
+        self.spare(thread_seconds() - before, interval);
+        self.tell(result, recording);
+    }
+
+    /// Sits out as many samples as keep it within its share. One dear reading alone, such as the first, is forgiven.
+    fn spare(&mut self, cost: f64, interval: Duration) {
+        let samples = cost.min(self.cost) / (SHARE * interval.as_secs_f64());
+        self.cost = cost;
+        self.out = samples as u32;
+    }
+
+    fn tell(&mut self, result: io::Result<()>, recording: &mut Vec<u8>) {
+        match result {
+            Ok(()) => {
+                recording.extend_from_slice(format!("# {} {}\n", self.name, self.text.len()).as_bytes());
+                recording.extend_from_slice(&self.text);
+                recording.push(b'\n');
+            }
+            Err(error) if !self.told => {
+                self.told = true;
+                let reason = error.to_string().replace('\n', " ");
+                recording.extend_from_slice(format!("! {} {reason}\n", self.name).as_bytes());
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Processor time of this thread: how much a busy host delays it doesn't count.
+pub(crate) fn thread_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Dear;
+
+    impl Source for Dear {
+        fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
+            text.extend_from_slice(b"x");
+            let begun = thread_seconds();
+            while thread_seconds() < begun + 0.002 {}
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_costs_much_is_read_less_often_but_in_a_whole_sample() {
+        let kind = Kind { name: "dear", open: |_| Box::new(Dear), series: |_| Vec::new() };
+        let mut channel = Channel::open(&kind, &Options::default());
+        let mut read = |whole| {
+            let mut recording = Vec::new();
+            channel.sample(whole, Duration::from_millis(250), &mut recording);
+            !recording.is_empty()
+        };
+        assert!(read(true) && read(false), "one reading alone is forgiven");
+        assert!((0..10).all(|_| !read(false)), "2 ms in 250 are 0.8 %, more than ten times its share");
+        assert!(read(true));
+    }
+
+    #[test]
+    fn silly_intervals_are_clamped() {
+        assert_eq!(clamped(Duration::ZERO), SHORTEST);
+        assert_eq!(clamped(Duration::from_micros(1)), SHORTEST);
+        assert_eq!(clamped(Duration::MAX), LONGEST);
+        assert_eq!(clamped(DEFAULT_INTERVAL), DEFAULT_INTERVAL);
+    }
+}

@@ -1,0 +1,29 @@
+//! What a recording says over time, all kinds of data in one form.
+
+use serde::{Deserialize, Serialize};
+
+use super::{KINDS, Recording};
+
+/// One quantity over time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// The kind of data: `cpu`, `ports` ...
+    pub kind: String,
+    /// What it is of: `all busy`, `eth0 received`.
+    pub name: String,
+    /// Its unit: `%`, `bit/s`, `1/s`.
+    pub unit: String,
+    /// Seconds since the recording began, and the value; a rate is that of the time up to its second.
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Series {
+    pub(crate) fn new(kind: &str, name: &str, unit: &str, points: Vec<(f64, f64)>) -> Self {
+        Self { kind: kind.into(), name: name.into(), unit: unit.into(), points }
+    }
+}
+
+/// Everything that a recording says over time, in the order of the kinds of data.
+pub fn series(recording: &Recording) -> Vec<Series> {
+    KINDS.iter().flat_map(|kind| (kind.series)(recording)).collect()
+}

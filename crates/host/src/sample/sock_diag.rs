@@ -1,0 +1,232 @@
+//! Asks the kernel for the TCP connections of a network namespace (sock_diag(7)), each as one line of text.
+//!
+//! The layouts are those of include/uapi/linux/inet_diag.h and include/uapi/linux/tcp.h, which only ever grow at
+//! their ends.
+
+use std::fmt::Write as _;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::OwnedFd;
+
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
+};
+
+/// The most connections that are told of each address family.
+const MOST: usize = 1024;
+
+const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;
+const TCP: u8 = 6;
+/// SOCK_DIAG_BY_FAMILY.
+const BY_FAMILY: u16 = 20;
+/// NLM_F_REQUEST and NLM_F_DUMP.
+const DUMP: u16 = 0x301;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+/// INET_DIAG_INFO and INET_DIAG_CONG, as attributes and as bits of what is asked for.
+const INFO: u16 = 2;
+const CONG: u16 = 4;
+const EXTENSIONS: u8 = 1 << (INFO - 1) | 1 << (CONG - 1);
+/// Established, and the states in which data may still be under way: FIN_WAIT1 and 2, CLOSE_WAIT, LAST_ACK.
+const STATES: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9;
+/// Before the attributes: struct inet_diag_msg.
+const FIXED: usize = 72;
+
+/// The fields of struct tcp_info that are told: name, place, and bytes.
+const FIELDS: [(&str, usize, usize); 20] = [
+    ("rto", 8, 4),
+    ("mss", 16, 4),
+    ("unacked", 24, 4),
+    ("lost", 32, 4),
+    ("rtt", 68, 4),
+    ("rttvar", 72, 4),
+    ("ssthresh", 76, 4),
+    ("cwnd", 80, 4),
+    ("rcv_space", 96, 4),
+    ("retrans", 100, 4),
+    ("pacing_rate", 104, 8),
+    ("bytes_acked", 120, 8),
+    ("bytes_received", 128, 8),
+    ("notsent", 144, 4),
+    ("min_rtt", 148, 4),
+    ("delivery_rate", 160, 8),
+    ("busy", 168, 8),
+    ("rwnd_limited", 176, 8),
+    ("sndbuf_limited", 184, 8),
+    ("bytes_retrans", 208, 8),
+];
+
+/// A socket through which the kernel is asked.
+pub(crate) struct SockDiag {
+    socket: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+impl SockDiag {
+    /// Opens it in the network namespace of the calling thread.
+    pub fn open() -> io::Result<Self> {
+        let protocol = Some(netlink::SOCK_DIAG);
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
+        Ok(Self { socket, buffer: vec![0; 64 << 10] })
+    }
+
+    /// Appends a line for each connection.
+    pub fn read(&mut self, text: &mut String) -> io::Result<()> {
+        for family in [AF_INET, AF_INET6] {
+            send(&self.socket, &request(family), SendFlags::empty())?;
+            let mut told = 0;
+            while self.receive(text, &mut told)? {}
+        }
+        Ok(())
+    }
+
+    /// Takes one answer; false where it was the last.
+    fn receive(&mut self, text: &mut String, told: &mut usize) -> io::Result<bool> {
+        let (got, _) = recv(&self.socket, &mut self.buffer[..], RecvFlags::empty())?;
+        let mut rest = &self.buffer[..got];
+        while let Some((kind, message, after)) = message(rest) {
+            match kind {
+                NLMSG_DONE => return Ok(false),
+                NLMSG_ERROR => return error(message),
+                _ if *told < MOST => {
+                    *told += 1;
+                    line(message, text);
+                }
+                _ => {}
+            }
+            rest = after;
+        }
+        Ok(got > 0)
+    }
+}
+
+/// struct nlmsghdr and struct inet_diag_req_v2.
+fn request(family: u8) -> [u8; 72] {
+    let mut bytes = [0; 72];
+    bytes[0..4].copy_from_slice(&72u32.to_ne_bytes());
+    bytes[4..6].copy_from_slice(&BY_FAMILY.to_ne_bytes());
+    bytes[6..8].copy_from_slice(&DUMP.to_ne_bytes());
+    bytes[16..19].copy_from_slice(&[family, TCP, EXTENSIONS]);
+    bytes[20..24].copy_from_slice(&STATES.to_ne_bytes());
+    bytes
+}
+
+/// The first of several messages: its kind, what it holds, and what follows.
+fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
+    let length = number(bytes, 0, 4)? as usize;
+    let kind = number(bytes, 4, 2)? as u16;
+    let inside = bytes.get(16..length)?;
+    Some((kind, inside, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
+}
+
+/// struct nlmsgerr begins with the negative number; 0 acknowledges.
+fn error(message: &[u8]) -> io::Result<bool> {
+    match number(message, 0, 4).map(|number| number as u32 as i32) {
+        Some(0) => Ok(false),
+        Some(code) => Err(io::Error::from_raw_os_error(code.saturating_neg())),
+        None => Err(io::Error::other("the kernel's answer about TCP connections is cut off")),
+    }
+}
+
+/// One connection: both addresses, the state, the cookie that no other connection has, the queues, and what TCP_INFO
+/// tells.
+fn line(message: &[u8], text: &mut String) {
+    let Some((near, far)) = ends(message) else { return };
+    let get = |at, size| number(message, at, size).unwrap_or(0);
+    // Writing to a string doesn't fail.
+    let _ = write!(text, "{near} {far} state={} cookie={:x}", get(1, 1), get(44, 8));
+    let _ = write!(text, " rqueue={} wqueue={}", get(56, 4), get(60, 4));
+    for (kind, value) in attributes(message.get(FIXED..).unwrap_or_default()) {
+        match kind {
+            INFO => info(value, text),
+            CONG => {
+                let name: String =
+                    value.iter().take_while(|b| b.is_ascii_graphic()).map(|b| *b as char).collect();
+                let _ = write!(text, " congestion={name}");
+            }
+            _ => {}
+        }
+    }
+    text.push('\n');
+}
+
+fn ends(message: &[u8]) -> Option<(String, String)> {
+    let family = *message.first()?;
+    let end = |port: usize, address: usize| {
+        let port = u16::from_be_bytes(message.get(port..port + 2)?.try_into().ok()?);
+        let bytes: [u8; 16] = message.get(address..address + 16)?.try_into().ok()?;
+        Some(match family {
+            AF_INET => format!("{}:{port}", Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3])),
+            // A socket for both families shows the IPv4 addresses of its peers so.
+            _ => match Ipv6Addr::from(bytes).to_canonical() {
+                IpAddr::V4(address) => format!("{address}:{port}"),
+                IpAddr::V6(address) => format!("[{address}]:{port}"),
+            },
+        })
+    };
+    Some((end(4, 8)?, end(6, 24)?))
+}
+
+/// struct nlattr and what follows it, one behind the other.
+fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let length = number(bytes, 0, 2)? as usize;
+        let kind = number(bytes, 2, 2)? as u16;
+        let value = bytes.get(4..length)?;
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    })
+}
+
+/// What an older kernel doesn't have is left out.
+fn info(bytes: &[u8], text: &mut String) {
+    for (name, at, size) in FIELDS {
+        if let Some(value) = number(bytes, at, size) {
+            let _ = write!(text, " {name}={value}");
+        }
+    }
+}
+
+/// A number of 1, 2, 4 or 8 bytes in the machine's order.
+fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at.checked_add(size)?)?;
+    Some(match size {
+        1 => bytes[0].into(),
+        2 => u16::from_ne_bytes(bytes.try_into().ok()?).into(),
+        4 => u32::from_ne_bytes(bytes.try_into().ok()?).into(),
+        _ => u64::from_ne_bytes(bytes.try_into().ok()?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn a_connection_of_ours_is_told() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        near.write_all(&[7; 4321]).unwrap();
+        far.read_exact(&mut [0; 4321]).unwrap();
+        let mut text = String::new();
+        SockDiag::open().unwrap().read(&mut text).unwrap();
+        let both = format!("{} {} state=1 ", far.local_addr().unwrap(), far.peer_addr().unwrap());
+        let told =
+            text.lines().find(|line| line.starts_with(&both)).unwrap_or_else(|| panic!("{both}: {text}"));
+        assert!(told.contains(" bytes_received=4321 ") && told.contains(" rtt="), "{told}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let mut text = String::new();
+            line(&bytes, &mut text);
+            let _ = (message(&bytes), error(&bytes), attributes(&bytes).count());
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The network backlog of each processor: /proc/net/softnet_stat (the kernel's net/core/net-procfs.c).
+
+use serde::{Deserialize, Serialize};
+
+use super::counters::{self, Counters, History};
+use super::source::Held;
+use super::{Kind, Recording};
+
+const NAME: &str = "softnet";
+
+pub(super) const KIND: Kind = Kind {
+    name: NAME,
+    open: |options| Held::boxed(&options.root, "proc/net/softnet_stat"),
+    series: |recording| counters::rates(NAME, "1/s", 1.0, &history(recording)),
+};
+
+/// What the processors' backlogs did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Softnet {
+    /// Packets that were worked on.
+    pub processed: u64,
+    /// Packets that were dropped, since a backlog was full.
+    pub dropped: u64,
+    /// How often work was left over, since the time or the budget was used up.
+    pub squeezed: u64,
+}
+
+/// Between the first and the last sample, of all processors together.
+pub fn softnet(recording: &Recording) -> Softnet {
+    let totals = counters::totals(&history(recording));
+    let of = |column: &str| totals.get(&format!("all {column}")).copied().unwrap_or(0);
+    Softnet { processed: of("processed"), dropped: of("dropped"), squeezed: of("squeezed") }
+}
+
+fn history(recording: &Recording) -> History {
+    counters::history(recording, NAME, parse)
+}
+
+/// Three columns of each line, in hexadecimal; by processor and for all.
+fn parse(text: &str) -> Counters {
+    let mut counters = Counters::new();
+    for (line, place) in text.lines().zip(0..) {
+        let values: Vec<u64> =
+            line.split_whitespace().map_while(|word| u64::from_str_radix(word, 16).ok()).collect();
+        // The thirteenth column names the processor, since Linux 5.10; before, lines count those on line.
+        let processor = values.get(12).copied().unwrap_or(place);
+        for (column, value) in ["processed", "dropped", "squeezed"].iter().zip(values) {
+            counters.insert(format!("cpu{processor} {column}"), value);
+            let all = counters.entry(format!("all {column}")).or_default();
+            *all = all.saturating_add(value);
+        }
+    }
+    counters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::recording_of;
+
+    #[test]
+    fn hexadecimal_columns_are_told_by_processor() {
+        let first = "0000000a 00000000 00000001 0 0 0 0 0 0 0 0 0 00000000\n\
+                     00000001 00000000 00000000 0 0 0 0 0 0 0 0 0 00000003\n";
+        let last =
+            first.replace("0000000a 00000000", "000000ff 00000002").replace("00000001 0 0", "00000004 0 0");
+        let recording = recording_of(NAME, &[first, &last]);
+        assert_eq!(softnet(&recording), Softnet { processed: 245, dropped: 2, squeezed: 3 });
+        let series = (KIND.series)(&recording);
+        assert!(series.iter().any(|series| series.name == "cpu3 processed"));
+    }
+}

@@ -1,0 +1,70 @@
+//! What a recorder holds until it is taken.
+
+/// The most bytes that are held. A longer recording keeps every second of its samples, then every fourth.
+const MOST_BYTES: usize = 64 << 20;
+
+/// Samples in the order in which they were taken.
+#[derive(Default)]
+pub(crate) struct Tape {
+    heading: Vec<u8>,
+    samples: Vec<Vec<u8>>,
+    bytes: usize,
+    /// How many intervals pass between two samples that are kept.
+    stride: u32,
+}
+
+impl Tape {
+    pub fn new(heading: Vec<u8>) -> Self {
+        Self { heading, stride: 1, ..Self::default() }
+    }
+
+    pub fn push(&mut self, sample: Vec<u8>) {
+        self.bytes += sample.len();
+        self.samples.push(sample);
+        if self.bytes > MOST_BYTES {
+            self.thin();
+        }
+    }
+
+    pub fn stride(&self) -> u32 {
+        self.stride
+    }
+
+    /// Everything that wasn't taken yet, in the form of a recording or of its continuation.
+    pub fn take(&mut self) -> Vec<u8> {
+        let mut taken = std::mem::take(&mut self.heading);
+        taken.extend(self.samples.drain(..).flatten());
+        self.bytes = 0;
+        taken
+    }
+
+    /// Counters only grow, so what is between two samples that stay isn't lost.
+    fn thin(&mut self) {
+        let mut place = 0;
+        self.samples.retain(|_| {
+            place += 1;
+            place % 2 == 1
+        });
+        self.bytes = self.samples.iter().map(Vec::len).sum();
+        self.stride = self.stride.saturating_mul(2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_recording_keeps_its_first_sample_and_is_bounded() {
+        let mut tape = Tape::new(b"head ".to_vec());
+        for place in 0..40u8 {
+            tape.push(vec![place; 4 << 20]);
+            assert!(tape.bytes <= MOST_BYTES + (4 << 20));
+        }
+        assert!(tape.stride() >= 4, "{}", tape.stride());
+        let taken = tape.take();
+        assert!(taken.starts_with(b"head \0") && taken.len() <= MOST_BYTES + 5);
+        tape.push(vec![1]);
+        assert_eq!(tape.take(), [1], "the heading and what was taken don't come again");
+    }
+}

@@ -1,0 +1,142 @@
+//! Statistics that a network driver keeps, by queue and as a whole: what `ethtool -S` shows
+//! (`ETHTOOL_GSTATS`, include/uapi/linux/ethtool.h).
+
+use std::ffi::CStr;
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+/// ETHTOOL_GSTRINGS, ETHTOOL_GSTATS and ETHTOOL_GSSET_INFO.
+const STRINGS: u32 = 0x1b;
+const STATISTICS: u32 = 0x1d;
+const SET_INFO: u32 = 0x37;
+/// ETH_SS_STATS: the set of strings that names statistics.
+const SET: u32 = 1;
+/// ETH_GSTRING_LEN.
+const NAME: usize = 32;
+/// The most statistics that are asked for; the largest drivers have some thousands.
+const MOST: usize = 1 << 15;
+/// The kernel writes as many values as the driver has, however many were asked for. A driver would have to gain more
+/// than these between two system calls before they ended behind the buffer.
+const ROOM: usize = 2 * MOST;
+
+/// Asks drivers of this network namespace.
+pub struct Ethtool {
+    socket: OwnedFd,
+    // Most of it is never touched and so costs no memory.
+    buffer: Vec<u8>,
+}
+
+impl Ethtool {
+    /// Opens the socket through which drivers are asked. It stays in the namespace of the calling thread.
+    ///
+    /// # Errors
+    /// Where no socket can be had.
+    pub fn open() -> io::Result<Self> {
+        let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        Ok(Self { socket, buffer: vec![0; 12 + ROOM * NAME] })
+    }
+
+    /// The names of an interface's statistics, in the order of their values.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where its driver has none, `ENODEV` where there is no such interface.
+    pub fn names(&mut self, interface: &str) -> io::Result<Vec<String>> {
+        let count = self.count(interface)?;
+        self.put([STRINGS, SET, u32::try_from(count).unwrap_or(0)]);
+        self.ask(interface)?;
+        let told = (self.word(8) as usize).min(MOST);
+        Ok(self.buffer[12..12 + told * NAME].chunks(NAME).map(name).collect())
+    }
+
+    /// The values of an interface's statistics.
+    ///
+    /// # Errors
+    /// As [`Ethtool::names`].
+    pub fn values(&mut self, interface: &str) -> io::Result<Vec<u64>> {
+        let count = self.count(interface)?;
+        self.put([STATISTICS, u32::try_from(count).unwrap_or(0), 0]);
+        self.ask(interface)?;
+        let told = (self.word(4) as usize).min(MOST);
+        let values = self.buffer[8..8 + told * 8].as_chunks().0.iter();
+        Ok(values.map(|bytes| u64::from_ne_bytes(*bytes)).collect())
+    }
+
+    /// How many statistics the driver has at this moment.
+    fn count(&mut self, interface: &str) -> io::Result<usize> {
+        self.put([SET_INFO, 0, 0]);
+        // struct ethtool_sset_info: the mask of sets, 64 bits, then a count for each set that the driver has.
+        self.buffer[8..16].copy_from_slice(&(1u64 << SET).to_ne_bytes());
+        self.ask(interface)?;
+        let mask = u64::from(self.word(8)) | u64::from(self.word(12));
+        let count = if mask == 0 { 0 } else { self.word(16) as usize };
+        match count {
+            0 => Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
+            1..=MOST => Ok(count),
+            _ => Err(io::Error::other(format!("{interface} has {count} statistics, more than are read"))),
+        }
+    }
+
+    fn put(&mut self, words: [u32; 3]) {
+        for (bytes, word) in self.buffer.chunks_mut(4).zip(words) {
+            bytes.copy_from_slice(&word.to_ne_bytes());
+        }
+    }
+
+    fn word(&self, at: usize) -> u32 {
+        u32::from_ne_bytes([self.buffer[at], self.buffer[at + 1], self.buffer[at + 2], self.buffer[at + 3]])
+    }
+
+    fn ask(&mut self, interface: &str) -> io::Result<()> {
+        // SAFETY: ifreq consists of integers, arrays and a pointer, for which zero is a value.
+        let mut request: libc::ifreq = unsafe { mem::zeroed() };
+        let name = interface.as_bytes();
+        // The last byte stays zero.
+        if name.len() >= request.ifr_name.len() || name.contains(&0) {
+            return Err(io::Error::from_raw_os_error(libc::ENODEV));
+        }
+        for (to, from) in request.ifr_name.iter_mut().zip(name) {
+            *to = *from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_data = self.buffer.as_mut_ptr().cast();
+        // SAFETY: `request` and the buffer that it points to outlive the call. The kernel writes a header of at most
+        // 16 bytes and one name (32 bytes) or value (8) for each statistic. `count` has refused more than MOST of
+        // them just before, and the buffer has room for twice as many names.
+        let result =
+            unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+fn name(bytes: &[u8]) -> String {
+    let name = CStr::from_bytes_until_nul(bytes).map_or(bytes, CStr::to_bytes);
+    String::from_utf8_lossy(name).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_that_has_none_is_refused() {
+        let mut ethtool = Ethtool::open().unwrap();
+        let refused = |error: io::Error| error.raw_os_error().unwrap_or(0);
+        assert_eq!(refused(ethtool.names("no-such-if").unwrap_err()), libc::ENODEV);
+        assert_eq!(refused(ethtool.values("a-name-that-is-too-long").unwrap_err()), libc::ENODEV);
+        assert_eq!(refused(ethtool.values("lo").unwrap_err()), libc::EOPNOTSUPP);
+    }
+
+    #[test]
+    fn every_value_has_a_name() {
+        let mut ethtool = Ethtool::open().unwrap();
+        let listed = std::fs::read_to_string("/proc/net/dev").unwrap();
+        let names = listed.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
+        for interface in names {
+            if let Ok(values) = ethtool.values(interface) {
+                assert_eq!(ethtool.names(interface).unwrap().len(), values.len(), "{interface}");
+            }
+        }
+    }
+}
