@@ -8,6 +8,7 @@ mod bench;
 mod cp;
 mod exit;
 mod lab;
+mod load;
 mod reach;
 mod stream;
 mod units;
@@ -37,6 +38,10 @@ enum Command {
     Cp(cp::CpArgs),
     /// Measure a path from memory to memory, over the same streams as cp
     Stream(stream::StreamArgs),
+    /// Make traffic: requests and responses, bulk, HTTP users, tiles
+    Load(load::LoadArgs),
+    /// Answer the traffic of load
+    Serve(load::ServeArgs),
     /// Make test beds of two hosts on this machine
     Lab(lab::LabArgs),
     /// Run studies: measure, compare and draw
@@ -51,6 +56,8 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Cp(args) => Ok(cp::run(args)),
         Command::Stream(args) => Ok(stream::run(args)),
+        Command::Load(args) => Ok(load::run(args)),
+        Command::Serve(args) => Ok(load::serve(args)),
         Command::Agent(args) => Ok(agent::run(args)),
         Command::Bench(args) => bench::run(args),
         Command::Lab(args) => lab::run(args),
