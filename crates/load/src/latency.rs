@@ -17,7 +17,10 @@ pub struct Latency(Histogram<u64>);
 
 impl Default for Latency {
     fn default() -> Self {
-        Self(Histogram::new_with_bounds(1, LONGEST, DIGITS).expect("the bounds and digits are valid constants"))
+        Self(
+            Histogram::new_with_bounds(1, LONGEST, DIGITS)
+                .expect("the bounds and digits are valid constants"),
+        )
     }
 }
 

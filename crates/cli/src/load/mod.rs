@@ -140,7 +140,9 @@ mod tests {
     fn times_addresses_and_counts_are_read() {
         assert_eq!(parse_seconds("0.5"), Ok(Duration::from_millis(500)));
         assert_eq!(parse_seconds("10 s"), Ok(Duration::from_secs(10)));
-        assert!(parse_seconds("-1").is_err() && parse_seconds("NaN").is_err() && parse_seconds("1e9").is_err());
+        assert!(
+            parse_seconds("-1").is_err() && parse_seconds("NaN").is_err() && parse_seconds("1e9").is_err()
+        );
         assert_eq!(parse_address("127.0.0.1:80"), Ok("127.0.0.1:80".parse().unwrap()));
         assert!(parse_address("127.0.0.1").is_err());
         assert_eq!((parse_count("auto"), parse_count("5")), (Ok(None), Ok(Some(5))));

@@ -65,8 +65,15 @@ fn payload(report: &Report) -> String {
 
 fn times(latency: &Summary) -> String {
     let Summary { mean_us, p50_us, p90_us, p99_us, p999_us, max_us, .. } = latency;
-    let shown = [("mean", mean_us), ("p50", p50_us), ("p90", p90_us), ("p99", p99_us), ("p99.9", p999_us), ("max", max_us)]
-        .map(|(name, time)| format!("{name} {}", micros(*time)));
+    let shown = [
+        ("mean", mean_us),
+        ("p50", p50_us),
+        ("p90", p90_us),
+        ("p99", p99_us),
+        ("p99.9", p999_us),
+        ("max", max_us),
+    ]
+    .map(|(name, time)| format!("{name} {}", micros(*time)));
     shown.join(", ")
 }
 

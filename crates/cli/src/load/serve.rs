@@ -5,6 +5,7 @@ use linerate_load::error::LoadError;
 use linerate_load::http::{HttpService, LARGEST_OBJECT};
 use linerate_load::pair::{PairService, WORKERS};
 use linerate_load::serve::{Server, Service};
+use linerate_load::tile::TileService;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::net::SocketAddr;
@@ -21,7 +22,7 @@ use super::{code, parse_address, parse_seconds};
 
 const EXAMPLES: &str = "\
 Examples:
-  linerate serve rr --listen 0.0.0.0:5300           for load rr, crr, pairs and tile
+  linerate serve rr --listen 0.0.0.0:5300           for load rr, crr and pairs
   linerate serve http --listen 0.0.0.0:8080 --object 512kB
 ";
 
@@ -42,7 +43,9 @@ enum Kind {
     /// Answer endpoint pairs: load rr, crr and pairs
     Rr(RrArgs),
     /// One object in memory, by HTTP/1.1
-    Http(HttpArgs),
+    Http(ObjectArgs),
+    /// Both at one port, for load tile
+    Tile(ObjectArgs),
 }
 
 #[derive(Debug, Args)]
@@ -52,7 +55,7 @@ struct RrArgs {
 }
 
 #[derive(Debug, Args)]
-struct HttpArgs {
+struct ObjectArgs {
     #[command(flatten)]
     common: Common,
     /// Size of the object, which is at / and /object
@@ -80,7 +83,8 @@ struct Common {
 pub fn run(args: ServeArgs) -> ExitCode {
     let served = match args.kind {
         Kind::Rr(args) => args.common.serve(PairService, ""),
-        Kind::Http(args) => args.run(),
+        Kind::Http(args) => args.run(HttpService::new),
+        Kind::Tile(args) => args.run(TileService::new),
     };
     match served {
         Ok(()) => Code::Done.into(),
@@ -91,12 +95,12 @@ pub fn run(args: ServeArgs) -> ExitCode {
     }
 }
 
-impl HttpArgs {
-    fn run(&self) -> Result<(), LoadError> {
+impl ObjectArgs {
+    fn run<S: Service>(&self, service: impl FnOnce(usize) -> S) -> Result<(), LoadError> {
         let size = usize::try_from(self.object).ok().filter(|_| (1..=LARGEST_OBJECT).contains(&self.object));
         let size =
             size.ok_or_else(|| LoadError::Arguments("--object must be a byte to a gibibyte".to_owned()))?;
-        self.common.serve(HttpService::new(size), &format!(", an object of {}", show_bytes(self.object)))
+        self.common.serve(service(size), &format!(", an object of {}", show_bytes(self.object)))
     }
 }
 

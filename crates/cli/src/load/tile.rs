@@ -16,7 +16,7 @@ use super::{Form, Length, parse_address, parse_count};
 /// What `linerate load tile` takes.
 #[derive(Debug, Args)]
 pub struct TileArgs {
-    /// A pair server (`linerate serve rr`); tiles are spread over several
+    /// A server of endpoint pairs (`linerate serve tile` or `rr`); tiles are spread over several
     #[arg(long, value_name = "HOST:PORT", required = true, value_parser = parse_address)]
     connect: Vec<SocketAddr>,
     /// An object of a web server; tiles are spread over several
@@ -50,7 +50,9 @@ impl TileArgs {
         let mut report = load.report(&result);
         if !result.is_good(&load.targets) {
             let least = QUALITY * 100.0;
-            report.warnings.push(format!("not every load reached {least:.0} % of its target: too many tiles"));
+            report
+                .warnings
+                .push(format!("not every load reached {least:.0} % of its target: too many tiles"));
         }
         report.steps = steps;
         Ok(report)
@@ -105,7 +107,8 @@ fn reference(file: &Path) -> Result<Loads, LoadError> {
     };
     let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
     let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-    let mut result: serde_json::Value = serde_json::from_str(last).map_err(|error| wrong(error.to_string()))?;
+    let mut result: serde_json::Value =
+        serde_json::from_str(last).map_err(|error| wrong(error.to_string()))?;
     serde_json::from_value(result["loads"].take()).map_err(|error| wrong(format!("its rates: {error}")))
 }
 
@@ -117,7 +120,8 @@ mod tests {
     fn a_baseline_is_an_earlier_result() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("tile.json");
-        fs::write(&file, "noise\n{\"loads\":{\"web\":19.5,\"rr\":500,\"bulk\":5e7,\"idle\":10}}\n\n").unwrap();
+        fs::write(&file, "noise\n{\"loads\":{\"web\":19.5,\"rr\":500,\"bulk\":5e7,\"idle\":10}}\n\n")
+            .unwrap();
         assert_eq!(reference(&file).unwrap(), Loads { web: 19.5, ..TARGETS });
         fs::write(&file, "{\"schema\":1}").unwrap();
         assert!(reference(&file).unwrap_err().to_string().contains("tile.json"));

@@ -95,6 +95,9 @@ impl Crowd {
             Some(format!("{count} answers with status {status}"))
         });
         let reason = reason.unwrap_or_else(|| "the window is shorter than one".into());
-        Err(LoadError::Peer(self.urls[0].to_string(), format!("no request was answered in the window: {reason}")))
+        Err(LoadError::Peer(
+            self.urls[0].to_string(),
+            format!("no request was answered in the window: {reason}"),
+        ))
     }
 }

@@ -124,7 +124,10 @@ mod tests {
         assert!(closed.length == Length::Closed && !closed.keep);
         assert!(of("content-length: 1\r\nConnection: Upgrade, keep-alive\r\n").keep);
         assert!(!of("content-length: 1\r\nConnection: foo, Close\r\n").keep);
-        assert_eq!(head("HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n").unwrap().length, Length::Known(0));
+        assert_eq!(
+            head("HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n").unwrap().length,
+            Length::Known(0)
+        );
         assert!(!head("HTTP/1.0 200 OK\r\nContent-Length: 9\r\n\r\n").unwrap().keep);
     }
 
@@ -139,7 +142,9 @@ mod tests {
     #[test]
     fn a_redirect_says_where_to() {
         let found = head("HTTP/1.1 302 Found\r\nLocation: /x\x7f\r\nContent-Length: 0\r\n\r\n");
-        let found = found.or_else(|_| head("HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n")).unwrap();
+        let found = found
+            .or_else(|_| head("HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n"))
+            .unwrap();
         assert!(found.location.unwrap().starts_with("/x"));
     }
 }

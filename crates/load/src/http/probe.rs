@@ -22,13 +22,16 @@ pub fn probe(url: &Url, timeout: Duration, stop: &Stop) -> Result<u64, LoadError
     let peer = |why: String| LoadError::Peer(url.to_string(), why);
     prepare(&connection).map_err(|error| peer(error.to_string()))?;
     let patient = Patient { connection: &connection, stop, patience: timeout };
-    let (reply, bytes) = fetch(&patient, url).map_err(|why| if stop.is_set() { LoadError::Interrupted } else { peer(why) })?;
+    let (reply, bytes) =
+        fetch(&patient, url).map_err(|why| if stop.is_set() { LoadError::Interrupted } else { peer(why) })?;
     match reply.head().map(|head| (head.status, head.location.as_deref())) {
         Some((200..300, _)) => Ok(bytes),
         Some((status @ 300..400, Some(location))) => Err(peer(format!(
             "it answers {status}, a redirect to {location}, which isn't followed; give the URL of the object itself"
         ))),
-        Some((status, _)) => Err(peer(format!("it answers {status}; give the URL of an object that is there"))),
+        Some((status, _)) => {
+            Err(peer(format!("it answers {status}; give the URL of an object that is there")))
+        }
         None => Err(peer("it answers without a head".into())),
     }
 }

@@ -11,8 +11,8 @@ const TOLERANCE: f64 = 0.05;
 /// The report of a crowd.
 pub fn report(crowd: &Crowd, tally: &Tally) -> Report {
     let (count, seconds) = (tally.latency.count(), crowd.window.measured.as_secs_f64());
-    let mut report = Report::new("http", tally.counts.payload, seconds)
-        .with_transactions(count, tally.latency.summary());
+    let mut report =
+        Report::new("http", tally.counts.payload, seconds).with_transactions(count, tally.latency.summary());
     report.users = Some(crowd.users);
     report.bytes_out = Some(tally.counts.sent);
     report.header_bytes = Some(tally.counts.framing);

@@ -130,7 +130,11 @@ fn head(status: &str, length: usize, keep: bool) -> String {
 }
 
 /// The answer to the next request, and how long its head is; none where the client is done.
-fn read_head(patient: &Patient<'_>, buffer: &mut [u8], filled: &mut usize) -> io::Result<Option<(Answer, usize)>> {
+fn read_head(
+    patient: &Patient<'_>,
+    buffer: &mut [u8],
+    filled: &mut usize,
+) -> io::Result<Option<(Answer, usize)>> {
     let mut begun = None;
     loop {
         match parse(&buffer[..*filled]) {
@@ -196,7 +200,10 @@ mod tests {
         assert_eq!(answer("HEAD / HTTP/1.0\r\n\r\n"), object(false, false));
         assert_eq!(answer("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"), object(true, true));
         let refused = |text: &str, want: &str| {
-            assert!(matches!(answer(text), Answer::Refusal { status, .. } if status.starts_with(want)), "{text}");
+            assert!(
+                matches!(answer(text), Answer::Refusal { status, .. } if status.starts_with(want)),
+                "{text}"
+            );
         };
         refused("GET /x HTTP/1.1\r\n\r\n", "404");
         refused("POST / HTTP/1.1\r\n\r\n", "405");

@@ -94,7 +94,10 @@ mod tests {
         assert!(reason("https://127.0.0.1/").contains("without TLS"));
         assert!(reason("127.0.0.1:80/x").contains("URL"));
         assert!(reason("http://u:p@127.0.0.1/").contains("passwords"));
-        assert!(reason("http://127.0.0.1:99999/").contains("port") || reason("http://127.0.0.1:99999/").contains("URL"));
+        assert!(
+            reason("http://127.0.0.1:99999/").contains("port")
+                || reason("http://127.0.0.1:99999/").contains("URL")
+        );
         assert!(reason("http://a b/").contains("URL"));
         assert!(reason("http://127.0.0.1/a\r\nX: y").contains("URL"));
     }

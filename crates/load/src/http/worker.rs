@@ -51,10 +51,10 @@ impl<'a> Worker<'a> {
         stop: &'a Stop,
     ) -> io::Result<Self> {
         let requests = crowd.urls.iter().map(|url| url.request(crowd.new_connections)).collect();
-        let connections = crowd.urls.iter().map(|url| Connections {
-            port: url.address().to_string(),
-            ..Connections::default()
-        });
+        let connections = crowd
+            .urls
+            .iter()
+            .map(|url| Connections { port: url.address().to_string(), ..Connections::default() });
         let mut worker = Self {
             crowd,
             phases,

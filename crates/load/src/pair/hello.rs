@@ -1,7 +1,9 @@
 //! What a pair's client says first, and what a bulk receiver says at the end. All numbers are big-endian.
 
 /// The first bytes of every connection.
-const MAGIC: [u8; 8] = *b"LRLOAD1\n";
+const MAGIC: [u8; 8] = *b"\x02LRLOAD1";
+/// With it begins no other protocol that a server of ours speaks.
+pub const FIRST_BYTE: u8 = MAGIC[0];
 /// Length of a hello.
 pub const HELLO: usize = 28;
 /// Length of a tally.

@@ -8,6 +8,7 @@ mod server;
 
 pub use bulk::{Amount, Bulk, BulkResult};
 pub use client::{Style, Transactions, TransactionsResult};
+pub use hello::FIRST_BYTE;
 pub use server::{PairService, WORKERS};
 
 use std::net::{SocketAddr, TcpStream};
@@ -37,7 +38,9 @@ fn connect(to: SocketAddr, window: Option<u32>) -> std::io::Result<TcpStream> {
 
 fn check(to: &[SocketAddr], pairs: usize) -> Result<(), LoadError> {
     if to.is_empty() {
-        return Err(LoadError::Arguments("no server to connect to; give one with --connect ADDRESS:PORT".into()));
+        return Err(LoadError::Arguments(
+            "no server to connect to; give one with --connect ADDRESS:PORT".into(),
+        ));
     }
     if pairs == 0 || pairs > MOST_PAIRS {
         return Err(LoadError::Arguments(format!("{pairs} pairs; it must be 1 to {MOST_PAIRS}")));

@@ -7,10 +7,7 @@ use crate::error::LoadError;
 ///
 /// # Errors
 /// What `fits` says.
-pub fn fullest(
-    most: u32,
-    mut fits: impl FnMut(u32) -> Result<bool, LoadError>,
-) -> Result<u32, LoadError> {
+pub fn fullest(most: u32, mut fits: impl FnMut(u32) -> Result<bool, LoadError>) -> Result<u32, LoadError> {
     let (mut good, mut bad) = (0, most.saturating_add(1));
     let mut next = 1;
     while next < bad {

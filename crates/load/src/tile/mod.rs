@@ -2,9 +2,11 @@
 
 mod full;
 mod score;
+mod server;
 
 pub use full::fullest;
 pub use score::{score, worst};
+pub use server::TileService;
 
 use std::net::SocketAddr;
 use std::thread;
@@ -90,7 +92,9 @@ impl Tiles {
     fn check(&self, tiles: u32) -> Result<(), LoadError> {
         let wrong = |text: String| Err(LoadError::Arguments(text));
         if self.to.is_empty() || self.urls.is_empty() {
-            return wrong("a tile needs a pair server (--connect ADDRESS:PORT) and an object (--url URL)".into());
+            return wrong(
+                "a tile needs a pair server (--connect ADDRESS:PORT) and an object (--url URL)".into(),
+            );
         }
         if !(1..=MOST_TILES).contains(&tiles) {
             return wrong(format!("{tiles} tiles; it must be 1 to {MOST_TILES}"));
@@ -168,7 +172,9 @@ impl Tiles {
             .with_transactions(count, result.web.latency.summary());
         report.connections.clone_from(&result.connections);
         report.errors = Some(result.web.errors.clone());
-        report.warnings.extend(result.web.reason.as_ref().map(|reason| format!("web requests failed: {reason}")));
+        report
+            .warnings
+            .extend(result.web.reason.as_ref().map(|reason| format!("web requests failed: {reason}")));
         report.loads = score::mean(&result.tiles);
         report.score = Some(result.score());
         report.tiles.clone_from(&result.tiles);

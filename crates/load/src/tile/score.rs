@@ -54,7 +54,9 @@ mod tests {
     #[test]
     fn a_load_that_starves_counts_the_tile_out() {
         assert_eq!(score(&Loads { rr: 0.0, ..REFERENCE }, &REFERENCE), 0.0);
-        assert!(!is_usable(&Loads { rr: 0.0, ..REFERENCE }) && !is_usable(&Loads { web: f64::NAN, ..REFERENCE }));
+        assert!(
+            !is_usable(&Loads { rr: 0.0, ..REFERENCE }) && !is_usable(&Loads { web: f64::NAN, ..REFERENCE })
+        );
     }
 
     #[test]
