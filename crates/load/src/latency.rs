@@ -2,6 +2,7 @@
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
+use std::fmt::{self, Debug, Formatter};
 use std::time::Duration;
 
 /// The longest time that is told apart, in nanoseconds: an hour.
@@ -12,8 +13,15 @@ const DIGITS: u8 = 3;
 const BUCKETS: usize = 60;
 
 /// Times of transactions, each kept to three digits.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Latency(Histogram<u64>);
+
+/// What matters of the thousands of counts.
+impl Debug for Latency {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "Latency({} of {} s on average)", self.count(), self.mean_seconds())
+    }
+}
 
 impl Default for Latency {
     fn default() -> Self {

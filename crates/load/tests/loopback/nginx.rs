@@ -79,7 +79,8 @@ fn nginx_serves_users_without_a_failure() {
         let tally = crowd.run(&Stop::default()).unwrap();
         let port = &tally.connections[0];
         assert!(tally.latency.count() > 10 && tally.errors.is_none() && port.failed == 0, "{tally:?}");
-        assert!(port.made == port.attempted && port.made >= 10, "{tally:?}");
+        // At the end a user may be about to connect.
+        assert!(port.attempted - port.made <= 10 && port.made >= 10, "{tally:?}");
         let payload = tally.counts.payload.abs_diff(tally.latency.count() * SIZE as u64);
         assert!(payload <= 10 * SIZE as u64, "{tally:?}");
     }
