@@ -8,6 +8,7 @@ mod bench;
 mod cp;
 mod exit;
 mod lab;
+mod load;
 mod measure;
 mod reach;
 mod stream;
@@ -41,6 +42,10 @@ enum Command {
     Stream(stream::StreamArgs),
     /// Run a command, and tell what it achieved and what it cost
     Measure(measure::MeasureArgs),
+    /// Make traffic: requests and responses, bulk, HTTP users, tiles
+    Load(load::LoadArgs),
+    /// Answer the traffic of load
+    Serve(load::ServeArgs),
     /// Make test beds of two hosts on this machine
     Lab(lab::LabArgs),
     /// Run studies: measure, compare and draw
@@ -56,6 +61,8 @@ fn main() -> ExitCode {
         Command::Cp(args) => Ok(cp::run(args)),
         Command::Stream(args) => Ok(stream::run(args)),
         Command::Measure(args) => Ok(measure::run(args)),
+        Command::Load(args) => Ok(load::run(args)),
+        Command::Serve(args) => Ok(load::serve(args)),
         Command::Agent(args) => Ok(agent::run(args)),
         Command::Bench(args) => bench::run(args),
         Command::Lab(args) => lab::run(args),

@@ -1,0 +1,91 @@
+//! HTTP users: `linerate load http`.
+
+use clap::Args;
+use linerate_load::error::LoadError;
+use linerate_load::http::{self, Crowd, Found, Url, fewest_best};
+use linerate_load::report::{Report, per_second};
+use linerate_load::window::{Stop, Window};
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use super::{Form, parse_count, parse_seconds};
+
+/// Threads where nobody asks for a number: more only take processors from what is measured.
+const MOST_THREADS: usize = 4;
+
+/// What `linerate load http` takes.
+#[derive(Debug, Args)]
+pub struct HttpArgs {
+    /// What to fetch; users are spread over several
+    #[arg(long, value_name = "URL", required = true)]
+    url: Vec<String>,
+    /// Users at once, or auto: the fewest with the highest payload rate
+    #[arg(long, value_name = "N", default_value = "240", value_parser = parse_count)]
+    users: std::option::Option<u32>,
+    /// With auto, at most so many
+    #[arg(long, value_name = "N", default_value_t = 4096)]
+    max_users: u32,
+    /// With auto, try each number for so long
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_seconds)]
+    step: Duration,
+    /// Count for so long
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
+    seconds: Duration,
+    /// Before that, let the users start evenly over so long
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
+    ramp: Duration,
+    /// Make a connection for each request
+    #[arg(long)]
+    new_connections: bool,
+    /// Give a request up after so long
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
+    timeout: Duration,
+    /// Threads that share the users; otherwise one a processor, at most 4
+    #[arg(long, value_name = "N")]
+    threads: Option<u32>,
+    #[command(flatten)]
+    pub(super) form: Form,
+}
+
+impl HttpArgs {
+    pub(super) fn run(&self, stop: &Stop) -> Result<Report, LoadError> {
+        let mut crowd = self.crowd()?;
+        let size = crowd.probe(stop)?;
+        if size == 0 {
+            return Err(LoadError::Arguments(format!("{} is empty; give an object with bytes", self.url[0])));
+        }
+        let found = match self.users {
+            Some(_) => None,
+            None => Some(self.search(&crowd, stop)?),
+        };
+        crowd.users = found.as_ref().map_or(crowd.users, |found| found.users);
+        let tally = crowd.run(stop)?;
+        let mut report = http::report(&crowd, &tally);
+        report.steps = found.map_or_else(Vec::new, |found| found.steps);
+        Ok(report)
+    }
+
+    fn crowd(&self) -> Result<Crowd, LoadError> {
+        let processors = available_parallelism().map_or(1, usize::from).min(MOST_THREADS) as u32;
+        Ok(Crowd {
+            urls: self.url.iter().map(|url| url.parse()).collect::<Result<Vec<Url>, _>>()?,
+            users: self.users.unwrap_or(1),
+            window: Window { warm_up: self.ramp, measured: self.seconds },
+            new_connections: self.new_connections,
+            threads: self.threads.unwrap_or(processors),
+            timeout: self.timeout,
+            pace: None,
+        })
+    }
+
+    fn search(&self, crowd: &Crowd, stop: &Stop) -> Result<Found, LoadError> {
+        let window = Window { warm_up: self.step / 4, measured: self.step };
+        fewest_best(self.max_users.min(http::MOST_USERS), |users| {
+            let tally = Crowd { users, window, ..crowd.clone() }.run(stop)?;
+            let bits = per_second(tally.counts.payload as f64 * 8.0, window.measured.as_secs_f64());
+            let mean = tally.latency.mean_seconds() * 1e3;
+            tell!("  {users:>6} users  {:>10.1} Mbit/s  mean response {mean:.2} ms", bits * 1e-6);
+            Ok(bits)
+        })
+    }
+}

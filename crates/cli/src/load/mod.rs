@@ -1,0 +1,151 @@
+//! `linerate load` and `linerate serve`: traffic, and what answers it.
+
+mod http;
+mod output;
+mod pairs;
+mod serve;
+mod tile;
+
+pub use serve::{ServeArgs, run as serve};
+
+use clap::{Args, Subcommand};
+use linerate_load::error::LoadError;
+use linerate_load::report::Report;
+use linerate_load::window::{Stop, Window};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crate::exit::{CODES, Code};
+use crate::reach::interrupted;
+
+const EXAMPLES: &str = "\
+Examples:
+  linerate serve rr --listen 0.0.0.0:5300           at the far host; then here:
+  linerate load rr --connect host:5300              how long a byte takes there and back
+  linerate load pairs --connect host:5300 --pairs 8
+  linerate load http --url http://host/file --users 240 --ramp 10 --seconds 240
+";
+
+/// What `linerate load` takes.
+#[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, after_help = CODES)]
+pub struct LoadArgs {
+    #[command(subcommand)]
+    kind: Kind,
+}
+
+#[derive(Debug, Subcommand)]
+enum Kind {
+    /// Requests and responses, one at a time on each connection
+    Rr(pairs::TransactionArgs),
+    /// Connect, request, response, close
+    Crr(pairs::TransactionArgs),
+    /// Bulk from memory to memory in clear text, between endpoint pairs
+    Pairs(pairs::BulkArgs),
+    /// Users who fetch an object again and again
+    Http(http::HttpArgs),
+    /// Mixes of web, small requests, file transfer and idle connections
+    Tile(tile::TileArgs),
+}
+
+/// Makes a load and prints what came of it.
+pub fn run(args: LoadArgs) -> ExitCode {
+    match made(args.kind) {
+        Ok(()) => Code::Done.into(),
+        Err(error) => {
+            tell!("linerate: {error}");
+            code(&error).into()
+        }
+    }
+}
+
+fn made(kind: Kind) -> Result<(), LoadError> {
+    linerate_sys::limits::raise_open_files();
+    let interrupted = interrupted().map_err(|error| LoadError::System("watching for signals", error))?;
+    let stop = Stop::from(interrupted);
+    let (report, form): (Report, Form) = match kind {
+        Kind::Rr(args) => (args.run(linerate_load::pair::Style::Kept, &stop)?, args.form),
+        Kind::Crr(args) => (args.run(linerate_load::pair::Style::Each, &stop)?, args.form),
+        Kind::Pairs(args) => (args.run(&stop)?, args.form),
+        Kind::Http(args) => (args.run(&stop)?, args.form),
+        Kind::Tile(args) => (args.run(&stop)?, args.form),
+    };
+    output::print(&report, form.json);
+    Ok(())
+}
+
+fn code(error: &LoadError) -> Code {
+    match error {
+        LoadError::Arguments(_) => Code::Usage,
+        LoadError::Connect(..) => Code::FarEnd,
+        LoadError::Interrupted => Code::Interrupted,
+        LoadError::Peer(..) | LoadError::Listen(..) | LoadError::System(..) => Code::Failed,
+    }
+}
+
+/// How the result is printed.
+#[derive(Clone, Copy, Debug, Args)]
+struct Form {
+    /// Print the result as a JSON line on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// How long a load counts.
+#[derive(Clone, Copy, Debug, Args)]
+struct Length {
+    /// Count for so long
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
+    seconds: Duration,
+    /// Before that, run for so long without counting
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
+    warm_up: Duration,
+}
+
+impl Length {
+    fn window(self) -> Window {
+        Window { warm_up: self.warm_up, measured: self.seconds }
+    }
+}
+
+/// Seconds up to a day, perhaps with a fraction.
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.trim_end_matches('s').trim_end().parse().ok();
+    let time = seconds.filter(|seconds| (0.0..=86_400.0).contains(seconds)).map(Duration::from_secs_f64);
+    time.ok_or_else(|| format!("'{text}' is no time; write seconds, 0 to 86400"))
+}
+
+/// The first address of `HOST:PORT`.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let wrong = |why: &dyn std::fmt::Display| format!("'{text}' is no address: {why}; write HOST:PORT");
+    let mut addresses = text.to_socket_addrs().map_err(|error| wrong(&error))?;
+    addresses.next().ok_or_else(|| wrong(&"the host has none"))
+}
+
+/// A number from 1, or `auto`.
+fn parse_count(text: &str) -> Result<Option<u32>, String> {
+    match text.parse() {
+        _ if text == "auto" => Ok(None),
+        Ok(count @ 1u32..) => Ok(Some(count)),
+        _ => Err(format!("'{text}' is no number; write 1 or more, or auto")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_addresses_and_counts_are_read() {
+        assert_eq!(parse_seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_seconds("10 s"), Ok(Duration::from_secs(10)));
+        assert!(
+            parse_seconds("-1").is_err() && parse_seconds("NaN").is_err() && parse_seconds("1e9").is_err()
+        );
+        assert_eq!(parse_address("127.0.0.1:80"), Ok("127.0.0.1:80".parse().unwrap()));
+        assert!(parse_address("127.0.0.1").is_err());
+        assert_eq!((parse_count("auto"), parse_count("5")), (Ok(None), Ok(Some(5))));
+        assert!(parse_count("0").is_err());
+    }
+}

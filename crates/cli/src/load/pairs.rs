@@ -1,0 +1,105 @@
+//! Endpoint pairs: `linerate load rr`, `crr` and `pairs`.
+
+use clap::Args;
+use linerate_load::error::LoadError;
+use linerate_load::pair::{Amount, Bulk, Style, Transactions};
+use linerate_load::report::Report;
+use linerate_load::window::{Stop, Window};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::units::parse_size;
+
+use super::{Form, Length, parse_address, parse_seconds};
+
+/// Who talks to whom.
+#[derive(Clone, Debug, Args)]
+struct Ends {
+    /// A server (`linerate serve rr`); pairs are spread over several
+    #[arg(long, value_name = "HOST:PORT", required = true, value_parser = parse_address)]
+    connect: Vec<SocketAddr>,
+    /// Endpoint pairs at once, each a connection and a thread
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pairs: usize,
+}
+
+/// What `linerate load rr` and `crr` take.
+#[derive(Debug, Args)]
+pub struct TransactionArgs {
+    #[command(flatten)]
+    ends: Ends,
+    /// Size of a request
+    #[arg(long, value_name = "SIZE", default_value = "1", value_parser = parse_small)]
+    request: u32,
+    /// Size of a response
+    #[arg(long, value_name = "SIZE", default_value = "1", value_parser = parse_small)]
+    response: u32,
+    #[command(flatten)]
+    length: Length,
+    #[command(flatten)]
+    pub(super) form: Form,
+}
+
+impl TransactionArgs {
+    pub(super) fn run(&self, style: Style, stop: &Stop) -> Result<Report, LoadError> {
+        let load = Transactions {
+            to: self.ends.connect.clone(),
+            pairs: self.ends.pairs,
+            request: self.request,
+            response: self.response,
+            style,
+            pace: None,
+            window: self.length.window(),
+        };
+        let result = load.run(stop)?;
+        Ok(load.report(&result))
+    }
+}
+
+/// What `linerate load pairs` takes.
+#[derive(Debug, Args)]
+pub struct BulkArgs {
+    #[command(flatten)]
+    ends: Ends,
+    /// Send for so long
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
+    seconds: Duration,
+    /// Send so many bytes, by all pairs together
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["seconds", "warm_up"])]
+    bytes: Option<u64>,
+    /// Before the seconds, send for so long without counting
+    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
+    warm_up: Duration,
+    /// Socket buffers at both ends; otherwise the kernel tunes them
+    #[arg(long, value_name = "SIZE", value_parser = parse_small)]
+    window: Option<u32>,
+    /// Let small segments leave at once (TCP_NODELAY)
+    #[arg(long)]
+    no_delay: bool,
+    #[command(flatten)]
+    pub(super) form: Form,
+}
+
+impl BulkArgs {
+    pub(super) fn run(&self, stop: &Stop) -> Result<Report, LoadError> {
+        let time = Amount::Time(Window { warm_up: self.warm_up, measured: self.seconds });
+        let load = Bulk {
+            to: self.ends.connect.clone(),
+            pairs: self.ends.pairs,
+            amount: self.bytes.map_or(time, Amount::Bytes),
+            window: self.window,
+            no_delay: self.no_delay,
+            pace: None,
+        };
+        let result = load.run(stop)?;
+        Ok(load.report(&result))
+    }
+}
+
+/// A size from a byte to a gibibyte.
+fn parse_small(text: &str) -> Result<u32, String> {
+    match parse_size(text)? {
+        size @ 1..=0x4000_0000 => Ok(size as u32),
+        _ => Err(format!("'{text}' is out of bounds; it must be 1 B to 1 GiB")),
+    }
+}

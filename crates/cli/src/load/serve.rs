@@ -1,0 +1,138 @@
+//! `linerate serve`: what answers the loads.
+
+use clap::{Args, Subcommand};
+use linerate_load::error::LoadError;
+use linerate_load::http::{HttpService, LARGEST_OBJECT};
+use linerate_load::pair::{PairService, WORKERS};
+use linerate_load::serve::{Server, Service};
+use linerate_load::tile::TileService;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::exit::{CODES, Code};
+use crate::units::{parse_size, show_bytes, show_count};
+
+use super::{code, parse_address, parse_seconds};
+
+const EXAMPLES: &str = "\
+Examples:
+  linerate serve rr --listen 0.0.0.0:5300           for load rr, crr and pairs
+  linerate serve http --listen 0.0.0.0:8080 --object 512kB
+";
+
+/// How long there must be no connection until `--once` has been served.
+const ONCE: Duration = Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What `linerate serve` takes.
+#[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, after_help = CODES)]
+pub struct ServeArgs {
+    #[command(subcommand)]
+    kind: Kind,
+}
+
+#[derive(Debug, Subcommand)]
+enum Kind {
+    /// Answer endpoint pairs: load rr, crr and pairs
+    Rr(RrArgs),
+    /// One object in memory, by HTTP/1.1
+    Http(ObjectArgs),
+    /// Both at one port, for load tile
+    Tile(ObjectArgs),
+}
+
+#[derive(Debug, Args)]
+struct RrArgs {
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct ObjectArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Size of the object, which is at / and /object
+    #[arg(long, value_name = "SIZE", default_value = "512kB", value_parser = parse_size)]
+    object: u64,
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+struct Common {
+    /// Where to listen; port 0 takes a free one. Whoever reaches it is served
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", value_parser = parse_address)]
+    listen: SocketAddr,
+    /// Connections served at once, each by a thread; more wait
+    #[arg(long, value_name = "N", default_value_t = WORKERS)]
+    workers: usize,
+    /// End when the connections of a first client are gone
+    #[arg(long)]
+    once: bool,
+    /// End when there has been no connection for so long
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    idle_timeout: Option<Duration>,
+}
+
+/// Serves until it is stopped.
+pub fn run(args: ServeArgs) -> ExitCode {
+    let served = match args.kind {
+        Kind::Rr(args) => args.common.serve(PairService, ""),
+        Kind::Http(args) => args.run(HttpService::new),
+        Kind::Tile(args) => args.run(TileService::new),
+    };
+    match served {
+        Ok(()) => Code::Done.into(),
+        Err(error) => {
+            tell!("linerate: {error}");
+            code(&error).into()
+        }
+    }
+}
+
+impl ObjectArgs {
+    fn run<S: Service>(&self, service: impl FnOnce(usize) -> S) -> Result<(), LoadError> {
+        let size = usize::try_from(self.object).ok().filter(|_| (1..=LARGEST_OBJECT).contains(&self.object));
+        let size =
+            size.ok_or_else(|| LoadError::Arguments("--object must be a byte to a gibibyte".to_owned()))?;
+        self.common.serve(service(size), &format!(", an object of {}", show_bytes(self.object)))
+    }
+}
+
+impl Common {
+    fn serve(&self, service: impl Service, what: &str) -> Result<(), LoadError> {
+        if !(1..=16_384).contains(&self.workers) {
+            return Err(LoadError::Arguments(format!("--workers {}: it must be 1 to 16384", self.workers)));
+        }
+        linerate_sys::limits::raise_open_files();
+        let stopped = stopped().map_err(|error| LoadError::System("watching for signals", error))?;
+        let server = Server::start(self.listen, self.workers, service)?;
+        say!("listening on {}{what}", server.address());
+        while !stopped.load(Ordering::Relaxed) && !self.is_done(&server) {
+            thread::sleep(LOOK);
+        }
+        say!("served {} connections", show_count(server.accepted()));
+        Ok(())
+    }
+
+    fn is_done(&self, server: &Server) -> bool {
+        let quiet = server.quiet();
+        (self.once && server.accepted() > 0 && quiet >= ONCE)
+            || self.idle_timeout.is_some_and(|most| quiet >= most)
+    }
+}
+
+/// Becomes true with SIGTERM or SIGINT; the second of them ends the program at once.
+fn stopped() -> std::io::Result<Arc<AtomicBool>> {
+    let stopped = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_shutdown(signal, 0, stopped.clone())?;
+        flag::register(signal, stopped.clone())?;
+    }
+    Ok(stopped)
+}

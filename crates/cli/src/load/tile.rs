@@ -1,0 +1,132 @@
+//! Tiles: `linerate load tile`.
+
+use clap::Args;
+use linerate_load::error::LoadError;
+use linerate_load::http::Url;
+use linerate_load::report::{Loads, Report, Step};
+use linerate_load::tile::{MOST_TILES, QUALITY, TARGETS, Tiles, TilesResult, fullest};
+use linerate_load::window::Stop;
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use super::{Form, Length, parse_address, parse_count};
+
+/// What `linerate load tile` takes.
+#[derive(Debug, Args)]
+pub struct TileArgs {
+    /// A server of endpoint pairs (`linerate serve tile` or `rr`); tiles are spread over several
+    #[arg(long, value_name = "HOST:PORT", required = true, value_parser = parse_address)]
+    connect: Vec<SocketAddr>,
+    /// An object of a web server; tiles are spread over several
+    #[arg(long, value_name = "URL", required = true)]
+    url: Vec<String>,
+    /// Tiles at once, or auto: as many as reach nine tenths of their target rates
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_count)]
+    tiles: std::option::Option<u32>,
+    /// With auto, at most so many
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    max_tiles: u32,
+    /// Multiply the target rates
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    scale: f64,
+    /// Score against the rates of an earlier result, not against the targets
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    #[command(flatten)]
+    length: Length,
+    #[command(flatten)]
+    pub(super) form: Form,
+}
+
+impl TileArgs {
+    pub(super) fn run(&self, stop: &Stop) -> Result<Report, LoadError> {
+        let load = self.load()?;
+        let (result, steps) = match self.tiles {
+            Some(tiles) => (load.run(tiles, stop)?, Vec::new()),
+            None => self.fill(&load, stop)?,
+        };
+        let mut report = load.report(&result);
+        if !result.is_good(&load.targets) {
+            let least = QUALITY * 100.0;
+            report
+                .warnings
+                .push(format!("not every load reached {least:.0} % of its target: too many tiles"));
+        }
+        report.steps = steps;
+        Ok(report)
+    }
+
+    fn load(&self) -> Result<Tiles, LoadError> {
+        let Loads { web, rr, bulk, idle } = TARGETS;
+        let of = |rate: f64| rate * self.scale;
+        let targets = Loads { web: of(web), rr: of(rr), bulk: of(bulk), idle: of(idle) };
+        Ok(Tiles {
+            to: self.connect.clone(),
+            urls: self.url.iter().map(|url| url.parse()).collect::<Result<Vec<Url>, _>>()?,
+            targets,
+            reference: self.baseline.as_deref().map_or(Ok(targets), reference)?,
+            window: self.length.window(),
+        })
+    }
+
+    /// The most tiles that reach their targets; one where not even that does.
+    fn fill(&self, load: &Tiles, stop: &Stop) -> Result<(TilesResult, Vec<Step>), LoadError> {
+        let (mut seen, mut steps) = (BTreeMap::new(), Vec::new());
+        let most = fullest(self.max_tiles.min(MOST_TILES), |tiles| {
+            let result = match load.run(tiles, stop) {
+                // A load that comes to nothing beside the others is one that doesn't fit.
+                Err(LoadError::Peer(to, why)) if tiles > 1 => {
+                    tell!("  {tiles:>4} tiles  {to}: {why}");
+                    return Ok(false);
+                }
+                result => result?,
+            };
+            let good = result.is_good(&load.targets);
+            let verdict = if good { "all on target" } else { "below target" };
+            tell!("  {tiles:>4} tiles  score {:.2}  {verdict}", result.score());
+            steps.push(Step { count: tiles, reached: result.score() });
+            seen.insert(tiles, result);
+            Ok(good)
+        })?;
+        match seen.remove(&most.max(1)) {
+            Some(result) => Ok((result, steps)),
+            None => Ok((load.run(1, stop)?, steps)),
+        }
+    }
+}
+
+/// The mean rates of an earlier result, from its last line.
+fn reference(file: &Path) -> Result<Loads, LoadError> {
+    let wrong = |why: String| {
+        LoadError::Arguments(format!(
+            "--baseline {}: {why}; it must hold what `linerate load tile --json` printed",
+            file.display()
+        ))
+    };
+    let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+    let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+    let mut result: serde_json::Value =
+        serde_json::from_str(last).map_err(|error| wrong(error.to_string()))?;
+    serde_json::from_value(result["loads"].take()).map_err(|error| wrong(format!("its rates: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_baseline_is_an_earlier_result() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("tile.json");
+        fs::write(&file, "noise\n{\"loads\":{\"web\":19.5,\"rr\":500,\"bulk\":5e7,\"idle\":10}}\n\n")
+            .unwrap();
+        assert_eq!(reference(&file).unwrap(), Loads { web: 19.5, ..TARGETS });
+        fs::write(&file, "{\"schema\":1}").unwrap();
+        assert!(reference(&file).unwrap_err().to_string().contains("tile.json"));
+        fs::write(&file, "[1]").unwrap();
+        assert!(reference(&file).is_err());
+        assert!(reference(&dir.path().join("none")).is_err());
+    }
+}

@@ -1,0 +1,97 @@
+//! A chunked body (RFC 9112, section 7.1), read in whatever pieces it comes.
+
+use httparse::Status;
+
+use super::head::BadReply;
+
+/// The longest line: a chunk's size with extensions, or a trailer.
+const LONGEST_LINE: usize = 8 * 1024;
+/// Trailer lines that are taken.
+const MOST_TRAILERS: u32 = 64;
+
+/// Where in a chunked body the next byte stands.
+#[derive(Debug)]
+pub struct Chunks {
+    place: Place,
+    line: Vec<u8>,
+    trailers: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Size,
+    Data(u64),
+    /// The empty line behind a chunk's data.
+    Behind,
+    Trailer,
+    End,
+}
+
+impl Chunks {
+    pub fn new() -> Self {
+        Self { place: Place::Size, line: Vec::new(), trailers: 0 }
+    }
+
+    /// True behind the last byte.
+    pub fn is_done(&self) -> bool {
+        self.place == Place::End
+    }
+
+    /// Takes what belongs to the body: how many bytes that is, and how many of them are payload.
+    ///
+    /// # Errors
+    /// Where it isn't in chunks.
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<(usize, u64), BadReply> {
+        let (mut taken, mut payload) = (0, 0);
+        while taken < bytes.len() && !self.is_done() {
+            let rest = &bytes[taken..];
+            if let Place::Data(left) = self.place {
+                let length = rest.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                taken += length;
+                payload += length as u64;
+                let left = left - length as u64;
+                self.place = if left == 0 { Place::Behind } else { Place::Data(left) };
+            } else {
+                taken += self.take_line(rest)?;
+            }
+        }
+        Ok((taken, payload))
+    }
+
+    fn take_line(&mut self, bytes: &[u8]) -> Result<usize, BadReply> {
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let length = end.map_or(bytes.len(), |end| end + 1);
+        if self.line.len() + length > LONGEST_LINE {
+            return Err(garbage("a line between its chunks has no end"));
+        }
+        self.line.extend_from_slice(&bytes[..length]);
+        if end.is_some() {
+            self.place = self.next_place()?;
+            self.line.clear();
+        }
+        Ok(length)
+    }
+
+    fn next_place(&mut self) -> Result<Place, BadReply> {
+        let is_empty = self.line == b"\r\n" || self.line == b"\n";
+        match self.place {
+            Place::Size => match httparse::parse_chunk_size(&self.line) {
+                Ok(Status::Complete((_, 0))) => Ok(Place::Trailer),
+                Ok(Status::Complete((_, size))) => Ok(Place::Data(size)),
+                _ => Err(garbage("a chunk's size is no number")),
+            },
+            Place::Behind if is_empty => Ok(Place::Size),
+            Place::Behind => Err(garbage("a chunk is longer than its size")),
+            Place::Trailer if is_empty => Ok(Place::End),
+            Place::Trailer if self.trailers == MOST_TRAILERS => Err(garbage("its trailers have no end")),
+            place => {
+                self.trailers += 1;
+                Ok(place)
+            }
+        }
+    }
+}
+
+fn garbage(why: &str) -> BadReply {
+    BadReply::Garbage(why.into())
+}

@@ -1,0 +1,103 @@
+//! Closed-loop users: each fetches its object again as soon as it has it.
+
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::{LoadError, joined};
+use crate::window::{Phases, Stop, Window};
+
+use super::probe::probe;
+use super::tally::Tally;
+use super::url::Url;
+use super::worker::Worker;
+
+/// The most users of one client.
+pub const MOST_USERS: u32 = 100_000;
+/// The most threads of one client.
+pub const MOST_THREADS: u32 = 64;
+
+/// A load of users.
+#[derive(Clone, Debug)]
+pub struct Crowd {
+    /// What they fetch; users are spread over them.
+    pub urls: Vec<Url>,
+    /// How many.
+    pub users: u32,
+    /// They start evenly in the warm-up, the ramp.
+    pub window: Window,
+    /// A connection for each request, which the server closes.
+    pub new_connections: bool,
+    /// Threads that share the users.
+    pub threads: u32,
+    /// A request without a whole reply by then has failed.
+    pub timeout: Duration,
+    /// Time between two requests of a user, at least; none for as fast as it goes.
+    pub pace: Option<Duration>,
+}
+
+impl Crowd {
+    /// Fetches each object once, and says how many bytes the largest has.
+    ///
+    /// # Errors
+    /// Where one can't be fetched.
+    pub fn probe(&self, stop: &Stop) -> Result<u64, LoadError> {
+        let mut largest = 0;
+        for url in &self.urls {
+            largest = largest.max(probe(url, self.timeout, stop)?);
+        }
+        Ok(largest)
+    }
+
+    /// Runs the users to the end of the window.
+    ///
+    /// # Errors
+    /// Where nothing was fetched, with the first reason.
+    pub fn run(&self, stop: &Stop) -> Result<Tally, LoadError> {
+        self.check()?;
+        let phases = self.window.after(Instant::now());
+        let tallies: Vec<io::Result<Tally>> = thread::scope(|scope| {
+            let start = |place| scope.spawn(move || self.work(place, phases, stop));
+            let threads: Vec<_> = (0..self.threads.min(self.users)).map(start).collect();
+            threads.into_iter().map(|thread| joined(thread.join())).collect()
+        });
+        let mut sum = Tally::default();
+        for tally in tallies {
+            sum.add(tally.map_err(|error| LoadError::System("watching the users' connections", error))?);
+        }
+        if stop.is_set() { Err(LoadError::Interrupted) } else { self.something(sum) }
+    }
+
+    fn check(&self) -> Result<(), LoadError> {
+        let within = |name: &str, value: u32, most: u32| match value {
+            1.. if value <= most => Ok(()),
+            _ => Err(LoadError::Arguments(format!("{value} {name}; it must be 1 to {most}"))),
+        };
+        within("users", self.users, MOST_USERS)?;
+        within("threads", self.threads, MOST_THREADS)?;
+        match self.urls.is_empty() {
+            true => Err(LoadError::Arguments("nothing to fetch; give a --url".into())),
+            false => Ok(()),
+        }
+    }
+
+    fn work(&self, place: u32, phases: Phases, stop: &Stop) -> io::Result<Tally> {
+        let threads = self.threads.min(self.users);
+        Worker::new(self, place, threads, phases, stop)?.run()
+    }
+
+    fn something(&self, tally: Tally) -> Result<Tally, LoadError> {
+        if tally.latency.count() > 0 {
+            return Ok(tally);
+        }
+        let reason = tally.reason.clone().or_else(|| {
+            let (status, count) = tally.errors.statuses.iter().next()?;
+            Some(format!("{count} answers with status {status}"))
+        });
+        let reason = reason.unwrap_or_else(|| "the window is shorter than one".into());
+        Err(LoadError::Peer(
+            self.urls[0].to_string(),
+            format!("no request was answered in the window: {reason}"),
+        ))
+    }
+}

@@ -1,0 +1,22 @@
+//! HTTP/1.1 (RFC 9112): users who fetch objects in a closed loop, and a server that has one in memory.
+
+mod body;
+mod chunks;
+mod crowd;
+mod head;
+mod optimum;
+mod probe;
+mod reply;
+mod report;
+mod server;
+mod tally;
+mod url;
+mod user;
+mod worker;
+
+pub use crowd::{Crowd, MOST_THREADS, MOST_USERS};
+pub use optimum::{Found, fewest_best};
+pub use report::{little, report};
+pub use server::{HttpService, LARGEST_OBJECT};
+pub use tally::{Counts, Tally};
+pub use url::Url;

@@ -1,0 +1,154 @@
+//! How many users reach the highest rate: a search without a clock or a socket.
+
+use crate::error::LoadError;
+use crate::report::Step;
+
+/// Rates within this part of the best count as the best.
+const PLATEAU: f64 = 0.01;
+/// Neighbours closer than this part are not told apart.
+const RESOLUTION: f64 = 0.05;
+/// Doublings without a gain, after which the best lies behind.
+const PATIENCE: u32 = 2;
+const GOLDEN: f64 = 0.618;
+
+/// What the search found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The fewest users whose rate is within 1 % of the best.
+    pub users: u32,
+    /// Every measurement, in the order in which they were made.
+    pub steps: Vec<Step>,
+}
+
+/// Measures with 1, 2, 4, ... users up to `most` until two doublings in a row bring nothing, looks for the best between
+/// the neighbours of the best of these (golden section, for a curve with one summit), and then for the fewest users
+/// within 1 % of it (bisection). `measure` gives the rate of so many users.
+///
+/// # Errors
+/// What `measure` says.
+pub fn fewest_best(
+    most: u32,
+    measure: impl FnMut(u32) -> Result<f64, LoadError>,
+) -> Result<Found, LoadError> {
+    let mut search = Search { measure, steps: Vec::new() };
+    search.double(most.max(1))?;
+    search.climb()?;
+    let users = search.descend()?;
+    Ok(Found { users, steps: search.steps })
+}
+
+struct Search<M> {
+    measure: M,
+    steps: Vec<Step>,
+}
+
+impl<M: FnMut(u32) -> Result<f64, LoadError>> Search<M> {
+    /// The rate of so many users, measured at most once.
+    fn rate(&mut self, count: u32) -> Result<f64, LoadError> {
+        if let Some(step) = self.steps.iter().find(|step| step.count == count) {
+            return Ok(step.reached);
+        }
+        let reached = (self.measure)(count)?;
+        self.steps.push(Step { count, reached });
+        Ok(reached)
+    }
+
+    fn best(&self) -> Step {
+        let most = |a: Step, b: Step| if b.reached > a.reached { b } else { a };
+        self.steps.iter().copied().reduce(most).unwrap_or(Step { count: 1, reached: 0.0 })
+    }
+
+    fn double(&mut self, most: u32) -> Result<(), LoadError> {
+        let (mut count, mut best, mut without_gain) = (1, self.rate(1)?, 0);
+        while count < most && without_gain < PATIENCE {
+            count = count.saturating_mul(2).min(most);
+            let rate = self.rate(count)?;
+            without_gain = if rate > best * (1.0 + PLATEAU) { 0 } else { without_gain + 1 };
+            best = best.max(rate);
+        }
+        Ok(())
+    }
+
+    /// Golden section between the neighbours of the best.
+    fn climb(&mut self) -> Result<(), LoadError> {
+        let best = self.best().count;
+        let counts = || self.steps.iter().map(|step| step.count);
+        let mut low = counts().filter(|count| *count < best).max().unwrap_or(best);
+        let mut high = counts().filter(|count| *count > best).min().unwrap_or(best);
+        // Two different counts lie between these only where they are at least three apart.
+        while is_wide(low, high) && high - low > 2 {
+            let width = f64::from(high - low);
+            let left = high - (width * GOLDEN).round() as u32;
+            let right = (low + (width * GOLDEN).round() as u32).max(left + 1);
+            if self.rate(left)? < self.rate(right)? {
+                low = left;
+            } else {
+                high = right;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bisection between the most users that don't reach the plateau and the fewest that do.
+    fn descend(&mut self) -> Result<u32, LoadError> {
+        loop {
+            let floor = self.best().reached * (1.0 - PLATEAU);
+            let reach = |step: &&Step| step.reached >= floor;
+            let high = self.steps.iter().filter(reach).map(|step| step.count).min().unwrap_or(1);
+            let below = self.steps.iter().filter(|step| !reach(step) && step.count < high);
+            let low = below.map(|step| step.count).max().unwrap_or(high);
+            if !is_wide(low, high) {
+                return Ok(high);
+            }
+            self.rate(low + (high - low) / 2)?;
+        }
+    }
+}
+
+fn is_wide(low: u32, high: u32) -> bool {
+    high - low > 1 && f64::from(high - low) > f64::from(high) * RESOLUTION
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn found(most: u32, curve: impl Fn(u32) -> f64) -> Found {
+        fewest_best(most, |users| Ok(curve(users))).unwrap()
+    }
+
+    #[test]
+    fn a_failed_measurement_ends_the_search() {
+        assert!(fewest_best(8, |_| Err(LoadError::Interrupted)).is_err());
+    }
+
+    #[test]
+    fn one_user_may_be_enough() {
+        assert_eq!(found(1000, |_| 5.0).users, 1);
+        assert_eq!(found(1, f64::from).users, 1);
+        assert_eq!(found(1000, |_| 0.0).users, 1);
+    }
+
+    proptest! {
+        /// A server that gains by each user up to `knee`, stays there up to `end`, and loses `loss` by each one more.
+        #[test]
+        fn the_fewest_on_the_plateau_are_found(knee in 1u32..3000, plateau in 1.0f64..4.0, loss in 0.0f64..0.01) {
+            let (summit, end) = (f64::from(knee), f64::from(knee) * plateau);
+            let curve = |users: u32| {
+                let users = f64::from(users);
+                users.min(summit) - (users - end).max(0.0) * loss * summit
+            };
+            let found = found(100_000, curve);
+            prop_assert!(curve(found.users) >= 0.98 * summit, "{} of {}: {:?}", found.users, knee, found.steps);
+            prop_assert!(f64::from(found.users) <= summit * 1.07 + 1.0, "{} of {}", found.users, knee);
+            prop_assert!(found.steps.len() <= 40, "{}", found.steps.len());
+        }
+
+        #[test]
+        fn any_curve_ends_the_search(rates in proptest::collection::vec(0.0f64..1.0, 64), most in 1u32..5000) {
+            let found = found(most, |users| rates[users as usize % 64]);
+            prop_assert!(found.users >= 1 && found.users <= most && found.steps.len() < 80);
+        }
+    }
+}

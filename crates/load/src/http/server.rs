@@ -1,0 +1,223 @@
+//! A server with one object in memory: GET and HEAD, kept connections, a thread for each. It sends no Date: what it
+//! serves has none.
+
+use std::io;
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use httparse::{EMPTY_HEADER, Error, Request, Status};
+
+use crate::serve::{Patient, Service};
+use crate::window::Stop;
+
+/// The largest object.
+pub const LARGEST_OBJECT: u64 = 1 << 30;
+/// The longest head of a request.
+const LONGEST_HEAD: usize = 16 * 1024;
+const MOST_HEADERS: usize = 64;
+/// How long a kept connection may be silent.
+const IDLE: Duration = Duration::from_secs(60);
+/// How long a head may take.
+const HEAD: Duration = Duration::from_secs(10);
+/// Where the object is; the second for those who don't want to type.
+const PATHS: [&str; 2] = ["/object", "/"];
+/// What a client may still send behind a refusal.
+const REST: usize = 64 * 1024;
+
+/// Serves one object.
+pub struct HttpService {
+    object: Vec<u8>,
+}
+
+/// What a client is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Object { body: bool, keep: bool },
+    Refusal { status: &'static str, keep: bool },
+}
+
+impl HttpService {
+    /// An object of so many bytes, which don't compress.
+    pub fn new(bytes: usize) -> Self {
+        let mut object = vec![0; bytes];
+        fastrand::Rng::with_seed(3).fill(&mut object);
+        Self { object }
+    }
+
+    fn talk(&self, patient: &Patient<'_>) -> io::Result<()> {
+        let (mut buffer, mut filled) = (vec![0; LONGEST_HEAD], 0);
+        loop {
+            let (answer, used) = match read_head(patient, &mut buffer, &mut filled)? {
+                Some(found) => found,
+                None => return Ok(()),
+            };
+            self.tell(patient, answer)?;
+            if !answer.keeps() {
+                return finish(patient, &mut buffer);
+            }
+            buffer.copy_within(used..filled, 0);
+            filled -= used;
+        }
+    }
+
+    fn tell(&self, patient: &Patient<'_>, answer: Answer) -> io::Result<()> {
+        match answer {
+            Answer::Object { body, keep } => {
+                let head = head("200 OK", self.object.len(), keep);
+                patient.write_both(head.as_bytes(), if body { &self.object } else { &[] })
+            }
+            Answer::Refusal { status, keep } => patient.write_all(head(status, 0, keep).as_bytes()),
+        }
+    }
+}
+
+impl Service for HttpService {
+    fn serve(&self, connection: TcpStream, stop: &Stop) {
+        // A client that went away in the middle is its own user's business.
+        let _ = self.talk(&Patient { connection: &connection, stop, patience: IDLE });
+    }
+}
+
+impl Answer {
+    fn keeps(self) -> bool {
+        match self {
+            Self::Object { keep, .. } | Self::Refusal { keep, .. } => keep,
+        }
+    }
+
+    fn refuse(status: &'static str) -> Self {
+        Self::Refusal { status, keep: false }
+    }
+
+    fn to(request: &Request<'_, '_>) -> Self {
+        let is = |header: &httparse::Header<'_>, name: &str| header.name.eq_ignore_ascii_case(name);
+        let has_body = request.headers.iter().any(|header| {
+            is(header, "transfer-encoding") || is(header, "content-length") && header.value != b"0"
+        });
+        let body = match request.method {
+            Some("GET") => true,
+            Some("HEAD") => false,
+            _ => return Self::refuse("405 Method Not Allowed\r\nAllow: GET, HEAD"),
+        };
+        if has_body {
+            return Self::refuse("400 Bad Request");
+        }
+        let keep = keeps(request);
+        let path = request.path.unwrap_or_default().split('?').next().unwrap_or_default();
+        match PATHS.contains(&path) {
+            true => Self::Object { body, keep },
+            false => Self::Refusal { status: "404 Not Found", keep },
+        }
+    }
+}
+
+/// RFC 9112, section 9.3.
+fn keeps(request: &Request<'_, '_>) -> bool {
+    let connection = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("connection"));
+    let says = |word: &[u8]| {
+        let tokens = connection.clone().flat_map(|header| header.value.split(|byte| *byte == b','));
+        tokens.map(<[u8]>::trim_ascii).any(|token| token.eq_ignore_ascii_case(word))
+    };
+    if request.version == Some(1) { !says(b"close") } else { says(b"keep-alive") }
+}
+
+fn head(status: &str, length: usize, keep: bool) -> String {
+    let connection = if keep { "keep-alive" } else { "close" };
+    format!(
+        "HTTP/1.1 {status}\r\nServer: linerate\r\nContent-Type: application/octet-stream\r\nContent-Length: {length}\r\n\
+         Connection: {connection}\r\n\r\n"
+    )
+}
+
+/// The answer to the next request, and how long its head is; none where the client is done.
+fn read_head(
+    patient: &Patient<'_>,
+    buffer: &mut [u8],
+    filled: &mut usize,
+) -> io::Result<Option<(Answer, usize)>> {
+    let mut begun = None;
+    loop {
+        match parse(&buffer[..*filled]) {
+            Some(found) => return Ok(Some(found)),
+            None if *filled == buffer.len() => {
+                return Ok(Some((Answer::refuse("431 Request Header Fields Too Large"), *filled)));
+            }
+            None => {}
+        }
+        if begun.is_some_and(|begun: Instant| begun.elapsed() > HEAD) {
+            return Ok(Some((Answer::refuse("408 Request Timeout"), *filled)));
+        }
+        let n = patient.read(&mut buffer[*filled..])?;
+        if n == 0 {
+            return Ok(None);
+        }
+        begun.get_or_insert_with(Instant::now);
+        *filled += n;
+    }
+}
+
+fn parse(bytes: &[u8]) -> Option<(Answer, usize)> {
+    let mut headers = [EMPTY_HEADER; MOST_HEADERS];
+    let mut request = Request::new(&mut headers);
+    match request.parse(bytes) {
+        Ok(Status::Partial) => None,
+        Ok(Status::Complete(length)) => Some((Answer::to(&request), length)),
+        Err(Error::TooManyHeaders) => {
+            Some((Answer::refuse("431 Request Header Fields Too Large"), bytes.len()))
+        }
+        Err(_) => Some((Answer::refuse("400 Bad Request"), bytes.len())),
+    }
+}
+
+/// Closes so that the client can still read what it was told: a close with unread bytes would reset the connection.
+fn finish(patient: &Patient<'_>, buffer: &mut [u8]) -> io::Result<()> {
+    patient.connection.shutdown(Shutdown::Write)?;
+    let patient = Patient { patience: Duration::from_secs(1), ..*patient };
+    let mut rest = REST;
+    while rest > 0 {
+        match patient.read(buffer)? {
+            0 => return Ok(()),
+            n => rest = rest.saturating_sub(n),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn answer(text: &str) -> Answer {
+        parse(text.as_bytes()).expect("a whole head").0
+    }
+
+    #[test]
+    fn requests_get_the_answer_that_fits() {
+        let object = |body, keep| Answer::Object { body, keep };
+        assert_eq!(answer("GET /object HTTP/1.1\r\n\r\n"), object(true, true));
+        assert_eq!(answer("GET /?x HTTP/1.1\r\nConnection: Close\r\n\r\n"), object(true, false));
+        assert_eq!(answer("HEAD / HTTP/1.0\r\n\r\n"), object(false, false));
+        assert_eq!(answer("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"), object(true, true));
+        let refused = |text: &str, want: &str| {
+            assert!(
+                matches!(answer(text), Answer::Refusal { status, .. } if status.starts_with(want)),
+                "{text}"
+            );
+        };
+        refused("GET /x HTTP/1.1\r\n\r\n", "404");
+        refused("POST / HTTP/1.1\r\n\r\n", "405");
+        refused("GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\n", "400");
+        refused("\u{1}\u{2}\r\n\r\n", "400");
+        refused(&format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(100)), "431");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes: Vec<u8>) {
+            if let Some((_, used)) = parse(&bytes) {
+                prop_assert!(used <= bytes.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What users count.
+
+use crate::latency::Latency;
+use crate::report::{Connections, Errors};
+
+/// Bytes in the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Payload of replies that were as asked for.
+    pub payload: u64,
+    /// Heads, chunk framing, and replies with another status.
+    pub framing: u64,
+    /// Requests.
+    pub sent: u64,
+}
+
+/// What a worker's users counted, or all.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Times of the requests whose replies ended in the window.
+    pub latency: Latency,
+    /// Bytes in the window.
+    pub counts: Counts,
+    /// By server, over the whole run.
+    pub connections: Vec<Connections>,
+    /// Over the whole run.
+    pub errors: Errors,
+    /// What the first failure was.
+    pub reason: Option<String>,
+}
+
+impl Tally {
+    /// Takes in what others counted.
+    pub fn add(&mut self, other: Self) {
+        self.latency.add(&other.latency);
+        self.counts.payload += other.counts.payload;
+        self.counts.framing += other.counts.framing;
+        self.counts.sent += other.counts.sent;
+        other.connections.into_iter().for_each(|one| one.add_to(&mut self.connections));
+        for (status, count) in other.errors.statuses {
+            *self.errors.statuses.entry(status).or_default() += count;
+        }
+        self.errors.timeouts += other.errors.timeouts;
+        self.errors.broken += other.errors.broken;
+        self.reason = self.reason.take().or(other.reason);
+    }
+}

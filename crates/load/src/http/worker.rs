@@ -1,0 +1,279 @@
+//! A thread with its share of the users: one epoll, one buffer.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{self, ErrorKind};
+use std::time::{Duration, Instant};
+
+use mio::{Events, Poll, Token};
+
+use crate::pace::Pace;
+use crate::report::Connections;
+use crate::window::{Phases, Stop};
+
+use super::crowd::Crowd;
+use super::reply::Piece;
+use super::tally::{Counts, Tally};
+use super::user::{Failure, State, Step, User};
+
+/// Read at once: as much as stays in a processor's second-level cache.
+const BLOCK: usize = 64 * 1024;
+/// How often deadlines and the stop are looked at.
+const SWEEP: Duration = Duration::from_millis(100);
+/// Rest of a user whose request failed.
+const REST: Duration = Duration::from_millis(100);
+const EVENTS: usize = 1024;
+
+pub struct Worker<'a> {
+    crowd: &'a Crowd,
+    phases: Phases,
+    stop: &'a Stop,
+    requests: Vec<Vec<u8>>,
+    users: Vec<User>,
+    /// When which resting user begins.
+    timers: BinaryHeap<Reverse<(Instant, usize)>>,
+    poll: Poll,
+    buffer: Vec<u8>,
+    sweep: Instant,
+    tally: Tally,
+}
+
+impl<'a> Worker<'a> {
+    /// The worker `place`, with every `threads`-th user.
+    ///
+    /// # Errors
+    /// Where there is no epoll.
+    pub fn new(
+        crowd: &'a Crowd,
+        place: u32,
+        threads: u32,
+        phases: Phases,
+        stop: &'a Stop,
+    ) -> io::Result<Self> {
+        let requests = crowd.urls.iter().map(|url| url.request(crowd.new_connections)).collect();
+        let connections = crowd
+            .urls
+            .iter()
+            .map(|url| Connections { port: url.address().to_string(), ..Connections::default() });
+        let mut worker = Self {
+            crowd,
+            phases,
+            stop,
+            requests,
+            users: Vec::new(),
+            timers: BinaryHeap::new(),
+            poll: Poll::new()?,
+            buffer: vec![0; BLOCK],
+            sweep: phases.begin,
+            tally: Tally { connections: connections.collect(), ..Tally::default() },
+        };
+        (place..crowd.users).step_by(threads as usize).for_each(|user| worker.admit(user));
+        Ok(worker)
+    }
+
+    /// Users begin evenly over the ramp.
+    fn admit(&mut self, number: u32) {
+        let ramp = self.crowd.window.warm_up;
+        let begin = self.phases.begin + ramp.mul_f64(f64::from(number) / f64::from(self.crowd.users));
+        let pace = self.crowd.pace.map(|interval| Pace::new(interval, begin));
+        self.timers.push(Reverse((begin, self.users.len())));
+        self.users.push(User::new(number as usize % self.crowd.urls.len(), pace, begin));
+    }
+
+    /// Lets the users fetch to the end of the window.
+    ///
+    /// # Errors
+    /// Where epoll fails.
+    pub fn run(mut self) -> io::Result<Tally> {
+        let mut events = Events::with_capacity(EVENTS);
+        loop {
+            let now = Instant::now();
+            if self.phases.is_over(now) || self.stop.is_set() {
+                return Ok(self.tally);
+            }
+            self.begin_due(now);
+            self.give_up_late(now);
+            match self.poll.poll(&mut events, Some(self.pause())) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                result => result?,
+            }
+            for event in &events {
+                let to_end = event.is_read_closed() || event.is_error();
+                self.advance(event.token().0, to_end);
+            }
+        }
+    }
+
+    fn pause(&self) -> Duration {
+        let timer = self.timers.peek().map_or(self.sweep, |Reverse((due, _))| *due);
+        timer.min(self.sweep).min(self.phases.until).saturating_duration_since(Instant::now())
+    }
+
+    fn begin_due(&mut self, now: Instant) {
+        while let Some(Reverse((due, place))) = self.timers.peek().copied() {
+            if due > now {
+                return;
+            }
+            self.timers.pop();
+            self.begin(place, now);
+        }
+    }
+
+    fn begin(&mut self, place: usize, now: Instant) {
+        let user = &mut self.users[place];
+        if let Some(pace) = &mut user.pace {
+            pace.step(now);
+        }
+        (user.begun, user.deadline) = (now, now + self.crowd.timeout);
+        if user.is_connected() { self.ask(place) } else { self.connect(place) }
+    }
+
+    fn connect(&mut self, place: usize) {
+        let user = &mut self.users[place];
+        let to = self.crowd.urls[user.target].address();
+        self.tally.connections[user.target].attempted += 1;
+        if let Err(error) = user.connect(to, self.poll.registry(), Token(place)) {
+            self.failed(place, Failure::Connect(error));
+        }
+    }
+
+    fn ask(&mut self, place: usize) {
+        let user = &mut self.users[place];
+        let request = &self.requests[user.target];
+        if self.phases.counts(Instant::now()) {
+            self.tally.counts.sent += request.len() as u64;
+        }
+        if let Err(failure) = user.ask(request) {
+            self.failed(place, failure);
+        }
+    }
+
+    /// Something happened on a user's connection.
+    fn advance(&mut self, place: usize, to_end: bool) {
+        let user = &mut self.users[place];
+        if user.state == State::Connecting {
+            return match user.is_made() {
+                Err(error) => self.failed(place, Failure::Connect(error)),
+                Ok(false) => {}
+                Ok(true) => {
+                    self.tally.connections[user.target].made += 1;
+                    self.ask(place);
+                }
+            };
+        }
+        let (phases, counts) = (self.phases, &mut self.tally.counts);
+        let count = |piece, status, now| count(counts, piece, status, phases.counts(now));
+        match user.step(&self.requests[user.target], &mut self.buffer, to_end, count) {
+            Ok(Step::Waiting) => {}
+            Ok(Step::Whole(now)) => self.whole(place, now, to_end),
+            Ok(Step::Closed) if self.users[place].state == State::Closing => self.next(place, Instant::now()),
+            Ok(Step::Closed) => {}
+            Err(failure) => self.failed(place, failure),
+        }
+    }
+
+    /// A reply is there. Where the connection's end is near (`to_end`) no further event will tell of it.
+    fn whole(&mut self, place: usize, now: Instant, to_end: bool) {
+        let user = &mut self.users[place];
+        let (status, keep) = user.reply.head().map_or((0, false), |head| (head.status, head.keep));
+        if !(200..300).contains(&status) {
+            *self.tally.errors.statuses.entry(status).or_default() += 1;
+        } else if self.phases.counts(now) {
+            self.tally.latency.record(now - user.begun);
+        }
+        if self.crowd.new_connections && user.is_connected() {
+            user.close(now);
+            if to_end {
+                self.advance(place, to_end);
+            }
+            return;
+        }
+        if !keep || to_end {
+            user.disconnect();
+        }
+        self.next(place, now);
+    }
+
+    /// The next request: at once, or when it is due.
+    fn next(&mut self, place: usize, now: Instant) {
+        let user = &mut self.users[place];
+        user.rest();
+        match user.pace.map(|pace| pace.due()) {
+            Some(due) if due > now => self.timers.push(Reverse((due, place))),
+            _ => self.begin(place, now),
+        }
+    }
+
+    fn failed(&mut self, place: usize, failure: Failure) {
+        let user = &mut self.users[place];
+        user.disconnect();
+        let reason = match failure {
+            // One that was kept for nothing, not in the middle of a request.
+            _ if user.state == State::Resting => return,
+            Failure::Stale => return self.connect(place),
+            Failure::Connect(error) => {
+                self.tally.connections[user.target].failed += 1;
+                format!("connecting to {}: {}", self.crowd.urls[user.target].address(), meaning(&error))
+            }
+            Failure::Broken(reason) => {
+                self.tally.errors.broken += 1;
+                format!("{}: {reason}", self.crowd.urls[user.target])
+            }
+        };
+        self.rest(place, reason);
+    }
+
+    fn rest(&mut self, place: usize, reason: String) {
+        self.tally.reason.get_or_insert(reason);
+        let user = &mut self.users[place];
+        user.rest();
+        self.timers.push(Reverse((Instant::now() + REST, place)));
+    }
+
+    fn give_up_late(&mut self, now: Instant) {
+        if now < self.sweep {
+            return;
+        }
+        self.sweep = now + SWEEP;
+        for place in 0..self.users.len() {
+            let user = &self.users[place];
+            if user.state != State::Resting && user.deadline <= now {
+                self.give_up(place, now);
+            }
+        }
+    }
+
+    fn give_up(&mut self, place: usize, now: Instant) {
+        let user = &mut self.users[place];
+        user.disconnect();
+        let url = &self.crowd.urls[user.target];
+        match user.state {
+            State::Closing => return self.next(place, now),
+            State::Connecting => self.tally.connections[user.target].failed += 1,
+            State::Asking | State::Resting => self.tally.errors.timeouts += 1,
+        }
+        let reason = format!("{url}: no whole reply within {} s", self.crowd.timeout.as_secs_f64());
+        self.rest(place, reason);
+    }
+}
+
+fn count(counts: &mut Counts, piece: Piece, status: u16, in_window: bool) {
+    if !in_window {
+        return;
+    }
+    if (200..300).contains(&status) {
+        counts.payload += piece.payload;
+        counts.framing += piece.framing;
+    } else {
+        counts.framing += piece.payload + piece.framing;
+    }
+}
+
+fn meaning(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::AddrNotAvailable => {
+            "no local port is free, closed connections still hold them; keep connections, or give several --url".into()
+        }
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,65 @@
+//! A target rate: when the next unit of work is due.
+
+use std::time::{Duration, Instant};
+
+/// Work that is due at equal intervals. What was missed by more than an interval is not made up for: a load that fell
+/// behind shows that in its rate.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    interval: Duration,
+    due: Instant,
+}
+
+impl Pace {
+    /// The first unit is due at `begin`.
+    pub fn new(interval: Duration, begin: Instant) -> Self {
+        Self { interval, due: begin }
+    }
+
+    /// When the next unit is due.
+    pub fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// A unit was begun at `now`: the next is due an interval after this one was.
+    pub fn step(&mut self, now: Instant) {
+        self.due += self.interval;
+        if self.due + self.interval < now {
+            self.due = now;
+        }
+    }
+}
+
+/// The interval at which `units` a second are due.
+pub fn interval(units_per_second: f64) -> Duration {
+    Duration::try_from_secs_f64(1.0 / units_per_second).unwrap_or(Duration::from_secs(3600))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_unit_does_not_shift_the_next_ones() {
+        let (begin, ms) = (Instant::now(), Duration::from_millis);
+        let mut pace = Pace::new(ms(10), begin);
+        pace.step(begin + ms(4));
+        assert_eq!(pace.due(), begin + ms(10));
+        pace.step(begin + ms(18));
+        assert_eq!(pace.due(), begin + ms(20));
+    }
+
+    #[test]
+    fn what_was_missed_is_not_made_up_for() {
+        let (begin, ms) = (Instant::now(), Duration::from_millis);
+        let mut pace = Pace::new(ms(10), begin);
+        pace.step(begin + ms(500));
+        assert_eq!(pace.due(), begin + ms(500));
+    }
+
+    #[test]
+    fn a_rate_of_nothing_is_a_long_interval() {
+        assert_eq!(interval(1000.0), Duration::from_millis(1));
+        assert_eq!(interval(0.0), Duration::from_secs(3600));
+    }
+}

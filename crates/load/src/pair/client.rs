@@ -1,0 +1,278 @@
+//! Request/response over one connection, and with a connection for each.
+
+use std::io;
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::{LoadError, joined};
+use crate::latency::Latency;
+use crate::pace::{Pace, interval};
+use crate::report::{Connections, Errors, Report};
+use crate::serve::Patient;
+use crate::window::{Phases, Stop, Window};
+
+use super::hello::Role;
+use super::server::give;
+use super::{PATIENCE, check, connect};
+
+/// The most that is read or written at once.
+const BLOCK: usize = 64 * 1024;
+/// Rest after a connection that could not be made.
+const REST: Duration = Duration::from_millis(20);
+
+/// Whether connections are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// All requests of a pair on one connection (netperf's TCP_RR).
+    Kept,
+    /// Connect, request, response, close (netperf's TCP_CRR).
+    Each,
+}
+
+/// A load of requests and responses.
+#[derive(Clone, Debug)]
+pub struct Transactions {
+    /// The servers; pairs are spread over them.
+    pub to: Vec<SocketAddr>,
+    /// How many at once.
+    pub pairs: usize,
+    /// Bytes of a request.
+    pub request: u32,
+    /// Bytes of a response.
+    pub response: u32,
+    /// Whether connections are kept.
+    pub style: Style,
+    /// Transactions a second of each pair; none for as many as there can be.
+    pub pace: Option<f64>,
+    /// How long.
+    pub window: Window,
+}
+
+/// What a pair counted, or all of them.
+#[derive(Clone, Debug, Default)]
+pub struct TransactionsResult {
+    /// Times of the transactions that ended in the window.
+    pub latency: Latency,
+    /// Connections by server.
+    pub connections: Vec<Connections>,
+    /// Transactions that failed.
+    pub errors: Errors,
+    /// The first failure's reason.
+    pub reason: Option<String>,
+}
+
+impl Transactions {
+    /// Runs all pairs to the end of the window.
+    ///
+    /// # Errors
+    /// Where a server doesn't answer or speaks something else.
+    pub fn run(&self, stop: &Stop) -> Result<TransactionsResult, LoadError> {
+        check(&self.to, self.pairs)?;
+        if self.request == 0 || self.response == 0 {
+            return Err(LoadError::Arguments("a request and a response have at least one byte".into()));
+        }
+        let phases = self.window.after(Instant::now());
+        let results: Vec<_> = thread::scope(|scope| {
+            let pairs = (0..self.pairs).map(|i| self.to[i % self.to.len()]);
+            let threads: Vec<_> = pairs.map(|to| scope.spawn(move || self.pair(to, phases, stop))).collect();
+            threads.into_iter().map(|thread| joined(thread.join())).collect()
+        });
+        if stop.is_set() {
+            return Err(LoadError::Interrupted);
+        }
+        let mut sum = TransactionsResult::default();
+        results.into_iter().try_for_each(|result| result.map(|result| sum.add(result)))?;
+        match sum.latency.count() {
+            0 => Err(self.nothing(&sum)),
+            _ => Ok(sum),
+        }
+    }
+
+    fn nothing(&self, sum: &TransactionsResult) -> LoadError {
+        let reason = sum.reason.clone().unwrap_or_else(|| "the window is shorter than one".into());
+        LoadError::Peer(self.to[0].to_string(), format!("no transaction ended in the window: {reason}"))
+    }
+
+    fn pair(&self, to: SocketAddr, phases: Phases, stop: &Stop) -> Result<TransactionsResult, LoadError> {
+        let mut pair = Pair {
+            load: self,
+            to,
+            stop,
+            buffer: vec![0; BLOCK],
+            seen: TransactionsResult {
+                connections: vec![Connections { port: to.to_string(), ..Connections::default() }],
+                ..TransactionsResult::default()
+            },
+        };
+        match self.style {
+            Style::Kept => pair.kept(phases)?,
+            Style::Each => pair.each(phases)?,
+        }
+        Ok(pair.seen)
+    }
+
+    /// The report.
+    pub fn report(&self, result: &TransactionsResult) -> Report {
+        let kind = if self.style == Style::Kept { "rr" } else { "crr" };
+        let (count, seconds) = (result.latency.count(), self.window.measured.as_secs_f64());
+        let mut report = Report::new(kind, count * u64::from(self.response), seconds)
+            .with_transactions(count, result.latency.summary());
+        report.bytes_out = Some(count * u64::from(self.request));
+        report.connections.clone_from(&result.connections);
+        report.warnings.extend(result.warning());
+        report.errors = Some(result.errors.clone());
+        report
+    }
+}
+
+impl TransactionsResult {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.latency.add(&other.latency);
+        other.connections.into_iter().for_each(|one| one.add_to(&mut self.connections));
+        self.errors.timeouts += other.errors.timeouts;
+        self.errors.broken += other.errors.broken;
+        self.reason = self.reason.take().or(other.reason);
+    }
+
+    fn warning(&self) -> Option<String> {
+        let failed = self.errors.timeouts
+            + self.errors.broken
+            + self.connections.iter().map(|connections| connections.failed).sum::<u64>();
+        let reason = self.reason.as_deref().unwrap_or("no reason given");
+        (failed > 0).then(|| format!("{failed} transactions failed, the first: {reason}"))
+    }
+
+    fn failed(&mut self, error: &io::Error) {
+        match error.kind() {
+            io::ErrorKind::TimedOut => self.errors.timeouts += 1,
+            _ => self.errors.broken += 1,
+        }
+        self.reason.get_or_insert_with(|| meaning(error));
+    }
+}
+
+/// What an error of a pair means to people.
+pub(super) fn meaning(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::TimedOut => format!("no reply within {} s", PATIENCE.as_secs()),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+            "the peer closed the connection early; is it `linerate serve rr` of the same version, with a worker \
+             (--workers) for each pair?"
+                .into()
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "no local port is free: closed connections still hold them; a larger net.ipv4.ip_local_port_range or \
+             more addresses at the server help"
+                .into()
+        }
+        _ => error.to_string(),
+    }
+}
+
+struct Pair<'a> {
+    load: &'a Transactions,
+    to: SocketAddr,
+    stop: &'a Stop,
+    buffer: Vec<u8>,
+    seen: TransactionsResult,
+}
+
+impl Pair<'_> {
+    fn kept(&mut self, phases: Phases) -> Result<(), LoadError> {
+        let connection = self.connect().map_err(|error| LoadError::Connect(self.to, error))?;
+        let patient = Patient { connection: &connection, stop: self.stop, patience: PATIENCE };
+        let Transactions { request, response, .. } = *self.load;
+        let hello = Role::Transactions { request, response }.encode();
+        patient.write_all(&hello).map_err(|error| self.broken(&error))?;
+        self.repeat(phases, |pair| {
+            pair.exchange(&patient).map_err(|error| pair.broken(&error))?;
+            Ok(true)
+        })
+    }
+
+    /// A failed transaction is counted, and the next one tried: that is what the load is to show.
+    fn each(&mut self, phases: Phases) -> Result<(), LoadError> {
+        self.repeat(phases, |pair| {
+            let done = pair.single();
+            if let Err(error) = &done {
+                pair.seen.reason.get_or_insert_with(|| meaning(error));
+                thread::sleep(REST);
+            }
+            Ok(done.is_ok())
+        })
+    }
+
+    /// Transactions, each when it is due, to the end of the window; those that end in it are counted.
+    fn repeat(
+        &mut self,
+        phases: Phases,
+        mut transaction: impl FnMut(&mut Self) -> Result<bool, LoadError>,
+    ) -> Result<(), LoadError> {
+        let mut pace = self.load.pace.map(|rate| Pace::new(interval(rate), phases.begin));
+        let mut begun = Instant::now();
+        while !phases.is_over(begun) && !self.stop.is_set() {
+            if let Some(pace) = &mut pace {
+                thread::sleep(pace.due().min(phases.until).saturating_duration_since(begun));
+                begun = Instant::now();
+                pace.step(begun);
+            }
+            let done = transaction(self)?;
+            let now = Instant::now();
+            if done && phases.counts(now) {
+                self.seen.latency.record(now - begun);
+            }
+            begun = now;
+        }
+        Ok(())
+    }
+
+    fn exchange(&mut self, patient: &Patient<'_>) -> io::Result<()> {
+        give(patient, self.load.request as usize, &self.buffer)?;
+        patient.take(self.load.response as usize, &mut self.buffer)
+    }
+
+    /// The hello and the request leave in one segment where they fit. The server closes first, so that the ports which
+    /// wait for late segments are its, not ours.
+    fn single(&mut self) -> io::Result<()> {
+        let connection = self.connect()?;
+        let patient = Patient { connection: &connection, stop: self.stop, patience: PATIENCE };
+        let done = self.ask_once(&patient);
+        if let Err(error) = &done {
+            self.seen.failed(error);
+        }
+        done
+    }
+
+    fn ask_once(&mut self, patient: &Patient<'_>) -> io::Result<()> {
+        let Transactions { request, response, .. } = *self.load;
+        let hello = Role::Single { request, response }.encode();
+        let first = (hello.len() + request as usize).min(self.buffer.len());
+        self.buffer[..hello.len()].copy_from_slice(&hello);
+        patient.write_all(&self.buffer[..first])?;
+        give(patient, hello.len() + request as usize - first, &self.buffer)?;
+        patient.take(response as usize, &mut self.buffer)?;
+        match patient.read(&mut self.buffer)? {
+            0 => Ok(()),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the reply is longer than asked for")),
+        }
+    }
+
+    fn connect(&mut self) -> io::Result<std::net::TcpStream> {
+        let counts = &mut self.seen.connections[0];
+        counts.attempted += 1;
+        let connection = connect(self.to, None);
+        match &connection {
+            Ok(_) => counts.made += 1,
+            Err(_) => counts.failed += 1,
+        }
+        connection
+    }
+
+    fn broken(&self, error: &io::Error) -> LoadError {
+        if self.stop.is_set() {
+            return LoadError::Interrupted;
+        }
+        LoadError::Peer(self.to.to_string(), meaning(error))
+    }
+}

@@ -1,0 +1,49 @@
+//! Endpoint pairs, each a TCP connection with a thread of its own: request/response, a connection for each request
+//! and response, and bulk; and the server for all three.
+
+mod bulk;
+mod client;
+mod hello;
+mod server;
+
+pub use bulk::{Amount, Bulk, BulkResult};
+pub use client::{Style, Transactions, TransactionsResult};
+pub use hello::FIRST_BYTE;
+pub use server::{PairService, WORKERS};
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::error::LoadError;
+use crate::serve::prepare;
+
+/// How long a connection may take to be made, and a peer to say anything.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// The most pairs that one client makes.
+pub const MOST_PAIRS: usize = 4096;
+
+/// Connects, with a send buffer of `window` bytes where one is wanted.
+fn connect(to: SocketAddr, window: Option<u32>) -> std::io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
+    if let Some(window) = window {
+        socket.set_send_buffer_size(window as usize)?;
+    }
+    socket.connect_timeout(&to.into(), PATIENCE)?;
+    let stream = TcpStream::from(socket);
+    prepare(&stream)?;
+    Ok(stream)
+}
+
+fn check(to: &[SocketAddr], pairs: usize) -> Result<(), LoadError> {
+    if to.is_empty() {
+        return Err(LoadError::Arguments(
+            "no server to connect to; give one with --connect ADDRESS:PORT".into(),
+        ));
+    }
+    if pairs == 0 || pairs > MOST_PAIRS {
+        return Err(LoadError::Arguments(format!("{pairs} pairs; it must be 1 to {MOST_PAIRS}")));
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! The server of endpoint pairs: `linerate serve rr`.
+
+use std::io;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use socket2::SockRef;
+
+use crate::serve::{Patient, Service};
+use crate::window::Stop;
+
+use super::PATIENCE;
+use super::hello::{HELLO, Role, Tally};
+
+/// Connections that are served at once, where nothing else is asked for.
+pub const WORKERS: usize = 256;
+/// Read at once; as iperf3's block.
+const BLOCK: usize = 128 * 1024;
+/// How long a client may say nothing between two transactions.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Answers requests and counts bulk.
+pub struct PairService;
+
+impl Service for PairService {
+    fn serve(&self, connection: TcpStream, stop: &Stop) {
+        let patient = Patient { connection: &connection, stop, patience: PATIENCE };
+        let mut hello = [0; HELLO];
+        if patient.fill(&mut hello).is_err() {
+            return;
+        }
+        // A client that went away in the middle is its own user's business; a stranger is dropped.
+        let _ = match Role::decode(&hello) {
+            Some(Role::Transactions { request, response }) => {
+                let patient = Patient { patience: IDLE, ..patient };
+                answer(&patient, request as usize, response as usize, usize::MAX)
+            }
+            Some(Role::Single { request, response }) => {
+                answer(&patient, request as usize, response as usize, 1)
+            }
+            Some(Role::Bulk { warm_up_us, window }) => {
+                count(&patient, Duration::from_micros(warm_up_us), window)
+            }
+            None => Ok(()),
+        };
+    }
+}
+
+fn answer(patient: &Patient<'_>, request: usize, response: usize, times: usize) -> io::Result<()> {
+    let mut buffer = vec![0; request.max(response).clamp(1, BLOCK)];
+    for _ in 0..times {
+        patient.take(request, &mut buffer)?;
+        give(patient, response, &buffer)?;
+    }
+    Ok(())
+}
+
+/// Sends so many bytes, whatever they are.
+pub(super) fn give(patient: &Patient<'_>, mut bytes: usize, buffer: &[u8]) -> io::Result<()> {
+    while bytes > 0 {
+        let length = bytes.min(buffer.len());
+        patient.write_all(&buffer[..length])?;
+        bytes -= length;
+    }
+    Ok(())
+}
+
+fn count(patient: &Patient<'_>, warm_up: Duration, window: u32) -> io::Result<()> {
+    let socket = SockRef::from(patient.connection);
+    if window > 0 {
+        socket.set_recv_buffer_size(window as usize)?;
+    }
+    let mut tally = receive(patient, warm_up)?;
+    tally.buffer = socket.recv_buffer_size()? as u64;
+    patient.write_all(&tally.encode())
+}
+
+fn receive(patient: &Patient<'_>, warm_up: Duration) -> io::Result<Tally> {
+    let (mut buffer, mut tally, mut from) = (vec![0; BLOCK], Tally::default(), None);
+    loop {
+        let n = patient.read(&mut buffer)?;
+        if n == 0 {
+            return Ok(tally);
+        }
+        let now = Instant::now();
+        let from = *from.get_or_insert(now + warm_up);
+        if now >= from {
+            tally.bytes += n as u64;
+            tally.nanos = u64::try_from((now - from).as_nanos()).unwrap_or(u64::MAX);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What a load found, as it is printed in JSON. SI units; a field that a kind of load doesn't have is absent.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+use crate::latency::Summary;
+
+/// The result of a load: one JSON object.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The format's version.
+    pub schema: u32,
+    /// Always `load`.
+    #[serde(rename = "type")]
+    pub form: &'static str,
+    /// `rr`, `crr`, `pairs`, `http` or `tile`.
+    pub kind: &'static str,
+    /// Payload bytes received in the window; for `pairs`, as their receivers counted them.
+    pub bytes: u64,
+    /// Length of the window.
+    pub seconds: f64,
+    /// Transactions that ended in the window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transactions: Option<u64>,
+    /// Transactions a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transactions_per_second: Option<f64>,
+    /// How long they took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Summary>,
+    /// TCP connections over the whole run, the warm-up included.
+    pub connections: Vec<Connections>,
+    /// HTTP users.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub users: Option<u32>,
+    /// Bytes of requests sent in the window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_out: Option<u64>,
+    /// Bytes of response heads and chunk framing in the window, beside the payload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub header_bytes: Option<u64>,
+    /// What went wrong, over the whole run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub errors: Option<Errors>,
+    /// Each endpoint pair.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<Pair>,
+    /// The slowest pair's rate over the fastest's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fairness: Option<f64>,
+    /// The search's steps, with `auto`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Step>,
+    /// Mean rates of a tile's loads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loads: Option<Loads>,
+    /// Each tile.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tiles: Vec<Tile>,
+    /// The tiles' scores added up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
+    /// What makes the result doubtful.
+    pub warnings: Vec<String>,
+}
+
+impl Report {
+    /// A report of nothing yet.
+    pub fn new(kind: &'static str, bytes: u64, seconds: f64) -> Self {
+        Self {
+            schema: 1,
+            form: "load",
+            kind,
+            bytes,
+            seconds,
+            transactions: None,
+            transactions_per_second: None,
+            latency: None,
+            connections: Vec::new(),
+            users: None,
+            bytes_out: None,
+            header_bytes: None,
+            errors: None,
+            pairs: Vec::new(),
+            fairness: None,
+            steps: Vec::new(),
+            loads: None,
+            tiles: Vec::new(),
+            score: None,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// The same, with what was counted in transactions.
+    pub fn with_transactions(mut self, count: u64, latency: Summary) -> Self {
+        self.transactions = Some(count);
+        self.transactions_per_second = Some(per_second(count as f64, self.seconds));
+        self.latency = Some(latency);
+        self
+    }
+}
+
+/// A rate; 0 where there was no time.
+pub fn per_second(count: f64, seconds: f64) -> f64 {
+    if seconds > 0.0 { count / seconds } else { 0.0 }
+}
+
+/// TCP connections to one port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Connections {
+    /// Address and port.
+    pub port: String,
+    /// Asked for.
+    pub attempted: u64,
+    /// Of these, established.
+    pub made: u64,
+    /// Of these, refused, timed out, or not possible here.
+    pub failed: u64,
+}
+
+impl Connections {
+    /// Adds the counts to those of the same port.
+    pub(crate) fn add_to(self, all: &mut Vec<Self>) {
+        match all.iter_mut().find(|other| other.port == self.port) {
+            None => all.push(self),
+            Some(same) => {
+                same.attempted += self.attempted;
+                same.made += self.made;
+                same.failed += self.failed;
+            }
+        }
+    }
+}
+
+/// What went wrong with transactions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Errors {
+    /// Replies by status other than 2xx.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Transactions without a whole reply in time.
+    pub timeouts: u64,
+    /// Replies that were cut short or made no sense.
+    pub broken: u64,
+}
+
+impl Errors {
+    /// True where nothing went wrong.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// One endpoint pair of a bulk load.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Pair {
+    /// The receiver's address.
+    pub to: String,
+    /// Bytes that the receiver counted.
+    pub bytes: u64,
+    /// Over so long.
+    pub seconds: f64,
+    /// Bits a second.
+    pub bits_per_second: f64,
+}
+
+/// A step of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Step {
+    /// Users, or tiles.
+    pub count: u32,
+    /// What was reached: payload bits a second, or the score.
+    pub reached: f64,
+}
+
+/// A figure for each load of a tile.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Loads {
+    /// HTTP requests a second.
+    pub web: f64,
+    /// Small transactions a second.
+    pub rr: f64,
+    /// Payload bits a second of the file transfer.
+    pub bulk: f64,
+    /// Heartbeats a second of the idle connection.
+    pub idle: f64,
+}
+
+/// One tile.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Tile {
+    /// What its loads achieved.
+    pub rates: Loads,
+    /// The geometric mean of its rates over the reference rates.
+    pub score: f64,
+}

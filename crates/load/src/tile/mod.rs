@@ -1,0 +1,205 @@
+//! Tiles, after VMmark's: a mix of loads in one unit, each with a target rate; a host holds as many tiles as reach it.
+
+mod full;
+mod score;
+mod server;
+
+pub use full::fullest;
+pub use score::{score, worst};
+pub use server::TileService;
+
+use std::net::SocketAddr;
+use std::thread;
+
+use crate::error::{LoadError, joined};
+use crate::http::{self, Crowd, Url};
+use crate::pace::interval;
+use crate::pair::{Amount, Bulk, Style, Transactions, TransactionsResult};
+use crate::report::{Connections, Loads, Report, Tile};
+use crate::window::{Stop, Window};
+
+/// What one tile does: 20 objects a second, 500 small transactions a second, a file transfer of 50 Mbit/s, and ten
+/// heartbeats a second on a connection that is idle otherwise. With objects of 512 kB that is 132 Mbit/s of payload, so
+/// that a link of 1 Gbit/s holds seven tiles and one of 10 Gbit/s seventy.
+pub const TARGETS: Loads = Loads { web: 20.0, rr: 500.0, bulk: 50e6, idle: 10.0 };
+/// Users that share a tile's web requests.
+const WEB_USERS: u32 = 5;
+/// A tile in which a load falls below this part of its target is one too many.
+pub const QUALITY: f64 = 0.9;
+/// Bytes of a small request and of its response.
+const SMALL: u32 = 128;
+/// The most tiles of one client: each has four threads.
+pub const MOST_TILES: u32 = 500;
+
+/// A load of tiles.
+#[derive(Clone, Debug)]
+pub struct Tiles {
+    /// Servers of endpoint pairs; tiles are spread over them.
+    pub to: Vec<SocketAddr>,
+    /// Objects; tiles are spread over them.
+    pub urls: Vec<Url>,
+    /// What each load tries to reach.
+    pub targets: Loads,
+    /// What a rate counts as 1 in the score.
+    pub reference: Loads,
+    /// How long.
+    pub window: Window,
+}
+
+/// What some tiles reached.
+#[derive(Clone, Debug)]
+pub struct TilesResult {
+    tiles: Vec<Tile>,
+    bytes: u64,
+    web: http::Tally,
+    small: TransactionsResult,
+    connections: Vec<Connections>,
+}
+
+struct One {
+    rates: Loads,
+    bytes: u64,
+    web: http::Tally,
+    small: TransactionsResult,
+    connections: Vec<Connections>,
+}
+
+impl Tiles {
+    /// Runs so many tiles to the end of the window.
+    ///
+    /// # Errors
+    /// Where one of a tile's loads can't be made, or does nothing at all.
+    pub fn run(&self, tiles: u32, stop: &Stop) -> Result<TilesResult, LoadError> {
+        self.check(tiles)?;
+        let ones: Vec<_> = thread::scope(|scope| {
+            let start = |place| scope.spawn(move || self.tile(place as usize, stop));
+            let threads: Vec<_> = (0..tiles).map(start).collect();
+            threads.into_iter().map(|thread| joined(thread.join())).collect()
+        });
+        let mut result = TilesResult {
+            tiles: Vec::new(),
+            bytes: 0,
+            web: http::Tally::default(),
+            small: TransactionsResult::default(),
+            connections: Vec::new(),
+        };
+        for one in ones {
+            result.add(one?, &self.reference);
+        }
+        Ok(result)
+    }
+
+    fn check(&self, tiles: u32) -> Result<(), LoadError> {
+        let wrong = |text: String| Err(LoadError::Arguments(text));
+        if self.to.is_empty() || self.urls.is_empty() {
+            return wrong(
+                "a tile needs a pair server (--connect ADDRESS:PORT) and an object (--url URL)".into(),
+            );
+        }
+        if !(1..=MOST_TILES).contains(&tiles) {
+            return wrong(format!("{tiles} tiles; it must be 1 to {MOST_TILES}"));
+        }
+        match score::is_usable(&self.targets) && score::is_usable(&self.reference) {
+            true => Ok(()),
+            false => wrong("the rates of a tile's loads must be numbers above 0".into()),
+        }
+    }
+
+    fn tile(&self, place: usize, stop: &Stop) -> Result<One, LoadError> {
+        let (crowd, bulk) = (self.web(place), self.bulk(place));
+        let (rr, idle) = (self.small(place, self.targets.rr), self.small(place, self.targets.idle));
+        let (web, bulk, rr, idle) = thread::scope(|scope| {
+            let web = scope.spawn(|| crowd.run(stop));
+            let bulk = scope.spawn(|| bulk.run(stop));
+            let rr = scope.spawn(|| rr.run(stop));
+            let idle = idle.run(stop);
+            (joined(web.join()), joined(bulk.join()), joined(rr.join()), idle)
+        });
+        let (web, bulk, mut rr, idle) = (web?, bulk?, rr?, idle?);
+        let per_second = |count: u64| count as f64 / self.window.measured.as_secs_f64();
+        let bulk_bytes: u64 = bulk.pairs.iter().map(|pair| pair.bytes).sum();
+        let rates = Loads {
+            web: per_second(web.latency.count()),
+            rr: per_second(rr.latency.count()),
+            bulk: per_second(bulk_bytes * 8),
+            idle: per_second(idle.latency.count()),
+        };
+        rr.add(idle);
+        let to = self.to[place % self.to.len()].to_string();
+        let connections = vec![Connections { port: to, attempted: 1, made: 1, failed: 0 }];
+        Ok(One { rates, bytes: web.counts.payload + bulk_bytes, web, small: rr, connections })
+    }
+
+    fn web(&self, place: usize) -> Crowd {
+        Crowd {
+            urls: vec![self.urls[place % self.urls.len()].clone()],
+            users: WEB_USERS,
+            window: self.window,
+            new_connections: false,
+            threads: 1,
+            timeout: std::time::Duration::from_secs(10),
+            pace: Some(interval(self.targets.web / f64::from(WEB_USERS))),
+        }
+    }
+
+    fn small(&self, place: usize, pace: f64) -> Transactions {
+        Transactions {
+            to: vec![self.to[place % self.to.len()]],
+            pairs: 1,
+            request: SMALL,
+            response: SMALL,
+            style: Style::Kept,
+            pace: Some(pace),
+            window: self.window,
+        }
+    }
+
+    fn bulk(&self, place: usize) -> Bulk {
+        Bulk {
+            to: vec![self.to[place % self.to.len()]],
+            pairs: 1,
+            amount: Amount::Time(self.window),
+            window: None,
+            no_delay: false,
+            pace: Some(self.targets.bulk / 8.0),
+        }
+    }
+
+    /// The report. Its latency is that of the web requests.
+    pub fn report(&self, result: &TilesResult) -> Report {
+        let count = result.web.latency.count() + result.small.latency.count();
+        let mut report = Report::new("tile", result.bytes, self.window.measured.as_secs_f64())
+            .with_transactions(count, result.web.latency.summary());
+        report.connections.clone_from(&result.connections);
+        report.errors = Some(result.web.errors.clone());
+        report
+            .warnings
+            .extend(result.web.reason.as_ref().map(|reason| format!("web requests failed: {reason}")));
+        report.loads = score::mean(&result.tiles);
+        report.score = Some(result.score());
+        report.tiles.clone_from(&result.tiles);
+        report
+    }
+}
+
+impl TilesResult {
+    /// The tiles' scores added up.
+    pub fn score(&self) -> f64 {
+        self.tiles.iter().map(|tile| tile.score).sum()
+    }
+
+    /// True where every load of every tile reached its target, as good as.
+    pub fn is_good(&self, targets: &Loads) -> bool {
+        self.tiles.iter().all(|tile| worst(&tile.rates, targets) >= QUALITY)
+    }
+
+    fn add(&mut self, one: One, reference: &Loads) {
+        self.tiles.push(Tile { rates: one.rates, score: score(&one.rates, reference) });
+        self.bytes += one.bytes;
+        for connections in [&one.web.connections, &one.small.connections, &one.connections] {
+            connections.iter().cloned().for_each(|one| one.add_to(&mut self.connections));
+        }
+        self.web.add(one.web);
+        self.small.add(one.small);
+    }
+}

@@ -1,0 +1,147 @@
+//! Endpoint pairs.
+
+use crate::support::{Peer, any, nobody, pair_server, said, window};
+use linerate_load::error::LoadError;
+use linerate_load::pair::{Amount, Bulk, PairService, Style, Transactions};
+use linerate_load::serve::Server;
+use linerate_load::window::Stop;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+fn transactions(to: Vec<SocketAddr>, style: Style) -> Transactions {
+    Transactions { to, pairs: 2, request: 1, response: 1, style, pace: None, window: window(50, 300) }
+}
+
+fn bulk(to: SocketAddr, amount: Amount) -> Bulk {
+    Bulk { to: vec![to], pairs: 4, amount, window: None, no_delay: false, pace: None }
+}
+
+#[test]
+fn requests_and_responses_are_counted_and_timed() {
+    let server = pair_server();
+    let load =
+        Transactions { request: 200, response: 300_000, ..transactions(vec![server.address()], Style::Kept) };
+    let report = load.report(&load.run(&Stop::default()).unwrap());
+    let count = report.transactions.unwrap();
+    assert!(count > 10, "{report:?}");
+    assert_eq!((report.kind, report.bytes, report.bytes_out), ("rr", count * 300_000, Some(count * 200)));
+    let latency = report.latency.unwrap();
+    assert_eq!(latency.count, count);
+    assert!(latency.p50_us > 0.0 && latency.p50_us <= latency.p99_us && latency.p99_us <= latency.max_us);
+    assert_eq!((report.connections[0].made, report.connections[0].failed), (2, 0));
+    assert_eq!(report.warnings, [""; 0]);
+}
+
+#[test]
+fn each_transaction_has_its_connection() {
+    let (one, two) = (pair_server(), pair_server());
+    let load = transactions(vec![one.address(), two.address()], Style::Each);
+    let report = load.report(&load.run(&Stop::default()).unwrap());
+    let made: u64 = report.connections.iter().map(|connections| connections.made).sum();
+    assert_eq!((report.kind, report.connections.len()), ("crr", 2));
+    assert!(made >= report.transactions.unwrap() && report.transactions.unwrap() > 10, "{report:?}");
+    assert_eq!(one.accepted() + two.accepted(), made);
+}
+
+#[test]
+fn a_pace_is_kept() {
+    let server = pair_server();
+    let load = Transactions {
+        pace: Some(50.0),
+        window: window(0, 1000),
+        ..transactions(vec![server.address()], Style::Kept)
+    };
+    let count = load.run(&Stop::default()).unwrap().latency.count();
+    assert!((60..=102).contains(&count), "{count}");
+}
+
+#[test]
+fn bulk_is_what_the_receiver_counted() {
+    let server = pair_server();
+    let load = bulk(server.address(), Amount::Bytes(40_000_003));
+    let report = load.report(&load.run(&Stop::default()).unwrap());
+    assert_eq!((report.bytes, report.pairs.len(), report.connections[0].made), (40_000_003, 4, 4));
+    assert!(report.seconds > 0.0 && report.fairness.unwrap() > 0.0 && report.fairness.unwrap() <= 1.0);
+}
+
+#[test]
+fn the_warm_up_of_bulk_does_not_count() {
+    let server = pair_server();
+    let load = Bulk { window: Some(64 * 1024), ..bulk(server.address(), Amount::Time(window(300, 300))) };
+    let begun = Instant::now();
+    let report = load.report(&load.run(&Stop::default()).unwrap());
+    assert!(begun.elapsed() >= Duration::from_millis(600));
+    assert!(report.bytes > 0 && report.seconds > 0.1 && report.seconds < 0.55, "{report:?}");
+    assert_eq!(report.warnings, [""; 0]);
+}
+
+#[test]
+fn a_paced_bulk_keeps_its_rate() {
+    let server = pair_server();
+    let time = Amount::Time(window(100, 900));
+    let load = Bulk { pairs: 1, pace: Some(2e6), ..bulk(server.address(), time) };
+    let report = load.report(&load.run(&Stop::default()).unwrap());
+    let rate = report.pairs[0].bits_per_second / 8.0;
+    assert!((1e6..2.2e6).contains(&rate), "{rate}");
+}
+
+#[test]
+fn nobody_there_is_said_plainly() {
+    let address = nobody();
+    let kept = transactions(vec![address], Style::Kept).run(&Stop::default());
+    assert!(matches!(kept, Err(LoadError::Connect(to, _)) if to == address));
+    let each = transactions(vec![address], Style::Each).run(&Stop::default()).unwrap_err();
+    assert!(each.to_string().contains("no transaction"), "{each}");
+    assert!(bulk(address, Amount::Bytes(5)).run(&Stop::default()).is_err());
+    assert!(matches!(bulk(address, Amount::Bytes(5)).run(&Stop::default()), Err(LoadError::Connect(..))));
+}
+
+#[test]
+fn impossible_arguments_are_refused() {
+    let wrong = |load: Transactions| matches!(load.run(&Stop::default()), Err(LoadError::Arguments(_)));
+    assert!(wrong(transactions(Vec::new(), Style::Kept)));
+    assert!(wrong(Transactions { pairs: 0, ..transactions(vec![any()], Style::Kept) }));
+    assert!(wrong(Transactions { request: 0, ..transactions(vec![any()], Style::Kept) }));
+}
+
+#[test]
+fn a_stranger_is_not_served_and_harms_nobody() {
+    let server = Server::start(any(), 1, PairService).unwrap();
+    assert_eq!(said(server.address(), &[b'x'; 4096]), Some(String::new()));
+    let load = Transactions { pairs: 1, ..transactions(vec![server.address()], Style::Kept) };
+    assert!(load.run(&Stop::default()).unwrap().latency.count() > 0);
+}
+
+#[test]
+fn a_peer_that_leaves_or_says_too_much_is_an_error() {
+    let leaves = Peer::start(|mut connection| {
+        let _ = connection.read(&mut [0; 64]);
+    });
+    let error = transactions(vec![leaves.address], Style::Kept).run(&Stop::default()).unwrap_err();
+    assert!(error.to_string().contains("closed"), "{error}");
+    assert!(bulk(leaves.address, Amount::Bytes(1 << 22)).run(&Stop::default()).is_err());
+    let talks = Peer::start(|mut connection| {
+        let _ = connection.read(&mut [0; 64]);
+        let _ = connection.write_all(&[0; 100]);
+    });
+    let error = transactions(vec![talks.address], Style::Each).run(&Stop::default()).unwrap_err();
+    assert!(error.to_string().contains("longer"), "{error}");
+}
+
+#[test]
+fn a_stop_ends_a_load_and_a_server_early() {
+    let server = pair_server();
+    let (stop, begun) = (Stop::default(), Instant::now());
+    let long =
+        Transactions { window: window(0, 60_000), ..transactions(vec![server.address()], Style::Kept) };
+    let stopper = stop.clone();
+    let thread = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        stopper.set();
+    });
+    assert!(matches!(long.run(&stop), Err(LoadError::Interrupted)));
+    thread.join().unwrap();
+    drop(server);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
