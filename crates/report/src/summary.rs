@@ -13,6 +13,8 @@ pub(crate) struct Summary<'a> {
     pub(crate) case: &'a Case,
     /// Its name among the other cases.
     pub(crate) name: String,
+    /// The levels of factors that tell it from other cases of its label.
+    pub(crate) levels: Vec<String>,
     /// Payload rate in Gbit/s, over the tool's own payload time where it states one.
     pub(crate) payload: Option<Estimate>,
     /// Payload rate in Gbit/s over the whole command, login included.
@@ -92,7 +94,19 @@ pub(crate) fn case_name(record: &Record, case: &Case) -> String {
         namesakes().any(|other| property(other) != own).then_some(own)
     };
     let parts = [streams_words, cipher_words, data_words, link_words].into_iter().filter_map(differs);
-    std::iter::once(Cow::from(&case.label)).chain(parts).collect::<Vec<_>>().join(", ")
+    let levels = distinct_levels(record, case).into_iter().map(Cow::from);
+    std::iter::once(Cow::from(&case.label)).chain(parts).chain(levels).collect::<Vec<_>>().join(", ")
+}
+
+/// The levels of those factors, beside streams, cipher, data and link, in which the case differs from others of its
+/// label.
+fn distinct_levels(record: &Record, case: &Case) -> Vec<String> {
+    const TOLD: [&str; 5] = ["streams", "cipher", "dataset", "link", "tool"];
+    let namesakes = || record.cases.iter().filter(|other| other.id != case.id && other.label == case.label);
+    let differs =
+        |factor: &String, level: &String| namesakes().any(|other| other.factors.get(factor) != Some(level));
+    let factors = case.factors.iter().filter(|(factor, _)| !TOLD.contains(&factor.as_str()));
+    factors.filter(|(factor, level)| differs(factor, level)).map(|(_, level)| level.clone()).collect()
 }
 
 /// The cipher for people.
@@ -160,6 +174,7 @@ impl<'a> Summary<'a> {
         Self {
             case,
             name: case_name(record, case),
+            levels: distinct_levels(record, case),
             payload: rate(Measures::payload_gbit_per_second),
             whole: rate(Measures::gbit_per_second),
             ratio: record

@@ -28,9 +28,9 @@ impl Frame {
         Self { left, right: paper.width - paper.pick(54.0, 12.0), top, bottom: top + height }
     }
 
-    /// A scale upwards from zero that holds `largest`.
-    pub(crate) fn upward(&self, largest: f64) -> Scale {
-        Scale::holding(largest, self.bottom, self.top)
+    /// A scale upwards from zero that holds `largest` in at most `most` steps.
+    pub(crate) fn upward(&self, largest: f64, most: usize) -> Scale {
+        Scale::coarse(largest, most, self.bottom, self.top)
     }
 
     /// The lines and numbers of the value axis, every `every`-th of them, and the axis below.
@@ -69,15 +69,15 @@ impl Frame {
 /// Lines of text below a plot, at most `most` of them with the number of the rest, and where they end.
 pub(crate) fn remarks(paper: Paper, lines: &[String], y: f64, most: usize) -> (Markup, f64) {
     const LINE: f64 = 15.0;
-    let left = paper.pick(64.0, 2.0);
+    const LEFT: f64 = 2.0;
     let shown = lines.iter().take(most).cloned();
     let rest = lines.len().saturating_sub(most);
     let more = (rest > 0).then(|| format!("and {rest} more, as the table of this figure says"));
     let wrapped: Vec<String> =
-        shown.chain(more).flat_map(|words| wrap(&words, 11.0, paper.width - left - 4.0, 2)).collect();
+        shown.chain(more).flat_map(|words| wrap(&words, 11.0, paper.width - LEFT - 4.0, 2)).collect();
     let drawn = html! {
         @for (index, words) in wrapped.iter().enumerate() {
-            (text(left, y + 13.0 + index as f64 * LINE, "lack", words))
+            (text(LEFT, y + 13.0 + index as f64 * LINE, "lack", words))
         }
     };
     (drawn, y + wrapped.len() as f64 * LINE + if wrapped.is_empty() { 0.0 } else { 6.0 })

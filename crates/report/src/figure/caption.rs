@@ -86,7 +86,7 @@ fn links(context: &Context<'_>) -> Option<String> {
 
 fn data(context: &Context<'_>) -> Option<String> {
     let mut words: Vec<String> = Vec::new();
-    for summary in context.cases.iter().filter(|s| s.moves_payload) {
+    for summary in context.cases.iter().filter(|s| s.moves_payload && s.measured > 0) {
         let name = data_words(summary.case);
         let set = context.record.datasets.iter().find(|set| set.name == name);
         let set =

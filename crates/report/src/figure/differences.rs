@@ -14,9 +14,9 @@ use super::scale::Signed;
 use super::svg::{line, text};
 use super::table::{Cell, Table};
 use super::text::fit;
-use super::words::{remark, signs, with_interval};
+use super::words::{remark, signs};
 use super::{Drawn, Paper, caption};
-use crate::number::{count, tick};
+use crate::number::{count, fine, tick};
 use crate::summary::{Summary, ends, good_runs};
 
 /// A table of differences.
@@ -45,8 +45,16 @@ struct Row<'a> {
     value: Option<Estimate>,
     /// To the baseline in percent.
     difference: Option<Estimate>,
-    /// The same from the numbers that a paper printed, and where they stand.
-    printed: Option<(f64, String)>,
+    /// The same from the numbers that a paper printed.
+    printed: Option<PrintedChange>,
+}
+
+/// What a paper printed of a row.
+struct PrintedChange {
+    value: f64,
+    /// To the baseline's printed number, in percent.
+    change: f64,
+    source: String,
 }
 
 /// What may be said of a difference.
@@ -91,7 +99,7 @@ impl<'a> Chart<'a> {
                 interval[0],
                 interval[1],
                 row.difference.map_or(0.0, |d| d.median),
-                row.printed.as_ref().map_or(0.0, |p| p.0),
+                row.printed.as_ref().map_or(0.0, |p| p.change),
             ]
         };
         let scale = Signed::holding(self.rows.iter().flat_map(ends), from, to);
@@ -118,11 +126,8 @@ impl<'a> Chart<'a> {
     }
 
     fn head(&self, paper: Paper, top: f64) -> Markup {
-        let base = format!(
-            "Baseline: {}, {}",
-            self.base_name(),
-            self.measure.with_unit(&with_interval(self.base_value))
-        );
+        let base =
+            format!("Baseline: {}, {}", self.base_name(), self.measure.with_unit(&precise(self.base_value)));
         if paper.narrow {
             return text(2.0, top - 22.0, "head", &fit(&base, 13.2, paper.width - 4.0));
         }
@@ -136,14 +141,14 @@ impl<'a> Chart<'a> {
 
     fn row(&self, paper: Paper, scale: &Signed, row: &Row<'_>, y: f64, height: f64) -> Markup {
         let (verdict, class) = row.verdict().shown();
-        let value = format!("{}{}", with_interval(row.value), signs(row.summary));
+        let value = format!("{}{}", precise(row.value), signs(row.summary));
         let middle = if paper.narrow { y + 43.0 } else { y + height / 2.0 };
         let difference = row.difference.map_or("–".to_owned(), in_percent);
         html! { g {
             title { (self.tooltip(row)) }
             @if paper.narrow {
                 (text(2.0, y + 15.0, "name", &fit(&row.summary.name, 12.8, paper.width - 4.0)))
-                (text(2.0, y + 30.0, "rim", &fit(&format!("{value}; {difference} %"), 11.5, 215.0)))
+                (text(2.0, y + 30.0, "rim", &fit(&row.short_words(), 11.5, 215.0)))
                 (text(paper.width - 2.0, y + 30.0, &format!("end rim {class}"), verdict))
             } @else {
                 (text(2.0, middle + 4.0, "", &fit(&row.summary.name, 11.5, 272.0)))
@@ -155,20 +160,20 @@ impl<'a> Chart<'a> {
                 (lying_whisker(difference, middle, &|value| scale.at(value)))
                 (dot(scale.at(difference.median), middle, "key-dot"))
             }
-            @if let Some((value, source)) = &row.printed {
-                g { title { "printed: " (signed(*value)) " % (" (source) ")" } (diamond(scale.at(*value), middle, "printed")) }
+            @if let Some(PrintedChange { change, source, .. }) = &row.printed {
+                g { title { "printed: " (signed(*change)) " % (" (source) ")" } (diamond(scale.at(*change), middle, "printed")) }
             }
         } }
     }
 
     fn tooltip(&self, row: &Row<'_>) -> String {
-        let value = self.measure.with_unit(&with_interval(row.value));
+        let value = self.measure.with_unit(&precise(row.value));
         let difference =
             row.difference.map_or("no difference known".to_owned(), |d| format!("{} %", in_percent(d)));
         let printed = row
             .printed
             .as_ref()
-            .map_or(String::new(), |(value, source)| format!("; printed: {} % ({source})", signed(*value)));
+            .map_or(String::new(), |p| format!("; printed: {} % ({})", signed(p.change), p.source));
         format!("{}: {value}; {difference}, {}{printed}", row.summary.name, row.verdict().shown().0)
     }
 
@@ -183,7 +188,7 @@ impl<'a> Chart<'a> {
         let of = |verdict| self.rows.iter().filter(|row| row.verdict() == verdict).count() as u64;
         let row = |number| count(number, "row", "rows");
         let parts = [
-            (of(Verdict::Differs), "from the baseline", "differs", "differ"),
+            (of(Verdict::Differs), "from it", "differs", "differ"),
             (of(Verdict::Same), "significantly", "doesn’t differ", "don’t differ"),
         ];
         let mut words: Vec<_> = parts
@@ -196,7 +201,12 @@ impl<'a> Chart<'a> {
             words.push(format!("for {} there are too few blocks to tell", row(insufficient)));
         }
         (!words.is_empty()).then(|| {
-            format!("Of {} beside {}, {}.", row(self.rows.len() as u64), self.base_name(), words.join(", "))
+            format!(
+                "Of {} beside the baseline “{}”, {}.",
+                row(self.rows.len() as u64),
+                self.base_name(),
+                words.join(", ")
+            )
         })
     }
 
@@ -213,27 +223,27 @@ impl<'a> Chart<'a> {
     }
 
     fn table(&self, context: &Context<'_>) -> Table {
-        let value = self.measure.title();
         let mut table = Table::new([
             "Configuration".to_owned(),
-            value.clone(),
-            format!("{value}, low"),
-            format!("{value}, high"),
+            self.measure.title(),
             "Difference (%)".into(),
-            "Low (%)".into(),
-            "High (%)".into(),
             "Verdict".into(),
             "Blocks".into(),
+            "Printed".into(),
             "Printed difference (%)".into(),
             "Remark".into(),
         ]);
         if let Some(base) = self.base {
-            let mut row = vec![Cell::text(format!("{} (baseline)", base.name))];
-            row.extend(Cell::estimate(self.base_value));
-            row.extend([Cell::Blank, Cell::Blank, Cell::Blank, Cell::Blank]);
-            row.push(self.base_value.map(|value| value.blocks as f64).into());
-            row.extend([Cell::Blank, Cell::text(remark(base, context.state(base)))]);
-            table.push(row);
+            table.push(vec![
+                Cell::text(format!("{} (baseline)", base.name)),
+                self.base_value.into(),
+                Cell::Blank,
+                Cell::Blank,
+                self.base_value.map(|value| value.blocks).into(),
+                context.printed(base.case, &self.measure).first().map(|printed| printed.value).into(),
+                Cell::Blank,
+                Cell::text(remark(base, context.state(base))),
+            ]);
         }
         self.rows.iter().for_each(|row| table.push(row.cells(context)));
         table
@@ -250,15 +260,25 @@ impl Row<'_> {
         }
     }
 
+    /// The value and its difference, where there is little room.
+    fn short_words(&self) -> String {
+        let value = self.value.map_or("–".to_owned(), |value| fine(value.median));
+        let difference = self.difference.map_or(String::new(), |d| format!("; {} %", in_percent(d)));
+        format!("{value}{}{difference}", signs(self.summary))
+    }
+
     fn cells(&self, context: &Context<'_>) -> Vec<Cell> {
-        let mut row = vec![Cell::text(&self.summary.name)];
-        row.extend(Cell::estimate(self.value));
-        row.extend(Cell::estimate(self.difference));
-        row.push(Cell::text(self.verdict().shown().0));
-        row.push(self.difference.map(|difference| difference.blocks as f64).into());
-        row.push(self.printed.as_ref().map(|printed| printed.0).into());
-        row.push(Cell::text(remark(self.summary, self.summary.state_of(context.asked.quantity))));
-        row
+        let printed = self.printed.as_ref();
+        vec![
+            Cell::text(&self.summary.name),
+            self.value.into(),
+            self.difference.into(),
+            Cell::text(self.verdict().shown().0),
+            self.difference.map(|difference| difference.blocks).into(),
+            printed.map(|printed| printed.value).into(),
+            printed.map(|printed| printed.change).into(),
+            Cell::text(remark(self.summary, self.summary.state_of(context.asked.quantity))),
+        ]
     }
 }
 
@@ -302,11 +322,11 @@ fn printed(
     measure: &Measure,
     base: &Summary<'_>,
     other: &Summary<'_>,
-) -> Option<(f64, String)> {
+) -> Option<PrintedChange> {
     let under = context.printed(base.case, measure).into_iter().next()?;
     let over = context.printed(other.case, measure).into_iter().next()?;
     let change = 100.0 * (over.value / under.value - 1.0);
-    change.is_finite().then_some((change, over.source))
+    change.is_finite().then_some(PrintedChange { value: over.value, change, source: over.source })
 }
 
 fn grid(paper: Paper, scale: &Signed, top: f64, bottom: f64) -> Markup {
@@ -329,6 +349,15 @@ fn in_percent(difference: Estimate) -> String {
     match ends(difference) {
         None => signed(difference.median),
         Some((low, high)) => format!("{} [{}, {}]", signed(difference.median), signed(low), signed(high)),
+    }
+}
+
+/// A value in as many digits as its differences need.
+fn precise(value: Option<Estimate>) -> String {
+    match value.map(|value| (value.median, ends(value))) {
+        None => "–".to_owned(),
+        Some((median, None)) => fine(median),
+        Some((median, Some((low, high)))) => format!("{} [{}, {}]", fine(median), fine(low), fine(high)),
     }
 }
 

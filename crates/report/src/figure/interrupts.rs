@@ -99,7 +99,7 @@ impl<'a> Map<'a> {
         let busiest = (0..self.processors).max_by(|l, r| by_processor[*l].total_cmp(&by_processor[*r]))?;
         (all > 0.0).then(|| {
             format!(
-                "{}, host {}: {} a second, {:.0} % of them on processor {busiest} of {}.",
+                "{}, host {}: {} interrupts and soft interrupts a second, {:.0} % of them on processor {busiest}, of {} processors.",
                 self.case,
                 self.host,
                 whole(all),
@@ -289,7 +289,7 @@ fn table(maps: &[Map<'_>]) -> Table {
         for (source, rates) in &map.rows {
             let mut row = vec![
                 Cell::text(map.case),
-                Cell::Number(f64::from(map.block) + 1.0),
+                Cell::Count(map.block as usize + 1),
                 Cell::text(map.host),
                 Cell::text(source),
                 Cell::Number(total(rates)),

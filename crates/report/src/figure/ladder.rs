@@ -55,6 +55,9 @@ struct Price {
 }
 
 impl<'a> Chart<'a> {
+    /// Room for a number and a price.
+    const ROOM: f64 = 136.0;
+
     fn new(context: &Context<'a>) -> Self {
         let measure = context.measure();
         let mut before: Option<&Summary<'a>> = None;
@@ -84,14 +87,16 @@ impl<'a> Chart<'a> {
 
     fn draw(&self, paper: Paper, id: &str, lacks: &[String]) -> (Markup, f64) {
         let (legend, y) = legend(&self.entries(), id, 2.0, paper.width - 4.0);
-        let (label, split) = paper.pick((176.0, 560.0), (0.0, 0.0));
+        // Right of each bar is room for its number and its price.
+        let (label, split) = (150.0, 568.0);
         let (drawn, end) = if paper.narrow {
-            let (rates, y) = self.column(paper, (8.0, 288.0), y + 22.0, Column::Rate);
-            let (cpu, y) = self.column(paper, (8.0, 288.0), y + 30.0, Column::Cpu);
+            let (rates, y) = self.column(paper, (8.0, 356.0 - Self::ROOM), y + 22.0, Column::Rate);
+            let (cpu, y) = self.column(paper, (8.0, 356.0 - Self::ROOM), y + 30.0, Column::Cpu);
             (html! { (rates) (cpu) }, y)
         } else {
-            let (rates, end) = self.column(paper, (label, split - 90.0), y + 22.0, Column::Rate);
-            let (cpu, _) = self.column(paper, (split + 16.0, paper.width - 96.0), y + 22.0, Column::Cpu);
+            let (rates, end) = self.column(paper, (label, split - Self::ROOM), y + 22.0, Column::Rate);
+            let (cpu, _) =
+                self.column(paper, (split + 16.0, paper.width - Self::ROOM + 22.0), y + 22.0, Column::Cpu);
             (html! { (rates) (cpu) }, end)
         };
         let (remarks, end) = remarks(paper, lacks, end + 4.0, 6);
@@ -101,7 +106,9 @@ impl<'a> Chart<'a> {
     fn entries(&self) -> Vec<Entry> {
         let mut entries = vec![Entry::new(Mark::Bar("bar s3".into(), false), "the rung")];
         entries.push(Entry::new(Mark::Bar("price".into(), false), "what its stage costs"));
-        entries.push(Entry::new(Mark::Bar("gain".into(), false), "what it gains"));
+        if self.gains() {
+            entries.push(Entry::new(Mark::Bar("gain".into(), false), "what it gains"));
+        }
         if self.ceiling.is_some() {
             entries.push(Entry::new(Mark::Line("ceiling".into()), "ceiling of the link"));
         }
@@ -109,6 +116,15 @@ impl<'a> Chart<'a> {
             entries.push(Entry::new(Mark::Hollow("printed"), "printed in the paper"));
         }
         entries
+    }
+
+    /// Whether any stage makes things better.
+    fn gains(&self) -> bool {
+        let prices = self.rungs.iter().filter_map(|rung| rung.price);
+        let gain = |price: Price| {
+            price.rate.is_some_and(|rate| rate.median > 0.0) || price.cpu.is_some_and(|cpu| cpu.median < 0.0)
+        };
+        prices.into_iter().any(gain)
     }
 
     /// One of the two halves: its bars from `span.0` to `span.1`, and where it ends.
@@ -188,7 +204,7 @@ impl<'a> Chart<'a> {
         );
         let price = rung.price_words(column);
         let wide = width(&number, 11.5).max(width(&price, 11.5));
-        let x = x.min(span.1 + 92.0 - wide);
+        let x = x.min(span.1 + Self::ROOM - wide);
         html! {
             (text(x, bar + 8.0, "value", &number))
             @if !price.is_empty() { (text(x, bar + 21.0, "value price-text", &price)) }
@@ -238,20 +254,15 @@ impl<'a> Chart<'a> {
     }
 
     fn table(&self, context: &Context<'_>) -> Table {
-        let value = self.measure.title();
-        let mut head = vec!["Rung".to_owned()];
-        for name in [&value, "CPU-s/GB", "Stage (%)", "Stage (CPU-s/GB)"] {
-            head.extend([name.to_owned(), format!("{name}, low"), format!("{name}, high")]);
-        }
+        let mut head = vec!["Rung".to_owned(), self.measure.title()];
+        head.extend(["CPU-s/GB", "Stage (%)", "Stage (CPU-s/GB)"].map(str::to_owned));
         head.extend(["Blocks", "Printed", "Remark"].map(str::to_owned));
         let mut table = Table::new(head);
         for rung in &self.rungs {
             let mut row = vec![Cell::text(&rung.name)];
             let price = |of: fn(Price) -> Option<Estimate>| rung.price.and_then(of);
-            for estimate in [rung.value, rung.cpu, price(|p| p.rate), price(|p| p.cpu)] {
-                row.extend(Cell::estimate(estimate));
-            }
-            row.push(rung.value.map(|value| value.blocks as f64).into());
+            row.extend([rung.value, rung.cpu, price(|p| p.rate), price(|p| p.cpu)].map(Cell::from));
+            row.push(rung.value.map(|value| value.blocks).into());
             row.push(rung.printed.first().map(|printed| printed.value).into());
             row.push(Cell::text(remark(rung.summary, context.state(rung.summary))));
             table.push(row);

@@ -182,17 +182,13 @@ impl<'a> Chart<'a> {
     fn table(&self) -> Table {
         let of = |name: &str| format!("{name} ({})", self.unit);
         let mut head = vec!["Case".to_owned(), "Transactions".into(), of("Mean")];
-        for (name, ..) in PERCENTILES {
-            head.extend([of(name), format!("{name}, low"), format!("{name}, high")]);
-        }
+        head.extend(PERCENTILES.map(|(name, ..)| of(name)));
         head.extend([of("Longest"), of("Printed median"), "Remark".into()]);
         let mut table = Table::new(head);
         for curve in &self.curves {
             let mut row = vec![Cell::text(&curve.summary.name), Cell::Number(curve.count as f64)];
             row.push(curve.mean.map(|mean| mean.median * self.factor).into());
-            for percentile in curve.percentiles {
-                row.extend(Cell::estimate(percentile.map(|e| self.scaled(e))));
-            }
+            row.extend(curve.percentiles.map(|percentile| percentile.map(|e| self.scaled(e)).into()));
             row.push(curve.longest.map(|longest| longest * self.factor).into());
             row.push(curve.printed.first().map(|printed| printed.value * self.factor).into());
             row.push(Cell::text(remark(curve.summary, curve.summary.state())));

@@ -2,6 +2,8 @@
 
 /// Steps that a reader divides by without thought.
 const ROUND: [f64; 9] = [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0];
+/// Steps that make the plainest ticks.
+const PLAIN: [f64; 4] = [1.0, 2.0, 2.5, 5.0];
 
 /// Maps values from 0 to `max` onto `from` to `to` (pixels; `to` may be the smaller).
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +21,14 @@ impl Scale {
     pub(crate) fn holding(largest: f64, from: f64, to: f64) -> Self {
         let step = round_step(largest / 10.0);
         Self { max: step * 10.0, step, from, to }
+    }
+
+    /// The scale of at most `most` steps of 1, 2, 2.5 or 5 that holds `largest`, for a plot without a second axis.
+    pub(crate) fn coarse(largest: f64, most: usize, from: f64, to: f64) -> Self {
+        let step = plain_step(largest / most.max(1) as f64);
+        let steps = (largest / step * (1.0 - 1e-9)).ceil();
+        let steps = if steps.is_finite() { steps.clamp(1.0, most.max(1) as f64) } else { most as f64 };
+        Self { max: step * steps, step, from, to }
     }
 
     /// The scale from 0 to 100 with ticks of 10.
@@ -62,7 +72,7 @@ impl Signed {
         let (low, high) = values
             .filter(|value| value.is_finite())
             .fold((0.0f64, 0.0f64), |(low, high), value| (low.min(value), high.max(value)));
-        let step = round_step((high - low) / 6.0);
+        let step = plain_step((high - low) / 8.0);
         let (low, high) = ((low / step).floor() * step, (high / step).ceil() * step);
         let high = if high > low { high } else { low + step };
         Self { low, high, step, from, to }
@@ -117,12 +127,21 @@ impl Logarithmic {
 
 /// The smallest round step that is at least `least`; 1 where there is no sensible one.
 fn round_step(least: f64) -> f64 {
+    step_of(&ROUND, least)
+}
+
+/// The smallest plain step that is at least `least`; 1 where there is no sensible one.
+fn plain_step(least: f64) -> f64 {
+    step_of(&PLAIN, least)
+}
+
+fn step_of(steps: &[f64], least: f64) -> f64 {
     if !least.is_finite() || least < 1e-12 {
         return if least.is_finite() { 0.1 } else { 1.0 };
     }
     let power = 10f64.powf(least.log10().floor());
     let enough = |step: &&f64| **step * power >= least * (1.0 - 1e-9);
-    ROUND.iter().find(enough).map_or(10.0 * power, |step| step * power)
+    steps.iter().find(enough).map_or(10.0 * power, |step| step * power)
 }
 
 #[cfg(test)]
@@ -149,10 +168,7 @@ mod tests {
     fn zero_is_on_a_signed_scale() {
         let scale = Signed::holding([-4.6, -1.3].into_iter(), 0.0, 100.0);
         assert_eq!((scale.at(-5.0), scale.at(0.0)), (0.0, 100.0));
-        assert_eq!(
-            scale.ticks().map(|tick| tick.round()).collect::<Vec<_>>(),
-            [-5.0, -4.0, -3.0, -2.0, -1.0, -0.0]
-        );
+        assert_eq!(scale.ticks().collect::<Vec<_>>(), [-5.0, -4.0, -3.0, -2.0, -1.0, 0.0]);
         let nothing = Signed::holding(std::iter::empty(), 0.0, 100.0);
         assert!(nothing.at(0.0).is_finite() && nothing.at(f64::NAN).is_finite());
     }
@@ -173,6 +189,18 @@ mod tests {
     fn a_scale_may_end_at_its_largest_value() {
         let scale = Scale::up_to(240.0, 0.0, 480.0);
         assert_eq!((scale.at(240.0), scale.step, scale.ticks(1).last()), (480.0, 25.0, Some(225.0)));
+    }
+
+    #[test]
+    fn coarse_ticks_are_plain() {
+        let scale = |largest, most| Scale::coarse(largest, most, 0.0, 1.0);
+        assert_eq!((scale(7.66, 8).max, scale(7.66, 8).step), (8.0, 1.0));
+        assert_eq!((scale(0.98, 4).max, scale(0.98, 4).step), (1.0, 0.25));
+        assert_eq!(scale(21_900.0, 4).ticks(1).collect::<Vec<_>>(), [0.0, 1e4, 2e4, 3e4]);
+        for value in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300, 1e-300] {
+            let scale = scale(value, 4);
+            assert!(scale.max > 0.0 && scale.max.is_finite() && scale.ticks(1).count() <= 11, "{value}");
+        }
     }
 
     #[test]

@@ -8,12 +8,12 @@ use super::axes::{Frame, remarks};
 use super::context::{Context, Hollow, upper};
 use super::fit::Fit;
 use super::legend::{Entry, Mark, legend};
-use super::marks::{curve_class, hollow, point, upright_whisker};
+use super::marks::{cross, curve_class, hollow, point, upright_whisker};
 use super::measure::Measure;
 use super::scale::{Logarithmic, Scale};
 use super::svg::{polyline, text};
 use super::table::{Cell, Table};
-use super::words::{signs, with_interval};
+use super::words::{remark, signs, with_interval};
 use super::{Drawn, Paper, caption};
 use crate::number::{short, tick};
 use crate::summary::Summary;
@@ -40,6 +40,8 @@ struct Chart<'a> {
     /// The levels as numbers, where all are.
     numbers: Option<Vec<f64>>,
     curves: Vec<Curve<'a>>,
+    /// What the curves are levels of.
+    series_name: String,
     shared_processors: bool,
 }
 
@@ -79,7 +81,9 @@ impl<'a> Chart<'a> {
             });
         }
         curves.iter_mut().for_each(|curve| curve.points.sort_by_key(|point| point.level));
-        Self { measure, x, levels, numbers, curves, shared_processors: context.record.shared_processors }
+        let series_name = context.asked.series.clone().unwrap_or_else(|| "Series".to_owned());
+        let shared_processors = context.record.shared_processors;
+        Self { measure, x, levels, numbers, curves, series_name, shared_processors }
     }
 
     fn points(&self) -> impl Iterator<Item = &Point<'a>> {
@@ -123,10 +127,10 @@ impl<'a> Chart<'a> {
         let largest = self.points().flat_map(|point| {
             point.value.map(upper).into_iter().chain(point.printed.iter().map(|printed| printed.value))
         });
-        let scale = frame.upward(largest.fold(0.0, f64::max));
+        let scale = frame.upward(largest.fold(0.0, f64::max), 8);
         let labelled = self.curves.len() == 1 && self.levels.len() <= paper.pick(14, 8);
         html! {
-            (frame.grid(&scale, paper.pick(1, 2)))
+            (frame.grid(&scale, 1))
             (frame.title(paper, &self.measure.title()))
             @for reference in self.references() { (self.reference(frame, &scale, reference)) }
             @for (at, curve) in self.curves.iter().enumerate() {
@@ -145,9 +149,15 @@ impl<'a> Chart<'a> {
             .iter()
             .filter_map(|p| Some((self.place(frame, p.level), p.value?, p.summary)))
             .collect();
-        let line: Vec<_> = places.iter().map(|(x, value, _)| (*x, scale.at(value.median))).collect();
+        // A curve has a gap where a level has no value.
+        let pieces = curve.points.split(|point| point.value.is_none());
+        let missing = curve.points.iter().filter(|point| point.value.is_none());
         html! {
-            (polyline(&line, &format!("curve {class}")))
+            @for piece in pieces { (polyline(&self.line(frame, scale, piece), &format!("curve {class}"))) }
+            @for point in missing { g {
+                title { (point.summary.name) ": " (remark(point.summary, point.summary.state_of(self.measure.quantity))) }
+                (cross(self.place(frame, point.level), frame.bottom - 8.0))
+            } }
             @for (x, value, summary) in &places { g {
                 title { (self.tooltip(summary, *value)) }
                 (upright_whisker(*value, *x, scale))
@@ -157,6 +167,11 @@ impl<'a> Chart<'a> {
                 }
             } }
         }
+    }
+
+    fn line(&self, frame: &Frame, scale: &Scale, piece: &[Point<'_>]) -> Vec<(f64, f64)> {
+        let place = |p: &Point<'_>| Some((self.place(frame, p.level), scale.at(p.value?.median)));
+        piece.iter().filter_map(place).collect()
     }
 
     /// The number at a point, above it and clear of the curve, which rises to the right.
@@ -296,18 +311,22 @@ impl<'a> Chart<'a> {
         let (first, last) = (points.first()?, points.last()?);
         let fit = Fit::of(&points)?;
         let name = if self.curves.len() > 1 { format!("{}: ", curve.name) } else { String::new() };
-        let share = 100.0 * (last.1 / last.0) / (first.1 / first.0);
-        let reached = if share.is_finite() && last.0 > first.0 {
-            let times = short(last.0 / first.0);
-            format!("; at {} it reaches {share:.1} % of {times} times the first point", tick(last.0))
+        let (times, rise) = (last.0 / first.0, last.1 / first.1);
+        let share = 100.0 * rise / times;
+        let reached = if share.is_finite() && times > 1.0 {
+            format!("; at {} it reaches {share:.1} % of {} times the first point", tick(last.0), tick(times))
         } else {
             String::new()
         };
+        let (slope, x) = (self.measure.words(fit.slope), &self.x);
+        // Not rounded up to a perfection that it hasn't got.
+        let r_squared = if fit.r_squared > 0.9999 && fit.r_squared < 1.0 {
+            "R² > 0.9999".to_owned()
+        } else {
+            format!("R² = {:.4}", fit.r_squared)
+        };
         Some(format!(
-            "{name}{} more for each step of one in {}, by a straight line with R² = {:.4}{reached}.",
-            self.measure.words(fit.slope),
-            self.x,
-            fit.r_squared,
+            "{name}each step of 1 in {x} adds {slope}, by a straight line with {r_squared}{reached}."
         ))
     }
 
@@ -327,13 +346,10 @@ impl<'a> Chart<'a> {
     }
 
     fn table(&self, context: &Context<'_>) -> Table {
-        let value = self.measure.title();
         let mut table = Table::new([
             self.x.clone(),
-            "Series".into(),
-            value.clone(),
-            format!("{value}, low"),
-            format!("{value}, high"),
+            self.series_name.clone(),
+            self.measure.title(),
             "CPU of the sender (% busy)".into(),
             "CPU of the receiver (% busy)".into(),
             "Blocks".into(),
@@ -352,13 +368,11 @@ impl<'a> Chart<'a> {
     fn row(&self, context: &Context<'_>, curve: &Curve<'_>, point: &Point<'a>) -> Vec<Cell> {
         let s = point.summary;
         let mut row = vec![Cell::text(&self.levels[point.level]), Cell::text(&curve.name)];
-        row.extend(Cell::estimate(point.value));
-        row.push(s.cpu_a.map(|cpu| cpu.median).into());
-        row.push(s.cpu_b.map(|cpu| cpu.median).into());
-        row.push(point.value.map(|value| value.blocks as f64).into());
+        row.extend([point.value, s.cpu_a, s.cpu_b].map(Cell::from));
+        row.push(point.value.map(|value| value.blocks).into());
         row.push(point.printed.first().map(|printed| printed.value).into());
         row.push(point.printed_cpu.first().map(|printed| printed.value).into());
-        row.push(Cell::text(super::words::remark(s, s.state_of(context.asked.quantity))));
+        row.push(Cell::text(remark(s, s.state_of(context.asked.quantity))));
         row
     }
 }

@@ -143,11 +143,11 @@ impl Panel<'_> {
         let values = self.lines.iter().flat_map(|line| &line.points).map(|(_, value)| *value);
         let largest = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
         let percent = self.unit == "percent" && largest <= 100.0;
-        let scale = if percent { Scale::percent(frame.bottom, frame.top) } else { frame.upward(largest) };
+        let scale = if percent { Scale::percent(frame.bottom, frame.top) } else { frame.upward(largest, 4) };
         let time = Scale::up_to(seconds, frame.left, frame.right);
         let place = |(at, value): (f64, f64)| (time.at(at), scale.at(value));
         html! {
-            (frame.grid(&scale, 5))
+            (frame.grid(&scale, if percent { 5 } else { 1 }))
             @for (at, line) in self.lines.iter().enumerate() {
                 (polyline(&thinned(&line.points).into_iter().map(place).collect::<Vec<_>>(), &self.class(at)))
             }
@@ -223,7 +223,7 @@ fn table(runs: &[Chosen<'_>]) -> Table {
         ];
         let extent = extent(series);
         row.extend([0, 1, 2].map(|at| Cell::from(extent.map(|extent| extent[at]))));
-        row.push(Cell::Number(series.points.len() as f64));
+        row.push(Cell::Count(series.points.len()));
         table.push(row);
     }
     table
@@ -236,7 +236,7 @@ fn points(runs: &[Chosen<'_>]) -> Table {
         for (at, value) in &series.points {
             table.push(vec![
                 Cell::text(run.name),
-                Cell::Number(f64::from(run.block)),
+                Cell::Count(run.block as usize + 1),
                 Cell::text(&series.host),
                 Cell::text(&series.name),
                 Cell::text(&series.unit),

@@ -19,7 +19,7 @@ pub(crate) fn section(record: &Record, summaries: &[Summary<'_>]) -> Markup {
                 @if summaries.iter().any(|s| s.transactions.is_some()) {
                     " A transaction is a request with its whole reply."
                 }
-                @if baseline(record).is_some() {
+                @if baseline(record).is_some() && summaries.iter().any(|s| s.ratio.is_some()) {
                     " Ratios are of payload rates inside each block; a tool that states no payload time has its login in it."
                 }
             }
@@ -53,7 +53,7 @@ fn table(record: &Record, summaries: &[Summary<'_>]) -> Markup {
         table {
             thead { tr {
                 th scope="col" { "Case" }
-                th scope="col" { "Streams" }
+                @if has_streams(record) { th scope="col" { "Streams" } }
                 @if has_links(record) { th scope="col" { "Link" } }
                 @for column in &columns { (column.head()) }
                 th scope="col" class="number" { "Runs" }
@@ -68,7 +68,7 @@ fn row(record: &Record, summary: &Summary<'_>, columns: &[Column]) -> Markup {
     html! {
         tr {
             th scope="row" { (case.label) span class="interval" { (moved(summary)) } }
-            td { (streams_text(case.streams)) }
+            @if has_streams(record) { td { (streams_text(case.streams)) } }
             @if has_links(record) { td { (case.link) } }
             @if summary.state() == State::Measured {
                 @for column in columns { (column.cell(record, summary)) }
@@ -81,10 +81,16 @@ fn row(record: &Record, summary: &Summary<'_>, columns: &[Column]) -> Markup {
 /// What the case moves and how it is encrypted.
 fn moved(summary: &Summary<'_>) -> String {
     let case = summary.case;
-    match (summary.moves_payload, &case.dataset, &case.cipher) {
+    let own = match (summary.moves_payload, &case.dataset, &case.cipher) {
         (false, None, None) => case.tool.clone(),
         _ => format!("{} · {}", data_words(case), cipher_words(case)),
-    }
+    };
+    [own].into_iter().chain(summary.levels.iter().cloned()).collect::<Vec<_>>().join(" · ")
+}
+
+/// Whether any case says how many streams it has.
+fn has_streams(record: &Record) -> bool {
+    record.cases.iter().any(|case| case.streams.is_some())
 }
 
 /// Whether the cases ran on more than one link, so that the table must tell which.

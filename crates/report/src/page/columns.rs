@@ -1,6 +1,6 @@
 //! The columns of the table of cases: each stands there only where some case has something in it.
 
-use linerate_bench::record::Record;
+use linerate_bench::record::{Outcome, Record, Run};
 use linerate_bench::stats::{Estimate, Interval};
 use maud::{Markup, html};
 
@@ -62,7 +62,7 @@ fn all(record: &Record) -> Vec<Column> {
     let unit = if record.shared_processors { "%" } else { "% busy" };
     let mut columns = vec![
         Column::number(["Payload", "Gbit/s"], |_, s| value(s.payload, 1.0)),
-        Column::number(["With login", "Gbit/s"], |_, s| s.payload.and(value(alone(s.whole), 1.0))),
+        Column::number(["With login", "Gbit/s"], with_login),
         Column::number(["Transactions", "1/s"], |_, s| value(s.transactions, 1.0)),
         Column::number(["Response p50", "ms"], |_, s| value(s.response, 1e-3)),
         Column::number(["Response p99", "ms"], |_, s| value(s.slowest_hundredth, 1e-3)),
@@ -92,6 +92,12 @@ fn all(record: &Record) -> Vec<Column> {
         },
     ]);
     columns
+}
+
+/// The rate of the whole command, where any tool states its payload's time apart.
+fn with_login(record: &Record, summary: &Summary<'_>) -> Option<Markup> {
+    let apart = |run: &Run| matches!(&run.outcome, Outcome::Measured(m) if m.payload_seconds.is_some());
+    record.runs.iter().any(apart).then(|| value(alone(summary.whole), 1.0)).flatten()
 }
 
 /// The median alone: for what follows from a figure beside it that has its interval.

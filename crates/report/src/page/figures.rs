@@ -19,9 +19,10 @@ pub(crate) fn contents(figures: &[Shown<'_>]) -> Markup {
     }
 }
 
-/// One figure; it has a heading of its own where it isn't the only one.
-pub(crate) fn section(record: &Record, figure: &Shown<'_>, heading: bool) -> Markup {
+/// One figure; it has a heading of its own where it isn't the only one. What the first says stands at the page's head.
+pub(crate) fn section(record: &Record, figure: &Shown<'_>, at: usize, heading: bool) -> Markup {
     let drawn = &figure.drawn;
+    let said = usize::from(at == 0);
     html! {
         section class="figure" id=(figure.id) {
             @if heading { h2 { (figure.title) } }
@@ -29,8 +30,8 @@ pub(crate) fn section(record: &Record, figure: &Shown<'_>, heading: bool) -> Mar
                 div class="wide" { (figure.wide()) }
                 div class="narrow" { (figure.narrow()) }
                 figcaption {
-                    @for words in &drawn.findings { p class="says" { (words) } }
-                    p { (drawn.caption) }
+                    @for words in drawn.findings.iter().skip(said) { p class="says" { (unbroken(words)) } }
+                    p { (unbroken(&drawn.caption)) }
                 }
             }
             details open[drawn.table_is_open] {
@@ -40,6 +41,11 @@ pub(crate) fn section(record: &Record, figure: &Shown<'_>, heading: bool) -> Mar
             (files(record, figure))
         }
     }
+}
+
+/// Numbers stay on a line with their percent sign.
+fn unbroken(words: &str) -> String {
+    words.replace(" %", "\u{a0}%")
 }
 
 /// The figure to take away. The button for a PNG is there only where its script runs.

@@ -73,7 +73,7 @@ fn header(record: &Record, summaries: &[Summary<'_>], figures: &[Shown<'_>]) -> 
 fn sections(record: &Record, summaries: &[Summary<'_>], figures: &[Shown<'_>]) -> Markup {
     html! {
         (figures::contents(figures))
-        @for figure in figures { (figures::section(record, figure, figures.len() > 1)) }
+        @for (at, figure) in figures.iter().enumerate() { (figures::section(record, figure, at, figures.len() > 1)) }
         @if record.shared_processors { (shared_note()) }
         (cases::section(record, summaries))
         (gate::section(record))

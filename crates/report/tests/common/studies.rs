@@ -212,6 +212,7 @@ pub fn bars(blocks: u32) -> Record {
             case.group = environment.into();
             case.factors = [("environment".to_owned(), environment.to_owned())].into();
             case.streams = Some(1);
+            case.dataset = (tool != "iperf3").then(|| "tree".to_owned());
             record.cases.push(case);
             for block in 0..blocks {
                 let m = stream(rate * wobble(block, busy as u32), busy * wobble(block, 2), 3.0);

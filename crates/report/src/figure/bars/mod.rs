@@ -143,9 +143,7 @@ fn description(chart: &Chart<'_>) -> String {
 
 fn table(chart: &Chart<'_>) -> Table {
     let measure = &chart.measure;
-    let low_high = |name: &str| [name.to_owned(), format!("{name}, low"), format!("{name}, high")];
-    let mut head = vec!["Case".to_owned()];
-    head.extend(low_high(&measure.title()));
+    let mut head = vec!["Case".to_owned(), measure.title()];
     if measure.quantity == Quantity::PayloadRate {
         head.push("With login (Gbit/s)".to_owned());
     }
@@ -160,14 +158,12 @@ fn table(chart: &Chart<'_>) -> Table {
 
 fn row(chart: &Chart<'_>, bar: &Bar<'_>) -> Vec<Cell> {
     let summary: &Summary<'_> = bar.summary;
-    let mut row = vec![Cell::text(&summary.name)];
-    row.extend(Cell::estimate(bar.value));
+    let mut row = vec![Cell::text(&summary.name), bar.value.into()];
     if chart.measure.quantity == Quantity::PayloadRate {
-        row.push(tip(summary).or(summary.whole.map(|whole| whole.median)).into());
+        row.push(tip(summary).and(summary.whole).into());
     }
-    row.push(summary.cpu_a.map(|cpu| cpu.median).into());
-    row.push(summary.cpu_b.map(|cpu| cpu.median).into());
-    row.push(bar.value.map(|value| value.blocks as f64).into());
+    row.extend([summary.cpu_a, summary.cpu_b].map(Cell::from));
+    row.push(bar.value.map(|value| value.blocks).into());
     row.push(bar.printed.first().map(|printed| printed.value).into());
     row.push(bar.printed_cpu.first().map(|printed| printed.value).into());
     let source = bar.printed.first().or(bar.printed_cpu.first());

@@ -158,7 +158,7 @@ impl<'p, 'a> Plot<'p, 'a> {
             @for (cell, lines) in cells.iter().zip(&names) { (name_labels(cell, lines, names_y)) }
             @for run in brackets(cells).iter().filter(|run| !run.0.is_empty()) { (bracket(run, end + 8.0)) }
         };
-        (drawn, end + 34.0)
+        (drawn, end + if cells.iter().any(|cell| !cell.category.workload.is_empty()) { 34.0 } else { 8.0 })
     }
 
     fn stream_labels(&self, cell: &Cell<'_, '_>) -> Markup {
