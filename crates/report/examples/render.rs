@@ -1,5 +1,5 @@
 //! Renders a stored record: `cargo run -p linerate-report --example render -- record.json DIRECTORY` writes
-//! `report.html`, `figure.svg` and `runs.csv` there.
+//! `report.html`, `runs.csv`, and each figure as SVG and CSV there.
 
 use std::path::PathBuf;
 
@@ -11,13 +11,16 @@ fn main() -> anyhow::Result<()> {
         anyhow::bail!("usage: render RECORD.json DIRECTORY");
     };
     let text = std::fs::read_to_string(&input).with_context(|| format!("reading {}", input.display()))?;
-    let record =
+    let record: linerate_bench::record::Record =
         serde_json::from_str(&text).with_context(|| format!("reading {} as a record", input.display()))?;
-    let files = [
-        ("report.html", linerate_report::html(&record)),
-        ("figure.svg", linerate_report::figure_svg(&record)),
-        ("runs.csv", linerate_report::csv(&record)),
+    let mut files = vec![
+        ("report.html".to_owned(), linerate_report::html(&record)),
+        ("runs.csv".to_owned(), linerate_report::csv(&record)),
     ];
+    for figure in linerate_report::figures(&record) {
+        files.push((format!("{}.svg", figure.name), figure.svg));
+        files.push((format!("{}.csv", figure.name), figure.csv));
+    }
     std::fs::create_dir_all(&output).with_context(|| format!("making {}", output.display()))?;
     for (name, content) in files {
         let path = output.join(name);

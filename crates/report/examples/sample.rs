@@ -1,5 +1,5 @@
 //! Prints an example record: `cargo run -p linerate-report --example sample -- quick > record.json`.
-//! Kinds: quick, one-block, two-hosts, two-links, empty.
+//! Kinds: quick, one-block, two-hosts, two-links, empty, and one a kind of figure: scaling, differences, web, ladder, bars.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -12,9 +12,13 @@ fn main() -> anyhow::Result<()> {
         "two-hosts" => common::two_hosts(5),
         "two-links" => common::two_links(5),
         "empty" => common::empty(),
-        other => {
-            anyhow::bail!("no example is called {other:?}: quick, one-block, two-hosts, two-links, empty")
-        }
+        other => match common::studies::all(5).into_iter().find(|(name, _)| *name == other) {
+            Some((_, record)) => record,
+            None => anyhow::bail!(
+                "no example is called {other:?}: quick, one-block, two-hosts, two-links, empty, scaling, differences, \
+                 web, ladder, bars"
+            ),
+        },
     };
     println!("{}", serde_json::to_string_pretty(&record)?);
     Ok(())

@@ -1,12 +1,12 @@
 //! The record in other clothes: CSV, JSON inside HTML, data URIs.
 
-use linerate_bench::record::{Case, Cpu, Measures, Outcome, Record, Run};
+use linerate_bench::record::{Case, Connections, Cpu, Latency, Measures, Outcome, Quantity, Record, Run};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// What RFC 3986 calls unreserved; everything else is escaped in a data URI.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-const COLUMNS: [&str; 46] = [
+const COLUMNS: [&str; 61] = [
     "study",
     "block",
     "order",
@@ -53,13 +53,32 @@ const COLUMNS: [&str; 46] = [
     "cpu_b_idle_s",
     "cpu_b_iowait_s",
     "cpu_b_busy_percent",
+    "transactions",
+    "transactions_per_second",
+    "response_mean_us",
+    "response_p50_us",
+    "response_p90_us",
+    "response_p99_us",
+    "response_p999_us",
+    "response_max_us",
+    "connections_attempted",
+    "connections_made",
+    "connections_failed",
+    "score",
+    "limited_by_bed",
+    "factors",
+    "recordings",
 ];
 
 /// Every run as a row.
 pub(crate) fn csv(record: &Record) -> String {
+    let head = COLUMNS.map(str::to_owned).to_vec();
+    to_csv(std::iter::once(head).chain(record.runs.iter().map(|run| row(record, run))))
+}
+
+/// Rows of equal length as RFC 4180 CSV.
+pub(crate) fn to_csv(rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let rows = std::iter::once(COLUMNS.map(str::to_owned).to_vec())
-        .chain(record.runs.iter().map(|r| row(record, r)));
     for row in rows {
         writer.write_record(&row).expect("memory takes every row, and all rows have as many fields");
     }
@@ -108,7 +127,7 @@ fn row(record: &Record, run: &Run) -> Vec<String> {
         run.case.clone(),
     ];
     fields.extend(case_fields(case));
-    fields.extend(outcome_fields(&run.outcome));
+    fields.extend(outcome_fields(&run.outcome, case));
     fields
 }
 
@@ -126,7 +145,7 @@ fn case_fields(case: Option<&Case>) -> [String; 8] {
     ]
 }
 
-fn outcome_fields(outcome: &Outcome) -> Vec<String> {
+fn outcome_fields(outcome: &Outcome, case: Option<&Case>) -> Vec<String> {
     let (name, reason, measures) = match outcome {
         Outcome::Measured(measures) => ("measured", "", Some(measures)),
         Outcome::Failed { reason } => ("failed", reason.as_str(), None),
@@ -134,13 +153,13 @@ fn outcome_fields(outcome: &Outcome) -> Vec<String> {
     };
     let mut fields = vec![name.to_owned(), reason.to_owned()];
     match measures {
-        Some(measures) => fields.extend(measure_fields(measures)),
+        Some(measures) => fields.extend(measure_fields(measures, case)),
         None => fields.extend(std::iter::repeat_n(String::new(), COLUMNS.len() - 15)),
     }
     fields
 }
 
-fn measure_fields(m: &Measures) -> Vec<String> {
+fn measure_fields(m: &Measures, case: Option<&Case>) -> Vec<String> {
     let mut fields = vec![
         m.bytes.to_string(),
         m.files.to_string(),
@@ -158,7 +177,40 @@ fn measure_fields(m: &Measures) -> Vec<String> {
     ];
     fields.extend(cpu_fields(&m.cpu_a));
     fields.extend(cpu_fields(&m.cpu_b));
+    fields.extend(request_fields(m));
+    fields.push(option(m.score));
+    fields.push(m.limited_by_bed.clone().unwrap_or_default());
+    fields.push(case.map(factors).unwrap_or_default());
+    fields.push(m.recordings.join("; "));
     fields
+}
+
+/// Transactions, their response times, and the connections that carried them, summed over ports.
+fn request_fields(m: &Measures) -> Vec<String> {
+    let latency = m.latency.as_ref();
+    let time = |of: fn(&Latency) -> f64| option(latency.map(of));
+    let connections = |of: fn(&Connections) -> u64| {
+        let sum = m.connections.iter().map(of).reduce(u64::saturating_add);
+        option(sum)
+    };
+    vec![
+        option(m.transactions),
+        option(m.quantity(Quantity::TransactionRate)),
+        time(|l| l.mean_us),
+        time(|l| l.p50_us),
+        time(|l| l.p90_us),
+        time(|l| l.p99_us),
+        time(|l| l.p999_us),
+        time(|l| l.max_us),
+        connections(|c| c.attempted),
+        connections(|c| c.made),
+        connections(|c| c.failed),
+    ]
+}
+
+/// `links=4; variant=native`.
+fn factors(case: &Case) -> String {
+    case.factors.iter().map(|(factor, level)| format!("{factor}={level}")).collect::<Vec<_>>().join("; ")
 }
 
 fn cpu_fields(cpu: &Cpu) -> [String; 9] {
@@ -191,8 +243,8 @@ mod tests {
 
     #[test]
     fn a_failed_row_is_as_long_as_a_measured_one() {
-        let failed = outcome_fields(&Outcome::Failed { reason: "no".into() });
-        let measured = outcome_fields(&Outcome::Measured(Measures::default()));
+        let failed = outcome_fields(&Outcome::Failed { reason: "no".into() }, None);
+        let measured = outcome_fields(&Outcome::Measured(Measures::default()), None);
         assert_eq!(failed.len(), measured.len());
         assert_eq!(failed.len() + 13, COLUMNS.len());
     }

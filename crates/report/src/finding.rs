@@ -1,14 +1,29 @@
-//! The one sentence at the head of the page: what the program's encrypted transfer reached, beside the best synthetic
-//! stream and beside scp.
+//! The sentence at the head of the page: what the first figure says, or what the program's encrypted transfer reached,
+//! beside the best synthetic stream and beside scp, or what the study reached in its main quantity.
 
-use linerate_bench::record::{Measures, Record};
+use linerate_bench::record::{Measures, Quantity, Record};
 
+use crate::figure::{Shown, time_unit};
 use crate::number::{count, short};
 use crate::summary::{State, Summary, paired_ratio, tip};
 
 /// The finding of a record as one sentence, computed from its figures alone.
-pub(crate) fn sentence(record: &Record, summaries: &[Summary<'_>]) -> String {
-    let Some(subject) = subject(summaries) else { return nothing_measured(record, summaries) };
+pub(crate) fn sentence(record: &Record, summaries: &[Summary<'_>], figures: &[Shown<'_>]) -> String {
+    if let Some(said) = figures.first().and_then(|figure| figure.drawn.findings.first()) {
+        return said.clone();
+    }
+    match subject(summaries) {
+        Some(subject) if summaries.iter().all(|s| s.transactions.is_none()) => {
+            transfer(record, summaries, subject)
+        }
+        _ => requests(summaries)
+            .or_else(|| scores(summaries))
+            .or_else(|| subject(summaries).map(|subject| transfer(record, summaries, subject)))
+            .unwrap_or_else(|| nothing_measured(record, summaries)),
+    }
+}
+
+fn transfer(record: &Record, summaries: &[Summary<'_>], subject: &Summary<'_>) -> String {
     let comparisons = [against_stream(record, summaries, subject), against_scp(record, summaries, subject)];
     let comparisons: Vec<_> = comparisons.into_iter().flatten().collect();
     let colon = if comparisons.is_empty() { "" } else { ": " };
@@ -67,6 +82,31 @@ fn against_scp(record: &Record, summaries: &[Summary<'_>], subject: &Summary<'_>
         .find(|s| s.case.streams.is_none_or(|n| n == 1) && s.payload.is_some())?;
     let ratio = paired_ratio(record, &subject.case.id, &scp.case.id, Measures::gbit_per_second)?;
     Some(format!("as a whole command {} times as fast as {}", short(ratio.median), scp.case.label))
+}
+
+/// The case with the most transactions a second, with its response times.
+fn requests(summaries: &[Summary<'_>]) -> Option<String> {
+    let most = best(summaries, Quantity::TransactionRate)?;
+    let rate = most.transactions?.median;
+    let times = most.response.zip(most.slowest_hundredth).map_or_else(String::new, |(median, slow)| {
+        let (unit, factor) = time_unit(slow.median);
+        let (median, slow) = (short(median.median * factor), short(slow.median * factor));
+        format!(", half of them within {median} {unit} and 99 % within {slow} {unit}")
+    });
+    let payload = most
+        .payload
+        .map_or_else(String::new, |payload| format!(", {} Gbit/s of payload", short(payload.median)));
+    Some(format!("{} made {} transactions a second{payload}{times}.", most.name, short(rate)))
+}
+
+fn scores(summaries: &[Summary<'_>]) -> Option<String> {
+    let most = best(summaries, Quantity::Score)?;
+    Some(format!("{} had the highest score, {}.", most.name, short(most.score?.median)))
+}
+
+fn best<'s, 'a>(summaries: &'s [Summary<'a>], quantity: Quantity) -> Option<&'s Summary<'a>> {
+    let valued = summaries.iter().filter_map(|s| Some((s.quantity(quantity)?.median, s)));
+    valued.max_by(|(left, _), (right, _)| left.total_cmp(right)).map(|(_, s)| s)
 }
 
 fn nothing_measured(record: &Record, summaries: &[Summary<'_>]) -> String {

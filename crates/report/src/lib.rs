@@ -3,8 +3,8 @@
 //! Everything here is a pure function of a [`Record`]: no file, no clock, no network. What it returns is safe to
 //! show whatever the record holds, because every string in it came from a tool, a host or a file name.
 //!
-//! The way of the data: [`Record`] → `summary` (one a case, with medians and intervals) → `figure` (a model, then
-//! one of two layouts of it) and `page` (sections around the figure).
+//! The way of the data: [`Record`] → `summary` (one a case, with medians and intervals) → `figure` (one a kind: a model,
+//! two layouts of it, a text alternative, a caption, a table) and `page` (sections around the figures).
 
 mod export;
 mod figure;
@@ -16,20 +16,45 @@ mod summary;
 
 use linerate_bench::record::Record;
 
-/// One HTML file that needs no other: style, figure, data and downloads are inside, and it asks no host for anything.
+/// A figure as files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedFigure {
+    /// A name for its files, without extension and unique in the record: `figure-1-scaling`.
+    pub name: String,
+    /// A stand-alone SVG document, 920 units wide, with its title and caption. Well-formed XML 1.0 for every record; it
+    /// carries its own style with a dark variant.
+    pub svg: String,
+    /// Its numbers as RFC 4180 CSV with a header; units stand in the column names.
+    pub csv: String,
+}
+
+/// One HTML file that needs no other: style, figures, data and downloads are inside, and it asks no host for anything.
 ///
-/// It is complete without JavaScript, which it does not contain; it follows the reader's light or dark preference,
-/// re-lays the figure on narrow screens, and prints in black on white.
+/// It is complete without JavaScript; with it, figures can be taken away as PNG besides. It follows the reader's light
+/// or dark preference, re-lays its figures on narrow screens, and prints in black on white.
 pub fn html(record: &Record) -> String {
     export::valid_characters(&page::render(record).into_string())
 }
 
-/// The main figure as a stand-alone SVG document, 920 units wide, with its caption.
-///
-/// It is well-formed XML 1.0 for every record, and carries its own style with a dark variant.
-pub fn figure_svg(record: &Record) -> String {
+/// Every figure that the record asks for, in its order; bars of the main quantity where it asks for none.
+pub fn figures(record: &Record) -> Vec<NamedFigure> {
     let summaries = summary::summaries(record);
-    export::valid_characters(&figure::stand_alone(record, &summaries).into_string())
+    let asked = figure::asked(record);
+    let shown = figure::all(record, &summaries, &asked);
+    shown.iter().map(named).collect()
+}
+
+/// The first of [`figures`] as a stand-alone SVG document.
+pub fn figure_svg(record: &Record) -> String {
+    figures(record).into_iter().next().map(|figure| figure.svg).unwrap_or_default()
+}
+
+fn named(figure: &figure::Shown<'_>) -> NamedFigure {
+    NamedFigure {
+        name: figure.file_stem(),
+        svg: export::valid_characters(&figure.stand_alone().into_string()),
+        csv: figure.drawn.csv(),
+    }
 }
 
 /// Every run, a row each, in the order of the record, as RFC 4180 CSV with a header.

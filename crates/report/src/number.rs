@@ -16,6 +16,21 @@ pub(crate) fn short(value: f64) -> String {
     }
 }
 
+/// Four significant digits: for tables, where neighbours are compared.
+pub(crate) fn fine(value: f64) -> String {
+    let size = value.abs();
+    match size {
+        _ if !value.is_finite() => "–".to_owned(),
+        _ if size >= 1e9 => format!("{value:.3e}"),
+        _ if size >= 999.95 || size == 0.0 => format!("{value:.0}"),
+        _ if size >= 99.995 => format!("{value:.1}"),
+        _ if size >= 9.9995 => format!("{value:.2}"),
+        _ if size >= 0.99995 => format!("{value:.3}"),
+        _ if size >= 0.000_1 => format!("{value:.4}"),
+        _ => format!("{value:.2e}"),
+    }
+}
+
 /// The label of a tick: no trailing zeros.
 pub(crate) fn tick(value: f64) -> String {
     match value.abs() {
@@ -67,6 +82,12 @@ mod tests {
             shown,
             ["9.39", "12.3", "104", "0.56", "0.0560", "0.00", "10.0", "100", "1.0e9", "1.0e-9", "–"]
         );
+    }
+
+    #[test]
+    fn four_digits_whatever_the_size() {
+        let shown = [9.394_81, 23.521, 104.44, 0.560_44, 0.0, 43_210.4, 2e9, f64::NAN].map(fine);
+        assert_eq!(shown, ["9.395", "23.52", "104.4", "0.5604", "0", "43210", "2.000e9", "–"]);
     }
 
     #[test]

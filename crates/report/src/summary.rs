@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use linerate_bench::record::{Case, Cpu, Measures, Outcome, Record, Run};
+use linerate_bench::record::{Case, Cpu, Latency, Measures, Outcome, Quantity, Record, Run};
 use linerate_bench::stats::{Estimate, Interval, above_ceiling, cpu_per_gb};
 
 use crate::link::link_named;
@@ -13,6 +13,8 @@ pub(crate) struct Summary<'a> {
     pub(crate) case: &'a Case,
     /// Its name among the other cases.
     pub(crate) name: String,
+    /// The levels of factors that tell it from other cases of its label.
+    pub(crate) levels: Vec<String>,
     /// Payload rate in Gbit/s, over the tool's own payload time where it states one.
     pub(crate) payload: Option<Estimate>,
     /// Payload rate in Gbit/s over the whole command, login included.
@@ -27,6 +29,16 @@ pub(crate) struct Summary<'a> {
     pub(crate) cpu_b: Option<Estimate>,
     /// CPU-seconds per gigabyte (10^9 bytes) of payload, both ends together.
     pub(crate) cpu_per_gb: Option<Estimate>,
+    /// Transactions a second.
+    pub(crate) transactions: Option<Estimate>,
+    /// Median response time in microseconds.
+    pub(crate) response: Option<Estimate>,
+    /// 99th percentile of the response times in microseconds.
+    pub(crate) slowest_hundredth: Option<Estimate>,
+    /// The tool's own score.
+    pub(crate) score: Option<Estimate>,
+    /// Connections of all good runs together: attempted, made, failed; `None` where the load has none.
+    pub(crate) connections: Option<[u64; 3]>,
     /// The largest peak resident memory of any run, in bytes.
     pub(crate) peak_rss: Option<u64>,
     /// What the runs named as their limiter most often.
@@ -39,6 +51,8 @@ pub(crate) struct Summary<'a> {
     pub(crate) breaks_ceiling: bool,
     /// Runs that something else disturbed, with the reason.
     pub(crate) disturbed: Vec<Note<'a>>,
+    /// Runs that came near what the test bed can do at most, with its part.
+    pub(crate) limited_by_bed: Vec<Note<'a>>,
     /// Runs that failed, with the reason.
     pub(crate) failed: Vec<Note<'a>>,
     /// Runs whose tool wasn't there, with the reason.
@@ -80,7 +94,19 @@ pub(crate) fn case_name(record: &Record, case: &Case) -> String {
         namesakes().any(|other| property(other) != own).then_some(own)
     };
     let parts = [streams_words, cipher_words, data_words, link_words].into_iter().filter_map(differs);
-    std::iter::once(Cow::from(&case.label)).chain(parts).collect::<Vec<_>>().join(", ")
+    let levels = distinct_levels(record, case).into_iter().map(Cow::from);
+    std::iter::once(Cow::from(&case.label)).chain(parts).chain(levels).collect::<Vec<_>>().join(", ")
+}
+
+/// The levels of those factors, beside streams, cipher, data and link, in which the case differs from others of its
+/// label.
+fn distinct_levels(record: &Record, case: &Case) -> Vec<String> {
+    const TOLD: [&str; 5] = ["streams", "cipher", "dataset", "link", "tool"];
+    let namesakes = || record.cases.iter().filter(|other| other.id != case.id && other.label == case.label);
+    let differs =
+        |factor: &String, level: &String| namesakes().any(|other| other.factors.get(factor) != Some(level));
+    let factors = case.factors.iter().filter(|(factor, _)| !TOLD.contains(&factor.as_str()));
+    factors.filter(|(factor, level)| differs(factor, level)).map(|(_, level)| level.clone()).collect()
 }
 
 /// The cipher for people.
@@ -139,6 +165,8 @@ impl<'a> Summary<'a> {
         let moves_payload = good.is_empty() || good.iter().any(|(_, m)| m.bytes > 0);
         let median = |value: &dyn Fn(&Measures) -> f64| estimate(record, good.iter().map(|(_, m)| value(m)));
         let rate = |value: fn(&Measures) -> f64| if moves_payload { median(&value) } else { None };
+        let of = |quantity| median(&|m| m.quantity(quantity).unwrap_or(f64::NAN));
+        let time = |value: fn(&Latency) -> f64| median(&|m| m.latency.as_ref().map_or(f64::NAN, value));
         let notes = |of: fn(&Run) -> Option<&str>| {
             let note = |run: &'a Run| Some(Note { block: run.block, reason: of(run)? });
             runs_of(record, &case.id).filter_map(note).collect()
@@ -146,6 +174,7 @@ impl<'a> Summary<'a> {
         Self {
             case,
             name: case_name(record, case),
+            levels: distinct_levels(record, case),
             payload: rate(Measures::payload_gbit_per_second),
             whole: rate(Measures::gbit_per_second),
             ratio: record
@@ -156,22 +185,47 @@ impl<'a> Summary<'a> {
             cpu_a: median(&|m| percent(&m.cpu_a)),
             cpu_b: median(&|m| percent(&m.cpu_b)),
             cpu_per_gb: median(&|m| cpu_per_gb(m, record.shared_processors).unwrap_or(f64::NAN)),
+            transactions: of(Quantity::TransactionRate),
+            response: of(Quantity::ResponseTime),
+            slowest_hundredth: time(|latency| latency.p99_us),
+            score: of(Quantity::Score),
+            connections: connections(&good),
             peak_rss: good.iter().filter_map(|(_, m)| m.peak_rss_bytes).max(),
             limiter: most_frequent(good.iter().filter_map(|(_, m)| m.limiter.as_deref())),
             measured: good.len(),
             moves_payload,
             breaks_ceiling: breaks_ceiling(record, case, &good),
             disturbed: notes(|run| measures(run)?.disturbed.as_deref()),
+            limited_by_bed: notes(|run| measures(run)?.limited_by_bed.as_deref()),
             failed: notes(failure),
             unavailable: notes(absence),
         }
     }
 
+    /// What the case comes to in a quantity.
+    pub(crate) fn quantity(&self, quantity: Quantity) -> Option<Estimate> {
+        match quantity {
+            Quantity::PayloadRate => self.payload,
+            Quantity::TransactionRate => self.transactions,
+            Quantity::ResponseTime => self.response,
+            Quantity::BusyPercent => self.cpu_b.or(self.cpu_a),
+            Quantity::Score => self.score,
+        }
+    }
+
     /// What there is to show of this case.
     pub(crate) fn state(&self) -> State<'a> {
-        if self.payload.is_some() || (!self.moves_payload && self.measured > 0) {
-            return State::Measured;
-        }
+        let figures = [self.payload, self.transactions, self.response, self.score];
+        let any = figures.iter().any(Option::is_some);
+        if any || (!self.moves_payload && self.measured > 0) { State::Measured } else { self.lack() }
+    }
+
+    /// What there is to show of this case in a quantity.
+    pub(crate) fn state_of(&self, quantity: Quantity) -> State<'a> {
+        if self.quantity(quantity).is_some() { State::Measured } else { self.lack() }
+    }
+
+    fn lack(&self) -> State<'a> {
         match (self.failed.first(), self.unavailable.first()) {
             (Some(note), _) => State::Failed(note.reason),
             (None, Some(note)) => State::Unavailable(note.reason),
@@ -182,14 +236,21 @@ impl<'a> Summary<'a> {
 }
 
 /// The estimate of those values that are finite and not negative.
-fn estimate(record: &Record, values: impl Iterator<Item = f64>) -> Option<Estimate> {
+pub(crate) fn estimate(record: &Record, values: impl Iterator<Item = f64>) -> Option<Estimate> {
     let values: Vec<f64> = values.filter(|value| value.is_finite() && *value >= 0.0).collect();
     Estimate::of(&values, record.seed)
 }
 
 /// The good runs of a case, with their blocks.
-fn good_runs<'a>(record: &'a Record, case: &str) -> Vec<(u32, &'a Measures)> {
+pub(crate) fn good_runs<'a>(record: &'a Record, case: &str) -> Vec<(u32, &'a Measures)> {
     runs_of(record, case).filter_map(|run| Some((run.block, measures(run)?))).collect()
+}
+
+/// All connections of the runs, whatever port they went to.
+fn connections(good: &[(u32, &Measures)]) -> Option<[u64; 3]> {
+    let all = good.iter().flat_map(|(_, m)| &m.connections);
+    all.map(|c| [c.attempted, c.made, c.failed])
+        .reduce(|sum, next| [0, 1, 2].map(|at| sum[at].saturating_add(next[at])))
 }
 
 fn breaks_ceiling(record: &Record, case: &Case, good: &[(u32, &Measures)]) -> bool {

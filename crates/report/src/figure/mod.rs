@@ -1,164 +1,255 @@
-//! The figure of a study after the seeds' print: bars of throughput on the left axis, dots of CPU on the right.
+//! The figures of a study, one module a kind. Each makes a [`Drawn`] of its part of the record: two layouts, a text
+//! alternative, a caption and its numbers as a table.
 //!
-//! `model` says what is shown, `wide` and `narrow` where; `lane`, `scale`, `text`, `marks`, `legend` and `svg` serve both.
+//! `context` says what a figure is drawn from, `measure` in which unit; `axes`, `legend`, `marks`, `scale`, `svg`, `text`
+//! and `words` serve all kinds; `caption` and `table` stand below the drawing.
 
-mod lane;
+mod axes;
+mod bars;
+mod caption;
+mod context;
+mod differences;
+mod fit;
+mod interrupts;
+mod ladder;
 mod legend;
 mod marks;
-mod model;
-mod name;
-mod narrow;
+mod measure;
+mod response_times;
 mod scale;
+mod scaling;
 mod svg;
+mod table;
 mod text;
-mod wide;
+mod time_series;
+mod words;
 
-use linerate_bench::record::Record;
+use linerate_bench::record::{Figure, FigureKind, Record};
 use maud::{Markup, html};
 
-pub(crate) use marks::lack_text;
-pub(crate) use model::streams_text;
+pub(crate) use bars::streams_text;
+pub(crate) use measure::time_unit;
+pub(crate) use words::lack_text;
 
-use crate::link::Ceiling;
-use crate::number::{bits_per_second, short};
-use crate::summary::{State, Summary, ends, tip};
-use model::{Figure, Panel};
+use crate::summary::Summary;
+use context::Context;
 use svg::Drawing;
+use table::Table;
 
-/// The style of the figure: light, and dark where the reader prefers that on a screen.
+/// The style of the figures: light, and dark where the reader prefers that on a screen.
 pub(crate) const STYLE: &str = include_str!("theme.css");
 
-/// The wide layout, to stand in a page that has [`STYLE`].
-pub(crate) fn wide(record: &Record, summaries: &[Summary<'_>]) -> Markup {
-    in_page(record, summaries, "wide", wide::WIDTH, wide::draw)
+/// What draws a kind of figure.
+const KINDS: [(FigureKind, fn(&Context<'_>) -> Drawn); 7] = [
+    (FigureKind::Bars, bars::draw),
+    (FigureKind::Scaling, scaling::draw),
+    (FigureKind::Differences, differences::draw),
+    (FigureKind::TimeSeries, time_series::draw),
+    (FigureKind::ResponseTimes, response_times::draw),
+    (FigureKind::Interrupts, interrupts::draw),
+    (FigureKind::Ladder, ladder::draw),
+];
+
+/// What a kind makes of its part of a record.
+pub(crate) struct Drawn {
+    /// For wide screens and paper.
+    pub(crate) wide: Picture,
+    /// For narrow screens.
+    pub(crate) narrow: Picture,
+    /// The figure in words with all its numbers, for those who don't see it.
+    pub(crate) description: String,
+    /// What it says, a sentence each; computed from its numbers.
+    pub(crate) findings: Vec<String>,
+    /// What was measured, where, how often, and what every mark means.
+    pub(crate) caption: String,
+    /// Its numbers.
+    pub(crate) table: Table,
+    /// What the CSV holds, where that is more than the table.
+    pub(crate) more: Option<Table>,
+    /// Whether the table is as much the figure as the drawing, and so isn't folded away.
+    pub(crate) table_is_open: bool,
 }
 
-/// The narrow layout, to stand in a page that has [`STYLE`].
-pub(crate) fn narrow(record: &Record, summaries: &[Summary<'_>]) -> Markup {
-    in_page(record, summaries, "narrow", narrow::WIDTH, narrow::draw)
-}
-
-/// The wide layout as a document of its own, with its caption below.
-pub(crate) fn stand_alone(record: &Record, summaries: &[Summary<'_>]) -> Markup {
-    let (figure, height) = wide::draw(&Figure::new(record, summaries), "figure");
-    let lines = text::wrap(&caption(record, summaries), 11.2, wide::RIGHT - wide::LEFT, 6);
-    let description = description(summaries);
-    let drawing = Drawing {
-        id: "figure",
-        width: wide::WIDTH,
-        height: height + 14.0 + lines.len() as f64 * 15.0,
-        title: &record.title,
-        description: &description,
-    };
-    let body = html! {
-        g transform="translate(0 6)" {
-            (figure)
-            @for (index, words) in lines.iter().enumerate() {
-                (svg::text(wide::LEFT, height + 12.0 + index as f64 * 15.0, "small muted", words))
-            }
-        }
-    };
-    drawing.around(Some(STYLE), &body)
-}
-
-/// What stands under the figure: the measure, its layer, how many runs it rests on, and every sign that it uses.
-pub(crate) fn caption(record: &Record, summaries: &[Summary<'_>]) -> String {
-    let mut parts =
-        vec![bars_part(summaries).to_owned(), cpu_part(record).to_owned(), blocks_part(record, summaries)];
-    parts.extend(ceiling_part(record));
-    parts.extend(sign_parts(summaries).map(str::to_owned));
-    parts.join(" ")
-}
-
-fn bars_part(summaries: &[Summary<'_>]) -> &'static str {
-    if summaries.iter().any(|s| tip(s).is_some()) {
-        "Bars: median TCP payload delivered per second; filled over the whole command with its login, outlined over the \
-         tool’s own payload time where it states one. The number is that of the whole bar."
-    } else {
-        "Bars: median TCP payload delivered per second."
-    }
-}
-
-fn cpu_part(record: &Record) -> &'static str {
-    if record.shared_processors {
-        "Dots: busy share of all processors, which both ends share."
-    } else {
-        "Dots: busy share of all processors of each end."
-    }
-}
-
-/// On how many blocks the medians rest, and what the whiskers are.
-fn blocks_part(record: &Record, summaries: &[Summary<'_>]) -> String {
-    let counts = || summaries.iter().filter_map(|s| Some(s.payload?.blocks));
-    let n = match (counts().min(), counts().max()) {
-        (Some(least), Some(most)) if least == most => format!("n = {most}"),
-        (Some(least), Some(most)) => format!("n = {least} to {most}"),
-        _ => "n = 0".to_owned(),
-    };
-    let whiskers = if summaries.iter().any(|s| s.payload.and_then(ends).is_some()) {
-        "whiskers: 95 % bootstrap interval of the median over blocks, where wider than a line"
-    } else {
-        "no intervals, which need five blocks"
-    };
-    format!("{n} of {} blocks in shuffled order; {whiskers}.", record.blocks)
-}
-
-fn ceiling_part(record: &Record) -> Option<String> {
-    let ceiling = record.cases.iter().find_map(|case| Ceiling::named(record, &case.link))?;
-    Some(format!(
-        "Dashed: the most TCP payload that the link carries, its rate × (MTU − 52) / (MTU + {}) = {} Gbit/s of {}.",
-        ceiling.overhead,
-        short(ceiling.payload),
-        bits_per_second(ceiling.wire),
-    ))
-}
-
-fn sign_parts(summaries: &[Summary<'_>]) -> impl Iterator<Item = &'static str> {
-    let measured = |s: &&Summary<'_>| s.state() == State::Measured;
-    let disturbed = summaries.iter().filter(measured).any(|s| !s.disturbed.is_empty());
-    let failed = summaries.iter().filter(measured).any(|s| !s.failed.is_empty());
-    let signs = [
-        (disturbed, "† A run was disturbed by something else on the host."),
-        (failed, "‡ A run failed; the median is of the others."),
-    ];
-    signs.into_iter().filter_map(|(present, words)| present.then_some(words))
-}
-
-fn in_page(
-    record: &Record,
-    summaries: &[Summary<'_>],
-    id: &str,
+/// Marks on paper.
+pub(crate) struct Picture {
+    body: Markup,
     width: f64,
-    draw: fn(&Figure<'_>, &str) -> (Markup, f64),
-) -> Markup {
-    let (body, height) = draw(&Figure::new(record, summaries), id);
-    let description = description(summaries);
-    Drawing { id, width, height, title: &record.title, description: &description }.around(None, &body)
+    height: f64,
 }
 
-/// The legend from `span.0` to `span.1` with every panel below it, and the height of all. `draw` is given where a panel
-/// may begin, and gives where it ends.
-fn stacked<'p, 'a>(
-    figure: &'p Figure<'a>,
-    id: &str,
-    span: (f64, f64),
-    draw: impl Fn(&'p Panel<'a>, f64) -> (Markup, f64),
-) -> (Markup, f64) {
-    if figure.panels.is_empty() {
-        return (svg::text(2.0, 16.0, "muted", "The record holds no case."), 24.0);
-    }
-    let (legend, mut y) = legend::legend(figure, id, span.0, span.1);
-    let mut panels = Vec::new();
-    for panel in &figure.panels {
-        let (drawn, bottom) = draw(panel, y);
-        panels.push(drawn);
-        y = bottom;
-    }
-    (html! { (legend) @for panel in &panels { (panel) } }, y)
+/// The paper that a layout is for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Paper {
+    /// Its width in units.
+    pub(crate) width: f64,
+    /// Whether it is a narrow screen.
+    pub(crate) narrow: bool,
 }
 
-/// The figure in words, for those who don't see it.
-fn description(summaries: &[Summary<'_>]) -> String {
-    let lines: Vec<_> = summaries.iter().map(marks::tooltip).collect();
-    format!("Bar chart of payload throughput with dots of CPU. {}.", lines.join(". "))
+/// A figure of the record, drawn.
+pub(crate) struct Shown<'a> {
+    /// Its place in the page: "figure-1".
+    pub(crate) id: String,
+    /// What it shows.
+    pub(crate) kind: FigureKind,
+    /// Its name.
+    pub(crate) title: &'a str,
+    /// Everything else.
+    pub(crate) drawn: Drawn,
+}
+
+/// The figures that a record asks for; bars where it asks for none.
+pub(crate) fn asked(record: &Record) -> Vec<Figure> {
+    if !record.figures.is_empty() {
+        return record.figures.clone();
+    }
+    let Record { title, .. } = record;
+    let title = title.clone();
+    vec![Figure {
+        kind: FigureKind::Bars,
+        title,
+        quantity: main_quantity(record),
+        x: None,
+        series: None,
+        cases: vec![],
+    }]
+}
+
+/// All figures, drawn.
+pub(crate) fn all<'a>(
+    record: &'a Record,
+    summaries: &'a [Summary<'a>],
+    asked: &'a [Figure],
+) -> Vec<Shown<'a>> {
+    asked.iter().enumerate().map(|(index, figure)| shown(record, summaries, figure, index)).collect()
+}
+
+impl Paper {
+    /// For wide screens and paper.
+    pub(crate) const WIDE: Self = Self { width: 920.0, narrow: false };
+    /// For narrow screens.
+    pub(crate) const NARROW: Self = Self { width: 360.0, narrow: true };
+
+    /// The one of two that suits the layout.
+    pub(crate) fn pick<T>(self, wide: T, narrow: T) -> T {
+        if self.narrow { narrow } else { wide }
+    }
+}
+
+impl Drawn {
+    /// What is drawn by `draw` on both papers, with the rest to be filled in. `draw` gives the marks and their height.
+    fn on_both(context: &Context<'_>, draw: impl Fn(Paper, &str) -> (Markup, f64)) -> Self {
+        let picture = |paper: Paper, suffix: &str| {
+            let (body, height) = draw(paper, &format!("{}-{suffix}", context.id));
+            Picture { body, width: paper.width, height }
+        };
+        Self {
+            wide: picture(Paper::WIDE, "wide"),
+            narrow: picture(Paper::NARROW, "narrow"),
+            description: String::new(),
+            findings: Vec::new(),
+            caption: String::new(),
+            table: Table::default(),
+            more: None,
+            table_is_open: false,
+        }
+    }
+
+    /// The numbers as CSV.
+    pub(crate) fn csv(&self) -> String {
+        self.more.as_ref().unwrap_or(&self.table).csv()
+    }
+}
+
+impl Shown<'_> {
+    /// A name for files: `figure-1-scaling`.
+    pub(crate) fn file_stem(&self) -> String {
+        format!("{}-{}", self.id, kind_name(self.kind))
+    }
+
+    /// The wide layout, to stand in a page that has [`STYLE`].
+    pub(crate) fn wide(&self) -> Markup {
+        self.in_page("wide", &self.drawn.wide)
+    }
+
+    /// The narrow layout, to stand in a page that has [`STYLE`].
+    pub(crate) fn narrow(&self) -> Markup {
+        self.in_page("narrow", &self.drawn.narrow)
+    }
+
+    /// The wide layout as a document of its own, with what it says and its caption below.
+    pub(crate) fn stand_alone(&self) -> Markup {
+        const MARGIN: f64 = 54.0;
+        let Picture { body, width, height } = &self.drawn.wide;
+        let words = [self.drawn.findings.join(" "), self.drawn.caption.clone()].join(" ");
+        let lines = text::wrap(words.trim(), 11.2, width - 2.0 * MARGIN, 16);
+        let drawing = Drawing {
+            id: &format!("{}-wide", self.id),
+            width: *width,
+            height: height + 50.0 + lines.len() as f64 * 15.0,
+            title: self.title,
+            description: &self.drawn.description,
+        };
+        let body = html! {
+            (svg::text(MARGIN, 23.0, "title", &text::fit(self.title, 15.5, width - 2.0 * MARGIN)))
+            g transform="translate(0 38)" {
+                (body)
+                @for (index, words) in lines.iter().enumerate() {
+                    (svg::text(MARGIN, height + 14.0 + index as f64 * 15.0, "small muted", words))
+                }
+            }
+        };
+        drawing.around(Some(STYLE), &body)
+    }
+
+    fn in_page(&self, suffix: &str, picture: &Picture) -> Markup {
+        let drawing = Drawing {
+            id: &format!("{}-{suffix}", self.id),
+            width: picture.width,
+            height: picture.height,
+            title: self.title,
+            description: &self.drawn.description,
+        };
+        drawing.around(None, &picture.body)
+    }
+}
+
+fn shown<'a>(
+    record: &'a Record,
+    summaries: &'a [Summary<'a>],
+    figure: &'a Figure,
+    index: usize,
+) -> Shown<'a> {
+    let context = Context::new(record, summaries, figure, index);
+    let (kind, draw) = KINDS.iter().find(|(kind, _)| *kind == figure.kind).unwrap_or(&KINDS[0]);
+    Shown { kind: *kind, title: context.title(), drawn: draw(&context), id: context.id }
+}
+
+/// The name of a kind, as the study file spells it.
+fn kind_name(kind: FigureKind) -> &'static str {
+    match kind {
+        FigureKind::Bars => "bars",
+        FigureKind::Scaling => "scaling",
+        FigureKind::Differences => "differences",
+        FigureKind::TimeSeries => "time-series",
+        FigureKind::ResponseTimes => "response-times",
+        FigureKind::Interrupts => "interrupts",
+        FigureKind::Ladder => "ladder",
+    }
+}
+
+/// What a study without a figure of its own is about.
+fn main_quantity(record: &Record) -> linerate_bench::record::Quantity {
+    use linerate_bench::record::{Outcome, Quantity};
+    let has = |quantity: &Quantity| {
+        let value = |outcome: &Outcome| match outcome {
+            Outcome::Measured(measures) => measures.quantity(*quantity),
+            _ => None,
+        };
+        record.runs.iter().any(|run| value(&run.outcome).is_some())
+    };
+    [Quantity::PayloadRate, Quantity::TransactionRate, Quantity::Score]
+        .into_iter()
+        .find(has)
+        .unwrap_or_default()
 }

@@ -29,6 +29,16 @@ pub(crate) fn rect(x: f64, y: f64, width: f64, height: f64, class: &str) -> Mark
     html! { rect x=(px(x)) y=(px(y)) width=(px(width.max(0.0))) height=(px(height.max(0.0))) class=(class) {} }
 }
 
+/// Places as the `points` of a polyline or polygon.
+pub(crate) fn points(places: &[(f64, f64)]) -> String {
+    places.iter().map(|(x, y)| format!("{},{}", px(*x), px(*y))).collect::<Vec<_>>().join(" ")
+}
+
+/// A line through several points.
+pub(crate) fn polyline(places: &[(f64, f64)], class: &str) -> Markup {
+    html! { polyline points=(points(places)) class=(class) {} }
+}
+
 /// The pattern that marks clear text: white lines over the bar, so that it stays apart in greyscale.
 pub(crate) fn hatch_pattern(id: &str) -> Markup {
     html! {

@@ -1,14 +1,12 @@
 //! The table of cases, and what went wrong in them.
 
-use linerate_bench::record::{Case, Record};
-use linerate_bench::stats::{Estimate, Interval};
+use linerate_bench::record::Record;
 use maud::{Markup, html};
 
+use super::columns::{self, Column, baseline};
 use super::scrolling;
 use crate::figure::{lack_text, streams_text};
-use crate::link::Ceiling;
-use crate::number::{bytes, short};
-use crate::summary::{Note, State, Summary, case_name, cipher_words, data_words, ends};
+use crate::summary::{Note, State, Summary, cipher_words, data_words};
 
 /// Cases by metrics.
 pub(crate) fn section(record: &Record, summaries: &[Summary<'_>]) -> Markup {
@@ -18,7 +16,10 @@ pub(crate) fn section(record: &Record, summaries: &[Summary<'_>]) -> Markup {
             p class="lead" {
                 "Medians over blocks, with 95 % bootstrap intervals in brackets where there are five blocks or more. \
                  Rates are of TCP payload; 1 GB is 10" sup { "9" } " bytes."
-                @if baseline(record).is_some() {
+                @if summaries.iter().any(|s| s.transactions.is_some()) {
+                    " A transaction is a request with its whole reply."
+                }
+                @if baseline(record).is_some() && summaries.iter().any(|s| s.ratio.is_some()) {
                     " Ratios are of payload rates inside each block; a tool that states no payload time has its login in it."
                 }
             }
@@ -33,6 +34,7 @@ pub(crate) fn troubles(summaries: &[Summary<'_>]) -> Markup {
         ("Failed", "bad", collect(summaries, |s| &s.failed)),
         ("Not there", "soft", collect(summaries, |s| &s.unavailable)),
         ("Disturbed", "warn", collect(summaries, |s| &s.disturbed)),
+        ("Limited by the test bed", "warn", collect(summaries, |s| &s.limited_by_bed)),
     ];
     if lists.iter().all(|(_, _, rows)| rows.is_empty()) {
         return html! {};
@@ -46,61 +48,49 @@ pub(crate) fn troubles(summaries: &[Summary<'_>]) -> Markup {
 }
 
 fn table(record: &Record, summaries: &[Summary<'_>]) -> Markup {
+    let columns = columns::present(record, summaries);
     html! {
         table {
-            thead { (head(record)) }
-            tbody { @for summary in summaries { (row(record, summary)) } }
+            thead { tr {
+                th scope="col" { "Case" }
+                @if has_streams(record) { th scope="col" { "Streams" } }
+                @if has_links(record) { th scope="col" { "Link" } }
+                @for column in &columns { (column.head()) }
+                th scope="col" class="number" { "Runs" }
+            } }
+            tbody { @for summary in summaries { (row(record, summary, &columns)) } }
         }
     }
 }
 
-fn head(record: &Record) -> Markup {
-    html! {
-        tr {
-            th scope="col" { "Case" }
-            th scope="col" { "Streams" }
-            @if has_links(record) { th scope="col" { "Link" } }
-            th scope="col" class="number" { "Payload" br; "Gbit/s" }
-            th scope="col" class="number" { "With login" br; "Gbit/s" }
-            @if let Some(baseline) = baseline(record) { th scope="col" class="number" { "Times" br; (baseline) } }
-            th scope="col" class="number" { "Of the" br; "ceiling" }
-            th scope="col" class="number" { "Time" br; "s" }
-            @if record.shared_processors {
-                th scope="col" class="number" { "CPU busy" br; "%" }
-            } @else {
-                th scope="col" class="number" { "CPU sender" br; "% busy" }
-                th scope="col" class="number" { "CPU receiver" br; "% busy" }
-            }
-            th scope="col" class="number" { "CPU-s" br; "per GB" }
-            th scope="col" class="number" { "Peak" br; "memory" }
-            th scope="col" { "Limited by" }
-            th scope="col" class="number" { "Runs" }
-        }
-    }
-}
-
-fn row(record: &Record, summary: &Summary<'_>) -> Markup {
+fn row(record: &Record, summary: &Summary<'_>, columns: &[Column]) -> Markup {
     let case = summary.case;
     html! {
         tr {
-            th scope="row" { (case.label) span class="interval" { (moved(case)) } }
-            td { (streams_text(case.streams)) }
+            th scope="row" { (case.label) span class="interval" { (moved(summary)) } }
+            @if has_streams(record) { td { (streams_text(case.streams)) } }
             @if has_links(record) { td { (case.link) } }
-            @if summary.state() == State::Measured { (figures(record, summary)) }
-            @else { (lack(record, summary)) }
+            @if summary.state() == State::Measured {
+                @for column in columns { (column.cell(record, summary)) }
+                td class="number" { (summary.measured) (signs(summary)) }
+            } @else { (lack(summary, columns.len())) }
         }
     }
 }
 
 /// What the case moves and how it is encrypted.
-fn moved(case: &Case) -> String {
-    format!("{} · {}", data_words(case), cipher_words(case))
+fn moved(summary: &Summary<'_>) -> String {
+    let case = summary.case;
+    let own = match (summary.moves_payload, &case.dataset, &case.cipher) {
+        (false, None, None) => case.tool.clone(),
+        _ => format!("{} · {}", data_words(case), cipher_words(case)),
+    };
+    [own].into_iter().chain(summary.levels.iter().cloned()).collect::<Vec<_>>().join(" · ")
 }
 
-/// The name of the case with which the others are compared.
-fn baseline(record: &Record) -> Option<String> {
-    let id = record.baseline.as_deref()?;
-    record.cases.iter().find(|case| case.id == id).map(|case| case_name(record, case))
+/// Whether any case says how many streams it has.
+fn has_streams(record: &Record) -> bool {
+    record.cases.iter().any(|case| case.streams.is_some())
 }
 
 /// Whether the cases ran on more than one link, so that the table must tell which.
@@ -108,74 +98,22 @@ fn has_links(record: &Record) -> bool {
     record.cases.windows(2).any(|pair| pair[0].link != pair[1].link)
 }
 
-fn figures(record: &Record, summary: &Summary<'_>) -> Markup {
-    html! {
-        (cell(summary.payload))
-        (cell(without_interval(summary.whole)))
-        @if baseline(record).is_some() { (cell(summary.ratio)) }
-        (share_of_ceiling(record, summary))
-        (cell(without_interval(summary.seconds)))
-        (cell(summary.cpu_a))
-        @if !record.shared_processors { (cell(summary.cpu_b)) }
-        (cell(summary.cpu_per_gb))
-        td class="number" { (summary.peak_rss.map_or("–".to_owned(), bytes)) }
-        td { (summary.limiter.unwrap_or("–")) }
-        td class="number" { (summary.measured) (signs(summary)) }
-    }
-}
-
 fn signs(summary: &Summary<'_>) -> Markup {
     html! {
         @if !summary.disturbed.is_empty() { span class="interval warn" { (summary.disturbed.len()) " disturbed" } }
         @if !summary.failed.is_empty() { span class="interval bad" { (summary.failed.len()) " failed" } }
+        @if !summary.limited_by_bed.is_empty() {
+            span class="interval warn" { (summary.limited_by_bed.len()) " limited" br; "by the test bed" }
+        }
     }
 }
 
-fn lack(record: &Record, summary: &Summary<'_>) -> Markup {
-    let columns = 9 + usize::from(!record.shared_processors) + usize::from(baseline(record).is_some());
+fn lack(summary: &Summary<'_>, columns: usize) -> Markup {
     let (words, failed) = lack_text(summary.state());
     let class = if failed { "bad" } else { "soft" };
     html! {
-        td colspan=(columns - 1) class=(class) { (words) }
+        td colspan=(columns) class=(class) { (words) }
         td class="number" { (summary.failed.len() + summary.unavailable.len()) }
-    }
-}
-
-/// The median alone: for what follows from a figure beside it that has its interval.
-fn without_interval(estimate: Option<Estimate>) -> Option<Estimate> {
-    estimate.map(|estimate| Estimate { interval: Interval::Insufficient, ..estimate })
-}
-
-fn cell(estimate: Option<Estimate>) -> Markup {
-    html! {
-        td class="number" {
-            @match estimate {
-                None => "–",
-                Some(estimate) => {
-                    (short(estimate.median))
-                    @if let Some((low, high)) = ends(estimate) {
-                        span class="interval" { "[" (short(low)) ", " (short(high)) "]" }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// The share of what the link carries at most; a run above that is an error of the measurement, and is called one.
-fn share_of_ceiling(record: &Record, summary: &Summary<'_>) -> Markup {
-    let ceiling = Ceiling::named(record, &summary.case.link);
-    let share = ceiling.and_then(|ceiling| Some(100.0 * summary.payload?.median / ceiling.payload));
-    html! {
-        td class="number" {
-            @match share {
-                None => "–",
-                Some(share) if summary.breaks_ceiling => {
-                    span class="bad" { (format!("{share:.1} %")) span class="interval bad" { "a run above it: an error" } }
-                }
-                Some(share) => (format!("{share:.1} %")),
-            }
-        }
     }
 }
 

@@ -1,7 +1,9 @@
-//! The page: a finding, the figure, and everything that they rest on.
+//! The page: a finding, the figures, and everything that they rest on.
 
 mod cases;
+mod columns;
 mod facts;
+mod figures;
 mod gate;
 mod method;
 mod runs;
@@ -9,17 +11,23 @@ mod runs;
 use linerate_bench::record::Record;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use crate::figure::Shown;
 use crate::summary::{Summary, summaries};
 use crate::{export, figure, finding};
 
 const STYLE: &str = include_str!("style.css");
-/// The browser itself refuses whatever the page would fetch or run; it asks for nothing but its own data URIs.
-const POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
+/// Offers each figure as PNG. Nothing else needs it.
+const SCRIPT: &str = include_str!("png.js");
+/// The browser itself refuses whatever the page would fetch, and runs the one script that has this digest: whatever a
+/// record smuggled in would not run. Images are the page's own figures.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; \
+                      script-src 'sha256-E656vxQm7AIcztjXpmNQY1aITwY9dDdmSo4H2fg1DgA='";
 
 /// The whole page.
 pub(crate) fn render(record: &Record) -> Markup {
     let summaries = summaries(record);
+    let asked = figure::asked(record);
+    let figures = figure::all(record, &summaries, &asked);
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -33,9 +41,11 @@ pub(crate) fn render(record: &Record) -> Markup {
                 style { (PreEscaped(STYLE)) (PreEscaped(figure::STYLE)) }
             }
             body {
-                (header(record, &summaries))
-                main { (sections(record, &summaries)) }
+                a class="skip" href="#main" { "Skip to the figures" }
+                (header(record, &summaries, &figures))
+                main id="main" { (sections(record, &summaries, &figures)) }
                 script type="application/json" id="record" { (PreEscaped(export::json_for_script(record))) }
+                script { (PreEscaped(SCRIPT)) }
             }
         }
     }
@@ -50,23 +60,20 @@ fn title(record: &Record) -> &str {
     if record.title.trim().is_empty() { "linerate bench" } else { &record.title }
 }
 
-fn header(record: &Record, summaries: &[Summary<'_>]) -> Markup {
+fn header(record: &Record, summaries: &[Summary<'_>], figures: &[Shown<'_>]) -> Markup {
     html! {
         header {
             p class="eyebrow" { "Study " (record.study) " · " (record.started) " · linerate " (record.linerate) }
             h1 { (title(record)) }
-            p class="finding" { (finding::sentence(record, summaries)) }
+            p class="finding" { (finding::sentence(record, summaries, figures)) }
         }
     }
 }
 
-fn sections(record: &Record, summaries: &[Summary<'_>]) -> Markup {
+fn sections(record: &Record, summaries: &[Summary<'_>], figures: &[Shown<'_>]) -> Markup {
     html! {
-        figure {
-            div class="wide" { (figure::wide(record, summaries)) }
-            div class="narrow" { (figure::narrow(record, summaries)) }
-            figcaption { (figure::caption(record, summaries)) }
-        }
+        (figures::contents(figures))
+        @for (at, figure) in figures.iter().enumerate() { (figures::section(record, figure, at, figures.len() > 1)) }
         @if record.shared_processors { (shared_note()) }
         (cases::section(record, summaries))
         (gate::section(record))
@@ -92,13 +99,12 @@ fn downloads(record: &Record) -> Markup {
     let name = file_stem(&record.study);
     let files = [
         ("Every run as CSV", "csv", "text/csv", export::csv(record)),
-        ("The figure as SVG", "svg", "image/svg+xml", crate::figure_svg(record)),
         ("The record as JSON", "json", "application/json", export::json(record)),
     ];
     html! {
         section class="screen" {
             h2 { "Data" }
-            p { "All of it is in this file; nothing is fetched." }
+            p { "All of it is in this file; nothing is fetched. Each figure’s own files stand below it." }
             ul class="downloads" {
                 @for (words, extension, media_type, content) in &files {
                     li { a download={ (name) "." (extension) } href=(export::data_uri(media_type, content)) { (words) } }
@@ -109,8 +115,34 @@ fn downloads(record: &Record) -> Markup {
 }
 
 /// The study's name as a file's name.
-fn file_stem(study: &str) -> String {
+pub(crate) fn file_stem(study: &str) -> String {
     let safe: String =
         study.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-' || *c == '_').take(40).collect();
     if safe.is_empty() { "study".to_owned() } else { safe }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_lets_this_script_run_and_no_other() {
+        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, SCRIPT.as_bytes());
+        assert!(
+            POLICY.contains(&format!("'sha256-{}'", base64(digest.as_ref()))),
+            "{}",
+            base64(digest.as_ref())
+        );
+    }
+
+    /// RFC 4648, section 4.
+    fn base64(bytes: &[u8]) -> String {
+        const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let letter = |chunk: &[u8], at: usize| {
+            let bits =
+                chunk.iter().chain([&0, &0]).take(3).fold(0, |bits, byte| bits << 8 | usize::from(*byte));
+            if at > chunk.len() { '=' } else { char::from(LETTERS[bits >> (18 - 6 * at) & 63]) }
+        };
+        bytes.chunks(3).flat_map(|chunk| (0..4).map(move |at| letter(chunk, at))).collect()
+    }
 }

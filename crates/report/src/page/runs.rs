@@ -1,6 +1,6 @@
 //! Every run behind the figure.
 
-use linerate_bench::record::{Measures, Outcome, Record, Run};
+use linerate_bench::record::{Latency, Measures, Outcome, Quantity, Record, Run};
 use linerate_bench::stats::cpu_per_gb;
 use maud::{Markup, html};
 
@@ -21,7 +21,29 @@ pub(crate) fn section(record: &Record) -> Markup {
     }
 }
 
+/// Columns that only some studies have.
+#[derive(Clone, Copy)]
+struct Extra {
+    transactions: bool,
+    score: bool,
+}
+
+impl Extra {
+    fn of(record: &Record) -> Self {
+        let any = |has: fn(&Measures) -> bool| {
+            record.runs.iter().any(|run| matches!(&run.outcome, Outcome::Measured(m) if has(m)))
+        };
+        Self { transactions: any(|m| m.transactions.is_some()), score: any(|m| m.score.is_some()) }
+    }
+
+    /// Columns from the payload's on.
+    fn columns(self) -> usize {
+        9 + if self.transactions { 3 } else { 0 } + usize::from(self.score)
+    }
+}
+
 fn table(record: &Record) -> Markup {
+    let extra = Extra::of(record);
     html! {
         table class="runs" {
             thead {
@@ -38,15 +60,21 @@ fn table(record: &Record) -> Markup {
                     th scope="col" class="number" { "CPU a" br; "% busy" }
                     th scope="col" class="number" { "CPU b" br; "% busy" }
                     th scope="col" class="number" { "CPU-s" br; "per GB" }
+                    @if extra.transactions {
+                        th scope="col" class="number" { "Transactions" br; "1/s" }
+                        th scope="col" class="number" { "p50" br; "ms" }
+                        th scope="col" class="number" { "p99" br; "ms" }
+                    }
+                    @if extra.score { th scope="col" class="number" { "Score" } }
                     th scope="col" { "Remarks" }
                 }
             }
-            tbody { @for run in &record.runs { (row(record, run)) } }
+            tbody { @for run in &record.runs { (row(record, run, extra)) } }
         }
     }
 }
 
-fn row(record: &Record, run: &Run) -> Markup {
+fn row(record: &Record, run: &Run, extra: Extra) -> Markup {
     let case = record.cases.iter().find(|case| case.id == run.case);
     let label = case.map_or_else(|| run.case.clone(), |case| case_name(record, case));
     html! {
@@ -56,16 +84,16 @@ fn row(record: &Record, run: &Run) -> Markup {
             th scope="row" { (label) }
             td { (run.started) }
             @match &run.outcome {
-                Outcome::Measured(measures) => (figures(record, measures)),
-                Outcome::Failed { reason } => { td colspan="9" class="bad" { "failed: " (reason) } }
-                Outcome::Unavailable { reason } => { td colspan="9" class="soft" { "not there: " (reason) } }
+                Outcome::Measured(measures) => (figures(record, measures, extra)),
+                Outcome::Failed { reason } => { td colspan=(extra.columns()) class="bad" { "failed: " (reason) } }
+                Outcome::Unavailable { reason } => { td colspan=(extra.columns()) class="soft" { "not there: " (reason) } }
             }
         }
     }
 }
 
-fn figures(record: &Record, m: &Measures) -> Markup {
-    let numbers = [
+fn figures(record: &Record, m: &Measures, extra: Extra) -> Markup {
+    let mut numbers = vec![
         short(m.payload_gbit_per_second()),
         short(m.gbit_per_second()),
         short(m.seconds),
@@ -75,6 +103,18 @@ fn figures(record: &Record, m: &Measures) -> Markup {
         short(m.cpu_b.busy_percent()),
         cpu_per_gb(m, record.shared_processors).map_or_else(|| "–".to_owned(), short),
     ];
+    let or_dash = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), short);
+    if extra.transactions {
+        let time = |of: fn(&Latency) -> f64| or_dash(m.latency.as_ref().map(|latency| of(latency) * 1e-3));
+        numbers.extend([
+            or_dash(m.quantity(Quantity::TransactionRate)),
+            time(|l| l.p50_us),
+            time(|l| l.p99_us),
+        ]);
+    }
+    if extra.score {
+        numbers.push(or_dash(m.score));
+    }
     let limiter = m.limiter.iter().map(|limiter| format!("limited by {limiter}"));
     let remarks = limiter.chain(m.notes.iter().cloned()).collect::<Vec<_>>().join("; ");
     html! {
@@ -82,6 +122,10 @@ fn figures(record: &Record, m: &Measures) -> Markup {
         td {
             @if let Some(why) = &m.disturbed {
                 span class="warn" { "disturbed: " (why) }
+                @if !remarks.is_empty() { "; " }
+            }
+            @if let Some(part) = &m.limited_by_bed {
+                span class="warn" { "limited by the test bed: " (part) }
                 @if !remarks.is_empty() { "; " }
             }
             (remarks)

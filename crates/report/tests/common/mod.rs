@@ -1,5 +1,7 @@
 //! Records as a lab of 10 Gbit/s would write them, for tests and examples.
 
+pub mod studies;
+
 use linerate_bench::record::*;
 use linerate_host::{Fact, Facts, Interface};
 use serde_json::json;
@@ -181,7 +183,7 @@ fn figures(case: &Case) -> (f64, f64) {
     tool.zip(index).and_then(|(tool, index)| tool.figures[index]).unwrap_or((1.0, 10.0))
 }
 
-fn cpu(percent: f64, seconds: f64) -> Cpu {
+pub fn cpu(percent: f64, seconds: f64) -> Cpu {
     let total = 2.0 * seconds;
     let busy = total * (percent / 100.0).min(1.0);
     Cpu {

@@ -3,11 +3,12 @@
 use linerate_bench::stats::Estimate;
 use maud::{Markup, html};
 
-use super::marks::{self, Area};
-use super::model::{Bar, Figure};
-use super::scale::Scale;
-use super::svg::line;
-use crate::summary::tip;
+use super::marks;
+use super::model::{Bar, Chart};
+use crate::figure::context::Hollow;
+use crate::figure::marks::{Area, dot, hollow, swatch, whisker};
+use crate::figure::scale::Scale;
+use crate::figure::svg::line;
 
 /// Which way bars grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub(crate) struct Reach {
     filled: f64,
     whisker: Option<(f64, f64)>,
     dots: Vec<(f64, &'static str)>,
+    /// Where the hollow marks lie.
+    hollows: Vec<f64>,
 }
 
 impl Way {
@@ -66,7 +69,7 @@ impl Lane {
     /// The bar, its whisker, its dots and its label, which together tell their figures to a pointer.
     pub(crate) fn draw(
         &self,
-        figure: &Figure<'_>,
+        chart: &Chart<'_>,
         id: &str,
         bar: &Bar<'_>,
         reach: &Reach,
@@ -74,13 +77,25 @@ impl Lane {
     ) -> Markup {
         html! {
             g {
-                title { (marks::tooltip(bar.summary)) }
-                (marks::bar(figure, id, bar, self.area(self.base, reach.filled)))
-                @if reach.filled != reach.end { (marks::swatch(id, "tip", false, self.area(reach.filled, reach.end))) }
+                title { (marks::tooltip(chart, bar)) }
+                (marks::bar(chart, id, bar, self.area(self.base, reach.filled)))
+                @if reach.filled != reach.end { (swatch(id, "tip", false, self.area(reach.filled, reach.end))) }
                 @if let Some(ends) = reach.whisker { (self.whisker(ends)) }
                 @for (along, class) in &reach.dots { (self.dot(*along, class)) }
                 (label)
             }
+        }
+    }
+
+    /// The hollow marks of what papers printed, whether or not there is a bar.
+    pub(crate) fn hollows(&self, chart: &Chart<'_>, bar: &Bar<'_>, rate: &Scale, cpu: &Scale) -> Markup {
+        let mark = |printed: &Hollow, scale: &Scale, class: &str, unit: &str| {
+            let (x, y) = self.point(scale.at(printed.value), 0.0);
+            hollow(x, y, class, printed, unit)
+        };
+        html! {
+            @for printed in &bar.printed { (mark(printed, rate, "printed", chart.measure.unit)) }
+            @for printed in &bar.printed_cpu { (mark(printed, cpu, "printed cpu-line", "% busy")) }
         }
     }
 
@@ -95,7 +110,7 @@ impl Lane {
 
     fn dot(&self, along: f64, class: &str) -> Markup {
         let (x, y) = self.point(along, 0.0);
-        marks::dot(x, y, class)
+        dot(x, y, class)
     }
 
     fn whisker(&self, (low, high): (f64, f64)) -> Markup {
@@ -119,26 +134,32 @@ impl Lane {
 impl Reach {
     /// Of a bar that was measured, over its scales.
     pub(crate) fn new(
-        figure: &Figure<'_>,
+        chart: &Chart<'_>,
         bar: &Bar<'_>,
         payload: Estimate,
         rate: &Scale,
         cpu: &Scale,
     ) -> Self {
         let end = rate.at(payload.median);
-        let dots = marks::cpu_dots(figure, bar.summary);
+        let dots = marks::cpu_dots(chart, bar.summary);
         Self {
             end,
-            filled: tip(bar.summary).map_or(end, |whole| rate.at(whole)),
-            whisker: marks::whisker(payload, rate),
+            filled: bar.filled.map_or(end, |whole| rate.at(whole)),
+            whisker: whisker(payload, &|value| rate.at(value)),
+            hollows: hollow_places(bar, rate, cpu),
             dots: dots.into_iter().map(|(percent, class)| (cpu.at(percent), class)).collect(),
         }
     }
 
-    /// Where along the lane the dots lie.
+    /// Where along the lane the dots and hollow marks lie.
     pub(crate) fn dots(&self) -> impl Iterator<Item = f64> {
-        self.dots.iter().map(|(along, _)| *along)
+        self.dots.iter().map(|(along, _)| *along).chain(self.hollows.iter().copied())
     }
+}
+
+fn hollow_places(bar: &Bar<'_>, rate: &Scale, cpu: &Scale) -> Vec<f64> {
+    let of_cpu = bar.printed_cpu.iter().map(|printed| cpu.at(printed.value));
+    bar.printed.iter().map(|printed| rate.at(printed.value)).chain(of_cpu).collect()
 }
 
 /// Where a label of this length begins at or after `at`, so that no dot, whose reach is `radius`, lies on it. Places

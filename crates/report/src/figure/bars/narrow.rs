@@ -5,10 +5,12 @@ use maud::{Markup, html};
 
 use super::lane::{Lane, Reach, Way, past_dots};
 use super::marks;
-use super::model::{Bar, Category, Figure, Panel, streams_text};
-use super::scale::Scale;
-use super::svg::{line, rect, text};
-use super::text::{fit, width, wrap};
+use super::model::{Bar, Category, Chart, Panel};
+use crate::figure::marks::cross;
+use crate::figure::scale::Scale;
+use crate::figure::svg::{line, rect, text};
+use crate::figure::text::{fit, width, wrap};
+use crate::figure::words::lack_text;
 use crate::number::tick;
 use crate::summary::State;
 
@@ -20,13 +22,13 @@ const ROW: f64 = 20.0;
 const HEADING: f64 = 22.0;
 
 /// The figure and its height.
-pub(crate) fn draw(figure: &Figure<'_>, id: &str) -> (Markup, f64) {
-    super::stacked(figure, id, (2.0, WIDTH - 2.0), |panel, y| Plot::new(figure, id, panel, y + 10.0).draw())
+pub(crate) fn draw(chart: &Chart<'_>, id: &str) -> (Markup, f64) {
+    super::stacked(chart, id, (2.0, WIDTH - 2.0), |panel, y| Plot::new(chart, id, panel, y + 10.0).draw())
 }
 
 /// One panel with its scales.
 struct Plot<'p, 'a> {
-    figure: &'p Figure<'a>,
+    chart: &'p Chart<'a>,
     id: &'p str,
     panel: &'p Panel<'a>,
     title: Vec<String>,
@@ -38,14 +40,14 @@ struct Plot<'p, 'a> {
 }
 
 impl<'p, 'a> Plot<'p, 'a> {
-    fn new(figure: &'p Figure<'a>, id: &'p str, panel: &'p Panel<'a>, y: f64) -> Self {
+    fn new(chart: &'p Chart<'a>, id: &'p str, panel: &'p Panel<'a>, y: f64) -> Self {
         let title = wrap(&panel.title, 13.2, WIDTH - 4.0, 3);
         let top = y + title.len() as f64 * 16.0 + 36.0;
         let rows: f64 = panel.categories.iter().enumerate().map(|(at, c)| height(panel, at, c)).sum();
         let bottom = top + rows + 6.0;
         let rate = Scale::holding(panel.largest(), LEFT, RIGHT);
         Self {
-            figure,
+            chart,
             id,
             panel,
             title,
@@ -83,13 +85,19 @@ impl<'p, 'a> Plot<'p, 'a> {
                 (line((self.rate.at(value), self.top), (self.rate.at(value), self.bottom), "grid"))
                 (text(self.rate.at(value), self.bottom + 15.0, "mid", &tick(value)))
             }
-            @for value in self.cpu.ticks(2) {
-                (text(self.cpu.at(value), self.top - 6.0, "mid cpu-text", &tick(value)))
-            }
+            @if self.chart.shows_cpu() { (self.cpu_axis(middle)) }
             @if let Some(ceiling) = self.panel.ceiling {
                 (line((self.rate.at(ceiling.payload), self.top), (self.rate.at(ceiling.payload), self.bottom), "ceiling"))
             }
-            (text(middle, self.bottom + 32.0, "mid", "Payload throughput (Gbit/s)"))
+            (text(middle, self.bottom + 32.0, "mid", &self.chart.measure.title()))
+        }
+    }
+
+    fn cpu_axis(&self, middle: f64) -> Markup {
+        html! {
+            @for value in self.cpu.ticks(2) {
+                (text(self.cpu.at(value), self.top - 6.0, "mid cpu-text", &tick(value)))
+            }
             (text(middle, self.top - 22.0, "mid cpu-text", "CPU of the whole host (% busy)"))
         }
     }
@@ -103,7 +111,7 @@ impl<'p, 'a> Plot<'p, 'a> {
         html! {
             @if let Some(y) = workload { (workload_heading(y, &fit(&category.workload, 12.0, WIDTH - 4.0))) }
             (over_grid(LEFT + 6.0, y + 16.0, "name", &name))
-            (over_grid(cipher_x, y + 16.0, "small muted", &fit(category.cipher_text(), 11.0, WIDTH - cipher_x)))
+            (over_grid(cipher_x, y + 16.0, "small muted", &fit(&category.second, 11.0, WIDTH - cipher_x)))
             @if let Some(state) = lack { (lack_row(state, y + HEADING)) }
             @else { @for (index, bar) in category.bars.iter().enumerate() {
                 (self.row(bar, y + HEADING + index as f64 * ROW))
@@ -114,23 +122,28 @@ impl<'p, 'a> Plot<'p, 'a> {
     fn row(&self, bar: &Bar<'_>, y: f64) -> Markup {
         let baseline = y + ROW / 2.0 + 4.0;
         html! {
-            @if self.figure.series.len() > 1 {
-                (text(LEFT - 6.0, baseline, "small muted end", &streams_text(bar.streams)))
+            @if self.chart.series.len() > 1 {
+                (text(LEFT - 6.0, baseline, "small muted end", &fit(&bar.label, 10.5, LEFT - 6.0)))
             }
-            @match bar.summary.payload {
+            @match bar.value {
                 Some(payload) => (self.bar(bar, payload, y)),
-                None => (lack_row(bar.summary.state(), y)),
+                None => (lack_row(bar.state, y)),
             }
+            (lane(y).hollows(self.chart, bar, &self.rate, &self.cpu))
         }
     }
 
     fn bar(&self, bar: &Bar<'_>, payload: Estimate, y: f64) -> Markup {
-        let lane = Lane { way: Way::Right, base: LEFT, edge: y, breadth: ROW, gap: 1.5 };
-        let reach = Reach::new(self.figure, bar, payload, &self.rate, &self.cpu);
-        let value = marks::value_text(bar.summary);
+        let lane = lane(y);
+        let reach = Reach::new(self.chart, bar, payload, &self.rate, &self.cpu);
+        let value = marks::value_text(bar);
         let x = clear_of_dots(lane.outermost(&reach) + 5.0, width(&value, 11.5), reach.dots());
-        lane.draw(self.figure, self.id, bar, &reach, &text(x, lane.middle() + 4.0, "value", &value))
+        lane.draw(self.chart, self.id, bar, &reach, &text(x, lane.middle() + 4.0, "value", &value))
     }
+}
+
+fn lane(y: f64) -> Lane {
+    Lane { way: Way::Right, base: LEFT, edge: y, breadth: ROW, gap: 1.5 }
 }
 
 /// The height of a category: its bars, its name, and what it moves where that changes.
@@ -141,7 +154,8 @@ fn height(panel: &Panel<'_>, at: usize, category: &Category<'_>) -> f64 {
 }
 
 fn begins_workload(panel: &Panel<'_>, at: usize) -> bool {
-    at == 0 || panel.categories[at - 1].workload != panel.categories[at].workload
+    let workload = &panel.categories[at].workload;
+    !workload.is_empty() && (at == 0 || panel.categories[at - 1].workload != *workload)
 }
 
 /// What is moved, across the axis, which stops there: a rim alone would let it through between the letters.
@@ -158,13 +172,13 @@ fn over_grid(x: f64, y: f64, class: &str, words: &str) -> Markup {
 }
 
 fn lack_row(state: State<'_>, y: f64) -> Markup {
-    let (words, failed) = marks::lack_text(state);
+    let (words, failed) = lack_text(state);
     let indent = if failed { 18.0 } else { 6.0 };
     let class = if failed { "lack bad" } else { "lack" };
     html! {
         g {
             title { (words) }
-            @if failed { (marks::cross(LEFT + 10.0, y + ROW / 2.0)) }
+            @if failed { (cross(LEFT + 10.0, y + ROW / 2.0)) }
             (text(LEFT + indent, y + ROW / 2.0 + 4.0, class, &fit(&words, 10.8, WIDTH - LEFT - indent)))
         }
     }

@@ -4,10 +4,12 @@ use maud::{Markup, html};
 
 use super::lane::{Lane, Reach, Way, past_dots};
 use super::marks;
-use super::model::{Bar, Category, Figure, Panel, breadth, streams_text};
-use super::scale::Scale;
-use super::svg::{line, text, upward_text};
-use super::text::{fit, width, wrap};
+use super::model::{Bar, Category, Chart, Panel, breadth};
+use crate::figure::marks::cross;
+use crate::figure::scale::Scale;
+use crate::figure::svg::{line, text, upward_text};
+use crate::figure::text::{fit, width, wrap};
+use crate::figure::words::lack_text;
 use crate::number::tick;
 use crate::summary::State;
 
@@ -20,13 +22,13 @@ pub(crate) const RIGHT: f64 = WIDTH - 54.0;
 const WIDEST_BAR: f64 = 42.0;
 
 /// The figure and its height.
-pub(crate) fn draw(figure: &Figure<'_>, id: &str) -> (Markup, f64) {
-    super::stacked(figure, id, (LEFT, RIGHT), |panel, y| Plot::new(figure, id, panel, y + 8.0).draw())
+pub(crate) fn draw(chart: &Chart<'_>, id: &str) -> (Markup, f64) {
+    super::stacked(chart, id, (LEFT, RIGHT), |panel, y| Plot::new(chart, id, panel, y + 8.0).draw())
 }
 
 /// One panel with its scales.
 struct Plot<'p, 'a> {
-    figure: &'p Figure<'a>,
+    chart: &'p Chart<'a>,
     id: &'p str,
     panel: &'p Panel<'a>,
     title_y: f64,
@@ -37,12 +39,12 @@ struct Plot<'p, 'a> {
 }
 
 impl<'p, 'a> Plot<'p, 'a> {
-    fn new(figure: &'p Figure<'a>, id: &'p str, panel: &'p Panel<'a>, y: f64) -> Self {
-        let height = if figure.panels.len() == 1 { 330.0 } else { 270.0 };
+    fn new(chart: &'p Chart<'a>, id: &'p str, panel: &'p Panel<'a>, y: f64) -> Self {
+        let height = if chart.panels.len() == 1 { 330.0 } else { 270.0 };
         let top = y + 38.0;
         let bottom = top + height;
         let rate = Scale::holding(panel.largest(), bottom, top);
-        Self { figure, id, panel, title_y: y + 14.0, top, bottom, rate, cpu: Scale::percent(bottom, top) }
+        Self { chart, id, panel, title_y: y + 14.0, top, bottom, rate, cpu: Scale::percent(bottom, top) }
     }
 
     /// The panel, and where it ends.
@@ -66,33 +68,53 @@ impl<'p, 'a> Plot<'p, 'a> {
                 (line((LEFT, self.rate.at(value)), (RIGHT, self.rate.at(value)), "grid"))
                 (text(LEFT - 8.0, self.rate.at(value) + 4.0, "end", &tick(value)))
             }
-            @for value in self.cpu.ticks(1) {
-                (text(RIGHT + 8.0, self.cpu.at(value) + 4.0, "cpu-text", &tick(value)))
-            }
+            @if self.chart.shows_cpu() { (self.cpu_axis(middle)) }
             @if let Some(ceiling) = self.panel.ceiling {
                 (line((LEFT, self.rate.at(ceiling.payload)), (RIGHT, self.rate.at(ceiling.payload)), "ceiling"))
             }
-            (upward_text(14.0, middle, "mid", "Payload throughput (Gbit/s)"))
+            (upward_text(14.0, middle, "mid", &self.chart.measure.title()))
+        }
+    }
+
+    fn cpu_axis(&self, middle: f64) -> Markup {
+        html! {
+            @for value in self.cpu.ticks(1) {
+                (text(RIGHT + 8.0, self.cpu.at(value) + 4.0, "cpu-text", &tick(value)))
+            }
             (upward_text(WIDTH - 8.0, middle, "mid cpu-text", "CPU of the whole host (% busy)"))
         }
     }
 
     fn category(&self, cell: &Cell<'_, '_>) -> Markup {
         if let Some(lack) = cell.category.common_lack() {
-            return self.lack(cell.x + cell.width / 2.0, lack);
+            return html! {
+                (self.lack(cell.x + cell.width / 2.0, lack))
+                @for (bar, x) in cell.bars() { (self.hollows(bar, x, cell.bar_width)) }
+            };
         }
-        html! { @for (bar, x) in cell.bars() { (self.bar(bar, x, cell.bar_width)) } }
+        html! { @for (bar, x) in cell.bars() {
+            (self.bar(bar, x, cell.bar_width))
+            (self.hollows(bar, x, cell.bar_width))
+        } }
+    }
+
+    fn lane(&self, x: f64, bar_width: f64) -> Lane {
+        Lane { way: Way::Up, base: self.bottom, edge: x, breadth: bar_width, gap: 1.0 }
+    }
+
+    fn hollows(&self, bar: &Bar<'_>, x: f64, bar_width: f64) -> Markup {
+        self.lane(x, bar_width).hollows(self.chart, bar, &self.rate, &self.cpu)
     }
 
     fn bar(&self, bar: &Bar<'_>, x: f64, bar_width: f64) -> Markup {
-        let Some(payload) = bar.summary.payload else {
-            return self.lack(x + bar_width / 2.0, bar.summary.state());
+        let Some(payload) = bar.value else {
+            return self.lack(x + bar_width / 2.0, bar.state);
         };
-        let lane = Lane { way: Way::Up, base: self.bottom, edge: x, breadth: bar_width, gap: 1.0 };
-        let reach = Reach::new(self.figure, bar, payload, &self.rate, &self.cpu);
+        let lane = self.lane(x, bar_width);
+        let reach = Reach::new(self.chart, bar, payload, &self.rate, &self.cpu);
         let y = clear_of_dots(self.clear_of_ceiling(lane.outermost(&reach) - 5.0), reach.dots());
-        let label = self.value(lane.middle(), y, bar_width, &marks::value_text(bar.summary));
-        lane.draw(self.figure, self.id, bar, &reach, &label)
+        let label = self.value(lane.middle(), y, bar_width, &marks::value_text(bar));
+        lane.draw(self.chart, self.id, bar, &reach, &label)
     }
 
     /// The baseline of a label, raised where the line of the ceiling would cross it.
@@ -111,13 +133,13 @@ impl<'p, 'a> Plot<'p, 'a> {
 
     /// An empty slot: why there is no bar, upwards from the axis.
     fn lack(&self, x: f64, state: State<'_>) -> Markup {
-        let (words, failed) = marks::lack_text(state);
+        let (words, failed) = lack_text(state);
         let room = self.bottom - self.top - 30.0;
         let class = if failed { "lack bad" } else { "lack" };
         html! {
             g {
                 title { (words) }
-                @if failed { (marks::cross(x, self.bottom - 9.0)) }
+                @if failed { (cross(x, self.bottom - 9.0)) }
                 (upward_text(x + 3.5, self.bottom - if failed { 19.0 } else { 7.0 }, class, &fit(&words, 10.8, room)))
             }
         }
@@ -125,7 +147,7 @@ impl<'p, 'a> Plot<'p, 'a> {
 
     /// What stands under the axis, and where it ends.
     fn labels(&self, cells: &[Cell<'_, '_>]) -> (Markup, f64) {
-        let several = self.figure.series.len() > 1;
+        let several = self.chart.series.len() > 1;
         let names_y = self.bottom + if several { 34.0 } else { 20.0 };
         let names: Vec<_> =
             cells.iter().map(|cell| wrap(&cell.category.name, 12.5, cell.width - 6.0, 3)).collect();
@@ -134,15 +156,15 @@ impl<'p, 'a> Plot<'p, 'a> {
         let drawn = html! {
             @if several { @for cell in cells { (self.stream_labels(cell)) } }
             @for (cell, lines) in cells.iter().zip(&names) { (name_labels(cell, lines, names_y)) }
-            @for run in brackets(cells) { (bracket(&run, end + 8.0)) }
+            @for run in brackets(cells).iter().filter(|run| !run.0.is_empty()) { (bracket(run, end + 8.0)) }
         };
-        (drawn, end + 34.0)
+        (drawn, end + if cells.iter().any(|cell| !cell.category.workload.is_empty()) { 34.0 } else { 8.0 })
     }
 
     fn stream_labels(&self, cell: &Cell<'_, '_>) -> Markup {
         html! {
             @for (bar, x) in cell.bars() {
-                (text(x + cell.bar_width / 2.0, self.bottom + 14.0, "small muted mid", &streams_text(bar.streams)))
+                (text(x + cell.bar_width / 2.0, self.bottom + 14.0, "small muted mid", &fit(&bar.label, 10.5, cell.bar_width + 4.0)))
             }
         }
     }
@@ -187,7 +209,7 @@ fn name_labels(cell: &Cell<'_, '_>, lines: &[String], y: f64) -> Markup {
         @for (index, words) in lines.iter().enumerate() {
             (text(middle, y + index as f64 * 14.0, "name mid", words))
         }
-        (text(middle, below, "small muted mid", &fit(cell.category.cipher_text(), 10.8, cell.width - 4.0)))
+        (text(middle, below, "small muted mid", &fit(&cell.category.second, 10.8, cell.width - 4.0)))
     }
 }
 

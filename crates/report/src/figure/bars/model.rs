@@ -1,0 +1,131 @@
+//! What the figure shows, before any place on paper: panels of categories of bars.
+
+use linerate_bench::record::Quantity;
+use linerate_bench::stats::Estimate;
+
+use super::plan::Plan;
+use crate::figure::context::{Context, Hollow, upper};
+use crate::figure::measure::Measure;
+use crate::link::Ceiling;
+use crate::summary::{State, Summary, tip};
+
+/// The whole figure.
+pub(crate) struct Chart<'a> {
+    /// One a link variant, or more where a link has too many bars for one.
+    pub(crate) panels: Vec<Panel<'a>>,
+    /// What the bars of a category differ in: the levels of the figure's series, or streams, fewest first and the tool's
+    /// own choice last. A bar's shade is its index.
+    pub(crate) series: Vec<String>,
+    /// What the series are levels of.
+    pub(crate) series_name: String,
+    /// The quantity on the left axis.
+    pub(crate) measure: Measure,
+    /// Whether both encrypted and clear bars are there, so that the difference must be drawn.
+    pub(crate) mixes_ciphers: bool,
+    /// Whether both ends burn the same processors, so that one dot tells of both.
+    pub(crate) shared_processors: bool,
+    /// Whether any bar has a part that is login and not payload.
+    pub(crate) has_tips: bool,
+}
+
+/// Bars over one pair of axes.
+pub(crate) struct Panel<'a> {
+    /// What the link is, for people.
+    pub(crate) title: String,
+    /// What the link lets through at most.
+    pub(crate) ceiling: Option<Ceiling>,
+    /// The categories, in the order of the study.
+    pub(crate) categories: Vec<Category<'a>>,
+}
+
+/// Bars of one tool and cipher on one data set, or of one level of the figure's x.
+pub(crate) struct Category<'a> {
+    /// The tool or level, for people.
+    pub(crate) name: String,
+    /// The second line under it: the cipher, where there is one to tell.
+    pub(crate) second: String,
+    /// What is moved; empty where that isn't payload.
+    pub(crate) workload: String,
+    /// One a level of the series.
+    pub(crate) bars: Vec<Bar<'a>>,
+}
+
+/// One case.
+pub(crate) struct Bar<'a> {
+    /// Index into [`Chart::series`].
+    pub(crate) series: usize,
+    /// Its level of the series.
+    pub(crate) label: String,
+    /// The case.
+    pub(crate) summary: &'a Summary<'a>,
+    /// The bar's length.
+    pub(crate) value: Option<Estimate>,
+    /// Whether there is one.
+    pub(crate) state: State<'a>,
+    /// Where the filled part ends, if before the bar's end.
+    pub(crate) filled: Option<f64>,
+    /// What papers printed.
+    pub(crate) printed: Vec<Hollow>,
+    /// What papers printed of the receiver's CPU in percent.
+    pub(crate) printed_cpu: Vec<Hollow>,
+}
+
+impl<'a> Chart<'a> {
+    /// The figure of a context.
+    pub(crate) fn new(context: &Context<'a>) -> Self {
+        let measured = || context.cases.iter().filter(|s| context.state(s) == State::Measured);
+        let plan = Plan::new(context);
+        let mixes_ciphers = plan.is_payload()
+            && measured().any(|s| s.case.cipher.is_some())
+            && measured().any(|s| s.case.cipher.is_none());
+        Self {
+            panels: plan.panels(),
+            has_tips: plan.is_payload() && measured().any(|s| tip(s).is_some()),
+            mixes_ciphers,
+            shared_processors: context.record.shared_processors,
+            series_name: context.asked.series.clone().unwrap_or_else(|| "Streams or copies".to_owned()),
+            series: plan.series,
+            measure: plan.measure,
+        }
+    }
+
+    /// Every bar, in the order in which it is drawn.
+    pub(crate) fn bars(&self) -> impl Iterator<Item = &Bar<'a>> {
+        self.panels.iter().flat_map(|panel| &panel.categories).flat_map(|category| &category.bars)
+    }
+
+    /// Whether dots stand on a second axis: not where the bars are of CPU themselves.
+    pub(crate) fn shows_cpu(&self) -> bool {
+        self.measure.quantity != Quantity::BusyPercent
+    }
+}
+
+impl Panel<'_> {
+    /// The largest value that the left axis has to hold.
+    pub(crate) fn largest(&self) -> f64 {
+        let bars = self.categories.iter().flat_map(|category| &category.bars);
+        let ends = |bar: &Bar<'_>| {
+            bar.printed.iter().map(|p| p.value).chain(bar.value.map(upper)).fold(0.0, f64::max)
+        };
+        let ceiling = self.ceiling.map(|ceiling| ceiling.wire as f64 * 1e-9);
+        bars.map(ends).chain(ceiling).fold(0.0, f64::max)
+    }
+}
+
+impl<'a> Category<'a> {
+    /// What all bars of the category lack together, so that it is said once.
+    pub(crate) fn common_lack(&self) -> Option<State<'a>> {
+        let first = self.bars.first()?.state;
+        (first != State::Measured && self.bars.iter().all(|bar| bar.state == first)).then_some(first)
+    }
+}
+
+/// A stream count as the legend says it.
+pub(crate) fn streams_text(streams: Option<u32>) -> String {
+    streams.map_or_else(|| "auto".to_owned(), |n| n.to_string())
+}
+
+/// The room that a category takes, in bars, its gap included.
+pub(crate) fn breadth(category: &Category<'_>) -> f64 {
+    category.bars.len() as f64 + 0.9
+}

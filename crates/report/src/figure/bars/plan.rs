@@ -1,0 +1,210 @@
+//! How the cases of a figure become panels, categories and bars.
+
+use linerate_bench::record::{Case, Quantity, Record};
+
+use super::model::{Bar, Category, Panel, breadth, streams_text};
+use super::name::common_name;
+use crate::figure::context::Context;
+use crate::figure::measure::Measure;
+use crate::link::{Ceiling, link_named};
+use crate::number::{bits_per_second, bytes, count, short};
+use crate::summary::{Summary, tip};
+
+/// What tells the bars of a category apart, and what the categories.
+pub(crate) struct Plan<'c, 'a> {
+    context: &'c Context<'a>,
+    /// The quantity of the bars.
+    pub(crate) measure: Measure,
+    /// The levels that tell the bars of a category apart.
+    pub(crate) series: Vec<String>,
+}
+
+/// What the bars of a category have in common.
+type Key = Vec<Option<String>>;
+
+impl<'c, 'a> Plan<'c, 'a> {
+    /// The plan of a figure.
+    pub(crate) fn new(context: &'c Context<'a>) -> Self {
+        let mut plan = Self { context, measure: context.measure(), series: Vec::new() };
+        plan.series = plan.all_series();
+        plan
+    }
+
+    /// Whether the bars are of payload, which alone has a ceiling and a login.
+    pub(crate) fn is_payload(&self) -> bool {
+        self.measure.quantity == Quantity::PayloadRate
+    }
+
+    /// One panel a link, unless the links are what is compared within it.
+    pub(crate) fn panels(&self) -> Vec<Panel<'a>> {
+        let asked = self.context.asked;
+        let cases = &self.context.cases;
+        if [&asked.x, &asked.series].into_iter().flatten().any(|factor| factor == "link") {
+            return self.on_link(String::new(), None, cases);
+        }
+        let links = in_order(cases.iter().map(|s| s.case.link.as_str()));
+        let on_link = |link: &str| {
+            let members: Vec<_> = cases.iter().copied().filter(|s| s.case.link == link).collect();
+            let ceiling = Ceiling::named(self.context.record, link).filter(|_| self.is_payload());
+            self.on_link(title(self.context.record, link, ceiling), ceiling, &members)
+        };
+        links.into_iter().flat_map(on_link).collect()
+    }
+
+    fn all_series(&self) -> Vec<String> {
+        let cases = &self.context.cases;
+        if self.context.asked.series.is_some() {
+            return in_order(cases.iter().map(|s| self.series_of(s.case)));
+        }
+        let mut streams: Vec<_> = cases.iter().map(|s| s.case.streams).collect();
+        streams.sort_by_key(|streams| (streams.is_none(), *streams));
+        in_order(streams.into_iter().map(streams_text))
+    }
+
+    fn series_of(&self, case: &'a Case) -> String {
+        match &self.context.asked.series {
+            Some(factor) => self.context.level(case, factor).unwrap_or_else(|| "–".to_owned()),
+            None => streams_text(case.streams),
+        }
+    }
+
+    /// The panels of some cases: as many as keep their bars readable.
+    fn on_link(&self, title: String, ceiling: Option<Ceiling>, of: &[&'a Summary<'a>]) -> Vec<Panel<'a>> {
+        let rows = rows(self.categories(of));
+        let several = rows.len() > 1;
+        let panel = |(index, categories)| {
+            let title = if several { format!("{title} ({})", index + 1) } else { title.clone() };
+            Panel { title, ceiling, categories }
+        };
+        rows.into_iter().enumerate().map(panel).collect()
+    }
+
+    /// Categories in the order in which the study first names them.
+    fn categories(&self, of: &[&'a Summary<'a>]) -> Vec<Category<'a>> {
+        let mut out = Vec::new();
+        for shared in in_order(of.iter().map(|s| self.key(s.case))) {
+            let members: Vec<_> = of.iter().copied().filter(|s| self.key(s.case) == shared).collect();
+            if self.has_twins(&members) {
+                out.extend(members.iter().map(|member| self.category(&[member])));
+            } else {
+                out.push(self.category(&members));
+            }
+        }
+        out
+    }
+
+    /// What the cases of a category share: their level of x, or all but the series.
+    fn key(&self, case: &'a Case) -> Key {
+        if let Some(x) = &self.context.asked.x {
+            return vec![self.context.level(case, x)];
+        }
+        let whole = [Some(&case.tool), case.cipher.as_ref(), case.dataset.as_ref()];
+        let mut key: Key = whole.map(|part| part.cloned()).to_vec();
+        // Where a factor tells bars apart, a group may be named after its level, and streams tell categories apart.
+        key.push(match &self.context.asked.series {
+            Some(_) => case.streams.map(|n| n.to_string()),
+            None => Some(case.group.clone()),
+        });
+        key
+    }
+
+    /// Two cases of one level differ in something that only their labels tell.
+    fn has_twins(&self, members: &[&'a Summary<'a>]) -> bool {
+        let twin = |(index, s): (usize, &&'a Summary<'a>)| {
+            members[..index].iter().any(|o| self.series_of(o.case) == self.series_of(s.case))
+        };
+        members.iter().enumerate().any(twin)
+    }
+
+    fn category(&self, members: &[&'a Summary<'a>]) -> Category<'a> {
+        let case = members[0].case;
+        let labels: Vec<&str> = members.iter().map(|s| s.case.label.as_str()).collect();
+        let mut bars: Vec<_> = members.iter().map(|summary| self.bar(summary)).collect();
+        bars.sort_by_key(|bar| bar.series);
+        let level = self.context.asked.x.as_ref().and_then(|x| self.context.level(case, x));
+        Category {
+            name: level.or_else(|| common_name(&labels)).unwrap_or_else(|| case.group.clone()),
+            second: self.second(case),
+            workload: if self.is_payload() { workload(self.context.record, case) } else { String::new() },
+            bars,
+        }
+    }
+
+    /// The cipher, where categories are of tools.
+    fn second(&self, case: &Case) -> String {
+        let clear = if self.is_payload() { "clear text" } else { "" };
+        match self.context.asked.x {
+            Some(_) => String::new(),
+            None => case.cipher.clone().unwrap_or_else(|| clear.to_owned()),
+        }
+    }
+
+    fn bar(&self, summary: &'a Summary<'a>) -> Bar<'a> {
+        let label = self.series_of(summary.case);
+        let is_cpu = self.measure.quantity == Quantity::BusyPercent;
+        Bar {
+            series: self.series.iter().position(|s| *s == label).unwrap_or(0),
+            label,
+            summary,
+            value: summary.quantity(self.measure.quantity).map(|value| self.measure.scaled(value)),
+            state: self.context.state(summary),
+            filled: tip(summary).filter(|_| self.is_payload()),
+            printed: self.context.printed(summary.case, &self.measure),
+            printed_cpu: if is_cpu { Vec::new() } else { self.context.printed_cpu(summary.case) },
+        }
+    }
+}
+
+fn title(record: &Record, link: &str, ceiling: Option<Ceiling>) -> String {
+    match (ceiling, link_named(record, link)) {
+        (Some(c), _) => format!(
+            "{} link: at most {} Gbit/s of TCP payload at MTU {}",
+            bits_per_second(c.wire),
+            short(c.payload),
+            c.mtu
+        ),
+        (None, Some(l)) => {
+            let rate = l.bits_per_second.map_or_else(|| "not shaped".to_owned(), bits_per_second);
+            format!("Link “{link}”: {}, {rate}, MTU {}", l.kind, l.mtu)
+        }
+        (None, None) => format!("Link “{link}”"),
+    }
+}
+
+/// What a case moves: "memory to memory", or the data set with its size.
+fn workload(record: &Record, case: &Case) -> String {
+    let Some(name) = &case.dataset else { return "memory to memory".to_owned() };
+    match record.datasets.iter().find(|d| d.name == *name) {
+        Some(d) => format!("{name}: {}, {}", count(d.files, "file", "files"), bytes(d.bytes)),
+        None => name.clone(),
+    }
+}
+
+/// The categories in rows that hold no more than is readable, about equally filled.
+fn rows(categories: Vec<Category<'_>>) -> Vec<Vec<Category<'_>>> {
+    const READABLE: f64 = 32.0;
+    let total: f64 = categories.iter().map(breadth).sum();
+    let wanted = (total / READABLE).ceil().max(1.0);
+    let mut rows: Vec<Vec<Category<'_>>> = vec![Vec::new()];
+    let mut used = 0.0;
+    for category in categories {
+        let row = (used * wanted / total) as usize;
+        used += breadth(&category);
+        if row >= rows.len() {
+            rows.push(Vec::new());
+        }
+        let last = rows.len() - 1;
+        rows[last].push(category);
+    }
+    rows
+}
+
+fn in_order<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut out = Vec::new();
+    for item in items {
+        if !out.contains(&item) {
+            out.push(item);
+        }
+    }
+    out
+}

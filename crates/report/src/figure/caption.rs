@@ -1,0 +1,137 @@
+//! What stands under a figure: what was measured at which layer, on what, how often, and every sign that it uses.
+
+use linerate_bench::record::{Quantity, Record};
+use linerate_bench::stats::Estimate;
+
+use super::context::Context;
+use crate::link::{Ceiling, link_named};
+use crate::number::{bits_per_second, bytes, count, short};
+use crate::summary::{State, Summary, data_words, ends};
+
+/// The caption: what the marks are, then what holds for every kind of figure. The estimates are those drawn.
+pub(crate) fn caption(context: &Context<'_>, marks: &[String], estimates: &[Estimate]) -> String {
+    let mut parts: Vec<String> = marks.to_vec();
+    parts.push(place(context));
+    if !estimates.is_empty() {
+        parts.push(blocks(context.record, estimates));
+    }
+    parts.extend(printed(context));
+    parts.extend(signs(&context.cases));
+    parts.join(" ")
+}
+
+/// On which hosts, over which links, with which data.
+pub(crate) fn place(context: &Context<'_>) -> String {
+    let parts = [hosts(context.record), links(context), data(context)];
+    format!("{}.", parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
+}
+
+/// On how many blocks the medians rest, and what the whiskers are.
+pub(crate) fn blocks(record: &Record, estimates: &[Estimate]) -> String {
+    let counts = || estimates.iter().map(|e| e.blocks);
+    let n = match (counts().min(), counts().max()) {
+        (Some(least), Some(most)) if least == most => format!("n = {most}"),
+        (Some(least), Some(most)) => format!("n = {least} to {most}"),
+        _ => "n = 0".to_owned(),
+    };
+    let whiskers = if estimates.iter().any(|e| ends(*e).is_some()) {
+        "whiskers: 95 % bootstrap interval of the median over blocks, where wider than a line"
+    } else {
+        "no intervals, which need five blocks"
+    };
+    format!("{n} of {} in shuffled order; {whiskers}.", count(u64::from(record.blocks), "block", "blocks"))
+}
+
+/// What the dashed line of a ceiling is.
+pub(crate) fn ceiling(record: &Record) -> Option<String> {
+    let ceiling = record.cases.iter().find_map(|case| Ceiling::named(record, &case.link))?;
+    Some(format!(
+        "Dashed: the most TCP payload that the link carries, its rate × (MTU − 52) / (MTU + {}) = {} Gbit/s of {}.",
+        ceiling.overhead,
+        short(ceiling.payload),
+        bits_per_second(ceiling.wire),
+    ))
+}
+
+/// Which hosts: their names in the study, and those that they call themselves.
+fn hosts(record: &Record) -> Option<String> {
+    if record.shared_processors {
+        let names: Vec<_> = record.hosts.iter().map(|host| host.name.as_str()).collect();
+        return Some(format!("Hosts {} on one machine, whose processors they share", names.join(" and ")));
+    }
+    let name = |host: &linerate_bench::record::Host| match &host.facts.hostname {
+        linerate_host::Fact::Known(known) if *known != host.name => format!("{} ({known})", host.name),
+        _ => host.name.clone(),
+    };
+    let names: Vec<_> = record.hosts.iter().map(name).collect();
+    (!names.is_empty()).then(|| format!("From {}", names.join(" to ")))
+}
+
+fn links(context: &Context<'_>) -> Option<String> {
+    let mut words: Vec<String> = Vec::new();
+    for summary in &context.cases {
+        let name = &summary.case.link;
+        let link = link_named(context.record, name).map(|link| {
+            let rate = link.bits_per_second.map_or("not shaped".to_owned(), bits_per_second);
+            format!("{name}: {rate}, {}, MTU {}", link.kind, link.mtu)
+        });
+        let link = link.unwrap_or_else(|| name.clone());
+        if !link.is_empty() && !words.contains(&link) {
+            words.push(link);
+        }
+    }
+    let noun = if words.len() == 1 { "link" } else { "links" };
+    (!words.is_empty()).then(|| format!("{noun} {}", listed(&words, 3)))
+}
+
+fn data(context: &Context<'_>) -> Option<String> {
+    let mut words: Vec<String> = Vec::new();
+    for summary in context.cases.iter().filter(|s| s.moves_payload && s.measured > 0) {
+        let name = data_words(summary.case);
+        let set = context.record.datasets.iter().find(|set| set.name == name);
+        let set =
+            set.map(|s| format!("{} ({}, {})", s.name, count(s.files, "file", "files"), bytes(s.bytes)));
+        let set = set.unwrap_or_else(|| name.into_owned());
+        if !words.contains(&set) {
+            words.push(set);
+        }
+    }
+    (!words.is_empty()).then(|| format!("payload from {}", listed(&words, 3)))
+}
+
+/// The first few, and how many more.
+fn listed(words: &[String], most: usize) -> String {
+    let shown = words[..words.len().min(most)].join(", ");
+    if words.len() > most { format!("{shown} and {} more", words.len() - most) } else { shown }
+}
+
+/// Where the hollow marks come from.
+fn printed(context: &Context<'_>) -> Option<String> {
+    let mut sources: Vec<String> = Vec::new();
+    let drawn = |quantity| quantity == context.asked.quantity || quantity == Quantity::BusyPercent;
+    let of_cases =
+        context.record.printed.iter().filter(|printed| {
+            drawn(printed.quantity) && context.cases.iter().any(|s| s.case.id == printed.case)
+        });
+    for printed in of_cases {
+        if !sources.contains(&printed.source) {
+            sources.push(printed.source.clone());
+        }
+    }
+    (!sources.is_empty()).then(|| format!("Hollow diamonds: the numbers printed in {}.", listed(&sources, 4)))
+}
+
+fn signs(summaries: &[&Summary<'_>]) -> Vec<String> {
+    let any = |has: fn(&Summary<'_>) -> bool| {
+        summaries.iter().any(|summary| summary.state() == State::Measured && has(summary))
+    };
+    let signs = [
+        (any(|s| !s.disturbed.is_empty()), "† A run was disturbed by something else on the host."),
+        (any(|s| !s.failed.is_empty()), "‡ A run failed; the median is of the others."),
+        (
+            any(|s| !s.limited_by_bed.is_empty()),
+            "§ Limited by the test bed: a run came within 10 % of what generator or path can do at most.",
+        ),
+    ];
+    signs.into_iter().filter_map(|(present, words)| present.then(|| words.to_owned())).collect()
+}

@@ -1,0 +1,139 @@
+//! What a figure is drawn from: the record, and those of its cases that the figure asks for.
+
+use linerate_bench::record::{Case, Figure, FigureKind, Measures, Quantity, Record};
+use linerate_bench::stats::Estimate;
+
+use super::measure::Measure;
+use crate::summary::{State, Summary, ends, good_runs};
+
+/// A figure's part of a record.
+pub(crate) struct Context<'a> {
+    /// Unique in the page; prefix of the ids inside.
+    pub(crate) id: String,
+    /// The whole record.
+    pub(crate) record: &'a Record,
+    /// What was asked for.
+    pub(crate) asked: &'a Figure,
+    /// The cases in it, in the order that it names, or that of the study.
+    pub(crate) cases: Vec<&'a Summary<'a>>,
+}
+
+/// A number that a paper printed, in the unit shown.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Hollow {
+    /// The number.
+    pub(crate) value: f64,
+    /// The paper and the place in it.
+    pub(crate) source: String,
+}
+
+impl<'a> Context<'a> {
+    /// The figure that stands at `index` in the record.
+    pub(crate) fn new(
+        record: &'a Record,
+        summaries: &'a [Summary<'a>],
+        asked: &'a Figure,
+        index: usize,
+    ) -> Self {
+        let cases = if asked.cases.is_empty() {
+            summaries.iter().filter(|s| s.measured == 0 || belongs(record, asked, s)).collect()
+        } else {
+            asked.cases.iter().filter_map(|id| summaries.iter().find(|s| s.case.id == *id)).collect()
+        };
+        Self { id: format!("figure-{}", index + 1), record, asked, cases }
+    }
+
+    /// The figure's name: its own title, or the study's.
+    pub(crate) fn title(&self) -> &'a str {
+        if self.asked.title.trim().is_empty() { &self.record.title } else { &self.asked.title }
+    }
+
+    /// The quantity in the unit that suits the cases.
+    pub(crate) fn measure(&self) -> Measure {
+        let quantity = self.asked.quantity;
+        let measured = self.cases.iter().filter_map(|s| s.quantity(quantity)).map(upper);
+        let printed = self.record.printed.iter().filter(|p| p.quantity == quantity).map(|p| p.value);
+        Measure::new(quantity, measured.chain(printed).filter(|v| v.is_finite()).fold(0.0, f64::max))
+    }
+
+    /// The case's level of a factor. What every case has is one without being written down.
+    pub(crate) fn level(&self, case: &'a Case, factor: &str) -> Option<String> {
+        if let Some(level) = case.factors.get(factor) {
+            return Some(level.clone());
+        }
+        match factor {
+            "streams" => case.streams.map(|n| n.to_string()),
+            "link" => Some(case.link.clone()),
+            "dataset" => case.dataset.clone(),
+            "cipher" => Some(case.cipher.clone().unwrap_or_else(|| "clear text".to_owned())),
+            "tool" => Some(case.tool.clone()),
+            _ => None,
+        }
+    }
+
+    /// What papers print of a quantity for a case, in the unit shown.
+    pub(crate) fn printed(&self, case: &Case, measure: &Measure) -> Vec<Hollow> {
+        let of_case = self.record.printed.iter().filter(|p| p.case == case.id);
+        let wanted =
+            of_case.filter(|p| p.quantity == measure.quantity && p.value.is_finite() && p.value >= 0.0);
+        wanted.map(|p| Hollow { value: measure.shown(p.value), source: p.source.clone() }).collect()
+    }
+
+    /// What papers print of the receiver's CPU for a case, in percent.
+    pub(crate) fn printed_cpu(&self, case: &Case) -> Vec<Hollow> {
+        self.printed(case, &Measure::new(Quantity::BusyPercent, 100.0))
+    }
+
+    /// The good run in the middle, by the figure's quantity (by wall time where it has none), of those that `has` the
+    /// data; its block with it.
+    pub(crate) fn median_run(&self, case: &Case, has: fn(&Measures) -> bool) -> Option<(u32, &'a Measures)> {
+        let mut runs: Vec<_> = good_runs(self.record, &case.id).into_iter().filter(|(_, m)| has(m)).collect();
+        let value = |m: &Measures| m.quantity(self.asked.quantity).unwrap_or(m.seconds);
+        runs.sort_by(|(_, left), (_, right)| value(left).total_cmp(&value(right)));
+        runs.get(runs.len().checked_sub(1)? / 2).copied()
+    }
+
+    /// The cases that have nothing to show, each with its reason: nothing is left out silently.
+    pub(crate) fn lacks(&self) -> Vec<String> {
+        let lack = |s: &&Summary<'_>| {
+            let (words, _) = super::lack_text(s.state_of(self.asked.quantity));
+            (!words.is_empty()).then(|| format!("× {}: {words}", s.name))
+        };
+        self.cases.iter().filter_map(lack).collect()
+    }
+
+    /// The same where a figure rests on something else than the quantity.
+    pub(crate) fn lacks_of(&self, what: &str, has: fn(&Measures) -> bool) -> Vec<String> {
+        let lack = |s: &&Summary<'_>| {
+            let (words, _) = super::lack_text(s.state());
+            let found = self.median_run(s.case, has).is_some();
+            let words = if words.is_empty() { format!("no run recorded {what}") } else { words };
+            (!found).then(|| format!("× {}: {words}", s.name))
+        };
+        self.cases.iter().filter_map(lack).collect()
+    }
+
+    /// What there is to say of a case that has no value.
+    pub(crate) fn state(&self, summary: &Summary<'a>) -> State<'a> {
+        summary.state_of(self.asked.quantity)
+    }
+}
+
+/// The upper end of what is drawn of an estimate.
+pub(crate) fn upper(estimate: Estimate) -> f64 {
+    ends(estimate).map_or(estimate.median, |(_, high)| high.max(estimate.median))
+}
+
+/// Whether a case has what the figure shows.
+fn belongs(record: &Record, asked: &Figure, summary: &Summary<'_>) -> bool {
+    let any = |has: fn(&Measures) -> bool| good_runs(record, &summary.case.id).iter().any(|(_, m)| has(m));
+    match asked.kind {
+        FigureKind::TimeSeries => any(|m| !m.series.is_empty()),
+        FigureKind::ResponseTimes => any(|m| m.latency.is_some()),
+        FigureKind::Interrupts => any(|m| !m.interrupts.is_empty()),
+        FigureKind::Bars if asked.quantity == Quantity::PayloadRate => summary.moves_payload,
+        FigureKind::Bars | FigureKind::Scaling | FigureKind::Differences | FigureKind::Ladder => {
+            summary.quantity(asked.quantity).is_some()
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! A table of differences to the baseline in percent, taken inside each block, with its rows drawn as intervals beside
+//! zero.
+
+use linerate_bench::record::Record;
+use linerate_bench::stats::{Estimate, Interval};
+use maud::{Markup, html};
+
+use super::axes::remarks;
+use super::context::Context;
+use super::legend::{Entry, Mark, legend};
+use super::marks::{diamond, dot, lying_whisker};
+use super::measure::Measure;
+use super::scale::Signed;
+use super::svg::{line, text};
+use super::table::{Cell, Table};
+use super::text::fit;
+use super::words::{remark, signs};
+use super::{Drawn, Paper, caption};
+use crate::number::{count, fine, tick};
+use crate::summary::{Summary, ends, good_runs};
+
+/// A table of differences.
+pub(crate) fn draw(context: &Context<'_>) -> Drawn {
+    let chart = Chart::new(context);
+    let lacks = context.lacks();
+    Drawn {
+        description: chart.description(&lacks),
+        findings: chart.finding().into_iter().collect(),
+        caption: chart.caption(context),
+        table: chart.table(context),
+        table_is_open: true,
+        ..Drawn::on_both(context, |paper, id| chart.draw(paper, id, &lacks))
+    }
+}
+
+struct Chart<'a> {
+    measure: Measure,
+    base: Option<&'a Summary<'a>>,
+    base_value: Option<Estimate>,
+    rows: Vec<Row<'a>>,
+}
+
+struct Row<'a> {
+    summary: &'a Summary<'a>,
+    value: Option<Estimate>,
+    /// To the baseline in percent.
+    difference: Option<Estimate>,
+    /// The same from the numbers that a paper printed.
+    printed: Option<PrintedChange>,
+}
+
+/// What a paper printed of a row.
+struct PrintedChange {
+    value: f64,
+    /// To the baseline's printed number, in percent.
+    change: f64,
+    source: String,
+}
+
+/// What may be said of a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Differs,
+    Same,
+    Insufficient,
+    None,
+}
+
+impl<'a> Chart<'a> {
+    fn new(context: &Context<'a>) -> Self {
+        let measure = context.measure();
+        let named = context.record.baseline.as_deref();
+        let base = context.cases.iter().find(|s| Some(s.case.id.as_str()) == named).or(context.cases.first());
+        let base = base.copied();
+        let value = |s: &Summary<'_>| s.quantity(measure.quantity).map(|value| measure.scaled(value));
+        let others = context.cases.iter().filter(|s| base.is_none_or(|base| base.case.id != s.case.id));
+        let row = |s: &&'a Summary<'a>| Row {
+            summary: s,
+            value: value(s),
+            difference: base.and_then(|base| difference(context.record, &measure, base, s)),
+            printed: base.and_then(|base| printed(context, &measure, base, s)),
+        };
+        Self { measure, base, base_value: base.and_then(value), rows: others.map(row).collect() }
+    }
+
+    fn base_name(&self) -> &str {
+        self.base.map_or("", |base| base.name.as_str())
+    }
+
+    fn draw(&self, paper: Paper, id: &str, lacks: &[String]) -> (Markup, f64) {
+        let (legend, y) = legend(&self.entries(), id, 2.0, paper.width - 4.0);
+        let height = paper.pick(27.0, 54.0);
+        let top = y + paper.pick(30.0, 44.0);
+        let bottom = top + height * self.rows.len() as f64;
+        let (from, to) = paper.pick((556.0, 756.0), (16.0, 344.0));
+        let ends = |row: &Row<'_>| {
+            let interval = row.difference.and_then(ends).map_or([0.0; 2], |(low, high)| [low, high]);
+            [
+                interval[0],
+                interval[1],
+                row.difference.map_or(0.0, |d| d.median),
+                row.printed.as_ref().map_or(0.0, |p| p.change),
+            ]
+        };
+        let scale = Signed::holding(self.rows.iter().flat_map(ends), from, to);
+        let (remarks, end) = remarks(paper, lacks, bottom + 34.0, 8);
+        let drawn = html! {
+            (legend)
+            (self.head(paper, top))
+            (grid(paper, &scale, top, bottom))
+            @for (at, row) in self.rows.iter().enumerate() {
+                (self.row(paper, &scale, row, top + height * at as f64, height))
+            }
+            (text(f64::midpoint(from, to), bottom + 31.0, "mid", "Difference to the baseline (%)"))
+            (remarks)
+        };
+        (drawn, end.max(bottom + 40.0))
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        let mut entries = vec![Entry::new(Mark::Dot("key-dot"), "measured")];
+        if self.rows.iter().any(|row| row.printed.is_some()) {
+            entries.push(Entry::new(Mark::Hollow("printed"), "printed in the paper"));
+        }
+        entries
+    }
+
+    fn head(&self, paper: Paper, top: f64) -> Markup {
+        let base =
+            format!("Baseline: {}, {}", self.base_name(), self.measure.with_unit(&precise(self.base_value)));
+        if paper.narrow {
+            return text(2.0, top - 22.0, "head", &fit(&base, 13.2, paper.width - 4.0));
+        }
+        html! {
+            (text(2.0, top - 12.0, "head", &fit(&base, 13.2, 300.0)))
+            (text(400.0, top - 12.0, "muted end", &self.measure.title()))
+            (text(540.0, top - 12.0, "muted end", "Difference (%)"))
+            (text(772.0, top - 12.0, "muted", "Verdict"))
+        }
+    }
+
+    fn row(&self, paper: Paper, scale: &Signed, row: &Row<'_>, y: f64, height: f64) -> Markup {
+        let (verdict, class) = row.verdict().shown();
+        let value = format!("{}{}", precise(row.value), signs(row.summary));
+        let middle = if paper.narrow { y + 43.0 } else { y + height / 2.0 };
+        let difference = row.difference.map_or("–".to_owned(), in_percent);
+        html! { g {
+            title { (self.tooltip(row)) }
+            @if paper.narrow {
+                (text(2.0, y + 15.0, "name", &fit(&row.summary.name, 12.8, paper.width - 4.0)))
+                (text(2.0, y + 30.0, "rim", &fit(&row.short_words(), 11.5, 215.0)))
+                (text(paper.width - 2.0, y + 30.0, &format!("end rim {class}"), verdict))
+            } @else {
+                (text(2.0, middle + 4.0, "", &fit(&row.summary.name, 11.5, 272.0)))
+                (text(400.0, middle + 4.0, "end", &value))
+                (text(540.0, middle + 4.0, "end strong", &difference))
+                (text(772.0, middle + 4.0, class, verdict))
+            }
+            @if let Some(difference) = row.difference {
+                (lying_whisker(difference, middle, &|value| scale.at(value)))
+                (dot(scale.at(difference.median), middle, "key-dot"))
+            }
+            @if let Some(PrintedChange { change, source, .. }) = &row.printed {
+                g { title { "printed: " (signed(*change)) " % (" (source) ")" } (diamond(scale.at(*change), middle, "printed")) }
+            }
+        } }
+    }
+
+    fn tooltip(&self, row: &Row<'_>) -> String {
+        let value = self.measure.with_unit(&precise(row.value));
+        let difference =
+            row.difference.map_or("no difference known".to_owned(), |d| format!("{} %", in_percent(d)));
+        let printed = row
+            .printed
+            .as_ref()
+            .map_or(String::new(), |p| format!("; printed: {} % ({})", signed(p.change), p.source));
+        format!("{}: {value}; {difference}, {}{printed}", row.summary.name, row.verdict().shown().0)
+    }
+
+    fn description(&self, lacks: &[String]) -> String {
+        let rows = self.rows.iter().map(|row| self.tooltip(row));
+        let all: Vec<_> = rows.chain(lacks.iter().cloned()).collect();
+        format!("Differences to {} in {}. {}.", self.base_name(), self.measure.title(), all.join(". "))
+    }
+
+    /// How many rows differ.
+    fn finding(&self) -> Option<String> {
+        let of = |verdict| self.rows.iter().filter(|row| row.verdict() == verdict).count() as u64;
+        let row = |number| count(number, "row", "rows");
+        let parts = [
+            (of(Verdict::Differs), "from it", "differs", "differ"),
+            (of(Verdict::Same), "significantly", "doesn’t differ", "don’t differ"),
+        ];
+        let mut words: Vec<_> = parts
+            .iter()
+            .filter(|(n, ..)| *n > 0)
+            .map(|(n, how, one, many)| format!("{} {} {how}", row(*n), if *n == 1 { one } else { many }))
+            .collect();
+        let insufficient = of(Verdict::Insufficient);
+        if insufficient > 0 {
+            words.push(format!("for {} there are too few blocks to tell", row(insufficient)));
+        }
+        (!words.is_empty()).then(|| {
+            format!(
+                "Of {} beside the baseline “{}”, {}.",
+                row(self.rows.len() as u64),
+                self.base_name(),
+                words.join(", ")
+            )
+        })
+    }
+
+    fn caption(&self, context: &Context<'_>) -> String {
+        let marks = [
+            format!("Value: {}.", self.measure.meaning()),
+            "Difference: its change from the baseline, taken inside each block, median over blocks. A row differs where \
+             the 95 % interval of that leaves out zero; it doesn’t differ significantly where it holds zero; under five \
+             blocks there is no interval, which is insufficient."
+                .to_owned(),
+        ];
+        let estimates: Vec<_> = self.rows.iter().filter_map(|row| row.difference).collect();
+        caption::caption(context, &marks, &estimates)
+    }
+
+    fn table(&self, context: &Context<'_>) -> Table {
+        let mut table = Table::new([
+            "Configuration".to_owned(),
+            self.measure.title(),
+            "Difference (%)".into(),
+            "Verdict".into(),
+            "Blocks".into(),
+            "Printed".into(),
+            "Printed difference (%)".into(),
+            "Remark".into(),
+        ]);
+        if let Some(base) = self.base {
+            table.push(vec![
+                Cell::text(format!("{} (baseline)", base.name)),
+                self.base_value.into(),
+                Cell::Blank,
+                Cell::Blank,
+                self.base_value.map(|value| value.blocks).into(),
+                context.printed(base.case, &self.measure).first().map(|printed| printed.value).into(),
+                Cell::Blank,
+                Cell::text(remark(base, context.state(base))),
+            ]);
+        }
+        self.rows.iter().for_each(|row| table.push(row.cells(context)));
+        table
+    }
+}
+
+impl Row<'_> {
+    fn verdict(&self) -> Verdict {
+        match self.difference.map(|difference| difference.interval) {
+            None => Verdict::None,
+            Some(Interval::Insufficient) => Verdict::Insufficient,
+            Some(Interval::Known(low, high)) if low > 0.0 || high < 0.0 => Verdict::Differs,
+            Some(Interval::Known(..)) => Verdict::Same,
+        }
+    }
+
+    /// The value and its difference, where there is little room.
+    fn short_words(&self) -> String {
+        let value = self.value.map_or("–".to_owned(), |value| fine(value.median));
+        let difference = self.difference.map_or(String::new(), |d| format!("; {} %", in_percent(d)));
+        format!("{value}{}{difference}", signs(self.summary))
+    }
+
+    fn cells(&self, context: &Context<'_>) -> Vec<Cell> {
+        let printed = self.printed.as_ref();
+        vec![
+            Cell::text(&self.summary.name),
+            self.value.into(),
+            self.difference.into(),
+            Cell::text(self.verdict().shown().0),
+            self.difference.map(|difference| difference.blocks).into(),
+            printed.map(|printed| printed.value).into(),
+            printed.map(|printed| printed.change).into(),
+            Cell::text(remark(self.summary, self.summary.state_of(context.asked.quantity))),
+        ]
+    }
+}
+
+impl Verdict {
+    /// Its words and their class.
+    fn shown(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Differs => ("differs", "strong"),
+            Self::Same => ("doesn’t differ significantly", "muted"),
+            Self::Insufficient => ("insufficient", "muted"),
+            Self::None => ("–", "muted"),
+        }
+    }
+}
+
+/// The change from `base` to `other` inside each block, in percent.
+fn difference(
+    record: &Record,
+    measure: &Measure,
+    base: &Summary<'_>,
+    other: &Summary<'_>,
+) -> Option<Estimate> {
+    let values = |id: &str| {
+        let value = |(block, m): (u32, &linerate_bench::record::Measures)| {
+            Some((block, m.quantity(measure.quantity)?))
+        };
+        good_runs(record, id).into_iter().filter_map(value).collect::<Vec<_>>()
+    };
+    let bases = values(&base.case.id);
+    let change = |(block, value): (u32, f64)| {
+        let (_, base) = bases.iter().find(|(other, _)| *other == block)?;
+        Some(100.0 * (value / base - 1.0)).filter(|change| change.is_finite())
+    };
+    let changes: Vec<f64> = values(&other.case.id).into_iter().filter_map(change).collect();
+    Estimate::of(&changes, record.seed)
+}
+
+/// The change that a paper's numbers come to, in percent, where it printed both.
+fn printed(
+    context: &Context<'_>,
+    measure: &Measure,
+    base: &Summary<'_>,
+    other: &Summary<'_>,
+) -> Option<PrintedChange> {
+    let under = context.printed(base.case, measure).into_iter().next()?;
+    let over = context.printed(other.case, measure).into_iter().next()?;
+    let change = 100.0 * (over.value / under.value - 1.0);
+    change.is_finite().then_some(PrintedChange { value: over.value, change, source: over.source })
+}
+
+fn grid(paper: Paper, scale: &Signed, top: f64, bottom: f64) -> Markup {
+    html! {
+        @for tick_at in scale.ticks() {
+            (line((scale.at(tick_at), top), (scale.at(tick_at), bottom), "grid"))
+            (text(scale.at(tick_at), bottom + 15.0, "mid", &signed_tick(tick_at)))
+        }
+        (line((scale.at(0.0), top), (scale.at(0.0), bottom), "axis"))
+        @if !paper.narrow { (line((2.0, top), (paper.width - 2.0, top), "grid")) }
+    }
+}
+
+fn signed_tick(value: f64) -> String {
+    tick(if value.abs() < 1e-9 { 0.0 } else { value }).replace('-', "−")
+}
+
+/// `−1.55 [−2.1, +0.3]`.
+fn in_percent(difference: Estimate) -> String {
+    match ends(difference) {
+        None => signed(difference.median),
+        Some((low, high)) => format!("{} [{}, {}]", signed(difference.median), signed(low), signed(high)),
+    }
+}
+
+/// A value in as many digits as its differences need.
+fn precise(value: Option<Estimate>) -> String {
+    match value.map(|value| (value.median, ends(value))) {
+        None => "–".to_owned(),
+        Some((median, None)) => fine(median),
+        Some((median, Some((low, high)))) => format!("{} [{}, {}]", fine(median), fine(low), fine(high)),
+    }
+}
+
+/// A percentage with its sign.
+fn signed(value: f64) -> String {
+    let text = if value.abs() < 99.95 { format!("{value:+.2}") } else { format!("{value:+.0}") };
+    text.replace('-', "−")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_beside_zero_differs_and_one_over_it_does_not() {
+        let verdict = |interval| {
+            let difference = Some(Estimate { median: -2.0, interval, blocks: 5 });
+            let case = linerate_bench::record::Case::default();
+            let record = Record::default();
+            let cases = [case];
+            let record = Record { cases: cases.to_vec(), ..record };
+            let summaries = crate::summary::summaries(&record);
+            Row { summary: &summaries[0], value: None, difference, printed: None }.verdict()
+        };
+        assert_eq!(verdict(Interval::Known(-3.0, -1.0)), Verdict::Differs);
+        assert_eq!(verdict(Interval::Known(1.0, 3.0)), Verdict::Differs);
+        assert_eq!(verdict(Interval::Known(-3.0, 0.0)), Verdict::Same);
+        assert_eq!(verdict(Interval::Insufficient), Verdict::Insufficient);
+    }
+
+    #[test]
+    fn percentages_carry_their_sign() {
+        assert_eq!([-1.549, 0.0, 250.4].map(signed), ["−1.55", "+0.00", "+250"]);
+    }
+}

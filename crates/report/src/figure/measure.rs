@@ -1,0 +1,108 @@
+//! The quantity on a figure's axis: its words and its unit.
+
+use linerate_bench::record::Quantity;
+use linerate_bench::stats::{Estimate, Interval};
+
+use crate::number::short;
+
+/// A quantity in the unit in which a figure shows it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Measure {
+    /// What is measured.
+    pub(crate) quantity: Quantity,
+    /// What it is called, with its layer.
+    pub(crate) name: &'static str,
+    /// Its unit as shown; empty where it has none.
+    pub(crate) unit: &'static str,
+    /// What a stored value is multiplied with to be shown.
+    factor: f64,
+}
+
+impl Measure {
+    /// The unit in which values up to `largest` (in the stored unit) read best.
+    pub(crate) fn new(quantity: Quantity, largest: f64) -> Self {
+        let (name, unit, factor) = match quantity {
+            Quantity::PayloadRate => ("Payload throughput", "Gbit/s", 1.0),
+            Quantity::TransactionRate => ("Transactions", "1/s", 1.0),
+            Quantity::ResponseTime => ("Median response time", time_unit(largest).0, time_unit(largest).1),
+            Quantity::BusyPercent => ("CPU of the receiving host", "% busy", 1.0),
+            Quantity::Score => ("Score", "", 1.0),
+        };
+        Self { quantity, name, unit, factor }
+    }
+
+    /// The title of an axis: `Payload throughput (Gbit/s)`.
+    pub(crate) fn title(&self) -> String {
+        if self.unit.is_empty() { self.name.to_owned() } else { format!("{} ({})", self.name, self.unit) }
+    }
+
+    /// A stored value in the unit shown.
+    pub(crate) fn shown(&self, value: f64) -> f64 {
+        value * self.factor
+    }
+
+    /// A stored estimate in the unit shown.
+    pub(crate) fn scaled(&self, estimate: Estimate) -> Estimate {
+        let interval = match estimate.interval {
+            Interval::Known(low, high) => Interval::Known(self.shown(low), self.shown(high)),
+            Interval::Insufficient => Interval::Insufficient,
+        };
+        Estimate { median: self.shown(estimate.median), interval, ..estimate }
+    }
+
+    /// A value as shown, with its unit.
+    pub(crate) fn words(&self, shown: f64) -> String {
+        self.with_unit(&short(shown))
+    }
+
+    /// A text of numbers with the unit.
+    pub(crate) fn with_unit(&self, numbers: &str) -> String {
+        match self.unit {
+            "" => numbers.to_owned(),
+            "1/s" => format!("{numbers} a second"),
+            unit => format!("{numbers} {unit}"),
+        }
+    }
+
+    /// What a median of it is, for a caption.
+    pub(crate) fn meaning(&self) -> &'static str {
+        match self.quantity {
+            Quantity::PayloadRate => "median TCP payload delivered per second",
+            Quantity::TransactionRate => "median of transactions a second (a request with its whole reply)",
+            Quantity::ResponseTime => {
+                "median over blocks of a run’s median response time, from a request’s first byte to its reply’s last"
+            }
+            Quantity::BusyPercent => "median busy share of all processors of the receiving host",
+            Quantity::Score => "median of the tool’s own score",
+        }
+    }
+}
+
+/// The unit of a time that is stored in microseconds, and the factor to it.
+pub(crate) fn time_unit(largest: f64) -> (&'static str, f64) {
+    match largest {
+        size if size >= 2e6 => ("s", 1e-6),
+        size if size >= 2e3 => ("ms", 1e-3),
+        _ => ("µs", 1.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_read_in_their_size() {
+        let measure = |largest| Measure::new(Quantity::ResponseTime, largest);
+        assert_eq!(measure(1_030_000.0).words(measure(1_030_000.0).shown(240_000.0)), "240 ms");
+        assert_eq!(measure(80.0).title(), "Median response time (µs)");
+        assert_eq!(measure(3e6).shown(3e6), 3.0);
+    }
+
+    #[test]
+    fn an_interval_is_scaled_with_its_median() {
+        let estimate = Estimate { median: 4e3, interval: Interval::Known(3e3, 5e3), blocks: 5 };
+        let scaled = Measure::new(Quantity::ResponseTime, 5e3).scaled(estimate);
+        assert_eq!((scaled.median, scaled.interval), (4.0, Interval::Known(3.0, 5.0)));
+    }
+}

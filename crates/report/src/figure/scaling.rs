@@ -1,0 +1,423 @@
+//! Curves of a quantity over a factor, one a series, with the straight line that perfect scaling would follow from the
+//! first point, and CPU in a second panel below.
+
+use linerate_bench::stats::Estimate;
+use maud::{Markup, html};
+
+use super::axes::{Frame, remarks};
+use super::context::{Context, Hollow, upper};
+use super::fit::Fit;
+use super::legend::{Entry, Mark, legend};
+use super::marks::{cross, curve_class, hollow, point, upright_whisker};
+use super::measure::Measure;
+use super::scale::{Logarithmic, Scale};
+use super::svg::{polyline, text};
+use super::table::{Cell, Table};
+use super::words::{remark, signs, with_interval};
+use super::{Drawn, Paper, caption};
+use crate::number::{short, tick};
+use crate::summary::Summary;
+
+/// Curves over a factor.
+pub(crate) fn draw(context: &Context<'_>) -> Drawn {
+    let chart = Chart::new(context);
+    let lacks = context.lacks();
+    Drawn {
+        description: chart.description(&lacks),
+        findings: chart.findings(),
+        caption: chart.caption(context),
+        table: chart.table(context),
+        ..Drawn::on_both(context, |paper, id| chart.draw(paper, id, &lacks))
+    }
+}
+
+struct Chart<'a> {
+    measure: Measure,
+    /// The factor along the axis.
+    x: String,
+    /// Its levels, numbers by size.
+    levels: Vec<String>,
+    /// The levels as numbers, where all are.
+    numbers: Option<Vec<f64>>,
+    curves: Vec<Curve<'a>>,
+    /// What the curves are levels of.
+    series_name: String,
+    shared_processors: bool,
+}
+
+struct Curve<'a> {
+    name: String,
+    points: Vec<Point<'a>>,
+}
+
+struct Point<'a> {
+    level: usize,
+    summary: &'a Summary<'a>,
+    value: Option<Estimate>,
+    printed: Vec<Hollow>,
+    printed_cpu: Vec<Hollow>,
+}
+
+impl<'a> Chart<'a> {
+    fn new(context: &Context<'a>) -> Self {
+        let x = context.asked.x.clone().unwrap_or_else(|| "streams".to_owned());
+        let measure = context.measure();
+        let level = |s: &Summary<'a>| context.level(s.case, &x).unwrap_or_else(|| "–".to_owned());
+        let (levels, numbers) = sorted(context.cases.iter().map(|s| level(s)));
+        let mut curves: Vec<Curve<'a>> = Vec::new();
+        for summary in &context.cases {
+            let name = series(context, summary);
+            let at = curves.iter().position(|curve| curve.name == name).unwrap_or_else(|| {
+                curves.push(Curve { name, points: Vec::new() });
+                curves.len() - 1
+            });
+            let position = levels.iter().position(|l| *l == level(summary)).unwrap_or(0);
+            curves[at].points.push(Point {
+                level: position,
+                summary,
+                value: summary.quantity(measure.quantity).map(|value| measure.scaled(value)),
+                printed: context.printed(summary.case, &measure),
+                printed_cpu: context.printed_cpu(summary.case),
+            });
+        }
+        curves.iter_mut().for_each(|curve| curve.points.sort_by_key(|point| point.level));
+        let series_name = context.asked.series.clone().unwrap_or_else(|| "Series".to_owned());
+        let shared_processors = context.record.shared_processors;
+        Self { measure, x, levels, numbers, curves, series_name, shared_processors }
+    }
+
+    fn points(&self) -> impl Iterator<Item = &Point<'a>> {
+        self.curves.iter().flat_map(|curve| &curve.points)
+    }
+
+    fn draw(&self, paper: Paper, id: &str, lacks: &[String]) -> (Markup, f64) {
+        let (legend, below) = legend(&self.entries(), id, paper.pick(64.0, 2.0), paper.width - 8.0);
+        let values = Frame::new(paper, below + paper.pick(14.0, 28.0), paper.pick(300.0, 220.0));
+        let cpu = Frame::new(paper, values.bottom + paper.pick(20.0, 36.0), paper.pick(110.0, 90.0));
+        let (remarks, end) = remarks(paper, lacks, cpu.bottom + 46.0, 6);
+        let drawn = html! {
+            (legend)
+            (self.values(paper, &values))
+            (self.cpu(paper, &cpu))
+            @for (x, level) in self.ticks(&cpu) { (cpu.x_tick(x, level)) }
+            (cpu.x_title(&self.x))
+            (remarks)
+        };
+        (drawn, end)
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        let many = self.curves.len() > 1;
+        let curves = self.curves.iter().enumerate().filter(|_| many);
+        let mut entries: Vec<_> =
+            curves.map(|(at, curve)| Entry::new(Mark::Curve(at), curve.name.clone())).collect();
+        if self.references().next().is_some() {
+            entries.push(Entry::new(Mark::Line("reference".into()), "linear from the first point"));
+        }
+        if self.points().any(|point| !point.printed.is_empty()) {
+            entries.push(Entry::new(Mark::Hollow("printed"), "printed in the paper"));
+        }
+        if self.points().any(|point| !point.printed_cpu.is_empty()) {
+            entries.push(Entry::new(Mark::Hollow("printed cpu-line"), "its CPU"));
+        }
+        entries
+    }
+
+    fn values(&self, paper: Paper, frame: &Frame) -> Markup {
+        let largest = self.points().flat_map(|point| {
+            point.value.map(upper).into_iter().chain(point.printed.iter().map(|printed| printed.value))
+        });
+        let scale = frame.upward(largest.fold(0.0, f64::max), 8);
+        let labelled = self.curves.len() == 1 && self.levels.len() <= paper.pick(14, 8);
+        html! {
+            (frame.grid(&scale, 1))
+            (frame.title(paper, &self.measure.title()))
+            @for reference in self.references() { (self.reference(frame, &scale, reference)) }
+            @for (at, curve) in self.curves.iter().enumerate() {
+                (self.curve(frame, &scale, at, curve, labelled))
+            }
+            @for point in self.points() { @for printed in &point.printed {
+                (hollow(self.place(frame, point.level), scale.at(printed.value), "printed", printed, self.measure.unit))
+            } }
+        }
+    }
+
+    fn curve(&self, frame: &Frame, scale: &Scale, at: usize, curve: &Curve<'a>, labelled: bool) -> Markup {
+        let class = curve_class(at);
+        let places: Vec<_> = curve
+            .points
+            .iter()
+            .filter_map(|p| Some((self.place(frame, p.level), p.value?, p.summary)))
+            .collect();
+        // A curve has a gap where a level has no value.
+        let pieces = curve.points.split(|point| point.value.is_none());
+        let missing = curve.points.iter().filter(|point| point.value.is_none());
+        html! {
+            @for piece in pieces { (polyline(&self.line(frame, scale, piece), &format!("curve {class}"))) }
+            @for point in missing { g {
+                title { (point.summary.name) ": " (remark(point.summary, point.summary.state_of(self.measure.quantity))) }
+                (cross(self.place(frame, point.level), frame.bottom - 8.0))
+            } }
+            @for (x, value, summary) in &places { g {
+                title { (self.tooltip(summary, *value)) }
+                (upright_whisker(*value, *x, scale))
+                (point(at, *x, scale.at(value.median), &format!("point {class}")))
+                @if labelled || !signs(summary).is_empty() {
+                    (self.label(frame, *x, scale.at(value.median), *value, summary, labelled))
+                }
+            } }
+        }
+    }
+
+    fn line(&self, frame: &Frame, scale: &Scale, piece: &[Point<'_>]) -> Vec<(f64, f64)> {
+        let place = |p: &Point<'_>| Some((self.place(frame, p.level), scale.at(p.value?.median)));
+        piece.iter().filter_map(place).collect()
+    }
+
+    /// The number at a point, above it and clear of the curve, which rises to the right.
+    fn label(
+        &self,
+        frame: &Frame,
+        x: f64,
+        y: f64,
+        value: Estimate,
+        of: &Summary<'_>,
+        number: bool,
+    ) -> Markup {
+        let words = format!("{}{}", if number { short(value.median) } else { String::new() }, signs(of));
+        let low = y > frame.top + 20.0;
+        let (y, class) = if low { (y - 10.0, "value end") } else { (y + 20.0, "value end") };
+        text((x + 4.0).max(frame.left + 30.0), y, class, &words)
+    }
+
+    fn cpu(&self, paper: Paper, frame: &Frame) -> Markup {
+        let scale = Scale::percent(frame.bottom, frame.top);
+        let title = if paper.narrow { "CPU of the whole host (% busy)" } else { "CPU (% busy)" };
+        html! {
+            (frame.grid(&scale, 5))
+            (frame.title(paper, title))
+            @for (at, curve) in self.curves.iter().enumerate() {
+                @if !self.shared_processors { (self.cpu_curve(frame, &scale, at, curve, true)) }
+                (self.cpu_curve(frame, &scale, at, curve, false))
+            }
+            @for point in self.points() { @for printed in &point.printed_cpu {
+                (hollow(self.place(frame, point.level), scale.at(printed.value), "printed cpu-line", printed, "% busy"))
+            } }
+        }
+    }
+
+    /// The receiver's CPU with points, or the sender's as a thin line.
+    fn cpu_curve(&self, frame: &Frame, scale: &Scale, at: usize, curve: &Curve<'_>, sender: bool) -> Markup {
+        let class = curve_class(at);
+        let of = |s: &Summary<'_>| if sender { s.cpu_a } else { s.cpu_b.or(s.cpu_a) };
+        let places: Vec<_> = curve
+            .points
+            .iter()
+            .filter_map(|p| Some((self.place(frame, p.level), scale.at(of(p.summary)?.median))))
+            .collect();
+        html! {
+            (polyline(&places, &format!("curve {class}{}", if sender { " thin" } else { "" })))
+            @if !sender { @for (x, y) in &places { (point(at, *x, *y, &format!("point {class}"))) } }
+        }
+    }
+
+    /// First points, with the numbers of the levels that the line passes.
+    fn references(&self) -> impl Iterator<Item = (f64, f64)> {
+        let first = |curve: &Curve<'a>| {
+            let numbers = self.numbers.as_ref()?;
+            let point = curve.points.iter().find(|point| point.value.is_some())?;
+            let (x, y) = (numbers[point.level], point.value?.median);
+            (x > 0.0 && y > 0.0 && curve.points.len() > 1).then_some((x, y))
+        };
+        self.curves.iter().filter_map(first)
+    }
+
+    /// The straight line through zero and the first point, to where it leaves the frame.
+    fn reference(&self, frame: &Frame, scale: &Scale, (x, y): (f64, f64)) -> Markup {
+        const STEPS: u32 = 60;
+        let last = self.numbers.iter().flatten().copied().fold(x, f64::max);
+        let end = last.min(x * scale.max / y);
+        let at = |step: u32| x + (end - x) * f64::from(step) / f64::from(STEPS);
+        let places: Vec<_> =
+            (0..=STEPS).map(at).map(|v| (self.place_of_number(frame, v), scale.at(v / x * y))).collect();
+        polyline(&places, "reference")
+    }
+
+    fn place(&self, frame: &Frame, level: usize) -> f64 {
+        match &self.numbers {
+            Some(numbers) => self.place_of_number(frame, numbers[level]),
+            None => {
+                let (left, right) = inner(frame);
+                left + (right - left) * (level as f64 + 0.5) / self.levels.len().max(1) as f64
+            }
+        }
+    }
+
+    fn place_of_number(&self, frame: &Frame, number: f64) -> f64 {
+        let (left, right) = inner(frame);
+        let numbers = self.numbers.as_deref().unwrap_or_default();
+        let (first, last) = (numbers.first().copied().unwrap_or(0.0), numbers.last().copied().unwrap_or(1.0));
+        if first > 0.0 && last / first > 24.0 {
+            return Logarithmic::new(first, last, left, right).at(number);
+        }
+        let share = (number - first) / (last - first);
+        if share.is_finite() {
+            left + (right - left) * share.clamp(0.0, 1.0)
+        } else {
+            f64::midpoint(left, right)
+        }
+    }
+
+    /// The levels with their places; those that would touch the one before are left out.
+    fn ticks(&self, frame: &Frame) -> Vec<(f64, &str)> {
+        let mut end = f64::NEG_INFINITY;
+        let mut ticks = Vec::new();
+        for (at, level) in self.levels.iter().enumerate() {
+            let (x, half) = (self.place(frame, at), super::text::width(level, 11.5) / 2.0);
+            if x - half > end + 4.0 && x + half < frame.right + 60.0 && x - half > 0.0 {
+                ticks.push((x, level.as_str()));
+                end = x + half;
+            }
+        }
+        ticks
+    }
+
+    fn tooltip(&self, summary: &Summary<'_>, value: Estimate) -> String {
+        let cpu = with_interval(summary.cpu_b.or(summary.cpu_a));
+        format!("{}: {}; CPU {cpu} %", summary.name, self.measure.with_unit(&with_interval(Some(value))))
+    }
+
+    fn description(&self, lacks: &[String]) -> String {
+        let points = self.points().filter_map(|point| Some(self.tooltip(point.summary, point.value?)));
+        let printed = self.points().flat_map(|point| {
+            let words = |p: &Hollow| {
+                format!("{}: printed {} ({})", point.summary.name, self.measure.words(p.value), p.source)
+            };
+            point.printed.iter().map(words).collect::<Vec<_>>()
+        });
+        let all: Vec<_> = points.chain(printed).chain(lacks.iter().cloned()).chain(self.findings()).collect();
+        format!("{} over {}. {}.", self.measure.title(), self.x, all.join(". "))
+    }
+
+    fn findings(&self) -> Vec<String> {
+        self.curves.iter().filter_map(|curve| self.finding(curve)).collect()
+    }
+
+    /// How linear a curve is: its slope, its fit, and what it reaches of the straight line.
+    fn finding(&self, curve: &Curve<'_>) -> Option<String> {
+        let numbers = self.numbers.as_ref()?;
+        let of = |p: &Point<'_>| Some((numbers[p.level], p.value?.median));
+        let points: Vec<_> = curve.points.iter().filter_map(of).collect();
+        let (first, last) = (points.first()?, points.last()?);
+        let fit = Fit::of(&points)?;
+        let name = if self.curves.len() > 1 { format!("{}: ", curve.name) } else { String::new() };
+        let (times, rise) = (last.0 / first.0, last.1 / first.1);
+        let share = 100.0 * rise / times;
+        let reached = if share.is_finite() && times > 1.0 {
+            format!("; at {} it reaches {share:.1} % of {} times the first point", tick(last.0), tick(times))
+        } else {
+            String::new()
+        };
+        let (slope, x) = (self.measure.words(fit.slope), &self.x);
+        // Not rounded up to a perfection that it hasn't got.
+        let r_squared = if fit.r_squared > 0.9999 && fit.r_squared < 1.0 {
+            "R² > 0.9999".to_owned()
+        } else {
+            format!("R² = {:.4}", fit.r_squared)
+        };
+        Some(format!(
+            "{name}each step of 1 in {x} adds {slope}, by a straight line with {r_squared}{reached}."
+        ))
+    }
+
+    fn caption(&self, context: &Context<'_>) -> String {
+        let mut marks = vec![format!("Points: {}, over {}.", self.measure.meaning(), self.x)];
+        if self.references().next().is_some() {
+            marks.push("Dotted: the straight line from zero through the first point.".to_owned());
+        }
+        marks.push(if self.shared_processors {
+            "Below: busy share of all processors, which both ends share.".to_owned()
+        } else {
+            "Below: busy share of all processors of the receiver, and of the sender as a thin line."
+                .to_owned()
+        });
+        let estimates: Vec<_> = self.points().filter_map(|point| point.value).collect();
+        caption::caption(context, &marks, &estimates)
+    }
+
+    fn table(&self, context: &Context<'_>) -> Table {
+        let mut table = Table::new([
+            self.x.clone(),
+            self.series_name.clone(),
+            self.measure.title(),
+            "CPU of the sender (% busy)".into(),
+            "CPU of the receiver (% busy)".into(),
+            "Blocks".into(),
+            "Printed".into(),
+            "Printed CPU (% busy)".into(),
+            "Remark".into(),
+        ]);
+        for curve in &self.curves {
+            for point in &curve.points {
+                table.push(self.row(context, curve, point));
+            }
+        }
+        table
+    }
+
+    fn row(&self, context: &Context<'_>, curve: &Curve<'_>, point: &Point<'a>) -> Vec<Cell> {
+        let s = point.summary;
+        let mut row = vec![Cell::text(&self.levels[point.level]), Cell::text(&curve.name)];
+        row.extend([point.value, s.cpu_a, s.cpu_b].map(Cell::from));
+        row.push(point.value.map(|value| value.blocks).into());
+        row.push(point.printed.first().map(|printed| printed.value).into());
+        row.push(point.printed_cpu.first().map(|printed| printed.value).into());
+        row.push(Cell::text(remark(s, s.state_of(context.asked.quantity))));
+        row
+    }
+}
+
+/// The name of a case's curve: its level of the series, or nothing where there is one curve.
+fn series(context: &Context<'_>, summary: &Summary<'_>) -> String {
+    let factor = context.asked.series.as_deref();
+    let case = context.cases.iter().find(|s| s.case.id == summary.case.id).map(|s| s.case);
+    factor.zip(case).and_then(|(factor, case)| context.level(case, factor)).unwrap_or_default()
+}
+
+/// The levels without repetition: by size where all are numbers, else in the study's order.
+fn sorted(levels: impl Iterator<Item = String>) -> (Vec<String>, Option<Vec<f64>>) {
+    let mut all: Vec<String> = Vec::new();
+    for level in levels {
+        if !all.contains(&level) {
+            all.push(level);
+        }
+    }
+    let number =
+        |level: &String| level.trim().parse::<f64>().ok().filter(|n| n.is_finite() && n.abs() < 1e15);
+    let Some(mut numbered) = all.iter().map(|l| Some((number(l)?, l.clone()))).collect::<Option<Vec<_>>>()
+    else {
+        return (all, None);
+    };
+    numbered.sort_by(|(left, _), (right, _)| left.total_cmp(right));
+    let (numbers, levels) = numbered.into_iter().unzip();
+    (levels, Some(numbers))
+}
+
+/// Where points may stand: not on the axis itself.
+fn inner(frame: &Frame) -> (f64, f64) {
+    (frame.left + 26.0, frame.right - 16.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_that_are_numbers_are_sorted_as_numbers() {
+        let of = |levels: &[&str]| sorted(levels.iter().map(|l| (*l).to_owned()));
+        assert_eq!(of(&["8", "1", "16", "1"]).0, ["1", "8", "16"]);
+        assert_eq!(of(&["on", "off", "on"]), (vec!["on".to_owned(), "off".to_owned()], None));
+        assert_eq!(of(&["1", "auto"]).1, None);
+        assert_eq!(of(&["NaN", "1"]).1, None);
+    }
+}

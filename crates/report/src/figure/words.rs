@@ -1,0 +1,46 @@
+//! What figures and tables say of a case.
+
+use linerate_bench::stats::Estimate;
+
+use crate::number::short;
+use crate::summary::{State, Summary, ends};
+
+/// Why a place is empty, for people, and whether that is a failure.
+pub(crate) fn lack_text(state: State<'_>) -> (String, bool) {
+    match state {
+        State::Measured => (String::new(), false),
+        State::Failed(reason) => (format!("failed: {reason}"), true),
+        State::Unavailable(reason) => (format!("not there: {reason}"), false),
+        State::NotRun => ("not run".to_owned(), false),
+    }
+}
+
+/// `9.39 [9.37, 9.40]`, or the median alone where no interval can be given.
+pub(crate) fn with_interval(estimate: Option<Estimate>) -> String {
+    match estimate.map(|estimate| (estimate.median, ends(estimate))) {
+        None => "–".to_owned(),
+        Some((median, None)) => short(median),
+        Some((median, Some((low, high)))) => format!("{} [{}, {}]", short(median), short(low), short(high)),
+    }
+}
+
+/// † for a disturbed run, ‡ for a failed one and § for one at the limit of the test bed, among those that it sums up.
+pub(crate) fn signs(summary: &Summary<'_>) -> String {
+    let signs = [("†", &summary.disturbed), ("‡", &summary.failed), ("§", &summary.limited_by_bed)];
+    signs.into_iter().filter(|(_, notes)| !notes.is_empty()).map(|(sign, _)| sign).collect()
+}
+
+/// Why a case has no value, or what its signs say; empty where all is well.
+pub(crate) fn remark(summary: &Summary<'_>, state: State<'_>) -> String {
+    let (lack, _) = lack_text(state);
+    if !lack.is_empty() {
+        return lack;
+    }
+    let signs = [
+        ("disturbed", summary.disturbed.len()),
+        ("failed", summary.failed.len()),
+        ("limited by the test bed", summary.limited_by_bed.len()),
+    ];
+    let signs = signs.into_iter().filter(|(_, count)| *count > 0);
+    signs.map(|(what, count)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,66 @@
+//! The figures of the page, each with its caption, its numbers and its files.
+
+use linerate_bench::record::Record;
+use maud::{Markup, html};
+
+use super::{file_stem, scrolling};
+use crate::export;
+use crate::figure::Shown;
+
+/// Links to the figures, where there are several.
+pub(crate) fn contents(figures: &[Shown<'_>]) -> Markup {
+    if figures.len() < 2 {
+        return html! {};
+    }
+    html! {
+        nav class="contents" aria-label="Figures" {
+            ol { @for figure in figures { li { a href={ "#" (figure.id) } { (figure.title) } } } }
+        }
+    }
+}
+
+/// One figure; it has a heading of its own where it isn't the only one. What the first says stands at the page's head.
+pub(crate) fn section(record: &Record, figure: &Shown<'_>, at: usize, heading: bool) -> Markup {
+    let drawn = &figure.drawn;
+    let said = usize::from(at == 0);
+    html! {
+        section class="figure" id=(figure.id) {
+            @if heading { h2 { (figure.title) } }
+            figure {
+                div class="wide" { (figure.wide()) }
+                div class="narrow" { (figure.narrow()) }
+                figcaption {
+                    @for words in drawn.findings.iter().skip(said) { p class="says" { (unbroken(words)) } }
+                    p { (unbroken(&drawn.caption)) }
+                }
+            }
+            details open[drawn.table_is_open] {
+                summary { "The numbers of this figure" }
+                (scrolling(figure.title, &drawn.table.html()))
+            }
+            (files(record, figure))
+        }
+    }
+}
+
+/// Numbers stay on a line with their percent sign.
+fn unbroken(words: &str) -> String {
+    words.replace(" %", "\u{a0}%")
+}
+
+/// The figure to take away. The button for a PNG is there only where its script runs.
+fn files(record: &Record, figure: &Shown<'_>) -> Markup {
+    let name = format!("{}-{}", file_stem(&record.study), figure.file_stem());
+    let svg = export::valid_characters(&figure.stand_alone().into_string());
+    html! {
+        ul class="downloads screen" {
+            li { a class="svg" download={ (name) ".svg" } href=(export::data_uri("image/svg+xml", &svg)) { "SVG" } }
+            li { a download={ (name) ".csv" } href=(export::data_uri("text/csv", &drawn_csv(figure))) { "CSV" } }
+            li hidden { button type="button" class="png" { "PNG" } }
+        }
+    }
+}
+
+fn drawn_csv(figure: &Shown<'_>) -> String {
+    export::valid_characters(&figure.drawn.csv())
+}
