@@ -1,14 +1,18 @@
 //! Whether two things differ, and by how much.
 //!
-//! A rule that is wrong in 5 % of comparisons of equal things, with intervals that are right in 95 % of studies, would
-//! have to be exactly right. This one asks two intervals of different kinds, and both must say so: the bootstrap over
-//! blocks, and Student's interval of the values' logarithms (Welch's, where the two were not measured in the same blocks).
+//! With intervals that hold the truth in 95 % of studies, a rule that asks one of them calls equal things different in 5 %
+//! of comparisons, or in a little more. This one asks two of different kinds, and both must say so: the bootstrap over
+//! blocks, and Student's interval of the values' logarithms (Welch's, where the two were not measured in the same blocks)
+//! at 98 %. In simulated comparisons of five blocks it errs in 1 to 2 %.
 
 use serde::Serialize;
 
 use super::Estimate;
 use super::bootstrap::{Interval, LEAST_BLOCKS, RESAMPLES, drawn_median, median, middle};
 use super::student::Moments;
+
+/// Of Student's interval: wider than what is printed, since the bootstrap of five blocks errs in 6 % of studies.
+const LEVEL: f64 = 0.98;
 
 /// How much larger one thing is than another.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -39,14 +43,14 @@ impl Difference {
         let estimate = Estimate::of(ratios, seed)?;
         let logs = Moments::of(&logarithms(ratios)?)?;
         let interval = estimate.interval.map(percent);
-        let called = call(interval, logs.interval());
+        let called = call(interval, logs.interval(LEVEL));
         Some(Difference { percent: percent(estimate.median), interval, called })
     }
 
     /// From the blocks of two studies. The bootstrap draws blocks from each. `None` without values on either side, or
     /// where one isn't positive.
     pub fn unpaired(base: &[f64], new: &[f64], seed: u64) -> Option<Difference> {
-        let welch = Moments::of(&logarithms(new)?)?.difference(Moments::of(&logarithms(base)?)?);
+        let welch = Moments::of(&logarithms(new)?)?.difference(Moments::of(&logarithms(base)?)?, LEVEL);
         let interval = bootstrap(base, new, seed);
         let called = call(interval, welch);
         Some(Difference { percent: percent(median_of(new)? / median_of(base)?), interval, called })
@@ -136,16 +140,16 @@ mod tests {
             (heavy_tailed, 0.2),
         ] {
             let (paired, unpaired) = called(noise, 1.0, shared);
-            assert!(paired <= 0.05 && unpaired <= 0.05, "{paired} {unpaired}");
+            assert!(paired <= 0.03 && unpaired <= 0.03, "{paired} {unpaired}");
             assert!(paired > 0.0 && unpaired > 0.0, "a rule that never errs says nothing");
         }
     }
 
     #[test]
     fn a_difference_of_a_fifth_is_found() {
-        for noise in [gaussian as Noise, heavy_tailed, skewed] {
+        for (noise, least) in [(gaussian as Noise, 0.9), (heavy_tailed, 0.6), (skewed, 0.75)] {
             let (paired, unpaired) = called(noise, 1.2, 0.0);
-            assert!(paired > 0.7 && unpaired > 0.7, "{paired} {unpaired}");
+            assert!(paired > least && unpaired > least, "{paired} {unpaired}");
         }
         let (paired, unpaired) = called(gaussian, 1.2, 0.2);
         assert!(paired > 0.9, "what blocks share cancels inside a block: {paired}");

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::bootstrap::Interval;
 use super::difference::{Called, Difference, percent};
-use super::student::quantile;
+use super::student::{LEVEL, quantile};
 
 /// The factor that tells runs of one configuration apart, a key of [`crate::record::Case::factors`].
 pub const REPEAT: &str = "run";
@@ -36,9 +36,9 @@ impl Repeats {
         (freedom > 0).then(|| Repeats { standard_deviation: (squares / freedom as f64).sqrt(), freedom })
     }
 
-    /// How much two single runs of the same thing may differ, in 95 % of cases.
+    /// How much two single runs of the same thing may differ, in 95 % of cases; without a degree of freedom, any amount.
     pub fn range(&self) -> f64 {
-        let quantile = quantile(self.freedom as f64).expect("something was repeated");
+        let quantile = quantile(LEVEL, self.freedom as f64).unwrap_or(f64::INFINITY);
         quantile * self.standard_deviation * std::f64::consts::SQRT_2
     }
 

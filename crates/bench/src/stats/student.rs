@@ -6,6 +6,9 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::bootstrap::{Interval, LEAST_BLOCKS};
 
+/// Of what is printed.
+pub(crate) const LEVEL: f64 = 0.95;
+
 /// A mean over blocks and how sure it is, if the values are about normally distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Student {
@@ -21,8 +24,9 @@ impl Student {
     /// The mean of finite values; `None` without any.
     pub fn of(values: &[f64]) -> Option<Student> {
         let Moments { mean, error, freedom } = Moments::of(values)?;
-        let half =
-            quantile(freedom).filter(|_| values.len() >= LEAST_BLOCKS).map(|quantile| quantile * error);
+        let half = quantile(LEVEL, freedom)
+            .filter(|_| values.len() >= LEAST_BLOCKS)
+            .map(|quantile| quantile * error);
         Some(Student {
             mean,
             interval: half.map_or(Interval::Insufficient, |half| Interval::Known(mean - half, mean + half)),
@@ -50,7 +54,7 @@ impl Moments {
     }
 
     /// The interval of the difference of two means whose values need not vary alike (Welch, 1947).
-    pub fn difference(self, base: Moments) -> Interval {
+    pub fn difference(self, base: Moments, level: f64) -> Interval {
         let (a, b) = (self.error.powi(2), base.error.powi(2));
         let (difference, both) = (self.mean - base.mean, a + b);
         // Values that don't vary at all differ exactly.
@@ -59,20 +63,21 @@ impl Moments {
         } else {
             self.freedom
         };
-        let half = quantile(freedom).map(|quantile| quantile * both.sqrt());
+        let half = quantile(level, freedom).map(|quantile| quantile * both.sqrt());
         half.map_or(Interval::Insufficient, |half| Interval::Known(difference - half, difference + half))
     }
 
     /// The interval of the mean itself.
-    pub fn interval(self) -> Interval {
-        let half = quantile(self.freedom).map(|quantile| quantile * self.error);
+    pub fn interval(self, level: f64) -> Interval {
+        let half = quantile(level, self.freedom).map(|quantile| quantile * self.error);
         half.map_or(Interval::Insufficient, |half| Interval::Known(self.mean - half, self.mean + half))
     }
 }
 
-/// How many standard errors the middle 95 % reaches to either side; `None` without a degree of freedom.
-pub(crate) fn quantile(freedom: f64) -> Option<f64> {
-    StudentsT::new(0.0, 1.0, freedom).ok().map(|t| t.inverse_cdf(0.975))
+/// How many standard errors the middle of the distribution, of this share, reaches to either side; `None` without a
+/// degree of freedom.
+pub(crate) fn quantile(level: f64, freedom: f64) -> Option<f64> {
+    StudentsT::new(0.0, 1.0, freedom).ok().map(|t| t.inverse_cdf(0.5 + level / 2.0))
 }
 
 #[cfg(test)]
@@ -82,11 +87,11 @@ mod tests {
     #[test]
     fn quantiles_are_those_of_the_tables() {
         for (freedom, printed) in [(1.0, 12.706), (3.0, 3.182), (4.0, 2.776), (9.0, 2.262), (30.0, 2.042)] {
-            assert!((quantile(freedom).unwrap() - printed).abs() < 0.0006, "{freedom}");
+            assert!((quantile(LEVEL, freedom).unwrap() - printed).abs() < 0.0006, "{freedom}");
         }
-        assert!((quantile(4.5).unwrap() - 2.659).abs() < 0.002);
-        assert_eq!(quantile(0.0), None);
-        assert_eq!(quantile(f64::NAN), None);
+        assert!((quantile(LEVEL, 4.5).unwrap() - 2.659).abs() < 0.002);
+        assert_eq!(quantile(LEVEL, 0.0), None);
+        assert_eq!(quantile(LEVEL, f64::NAN), None);
     }
 
     #[test]
@@ -106,11 +111,11 @@ mod tests {
     fn welchs_difference_is_that_of_a_worked_example() {
         let base = Moments::of(&[27.5, 21.0, 19.0, 23.6, 17.0, 17.9]).unwrap();
         let new = Moments::of(&[27.1, 22.0, 20.8, 23.4, 23.4, 23.5]).unwrap();
-        let (low, high) = new.difference(base).ends().unwrap();
+        let (low, high) = new.difference(base, LEVEL).ends().unwrap();
         // Means 23.367 and 21.0; errors 0.8698 and 1.6157; 7.67 degrees of freedom.
         assert!((low + high - 2.0 * 2.3667).abs() < 1e-3, "{low} {high}");
         assert!((high - low - 2.0 * 2.3233 * 1.8350).abs() < 0.02, "{low} {high}");
         let same = Moments::of(&[1.0; 5]).unwrap();
-        assert_eq!(same.difference(same), Interval::Known(0.0, 0.0));
+        assert_eq!(same.difference(same, LEVEL), Interval::Known(0.0, 0.0));
     }
 }
