@@ -1,5 +1,6 @@
 //! Study file -> cases -> runs -> samples -> results store -> statistics.
 
+pub mod compare;
 pub mod data;
 pub mod out;
 pub mod record;

@@ -133,20 +133,21 @@ impl Store {
     }
 }
 
+/// Reads results: a directory of them, or a file that holds a whole record, its runs included.
+///
+/// # Errors
+/// A file can't be read, is damaged, or was written by a newer program.
+pub fn load_any(path: &Path) -> Result<Loaded, StoreError> {
+    if path.is_file() { load_head(path).map(|record| Loaded { record, torn: false }) } else { load(path) }
+}
+
 /// Reads the results in a directory.
 ///
 /// # Errors
 /// A file can't be read, is damaged, or was written by a newer program.
 pub fn load(dir: &Path) -> Result<Loaded, StoreError> {
-    let head = dir.join("record.json");
     let damaged = |path: &Path, line, cause| StoreError::Damaged { path: path.to_owned(), line, cause };
-    let text = read(&head)?;
-    let probe: serde_json::Value = serde_json::from_slice(&text).map_err(|e| damaged(&head, e.line(), e))?;
-    let found = probe.get("schema").and_then(serde_json::Value::as_u64).unwrap_or(0);
-    if found > u64::from(SCHEMA) {
-        return Err(StoreError::Newer { path: head, found: u32::try_from(found).unwrap_or(u32::MAX) });
-    }
-    let mut record: Record = serde_json::from_value(probe).map_err(|e| damaged(&head, 1, e))?;
+    let mut record = load_head(&dir.join("record.json"))?;
     let path = dir.join("runs.jsonl");
     let text = read(&path)?;
     // A line counts when its end is there: what follows the last one was cut off by a crash.
@@ -157,6 +158,20 @@ pub fn load(dir: &Path) -> Result<Loaded, StoreError> {
         }
     }
     Ok(Loaded { record, torn: whole < text.len() })
+}
+
+fn load_head(path: &Path) -> Result<Record, StoreError> {
+    let damaged =
+        |cause: serde_json::Error| StoreError::Damaged { path: path.to_owned(), line: cause.line(), cause };
+    let probe: serde_json::Value = serde_json::from_slice(&read(path)?).map_err(damaged)?;
+    let found = probe.get("schema").and_then(serde_json::Value::as_u64).unwrap_or(0);
+    if found > u64::from(SCHEMA) {
+        return Err(StoreError::Newer {
+            path: path.to_owned(),
+            found: u32::try_from(found).unwrap_or(u32::MAX),
+        });
+    }
+    serde_json::from_value(probe).map_err(damaged)
 }
 
 fn fresh(out: &Path, name: &str) -> Result<PathBuf, StoreError> {
@@ -257,6 +272,17 @@ mod tests {
         }
         fs::write(&path, b"{\"case\":\n").unwrap();
         assert!(load(store.dir()).unwrap_err().to_string().contains("runs.jsonl:1"));
+    }
+
+    #[test]
+    fn a_file_with_a_whole_record_is_read_too() {
+        let out = tempfile::tempdir().unwrap();
+        let path = out.path().join("record.json");
+        let whole = record(&["a"], 1, vec![run("a", 0, measured(9.0, 1.0))]);
+        fs::write(&path, serde_json::to_vec(&whole).unwrap()).unwrap();
+        assert_eq!(load_any(&path).unwrap().record.runs.len(), 1);
+        assert_eq!(load_any(stored(out.path()).dir()).unwrap().record.runs.len(), 2);
+        assert!(load_any(&out.path().join("none")).is_err());
     }
 
     #[test]

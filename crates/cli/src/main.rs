@@ -5,6 +5,7 @@ mod say;
 
 mod agent;
 mod bench;
+mod compare;
 mod cp;
 mod exit;
 mod lab;
@@ -50,6 +51,8 @@ enum Command {
     Lab(lab::LabArgs),
     /// Run studies: measure, compare and draw
     Bench(bench::BenchArgs),
+    /// Say what differs between two results of a study, and how surely
+    Compare(compare::CompareArgs),
     /// The far end of the other commands; started by them
     #[command(hide = true)]
     Agent(agent::AgentArgs),
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => Ok(load::serve(args)),
         Command::Agent(args) => Ok(agent::run(args)),
         Command::Bench(args) => bench::run(args),
+        Command::Compare(args) => Ok(compare::run(&args)),
         Command::Lab(args) => lab::run(args),
     };
     outcome.unwrap_or_else(|error| {

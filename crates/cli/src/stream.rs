@@ -2,10 +2,12 @@
 
 use clap::Args;
 use linerate_transfer::clock::process_usage;
+use linerate_transfer::feed::Files;
 use linerate_transfer::memory::{self, Until};
 use linerate_transfer::session::{Client, Meters, Session};
 use linerate_wire::control::{Job, Options, Totals};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,6 +22,7 @@ Examples:
   linerate stream host      what the path and the cipher can do in three seconds
   linerate stream --no-encrypt --streams 8 host
   linerate stream --bytes 10GB --json host
+  linerate stream --read /srv/www host      the same, and reading the files costs too
 ";
 
 /// What `linerate stream` takes.
@@ -35,6 +38,9 @@ pub struct StreamArgs {
     /// Send for so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
     seconds: f64,
+    /// Send what the files below PATH hold, again and again, in place of bytes from memory; the far end drops it
+    #[arg(long, value_name = "PATH")]
+    read: Option<PathBuf>,
     /// Send in clear, with a checksum on each frame
     #[arg(long)]
     no_encrypt: bool,
@@ -65,6 +71,7 @@ pub fn run(args: StreamArgs) -> ExitCode {
 
 fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<(), Failure> {
     let (begun, until) = (Instant::now(), args.until()?);
+    let files = args.read.as_deref().map(Files::below).transpose()?;
     let interrupted = interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
     let far_end = args.reach.far_end(&args.host, false).map_err(|message| Failure(message, Code::Usage))?;
     let ((reader, writer), mut shell) = start(&far_end, output, &interrupted)?;
@@ -72,7 +79,7 @@ fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<(), Failure> {
     let (meters, job) = (Meters::default(), Job::Discard { options: options.clone() });
     let client = Client { job, interrupted, observer: output.clone() };
     let mut session = Session::client(reader, writer, client, meters.clone())?;
-    let sent = memory::send(&mut session, &options, until);
+    let sent = memory::send(&mut session, &options, until, files.as_ref());
     let payload_seconds = session.payload_seconds();
     let (bytes, streams) = sent.map_err(|error| session.give_up(error))?;
     let receiver = session.wait_for_report()?;
@@ -88,7 +95,7 @@ fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<(), Failure> {
         receiver,
         pushed: true,
         turned_away,
-        kind: Kind::Memory,
+        kind: if files.is_some() { Kind::Discarded } else { Kind::Memory },
     };
     output.summary(&summary, Code::Done, &meters);
     Ok(())

@@ -10,6 +10,7 @@ mod commit;
 mod connect;
 mod crew;
 mod dial;
+pub mod feed;
 mod handshake;
 mod keys;
 mod landing;

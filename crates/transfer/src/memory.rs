@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::clock::{Clock, Counters, Stage};
 use crate::crew::Crew;
+use crate::feed::{Feed, Files};
 use crate::problem::TransferError;
 use crate::session::{Event, Session, WorkerEnd, out_of_turn};
 use crate::stream::{DATA_FRAME, FrameHandler, Stream, StreamError, total};
@@ -25,11 +26,17 @@ pub enum Until {
     Time(Duration),
 }
 
-/// Sends bytes from memory; returns how many arrived and over how many streams.
+/// Sends bytes from memory, or those that `files` hold, again and again; returns how many arrived and over how many
+/// streams.
 ///
 /// # Errors
-/// Where the far end fails or goes away.
-pub fn send(session: &mut Session, options: &Options, until: Until) -> Result<(u64, u32), TransferError> {
+/// Where the far end fails or goes away, or a file can't be read.
+pub fn send(
+    session: &mut Session,
+    options: &Options,
+    until: Until,
+    files: Option<&Files>,
+) -> Result<(u64, u32), TransferError> {
     session.wait_for_ready()?;
     let counters = session.meters.local.clone();
     let left = AtomicU64::new(if let Until::Bytes(bytes) = until { bytes } else { u64::MAX });
@@ -37,7 +44,7 @@ pub fn send(session: &mut Session, options: &Options, until: Until) -> Result<(u
     let streams = options.streams.unwrap_or(DEFAULT_STREAMS).max(1);
     session.more(streams - 1)?;
     let used = thread::scope(|scope| {
-        let work = |stream: Stream| (true, pour(stream, &left, deadline, &counters));
+        let work = |stream: Stream| (true, pour(stream, Feed::of(files), &left, deadline, &counters));
         let mut crew = Crew::new(scope, work);
         let driven = drive(session, &mut crew, |crew| crew.used == 0 || crew.running > 0);
         if driven.is_err() {
@@ -92,6 +99,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
 
 fn pour(
     stream: Stream,
+    mut feed: Feed<'_>,
     left: &AtomicU64,
     deadline: Option<Instant>,
     counters: &Counters,
@@ -103,9 +111,10 @@ fn pour(
     while deadline.is_none_or(|deadline| Instant::now() < deadline) {
         let take = |left: u64| left.checked_sub(left.min(DATA_FRAME as u64)).filter(|_| left > 0);
         let Ok(before) = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) else { break };
-        let length = before.min(DATA_FRAME as u64);
-        writer.send(FrameKind::Data, &payload[..length as usize], &mut clock)?;
-        clock.bytes(length);
+        let payload = &mut payload[..before.min(DATA_FRAME as u64) as usize];
+        feed.fill(payload, &mut clock)?;
+        writer.send(FrameKind::Data, payload, &mut clock)?;
+        clock.bytes(payload.len() as u64);
     }
     let transport = writer.end(&mut clock)?;
     clock.finish(counters, transport.tcp_info());

@@ -45,6 +45,9 @@ pub enum StreamError {
     /// The destination can't take more (no space, quota, read-only): nothing further can succeed.
     #[error("{0}")]
     Destination(String),
+    /// What is to be sent can't be read.
+    #[error("{0}")]
+    Source(String),
 }
 
 impl Stream {

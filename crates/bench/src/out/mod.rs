@@ -1,5 +1,6 @@
 //! What a terminal shows: plain text, at most 100 columns wide.
 
+mod compare_table;
 mod gate_table;
 mod grid;
 mod head;
@@ -8,6 +9,7 @@ mod plan;
 mod progress;
 mod table;
 
+pub use compare_table::{compare_table, equal_table};
 pub use gate_table::gate_table;
 pub use head::headline;
 pub use number::thousands;

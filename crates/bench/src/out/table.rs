@@ -2,28 +2,143 @@
 
 use super::grid::{Grid, wrap};
 use super::number::plain;
-use crate::record::Record;
-use crate::stats::{CaseSummary, Estimate, Interval, LEAST_BLOCKS, summaries};
+use crate::record::{Quantity, Record};
+use crate::stats::{
+    Called, CaseSummary, Difference, Differences, Estimate, Interval, LEAST_BLOCKS, summaries,
+};
 
-/// The cases and what they came to: payload rate with its interval, the whole command's time, CPU beside it, and the
-/// rate over the baseline's. Below it what a reader must know to read it.
+/// The cases and what they came to: what moves data, what makes requests, and what has a score, each in a table of its
+/// own. Below them what a reader must know to read them.
 pub fn table(record: &Record) -> String {
-    let baseline = record.baseline.as_deref();
-    let all = summaries(record, baseline);
-    let base = baseline.and_then(|id| record.cases.iter().find(|case| case.id == id));
-    let ratio = base.map(|case| format!("x {}", case.tool));
-    let mut heading = vec!["case", "streams", "cipher", "Gbit/s payload", "seconds", "CPU %", "CPU-s/GB"];
-    heading.extend(ratio.as_deref());
-    let mut grid = Grid::new(&heading, 1);
-    for summary in &all {
-        let mut cells = row(summary);
+    let all = summaries(record, record.baseline.as_deref());
+    let (scored, others): (Vec<&CaseSummary>, Vec<_>) =
+        all.iter().partition(|summary| kind(summary, &all) == Kind::Score);
+    let (asking, moving): (Vec<&CaseSummary>, Vec<_>) =
+        others.into_iter().partition(|summary| kind(summary, &all) == Kind::Requests);
+    let mut lines = Vec::new();
+    for part in [movers(record, &moving), requests(record, &asking), scores(record, &scored)] {
+        lines.extend(part);
+    }
+    lines.extend(footnotes(record, &all, !moving.is_empty()).iter().flat_map(|note| wrap(note, 2)));
+    lines.join("\n")
+}
+
+/// What a case is measured by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Payload,
+    Requests,
+    Score,
+}
+
+/// A case without a good run is shown beside the others of its tool, or where most is.
+fn kind(summary: &CaseSummary, all: &[CaseSummary]) -> Kind {
+    let own = |summary: &CaseSummary| match () {
+        () if summary.score.is_some() => Some(Kind::Score),
+        () if summary.transaction_rate.is_some() => Some(Kind::Requests),
+        () => summary.seconds.map(|_| Kind::Payload),
+    };
+    let same_tool = |other: &&CaseSummary| other.case.tool == summary.case.tool;
+    own(summary)
+        .or_else(|| all.iter().filter(same_tool).find_map(own))
+        .or_else(|| all.iter().find_map(own))
+        .unwrap_or(Kind::Payload)
+}
+
+/// The lines of a table and an empty one; none without rows.
+fn lines(heading: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<String> {
+    let mut grid = Grid::new(heading, 1);
+    let mut empty = true;
+    for mut cells in rows {
         cells.truncate(heading.len());
         grid.row(cells);
+        empty = false;
     }
-    let mut lines = grid.lines();
-    lines.push(String::new());
-    lines.extend(footnotes(record, &all).iter().flat_map(|note| wrap(note, 2)));
-    lines.join("\n")
+    if empty { Vec::new() } else { grid.lines().into_iter().chain([String::new()]).collect() }
+}
+
+/// The heading of the last column, where there is a baseline.
+fn ratio(record: &Record) -> Option<String> {
+    let base = record.cases.iter().find(|case| Some(&case.id) == record.baseline.as_ref());
+    base.map(|case| format!("x {}", case.tool))
+}
+
+fn movers(record: &Record, moving: &[&CaseSummary]) -> Vec<String> {
+    let ratio = ratio(record);
+    let mut heading = vec!["case", "streams", "cipher", "Gbit/s payload", "seconds", "CPU %", "CPU-s/GB"];
+    heading.extend(ratio.as_deref());
+    lines(&heading, moving.iter().map(|summary| row(summary)))
+}
+
+fn requests(record: &Record, asking: &[&CaseSummary]) -> Vec<String> {
+    let ratio = ratio(record);
+    let mut heading =
+        vec!["case", "streams", "transactions/s", "p50 \u{b5}s", "p99 \u{b5}s", "Gbit/s", "CPU %"];
+    heading.extend(ratio.as_deref());
+    lines(&heading, asking.iter().map(|summary| request_row(summary)))
+}
+
+fn request_row(summary: &CaseSummary) -> Vec<String> {
+    let mut cells = vec![marked_label(summary), streams(summary)];
+    let Some(rate) = summary.transaction_rate else {
+        cells.push(without_figure(summary));
+        return cells;
+    };
+    let has_rate = summary.bytes.is_some_and(|bytes| bytes >= LEAST_BYTES);
+    cells.push(with_interval(rate));
+    cells.extend([summary.p50_us, summary.p99_us].map(number));
+    cells.push(number(summary.payload_rate.filter(|_| has_rate)));
+    cells.push(summary.busy_percent.map_or("-".into(), |e| format!("{:.0}", e.median)));
+    cells.push(number(summary.ratio));
+    cells
+}
+
+fn scores(record: &Record, scored: &[&CaseSummary]) -> Vec<String> {
+    let differences = Differences::of(record, Quantity::Score);
+    let mut heading = vec!["case", "score"];
+    if differences.is_some() {
+        heading.extend(["difference", "95 % interval", ""]);
+    }
+    let against = |case: &str| {
+        let row = differences.as_ref()?.rows.iter().find(|row| row.case == case)?;
+        row.difference.map(difference_cells)
+    };
+    let rows = scored.iter().map(|summary| match summary.score {
+        Some(score) => {
+            let score = vec![marked_label(summary), with_interval(score)];
+            let baseline = || ["baseline", "", ""].map(str::to_owned);
+            score.into_iter().chain(against(&summary.case.id).unwrap_or_else(baseline)).collect()
+        }
+        None => vec![marked_label(summary), without_figure(summary)],
+    });
+    let mut lines = lines(&heading, rows);
+    if let Some(differences) = differences.filter(|_| !scored.is_empty()) {
+        lines.extend(wrap(&differences.conclusion(), 2));
+        lines.push(String::new());
+    }
+    lines
+}
+
+/// Percent, its interval, and what that means.
+fn difference_cells(difference: Difference) -> [String; 3] {
+    let interval = match difference.interval {
+        Interval::Known(low, high) => format!("{low:+.2} to {high:+.2} %"),
+        Interval::Insufficient => "insufficient".into(),
+    };
+    let called = match difference.called {
+        Called::Different => "different",
+        Called::Same => "no significant difference",
+        Called::Insufficient => "",
+    };
+    [format!("{:+.2} %", difference.percent), interval, called.to_owned()]
+}
+
+fn number(estimate: Option<Estimate>) -> String {
+    estimate.map_or("-".into(), |estimate| plain(estimate.median))
+}
+
+fn without_figure(summary: &CaseSummary) -> String {
+    summary.reason.clone().unwrap_or_else(|| "not run".into())
 }
 
 /// Payload below which a case has no rate to speak of.
@@ -33,10 +148,9 @@ fn row(summary: &CaseSummary) -> Vec<String> {
     let case = &summary.case;
     let mut cells = vec![marked_label(summary), streams(summary), cipher(case.cipher.as_deref())];
     if summary.seconds.is_none() {
-        cells.push(summary.reason.clone().unwrap_or_else(|| "not run".into()));
+        cells.push(without_figure(summary));
         return cells;
     }
-    let number = |estimate: Option<Estimate>| estimate.map_or("-".into(), |e| plain(e.median));
     // Of a handful of bytes neither a rate nor a price per gigabyte says anything; the time does.
     let has_rate = summary.bytes.is_some_and(|bytes| bytes >= LEAST_BYTES);
     let of_bytes = |estimate: Option<Estimate>| estimate.filter(|_| has_rate);
@@ -74,8 +188,11 @@ fn with_interval(estimate: Estimate) -> String {
     }
 }
 
-fn footnotes(record: &Record, all: &[CaseSummary]) -> Vec<String> {
-    let mut notes = vec![interval_note(record), cpu_note(record).to_owned()];
+fn footnotes(record: &Record, all: &[CaseSummary], moves: bool) -> Vec<String> {
+    let mut notes = vec![interval_note(record, moves)];
+    if all.iter().any(|summary| summary.score.is_none()) {
+        notes.push(cpu_note(record).to_owned());
+    }
     for summary in all {
         let (id, failed) = (&summary.case.id, summary.failed);
         if failed > 0 {
@@ -99,9 +216,13 @@ fn disturbed_note(all: &[CaseSummary]) -> Option<String> {
     })
 }
 
-fn interval_note(record: &Record) -> String {
-    let medians = "Medians over blocks; Gbit/s is payload over the tool's own transfer time, or over the whole command \
-                   where it states none (scp, rsync)";
+fn interval_note(record: &Record, moves: bool) -> String {
+    let medians = if moves {
+        "Medians over blocks; Gbit/s is payload over the tool's own transfer time, or over the whole command where it \
+         states none (scp, rsync)"
+    } else {
+        "Medians over blocks"
+    };
     if (record.blocks as usize) < LEAST_BLOCKS {
         return format!("{medians}. Intervals: insufficient, they need {LEAST_BLOCKS} blocks.");
     }
@@ -120,7 +241,7 @@ fn cpu_note(record: &Record) -> &'static str {
 mod tests {
     use super::*;
     use crate::out::grid::WIDTH;
-    use crate::record::Outcome;
+    use crate::record::{Case, Latency, Outcome};
     use crate::testing::{measured, record, run};
 
     fn sample() -> Record {
@@ -150,6 +271,53 @@ mod tests {
         assert!(text.contains("* scp: no figure in 1 of 5 runs: scp: no space left"), "{text}");
         assert!(text.contains("share its processors"), "{text}");
         assert!(lines.iter().all(|line| line.chars().count() <= WIDTH), "{text}");
+    }
+
+    /// A good run with so many transactions in a second.
+    fn asked(rate: u64, score: Option<f64>) -> Outcome {
+        let Outcome::Measured(mut measures) = measured(1.0, 2.0) else { unreachable!("it is measured") };
+        measures.transactions = Some(2 * rate).filter(|rate| *rate > 0);
+        measures.latency = Some(Latency { p50_us: 1500.0, p99_us: 9000.0, ..Latency::default() });
+        measures.score = score;
+        Outcome::Measured(measures)
+    }
+
+    #[test]
+    fn requests_have_a_table_of_their_own() {
+        let mut sample = sample();
+        sample.cases.push(Case {
+            id: "http".into(),
+            label: "http".into(),
+            tool: "http".into(),
+            link: "10gbit".into(),
+            ..Case::default()
+        });
+        sample.runs.extend((0..5).map(|block| run("http", block, asked(400 + u64::from(block), None))));
+        let text = table(&sample);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines[4].is_empty() && lines[5].contains("transactions/s") && lines[5].contains("p99"),
+            "{text}"
+        );
+        assert!(lines[6].contains("402.00 [400.00, 404.00]") && lines[6].contains("9000"), "{text}");
+        assert!(lines.iter().all(|line| line.chars().count() <= WIDTH), "{text}");
+    }
+
+    #[test]
+    fn scores_have_their_differences_to_the_baseline() {
+        let runs = (0..5).flat_map(|block| {
+            let off = f64::from(block) / 1000.0;
+            [run("a", block, asked(0, Some(2.0 + off))), run("b", block, asked(0, Some(1.9 + 2.0 * off)))]
+        });
+        let mut record = record(&["a", "b"], 5, runs.collect());
+        record.baseline = Some("a".into());
+        let text = table(&record);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[1].ends_with("baseline") && lines[2].ends_with("different"), "{text}");
+        assert!(lines[2].contains("-4.90 %") && text.contains("1 of 1 rows differ"), "{text}");
+        assert!(!text.contains("CPU"), "{text}");
+        record.baseline = None;
+        assert!(table(&record).lines().next().unwrap().ends_with("score"), "{}", table(&record));
     }
 
     #[test]

@@ -23,9 +23,17 @@ pub enum Metric {
     PeakRss,
     /// Payload bytes.
     Bytes,
+    /// Transactions in a second.
+    TransactionRate,
+    /// Median response time in microseconds.
+    P50,
+    /// 99th percentile of the response times in microseconds.
+    P99,
+    /// The tool's score.
+    Score,
 }
 
-const METRICS: [(&str, Metric); 7] = [
+const METRICS: [(&str, Metric); 11] = [
     ("payload_rate", Metric::PayloadRate),
     ("command_rate", Metric::CommandRate),
     ("seconds", Metric::Seconds),
@@ -33,7 +41,24 @@ const METRICS: [(&str, Metric); 7] = [
     ("busy_percent", Metric::BusyPercent),
     ("peak_rss", Metric::PeakRss),
     ("bytes", Metric::Bytes),
+    ("transaction_rate", Metric::TransactionRate),
+    ("p50_us", Metric::P50),
+    ("p99_us", Metric::P99),
+    ("score", Metric::Score),
 ];
+
+impl Metric {
+    /// Its name in expressions and in JSON.
+    pub fn name(self) -> &'static str {
+        METRICS.iter().find(|(_, metric)| *metric == self).map_or("", |(name, _)| name)
+    }
+}
+
+impl serde::Serialize for Metric {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
 
 /// A parsed expression whose cases all exist.
 #[derive(Clone, Debug, PartialEq)]
@@ -327,6 +352,8 @@ mod tests {
         assert_eq!(value("10 - 3 - 2"), Some(5.0));
         assert_eq!(value("payload_rate(cp-8) / payload_rate(iperf3-1)"), Some(0.9));
         assert_eq!(value("(seconds(cp-8) - seconds(cp-1)) * 1000").map(f64::round), Some(300.0));
+        assert_eq!(value("transaction_rate(cp-8) + p99_us(cp-8) - p50_us(cp-8)"), Some(9.0));
+        assert!(METRICS.iter().all(|(name, metric)| metric.name() == *name));
     }
 
     #[test]

@@ -1,7 +1,13 @@
 //! Medians over blocks, with intervals from a bootstrap (Efron, 1979): blocks are drawn again with replacement, and
 //! the middle 95 % of the medians so got is the interval.
+//!
+//! The median of a few values is coarse: of 7 blocks the bootstrap alone encloses the truth in 88 % of studies, of 8 and
+//! of 15 in 92 %. The interval is therefore never narrower than the one that order statistics give.
 
 use serde::{Deserialize, Serialize};
+
+use super::order::order_interval;
+use super::student::Student;
 
 /// Fewer blocks than these carry no interval: of four, the extremes enclose the true median in 87 % of studies only.
 pub const LEAST_BLOCKS: usize = 5;
@@ -16,6 +22,8 @@ pub struct Estimate {
     pub median: f64,
     /// Its 95 % interval.
     pub interval: Interval,
+    /// The mean and Student's interval, as netperf states them.
+    pub student: Student,
     /// The blocks that gave a value.
     pub blocks: usize,
 }
@@ -35,9 +43,33 @@ impl Estimate {
     pub fn of(values: &[f64], seed: u64) -> Option<Estimate> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
-        let interval =
-            if sorted.len() < LEAST_BLOCKS { Interval::Insufficient } else { bootstrap(&sorted, seed) };
-        Some(Estimate { median: median(&sorted)?, interval, blocks: sorted.len() })
+        let student = Student::of(&sorted)?;
+        Some(Estimate {
+            median: median(&sorted)?,
+            interval: interval(&sorted, seed),
+            student,
+            blocks: sorted.len(),
+        })
+    }
+}
+
+impl Interval {
+    /// From and to, where there is one.
+    pub fn ends(self) -> Option<(f64, f64)> {
+        match self {
+            Interval::Known(low, high) => Some((low, high)),
+            Interval::Insufficient => None,
+        }
+    }
+
+    /// True where there is one, and `value` isn't in it.
+    pub fn excludes(self, value: f64) -> bool {
+        self.ends().is_some_and(|(low, high)| value < low || high < value)
+    }
+
+    /// The interval of `f`'s values, where `f` rises with its argument.
+    pub(crate) fn map(self, f: impl Fn(f64) -> f64) -> Interval {
+        self.ends().map_or(Interval::Insufficient, |(low, high)| Interval::Known(f(low), f(high)))
     }
 }
 
@@ -50,25 +82,37 @@ pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
     sorted.get(sorted.len() / 2 - 1).map(|lower| (lower + upper) / 2.0)
 }
 
-fn bootstrap(sorted: &[f64], seed: u64) -> Interval {
+fn interval(sorted: &[f64], seed: u64) -> Interval {
+    if sorted.len() < LEAST_BLOCKS {
+        return Interval::Insufficient;
+    }
     let mut rng = fastrand::Rng::with_seed(seed);
-    let mut drawn = vec![0.0; sorted.len()];
-    let mut medians: Vec<f64> = (0..RESAMPLES)
-        .filter_map(|_| {
-            drawn.fill_with(|| sorted[rng.usize(..sorted.len())]);
-            drawn.sort_by(f64::total_cmp);
-            median(&drawn)
-        })
-        .collect();
-    medians.sort_by(f64::total_cmp);
-    // 2.5 % of the medians lie below the interval and 2.5 % above.
-    let cut = RESAMPLES / 40;
-    Interval::Known(medians[cut], medians[RESAMPLES - 1 - cut])
+    let mut drawn = Vec::new();
+    let (low, high) = middle((0..RESAMPLES).filter_map(|_| drawn_median(sorted, &mut drawn, &mut rng)));
+    let (least, most) = order_interval(sorted).unwrap_or((low, high));
+    Interval::Known(low.min(least), high.max(most))
+}
+
+/// The median of as many values as there are, drawn from them with replacement; `drawn` is room for these.
+pub(crate) fn drawn_median(values: &[f64], drawn: &mut Vec<f64>, rng: &mut fastrand::Rng) -> Option<f64> {
+    drawn.clear();
+    drawn.extend((0..values.len()).map(|_| values[rng.usize(..values.len())]));
+    drawn.sort_by(f64::total_cmp);
+    median(drawn)
+}
+
+/// The ends of the middle 95 % of [`RESAMPLES`] values: 2.5 % of them lie below it and 2.5 % above.
+pub(crate) fn middle(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let cut = values.len() / 40;
+    (values[cut], values[values.len() - 1 - cut])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::simulation::{Noise, gaussian, heavy_tailed, normal, skewed};
     use proptest::prelude::*;
 
     #[test]
@@ -81,40 +125,45 @@ mod tests {
         assert_eq!((estimate.median, estimate.interval), (3.0, Interval::Known(1.0, 5.0)));
     }
 
-    fn normal(rng: &mut fastrand::Rng) -> f64 {
-        (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0
-    }
-
-    /// How often, in 1,000 simulated studies, the interval of a ratio encloses the true ratio. Both cases of a block
-    /// share what disturbs that block, as they do on a real host.
-    fn coverage(blocks: usize) -> f64 {
-        let mut rng = fastrand::Rng::with_seed(42);
+    /// How often, in 1,000 simulated studies, the intervals of a ratio enclose the true ratio: the printed one, and
+    /// Student's. Both cases of a block share what disturbs that block, as they do on a real host.
+    fn coverage(blocks: usize, noise: Noise) -> (f64, f64) {
+        let mut rng = fastrand::Rng::with_seed(blocks as u64);
         let truth = 3.0;
-        let enclosed = (0..1000).filter(|study| {
+        let (mut printed, mut student) = (0, 0);
+        for study in 0..1000 {
             let ratios: Vec<f64> = (0..blocks)
                 .map(|_| {
                     let shared = (0.2 * normal(&mut rng)).exp();
-                    let (a, b) = ((0.05 * normal(&mut rng)).exp(), (0.05 * normal(&mut rng)).exp());
+                    let (a, b) = (noise(&mut rng), noise(&mut rng));
                     (truth * shared * a) / (shared * b)
                 })
                 .collect();
-            let estimate = Estimate::of(&ratios, *study).unwrap();
-            matches!(estimate.interval, Interval::Known(low, high) if low <= truth && truth <= high)
-        });
-        enclosed.count() as f64 / 1000.0
+            let estimate = Estimate::of(&ratios, study).unwrap();
+            printed += u32::from(!estimate.interval.excludes(truth));
+            student += u32::from(!estimate.student.interval.excludes(truth));
+        }
+        (f64::from(printed) / 1000.0, f64::from(student) / 1000.0)
     }
 
     #[test]
-    fn intervals_of_five_blocks_enclose_the_truth_as_often_as_they_say() {
-        let coverage = coverage(LEAST_BLOCKS);
-        // Exactly: the truth is outside when all five values are on one side, 2 / 2^5 = 6.25 %.
-        assert!((0.92..=0.97).contains(&coverage), "{coverage}");
+    fn intervals_enclose_the_true_ratio_as_often_as_they_say() {
+        // Exactly, of five: the truth is outside when all values are on one side, 2 / 2^5 = 6.25 %.
+        for blocks in [5, 6, 7, 8, 10, 12, 15, 25] {
+            let (printed, student) = coverage(blocks, gaussian);
+            assert!((0.93..=0.97).contains(&printed), "{blocks} blocks: {printed}");
+            assert!((0.93..=0.97).contains(&student), "{blocks} blocks: Student {student}");
+        }
     }
 
     #[test]
-    fn intervals_of_many_blocks_enclose_the_truth_too() {
-        let coverage = coverage(25);
-        assert!((0.91..=0.98).contains(&coverage), "{coverage}");
+    fn the_printed_interval_holds_whatever_the_noise() {
+        for noise in [heavy_tailed as Noise, skewed] {
+            for blocks in [5, 10] {
+                let (printed, _) = coverage(blocks, noise);
+                assert!((0.93..=0.97).contains(&printed), "{blocks} blocks: {printed}");
+            }
+        }
     }
 
     proptest! {

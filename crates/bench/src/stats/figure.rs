@@ -1,6 +1,6 @@
 //! The figures of one run.
 
-use crate::record::{Measures, Outcome, Record};
+use crate::record::{Measures, Outcome, Quantity, Record};
 use crate::spec::expression::Metric;
 
 /// What a good run of a case in a block measured; `None` where there is none.
@@ -23,6 +23,10 @@ pub fn figure(record: &Record, metric: Metric, case: &str, block: u32) -> Option
         Metric::BusyPercent => run.cpu_a.busy_percent(),
         Metric::PeakRss => run.peak_rss_bytes? as f64,
         Metric::Bytes => run.bytes as f64,
+        Metric::TransactionRate => run.quantity(Quantity::TransactionRate)?,
+        Metric::P50 => run.quantity(Quantity::ResponseTime)?,
+        Metric::P99 => run.latency.as_ref()?.p99_us,
+        Metric::Score => run.score?,
     };
     value.is_finite().then_some(value)
 }

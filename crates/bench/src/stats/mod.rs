@@ -2,12 +2,23 @@
 
 mod bootstrap;
 mod ceiling;
+mod difference;
+mod differences;
 mod figure;
 mod gate;
+mod order;
+mod repeats;
+#[cfg(test)]
+pub(crate) mod simulation;
+mod student;
 mod summary;
 
 pub use bootstrap::{Estimate, Interval, LEAST_BLOCKS, RESAMPLES};
 pub use ceiling::{above_ceiling, payload_ceiling};
+pub use difference::{Called, Difference};
+pub use differences::{DifferenceRow, Differences};
 pub use figure::{cpu_per_gb, figure, measures};
 pub use gate::{GateRow, Verdict, gate};
+pub use repeats::{REPEAT, Repeats};
+pub use student::Student;
 pub use summary::{CaseSummary, summaries};

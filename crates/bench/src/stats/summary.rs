@@ -20,7 +20,16 @@ pub struct CaseSummary {
     pub busy_percent: Option<Estimate>,
     /// CPU-seconds per 10^9 payload bytes, both ends.
     pub cpu_per_gb: Option<Estimate>,
-    /// Payload rate over the baseline's, taken inside each block; only on the same link and files.
+    /// Transactions in a second, where the tool makes any.
+    pub transaction_rate: Option<Estimate>,
+    /// Median response time in microseconds.
+    pub p50_us: Option<Estimate>,
+    /// 99th percentile of the response times in microseconds.
+    pub p99_us: Option<Estimate>,
+    /// The tool's score, where it has one.
+    pub score: Option<Estimate>,
+    /// The case's main figure (score, transaction rate or payload rate) over the baseline's, taken inside each block; only
+    /// on the same link and files.
     pub ratio: Option<Estimate>,
     /// Payload bytes of a good run.
     pub bytes: Option<u64>,
@@ -58,8 +67,11 @@ fn summary(record: &Record, case: &Case, baseline: Option<&str>) -> CaseSummary 
         seconds: estimate(Metric::Seconds),
         busy_percent: estimate(Metric::BusyPercent),
         cpu_per_gb: estimate(Metric::CpuPerGb),
-        ratio: comparable
-            .and_then(|base| over_blocks(&|block| Some(rate(&case.id, block)? / rate(&base.id, block)?))),
+        transaction_rate: estimate(Metric::TransactionRate),
+        p50_us: estimate(Metric::P50),
+        p99_us: estimate(Metric::P99),
+        score: estimate(Metric::Score),
+        ratio: comparable.and_then(|base| ratio(record, &case.id, &base.id)),
         bytes: good().map(|run| run.bytes).max(),
         peak_rss_bytes: good().filter_map(|run| run.peak_rss_bytes).max(),
         streams: good().filter_map(|run| run.streams).next_back(),
@@ -70,8 +82,29 @@ fn summary(record: &Record, case: &Case, baseline: Option<&str>) -> CaseSummary 
     }
 }
 
+/// The ratio of the first figure that both cases have.
+fn ratio(record: &Record, case: &str, base: &str) -> Option<Estimate> {
+    let of = |metric| {
+        let value = |id: &str, block| figure(record, metric, id, block);
+        Estimate::of(&paired_ratios(record.blocks, &value, case, base), record.seed)
+    };
+    [Metric::Score, Metric::TransactionRate, Metric::PayloadRate].into_iter().find_map(of)
+}
+
+/// One ratio for each block in which both cases have the figure, taken inside it.
+pub(crate) fn paired_ratios(
+    blocks: u32,
+    value: &impl Fn(&str, u32) -> Option<f64>,
+    case: &str,
+    base: &str,
+) -> Vec<f64> {
+    let positive = |id, block| value(id, block).filter(|value| *value > 0.0);
+    let ratio = |block| Some(positive(case, block)? / positive(base, block)?);
+    (0..blocks).filter_map(ratio).collect()
+}
+
 /// Rates over other files or another link say nothing beside one another.
-fn is_comparable(case: &Case, base: &Case) -> bool {
+pub(crate) fn is_comparable(case: &Case, base: &Case) -> bool {
     base.link == case.link && (case.dataset.is_none() || case.dataset == base.dataset)
 }
 

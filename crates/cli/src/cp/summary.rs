@@ -43,6 +43,8 @@ pub enum Kind {
     Files,
     /// Bytes from memory to memory.
     Memory,
+    /// Bytes of files, which the far end drops.
+    Discarded,
 }
 
 impl Summary {
@@ -74,6 +76,7 @@ impl Summary {
         };
         let what = match (self.kind, files) {
             (Kind::Memory, _) => "memory to memory".to_owned(),
+            (Kind::Discarded, _) => "files to memory".to_owned(),
             (Kind::Files, 1) => "1 file".to_owned(),
             (Kind::Files, files) => format!("{} files", show_count(files)),
         };

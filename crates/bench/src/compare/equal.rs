@@ -1,0 +1,138 @@
+//! A/A: how often equal things are called different. A study of two cases that are the same is cut into groups of five
+//! blocks, and each group is compared as if it were a study of its own.
+
+use serde::Serialize;
+
+use crate::record::Record;
+use crate::spec::expression::Metric;
+use crate::stats::{Difference, LEAST_BLOCKS};
+
+use super::value;
+
+/// How one quantity fared.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Equal {
+    /// What was compared.
+    pub quantity: Metric,
+    /// Groups in which the second case was compared with the first, by the ratios inside their blocks.
+    pub within: usize,
+    /// Of these, how many were called different.
+    pub within_different: usize,
+    /// Groups whose first case was compared with the second case of the next group, as two results are.
+    pub between: usize,
+    /// Of these, how many were called different.
+    pub between_different: usize,
+}
+
+/// Why a result says nothing of equal things.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EqualError {
+    /// It has another number of cases.
+    #[error("it has {0} cases; an A/A study has two, which are the same")]
+    Cases(usize),
+    /// The cases aren't the same.
+    #[error("its two cases aren't the same: they differ in tool, streams, cipher, data or link")]
+    Unlike,
+    /// There is nothing to compare.
+    #[error("it has fewer than {} blocks in which both cases gave a figure", 2 * LEAST_BLOCKS)]
+    Few,
+}
+
+/// Compares the two cases of an A/A study in groups of five blocks.
+///
+/// # Errors
+/// It isn't one, or is too small.
+pub fn equal(record: &Record) -> Result<Vec<Equal>, EqualError> {
+    let [a, b] = record.cases.as_slice() else { return Err(EqualError::Cases(record.cases.len())) };
+    let alike = (&a.tool, a.streams, &a.cipher, &a.dataset, &a.link)
+        == (&b.tool, b.streams, &b.cipher, &b.dataset, &b.link);
+    if !alike {
+        return Err(EqualError::Unlike);
+    }
+    let quantities = [Metric::PayloadRate, Metric::CpuPerGb, Metric::TransactionRate, Metric::P50];
+    let found: Vec<Equal> = quantities
+        .into_iter()
+        .filter_map(|quantity| tally(record, quantity, [&a.id, &b.id].map(String::as_str)))
+        .collect();
+    if found.is_empty() { Err(EqualError::Few) } else { Ok(found) }
+}
+
+fn tally(record: &Record, quantity: Metric, cases: [&str; 2]) -> Option<Equal> {
+    let blocks = whole_blocks(record, quantity, cases);
+    let groups: Vec<&[(f64, f64)]> = blocks.chunks_exact(LEAST_BLOCKS).collect();
+    let within: Vec<bool> = groups.iter().zip(0..).filter_map(|(group, seed)| inside(group, seed)).collect();
+    let between: Vec<bool> =
+        groups.windows(2).zip(0..).filter_map(|(pair, seed)| across(pair[0], pair[1], seed)).collect();
+    let different = |called: &[bool]| called.iter().filter(|called| **called).count();
+    (!between.is_empty()).then(|| Equal {
+        quantity,
+        within: within.len(),
+        within_different: different(&within),
+        between: between.len(),
+        between_different: different(&between),
+    })
+}
+
+/// The blocks in which both cases have the quantity.
+fn whole_blocks(record: &Record, quantity: Metric, cases: [&str; 2]) -> Vec<(f64, f64)> {
+    let both = |block| {
+        let [first, second] = cases.map(|case| value(record, case, quantity, block));
+        Some((first?, second?))
+    };
+    (0..record.blocks).filter_map(both).collect()
+}
+
+fn inside(group: &[(f64, f64)], seed: u64) -> Option<bool> {
+    let ratios: Vec<f64> = group.iter().map(|(a, b)| b / a).collect();
+    Difference::paired(&ratios, seed).map(|difference| difference.called.is_different())
+}
+
+fn across(group: &[(f64, f64)], next: &[(f64, f64)], seed: u64) -> Option<bool> {
+    let base: Vec<f64> = group.iter().map(|(a, _)| *a).collect();
+    let new: Vec<f64> = next.iter().map(|(_, b)| *b).collect();
+    Difference::unpaired(&base, &new, seed).map(|difference| difference.called.is_different())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Outcome;
+    use crate::stats::simulation::gaussian;
+    use crate::testing::{measured, record, run};
+
+    /// A study of two cases of which the second is so much faster; a block's runs share nothing.
+    fn study(factor: f64, blocks: u32) -> Record {
+        let mut rng = fastrand::Rng::with_seed(5);
+        let mut rate = |factor: f64| measured(5.0 * factor * gaussian(&mut rng), 1.0);
+        let runs = (0..blocks).flat_map(|block| [run("a", block, rate(1.0)), run("b", block, rate(factor))]);
+        let runs = runs.collect();
+        let mut study = record(&["a", "b"], blocks, runs);
+        study.cases[1].tool = study.cases[0].tool.clone();
+        study
+    }
+
+    #[test]
+    fn equal_cases_are_rarely_called_different_and_others_mostly() {
+        let rate = |study: &Record| equal(study).unwrap().remove(0);
+        let same = rate(&study(1.0, 1005));
+        assert_eq!((same.quantity, same.within, same.between), (Metric::PayloadRate, 201, 200));
+        assert!(same.within_different <= 10 && same.between_different <= 10, "{same:?}");
+        let other = rate(&study(1.2, 1005));
+        assert!(other.within_different > 150 && other.between_different > 150, "{other:?}");
+    }
+
+    #[test]
+    fn a_block_without_both_figures_is_left_out() {
+        let mut study = study(1.0, 12);
+        study.runs[5].outcome = Outcome::Failed { reason: "x".into() };
+        let found = equal(&study).unwrap();
+        assert_eq!((found[0].within, found[0].between), (2, 1));
+    }
+
+    #[test]
+    fn other_studies_are_refused() {
+        assert_eq!(equal(&record(&["a"], 5, vec![])), Err(EqualError::Cases(1)));
+        assert_eq!(equal(&record(&["a", "b"], 5, vec![])), Err(EqualError::Unlike));
+        assert_eq!(equal(&study(1.0, 9)), Err(EqualError::Few));
+    }
+}

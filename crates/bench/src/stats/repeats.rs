@@ -1,0 +1,85 @@
+//! How much results vary where each thing was measured once or twice: the pairs that were repeated stand for all.
+//!
+//! Such results carry no interval of their own. What two runs of the same configuration differ by is pooled over all
+//! configurations that were run again; then one run differs from another where their difference is outside of the
+//! prediction interval for two runs of the same thing, t * s * sqrt(2).
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::bootstrap::Interval;
+use super::difference::{Called, Difference, percent};
+use super::student::{LEVEL, quantile};
+
+/// The factor that tells runs of one configuration apart, a key of [`crate::record::Case::factors`].
+pub const REPEAT: &str = "run";
+
+/// The noise of single runs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Repeats {
+    /// Pooled standard deviation of one run.
+    pub standard_deviation: f64,
+    /// Its degrees of freedom: runs beyond the first of each configuration.
+    pub freedom: usize,
+}
+
+impl Repeats {
+    /// From each run's configuration and value; `None` where nothing was repeated.
+    pub fn of<K: Ord>(runs: impl IntoIterator<Item = (K, f64)>) -> Option<Repeats> {
+        let mut groups: BTreeMap<K, Vec<f64>> = BTreeMap::new();
+        for (configuration, value) in runs {
+            groups.entry(configuration).or_default().push(value);
+        }
+        let freedom = groups.values().map(|group| group.len() - 1).sum();
+        let squares: f64 = groups.values().map(|group| squares(group)).sum();
+        (freedom > 0).then(|| Repeats { standard_deviation: (squares / freedom as f64).sqrt(), freedom })
+    }
+
+    /// How much two single runs of the same thing may differ, in 95 % of cases; without a degree of freedom, any amount.
+    pub fn range(&self) -> f64 {
+        let quantile = quantile(LEVEL, self.freedom as f64).unwrap_or(f64::INFINITY);
+        quantile * self.standard_deviation * std::f64::consts::SQRT_2
+    }
+
+    /// Whether one run differs from another; `None` where the base isn't positive.
+    pub fn difference(&self, base: f64, new: f64) -> Option<Difference> {
+        let share = |value: f64| percent(value / base);
+        let interval = Interval::Known(share(new - self.range()), share(new + self.range()));
+        let called = if interval.excludes(0.0) { Called::Different } else { Called::Same };
+        (base > 0.0).then(|| Difference { percent: share(new), interval, called })
+    }
+}
+
+/// Squared distances from the mean, summed.
+fn squares(values: &[f64]) -> f64 {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    values.iter().map(|value| (value - mean).powi(2)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noise_is_pooled_over_what_was_repeated() {
+        let repeats = Repeats::of([("a", 10.0), ("b", 21.0), ("a", 12.0), ("c", 5.0), ("b", 20.0)]).unwrap();
+        // Two pairs, two and one apart: (2^2 + 1^2) / 2, over two.
+        assert_eq!(repeats, Repeats { standard_deviation: 1.25_f64.sqrt(), freedom: 2 });
+        assert_eq!(Repeats::of([("a", 1.0), ("b", 2.0)]), None);
+        assert_eq!(Repeats::of::<u8>([]), None);
+    }
+
+    #[test]
+    fn what_is_outside_of_the_prediction_differs() {
+        let repeats = Repeats { standard_deviation: 1.0, freedom: 3 };
+        let range = 3.1824 * std::f64::consts::SQRT_2;
+        assert!((repeats.range() - range).abs() < 1e-3);
+        let called = |new: f64| repeats.difference(100.0, new).unwrap().called;
+        assert_eq!(
+            (called(104.6), called(104.4), called(95.4)),
+            (Called::Different, Called::Same, Called::Different)
+        );
+        assert_eq!(repeats.difference(0.0, 1.0), None);
+    }
+}

@@ -1,0 +1,26 @@
+//! Noise for simulated studies.
+
+/// A factor by which a run is off.
+pub(crate) type Noise = fn(&mut fastrand::Rng) -> f64;
+
+/// Of a normal distribution with variance 1 (Box and Muller, 1958).
+pub(crate) fn normal(rng: &mut fastrand::Rng) -> f64 {
+    let radius = (-2.0 * (1.0 - rng.f64()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * rng.f64()).cos()
+}
+
+/// 5 % either way.
+pub(crate) fn gaussian(rng: &mut fastrand::Rng) -> f64 {
+    (0.05 * normal(rng)).exp()
+}
+
+/// Student's distribution with three degrees of freedom: now and then a run is far off.
+pub(crate) fn heavy_tailed(rng: &mut fastrand::Rng) -> f64 {
+    let squares: f64 = (0..3).map(|_| normal(rng).powi(2)).sum();
+    (0.05 * normal(rng) / (squares / 3.0).sqrt()).exp()
+}
+
+/// Most runs are near the best, and some are much slower.
+pub(crate) fn skewed(rng: &mut fastrand::Rng) -> f64 {
+    (0.05 * (1.0 - rng.f64()).ln()).exp()
+}

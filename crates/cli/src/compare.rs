@@ -1,0 +1,133 @@
+//! `linerate compare`: two results of one study beside one another.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::Args;
+use linerate_bench::compare::{Comparison, compare, equal};
+use linerate_bench::out::{compare_table, equal_table};
+use linerate_bench::record::Record;
+use linerate_bench::store;
+
+use crate::exit::Code;
+
+const EXAMPLES: &str = "\
+Examples:
+  linerate compare results/quick-2026-05-01T10-00-00Z results/quick-2026-05-02T10-00-00Z
+  linerate compare --fail-on 5% --json baseline results/quick-2026-05-02T10-00-00Z
+";
+
+const EXPLANATION: &str = "\
+Exit codes: 0 compared (and, with --fail-on, nothing is worse by more), 1 a case is significantly worse by more than \
+the limit or has begun to fail, 2 the arguments can't be served.";
+
+/// What `linerate compare` takes.
+#[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, after_help = EXPLANATION)]
+pub struct CompareArgs {
+    /// Results: a directory that `linerate bench` wrote, or a file with a whole record
+    base: PathBuf,
+    /// Results of the same study, to be judged against BASE
+    #[arg(required_unless_present = "equal")]
+    new: Option<PathBuf>,
+    /// Exit with 1 where a case is significantly worse by more than so many percent, or fails only in NEW
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    fail_on: Option<f64>,
+    /// As JSON on stdout
+    #[arg(long)]
+    json: bool,
+    /// How often equal things are called different: BASE is a study of two cases that are the same
+    #[arg(long, conflicts_with_all = ["new", "fail_on"])]
+    equal: bool,
+}
+
+/// Compares.
+pub fn run(args: &CompareArgs) -> ExitCode {
+    let outcome = match &args.new {
+        Some(new) => two(args, &args.base, new),
+        None => count_equal(args),
+    };
+    outcome.unwrap_or_else(|error| {
+        tell!("linerate: {error:#}");
+        Code::Usage.into()
+    })
+}
+
+fn two(args: &CompareArgs, base: &Path, new: &Path) -> anyhow::Result<ExitCode> {
+    let comparison = compare(&read(base)?, &read(new)?);
+    if comparison.rows.is_empty() {
+        let (base, new) = (base.display(), new.display());
+        bail!("{base} and {new} have no case in common; compare two results of the same study");
+    }
+    let beyond = args.fail_on.map_or(0, |limit| comparison.beyond(limit).len());
+    if args.json {
+        say!("{}", as_json(args, &comparison));
+    } else {
+        say!("BASE {}\nNEW  {}\n\n{}", base.display(), new.display(), compare_table(&comparison));
+        say_limit(args, &comparison);
+    }
+    Ok(if beyond == 0 { ExitCode::SUCCESS } else { Code::Failed.into() })
+}
+
+fn say_limit(args: &CompareArgs, comparison: &Comparison) {
+    let Some(limit) = args.fail_on else { return };
+    let beyond = comparison.beyond(limit);
+    if beyond.is_empty() {
+        say!("\nNothing is significantly worse by more than {limit} %, and nothing has begun to fail.");
+        return;
+    }
+    let mut cases: Vec<&str> = beyond.iter().map(|row| row.case.as_str()).collect();
+    cases.dedup();
+    say!("\nWORSE by more than {limit} %, or failing now: {}", cases.join(", "));
+}
+
+fn as_json(args: &CompareArgs, comparison: &Comparison) -> serde_json::Value {
+    let beyond = args.fail_on.map(|limit| comparison.beyond(limit));
+    serde_json::json!({
+        "schema": 1, "type": "comparison", "base": args.base, "new": args.new, "warnings": comparison.warnings,
+        "rows": comparison.rows, "only_in_base": comparison.only_in_base, "only_in_new": comparison.only_in_new,
+        "fail_on_percent": args.fail_on, "beyond": beyond, "ok": beyond.is_none_or(|rows| rows.is_empty()),
+    })
+}
+
+fn count_equal(args: &CompareArgs) -> anyhow::Result<ExitCode> {
+    let found =
+        equal(&read(&args.base)?).map_err(|error| anyhow::anyhow!("{}: {error}", args.base.display()))?;
+    if args.json {
+        say!(
+            "{}",
+            serde_json::json!({ "schema": 1, "type": "equal", "base": args.base, "quantities": found })
+        );
+    } else {
+        say!("{}", equal_table(&found));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(path: &Path) -> anyhow::Result<Record> {
+    let loaded = store::load_any(path)?;
+    if loaded.torn {
+        tell!("linerate: {}: the last run was cut off while it was stored; it is left out", path.display());
+    }
+    Ok(loaded.record)
+}
+
+/// `5%` or `5`.
+fn percent(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
+    number
+        .filter(|percent| percent.is_finite() && *percent >= 0.0)
+        .ok_or_else(|| format!("'{text}' is no percentage; write 5% or 5"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages_are_read_with_and_without_their_sign() {
+        assert_eq!((percent("5%"), percent("2.5"), percent("0 %")), (Ok(5.0), Ok(2.5), Ok(0.0)));
+        assert!(["", "-5%", "five", "NaN", "inf%"].iter().all(|text| percent(text).is_err()));
+    }
+}
