@@ -374,7 +374,16 @@ mod tests {
     #[test]
     fn an_interval_beside_zero_differs_and_one_over_it_does_not() {
         let verdict = |interval| {
-            let difference = Some(Estimate { median: -2.0, interval, blocks: 5 });
+            let difference = Some(Estimate {
+                median: -2.0,
+                interval,
+                blocks: 5,
+                student: linerate_bench::stats::Student {
+                    mean: -2.0,
+                    interval: interval,
+                    half_width_percent: None,
+                },
+            });
             let case = linerate_bench::record::Case::default();
             let record = Record::default();
             let cases = [case];

@@ -101,7 +101,16 @@ mod tests {
 
     #[test]
     fn an_interval_is_scaled_with_its_median() {
-        let estimate = Estimate { median: 4e3, interval: Interval::Known(3e3, 5e3), blocks: 5 };
+        let estimate = Estimate {
+            median: 4e3,
+            interval: Interval::Known(3e3, 5e3),
+            blocks: 5,
+            student: linerate_bench::stats::Student {
+                mean: 4e3,
+                interval: Interval::Known(3e3, 5e3),
+                half_width_percent: None,
+            },
+        };
         let scaled = Measure::new(Quantity::ResponseTime, 5e3).scaled(estimate);
         assert_eq!((scaled.median, scaled.interval), (4.0, Interval::Known(3.0, 5.0)));
     }

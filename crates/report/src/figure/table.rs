@@ -155,7 +155,16 @@ mod tests {
     #[test]
     fn people_read_four_digits_and_programs_all() {
         let mut table = Table::new(["Case", "Rate (Gbit/s)", "n", "Remark"]);
-        let estimate = Estimate { median: 9.394_81, interval: Interval::Known(-0.25, 9.5), blocks: 5 };
+        let estimate = Estimate {
+            median: 9.394_81,
+            interval: Interval::Known(-0.25, 9.5),
+            blocks: 5,
+            student: linerate_bench::stats::Student {
+                mean: 9.394_81,
+                interval: Interval::Known(-0.25, 9.5),
+                half_width_percent: None,
+            },
+        };
         table.push(vec![Cell::text("a, b"), Cell::Estimate(estimate), Cell::Count(5)]);
         table.push(vec![Cell::text("c"), Cell::Number(1.0)]);
         assert_eq!(

@@ -6,6 +6,7 @@ use linerate_bench::record::*;
 use super::{cpu, empty};
 
 /// All of them, by name.
+#[allow(dead_code, reason = "not every test needs all")]
 pub fn all(blocks: u32) -> Vec<(&'static str, Record)> {
     vec![
         ("scaling", scaling(blocks)),
