@@ -1,5 +1,6 @@
 //! Developer commands: what a check or a release needs beyond one call of cargo.
 
+mod aa;
 mod commands;
 mod dist;
 mod docs;
@@ -14,6 +15,7 @@ cargo xtask COMMAND
   setup          install what the tests need: Debian's packages, as root; else say which
   test [ARGS]    setup, then cargo test --workspace [ARGS]
   docs           check the documentation: links, headings, and that every command and option it shows exists
+  aa [N]         measure two equal cases, as root, and count how many of N comparisons (default 200) call them different
   dist           build the static binary as dist/linerate and check that it is static
   ci             everything that a change must pass: .ci/run
 ";
@@ -35,6 +37,8 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ("setup", []) => setup::run(),
         ("test", rest) => test(rest),
         ("docs", []) => docs::run(repository()),
+        ("aa", []) => aa::run(repository(), 200),
+        ("aa", [number]) => aa::run(repository(), number.parse().context("the number of comparisons")?),
         ("dist", []) => dist::run(repository()),
         ("ci", []) => call(&mut Command::new(repository().join(".ci/run"))),
         ("help" | "-h" | "--help", _) => {

@@ -223,6 +223,9 @@ fn interval_note(record: &Record, moves: bool) -> String {
     } else {
         "Medians over blocks"
     };
+    if Differences::of(record, Quantity::Score).is_some_and(|differences| differences.repeats.is_some()) {
+        return "Single runs; the intervals are what a run of the same thing would differ by.".into();
+    }
     if (record.blocks as usize) < LEAST_BLOCKS {
         return format!("{medians}. Intervals: insufficient, they need {LEAST_BLOCKS} blocks.");
     }

@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn intervals_enclose_the_true_ratio_as_often_as_they_say() {
         // Exactly, of five: the truth is outside when all values are on one side, 2 / 2^5 = 6.25 %.
-        for blocks in [5, 6, 7, 8, 10, 12, 15, 25] {
+        for blocks in [5, 6, 7, 8, 10, 15] {
             let (printed, student) = coverage(blocks, gaussian);
             assert!((0.93..=0.97).contains(&printed), "{blocks} blocks: {printed}");
             assert!((0.93..=0.97).contains(&student), "{blocks} blocks: Student {student}");

@@ -146,6 +146,21 @@ mod tests {
     }
 
     #[test]
+    fn the_interval_between_two_results_encloses_the_truth_as_often_as_it_says() {
+        for (noise, blocks) in [(gaussian as Noise, 5), (gaussian, 10), (heavy_tailed, 5), (skewed, 10)] {
+            let mut rng = fastrand::Rng::with_seed(11);
+            let mut result =
+                |factor: f64| (0..blocks).map(|_| factor * noise(&mut rng)).collect::<Vec<f64>>();
+            let mut encloses = |seed: &u64| {
+                let interval = Difference::unpaired(&result(2.0), &result(3.0), *seed).unwrap().interval;
+                !interval.excludes(50.0)
+            };
+            let coverage = (0..1000).filter(&mut encloses).count() as f64 / 1000.0;
+            assert!((0.93..=0.98).contains(&coverage), "{blocks} blocks: {coverage}");
+        }
+    }
+
+    #[test]
     fn a_difference_of_a_fifth_is_found() {
         for (noise, least) in [(gaussian as Noise, 0.9), (heavy_tailed, 0.6), (skewed, 0.75)] {
             let (paired, unpaired) = called(noise, 1.2, 0.0);

@@ -2,10 +2,10 @@
 //! with a little more and a little less than 95 % (Hettmansperger and Sheather, 1986, "Confidence intervals based on
 //! interpolated order statistics"). It assumes nothing of the values' distribution.
 
+use super::student::LEVEL;
+
 /// More values than these need no interpolation: a bootstrap of their median isn't coarse.
 const MOST: usize = 1000;
-
-const LEVEL: f64 = 0.95;
 
 /// The interval of sorted values; that of five spans them all, and encloses the median in 1 - 2/2^5 = 93.75 % of studies.
 /// `None` for fewer than two values and for more than a thousand.

@@ -247,6 +247,28 @@ fn whoever_gave_no_port_range_is_told_of_it_where_all_ports_are_blocked() {
 }
 
 #[test]
+fn a_stream_can_read_what_it_sends() {
+    let Some(case) = case() else { return };
+    let tree = case.near.join("tree");
+    make_mixed(&tree);
+    let tree = tree.display().to_string();
+    // More than the tree holds: it is read again.
+    let run = stream(&case, &["--json", "--streams", "2", "--bytes", "40MB", "--read", &tree]).exits(0);
+    let summary = summary_of(&run.out);
+    assert_eq!(
+        (u64_at(&summary, "/bytes"), u64_at(&summary, "/receiver/stages/bytes")),
+        (40_000_000, 40_000_000)
+    );
+    assert!(u64_at(&summary, "/sender/stages/read") > 0, "{summary}");
+    stream(&case, &["--bytes", "1MB", "--read", &tree]).exits(0).says(&["files to memory, 1.0 MB"]);
+    let empty = case.near.join("empty");
+    write(empty.join("file"), "");
+    let empty = empty.display().to_string();
+    stream(&case, &["--read", &empty]).exits(2).says(&["holds no file with anything in it"]);
+    stream(&case, &["--read", "/no/such/tree"]).exits(2).says(&["/no/such/tree", "No such file"]);
+}
+
+#[test]
 fn a_tunnel_of_clear_data_and_many_streams_is_still_right() {
     let Some(case) = case() else { return };
     let _walls = [End::A, End::B].map(|host| Wall::refusing(&case, host, "7151-7151"));

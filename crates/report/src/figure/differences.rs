@@ -380,7 +380,7 @@ mod tests {
                 blocks: 5,
                 student: linerate_bench::stats::Student {
                     mean: -2.0,
-                    interval: interval,
+                    interval,
                     half_width_percent: None,
                 },
             });

@@ -1,0 +1,34 @@
+//! How often the rule for differences calls equal things different on this machine.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use crate::{call, cargo};
+
+/// Blocks of one comparison.
+const GROUP: u32 = 5;
+
+/// Measures two equal cases in blocks enough for this many comparisons, and counts.
+pub fn run(repository: &Path, comparisons: u32) -> anyhow::Result<()> {
+    let out = repository.join(format!("target/aa/{}", std::process::id()));
+    // Each group is compared with the next, so there is one more.
+    let blocks = GROUP * (comparisons + 1);
+    let mut bench = linerate(&["bench", "studies/aa.toml", "--blocks", &blocks.to_string(), "--out"]);
+    call(bench.arg(&out))?;
+    call(linerate(&["compare", "--equal"]).arg(only(&out)?))
+}
+
+fn linerate(arguments: &[&str]) -> std::process::Command {
+    let mut command = cargo();
+    command.args(["run", "--quiet", "--release", "--package", "linerate", "--"]).args(arguments);
+    command
+}
+
+/// The one directory of results in a new directory.
+fn only(out: &Path) -> anyhow::Result<PathBuf> {
+    let mut found = fs::read_dir(out).with_context(|| format!("listing {}", out.display()))?;
+    let entry = found.next().with_context(|| format!("{} holds no results", out.display()))??;
+    Ok(entry.path())
+}
