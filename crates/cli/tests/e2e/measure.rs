@@ -117,11 +117,17 @@ fn another_host_is_measured_through_ssh() {
     let Some(case) = case() else { return };
     let (program, config) = (case.bed.program(), case.bed.lab.ssh_config());
     let words = args![program, "measure", "-F", config, "--host", "b", "--out", "kept", "--process", "sshd"];
-    let run = case.start_with(words, args!["--", "sleep", "0.6"]).end().exits(0);
+    let script = format!("ssh -F {} b true; sleep 0.6", case.bed.lab.ssh_config().display());
+    let run = case.start_with(words, args!["--", "sh", "-c", script]).end().exits(0);
     run.says(&["\nb: ", "to-a", "to-b", "CPU-s"]);
     for kept in ["kept", "kept.b"] {
         let recording = Recording::parse(&fs::read(case.near.join(kept)).unwrap()).unwrap();
-        assert!(recording.samples.len() >= 2 && recording.seconds() >= 0.6, "{kept}");
+        assert!(
+            recording.samples.len() >= 2 && recording.seconds() >= 0.6,
+            "{kept}: {} samples, {} s",
+            recording.samples.len(),
+            recording.seconds()
+        );
     }
     let nowhere =
         args![case.bed.program(), "measure", "-F", case.bed.lab.ssh_config(), "--host", "nowhere.invalid"];
