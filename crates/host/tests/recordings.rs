@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use linerate_host::sample::{self, Cost, Options, Recorder, Recording, Sampler};
+use linerate_host::sample::{self, Cost, Options, Recording, Sampler};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -76,19 +76,22 @@ fn an_empty_tree_says_what_is_missing() {
     assert!(sample::series(&recording).is_empty());
 }
 
-/// The bound of 1 % is on the release build at the default interval; docs/guide/measure.md has that figure. This one
-/// has neither an optimiser nor a quiet machine.
+/// The bound of 1 % is on the release build; docs/guide/measure.md has that figure. Without an optimiser this is more.
 #[test]
 fn sampling_this_host_costs_little() {
-    let before = linerate_sys::usage::usage(linerate_sys::usage::Who::Process).cpu_seconds;
-    let recorder =
-        Recorder::start(&Options { processes: vec![std::process::id()], ..Options::default() }).unwrap();
-    std::thread::sleep(Duration::from_secs(3));
-    let recording = Recording::parse(&recorder.stop()).unwrap();
-    let used = linerate_sys::usage::usage(linerate_sys::usage::Who::Process).cpu_seconds - before;
-    let percent = 100.0 * used / recording.seconds();
-    eprintln!("sampling cost {percent:.2} % of a processor, {} samples", recording.samples.len());
-    assert!(recording.samples.len() >= 6 && percent < 5.0, "{percent} %");
+    let spent = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+    };
+    let mut sampler = Sampler::new(&Options { processes: vec![std::process::id()], ..Options::default() });
+    let (before, mut recording) = (spent(), Vec::new());
+    for place in 0..12 {
+        sampler.sample(place == 0, &mut recording);
+        std::thread::sleep(sample::DEFAULT_INTERVAL);
+    }
+    let percent = 100.0 * (spent() - before) / (12.0 * sample::DEFAULT_INTERVAL.as_secs_f64());
+    eprintln!("sampling cost {percent:.2} % of a processor");
+    assert!(percent < 2.5, "{percent} %");
 }
 
 /// Bytes that look like a recording here and there.

@@ -95,7 +95,8 @@ fn measured(case: &Case) -> Value {
         config.display()
     );
     let rsh = format!("sh {}", beside_the_link(case).display());
-    let words = args![program, "measure", "--rsh", rsh, "--host", "b", "--export", "json", "--"];
+    let words =
+        args![program, "measure", "--interval", "1s", "--rsh", rsh, "--host", "b", "--export", "json", "--"];
     let run = case.start_with(words, args!["sh", "-c", script]).end().exits(0);
     serde_json::from_str(&run.out).unwrap()
 }
@@ -116,11 +117,17 @@ fn another_host_is_measured_through_ssh() {
     let Some(case) = case() else { return };
     let (program, config) = (case.bed.program(), case.bed.lab.ssh_config());
     let words = args![program, "measure", "-F", config, "--host", "b", "--out", "kept", "--process", "sshd"];
-    let run = case.start_with(words, args!["--", "sleep", "0.6"]).end().exits(0);
+    let script = format!("ssh -F {} b true; sleep 0.6", case.bed.lab.ssh_config().display());
+    let run = case.start_with(words, args!["--", "sh", "-c", script]).end().exits(0);
     run.says(&["\nb: ", "to-a", "to-b", "CPU-s"]);
     for kept in ["kept", "kept.b"] {
         let recording = Recording::parse(&fs::read(case.near.join(kept)).unwrap()).unwrap();
-        assert!(recording.samples.len() >= 2 && recording.seconds() >= 0.6, "{kept}");
+        assert!(
+            recording.samples.len() >= 2 && recording.seconds() >= 0.6,
+            "{kept}: {} samples, {} s",
+            recording.samples.len(),
+            recording.seconds()
+        );
     }
     let nowhere =
         args![case.bed.program(), "measure", "-F", case.bed.lab.ssh_config(), "--host", "nowhere.invalid"];
@@ -226,12 +233,13 @@ fn processors_agree(cost: &Cost, mpstat: &str) {
         rows.iter().find(|row| row.first() == Some(&"Average:") && row[1] == "all").expect("its average");
     // The heading begins with the time of day, the average with one word.
     let shift = head.len() - average.len();
+    // Ticks of all states together are a little less than wall time, for both of us.
+    let watched = cpu.total() * (WATCHED / cost.seconds).min(1.0);
+    let (around, percent) = (cpu.total() - watched, 0.01 * watched);
     let seconds = |column: &str| {
         let place = head.iter().position(|word| *word == column).expect("a column of mpstat's");
-        average[place - shift].parse::<f64>().unwrap() / 100.0 * WATCHED * f64::from(cpu.processors)
+        average[place - shift].parse::<f64>().unwrap() / 100.0 * watched
     };
-    let theirs = WATCHED * f64::from(cpu.processors);
-    let (around, percent) = ((cpu.total() - theirs).max(0.0), 0.01 * theirs);
     for (column, ours) in [
         ("%usr", cpu.user),
         ("%nice", cpu.nice),

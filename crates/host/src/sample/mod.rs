@@ -2,7 +2,7 @@
 //! read.
 //!
 //! A [`Recorder`] makes a recording, a [`Recording`] reads it. Its form on disk and between two ends is
-//! specified in docs/formats.md. Each kind of data is one file here and one line of [`KINDS`].
+//! specified in docs/formats.md. Each kind of data is one file here and one line of `KINDS`.
 
 mod cost;
 mod counters;
