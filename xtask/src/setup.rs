@@ -16,6 +16,7 @@ const PROGRAMS: [(&str, &str); 10] = [
     ("sshd", "openssh-server"),
     ("rsync", "rsync"),
     ("iperf3", "iperf3"),
+    ("nginx", "nginx-light"),
     ("setpriv", "util-linux"),
     ("pgrep", "procps"),
 ];
