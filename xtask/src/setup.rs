@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::call;
 
 /// Programs that the tests run, and the Debian packages that hold them.
-const PROGRAMS: [(&str, &str); 10] = [
+const PROGRAMS: [(&str, &str); 11] = [
     ("ip", "iproute2"),
     ("tc", "iproute2"),
     ("ssh", "openssh-client"),
@@ -16,6 +16,7 @@ const PROGRAMS: [(&str, &str); 10] = [
     ("sshd", "openssh-server"),
     ("rsync", "rsync"),
     ("iperf3", "iperf3"),
+    ("nginx", "nginx-light"),
     ("setpriv", "util-linux"),
     ("pgrep", "procps"),
 ];

@@ -38,7 +38,7 @@ pub struct HttpArgs {
     #[arg(long)]
     new_connections: bool,
     /// Give a request up after so long
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_seconds)]
     timeout: Duration,
     /// Threads that share the users; otherwise one a processor, at most 4
     #[arg(long, value_name = "N")]

@@ -6,6 +6,7 @@ use linerate_load::http::Url;
 use linerate_load::report::{Loads, Report, Step};
 use linerate_load::tile::{MOST_TILES, QUALITY, TARGETS, Tiles, TilesResult, fullest};
 use linerate_load::window::Stop;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
@@ -107,9 +108,9 @@ fn reference(file: &Path) -> Result<Loads, LoadError> {
     };
     let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
     let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-    let mut result: serde_json::Value =
-        serde_json::from_str(last).map_err(|error| wrong(error.to_string()))?;
-    serde_json::from_value(result["loads"].take()).map_err(|error| wrong(format!("its rates: {error}")))
+    let result: serde_json::Value = serde_json::from_str(last).map_err(|error| wrong(error.to_string()))?;
+    let loads = result.get("loads").ok_or_else(|| wrong("its last line has no rates (`loads`)".into()))?;
+    Loads::deserialize(loads).map_err(|error| wrong(format!("its rates: {error}")))
 }
 
 #[cfg(test)]

@@ -166,7 +166,9 @@ impl<'a> Worker<'a> {
         match user.step(&self.requests[user.target], &mut self.buffer, to_end, count) {
             Ok(Step::Waiting) => {}
             Ok(Step::Whole(now)) => self.whole(place, now, to_end),
-            Ok(Step::Closed) if self.users[place].state == State::Closing => self.next(place, Instant::now()),
+            Ok(Step::Closed) if self.users[place].state == State::Closing => {
+                self.settle(place, Instant::now(), true);
+            }
             Ok(Step::Closed) => {}
             Err(failure) => self.failed(place, failure),
         }
@@ -175,18 +177,23 @@ impl<'a> Worker<'a> {
     /// A reply is there. Where the connection's end is near (`to_end`) no further event will tell of it.
     fn whole(&mut self, place: usize, now: Instant, to_end: bool) {
         let user = &mut self.users[place];
+        if !self.crowd.new_connections || !user.is_connected() {
+            return self.settle(place, now, to_end);
+        }
+        user.close(now);
+        if to_end {
+            self.advance(place, to_end);
+        }
+    }
+
+    /// Counts a request that is done: with its reply, or with the end of the connection that was made for it.
+    fn settle(&mut self, place: usize, now: Instant, to_end: bool) {
+        let user = &mut self.users[place];
         let (status, keep) = user.reply.head().map_or((0, false), |head| (head.status, head.keep));
         if !(200..300).contains(&status) {
             *self.tally.errors.statuses.entry(status).or_default() += 1;
         } else if self.phases.counts(now) {
             self.tally.latency.record(now - user.begun);
-        }
-        if self.crowd.new_connections && user.is_connected() {
-            user.close(now);
-            if to_end {
-                self.advance(place, to_end);
-            }
-            return;
         }
         if !keep || to_end {
             user.disconnect();
@@ -248,7 +255,7 @@ impl<'a> Worker<'a> {
         user.disconnect();
         let url = &self.crowd.urls[user.target];
         match user.state {
-            State::Closing => return self.next(place, now),
+            State::Closing => return self.settle(place, now, true),
             State::Connecting => self.tally.connections[user.target].failed += 1,
             State::Asking | State::Resting => self.tally.errors.timeouts += 1,
         }

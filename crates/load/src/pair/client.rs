@@ -155,7 +155,10 @@ impl TransactionsResult {
 /// What an error of a pair means to people.
 pub(super) fn meaning(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::TimedOut => format!("no reply within {} s", PATIENCE.as_secs()),
+        io::ErrorKind::TimedOut => format!(
+            "no reply within {} s; does the server have a worker (--workers) for each pair?",
+            PATIENCE.as_secs()
+        ),
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
             "the peer closed the connection early; is it `linerate serve rr` of the same version, with a worker \
              (--workers) for each pair?"
