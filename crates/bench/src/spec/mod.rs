@@ -1,8 +1,11 @@
 //! Study and tool files: what they may say, read into types that can't say anything else.
 
+mod case_reader;
 mod error;
+mod figure_reader;
 mod nearest;
 mod quantity;
+mod quick;
 mod section;
 mod study_reader;
 pub(crate) mod template;

@@ -93,6 +93,8 @@ pub struct QuickSpec {
     pub size: Option<u64>,
     /// Parameters of tools.
     pub parameters: BTreeMap<String, String>,
+    /// The tools that have each of these parameters.
+    pub takers: BTreeMap<String, Vec<String>>,
     /// Cases that a quick run makes; empty for all.
     pub cases: Vec<String>,
 }
@@ -150,6 +152,8 @@ pub struct CaseSpec {
     pub bytes: Option<u64>,
     /// The link's name.
     pub link: String,
+    /// What the link adds to two plain hosts, as factors: `links`, `queues`, `guests`.
+    pub bed: BTreeMap<String, String>,
     /// Levels of the tool's parameters, by name; a parameter without one has the tool's default.
     pub parameters: BTreeMap<String, String>,
     /// Levels of the study's settings, by name.
@@ -157,16 +161,17 @@ pub struct CaseSpec {
 }
 
 impl CaseSpec {
-    /// The levels of all its factors, by name.
+    /// The levels of all its factors, by name; the tool is one of them.
     pub fn factors(&self) -> BTreeMap<String, String> {
         let own = [
-            ("streams", Some(self.streams.to_string())),
-            ("variant", self.variant.clone()),
-            ("dataset", self.dataset.clone()),
-            ("link", Some(self.link.clone())),
+            ("tool", self.tool.clone()),
+            ("streams", self.streams.to_string()),
+            ("variant", self.variant.clone().unwrap_or_else(|| "default".into())),
+            ("dataset", self.dataset.clone().unwrap_or_else(|| "memory".into())),
+            ("link", self.link.clone()),
         ];
-        let own = own.into_iter().filter_map(|(name, level)| Some((name.to_owned(), level?)));
-        own.chain(self.parameters.clone()).chain(self.settings.clone()).collect()
+        let own = own.into_iter().map(|(name, level)| (name.to_owned(), level));
+        own.chain(self.bed.clone()).chain(self.parameters.clone()).chain(self.settings.clone()).collect()
     }
 }
 

@@ -75,6 +75,8 @@ pub struct Tool {
     pub variants: Vec<Variant>,
     /// Its parameters, each a placeholder of its commands, with their defaults.
     pub parameters: BTreeMap<String, String>,
+    /// The payload in bit/s that it is known to move on an ordinary machine, for estimates; `None` for the link's rate.
+    pub pace: Option<u64>,
 }
 
 /// Programs and packages that a tool needs.
@@ -99,7 +101,7 @@ pub struct Server {
     pub ready: String,
 }
 
-/// Where in a tool's stdout its own figures stand, as JSON pointers (RFC 6901).
+/// Where in a tool's stdout its own figures stand: JSON pointers (RFC 6901), or regular expressions with one group.
 #[derive(Clone, Debug)]
 pub struct Reading {
     /// What stdout is.
@@ -124,6 +126,8 @@ pub struct Reading {
     pub connections: Option<String>,
     /// A score.
     pub score: Option<String>,
+    /// Factors for numbers whose unit isn't ours, by key.
+    pub scale: BTreeMap<String, f64>,
     /// What else is worth a note beside the run: a name for people, and where the value stands.
     pub notes: Vec<(String, String)>,
 }
@@ -135,6 +139,8 @@ pub enum Form {
     Document,
     /// JSON lines, of which the last counts.
     LastLine,
+    /// Text for people, in which patterns are looked for.
+    Pattern,
 }
 
 /// Another way to run a tool.
