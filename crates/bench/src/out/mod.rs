@@ -1,5 +1,6 @@
 //! What a terminal shows: plain text, at most 100 columns wide.
 
+mod estimate;
 mod gate_table;
 mod grid;
 mod head;
@@ -8,9 +9,10 @@ mod plan;
 mod progress;
 mod table;
 
+pub use estimate::estimate;
 pub use gate_table::gate_table;
 pub use head::headline;
 pub use number::thousands;
-pub use plan::plan;
+pub use plan::{checked, plan};
 pub use progress::{Line, Progress};
 pub use table::table;

@@ -6,7 +6,7 @@ use super::error::FileError;
 use super::quantity;
 use super::section::{FreeLevels, Section};
 use super::study::{CaseSpec, DatasetSpec, LinkSpec, SettingSpec, Streams};
-use super::tool::{Moves, Parallel, Tool, Toolbox};
+use super::tool::{Parallel, Tool, Toolbox};
 
 /// What a case may name.
 pub(crate) struct Known<'a> {
@@ -186,7 +186,7 @@ fn read_streams(section: &Section, tool: &Tool) -> Result<Vec<Streams>, FileErro
 }
 
 fn read_datasets(section: &Section, tool: &Tool, known: &Known) -> Result<Vec<Option<String>>, FileError> {
-    if tool.moves == Moves::Files {
+    if tool.takes_files() {
         let names = read_names(section, "dataset", known.datasets.iter().map(|d| d.name.as_str()))?;
         return Ok(names.into_iter().map(Some).collect());
     }

@@ -12,6 +12,7 @@ pub(crate) mod template;
 mod tool_reader;
 
 pub mod expression;
+pub mod papers;
 pub mod study;
 pub mod tool;
 

@@ -72,6 +72,7 @@ fn check_parameters(tool: &Tool, root: &Section, found: &[FreeLevels]) -> Result
 
 fn checked(tool: Tool, root: &Section) -> Result<Tool, FileError> {
     let mentions = |name| tool.command.iter().any(|word| word.mentions(name));
+    let serves = |name| tool.server.iter().flat_map(|server| &server.command).any(|word| word.mentions(name));
     if tool.command.is_empty() {
         return Err(root.missing("command"));
     }
@@ -83,7 +84,7 @@ fn checked(tool: Tool, root: &Section) -> Result<Tool, FileError> {
     if !tool.variants.is_empty() && !mentions("options") {
         return Err(root.error("command", "doesn't say where the variants' `{options}` go"));
     }
-    if tool.moves == Moves::Files && !mentions("destination") {
+    if tool.moves == Moves::Files && !mentions("destination") && !serves("destination") {
         return Err(
             root.error("command", "doesn't say where `{destination}` goes, though `moves` is \"files\"")
         );
