@@ -30,9 +30,12 @@ pub(crate) struct Stated {
 pub(crate) fn read(reading: &Reading, stdout: &[u8]) -> Result<Stated, String> {
     let output = Written::parse(reading.form, stdout)?;
     let number = |key: &str, place: &Option<String>| number(&output, reading, key, place);
+    let bytes = number("bytes", &reading.bytes)?;
+    let rate = number("rate", &reading.rate)?.filter(|rate| *rate > 0.0);
+    let reckoned = bytes.zip(rate).map(|(bytes, rate)| bytes * 8.0 / rate);
     Ok(Stated {
-        bytes: number("bytes", &reading.bytes)?.map(|n| n.round() as u64),
-        seconds: number("seconds", &reading.seconds)?,
+        bytes: bytes.map(|n| n.round() as u64),
+        seconds: number("seconds", &reading.seconds)?.or(reckoned),
         peak_rss_bytes: peak(reading, &output),
         limiter: output.at(&reading.limiter).and_then(|value| value.as_str().map(str::to_owned)),
         streams: output.at(&reading.streams).and_then(as_number).map(|n| n as u32),
@@ -151,6 +154,7 @@ mod tests {
             form,
             bytes: Some("/end/bytes".into()),
             seconds: Some("/end/seconds".into()),
+            rate: None,
             peak_rss: vec!["/a/rss".into(), "/b/rss".into()],
             limiter: Some("/limiter".into()),
             streams: Some("/streams".into()),
@@ -212,6 +216,9 @@ mod tests {
         let stated = read(&reading, text).unwrap();
         assert_eq!((stated.bytes, stated.seconds), (Some(2_621_440), Some(2.0)));
         assert_eq!(stated.notes, ["lost: 3"]);
+        let rated = Reading { seconds: None, rate: Some(" rate=([0-9]+)".into()), ..reading.clone() };
+        let stated = read(&rated, b"megabytes=1.0 rate=8388608").unwrap();
+        assert_eq!((stated.bytes, stated.seconds), (Some(1_048_576), Some(1.0)));
         let error = read(&reading, b"megabytes=1 real_seconds=none").unwrap_err();
         assert!(error.contains("real_seconds"), "{error}");
     }

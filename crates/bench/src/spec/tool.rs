@@ -128,6 +128,8 @@ pub struct Reading {
     pub bytes: Option<String>,
     /// Seconds that the payload took.
     pub seconds: Option<String>,
+    /// Payload in bit/s, from which the seconds are reckoned where a tool rounds them.
+    pub rate: Option<String>,
     /// Peak resident bytes; the largest counts.
     pub peak_rss: Vec<String>,
     /// What limited the transfer.

@@ -149,6 +149,7 @@ fn read_result(section: &Section) -> Result<Reading, FileError> {
         form,
         bytes: place("bytes")?,
         seconds: place("seconds")?,
+        rate: place("rate")?,
         peak_rss: peak_rss.map_err(|problem| section.error("peak_rss", problem))?,
         limiter: place("limiter")?,
         streams: place("streams")?,
@@ -160,6 +161,9 @@ fn read_result(section: &Section) -> Result<Reading, FileError> {
         scale: read_scale(section)?,
         notes: read_notes(section, form)?,
     };
+    if reading.rate.is_some() && (reading.bytes.is_none() || reading.seconds.is_some()) {
+        return Err(section.error("rate", "goes with `bytes`, and in place of `seconds`"));
+    }
     match structured(&reading).filter(|_| form == Form::Pattern) {
         Some(key) => Err(section.error(key, "can't be read by a pattern, only from JSON")),
         None => Ok(reading),
@@ -192,7 +196,7 @@ fn read_scale(section: &Section) -> Result<BTreeMap<String, f64>, FileError> {
     section.free_values("scale")?.into_iter().map(one).collect()
 }
 
-const SCALED: [&str; 5] = ["bytes", "seconds", "peak_rss", "transactions", "score"];
+const SCALED: [&str; 6] = ["bytes", "seconds", "rate", "peak_rss", "transactions", "score"];
 
 fn read_notes(section: &Section, form: Form) -> Result<Vec<(String, String)>, FileError> {
     let checked = |(name, text): (String, &str)| match place(form, text) {
