@@ -17,9 +17,15 @@ fn examples(document: &str) -> Vec<String> {
 fn the_formats_page_shows_a_study_and_a_tool() {
     let examples = examples("formats.md");
     let study = Study::parse("formats.md", &examples[0], &Toolbox::built_in().unwrap()).unwrap();
-    assert_eq!(study.cases.len(), 6);
+    assert_eq!((study.cases.len(), study.figures.len(), study.settings.len()), (10, 1, 1));
+    assert!(study.quick.size.is_some() && study.printed.len() == 1 && study.rows == [7, 22]);
     let tool = Tool::parse("formats.md", &examples[1]).unwrap();
-    assert!(tool.server.is_some() && tool.result.is_some() && tool.variants.len() == 1);
+    assert!(
+        tool.server.is_some()
+            && tool.result.is_some()
+            && tool.variants.len() == 1
+            && tool.parameters.len() == 1
+    );
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use linerate_bench::data::read_own_tree;
-use linerate_bench::out::{Line, Progress, gate_table, headline, plan, table};
+use linerate_bench::out::{Line, Progress, checked, gate_table, headline, plan, table};
 use linerate_bench::record::Record;
 use linerate_bench::run::{Bed, Event, LabBed, Runner, Setup, Stop, install, missing_packages};
 use linerate_bench::spec::study::Study;
@@ -22,6 +22,8 @@ use linerate_bench::store;
 
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
+
+mod listing;
 
 use crate::exit::Code;
 use crate::reach::ending_signals;
@@ -42,6 +44,8 @@ Examples:
   linerate bench --quick --tree /srv/www  one block, over a tree of your own
   linerate bench gate                     what linerate must reach, row by row
   linerate bench mine.toml --tools ./tools
+  linerate bench --check mine.toml        what is wrong in a study file
+  linerate bench list                     the built-in studies, by paper and figure
   linerate bench report results/quick-2026-05-01T10-00-00Z
 ";
 
@@ -56,8 +60,20 @@ const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Subcommand)]
 enum Action {
+    /// The built-in studies by paper and figure, and the tools
+    List(List),
     /// Show stored results again, and write their report.html anew
     Report(Report),
+}
+
+#[derive(Debug, Args)]
+struct List {
+    /// As JSON: the rows of docs/papers.md that each study runs
+    #[arg(long)]
+    json: bool,
+    /// A directory of tool files, beside the built-in ones; may be given again
+    #[arg(long, value_name = "DIR")]
+    tools: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -77,7 +93,7 @@ struct Run {
     /// Blocks; each runs every case once [default: the study's, 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     blocks: Option<u32>,
-    /// One block: a first look, without intervals
+    /// One block, and what the study says is other in a quick run: a first look, without intervals
     #[arg(long, conflicts_with = "blocks")]
     quick: bool,
     /// Bytes of generated data [default: the study's]
@@ -101,10 +117,13 @@ struct Run {
     /// Install missing tools from the distribution first, as root
     #[arg(long)]
     install: bool,
-    /// List the built-in studies and tools
+    /// The same as `linerate bench list`
     #[arg(long)]
     list: bool,
-    /// Show what would be run
+    /// Read the study and say what is wrong in it, or that nothing is; exit code 2 where something is
+    #[arg(long, conflicts_with = "dry_run")]
+    check: bool,
+    /// Show what would be run, and about how long it would take
     #[arg(long)]
     dry_run: bool,
 }
@@ -116,14 +135,14 @@ struct Run {
 pub fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
     match args.action {
         Some(Action::Report(report)) => report_again(&report),
+        Some(Action::List(list)) => listing::list(&load_tools(&list.tools)?, list.json),
         None => run_study(&args.run),
     }
 }
 
 fn run_study(args: &Run) -> anyhow::Result<ExitCode> {
     if args.list {
-        list(&load_tools(&args.tools)?);
-        return Ok(ExitCode::SUCCESS);
+        return listing::list(&load_tools(&args.tools)?, args.json);
     }
     let (tools, study) = match read_input(args) {
         Ok(read) => read,
@@ -133,6 +152,10 @@ fn run_study(args: &Run) -> anyhow::Result<ExitCode> {
         }
     };
     let blocks = if args.quick { 1 } else { args.blocks.unwrap_or(study.blocks) };
+    if args.check {
+        say!("{}", checked(&study, &tools, blocks));
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.dry_run {
         say!("{}", plan(&study, &tools, blocks));
         return Ok(ExitCode::SUCCESS);
@@ -182,6 +205,9 @@ fn load_study(args: &Run, tools: &Toolbox) -> anyhow::Result<Study> {
             Study::parse(name, &text, tools)?
         }
     };
+    if args.quick {
+        study.apply_quick();
+    }
     if let Some(size) = args.size {
         study.set_size(size);
     }
@@ -194,22 +220,6 @@ fn unknown_study(name: &str, error: &std::io::Error) -> anyhow::Error {
         nearest(name, names.iter().copied()).map_or(String::new(), |name| format!("; did you mean {name}?"));
     let names = names.join(", ");
     anyhow!("{name} is neither a built-in study ({names}) nor a study file that can be read ({error}){meant}")
-}
-
-fn list(tools: &Toolbox) {
-    say!("studies:");
-    for (file, text) in Study::built_in_names().filter_map(Study::built_in) {
-        if let Ok(study) = Study::parse(file, text, tools) {
-            say!("  {:<10} {}", study.name, study.title);
-        }
-    }
-    say!("tools:");
-    for tool in tools.names().filter_map(|name| tools.get(name)) {
-        let variants: Vec<&str> = tool.variants.iter().map(|variant| variant.name.as_str()).collect();
-        let variants =
-            if variants.is_empty() { String::new() } else { format!(" (variants: {})", variants.join(", ")) };
-        say!("  {:<16} {}{variants}", tool.name, tool.label);
-    }
 }
 
 /// Installs what is missing where that was asked for; says what it is where not. A lab's own programs must be there.

@@ -217,3 +217,42 @@ fn a_tree_with_nothing_to_move_is_refused_before_anything_is_made() {
     with("empty").says(&["--tree empty", "only empty ones"]);
     assert!(desk.results().is_empty());
 }
+
+#[test]
+fn a_study_file_is_checked_without_being_run() {
+    let desk = Desk::new();
+    let run = desk.bench(&["small.toml", "--tools", "tools", "--check"]).exits(0);
+    assert!(run.out.contains("small: right: 4 cases, 5 blocks, 1 link, 1 data set"), "{run}");
+    fs::write(desk.at("bad.toml"), STUDY.replace("tool = \"scp\"", "tool = \"spc\"")).expect("a new file");
+    let bad = desk.bench(&["bad.toml", "--tools", "tools", "--check", "--out", "out"]).exits(2);
+    bad.says(&["bad.toml:", "case.tool", "did you mean `scp`?"]);
+    assert!(desk.results().is_empty());
+}
+
+#[test]
+fn a_dry_run_estimates_and_a_quick_one_takes_the_studys_own_sizes() {
+    let desk = Desk::new();
+    let whole = desk.bench(&["http", "--dry-run"]).exits(0);
+    assert!(whole.out.contains("7 warm-ups, then 5 x 7 = 35 runs; about "), "{whole}");
+    let quick = desk.bench(&["http", "--dry-run", "--quick"]).exits(0);
+    assert!(quick.out.contains("3 warm-ups, then 1 x 3 = 3 runs; about "), "{quick}");
+    assert!(quick.out.contains("seconds 3") && quick.out.contains("(estimated)"), "{quick}");
+}
+
+#[test]
+fn the_list_names_the_rows_of_each_study() {
+    let desk = Desk::new();
+    let shown = printed(&desk.bench(&["list", "--json"]).exits(0));
+    assert_eq!((&shown["schema"], &shown["type"]), (&1.into(), &"studies".into()));
+    let studies = shown["studies"].as_array().expect("a list");
+    let rows: std::collections::BTreeSet<u64> = studies
+        .iter()
+        .flat_map(|s| s["rows"].as_array().expect("a list"))
+        .filter_map(Value::as_u64)
+        .collect();
+    assert!(rows.len() == 21 && rows.contains(&22) && !rows.contains(&2), "{rows:?}");
+    assert_eq!(shown["rows"].as_array().map(Vec::len), Some(30));
+    let text = desk.bench(&["list"]).exits(0);
+    assert!(text.out.contains("figure 6          One to eight ports of 1 Gbit/s: ports"), "{text}");
+    assert_eq!(desk.bench(&["--list"]).exits(0).out, text.out);
+}

@@ -1,6 +1,7 @@
 //! What a terminal shows: plain text, at most 100 columns wide.
 
 mod compare_table;
+mod estimate;
 mod gate_table;
 mod grid;
 mod head;
@@ -10,9 +11,10 @@ mod progress;
 mod table;
 
 pub use compare_table::{compare_table, equal_table};
+pub use estimate::estimate;
 pub use gate_table::gate_table;
 pub use head::headline;
 pub use number::thousands;
-pub use plan::plan;
+pub use plan::{checked, plan};
 pub use progress::{Line, Progress};
 pub use table::table;

@@ -1,16 +1,22 @@
 //! What a study would do, without doing it.
 
+use super::estimate::estimate;
 use super::grid::{Grid, wrap};
-use super::number::{self, size};
-use crate::spec::study::{CaseSpec, Sizes, Study};
+use super::number::{self, duration, size};
+use crate::spec::study::{CaseSpec, LinkSpec, Sizes, Study};
 use crate::spec::tool::{Moves, Toolbox};
 
-/// The matrix: each case with its tool, streams, data and link, and how many runs there will be.
+/// The matrix: each case with its tool, streams, data, link and further levels, how many runs there will be, and about
+/// how long they will take.
 pub fn plan(study: &Study, tools: &Toolbox, blocks: u32) -> String {
     let mut lines = vec![format!("{}: {}", study.name, study.title)];
     lines.extend(study.datasets.iter().map(|set| format!("data set {}: {}", set.name, sizes(&set.sizes))));
+    lines.extend(study.links.iter().map(|link| format!("link {}: {}", link.name, describe(link))));
+    lines.extend(study.settings.iter().map(|setting| {
+        format!("setting {}: of host {}, put back at the end", setting.name, setting.hosts.join(" and "))
+    }));
     lines.push(String::new());
-    let mut grid = Grid::new(&["case", "tool", "variant", "streams", "moves", "link"], 6);
+    let mut grid = Grid::new(&["case", "tool", "streams", "moves", "link", "with"], 6);
     for case in &study.cases {
         grid.row(cells(case, tools));
     }
@@ -19,10 +25,39 @@ pub fn plan(study: &Study, tools: &Toolbox, blocks: u32) -> String {
     lines.extend(
         study.bounds.iter().flat_map(|bound| wrap(&format!("bound: {}: {}", bound.name, bound.text), 2)),
     );
+    lines.push(counts(study, tools, blocks));
+    lines.join("\n")
+}
+
+/// What is said of a study file in which nothing is wrong.
+pub fn checked(study: &Study, tools: &Toolbox, blocks: u32) -> String {
+    let several = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let parts = [
+        several(study.cases.len(), "case"),
+        several(blocks as usize, "block"),
+        several(study.links.len(), "link"),
+        several(study.datasets.len(), "data set"),
+        several(study.bounds.len(), "bound"),
+        several(study.figures.len(), "figure"),
+    ];
+    let about = duration(estimate(study, tools, blocks));
+    format!("{}: right: {}; about {about} (estimated)", study.name, parts.join(", "))
+}
+
+fn counts(study: &Study, tools: &Toolbox, blocks: u32) -> String {
     let cases = study.cases.len();
     let runs = cases * blocks as usize;
-    lines.push(format!("{cases} warm-ups, then {blocks} x {cases} = {runs} runs"));
-    lines.join("\n")
+    let about = duration(estimate(study, tools, blocks));
+    format!("{cases} warm-ups, then {blocks} x {cases} = {runs} runs; about {about} in all (estimated)")
+}
+
+fn describe(link: &LinkSpec) -> String {
+    let rate =
+        link.rate.map_or("open".into(), |rate| format!("{} Gbit/s", number::three(rate as f64 * 1e-9)));
+    let several = if link.count > 1 { format!("{} x ", link.count) } else { String::new() };
+    let queues = link.queues.map_or(String::new(), |queues| format!(", queues: {queues}"));
+    let guests = if link.guests > 0 { format!(", shared by {} guests", link.guests) } else { String::new() };
+    format!("{several}{rate}, MTU {}{queues}{guests}", link.mtu)
 }
 
 fn cells(case: &CaseSpec, tools: &Toolbox) -> Vec<String> {
@@ -31,15 +66,19 @@ fn cells(case: &CaseSpec, tools: &Toolbox) -> Vec<String> {
         (Some(Moves::Memory), None) => {
             case.bytes.map_or("memory".into(), |bytes| format!("memory, {}", size(bytes)))
         }
+        (Some(Moves::Requests), None) => "requests".into(),
         _ => "nothing".into(),
     };
+    let with = case.parameters.iter().chain(&case.settings).map(|(name, level)| format!("{name} {level}"));
     vec![
         case.id.clone(),
-        case.tool.clone(),
-        case.variant.clone().unwrap_or_else(|| "default".into()),
+        case.variant
+            .as_ref()
+            .map_or_else(|| case.tool.clone(), |variant| format!("{}, {variant}", case.tool)),
         case.streams.to_string(),
         moves,
         case.link.clone(),
+        with.collect::<Vec<_>>().join(", "),
     ]
 }
 
@@ -57,18 +96,23 @@ mod tests {
     use super::*;
     use crate::out::grid::WIDTH;
 
+    #[track_caller]
+    fn fits(study: &Study, tools: &Toolbox) {
+        let text = plan(study, tools, 5);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH && !line.ends_with("...")), "{text}");
+        assert!(study.cases.iter().all(|case| text.contains(&case.id)), "{text}");
+        assert!(text.contains("(estimated)") && checked(study, tools, 5).contains("right: "));
+    }
+
     #[test]
     fn the_built_in_studies_fit_the_width() {
         let tools = Toolbox::built_in().unwrap();
         for name in Study::built_in_names() {
             let (file, text) = Study::built_in(name).unwrap();
-            let study = Study::parse(file, text, &tools).unwrap();
-            let text = plan(&study, &tools, 5);
-            assert!(
-                text.lines().all(|line| line.chars().count() <= WIDTH && !line.ends_with("...")),
-                "{text}"
-            );
-            assert!(study.cases.iter().all(|case| text.contains(&case.id)));
+            let mut study = Study::parse(file, text, &tools).unwrap();
+            fits(&study, &tools);
+            study.apply_quick();
+            fits(&study, &tools);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Reads what a tool states of itself in its stdout.
 
+use regex_lite::Regex;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -27,28 +28,57 @@ pub(crate) struct Stated {
 /// # Errors
 /// What is wrong with it, for people.
 pub(crate) fn read(reading: &Reading, stdout: &[u8]) -> Result<Stated, String> {
-    let document = match reading.form {
-        Form::Document => serde_json::from_slice(stdout),
-        Form::LastLine => serde_json::from_slice(last_line(stdout)),
-    };
-    let document: Value =
-        document.map_err(|e| format!("its output isn't the JSON that was expected: {e}"))?;
-    let at = |pointer: &Option<String>| {
-        pointer.as_ref().and_then(|p| document.pointer(p)).filter(|v| !v.is_null())
-    };
+    let output = Written::parse(reading.form, stdout)?;
+    let number = |key: &str, place: &Option<String>| number(&output, reading, key, place);
+    let bytes = number("bytes", &reading.bytes)?;
+    let rate = number("rate", &reading.rate)?.filter(|rate| *rate > 0.0);
+    let reckoned = bytes.zip(rate).map(|(bytes, rate)| bytes * 8.0 / rate);
     Ok(Stated {
-        bytes: number(&reading.bytes, at(&reading.bytes))?.map(|n| n as u64),
-        seconds: number(&reading.seconds, at(&reading.seconds))?,
-        peak_rss_bytes: peak(reading, &document),
-        limiter: at(&reading.limiter).and_then(Value::as_str).map(str::to_owned),
-        streams: at(&reading.streams).and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok()),
-        encrypted: at(&reading.encrypted).and_then(Value::as_bool),
-        transactions: number(&reading.transactions, at(&reading.transactions))?.map(|n| n as u64),
-        latency: object(&reading.latency, at(&reading.latency))?,
-        connections: object(&reading.connections, at(&reading.connections))?.unwrap_or_default(),
-        score: number(&reading.score, at(&reading.score))?,
-        notes: notes(reading, &document),
+        bytes: bytes.map(|n| n.round() as u64),
+        seconds: number("seconds", &reading.seconds)?.or(reckoned),
+        peak_rss_bytes: peak(reading, &output),
+        limiter: output.at(&reading.limiter).and_then(|value| value.as_str().map(str::to_owned)),
+        streams: output.at(&reading.streams).and_then(as_number).map(|n| n as u32),
+        encrypted: output.at(&reading.encrypted).and_then(|value| value.as_bool()),
+        transactions: number("transactions", &reading.transactions)?.map(|n| n.round() as u64),
+        latency: object(&output, &reading.latency)?,
+        connections: object(&output, &reading.connections)?.unwrap_or_default(),
+        score: number("score", &reading.score)?,
+        notes: notes(reading, &output),
     })
+}
+
+/// What a tool wrote, in the form in which it is looked through.
+enum Written {
+    Json(Value),
+    Text(String),
+}
+
+impl Written {
+    fn parse(form: Form, stdout: &[u8]) -> Result<Written, String> {
+        let document = match form {
+            Form::Document => serde_json::from_slice(stdout),
+            Form::LastLine => serde_json::from_slice(last_line(stdout)),
+            Form::Pattern => return Ok(Written::Text(String::from_utf8_lossy(stdout).into_owned())),
+        };
+        document.map(Written::Json).map_err(|e| format!("its output isn't the JSON that was expected: {e}"))
+    }
+
+    /// What stands at a place, unless it is null. Of several matches of a pattern the last counts.
+    fn find(&self, place: &str) -> Option<Value> {
+        match self {
+            Written::Json(document) => document.pointer(place).filter(|value| !value.is_null()).cloned(),
+            Written::Text(text) => {
+                // It was read with its file, and is right.
+                let matched = Regex::new(place).ok()?.captures_iter(text).last()?;
+                Some(Value::String(matched.get(1)?.as_str().to_owned()))
+            }
+        }
+    }
+
+    fn at(&self, place: &Option<String>) -> Option<Value> {
+        place.as_deref().and_then(|place| self.find(place))
+    }
 }
 
 /// The whole of several copies: bytes add up, the longest time and the largest memory count.
@@ -71,27 +101,39 @@ pub(crate) fn join(all: Vec<Stated>) -> Stated {
 }
 
 /// A figure that the tool file names must be there: a tool that changed its output is noticed, not passed over.
-fn number(pointer: &Option<String>, value: Option<&Value>) -> Result<Option<f64>, String> {
-    let Some(pointer) = pointer else { return Ok(None) };
-    let number = value.and_then(Value::as_f64).filter(|n| n.is_finite() && *n >= 0.0);
-    number.map(Some).ok_or_else(|| format!("its output has no number at {pointer}"))
+fn number(
+    output: &Written,
+    reading: &Reading,
+    key: &str,
+    place: &Option<String>,
+) -> Result<Option<f64>, String> {
+    let Some(place) = place else { return Ok(None) };
+    let number = output.find(place).and_then(as_number).filter(|n| n.is_finite() && *n >= 0.0);
+    let factor = reading.scale.get(key).copied().unwrap_or(1.0);
+    number.map(|n| Some(n * factor)).ok_or_else(|| format!("its output has no number at {place}"))
+}
+
+fn as_number(value: Value) -> Option<f64> {
+    value.as_f64().or_else(|| value.as_str()?.parse().ok())
 }
 
 /// A group of figures that the tool file names must be there, too, and have the documented form.
-fn object<T: DeserializeOwned>(pointer: &Option<String>, value: Option<&Value>) -> Result<Option<T>, String> {
-    let Some(pointer) = pointer else { return Ok(None) };
-    let value = value.ok_or_else(|| format!("its output has nothing at {pointer}"))?;
+fn object<T: DeserializeOwned>(output: &Written, place: &Option<String>) -> Result<Option<T>, String> {
+    let Some(place) = place else { return Ok(None) };
+    let value = output.find(place).ok_or_else(|| format!("its output has nothing at {place}"))?;
     let read = T::deserialize(value);
-    read.map(Some).map_err(|e| format!("its output at {pointer} isn't what docs/formats.md says: {e}"))
+    read.map(Some).map_err(|e| format!("its output at {place} isn't what docs/formats.md says: {e}"))
 }
 
-fn peak(reading: &Reading, document: &Value) -> Option<u64> {
-    reading.peak_rss.iter().filter_map(|pointer| document.pointer(pointer)?.as_u64()).max()
+fn peak(reading: &Reading, output: &Written) -> Option<u64> {
+    let factor = reading.scale.get("peak_rss").copied().unwrap_or(1.0);
+    let found = reading.peak_rss.iter().filter_map(|place| output.find(place).and_then(as_number));
+    found.map(|n| (n * factor) as u64).max()
 }
 
 /// Values that are there, as `name: value`.
-fn notes(reading: &Reading, document: &Value) -> Vec<String> {
-    let shown = |(name, pointer): &(String, String)| match document.pointer(pointer)? {
+fn notes(reading: &Reading, output: &Written) -> Vec<String> {
+    let shown = |(name, place): &(String, String)| match output.find(place)? {
         Value::String(text) => Some(format!("{name}: {text}")),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
         value => Some(format!("{name}: {value}")),
@@ -112,6 +154,7 @@ mod tests {
             form,
             bytes: Some("/end/bytes".into()),
             seconds: Some("/end/seconds".into()),
+            rate: None,
             peak_rss: vec!["/a/rss".into(), "/b/rss".into()],
             limiter: Some("/limiter".into()),
             streams: Some("/streams".into()),
@@ -120,6 +163,7 @@ mod tests {
             latency: None,
             connections: None,
             score: None,
+            scale: Default::default(),
             notes: vec![("peak".into(), "/a/rss".into()), ("absent".into(), "/x".into())],
         }
     }
@@ -153,5 +197,29 @@ mod tests {
         assert_eq!((both.bytes, both.seconds, both.streams), (Some(200), Some(2.0), Some(4)));
         let silent = join(vec![one, Stated::default()]);
         assert_eq!(silent.bytes, None);
+    }
+
+    #[test]
+    fn plain_text_is_read_by_patterns() {
+        let mut reading = Reading {
+            bytes: Some("megabytes=([0-9.]+)".into()),
+            seconds: Some("real_seconds=([0-9.]+)".into()),
+            peak_rss: Vec::new(),
+            limiter: None,
+            streams: None,
+            encrypted: None,
+            notes: vec![("lost".into(), "retrans=([0-9]+)".into()), ("none".into(), "none=(.)".into())],
+            ..reading(Form::Pattern)
+        };
+        reading.scale.insert("bytes".into(), 1_048_576.0);
+        let text = b"megabytes=1.0 real_seconds=0.5\nmegabytes=2.5 real_seconds=2.0 retrans=3\n\xff";
+        let stated = read(&reading, text).unwrap();
+        assert_eq!((stated.bytes, stated.seconds), (Some(2_621_440), Some(2.0)));
+        assert_eq!(stated.notes, ["lost: 3"]);
+        let rated = Reading { seconds: None, rate: Some(" rate=([0-9]+)".into()), ..reading.clone() };
+        let stated = read(&rated, b"megabytes=1.0 rate=8388608").unwrap();
+        assert_eq!((stated.bytes, stated.seconds), (Some(1_048_576), Some(1.0)));
+        let error = read(&reading, b"megabytes=1 real_seconds=none").unwrap_err();
+        assert!(error.contains("real_seconds"), "{error}");
     }
 }

@@ -302,7 +302,7 @@ impl<'a> Parser<'a> {
 }
 
 /// `*` stands for any text; several stars are allowed.
-fn matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(first) else { return false };
     let parts: Vec<&str> = rest.split('*').collect();

@@ -1,14 +1,18 @@
 //! Study and tool files: what they may say, read into types that can't say anything else.
 
+mod case_reader;
 mod error;
+mod figure_reader;
 mod nearest;
 mod quantity;
+mod quick;
 mod section;
 mod study_reader;
 pub(crate) mod template;
 mod tool_reader;
 
 pub mod expression;
+pub mod papers;
 pub mod study;
 pub mod tool;
 

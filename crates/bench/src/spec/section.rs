@@ -17,6 +17,17 @@ pub(crate) struct Section<'a> {
     asked: RefCell<Vec<&'static str>>,
 }
 
+/// A key that is free to be anything, and its levels.
+pub(crate) struct FreeLevels {
+    /// The key.
+    pub name: String,
+    /// One level, or several.
+    pub levels: Vec<String>,
+    /// The key with its table, for errors.
+    key: String,
+    span: Range<usize>,
+}
+
 type Read<T> = Result<T, FileError>;
 
 /// Parses a file and hands its root table to `reader`; keys that the reader didn't ask for are an error.
@@ -90,12 +101,7 @@ impl<'a> Section<'a> {
     pub fn levels<T>(&self, key: &'static str, parse: impl Fn(&str) -> Result<T, String>) -> Read<Vec<T>> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         let one = |item: &'a Spanned<DeValue<'a>>| {
-            let text = match item.get_ref() {
-                DeValue::Integer(number) => number.as_str(),
-                DeValue::String(text) => text,
-                _ => return Err(self.wrong(key, item, "a number or a string")),
-            };
-            parse(text).map_err(|problem| self.error_at(item.span(), key, problem))
+            parse(&self.level(key, item)?).map_err(|problem| self.error_at(item.span(), key, problem))
         };
         match value.get_ref().as_array() {
             Some(items) => items.iter().map(one).collect(),
@@ -162,6 +168,49 @@ impl<'a> Section<'a> {
             Ok((name.to_string(), text))
         };
         table.iter().map(one).collect()
+    }
+
+    /// The free keys of the table `[key]` in the file's order, each with its levels: a number, a string, or a list of
+    /// these.
+    pub fn free_levels(&self, key: &'static str) -> Read<Vec<FreeLevels>> {
+        let Some(value) = self.get(key) else { return Ok(Vec::new()) };
+        let table = value.get_ref().as_table().ok_or_else(|| self.wrong(key, value, "a table"))?;
+        let mut found = Vec::new();
+        for (name, item) in table {
+            let name: &str = name.get_ref();
+            let full = format!("{key}.{name}");
+            let items = item.get_ref().as_array();
+            let levels: Read<Vec<String>> = match items {
+                Some(items) => items.iter().map(|item| self.level(&full, item)).collect(),
+                None => self.level(&full, item).map(|level| vec![level]),
+            };
+            found.push(FreeLevels { name: name.to_owned(), span: item.span(), key: full, levels: levels? });
+        }
+        found.sort_by_key(|entry| entry.span.start);
+        Ok(found)
+    }
+
+    /// As [`Section::free_levels`], where each key has one level.
+    pub fn free_values(&self, key: &'static str) -> Read<Vec<FreeLevels>> {
+        let found = self.free_levels(key)?;
+        match found.iter().find(|entry| entry.levels.len() != 1) {
+            Some(entry) => Err(self.error_of(entry, "is a list, where one value belongs")),
+            None => Ok(found),
+        }
+    }
+
+    /// An error at a free key.
+    pub fn error_of(&self, entry: &FreeLevels, problem: impl Into<String>) -> FileError {
+        self.error_at(entry.span.clone(), &entry.key, problem)
+    }
+
+    fn level(&self, key: &str, item: &Spanned<DeValue>) -> Read<String> {
+        match item.get_ref() {
+            DeValue::Integer(number) => Ok(number.as_str().to_owned()),
+            DeValue::Float(number) => Ok(number.as_str().to_owned()),
+            DeValue::String(text) => Ok(text.as_ref().to_owned()),
+            _ => Err(self.wrong(key, item, "a number or a string")),
+        }
     }
 
     /// An error at a key, or at the table where the key is missing.

@@ -10,9 +10,21 @@ use super::{section, study_reader};
 use crate::record::{Figure, Printed, Relation};
 
 /// The built-in studies, by file name.
-const BUILT_IN: [(&str, &str); 2] = [
+const BUILT_IN: [(&str, &str); 14] = [
     ("studies/quick.toml", include_str!("../../../../studies/quick.toml")),
     ("studies/gate.toml", include_str!("../../../../studies/gate.toml")),
+    ("studies/tools.toml", include_str!("../../../../studies/tools.toml")),
+    ("studies/slot.toml", include_str!("../../../../studies/slot.toml")),
+    ("studies/guests.toml", include_str!("../../../../studies/guests.toml")),
+    ("studies/queues.toml", include_str!("../../../../studies/queues.toml")),
+    ("studies/http.toml", include_str!("../../../../studies/http.toml")),
+    ("studies/ports.toml", include_str!("../../../../studies/ports.toml")),
+    ("studies/generators.toml", include_str!("../../../../studies/generators.toml")),
+    ("studies/workers.toml", include_str!("../../../../studies/workers.toml")),
+    ("studies/pairs.toml", include_str!("../../../../studies/pairs.toml")),
+    ("studies/window.toml", include_str!("../../../../studies/window.toml")),
+    ("studies/tiles.toml", include_str!("../../../../studies/tiles.toml")),
+    ("studies/ladder.toml", include_str!("../../../../studies/ladder.toml")),
 ];
 
 /// A study as its file describes it, its factors multiplied out.
@@ -93,6 +105,8 @@ pub struct QuickSpec {
     pub size: Option<u64>,
     /// Parameters of tools.
     pub parameters: BTreeMap<String, String>,
+    /// The tools that have each of these parameters.
+    pub takers: BTreeMap<String, Vec<String>>,
     /// Cases that a quick run makes; empty for all.
     pub cases: Vec<String>,
 }
@@ -150,6 +164,8 @@ pub struct CaseSpec {
     pub bytes: Option<u64>,
     /// The link's name.
     pub link: String,
+    /// What the link adds to two plain hosts, as factors: `links`, `queues`, `guests`.
+    pub bed: BTreeMap<String, String>,
     /// Levels of the tool's parameters, by name; a parameter without one has the tool's default.
     pub parameters: BTreeMap<String, String>,
     /// Levels of the study's settings, by name.
@@ -157,16 +173,21 @@ pub struct CaseSpec {
 }
 
 impl CaseSpec {
-    /// The levels of all its factors, by name.
+    /// The levels of all its factors, by name. One of them is the tool, with its variant where it has one.
     pub fn factors(&self) -> BTreeMap<String, String> {
         let own = [
-            ("streams", Some(self.streams.to_string())),
-            ("variant", self.variant.clone()),
-            ("dataset", self.dataset.clone()),
-            ("link", Some(self.link.clone())),
+            ("tool", self.tool_and_variant()),
+            ("streams", self.streams.to_string()),
+            ("variant", self.variant.clone().unwrap_or_else(|| "default".into())),
+            ("dataset", self.dataset.clone().unwrap_or_else(|| "memory".into())),
+            ("link", self.link.clone()),
         ];
-        let own = own.into_iter().filter_map(|(name, level)| Some((name.to_owned(), level?)));
-        own.chain(self.parameters.clone()).chain(self.settings.clone()).collect()
+        let own = own.into_iter().map(|(name, level)| (name.to_owned(), level));
+        own.chain(self.bed.clone()).chain(self.parameters.clone()).chain(self.settings.clone()).collect()
+    }
+
+    fn tool_and_variant(&self) -> String {
+        self.variant.as_ref().map_or_else(|| self.tool.clone(), |variant| format!("{}-{variant}", self.tool))
     }
 }
 
@@ -372,7 +393,8 @@ at_least = 0.9
             let (file, text) = Study::built_in(name).unwrap();
             let study = Study::parse(file, text, &tools).unwrap();
             assert_eq!(study.name, name);
-            assert!(study.title.len() < 80 && study.blocks == 5);
+            assert!(study.title.len() < 80 && study.blocks == 5, "{name}");
+            assert!(!study.about.is_empty(), "{name}");
         }
         let (file, text) = Study::built_in("gate").unwrap();
         assert_eq!(Study::parse(file, text, &tools).unwrap().bounds.len(), 8);

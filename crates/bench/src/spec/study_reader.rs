@@ -1,13 +1,18 @@
-//! Reads a study file's tables and multiplies its cases' factors out.
+//! Reads a study file's tables.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use super::case_reader::{Known, read_cases};
 use super::error::FileError;
 use super::expression::Expression;
+use super::figure_reader::{read_figure, read_printed};
 use super::quantity;
+use super::quick::read_quick;
 use super::section::Section;
-use super::study::{BoundSpec, CaseSpec, DatasetSpec, LinkSpec, QuickSpec, Sizes, Streams, Study};
-use super::tool::{Moves, Parallel, Tool, Toolbox};
+use super::study::{BoundSpec, DatasetSpec, LinkSpec, SettingSpec, Sizes, Study};
+use super::template::{Names, Word};
+use super::tool::Toolbox;
+use super::tool_reader::FACTORS;
 use crate::record::Relation;
 
 /// Reads the root table of a study file.
@@ -15,35 +20,53 @@ pub(crate) fn study(root: &Section, tools: &Toolbox) -> Result<Study, FileError>
     let name = root.text("name")?.to_owned();
     let links = root.sections("link", read_link)?;
     let datasets = root.sections("dataset", read_dataset)?;
+    let settings = root.sections("setting", read_setting)?;
     unique(root, "link", links.iter().map(|l| l.name.as_str()))?;
     unique(root, "dataset", datasets.iter().map(|d| d.name.as_str()))?;
-    let known = Known { tools, links: &links, datasets: &datasets };
+    unique(root, "setting", settings.iter().map(|s| s.name.as_str()))?;
+    let known = Known { tools, links: &links, datasets: &datasets, settings: &settings };
     let cases = root.sections("case", |section| read_cases(section, &known))?.concat();
     unique(root, "case", cases.iter().map(|c| c.id.as_str()))?;
     if cases.is_empty() {
         return Err(root.missing("case"));
     }
     let ids: Vec<&str> = cases.iter().map(|case| case.id.as_str()).collect();
+    let baseline = choose(root, "baseline", &ids)?;
     Ok(Study {
         title: root.text("title")?.to_owned(),
         about: root.maybe_text("about")?.unwrap_or_default().trim().to_owned(),
         blocks: root.maybe_count("blocks")?.map_or(5, |n| u32::try_from(n).unwrap_or(u32::MAX)),
         timeout: root.maybe_parsed("timeout", quantity::seconds)?.unwrap_or(120.0),
         settle: root.maybe_parsed("settle", quantity::seconds)?.unwrap_or(0.3),
-        baseline: choose(root, "baseline", &ids)?,
         bounds: root.sections("bound", |section| read_bound(section, &ids))?,
+        rows: read_rows(root)?,
+        figures: root.sections("figure", |section| read_figure(section, &cases, baseline.is_some()))?,
+        printed: root.sections("printed", |section| read_printed(section, &ids))?,
+        quick: root.section("quick", |section| read_quick(section, &cases, tools))?.unwrap_or_default(),
+        capacity: root.flag("capacity")?,
         name,
+        baseline,
         links,
         datasets,
         cases,
-        rows: Vec::new(),
-        figures: Vec::new(),
-        printed: Vec::new(),
-        settings: Vec::new(),
-        quick: QuickSpec::default(),
-        capacity: false,
+        settings,
         text: String::new(),
     })
+}
+
+/// How many experiments the five papers hold: the rows of `docs/papers.md`.
+const MOST_ROWS: u32 = 30;
+
+fn read_rows(root: &Section) -> Result<Vec<u32>, FileError> {
+    let rows = root.levels("rows", |text| match text.parse() {
+        Ok(row) if (1..=MOST_ROWS).contains(&row) => Ok(row),
+        _ => Err(format!("{text} is not a row of docs/papers.md: 1 to {MOST_ROWS}")),
+    })?;
+    let distinct: BTreeSet<u32> = rows.iter().copied().collect();
+    if distinct.len() < rows.len() {
+        return Err(root.error("rows", "names a row twice"));
+    }
+    Ok(rows)
 }
 
 fn read_link(section: &Section) -> Result<LinkSpec, FileError> {
@@ -53,11 +76,45 @@ fn read_link(section: &Section) -> Result<LinkSpec, FileError> {
     Ok(LinkSpec {
         rate: section.parsed("rate", quantity::bit_rate)?,
         mtu: mtu.ok_or_else(|| section.error("mtu", "is not from 576 to 65535"))?,
+        count: number_up_to(section, "count", 1..=8)?.unwrap_or(1),
+        queues: number_up_to(section, "queues", 1..=64)?,
+        guests: number_up_to(section, "guests", 0..=16)?.unwrap_or(0),
         name,
-        count: 1,
-        queues: None,
-        guests: 0,
     })
+}
+
+fn number_up_to(
+    section: &Section,
+    key: &'static str,
+    range: std::ops::RangeInclusive<u32>,
+) -> Result<Option<u32>, FileError> {
+    let Some(number) = section.maybe_number(key)? else { return Ok(None) };
+    let whole = (number.fract() == 0.0).then_some(number as u32).filter(|n| range.contains(n));
+    let (first, last) = (range.start(), range.end());
+    whole
+        .map(Some)
+        .ok_or_else(|| section.error(key, format!("{number} is not a whole number from {first} to {last}")))
+}
+
+fn read_setting(section: &Section) -> Result<SettingSpec, FileError> {
+    let name = section.text("name")?.to_owned();
+    if name.is_empty() || name.contains(['{', '}']) || FACTORS.contains(&name.as_str()) {
+        return Err(section.error("name", format!("{name:?} can't name a setting: it has a meaning already")));
+    }
+    let hosts: Vec<String> = section.texts("hosts")?.into_iter().map(str::to_owned).collect();
+    if let Some(wrong) = hosts.iter().find(|host| !["a", "b"].contains(&host.as_str())) {
+        return Err(section.error("hosts", format!("{wrong:?} is not a host: \"a\" sends, \"b\" receives")));
+    }
+    let words = |key| section.levels(key, |text| Word::parse_with(text, &Names::of_setting()));
+    let (read, write): (Vec<Word>, Vec<Word>) = (words("read")?, words("write")?);
+    if !write.iter().any(|word| word.mentions("value")) {
+        return Err(section.error("write", "doesn't say where `{value}` goes"));
+    }
+    match (hosts.is_empty(), read.is_empty()) {
+        (true, _) => Err(section.missing("hosts")),
+        (_, true) => Err(section.missing("read")),
+        _ => Ok(SettingSpec { name, hosts, read, write }),
+    }
 }
 
 fn read_dataset(section: &Section) -> Result<DatasetSpec, FileError> {
@@ -89,144 +146,6 @@ const DEFAULT_SIGMA: f64 = 1.8;
 fn read_fixed(section: &Section) -> Result<Sizes, FileError> {
     let files = section.maybe_count("files")?.ok_or_else(|| section.missing("files"))?;
     Ok(Sizes::Fixed { files, size: section.parsed("each", quantity::bytes)? })
-}
-
-/// What a case may name.
-struct Known<'a> {
-    tools: &'a Toolbox,
-    links: &'a [LinkSpec],
-    datasets: &'a [DatasetSpec],
-}
-
-/// One `[[case]]` is as many cases as its factors' levels multiply to.
-fn read_cases(section: &Section, known: &Known) -> Result<Vec<CaseSpec>, FileError> {
-    let tool = read_tool(section, known.tools)?;
-    let variants = read_variants(section, tool)?;
-    let streams = read_streams(section, tool)?;
-    let links = read_names(section, "link", known.links.iter().map(|l| l.name.as_str()))?;
-    let datasets = read_datasets(section, tool, known)?;
-    let bytes = section.maybe_parsed("bytes", quantity::bytes)?;
-    let id = section.text("id")?;
-    let label = section.maybe_text("label")?;
-    let group = section.maybe_text("group")?.unwrap_or(&tool.group);
-    let mut cases = Vec::new();
-    for link in &links {
-        for dataset in &datasets {
-            for variant in &variants {
-                for &streams in &streams {
-                    let level =
-                        Level { variant: variant.as_deref(), streams, dataset: dataset.as_deref(), link };
-                    let own =
-                        variant.as_deref().and_then(|name| tool.variant(name)).map(|v| v.label.as_str());
-                    cases.push(CaseSpec {
-                        id: level.fill(id),
-                        label: level.fill(label.or(own).unwrap_or(&tool.label)),
-                        group: group.to_owned(),
-                        tool: tool.name.clone(),
-                        variant: variant.clone(),
-                        streams,
-                        dataset: dataset.clone(),
-                        bytes,
-                        link: link.clone(),
-                        parameters: BTreeMap::new(),
-                        settings: BTreeMap::new(),
-                    });
-                }
-            }
-        }
-    }
-    Ok(cases)
-}
-
-/// One combination of a case's factors.
-struct Level<'a> {
-    variant: Option<&'a str>,
-    streams: Streams,
-    dataset: Option<&'a str>,
-    link: &'a str,
-}
-
-impl Level<'_> {
-    fn fill(&self, text: &str) -> String {
-        text.replace("{streams}", &self.streams.to_string())
-            .replace("{variant}", self.variant.unwrap_or("default"))
-            .replace("{dataset}", self.dataset.unwrap_or("memory"))
-            .replace("{link}", self.link)
-    }
-}
-
-fn read_tool<'t>(section: &Section, tools: &'t Toolbox) -> Result<&'t Tool, FileError> {
-    let name = section.text("tool")?;
-    tools.get(name).ok_or_else(|| {
-        let problem =
-            format!("{name:?} is not a tool; known are {}", tools.names().collect::<Vec<_>>().join(", "));
-        section.error("tool", problem).suggest(name, tools.names())
-    })
-}
-
-/// Levels of the tool's variants; `default` is the tool as it is.
-fn read_variants(section: &Section, tool: &Tool) -> Result<Vec<Option<String>>, FileError> {
-    let names = section.texts("variant")?;
-    let known = || tool.variants.iter().map(|v| v.name.as_str()).chain(["default"]);
-    let one = |name: &&str| match *name {
-        "default" => Ok(None),
-        name if tool.variant(name).is_some() => Ok(Some(name.to_owned())),
-        name => {
-            let problem = format!("{name:?} is not a variant of {}", tool.name);
-            Err(section.error("variant", problem).suggest(name, known()))
-        }
-    };
-    if names.is_empty() { Ok(vec![None]) } else { names.iter().map(one).collect() }
-}
-
-fn read_streams(section: &Section, tool: &Tool) -> Result<Vec<Streams>, FileError> {
-    let mut levels = section.levels("streams", Streams::parse)?;
-    if levels.is_empty() {
-        levels.push(if tool.auto { Streams::Auto } else { Streams::Fixed(1) });
-    }
-    if levels.contains(&Streams::Auto) && !tool.auto {
-        return Err(
-            section.error("streams", format!("{} doesn't choose its streams itself: no \"auto\"", tool.name))
-        );
-    }
-    if tool.parallel == Parallel::None && levels != [Streams::Fixed(1)] {
-        return Err(section.error("streams", format!("{} does one thing at a time: only 1", tool.name)));
-    }
-    Ok(levels)
-}
-
-fn read_datasets(section: &Section, tool: &Tool, known: &Known) -> Result<Vec<Option<String>>, FileError> {
-    if tool.moves == Moves::Files {
-        let names = read_names(section, "dataset", known.datasets.iter().map(|d| d.name.as_str()))?;
-        return Ok(names.into_iter().map(Some).collect());
-    }
-    match section.texts("dataset")?.is_empty() {
-        true => Ok(vec![None]),
-        false => Err(section.error("dataset", format!("{} moves no files", tool.name))),
-    }
-}
-
-/// Levels that must be names of something; where there is one such thing only, it needn't be named.
-fn read_names<'n>(
-    section: &Section,
-    key: &'static str,
-    known: impl Iterator<Item = &'n str> + Clone,
-) -> Result<Vec<String>, FileError> {
-    let names = section.texts(key)?;
-    if names.is_empty() {
-        let mut all = known.clone();
-        return match (all.next(), all.next()) {
-            (Some(only), None) => Ok(vec![only.to_owned()]),
-            _ => Err(section.missing(key)),
-        };
-    }
-    let wrong = names.iter().find(|name| !known.clone().any(|k| k == **name));
-    match wrong {
-        Some(name) => {
-            Err(section.error(key, format!("{name:?} is not a {key} of this study")).suggest(name, known))
-        }
-        None => Ok(names.into_iter().map(str::to_owned).collect()),
-    }
 }
 
 fn read_bound(section: &Section, cases: &[&str]) -> Result<BoundSpec, FileError> {

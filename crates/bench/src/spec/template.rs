@@ -1,5 +1,6 @@
 //! Words of a command with placeholders: `{host}:{destination}/`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
@@ -14,24 +15,76 @@ pub enum Value {
     Many(Vec<OsString>),
 }
 
-/// The values of one execution.
-pub type Values = BTreeMap<&'static str, Value>;
+/// The values of one execution, by placeholder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Values(BTreeMap<Cow<'static, str>, Value>);
 
-/// Every placeholder, and whether it stands for many words.
-const NAMES: [(&str, bool); 12] = [
-    ("address", false),
-    ("bytes", false),
-    ("destination", false),
-    ("host", false),
-    ("linerate", false),
-    ("options", true),
-    ("port", false),
-    ("source", false),
-    ("source_name", false),
-    ("source_parent", false),
-    ("ssh_config", false),
-    ("streams", false),
+impl Values {
+    /// Sets what a placeholder stands for, and gives what it stood for before.
+    pub fn insert(&mut self, name: impl Into<Cow<'static, str>>, value: Value) -> Option<Value> {
+        self.0.insert(name.into(), value)
+    }
+
+    /// What a placeholder stands for.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+}
+
+impl<const N: usize> From<[(&'static str, Value); N]> for Values {
+    fn from(pairs: [(&'static str, Value); N]) -> Self {
+        Values(pairs.map(|(name, value)| (Cow::Borrowed(name), value)).into())
+    }
+}
+
+/// The placeholders of every tool's commands.
+const TOOL: [&str; 14] = [
+    "address",
+    "addresses",
+    "bytes",
+    "destination",
+    "host",
+    "index",
+    "linerate",
+    "options",
+    "port",
+    "source",
+    "source_name",
+    "source_parent",
+    "ssh_config",
+    "streams",
 ];
+
+/// Those of a setting's commands.
+const SETTING: [&str; 1] = ["value"];
+
+/// Those that stand for any number of words.
+const MANY: [&str; 2] = ["addresses", "options"];
+
+/// The placeholders that the commands of one file may hold.
+#[derive(Clone, Debug)]
+pub(crate) struct Names(Vec<String>);
+
+impl Names {
+    /// A tool's: those of every tool and its own parameters.
+    pub fn of_tool<'n>(parameters: impl IntoIterator<Item = &'n str>) -> Names {
+        Names(TOOL.into_iter().chain(parameters).map(str::to_owned).collect())
+    }
+
+    /// A setting's.
+    pub fn of_setting() -> Names {
+        Names(SETTING.map(str::to_owned).into())
+    }
+
+    /// True where every tool has a placeholder of that name, so that a parameter can't have it.
+    pub fn is_taken(name: &str) -> bool {
+        TOOL.contains(&name) || SETTING.contains(&name)
+    }
+
+    fn holds(&self, name: &str) -> bool {
+        self.0.iter().any(|known| known == name)
+    }
+}
 
 /// One word of a command: literal parts and placeholders, all of them known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,16 +93,24 @@ pub struct Word(Vec<Part>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Literal(String),
-    Placeholder(&'static str),
+    Placeholder(String),
 }
 
 impl Word {
-    /// Parses a word. `{{` and `}}` are braces.
+    /// Parses a word of a tool without parameters. `{{` and `}}` are braces.
     ///
     /// # Errors
     /// An unknown placeholder (with the nearest name), a brace without its partner, or a placeholder for many words
     /// that isn't a word of its own.
     pub fn parse(text: &str) -> Result<Word, String> {
+        Word::parse_with(text, &Names::of_tool([]))
+    }
+
+    /// As [`Word::parse`], with these placeholders.
+    ///
+    /// # Errors
+    /// As [`Word::parse`].
+    pub(crate) fn parse_with(text: &str, names: &Names) -> Result<Word, String> {
         let mut parts = Vec::new();
         let mut literal = String::new();
         let mut rest = text;
@@ -61,11 +122,11 @@ impl Word {
                 rest = &rest[at + 2..];
                 continue;
             }
-            let (name, after) = placeholder(&rest[at..])?;
+            let (name, after) = placeholder(&rest[at..], names)?;
             if !literal.is_empty() {
                 parts.push(Part::Literal(std::mem::take(&mut literal)));
             }
-            parts.push(Part::Placeholder(name));
+            parts.push(Part::Placeholder(name.to_owned()));
             rest = after;
         }
         literal.push_str(rest);
@@ -96,15 +157,20 @@ impl Word {
 
     /// True where the word holds the placeholder.
     pub fn mentions(&self, name: &str) -> bool {
-        self.0.iter().any(|part| matches!(part, Part::Placeholder(n) if *n == name))
+        self.0.iter().any(|part| matches!(part, Part::Placeholder(n) if n == name))
     }
 
     fn checked(self) -> Result<Word, String> {
-        let many = |part: &Part| matches!(part, Part::Placeholder(n) if NAMES.iter().any(|(name, many)| name == n && *many));
-        if self.0.len() > 1 && self.0.iter().any(many) {
-            return Err("`{options}` stands for several words and must be a word of its own".into());
+        let many = self.0.iter().find_map(|part| match part {
+            Part::Placeholder(name) if MANY.contains(&name.as_str()) => Some(name),
+            _ => None,
+        });
+        match many {
+            Some(name) if self.0.len() > 1 => {
+                Err(format!("`{{{name}}}` stands for several words and must be a word of its own"))
+            }
+            _ => Ok(self),
         }
-        Ok(self)
     }
 }
 
@@ -122,18 +188,16 @@ pub fn one(value: impl AsRef<OsStr>) -> Value {
     Value::One(value.as_ref().to_owned())
 }
 
-fn placeholder(text: &str) -> Result<(&'static str, &str), String> {
+fn placeholder<'t>(text: &'t str, names: &Names) -> Result<(&'t str, &'t str), String> {
     let inner = text.strip_prefix('{').ok_or("a `}` has no `{` before it; write `}}` for a brace")?;
     let (name, after) = inner.split_once('}').ok_or("a `{` has no `}` after it; write `{{` for a brace")?;
-    match NAMES.iter().find(|(known, _)| *known == name) {
-        Some((known, _)) => Ok((known, after)),
-        None => {
-            let meant = nearest(name, NAMES.iter().map(|(name, _)| *name));
-            let meant = meant
-                .map_or("; write `{{` for a brace".into(), |name| format!("; did you mean `{{{name}}}`?"));
-            Err(format!("`{{{name}}}` is not a placeholder{meant}"))
-        }
+    if names.holds(name) {
+        return Ok((name, after));
     }
+    let meant = nearest(name, names.0.iter().map(String::as_str));
+    let meant =
+        meant.map_or("; write `{{` for a brace".into(), |name| format!("; did you mean `{{{name}}}`?"));
+    Err(format!("`{{{name}}}` is not a placeholder{meant}"))
 }
 
 #[cfg(test)]
@@ -165,7 +229,22 @@ mod tests {
         );
         assert!(Word::parse("{host").is_err());
         assert!(Word::parse("host}").is_err());
-        assert!(Word::parse("x{options}").is_err());
+        assert!(Word::parse("x{options}").unwrap_err().contains("`{options}`"));
+        assert!(Word::parse("x{addresses}").unwrap_err().contains("`{addresses}`"));
         assert!(Word::parse("{port}").unwrap().expand(&values()).unwrap_err().contains("{port}"));
+    }
+
+    #[test]
+    fn a_tool_has_its_parameters_and_a_setting_its_value() {
+        let users = Names::of_tool(["users"]);
+        let word = Word::parse_with("-c{users}", &users).unwrap();
+        let mut values = values();
+        assert!(word.expand(&values).is_err());
+        values.insert("users".to_owned(), one("240"));
+        assert_eq!(word.expand(&values).unwrap(), [OsString::from("-c240")]);
+        assert!(Word::parse("{users}").is_err());
+        assert!(Word::parse_with("{value}", &Names::of_setting()).is_ok());
+        assert!(Word::parse_with("{host}", &Names::of_setting()).is_err());
+        assert!(Names::is_taken("port") && Names::is_taken("value") && !Names::is_taken("users"));
     }
 }

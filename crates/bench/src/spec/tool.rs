@@ -8,14 +8,32 @@ use super::template::Word;
 use super::{section, tool_reader};
 
 /// The tool files that are built into the program, by file name.
-const BUILT_IN: [(&str, &str); 7] = [
+const BUILT_IN: [(&str, &str); 25] = [
+    ("tools/bbcp.toml", include_str!("../../../../tools/bbcp.toml")),
+    ("tools/hpn-rsync.toml", include_str!("../../../../tools/hpn-rsync.toml")),
+    ("tools/hpn-scp.toml", include_str!("../../../../tools/hpn-scp.toml")),
     ("tools/iperf3.toml", include_str!("../../../../tools/iperf3.toml")),
+    ("tools/lftp-ftp.toml", include_str!("../../../../tools/lftp-ftp.toml")),
     ("tools/linerate-cp.toml", include_str!("../../../../tools/linerate-cp.toml")),
+    ("tools/linerate-crr.toml", include_str!("../../../../tools/linerate-crr.toml")),
+    ("tools/linerate-http-nginx.toml", include_str!("../../../../tools/linerate-http-nginx.toml")),
+    ("tools/linerate-http.toml", include_str!("../../../../tools/linerate-http.toml")),
+    ("tools/linerate-pairs.toml", include_str!("../../../../tools/linerate-pairs.toml")),
+    ("tools/linerate-rr.toml", include_str!("../../../../tools/linerate-rr.toml")),
+    ("tools/linerate-stream-read.toml", include_str!("../../../../tools/linerate-stream-read.toml")),
     ("tools/linerate-stream.toml", include_str!("../../../../tools/linerate-stream.toml")),
+    ("tools/linerate-tile.toml", include_str!("../../../../tools/linerate-tile.toml")),
+    ("tools/mscp.toml", include_str!("../../../../tools/mscp.toml")),
+    ("tools/netperf.toml", include_str!("../../../../tools/netperf.toml")),
+    ("tools/nuttcp.toml", include_str!("../../../../tools/nuttcp.toml")),
+    ("tools/rsync-daemon.toml", include_str!("../../../../tools/rsync-daemon.toml")),
     ("tools/rsync.toml", include_str!("../../../../tools/rsync.toml")),
     ("tools/scp.toml", include_str!("../../../../tools/scp.toml")),
     ("tools/ssh-true.toml", include_str!("../../../../tools/ssh-true.toml")),
     ("tools/tar-ssh.toml", include_str!("../../../../tools/tar-ssh.toml")),
+    ("tools/wdt.toml", include_str!("../../../../tools/wdt.toml")),
+    ("tools/wrk-own.toml", include_str!("../../../../tools/wrk-own.toml")),
+    ("tools/wrk.toml", include_str!("../../../../tools/wrk.toml")),
 ];
 
 /// What a tool moves.
@@ -75,6 +93,8 @@ pub struct Tool {
     pub variants: Vec<Variant>,
     /// Its parameters, each a placeholder of its commands, with their defaults.
     pub parameters: BTreeMap<String, String>,
+    /// The payload in bit/s that it is known to move on an ordinary machine, for estimates; `None` for the link's rate.
+    pub pace: Option<u64>,
 }
 
 /// Programs and packages that a tool needs.
@@ -99,7 +119,7 @@ pub struct Server {
     pub ready: String,
 }
 
-/// Where in a tool's stdout its own figures stand, as JSON pointers (RFC 6901).
+/// Where in a tool's stdout its own figures stand: JSON pointers (RFC 6901), or regular expressions with one group.
 #[derive(Clone, Debug)]
 pub struct Reading {
     /// What stdout is.
@@ -108,6 +128,8 @@ pub struct Reading {
     pub bytes: Option<String>,
     /// Seconds that the payload took.
     pub seconds: Option<String>,
+    /// Payload in bit/s, from which the seconds are reckoned where a tool rounds them.
+    pub rate: Option<String>,
     /// Peak resident bytes; the largest counts.
     pub peak_rss: Vec<String>,
     /// What limited the transfer.
@@ -124,6 +146,8 @@ pub struct Reading {
     pub connections: Option<String>,
     /// A score.
     pub score: Option<String>,
+    /// Factors for numbers whose unit isn't ours, by key.
+    pub scale: BTreeMap<String, f64>,
     /// What else is worth a note beside the run: a name for people, and where the value stands.
     pub notes: Vec<(String, String)>,
 }
@@ -135,6 +159,8 @@ pub enum Form {
     Document,
     /// JSON lines, of which the last counts.
     LastLine,
+    /// Text for people, in which patterns are looked for.
+    Pattern,
 }
 
 /// Another way to run a tool.
@@ -223,6 +249,11 @@ impl Tool {
     /// The first thing that is wrong in it.
     pub fn parse(file: &str, text: &str) -> Result<Tool, FileError> {
         section::read(file, text, tool_reader::tool)
+    }
+
+    /// True where it moves files, or at least reads them.
+    pub fn takes_files(&self) -> bool {
+        self.moves == Moves::Files || self.command.iter().any(|word| word.mentions("source"))
     }
 
     /// The variant of that name.

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use regex_lite::Regex;
+
 use super::error::FileError;
-use super::section::Section;
-use super::template::Word;
+use super::quantity;
+use super::section::{FreeLevels, Section};
+use super::template::{Names, Word};
 use super::tool::{Form, Moves, Needs, Parallel, Reading, Server, Tool, Variant};
 
 /// Reads the root table of a tool file.
@@ -12,28 +15,64 @@ pub(crate) fn tool(root: &Section) -> Result<Tool, FileError> {
     let name = root.text("name")?.to_owned();
     let label = root.maybe_text("label")?.unwrap_or(&name).to_owned();
     let cipher = root.maybe_parsed("cipher", cipher)?.flatten();
+    let parameters = root.free_values("parameters")?;
+    let names = Names::of_tool(parameters.iter().map(|entry| entry.name.as_str()));
+    let variant = |section: &Section| read_variant(section, &label, cipher.as_ref(), &names);
     let tool = Tool {
         group: root.maybe_text("group")?.unwrap_or(&name).to_owned(),
         moves: root.maybe_choice("moves", &MOVES)?.ok_or_else(|| root.missing("moves"))?,
         parallel: root.maybe_choice("parallel", &PARALLEL)?.unwrap_or(Parallel::None),
         auto: root.flag("auto")?,
         needs: root.section("needs", read_needs)?.unwrap_or_default(),
-        version: words(root, "version")?,
-        command: words(root, "command")?,
-        server: root.section("server", read_server)?,
+        version: words(root, "version", &names)?,
+        command: words(root, "command", &names)?,
+        server: root.section("server", |section| read_server(section, &names))?,
         result: root.section("result", read_result)?,
-        environment: environment(root)?,
-        variants: root.sections("variant", |section| read_variant(section, &label, cipher.as_ref()))?,
-        parameters: BTreeMap::new(),
+        environment: environment(root, &names)?,
+        variants: root.sections("variant", variant)?,
+        parameters: read_parameters(root, &parameters)?,
+        pace: root.maybe_parsed("pace", quantity::bit_rate)?.flatten(),
         name,
         label,
         cipher,
     };
+    check_parameters(&tool, root, &parameters)?;
     checked(tool, root)
+}
+
+/// The parameters and their defaults. A name can be none that means something else in a study or a command.
+fn read_parameters(root: &Section, found: &[FreeLevels]) -> Result<BTreeMap<String, String>, FileError> {
+    for entry in found {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+        if !entry.name.starts_with(|c: char| c.is_ascii_lowercase()) || !entry.name.chars().all(plain) {
+            return Err(root.error_of(entry, "is not a name: small letters, digits, `_` and `-`"));
+        }
+        if Names::is_taken(&entry.name) || FACTORS.contains(&entry.name.as_str()) {
+            return Err(root.error_of(entry, "has a meaning already; take another name"));
+        }
+    }
+    Ok(found.iter().map(|entry| (entry.name.clone(), entry.levels.concat())).collect())
+}
+
+/// The factors that every case has.
+pub(crate) const FACTORS: [&str; 8] =
+    ["tool", "streams", "variant", "dataset", "link", "links", "queues", "guests"];
+
+fn check_parameters(tool: &Tool, root: &Section, found: &[FreeLevels]) -> Result<(), FileError> {
+    let server = tool.server.iter().flat_map(|server| &server.command);
+    let options = tool.variants.iter().flat_map(|variant| &variant.options);
+    let environment = tool.environment.iter().map(|(_, word)| word);
+    let words: Vec<&Word> = tool.command.iter().chain(server).chain(options).chain(environment).collect();
+    let unused = found.iter().find(|entry| !words.iter().any(|word| word.mentions(&entry.name)));
+    match unused {
+        Some(entry) => Err(root.error_of(entry, format!("stands in no command: `{{{}}}`", entry.name))),
+        None => Ok(()),
+    }
 }
 
 fn checked(tool: Tool, root: &Section) -> Result<Tool, FileError> {
     let mentions = |name| tool.command.iter().any(|word| word.mentions(name));
+    let serves = |name| tool.server.iter().flat_map(|server| &server.command).any(|word| word.mentions(name));
     if tool.command.is_empty() {
         return Err(root.missing("command"));
     }
@@ -45,7 +84,7 @@ fn checked(tool: Tool, root: &Section) -> Result<Tool, FileError> {
     if !tool.variants.is_empty() && !mentions("options") {
         return Err(root.error("command", "doesn't say where the variants' `{options}` go"));
     }
-    if tool.moves == Moves::Files && !mentions("destination") {
+    if tool.moves == Moves::Files && !mentions("destination") && !serves("destination") {
         return Err(
             root.error("command", "doesn't say where `{destination}` goes, though `moves` is \"files\"")
         );
@@ -71,7 +110,8 @@ const MOVES: [(&str, Moves); 4] = [
 const PARALLEL: [(&str, Parallel); 3] =
     [("streams", Parallel::Streams), ("copies", Parallel::Copies), ("none", Parallel::None)];
 
-const FORMS: [(&str, Form); 2] = [("json", Form::Document), ("last-line", Form::LastLine)];
+const FORMS: [(&str, Form); 3] =
+    [("json", Form::Document), ("last-line", Form::LastLine), ("pattern", Form::Pattern)];
 
 /// A cipher's name; "none" says clear text in so many words.
 fn cipher(text: &str) -> Result<Option<String>, String> {
@@ -92,8 +132,8 @@ fn read_needs(section: &Section) -> Result<Needs, FileError> {
     })
 }
 
-fn read_server(section: &Section) -> Result<Server, FileError> {
-    let command = words(section, "command")?;
+fn read_server(section: &Section, names: &Names) -> Result<Server, FileError> {
+    let command = words(section, "command", names)?;
     if command.is_empty() {
         return Err(section.missing("command"));
     }
@@ -101,58 +141,110 @@ fn read_server(section: &Section) -> Result<Server, FileError> {
 }
 
 fn read_result(section: &Section) -> Result<Reading, FileError> {
-    let pointer = |key| section.maybe_parsed(key, pointer);
-    let peak_rss = section.texts("peak_rss")?.into_iter().map(self::pointer).collect::<Result<_, _>>();
-    Ok(Reading {
-        form: section.maybe_choice("read", &FORMS)?.ok_or_else(|| section.missing("read"))?,
-        bytes: pointer("bytes")?,
-        seconds: pointer("seconds")?,
+    let form = section.maybe_choice("read", &FORMS)?.ok_or_else(|| section.missing("read"))?;
+    let place = |key| section.maybe_parsed(key, |text| place(form, text));
+    let peak_rss = section.texts("peak_rss")?.into_iter().map(|text| self::place(form, text));
+    let peak_rss = peak_rss.collect::<Result<_, _>>();
+    let reading = Reading {
+        form,
+        bytes: place("bytes")?,
+        seconds: place("seconds")?,
+        rate: place("rate")?,
         peak_rss: peak_rss.map_err(|problem| section.error("peak_rss", problem))?,
-        limiter: pointer("limiter")?,
-        streams: pointer("streams")?,
-        encrypted: pointer("encrypted")?,
-        transactions: pointer("transactions")?,
-        latency: pointer("latency")?,
-        connections: pointer("connections")?,
-        score: pointer("score")?,
-        notes: read_notes(section)?,
-    })
+        limiter: place("limiter")?,
+        streams: place("streams")?,
+        encrypted: place("encrypted")?,
+        transactions: place("transactions")?,
+        latency: place("latency")?,
+        connections: place("connections")?,
+        score: place("score")?,
+        scale: read_scale(section)?,
+        notes: read_notes(section, form)?,
+    };
+    if reading.rate.is_some() && (reading.bytes.is_none() || reading.seconds.is_some()) {
+        return Err(section.error("rate", "goes with `bytes`, and in place of `seconds`"));
+    }
+    match structured(&reading).filter(|_| form == Form::Pattern) {
+        Some(key) => Err(section.error(key, "can't be read by a pattern, only from JSON")),
+        None => Ok(reading),
+    }
 }
 
-fn read_notes(section: &Section) -> Result<Vec<(String, String)>, FileError> {
-    let checked = |(name, text): (String, &str)| match pointer(text) {
-        Ok(pointer) => Ok((name, pointer)),
+/// A key for a value that has no plain form.
+fn structured(reading: &Reading) -> Option<&'static str> {
+    let keys = [
+        ("latency", &reading.latency),
+        ("connections", &reading.connections),
+        ("encrypted", &reading.encrypted),
+    ];
+    keys.into_iter().find(|(_, place)| place.is_some()).map(|(key, _)| key)
+}
+
+/// What stands there is multiplied by, where the tool's unit isn't ours.
+fn read_scale(section: &Section) -> Result<BTreeMap<String, f64>, FileError> {
+    let one = |entry: FreeLevels| {
+        if !SCALED.contains(&entry.name.as_str()) {
+            let problem = format!("{:?} is not a number that can be scaled", entry.name);
+            return Err(section.error_of(&entry, problem).suggest(&entry.name, SCALED));
+        }
+        let factor: Option<f64> = entry.levels.concat().replace('_', "").parse().ok();
+        match factor.filter(|factor| factor.is_finite() && *factor > 0.0) {
+            Some(factor) => Ok((entry.name, factor)),
+            None => Err(section.error_of(&entry, "is not a number above 0")),
+        }
+    };
+    section.free_values("scale")?.into_iter().map(one).collect()
+}
+
+const SCALED: [&str; 6] = ["bytes", "seconds", "rate", "peak_rss", "transactions", "score"];
+
+fn read_notes(section: &Section, form: Form) -> Result<Vec<(String, String)>, FileError> {
+    let checked = |(name, text): (String, &str)| match place(form, text) {
+        Ok(place) => Ok((name, place)),
         Err(problem) => Err(section.error("notes", format!("{name}: {problem}"))),
     };
     section.map("notes")?.into_iter().map(checked).collect()
 }
 
-fn pointer(text: &str) -> Result<String, String> {
-    if text.starts_with('/') {
-        Ok(text.to_owned())
-    } else {
-        Err(format!("{text:?} is not a JSON pointer: \"/a/b\""))
+/// Where a value stands: a JSON pointer, or a pattern with one group.
+fn place(form: Form, text: &str) -> Result<String, String> {
+    match form {
+        Form::Pattern => {
+            let pattern =
+                Regex::new(text).map_err(|e| format!("{text:?} is not a regular expression: {e}"))?;
+            match pattern.captures_len() {
+                2 => Ok(text.to_owned()),
+                n => Err(format!("{text:?} has {} groups, and needs one: `bytes=([0-9]+)`", n - 1)),
+            }
+        }
+        Form::Document | Form::LastLine if text.starts_with('/') => Ok(text.to_owned()),
+        Form::Document | Form::LastLine => Err(format!("{text:?} is not a JSON pointer: \"/a/b\"")),
     }
 }
 
-fn read_variant(section: &Section, label: &str, inherited: Option<&String>) -> Result<Variant, FileError> {
+fn read_variant(
+    section: &Section,
+    label: &str,
+    inherited: Option<&String>,
+    names: &Names,
+) -> Result<Variant, FileError> {
     let name = section.text("name")?.to_owned();
     let own = section.maybe_parsed("cipher", cipher)?;
     Ok(Variant {
         label: section.maybe_text("label")?.map_or_else(|| format!("{label}, {name}"), str::to_owned),
         cipher: own.unwrap_or_else(|| inherited.cloned()),
-        options: words(section, "options")?,
+        options: words(section, "options", names)?,
         name,
     })
 }
 
-fn words(section: &Section, key: &'static str) -> Result<Vec<Word>, FileError> {
-    section.levels(key, Word::parse)
+fn words(section: &Section, key: &'static str, names: &Names) -> Result<Vec<Word>, FileError> {
+    section.levels(key, |text| Word::parse_with(text, names))
 }
 
-fn environment(root: &Section) -> Result<Vec<(String, Word)>, FileError> {
+fn environment(root: &Section, names: &Names) -> Result<Vec<(String, Word)>, FileError> {
     let pairs = root.map("environment")?;
-    let read = |(name, text): (String, &str)| match Word::parse(text) {
+    let read = |(name, text): (String, &str)| match Word::parse_with(text, names) {
         Ok(word) => Ok((name, word)),
         Err(problem) => Err(root.error("environment", format!("{name}: {problem}"))),
     };

@@ -1,0 +1,106 @@
+//! How long a study will take, before anything is known of the hosts.
+
+use std::time::Duration;
+
+use crate::spec::study::{CaseSpec, LinkSpec, Sizes, Study};
+use crate::spec::tool::{Moves, Tool, Toolbox};
+
+/// Seconds beside each run: the disks' flush, a server, a login, a look at the clocks.
+const AROUND: f64 = 0.7;
+/// Seconds to make a lab.
+const LAB: f64 = 1.0;
+/// Bytes per second at which data is made, at which a destination is cleared and counted, and at which contents are
+/// compared.
+const MAKING: f64 = 4e8;
+const CLEARING: f64 = 3e9;
+const COMPARING: f64 = 1e9;
+/// What a link that nothing shapes is taken to carry, in bit/s.
+const OPEN: f64 = 2e10;
+
+/// An estimate of the whole: labs, data, warm-ups and blocks. It takes each tool to be there, and to move what its file
+/// says, or else what the link carries; what takes as long as it is told to takes that long.
+pub fn estimate(study: &Study, tools: &Toolbox, blocks: u32) -> Duration {
+    let labs = study.links.len() as f64 * LAB;
+    let data: f64 = study.datasets.iter().map(|set| total(&set.sizes) / MAKING).sum();
+    let runs: f64 = study
+        .cases
+        .iter()
+        .filter_map(|case| Some((case, tools.get(&case.tool)?)))
+        .map(|(case, tool)| {
+            let compared = if tool.moves == Moves::Files { amount(study, case) / COMPARING } else { 0.0 };
+            run(study, case, tool) * (1.0 + f64::from(blocks)) + compared
+        })
+        .sum();
+    Duration::try_from_secs_f64(labs + data + runs).unwrap_or(Duration::MAX)
+}
+
+/// Seconds of one run, with what is around it.
+fn run(study: &Study, case: &CaseSpec, tool: &Tool) -> f64 {
+    let parameter = |name: &str| {
+        let value = case.parameters.get(name).or_else(|| tool.parameters.get(name));
+        value.and_then(|value| value.parse::<f64>().ok()).filter(|seconds| seconds.is_finite())
+    };
+    let bytes = amount(study, case);
+    let own = match (parameter("seconds"), tool.moves) {
+        (Some(seconds), _) => seconds + parameter("ramp").unwrap_or(0.0),
+        (None, Moves::Files | Moves::Memory) => bytes * 8.0 / pace(study.link(&case.link), tool),
+        (None, Moves::Requests | Moves::Nothing) => 0.0,
+    };
+    let clearing = if tool.moves == Moves::Files { bytes / CLEARING } else { 0.0 };
+    study.settle + AROUND + clearing + own.max(0.0)
+}
+
+fn pace(link: Option<&LinkSpec>, tool: &Tool) -> f64 {
+    let link = link.and_then(|link| Some(link.rate? as f64 * f64::from(link.count))).unwrap_or(OPEN);
+    tool.pace.map_or(link, |pace| link.min(pace as f64)).max(1.0)
+}
+
+/// The bytes that a run of the case moves.
+fn amount(study: &Study, case: &CaseSpec) -> f64 {
+    let named = |name: &str| study.datasets.iter().find(|set| set.name == name);
+    let set = case.dataset.as_deref().map_or(study.datasets.first(), named);
+    match case.bytes {
+        Some(bytes) => bytes as f64,
+        None => set.map_or(1e9, |set| total(&set.sizes)),
+    }
+}
+
+fn total(sizes: &Sizes) -> f64 {
+    match sizes {
+        Sizes::LogNormal { total, .. } => *total as f64,
+        Sizes::Fixed { files, size } => *files as f64 * *size as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn study(case: &str) -> Study {
+        let text = format!(
+            "name = \"x\"\ntitle = \"X\"\nsettle = \"0.3 s\"\n[[link]]\nname = \"l\"\nrate = \"1gbit\"\ncount = 2\n\
+             [[dataset]]\nname = \"d\"\nkind = \"fixed\"\nfiles = 4\neach = \"250 MB\"\n[[case]]\nid = \"c\"\n{case}\n"
+        );
+        Study::parse("x", &text, &Toolbox::built_in().unwrap()).unwrap()
+    }
+
+    fn seconds(case: &str, blocks: u32) -> f64 {
+        estimate(&study(case), &Toolbox::built_in().unwrap(), blocks).as_secs_f64()
+    }
+
+    #[test]
+    fn a_window_takes_as_long_as_it_is_told_to() {
+        let case = "tool = \"linerate-http\"\n[case.with]\nseconds = 240\nramp = 10";
+        assert!((seconds(case, 5) - seconds(case, 4) - 251.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn bytes_take_what_link_and_tool_allow() {
+        // 1 GB over 2 x 1 Gbit/s: 4 s.
+        let memory = "tool = \"linerate-stream\"";
+        assert!((seconds(memory, 2) - seconds(memory, 1) - 5.0).abs() < 0.01);
+        let least = seconds("tool = \"scp\"", 1) - seconds(memory, 1);
+        assert!(least > 1.0, "its contents are compared, too: {least}");
+        assert!(seconds("tool = \"ssh-true\"", 1000) < 1100.0);
+    }
+}

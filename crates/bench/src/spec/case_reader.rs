@@ -1,0 +1,220 @@
+//! Reads a study's `[[case]]` tables and multiplies their factors out.
+
+use std::collections::BTreeMap;
+
+use super::error::FileError;
+use super::quantity;
+use super::section::{FreeLevels, Section};
+use super::study::{CaseSpec, DatasetSpec, LinkSpec, SettingSpec, Streams};
+use super::tool::{Parallel, Tool, Toolbox};
+
+/// What a case may name.
+pub(crate) struct Known<'a> {
+    pub tools: &'a Toolbox,
+    pub links: &'a [LinkSpec],
+    pub datasets: &'a [DatasetSpec],
+    pub settings: &'a [SettingSpec],
+}
+
+/// One `[[case]]` is as many cases as its factors' levels multiply to.
+pub(crate) fn read_cases(section: &Section, known: &Known) -> Result<Vec<CaseSpec>, FileError> {
+    let tool = read_tool(section, known.tools)?;
+    let variants = read_variants(section, tool)?;
+    let streams = read_streams(section, tool)?;
+    let links = read_names(section, "link", known.links.iter().map(|l| l.name.as_str()))?;
+    let datasets = read_datasets(section, tool, known)?;
+    let with = combinations(&read_with(section, tool, known)?);
+    let bytes = section.maybe_parsed("bytes", quantity::bytes)?;
+    let names = Texts {
+        id: section.text("id")?,
+        label: section.maybe_text("label")?,
+        group: section.maybe_text("group")?.unwrap_or(&tool.group),
+    };
+    let mut cases = Vec::new();
+    for link in links.iter().filter_map(|name| known.links.iter().find(|link| link.name == *name)) {
+        for dataset in &datasets {
+            for variant in &variants {
+                for &streams in &streams {
+                    for levels in &with {
+                        let (parameters, settings) = levels
+                            .clone()
+                            .into_iter()
+                            .partition(|(name, _)| tool.parameters.contains_key(name));
+                        let case = CaseSpec {
+                            id: String::new(),
+                            label: String::new(),
+                            group: names.group.to_owned(),
+                            tool: tool.name.clone(),
+                            variant: variant.clone(),
+                            streams,
+                            dataset: dataset.clone(),
+                            bytes,
+                            link: link.name.clone(),
+                            bed: bed_factors(link),
+                            parameters,
+                            settings,
+                        };
+                        cases.push(named(section, case, &names, tool)?);
+                    }
+                }
+            }
+        }
+    }
+    Ok(cases)
+}
+
+/// What the file says of a case's names.
+struct Texts<'a> {
+    id: &'a str,
+    label: Option<&'a str>,
+    group: &'a str,
+}
+
+/// The case with its id and label, in which its factors stand for themselves.
+fn named(section: &Section, case: CaseSpec, names: &Texts, tool: &Tool) -> Result<CaseSpec, FileError> {
+    let own = case.variant.as_deref().and_then(|name| tool.variant(name)).map(|v| v.label.as_str());
+    let levels = case.factors();
+    Ok(CaseSpec {
+        id: fill(section, "id", names.id, &levels)?,
+        label: fill(section, "label", names.label.or(own).unwrap_or(&tool.label), &levels)?,
+        ..case
+    })
+}
+
+fn fill(
+    section: &Section,
+    key: &str,
+    text: &str,
+    levels: &BTreeMap<String, String>,
+) -> Result<String, FileError> {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some((before, inner)) = rest.split_once('{') {
+        let (name, after) =
+            inner.split_once('}').ok_or_else(|| section.error(key, "a `{` has no `}` after it"))?;
+        let Some(level) = levels.get(name) else {
+            let problem = format!("`{{{name}}}` is not a factor of this case");
+            return Err(section.error(key, problem).suggest(name, levels.keys().map(String::as_str)));
+        };
+        filled.extend([before, level]);
+        rest = after;
+    }
+    Ok(filled + rest)
+}
+
+/// What tells the link from one of two plain hosts, as factors.
+fn bed_factors(link: &LinkSpec) -> BTreeMap<String, String> {
+    let guests = Some(link.guests).filter(|guests| *guests > 0);
+    let all = [("links", Some(link.count)), ("queues", link.queues), ("guests", guests)];
+    all.into_iter().filter_map(|(name, level)| Some((name.to_owned(), level?.to_string()))).collect()
+}
+
+/// The levels of `[case.with]`: of parameters of the tool, and of settings of the study.
+fn read_with(section: &Section, tool: &Tool, known: &Known) -> Result<Vec<FreeLevels>, FileError> {
+    let found = section.free_levels("with")?;
+    for entry in &found {
+        let parameter = tool.parameters.contains_key(&entry.name);
+        let setting = known.settings.iter().any(|setting| setting.name == entry.name);
+        if parameter && setting {
+            let problem = format!("is a parameter of {} and a setting of this study", tool.name);
+            return Err(section.error_of(entry, problem));
+        }
+        if !parameter && !setting {
+            let problem = format!("is neither a parameter of {} nor a setting of this study", tool.name);
+            let names = tool.parameters.keys().chain(known.settings.iter().map(|setting| &setting.name));
+            return Err(section.error_of(entry, problem).suggest(&entry.name, names.map(String::as_str)));
+        }
+        if entry.levels.is_empty() {
+            return Err(section.error_of(entry, "has no level"));
+        }
+    }
+    Ok(found)
+}
+
+/// Every combination of the levels; the last factor changes fastest.
+fn combinations(factors: &[FreeLevels]) -> Vec<BTreeMap<String, String>> {
+    let mut all = vec![BTreeMap::new()];
+    for factor in factors {
+        let with = |levels: &BTreeMap<String, String>, level: &String| {
+            let mut levels = levels.clone();
+            levels.insert(factor.name.clone(), level.clone());
+            levels
+        };
+        all = all.iter().flat_map(|levels| factor.levels.iter().map(|level| with(levels, level))).collect();
+    }
+    all
+}
+
+fn read_tool<'t>(section: &Section, tools: &'t Toolbox) -> Result<&'t Tool, FileError> {
+    let name = section.text("tool")?;
+    tools.get(name).ok_or_else(|| {
+        let problem =
+            format!("{name:?} is not a tool; known are {}", tools.names().collect::<Vec<_>>().join(", "));
+        section.error("tool", problem).suggest(name, tools.names())
+    })
+}
+
+/// Levels of the tool's variants; `default` is the tool as it is.
+fn read_variants(section: &Section, tool: &Tool) -> Result<Vec<Option<String>>, FileError> {
+    let names = section.texts("variant")?;
+    let known = || tool.variants.iter().map(|v| v.name.as_str()).chain(["default"]);
+    let one = |name: &&str| match *name {
+        "default" => Ok(None),
+        name if tool.variant(name).is_some() => Ok(Some(name.to_owned())),
+        name => {
+            let problem = format!("{name:?} is not a variant of {}", tool.name);
+            Err(section.error("variant", problem).suggest(name, known()))
+        }
+    };
+    if names.is_empty() { Ok(vec![None]) } else { names.iter().map(one).collect() }
+}
+
+fn read_streams(section: &Section, tool: &Tool) -> Result<Vec<Streams>, FileError> {
+    let mut levels = section.levels("streams", Streams::parse)?;
+    if levels.is_empty() {
+        levels.push(if tool.auto { Streams::Auto } else { Streams::Fixed(1) });
+    }
+    if levels.contains(&Streams::Auto) && !tool.auto {
+        return Err(
+            section.error("streams", format!("{} doesn't choose its streams itself: no \"auto\"", tool.name))
+        );
+    }
+    if tool.parallel == Parallel::None && levels != [Streams::Fixed(1)] {
+        return Err(section.error("streams", format!("{} does one thing at a time: only 1", tool.name)));
+    }
+    Ok(levels)
+}
+
+fn read_datasets(section: &Section, tool: &Tool, known: &Known) -> Result<Vec<Option<String>>, FileError> {
+    if tool.takes_files() {
+        let names = read_names(section, "dataset", known.datasets.iter().map(|d| d.name.as_str()))?;
+        return Ok(names.into_iter().map(Some).collect());
+    }
+    match section.texts("dataset")?.is_empty() {
+        true => Ok(vec![None]),
+        false => Err(section.error("dataset", format!("{} moves no files", tool.name))),
+    }
+}
+
+/// Levels that must be names of something; where there is one such thing only, it needn't be named.
+fn read_names<'n>(
+    section: &Section,
+    key: &'static str,
+    known: impl Iterator<Item = &'n str> + Clone,
+) -> Result<Vec<String>, FileError> {
+    let names = section.texts(key)?;
+    if names.is_empty() {
+        let mut all = known.clone();
+        return match (all.next(), all.next()) {
+            (Some(only), None) => Ok(vec![only.to_owned()]),
+            _ => Err(section.missing(key)),
+        };
+    }
+    let wrong = names.iter().find(|name| !known.clone().any(|k| k == **name));
+    match wrong {
+        Some(name) => {
+            Err(section.error(key, format!("{name:?} is not a {key} of this study")).suggest(name, known))
+        }
+        None => Ok(names.into_iter().map(str::to_owned).collect()),
+    }
+}

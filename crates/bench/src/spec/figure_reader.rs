@@ -1,0 +1,115 @@
+//! Reads what a study's report draws, and what the papers printed.
+
+use super::error::FileError;
+use super::expression::matches;
+use super::section::Section;
+use super::study::CaseSpec;
+use crate::record::{Figure, FigureKind, Printed, Quantity};
+
+const KINDS: [(&str, FigureKind); 7] = [
+    ("bars", FigureKind::Bars),
+    ("scaling", FigureKind::Scaling),
+    ("differences", FigureKind::Differences),
+    ("time-series", FigureKind::TimeSeries),
+    ("response-times", FigureKind::ResponseTimes),
+    ("interrupts", FigureKind::Interrupts),
+    ("ladder", FigureKind::Ladder),
+];
+
+const QUANTITIES: [(&str, Quantity); 5] = [
+    ("payload-rate", Quantity::PayloadRate),
+    ("transaction-rate", Quantity::TransactionRate),
+    ("response-time", Quantity::ResponseTime),
+    ("busy-percent", Quantity::BusyPercent),
+    ("score", Quantity::Score),
+];
+
+/// A `[[figure]]`. Its factors are factors of each of its cases; a table of differences needs a baseline.
+pub(crate) fn read_figure(
+    section: &Section,
+    cases: &[CaseSpec],
+    has_baseline: bool,
+) -> Result<Figure, FileError> {
+    let kind = section.maybe_choice("kind", &KINDS)?.ok_or_else(|| section.missing("kind"))?;
+    let ids: Vec<&str> = cases.iter().map(|case| case.id.as_str()).collect();
+    let chosen = read_ids(section, "cases", &ids)?;
+    let shown: Vec<&CaseSpec> =
+        cases.iter().filter(|case| chosen.is_empty() || chosen.contains(&case.id)).collect();
+    let figure = Figure {
+        kind,
+        title: section.text("title")?.to_owned(),
+        quantity: section.maybe_choice("quantity", &QUANTITIES)?.unwrap_or_default(),
+        x: read_factor(section, "x", &shown)?,
+        series: read_factor(section, "series", &shown)?,
+        cases: chosen,
+    };
+    if kind == FigureKind::Scaling && figure.x.is_none() {
+        return Err(section.missing("x"));
+    }
+    if kind == FigureKind::Differences && !has_baseline {
+        return Err(section.error("kind", "shows differences to the `baseline`, and the study names none"));
+    }
+    Ok(figure)
+}
+
+/// A `[[printed]]` number.
+pub(crate) fn read_printed(section: &Section, ids: &[&str]) -> Result<Printed, FileError> {
+    let case = section.text("case")?;
+    if !ids.contains(&case) {
+        return Err(section
+            .error("case", format!("{case:?} is not a case"))
+            .suggest(case, ids.iter().copied()));
+    }
+    Ok(Printed {
+        case: case.to_owned(),
+        quantity: section.maybe_choice("quantity", &QUANTITIES)?.unwrap_or_default(),
+        value: section.maybe_number("value")?.ok_or_else(|| section.missing("value"))?,
+        source: section.text("source")?.to_owned(),
+    })
+}
+
+/// Ids of cases, of which a pattern gives several.
+pub(crate) fn read_ids(section: &Section, key: &'static str, ids: &[&str]) -> Result<Vec<String>, FileError> {
+    let mut found: Vec<String> = Vec::new();
+    for pattern in section.texts(key)? {
+        let before = found.len();
+        let known = found.clone();
+        let matching = ids.iter().filter(|id| matches(pattern, id));
+        found
+            .extend(matching.clone().filter(|id| !known.iter().any(|k| k == *id)).map(|id| (*id).to_owned()));
+        if found.len() == before && matching.count() == 0 {
+            let problem = format!("{pattern:?} is not a case");
+            return Err(section.error(key, problem).suggest(pattern, ids.iter().copied()));
+        }
+    }
+    Ok(found)
+}
+
+fn read_factor(
+    section: &Section,
+    key: &'static str,
+    cases: &[&CaseSpec],
+) -> Result<Option<String>, FileError> {
+    let Some(name) = section.maybe_text(key)? else { return Ok(None) };
+    let lacking = cases.iter().find(|case| !case.factors().contains_key(name));
+    let Some(case) = lacking else { return Ok(Some(name.to_owned())) };
+    let factors = case.factors();
+    let problem = format!("{name:?} is not a factor of case {:?}", case.id);
+    Err(section.error(key, problem).suggest(name, factors.keys().map(String::as_str)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names<T: serde::Serialize>(all: &[(&str, T)]) -> Vec<(String, String)> {
+        let stored = |value| serde_json::to_value(value).unwrap().as_str().unwrap().to_owned();
+        all.iter().map(|(name, value)| ((*name).to_owned(), stored(value))).collect()
+    }
+
+    #[test]
+    fn files_and_records_use_the_same_names() {
+        assert!(names(&KINDS).iter().all(|(read, stored)| read == stored));
+        assert!(names(&QUANTITIES).iter().all(|(read, stored)| read == stored));
+    }
+}

@@ -1,0 +1,106 @@
+//! What is other in a quick run.
+
+use std::collections::BTreeSet;
+
+use super::error::FileError;
+use super::figure_reader::read_ids;
+use super::quantity;
+use super::section::{FreeLevels, Section};
+use super::study::{CaseSpec, QuickSpec, Study};
+use super::tool::{Tool, Toolbox};
+use crate::record::FigureKind;
+
+/// The table `[quick]`.
+pub(crate) fn read_quick(
+    section: &Section,
+    cases: &[CaseSpec],
+    tools: &Toolbox,
+) -> Result<QuickSpec, FileError> {
+    let ids: Vec<&str> = cases.iter().map(|case| case.id.as_str()).collect();
+    let mut quick = QuickSpec {
+        size: section.maybe_parsed("size", quantity::bytes)?,
+        cases: read_ids(section, "cases", &ids)?,
+        ..QuickSpec::default()
+    };
+    for entry in section.free_values("parameters")? {
+        let takers = takers(section, &entry, cases, tools)?;
+        quick.takers.insert(entry.name.clone(), takers);
+        quick.parameters.insert(entry.name.clone(), entry.levels.concat());
+    }
+    Ok(quick)
+}
+
+/// The tools of the study that have the parameter. One that is a factor has its levels, in quick runs too.
+fn takers(
+    section: &Section,
+    entry: &FreeLevels,
+    cases: &[CaseSpec],
+    tools: &Toolbox,
+) -> Result<Vec<String>, FileError> {
+    let used: BTreeSet<&str> = cases.iter().map(|case| case.tool.as_str()).collect();
+    let used: Vec<&Tool> = used.into_iter().filter_map(|name| tools.get(name)).collect();
+    let takers: Vec<String> = used
+        .iter()
+        .filter(|tool| tool.parameters.contains_key(&entry.name))
+        .map(|tool| tool.name.clone())
+        .collect();
+    if takers.is_empty() {
+        let names: BTreeSet<&str> =
+            used.iter().flat_map(|tool| tool.parameters.keys()).map(String::as_str).collect();
+        let error = section.error_of(entry, "is a parameter of no tool of this study");
+        return Err(error.suggest(&entry.name, names));
+    }
+    let levels: BTreeSet<&str> =
+        cases.iter().filter_map(|case| case.parameters.get(&entry.name)).map(String::as_str).collect();
+    if levels.len() > 1 {
+        let problem = "is a factor of this study; `cases` says which of its levels a quick run has";
+        return Err(section.error_of(entry, problem));
+    }
+    Ok(takers)
+}
+
+impl Study {
+    /// Puts [`Study::quick`] in force: its sizes, its parameters, its cases. What names only cases that are left out
+    /// is left out, too.
+    pub fn apply_quick(&mut self) {
+        if let Some(size) = self.quick.size {
+            self.set_size(size);
+            for case in self.cases.iter_mut().filter(|case| case.dataset.is_none()) {
+                case.bytes = Some(size);
+            }
+        }
+        for (name, value) in &self.quick.parameters {
+            let takes = |case: &&mut CaseSpec| {
+                self.quick.takers.get(name).is_some_and(|takers| takers.contains(&case.tool))
+            };
+            for case in self.cases.iter_mut().filter(takes) {
+                case.parameters.insert(name.clone(), value.clone());
+            }
+        }
+        if !self.quick.cases.is_empty() {
+            self.keep(&self.quick.cases.clone());
+        }
+    }
+
+    fn keep(&mut self, ids: &[String]) {
+        let kept = |id: &str| ids.iter().any(|kept| kept == id);
+        self.cases.retain(|case| kept(&case.id));
+        self.baseline = self.baseline.take().filter(|id| kept(id));
+        self.bounds.retain(|bound| bound.expression.cases().into_iter().all(kept));
+        self.printed.retain(|printed| kept(&printed.case));
+        self.figures.retain_mut(|figure| {
+            let was_all = figure.cases.is_empty();
+            figure.cases.retain(|id| kept(id));
+            was_all || !figure.cases.is_empty()
+        });
+        let has_baseline = self.baseline.is_some();
+        self.figures.retain(|figure| has_baseline || figure.kind != FigureKind::Differences);
+        let used: BTreeSet<&str> = self.cases.iter().filter_map(|case| case.dataset.as_deref()).collect();
+        let sized_by_first = self.cases.iter().any(|case| case.dataset.is_none() && case.bytes.is_none());
+        let first = self.datasets.first().map(|set| set.name.clone()).filter(|_| sized_by_first);
+        self.datasets.retain(|set| used.contains(set.name.as_str()) || first.as_ref() == Some(&set.name));
+        self.links.retain(|link| self.cases.iter().any(|case| case.link == link.name));
+        self.settings
+            .retain(|setting| self.cases.iter().any(|case| case.settings.contains_key(&setting.name)));
+    }
+}
