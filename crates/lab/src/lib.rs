@@ -33,6 +33,6 @@ pub use name::{LabName, LabNameError};
 pub use process::Process;
 pub use rate::{Rate, RateError, parse_link};
 pub use run::run;
-pub use state::{Description, Host};
+pub use state::{Description, Host, Port};
 pub use sweep::{Status, Swept, down, status, sweep, sweep_and_tell};
 pub use user::ensure_privileges;
