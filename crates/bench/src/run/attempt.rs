@@ -1,10 +1,8 @@
 //! One run of one case: quiet before it, clocks around it, and a look at the destination after it.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use linerate_host::{CpuSeconds, CpuTimes};
@@ -12,17 +10,14 @@ use linerate_host::{CpuSeconds, CpuTimes};
 use crate::data::Tree;
 use crate::record::{Cpu, Measures};
 use crate::spec::study::CaseSpec;
-use crate::spec::template::{expand, one};
 use crate::spec::tool::{Moves, Tool};
-use crate::spec::{Value, Values};
 use crate::stats::above_ceiling;
 
-use super::bed::{self, Bed, End};
+use super::bed::{Bed, End};
 use super::destination::Destination;
 use super::disturbance;
 use super::process::{self, Finished, Group, Output, ProcessError, Stop, tail};
 use super::reading::{self, Stated};
-use super::server;
 
 /// Everything that one run needs.
 pub(crate) struct Attempt<'a> {
@@ -79,68 +74,19 @@ impl Attempt<'_> {
         let foreign = self.wait_for_quiet()?;
         // As late as can be, so that the memory is still at hand.
         self.clear_destination()?;
-        let server = self.start_server()?;
+        let servers = self.start_servers()?;
         let before = self.clocks()?;
         let copies = commands.len();
         let run = process::run(commands, self.work, Duration::from_secs_f64(self.timeout), self.stop);
         let finished = run.inspect_err(|_| log.add_partial(self.work, copies))?;
         let after = self.clocks()?;
-        log.add(&finished.outputs, server.as_ref());
-        drop(server);
+        log.add(&finished.outputs, &servers);
+        drop(servers);
         self.check_status(&finished)?;
         let stated = self.stated(&finished)?;
         self.check_destination()?;
         let cpu = [after[0].since(&before[0]), after[1].since(&before[1])];
         self.measures(&finished, stated, &cpu, foreign)
-    }
-
-    /// One command for each copy.
-    fn commands(&self) -> Result<Vec<Command>, Failure> {
-        let copies = if self.copies() > 1 { self.copies() } else { 1 };
-        (0..copies).map(|copy| self.command(copy)).collect()
-    }
-
-    fn copies(&self) -> usize {
-        use crate::spec::tool::Parallel;
-        match self.tool.parallel {
-            Parallel::Copies => self.case.streams.number().unwrap_or(1) as usize,
-            Parallel::Streams | Parallel::None => 1,
-        }
-    }
-
-    fn command(&self, copy: usize) -> Result<Command, Failure> {
-        let values = self.values(copy)?;
-        let argv = expand(&self.tool.command, &values)?;
-        let mut command = self.bed.command(End::A, &argv).map_err(|e| e.to_string())?;
-        for (name, word) in &self.tool.environment {
-            command.env(name, word.expand(&values)?.concat_words());
-        }
-        Ok(command)
-    }
-
-    fn values(&self, copy: usize) -> Result<Values, String> {
-        let mut values = bed::values(self.bed);
-        let bytes = self.expected.1 / self.copies().max(1) as u64;
-        values.insert("linerate", one(self.linerate));
-        values.insert("destination", one(self.destination()));
-        values.insert("streams", one(self.case.streams.to_string()));
-        values.insert("bytes", one(bytes.to_string()));
-        values.insert("port", one(self.port.to_string()));
-        if let Some(source) = self.sources.get(copy) {
-            values.insert("source", one(source));
-            values.insert("source_parent", one(source.parent().unwrap_or(Path::new("/"))));
-            values.insert("source_name", one(source.file_name().unwrap_or_default()));
-        }
-        let options = match self.case.variant.as_deref().and_then(|name| self.tool.variant(name)) {
-            Some(variant) => expand(&variant.options, &values)?,
-            None => Vec::new(),
-        };
-        values.insert("options", Value::Many(options));
-        Ok(values)
-    }
-
-    fn destination(&self) -> PathBuf {
-        self.work.join("arrived")
     }
 
     /// Waits for a window without other work, for four windows at most, and gives the processors that were busy in the
@@ -174,12 +120,6 @@ impl Attempt<'_> {
         let destination = Destination(self.destination());
         let bytes = if self.tool.moves == Moves::Files { self.expected.1 } else { 0 };
         Ok(destination.clear(bytes).map_err(|e| format!("clearing {}: {e}", destination.0.display()))?)
-    }
-
-    fn start_server(&self) -> Result<Option<Group>, Failure> {
-        let Some(server) = &self.tool.server else { return Ok(None) };
-        let values = self.values(0)?;
-        Ok(Some(server::start(server, self.bed, &values, self.work, self.stop)?))
     }
 
     fn check_status(&self, finished: &Finished) -> Result<(), Failure> {
@@ -302,13 +242,13 @@ impl Attempt<'_> {
 }
 
 impl Log {
-    fn add(&mut self, outputs: &[Output], server: Option<&Group>) {
+    fn add(&mut self, outputs: &[Output], servers: &[Group]) {
         for (copy, output) in outputs.iter().enumerate() {
             self.section(&format!("copy {copy}: {}", output.status), b"");
             self.section("stdout", &output.stdout);
             self.section("stderr", &output.stderr);
         }
-        if let Some(server) = server {
+        for server in servers {
             self.section("server", server.written().as_bytes());
         }
     }
@@ -327,17 +267,6 @@ impl Log {
         if bytes.last().is_some_and(|byte| *byte != b'\n') {
             self.0.push(b'\n');
         }
-    }
-}
-
-/// Words that stand in one environment variable.
-trait ConcatWords {
-    fn concat_words(self) -> OsString;
-}
-
-impl ConcatWords for Vec<OsString> {
-    fn concat_words(self) -> OsString {
-        self.join(std::ffi::OsStr::new(" "))
     }
 }
 

@@ -126,7 +126,7 @@ fn version(tool: &Tool, bed: &dyn Bed, setup: &Setup) -> Option<String> {
     if tool.version.is_empty() {
         return None;
     }
-    let mut values = bed::values(bed);
+    let mut values = bed::values(bed, 0);
     values.insert("linerate", one(setup.linerate));
     let argv = expand(&tool.version, &values).ok()?;
     let command: Command = bed.command(End::A, &argv).ok()?;

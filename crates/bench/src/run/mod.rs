@@ -2,6 +2,7 @@
 
 mod attempt;
 mod bed;
+mod commands;
 mod destination;
 mod disturbance;
 mod head;

@@ -18,11 +18,13 @@ pub enum Value {
 pub type Values = BTreeMap<&'static str, Value>;
 
 /// Every placeholder, and whether it stands for many words.
-const NAMES: [(&str, bool); 12] = [
+const NAMES: [(&str, bool); 15] = [
     ("address", false),
+    ("addresses", true),
     ("bytes", false),
     ("destination", false),
     ("host", false),
+    ("index", false),
     ("linerate", false),
     ("options", true),
     ("port", false),
@@ -31,6 +33,7 @@ const NAMES: [(&str, bool); 12] = [
     ("source_parent", false),
     ("ssh_config", false),
     ("streams", false),
+    ("value", false),
 ];
 
 /// One word of a command: literal parts and placeholders, all of them known.
