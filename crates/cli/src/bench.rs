@@ -18,7 +18,7 @@ use linerate_bench::spec::study::Study;
 use linerate_bench::spec::tool::Toolbox;
 use linerate_bench::spec::{bytes, nearest};
 use linerate_bench::stats::{gate, summaries};
-use linerate_bench::store;
+use linerate_bench::store::{self, Invocation};
 
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
@@ -43,6 +43,7 @@ Examples:
   linerate bench gate                     what linerate must reach, row by row
   linerate bench mine.toml --tools ./tools
   linerate bench report results/quick-2026-05-01T10-00-00Z
+  linerate bench --resume results/quick-2026-05-01T10-00-00Z
 ";
 
 const EXPLANATION: &str = "\
@@ -69,7 +70,7 @@ struct Report {
     json: bool,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 struct Run {
     /// A built-in study, or a study file
     #[arg(default_value = "quick")]
@@ -107,6 +108,9 @@ struct Run {
     /// Show what would be run
     #[arg(long)]
     dry_run: bool,
+    /// Go on with an interrupted study: make the runs that are missing in its directory of results
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["study", "blocks", "quick", "size", "tree", "tools", "seed"])]
+    resume: Option<PathBuf>,
 }
 
 /// Carries out `linerate bench`.
@@ -116,8 +120,29 @@ struct Run {
 pub fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
     match args.action {
         Some(Action::Report(report)) => report_again(&report),
-        None => run_study(&args.run),
+        None => match &args.run.resume {
+            Some(dir) => run_study(&resumed(&args.run, dir)?),
+            None => run_study(&args.run),
+        },
     }
+}
+
+/// The arguments with which an interrupted study was called.
+fn resumed(args: &Run, dir: &Path) -> anyhow::Result<Run> {
+    let (called, _) = store::invocation(dir)?;
+    let record = store::load(dir)?.record;
+    let study = dir.join("study.toml");
+    Ok(Run {
+        study: study.to_str().context("the directory's name is no text")?.to_owned(),
+        blocks: Some(record.blocks),
+        seed: record.seed,
+        size: called.size,
+        tree: called.tree,
+        quick: called.quick,
+        tools: called.tools,
+        resume: Some(dir.to_owned()),
+        ..args.clone()
+    })
 }
 
 fn run_study(args: &Run) -> anyhow::Result<ExitCode> {
@@ -144,6 +169,7 @@ fn run_study(args: &Run) -> anyhow::Result<ExitCode> {
     if stop.load(Ordering::Relaxed) {
         let (runs, dir) = (record.runs.len(), dir.display());
         tell!("linerate: interrupted; {runs} runs are stored: linerate bench report {dir}");
+        tell!("linerate: to make the others: linerate bench --resume {dir}");
         return Ok(Code::Interrupted.into());
     }
     show(&record, &dir, args.json)
@@ -271,13 +297,31 @@ fn measure(
         work: &work,
         out: &args.out,
         linerate: &linerate,
+        invocation: invocation(args)?,
         stop: Arc::clone(stop),
     };
     let mut progress = Progress::default();
     let mut watch = |event: Event| tell(&progress.line(&event));
-    let runner = Runner::new(setup, beds, &mut watch)?;
+    let runner = match &args.resume {
+        Some(dir) => Runner::resume(setup, beds, dir, &mut watch)?,
+        None => Runner::new(setup, beds, &mut watch)?,
+    };
     let dir = runner.dir();
     Ok((runner.run(&mut watch)?, dir))
+}
+
+/// What is written down so that the study can be continued, from wherever that is asked for.
+fn invocation(args: &Run) -> anyhow::Result<Invocation> {
+    let absolute =
+        |path: &PathBuf| std::path::absolute(path).with_context(|| format!("finding {}", path.display()));
+    Ok(Invocation {
+        file: args.study.clone(),
+        size: args.size,
+        tree: args.tree.as_ref().map(absolute).transpose()?,
+        quick: args.quick,
+        tools: args.tools.iter().map(absolute).collect::<Result<_, _>>()?,
+        ..Invocation::default()
+    })
 }
 
 /// Test beds by the name of their link.

@@ -217,3 +217,72 @@ fn a_tree_with_nothing_to_move_is_refused_before_anything_is_made() {
     with("empty").says(&["--tree empty", "only empty ones"]);
     assert!(desk.results().is_empty());
 }
+
+/// Memory to memory on an open link: a run takes a moment.
+const FAST: &str = r#"
+name = "fast"
+title = "Nothing but streams"
+settle = "0 s"
+blocks = 4
+
+[[link]]
+name = "open"
+rate = "open"
+
+[[case]]
+id = "stream-{streams}"
+tool = "linerate-stream"
+streams = [1, 2]
+bytes = "20 MB"
+"#;
+
+/// Times a study is killed; with `LINERATE_TEST_KILLS=20` as often as one likes.
+fn kills() -> u64 {
+    std::env::var("LINERATE_TEST_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(6)
+}
+
+/// Runs of a directory of results, as block and case.
+fn stored_runs(dir: &std::path::Path) -> Vec<(u64, String)> {
+    let text = fs::read_to_string(dir.join("runs.jsonl")).unwrap_or_default();
+    let whole = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    whole
+        .map(|run| (run["block"].as_u64().unwrap_or(99), run["case"].as_str().unwrap_or("").into()))
+        .collect()
+}
+
+#[test]
+fn a_study_that_is_killed_goes_on_and_makes_every_run_once() {
+    let Some(desk) = Desk::with_lab() else { return };
+    fs::write(desk.at("fast.toml"), FAST).expect("a new file");
+    let mut rng = fastrand::Rng::with_seed(u64::from(std::process::id()));
+    let mut pids = Vec::new();
+    for _ in 0..kills() {
+        let dir = desk.results().into_iter().find(|dir| dir.join("runs.jsonl").exists());
+        let dir = dir.map(|dir| dir.to_str().expect("plain").to_owned());
+        let arguments = match &dir {
+            Some(dir) => vec!["--resume", dir.as_str(), "--out", "out"],
+            None => vec!["fast.toml", "--out", "out"],
+        };
+        let mut study = desk.start(&arguments);
+        let patience = std::time::Duration::from_millis(rng.u64(400..4000));
+        within(patience, || study.has_ended());
+        pids.push(i64::from(study.pid()));
+        study.signal(Signal::KILL);
+        study.end();
+    }
+    let resumable = |dir: &PathBuf| dir.join("runs.jsonl").exists();
+    let found = desk.results().into_iter().find(resumable);
+    let dir = found.unwrap_or_else(|| {
+        // Every kill came before the first directory was made.
+        desk.bench(&["fast.toml", "--out", "out"]).exits(0);
+        desk.results().into_iter().find(resumable).expect("results")
+    });
+    desk.bench(&["--resume", dir.to_str().expect("plain"), "--out", "out"]).exits(0);
+    let mut runs = stored_runs(&dir);
+    assert_eq!(runs.len(), 8, "{runs:?}");
+    runs.sort();
+    runs.dedup();
+    assert_eq!(runs.len(), 8, "a run was made twice");
+    let labs = linerate_lab::status().expect("readable");
+    assert!(labs.iter().all(|lab| !pids.contains(&i64::from(lab.holder))), "a lab was left behind");
+}

@@ -15,6 +15,7 @@
 
 mod account;
 mod error;
+mod journal;
 mod lab;
 mod name;
 mod network;
@@ -28,6 +29,7 @@ mod tool;
 mod user;
 
 pub use error::LabError;
+pub use journal::{Journal, Undo};
 pub use lab::{End, Lab, Options, is_on_tmpfs};
 pub use name::{LabName, LabNameError};
 pub use process::Process;

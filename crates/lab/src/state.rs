@@ -159,6 +159,11 @@ impl StateRoot {
         locked.map_err(LabError::file("locking", &path))
     }
 
+    /// A file beside the labs; for an empty name the root itself.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        if name.is_empty() { self.0.clone() } else { self.0.join(name) }
+    }
+
     /// The directory of a lab.
     pub(crate) fn directory(&self, name: &LabName) -> PathBuf {
         self.0.join(name.as_str())

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::error::LabError;
+use crate::journal;
 use crate::name::LabName;
 use crate::network;
 use crate::process::{end_all, file_identity, has_variable, in_namespace};
@@ -45,7 +46,8 @@ pub struct Status {
     pub ssh_config: std::path::PathBuf,
 }
 
-/// Removes every lab of this user whose holder is gone: processes, namespaces, directories.
+/// Removes every lab of this user whose holder is gone: processes, namespaces, directories. What such a holder had
+/// changed on a host is put back first, and told on standard error.
 ///
 /// # Errors
 /// When the state directory can't be read. What happened to each lab is in its [`Swept`].
@@ -96,6 +98,8 @@ pub(crate) fn tell(swept: &Swept) {
 }
 
 pub(crate) fn sweep_locked(root: &StateRoot) -> Result<Vec<Swept>, LabError> {
+    // Before the namespaces go in which some of it is done.
+    journal::sweep(root).iter().for_each(|line| eprintln!("linerate: {line}"));
     let stale = |state: &Option<State>| !state.as_ref().is_some_and(|state| state.holder.is_alive());
     let swept = |(name, state): (LabName, Option<State>)| {
         let holder = state.as_ref().map(|state| state.holder.pid);

@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use linerate_host::{CpuSeconds, CpuTimes};
 
-use crate::data::Tree;
+use crate::data::{Answer, Task};
 use crate::record::{Cpu, Measures};
 use crate::spec::study::CaseSpec;
 use crate::spec::tool::{Moves, Tool};
 use crate::stats::above_ceiling;
 
 use super::bed::{Bed, End};
-use super::destination::Destination;
 use super::disturbance;
 use super::process::{self, Finished, Group, Output, ProcessError, Stop, tail};
 use super::reading::{self, Stated};
@@ -117,9 +116,15 @@ impl Attempt<'_> {
     }
 
     fn clear_destination(&self) -> Result<(), Failure> {
-        let destination = Destination(self.destination());
+        let destination = self.destination();
         let bytes = if self.tool.moves == Moves::Files { self.expected.1 } else { 0 };
-        Ok(destination.clear(bytes).map_err(|e| format!("clearing {}: {e}", destination.0.display()))?)
+        let shown = destination.display().to_string();
+        match self.bed.files(End::B, &Task::Clear { destination, bytes }) {
+            Ok(Answer::Done) => Ok(()),
+            Ok(Answer::Failed(reason)) => Err(format!("clearing {shown}: {reason}").into()),
+            Ok(other) => Err(format!("clearing {shown} gave {other:?}").into()),
+            Err(e) => Err(format!("clearing {shown}: {e}").into()),
+        }
     }
 
     fn check_status(&self, finished: &Finished) -> Result<(), Failure> {
@@ -161,21 +166,28 @@ impl Attempt<'_> {
             return Ok(());
         }
         let destination = self.destination();
-        let arrived = Tree::read(&destination).map_err(|e| format!("looking at what arrived: {e}"))?;
+        let (f, b) = self.arrived(&destination)?;
         let (files, bytes) = self.expected;
-        if (arrived.files(), arrived.bytes()) != (files, bytes) {
-            let (f, b) = (arrived.files(), arrived.bytes());
+        if (f, b) != (files, bytes) {
             return Err(format!("{f} files and {b} bytes arrived, not {files} and {bytes}").into());
         }
         if self.compare { self.compare_contents(&destination) } else { Ok(()) }
     }
 
+    fn arrived(&self, destination: &Path) -> Result<(u64, u64), Failure> {
+        match self.bed.files(End::B, &Task::Count(destination.to_owned())) {
+            Ok(Answer::Counted(files, bytes)) => Ok((files, bytes)),
+            Ok(Answer::Failed(reason)) => Err(format!("looking at what arrived: {reason}").into()),
+            Ok(other) => Err(format!("looking at what arrived gave {other:?}").into()),
+            Err(e) => Err(format!("looking at what arrived: {e}").into()),
+        }
+    }
+
     fn compare_contents(&self, destination: &Path) -> Result<(), Failure> {
         for source in &self.sources {
-            let failed = |e: io::Error| format!("comparing contents: {e}");
-            let tree = Tree::read(source).map_err(failed)?;
             let there = destination.join(source.file_name().unwrap_or_default());
-            if let Some(difference) = tree.difference(source, &there).map_err(failed)? {
+            let difference = self.bed.difference(source, &there);
+            if let Some(difference) = difference.map_err(|e| format!("comparing contents: {e}"))? {
                 return Err(format!("what arrived is wrong: {difference}").into());
             }
         }

@@ -2,13 +2,14 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use linerate_host::{CpuTimes, Facts};
 pub use linerate_lab::End;
 use linerate_remote::place::Place;
 
+use crate::data::{Answer, Task, Tree};
 use crate::record::Link;
 use crate::spec::{Value, Values};
 
@@ -55,6 +56,27 @@ pub trait Bed {
     /// The `linerate` of an end, where it isn't the running program.
     fn linerate(&self, _end: End) -> Option<PathBuf> {
         None
+    }
+
+    /// The directory for data and destinations at both ends, where that isn't the study's own working directory.
+    fn work(&self) -> Option<PathBuf> {
+        None
+    }
+
+    /// Does something with an end's files.
+    ///
+    /// # Errors
+    /// The end can't be asked. What fails there is an [`Answer`].
+    fn files(&self, _end: End, task: &Task) -> io::Result<Answer> {
+        Ok(task.perform())
+    }
+
+    /// The first difference between what is at `here`, at the sending end, and at `there`, at the receiving one.
+    ///
+    /// # Errors
+    /// A file at either end can't be read.
+    fn difference(&self, here: &Path, there: &Path) -> io::Result<Option<String>> {
+        Tree::read(here)?.difference(here, there)
     }
 
     /// Starts to record what the ends' samplers see.

@@ -38,7 +38,7 @@ impl Attempt<'_> {
 
     /// Where what is moved arrives, at the receiving end.
     pub(super) fn destination(&self) -> PathBuf {
-        self.work.join("arrived")
+        self.bed.work().as_deref().unwrap_or(self.work).join("arrived")
     }
 
     fn copies(&self) -> usize {

@@ -3,7 +3,6 @@
 mod attempt;
 mod bed;
 mod commands;
-mod destination;
 mod disturbance;
 mod head;
 mod install;
@@ -14,6 +13,8 @@ mod programs;
 mod reading;
 mod runner;
 mod server;
+mod settings;
+mod stock;
 
 pub use bed::{Bed, End};
 pub use install::{InstallError, install};
