@@ -216,6 +216,17 @@ impl Store {
         write(&path, &packed)
     }
 
+    /// Stores what a sampler recorded over a run, as `samples/NAME.rec`, and gives that path.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn write_samples(&self, name: &str, bytes: &[u8]) -> Result<String, StoreError> {
+        make(&self.dir.join("samples"))?;
+        let path = format!("samples/{}.rec", file_name(name));
+        write(&self.dir.join(&path), bytes)?;
+        Ok(path)
+    }
+
     fn failed(&self, file: &str, cause: io::Error) -> StoreError {
         StoreError::Io { action: "writing", path: self.dir.join(file), cause }
     }

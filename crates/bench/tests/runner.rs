@@ -55,6 +55,14 @@ impl Bed for Here {
         program != "absent"
     }
 
+    fn addresses(&self) -> Vec<String> {
+        ["127.0.0.1", "127.0.0.2"].map(str::to_owned).to_vec()
+    }
+
+    fn stop_samples(&mut self, end: End) -> io::Result<Option<Vec<u8>>> {
+        Ok(matches!(end, End::B).then(|| b"seen at b".to_vec()))
+    }
+
     fn facts(&mut self, _end: End) -> io::Result<Facts> {
         Ok(Facts::read(Path::new("/")))
     }
@@ -478,4 +486,33 @@ fn what_a_killed_study_had_set_is_put_back_by_the_next_sweep() {
     assert_eq!(now(), "original\n");
     let left = std::fs::read_to_string(dir.path().join("trial")).unwrap();
     std::fs::remove_dir_all(left).unwrap();
+}
+
+#[test]
+fn copies_go_to_the_addresses_in_turn_and_parameters_are_placeholders() {
+    let mut trial = Trial::new(&[]);
+    trial.add(
+        "name = \"spread\"\nmoves = \"nothing\"\nparallel = \"copies\"\n\
+         command = [\"sh\", \"-c\", \"echo $0 $1 >> ../to; echo $@ >> ../all\", \"{index}\", \"{address}\"]\n\
+         [environment]\nALL = \"x\"\n",
+    );
+    let to = trial.dir.path().join("to");
+    let mut tool = trial.tools.get("spread").unwrap().clone();
+    let script = format!("echo $0 $1 >> {0}; echo $@ >> {0}-all", to.display());
+    tool.command = words(&["sh", "-c", &script, "{index}", "{address}", "{addresses}"]);
+    trial.tools.add(tool);
+    let mut study = trial.study(&[("spread", 3)]);
+    study.blocks = 1;
+    let (record, dir) = trial.run(&study, &mut |_| {});
+    assert!(reason(&record, "spread-3").starts_with("measured"), "{}", reason(&record, "spread-3"));
+    let seen = std::fs::read_to_string(&to).unwrap();
+    for line in ["0 127.0.0.1", "1 127.0.0.2", "2 127.0.0.1"] {
+        assert_eq!(seen.lines().filter(|seen| *seen == line).count(), 2, "warm-up and block: {seen}");
+    }
+    let all = std::fs::read_to_string(format!("{}-all", to.display())).unwrap();
+    assert!(all.contains("127.0.0.2 127.0.0.1 127.0.0.2\n"), "{all}");
+    // What the samplers saw stands beside it.
+    let Outcome::Measured(measures) = &record.runs[0].outcome else { panic!() };
+    assert_eq!(measures.recordings, ["samples/00001-block-0-spread-3-b.rec"]);
+    assert_eq!(std::fs::read(dir.join(&measures.recordings[0])).unwrap(), b"seen at b");
 }

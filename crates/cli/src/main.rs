@@ -6,6 +6,7 @@ mod say;
 mod agent;
 mod bench;
 mod cp;
+mod data;
 mod exit;
 mod lab;
 mod reach;
@@ -44,6 +45,9 @@ enum Command {
     /// The far end of the other commands; started by them
     #[command(hide = true)]
     Agent(agent::AgentArgs),
+    /// The files of a study's far host; started by bench
+    #[command(hide = true)]
+    Data(data::DataArgs),
 }
 
 fn main() -> ExitCode {
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
         Command::Stream(args) => Ok(stream::run(args)),
         Command::Agent(args) => Ok(agent::run(args)),
         Command::Bench(args) => bench::run(args),
+        Command::Data(args) => data::run(args),
         Command::Lab(args) => lab::run(args),
     };
     outcome.unwrap_or_else(|error| {

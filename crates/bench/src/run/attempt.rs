@@ -47,9 +47,13 @@ pub(crate) enum Failure {
     Interrupted,
 }
 
-/// What the commands wrote, for the store.
+/// What the commands wrote and what the samplers recorded, for the store.
 #[derive(Debug, Default)]
-pub(crate) struct Log(pub Vec<u8>);
+pub(crate) struct Log {
+    pub text: Vec<u8>,
+    /// By the host's name.
+    pub recordings: Vec<(&'static str, Vec<u8>)>,
+}
 
 impl From<String> for Failure {
     fn from(reason: String) -> Self {
@@ -74,11 +78,14 @@ impl Attempt<'_> {
         // As late as can be, so that the memory is still at hand.
         self.clear_destination()?;
         let servers = self.start_servers()?;
+        self.bed.start_samples().map_err(|e| format!("starting the samplers: {e}"))?;
         let before = self.clocks()?;
         let copies = commands.len();
         let run = process::run(commands, self.work, Duration::from_secs_f64(self.timeout), self.stop);
+        let after = self.clocks();
+        log.recordings = self.stop_samples()?;
         let finished = run.inspect_err(|_| log.add_partial(self.work, copies))?;
-        let after = self.clocks()?;
+        let after = after?;
         log.add(&finished.outputs, &servers);
         drop(servers);
         self.check_status(&finished)?;
@@ -97,7 +104,8 @@ impl Attempt<'_> {
             let before = self.clocks()?;
             std::thread::sleep(Duration::from_secs_f64(self.settle));
             let after = self.clocks()?;
-            foreign = disturbance::foreign(&after[0].since(&before[0]), self.settle);
+            let of = |host: usize| disturbance::foreign(&after[host].since(&before[host]), self.settle);
+            foreign = of(0).max(of(1));
             if disturbance::is_quiet(foreign) {
                 break;
             }
@@ -113,6 +121,17 @@ impl Attempt<'_> {
         }
         let b = self.bed.cpu(End::B).map_err(failed)?;
         Ok([a, b])
+    }
+
+    /// Also after a run that failed: the next one starts them again.
+    fn stop_samples(&mut self) -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
+        let mut recordings = Vec::new();
+        for (name, end) in [("a", End::A), ("b", End::B)] {
+            let recorded = self.bed.stop_samples(end);
+            let recorded = recorded.map_err(|e| format!("asking host {name} for its samples: {e}"))?;
+            recordings.extend(recorded.map(|bytes| (name, bytes)));
+        }
+        Ok(recordings)
     }
 
     fn clear_destination(&self) -> Result<(), Failure> {
@@ -212,7 +231,7 @@ impl Attempt<'_> {
             peak_rss_bytes: stated.peak_rss_bytes,
             limiter: stated.limiter,
             streams: stated.streams,
-            disturbed: disturbance::disturbed(&cpu[0], foreign),
+            disturbed: self.disturbed(cpu, foreign),
             foreign_processors: Some(foreign),
             pressure_seconds: cpu[0].pressure,
             transactions: stated.transactions,
@@ -224,6 +243,17 @@ impl Attempt<'_> {
         };
         self.check_measures(&measures, stated.bytes)?;
         Ok(measures)
+    }
+
+    /// Of two hosts the first that was disturbed is told.
+    fn disturbed(&self, cpu: &[CpuSeconds; 2], foreign: f64) -> Option<String> {
+        let sender = disturbance::disturbed(&cpu[0], foreign);
+        if self.bed.shares_processors() {
+            return sender;
+        }
+        let told = |host: &str, reason: String| format!("host {host}: {reason}");
+        let receiver = || disturbance::disturbed(&cpu[1], 0.0).map(|reason| told("b", reason));
+        sender.map(|reason| told("a", reason)).or_else(receiver)
     }
 
     /// A tool's own figures are believed only where they can be true.
@@ -274,10 +304,10 @@ impl Log {
     }
 
     fn section(&mut self, title: &str, bytes: &[u8]) {
-        self.0.extend_from_slice(format!("--- {title}\n").as_bytes());
-        self.0.extend_from_slice(bytes);
+        self.text.extend_from_slice(format!("--- {title}\n").as_bytes());
+        self.text.extend_from_slice(bytes);
         if bytes.last().is_some_and(|byte| *byte != b'\n') {
-            self.0.push(b'\n');
+            self.text.push(b'\n');
         }
     }
 }

@@ -58,6 +58,15 @@ pub trait Bed {
         None
     }
 
+    /// A bed of the same kind whose link has no rate, which shows what else limits this one; `None` where that can't be
+    /// had, or this is it.
+    ///
+    /// # Errors
+    /// It can't be made.
+    fn unshaped(&self) -> io::Result<Option<Box<dyn Bed>>> {
+        Ok(None)
+    }
+
     /// The directory for data and destinations at both ends, where that isn't the study's own working directory.
     fn work(&self) -> Option<PathBuf> {
         None

@@ -22,6 +22,8 @@ const SHAPER_OVERHEAD: u32 = 14;
 pub struct LabBed {
     lab: Lab,
     agents: [HostAgent; 2],
+    spec: LinkSpec,
+    linerate: PathBuf,
 }
 
 /// Why a lab can't serve as a bed.
@@ -67,7 +69,7 @@ impl LabBed {
             HostAgent::start(&lab.place(End::A), linerate).map_err(LabBedError::Agent)?,
             HostAgent::start(&lab.place(End::B), linerate).map_err(LabBedError::Agent)?,
         ];
-        Ok(LabBed { lab, agents })
+        Ok(LabBed { lab, agents, spec: link.clone(), linerate: linerate.to_owned() })
     }
 
     /// A directory for data, on a tmpfs where there is one. It goes with the lab.
@@ -144,6 +146,15 @@ impl Bed for LabBed {
             frame_overhead_bytes: SHAPER_OVERHEAD,
             burst_bytes: description.link.map_or(0, |rate| rate.burst() * links as u64),
         }
+    }
+
+    fn unshaped(&self) -> io::Result<Option<Box<dyn Bed>>> {
+        if self.spec.rate.is_none() {
+            return Ok(None);
+        }
+        let open = LinkSpec { rate: None, ..self.spec.clone() };
+        let bed = LabBed::up(&open, &self.linerate).map_err(io::Error::other)?;
+        Ok(Some(Box::new(bed)))
     }
 
     fn shares_processors(&self) -> bool {

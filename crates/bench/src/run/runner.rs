@@ -13,6 +13,7 @@ use crate::store::{Invocation, Resumed, Store, StoreError};
 
 use super::attempt::{Attempt, Failure, Log};
 use super::bed::Bed;
+use super::capacity;
 use super::head;
 use super::order;
 use super::process::Stop;
@@ -49,6 +50,8 @@ pub struct Setup<'a> {
 pub enum Event<'e> {
     /// Something long begins: making data.
     Preparing(&'e str),
+    /// What a link's bed can do at most is measured.
+    Testing(&'e str),
     /// A run begins.
     Starting {
         /// Its place, from 1.
@@ -194,6 +197,9 @@ impl<'a> Runner<'a> {
     /// A run can't be stored.
     pub fn run(mut self, watch: &mut dyn FnMut(Event)) -> Result<Record, RunnerError> {
         let missing = self.missing();
+        if !missing.is_empty() && !self.test_capacity(watch)? {
+            return Ok(self.record);
+        }
         // After an interruption caches and hosts are cold again, so that what goes on is warmed up again.
         let cases: BTreeSet<usize> = missing.iter().map(|(_, case)| *case).collect();
         self.runs_in_all = self.runs_made + cases.len() + missing.len();
@@ -208,6 +214,27 @@ impl<'a> Runner<'a> {
             }
         }
         Ok(self.record)
+    }
+
+    /// Measures what the test beds can do at most, where the study asks for that and it isn't stored yet. False after a
+    /// stop.
+    fn test_capacity(&mut self, watch: &mut dyn FnMut(Event)) -> Result<bool, RunnerError> {
+        if !self.setup.study.capacity || !self.record.capacity.is_empty() {
+            return Ok(true);
+        }
+        let mut found = Vec::new();
+        for (link, bed) in &mut self.beds {
+            watch(Event::Testing(link));
+            match capacity::measure(&self.setup, link, bed.as_mut()) {
+                Ok(capacities) => found.extend(capacities),
+                Err(_) if self.setup.stop.load(Ordering::Relaxed) => return Ok(false),
+                Err(Failure::Interrupted) => return Ok(false),
+                Err(Failure::Failed(reason)) => return Err(RunnerError::Bed { link: link.clone(), reason }),
+            }
+        }
+        self.record.capacity = found;
+        self.store.write_head(&self.record)?;
+        Ok(true)
     }
 
     /// Blocks and cases whose runs aren't stored yet, in the order in which they are made.
@@ -274,13 +301,19 @@ impl<'a> Runner<'a> {
             Phase::WarmUp => format!("{number:05}-warm-up-{}", self.record.cases[case].id),
             Phase::Block(block) => format!("{number:05}-block-{block}-{}", self.record.cases[case].id),
         };
-        self.store.write_log(&name, &log.0)?;
+        self.store.write_log(&name, &log.text)?;
         // A stop ends children too, which then look as if they had failed.
         if self.setup.stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
         Ok(match result {
-            Ok(measures) => Some(Outcome::Measured(measures)),
+            Ok(mut measures) => {
+                measures.limited_by_bed = self.limit(case, &measures);
+                for (host, bytes) in &log.recordings {
+                    measures.recordings.push(self.store.write_samples(&format!("{name}-{host}"), bytes)?);
+                }
+                Some(Outcome::Measured(measures))
+            }
             Err(Failure::Failed(reason)) => Some(Outcome::Failed { reason }),
             Err(Failure::Interrupted) => None,
         })
@@ -320,6 +353,12 @@ impl<'a> Runner<'a> {
             stop: &setup.stop,
         };
         attempt.run(log)
+    }
+
+    fn limit(&self, case: usize, measures: &Measures) -> Option<String> {
+        let spec = &self.setup.study.cases[case];
+        let bed = self.beds.get(&spec.link)?;
+        capacity::limit(&self.record.capacity, spec, measures, &bed.link())
     }
 
     fn expected(&self, spec: &CaseSpec, tool: &Tool) -> (u64, u64) {
