@@ -516,3 +516,42 @@ fn copies_go_to_the_addresses_in_turn_and_parameters_are_placeholders() {
     assert_eq!(measures.recordings, ["samples/00001-block-0-spread-3-b.rec"]);
     assert_eq!(std::fs::read(dir.join(&measures.recordings[0])).unwrap(), b"seen at b");
 }
+
+/// A bed whose path and generator can do so much: what stands in for linerate prints it.
+#[test]
+fn a_generator_is_tested_alone_and_runs_near_its_limit_are_marked() {
+    let mut trial = Trial::new(&[]);
+    // At its own end the server is at 127.0.0.1: there the generator does 4 Gbit/s, and over the path 3.8.
+    let json = |bytes: u64| format!("{{{{\\\"b\\\": {bytes}, \\\"s\\\": 0.1, \\\"n\\\": 9}}}}");
+    trial.add(&format!(
+        "name = \"asks\"\nmoves = \"requests\"\n\
+         command = [\"sh\", \"-c\", \"sleep 0.2; if [ $END = A ] && [ $0 = 127.0.0.1 ] && [ -n $1 ]; then \
+         if [ $1 = one ]; then echo '{}'; else echo '{}'; fi; fi\", \"{{address}}\", \"{{host}}\"]\n\
+         [result]\nread = \"last-line\"\nbytes = \"/b\"\nseconds = \"/s\"\ntransactions = \"/n\"\n",
+        json(50_000_000),
+        json(47_000_000),
+    ));
+    let mut study = trial.study(&[("asks", 1)]);
+    study.blocks = 1;
+    study.capacity = true;
+    let (work, out) = trial.places();
+    let linerate = trial.dir.path().join("linerate");
+    let script = "#!/bin/sh\nsleep 0.1\nfor w; do b=$last; last=$w; done\n\
+                  echo \"{\\\"bytes\\\":$b,\\\"payload_seconds\\\":0.1,\\\"encrypted\\\":false,\\\"limiter\\\":\\\"cpu\\\",\\\"streams\\\":1,\
+                  \\\"sender\\\":{\\\"peak_rss_bytes\\\":1},\\\"receiver\\\":{\\\"peak_rss_bytes\\\":1}}\"\n";
+    std::fs::write(&linerate, script).unwrap();
+    std::fs::set_permissions(&linerate, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut setup = trial.setup(&study, &work, &out);
+    setup.linerate = &linerate;
+    let runner = Runner::new(setup, beds(), &mut |_| {}).unwrap();
+    let dir = runner.dir();
+    let record = runner.run(&mut |_| {}).unwrap();
+    let parts: Vec<(&str, Option<&str>)> =
+        record.capacity.iter().map(|part| (part.part.as_str(), part.tool.as_deref())).collect();
+    assert_eq!(parts, [("path", None), ("generator", Some("asks"))]);
+    assert!((record.capacity[1].gbit_per_second - 3.76).abs() < 0.01, "{:?}", record.capacity);
+    let Outcome::Measured(measures) = &record.runs[0].outcome else { panic!("{:?}", record.runs) };
+    let told = measures.limited_by_bed.as_deref().unwrap();
+    assert!(told.starts_with("generator asks: alone it does 3.76 Gbit/s"), "{told}");
+    assert_eq!(store::load(&dir).unwrap().record.capacity, record.capacity);
+}

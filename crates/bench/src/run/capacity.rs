@@ -93,8 +93,10 @@ pub(crate) fn limit(
 fn path(setup: &Setup, link: &str, part: &str, bed: &mut dyn Bed) -> Result<Capacity, Failure> {
     let tools = Toolbox::built_in().map_err(|e| e.to_string())?;
     let tool = tools.get("linerate-stream").ok_or_else(|| "there is no linerate-stream".to_owned())?;
+    let on = setup.study.cases.iter().find(|case| case.link == link);
+    let on = on.ok_or_else(|| "no case is on this link".to_owned())?;
     let mut run = |streams, bytes, port| {
-        let case = stream(link, streams);
+        let case = stream(on, streams);
         attempt(setup, bed, tool, &case, bytes, port).map(|measures| measures.payload_gbit_per_second())
     };
     let first = run(8, FIRST, PORT)?;
@@ -103,19 +105,16 @@ fn path(setup: &Setup, link: &str, part: &str, bed: &mut dyn Bed) -> Result<Capa
     Ok(capacity(link, part, None, best))
 }
 
-fn stream(link: &str, streams: u32) -> CaseSpec {
+/// A case of a clear stream on the link of another case.
+fn stream(on: &CaseSpec, streams: u32) -> CaseSpec {
     CaseSpec {
         id: "capacity".into(),
-        label: "capacity".into(),
-        group: "capacity".into(),
         tool: "linerate-stream".into(),
         variant: Some("clear".into()),
         streams: Streams::Fixed(streams),
         dataset: None,
         bytes: None,
-        link: link.into(),
-        parameters: std::collections::BTreeMap::new(),
-        settings: std::collections::BTreeMap::new(),
+        ..on.clone()
     }
 }
 
@@ -227,6 +226,10 @@ impl Bed for Inside<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::study::Study;
+
+    const STUDY: &str = "name = \"s\"\ntitle = \"S\"\n[[link]]\nname = \"x\"\nrate = \"open\"\n\
+                         [[case]]\nid = \"c\"\ntool = \"iperf3\"\nbytes = \"1 GB\"\n";
 
     fn told(rate: f64, capacity: &Capacity, link_gbit: Option<f64>) -> Option<String> {
         let link = Link {
@@ -237,7 +240,8 @@ mod tests {
             burst_bytes: 0,
         };
         let measures = Measures { bytes: (rate * 1.25e8) as u64, seconds: 1.0, ..Measures::default() };
-        limit(std::slice::from_ref(capacity), &stream("x", 1), &measures, &link)
+        let study = Study::parse("s.toml", STUDY, &Toolbox::built_in().unwrap()).unwrap();
+        limit(std::slice::from_ref(capacity), &stream(&study.cases[0], 1), &measures, &link)
     }
 
     #[test]
