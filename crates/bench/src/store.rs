@@ -1,11 +1,13 @@
 //! The results store: a directory for each invocation, in which every run is written down as soon as it has ended.
 //!
-//! `study.toml` is the study as it was, `record.json` the [`Record`] without its runs, `runs.jsonl` one [`Run`] a line,
+//! `study.toml` is the study as it was, `invocation.json` how it was called, `record.json` the [`Record`] without its runs, `runs.jsonl` one [`Run`] a line,
 //! `warmups.jsonl` the untimed ones, and `raw/` what each run's commands wrote, compressed.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
 
 use crate::record::{Record, Run, SCHEMA};
 
@@ -15,6 +17,39 @@ pub struct Store {
     dir: PathBuf,
     runs: File,
     warmups: File,
+}
+
+/// How a study was called, as far as what it does depends on that: with it an interrupted one is continued.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Invocation {
+    /// The study file's name, for errors in it.
+    pub file: String,
+    /// Bytes of generated data, in place of the study's.
+    pub size: Option<u64>,
+    /// A tree of the user's own, in place of generated data.
+    pub tree: Option<PathBuf>,
+    /// True for a first look.
+    pub quick: bool,
+    /// Directories of tool files.
+    pub tools: Vec<PathBuf>,
+    /// The hosts, as they were named; none for a lab.
+    pub hosts: Option<String>,
+    /// The remote shell that was named.
+    pub rsh: Option<String>,
+    /// The receiving end's address that was named.
+    pub address_b: Option<String>,
+}
+
+/// Results of an interrupted study, opened again.
+#[derive(Debug)]
+pub struct Resumed {
+    /// Where further runs go.
+    pub store: Store,
+    /// What is there already.
+    pub record: Record,
+    /// Untimed runs that are there already.
+    pub warmups: usize,
 }
 
 /// Why results can't be stored or read.
@@ -40,6 +75,9 @@ pub enum StoreError {
         /// What is wrong.
         cause: serde_json::Error,
     },
+    /// Another process is writing there.
+    #[error("{0} is being written by another linerate, which must end first")]
+    Busy(PathBuf),
     /// A newer program wrote it.
     #[error(
         "{path} has format {found}, and this program knows up to {SCHEMA}; read it with a newer linerate"
@@ -62,22 +100,72 @@ pub struct Loaded {
 }
 
 impl Store {
-    /// Makes a directory `STUDY-TIME` below `out` and writes the record's head and the study's text into it.
+    /// Makes a directory `STUDY-TIME` below `out` and writes the record's head, the study's text and how it was called
+    /// into it.
     ///
     /// # Errors
     /// A directory or file can't be made.
-    pub fn create(out: &Path, record: &Record, study: &str) -> Result<Store, StoreError> {
+    pub fn create(
+        out: &Path,
+        record: &Record,
+        study: &str,
+        invocation: &Invocation,
+    ) -> Result<Store, StoreError> {
         let name = format!("{}-{}", file_name(&record.study), record.started.replace(':', "-"));
         let dir = fresh(out, &name)?;
         make(&dir.join("raw"))?;
         write(&dir.join("study.toml"), study.as_bytes())?;
+        let path = dir.join("invocation.json");
+        let json = serde_json::to_vec_pretty(invocation).map_err(io::Error::other);
+        let json = json.map_err(|cause| StoreError::Io { action: "writing", path: path.clone(), cause })?;
+        write(&path, &json)?;
         let store = Store {
             runs: append_to(&dir.join("runs.jsonl"))?,
             warmups: append_to(&dir.join("warmups.jsonl"))?,
             dir,
         };
+        store.claim()?;
         store.write_head(record)?;
         Ok(store)
+    }
+
+    /// Opens the results of an interrupted study again. What a crash left without its end is cut off.
+    ///
+    /// # Errors
+    /// As [`load`], or another process still writes there.
+    pub fn resume(dir: &Path) -> Result<Resumed, StoreError> {
+        // Read first: appending would make files that aren't there.
+        load(dir)?;
+        let store = Store {
+            runs: append_to(&dir.join("runs.jsonl"))?,
+            warmups: append_to(&dir.join("warmups.jsonl"))?,
+            dir: dir.to_owned(),
+        };
+        store.claim()?;
+        store.cut("runs.jsonl", &store.runs)?;
+        let warmups = store.cut("warmups.jsonl", &store.warmups)?;
+        Ok(Resumed { record: load(dir)?.record, warmups, store })
+    }
+
+    /// Holds the directory against other writers, for as long as this process lives.
+    fn claim(&self) -> Result<(), StoreError> {
+        match self.runs.try_lock() {
+            Ok(()) => Ok(()),
+            Err(TryLockError::WouldBlock) => Err(StoreError::Busy(self.dir.clone())),
+            Err(TryLockError::Error(cause)) => {
+                Err(StoreError::Io { action: "locking", path: self.dir.join("runs.jsonl"), cause })
+            }
+        }
+    }
+
+    /// Cuts off a last line without its end, and gives the number of lines.
+    fn cut(&self, name: &str, file: &File) -> Result<usize, StoreError> {
+        let text = read(&self.dir.join(name))?;
+        let whole = whole(&text);
+        if whole < text.len() {
+            file.set_len(whole as u64).map_err(|cause| self.failed(name, cause))?;
+        }
+        Ok(text[..whole].iter().filter(|byte| **byte == b'\n').count())
     }
 
     /// Where it is.
@@ -128,6 +216,17 @@ impl Store {
         write(&path, &packed)
     }
 
+    /// Stores what a sampler recorded over a run, as `samples/NAME.rec`, and gives that path.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn write_samples(&self, name: &str, bytes: &[u8]) -> Result<String, StoreError> {
+        make(&self.dir.join("samples"))?;
+        let path = format!("samples/{}.rec", file_name(name));
+        write(&self.dir.join(&path), bytes)?;
+        Ok(path)
+    }
+
     fn failed(&self, file: &str, cause: io::Error) -> StoreError {
         StoreError::Io { action: "writing", path: self.dir.join(file), cause }
     }
@@ -150,8 +249,7 @@ pub fn load(dir: &Path) -> Result<Loaded, StoreError> {
     let mut record = load_head(&dir.join("record.json"))?;
     let path = dir.join("runs.jsonl");
     let text = read(&path)?;
-    // A line counts when its end is there: what follows the last one was cut off by a crash.
-    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let whole = whole(&text);
     for (i, line) in text[..whole].split(|byte| *byte == b'\n').enumerate() {
         if !line.is_empty() {
             record.runs.push(serde_json::from_slice(line).map_err(|e| damaged(&path, i + 1, e))?);
@@ -172,6 +270,23 @@ fn load_head(path: &Path) -> Result<Record, StoreError> {
         });
     }
     serde_json::from_value(probe).map_err(damaged)
+}
+
+/// How the study in a directory was called, and its text.
+///
+/// # Errors
+/// A file can't be read or is damaged.
+pub fn invocation(dir: &Path) -> Result<(Invocation, String), StoreError> {
+    let path = dir.join("invocation.json");
+    let made = serde_json::from_slice(&read(&path)?);
+    let made = made.map_err(|cause| StoreError::Damaged { path, line: cause.line(), cause })?;
+    let study = String::from_utf8_lossy(&read(&dir.join("study.toml"))?).into_owned();
+    Ok((made, study))
+}
+
+/// A line counts when its end is there: what follows the last one was cut off by a crash.
+fn whole(text: &[u8]) -> usize {
+    text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
 }
 
 fn fresh(out: &Path, name: &str) -> Result<PathBuf, StoreError> {
@@ -228,7 +343,8 @@ mod tests {
     use crate::testing::{measured, record, run};
 
     fn stored(out: &Path) -> Store {
-        let mut store = Store::create(out, &record(&["a"], 2, vec![]), "name = 1").unwrap();
+        let mut store =
+            Store::create(out, &record(&["a"], 2, vec![]), "name = 1", &Invocation::default()).unwrap();
         store.append(&run("a", 0, measured(9.0, 1.0))).unwrap();
         store.append(&run("a", 1, Outcome::Failed { reason: "no\nroom".into() })).unwrap();
         store
@@ -283,6 +399,32 @@ mod tests {
         assert_eq!(load_any(&path).unwrap().record.runs.len(), 1);
         assert_eq!(load_any(stored(out.path()).dir()).unwrap().record.runs.len(), 2);
         assert!(load_any(&out.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn what_was_cut_off_is_dropped_where_a_study_goes_on() {
+        let out = tempfile::tempdir().unwrap();
+        let store = stored(out.path());
+        let dir = store.dir().to_owned();
+        assert!(matches!(Store::resume(&dir).unwrap_err(), StoreError::Busy(_)));
+        drop(store);
+        let path = dir.join("runs.jsonl");
+        let text = fs::read(&path).unwrap();
+        fs::write(&path, &text[..text.len() - 5]).unwrap();
+        let mut resumed = Store::resume(&dir).unwrap();
+        assert_eq!((resumed.record.runs.len(), resumed.warmups), (1, 0));
+        resumed.store.append(&run("a", 1, measured(9.0, 1.0))).unwrap();
+        let loaded = load(&dir).unwrap();
+        assert_eq!((loaded.record.runs.len(), loaded.torn), (2, false));
+    }
+
+    #[test]
+    fn how_a_study_was_called_is_read_again() {
+        let out = tempfile::tempdir().unwrap();
+        let called = Invocation { size: Some(5), tools: vec!["/t".into()], ..Invocation::default() };
+        let store = Store::create(out.path(), &record(&["a"], 2, vec![]), "name = 1", &called).unwrap();
+        assert_eq!(invocation(store.dir()).unwrap(), (called, "name = 1".to_owned()));
+        assert!(invocation(out.path()).unwrap_err().to_string().starts_with("reading"));
     }
 
     #[test]

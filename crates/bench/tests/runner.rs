@@ -8,10 +8,11 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 
 use linerate_bench::record::{Link, Outcome, Record};
-use linerate_bench::run::{Bed, End, Event, Phase, Runner, Setup, Stop};
-use linerate_bench::spec::study::Study;
+use linerate_bench::run::{Bed, End, Event, Phase, Runner, RunnerError, Setup, Stop};
+use linerate_bench::spec::Word;
+use linerate_bench::spec::study::{SettingSpec, Study};
 use linerate_bench::spec::tool::{Tool, Toolbox};
-use linerate_bench::store;
+use linerate_bench::store::{self, Invocation};
 use linerate_host::{CpuTimes, Facts};
 
 /// Both ends are this process's own surroundings.
@@ -52,6 +53,14 @@ impl Bed for Here {
 
     fn has(&self, _end: End, program: &str) -> bool {
         program != "absent"
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        ["127.0.0.1", "127.0.0.2"].map(str::to_owned).to_vec()
+    }
+
+    fn stop_samples(&mut self, end: End) -> io::Result<Option<Vec<u8>>> {
+        Ok(matches!(end, End::B).then(|| b"seen at b".to_vec()))
     }
 
     fn facts(&mut self, _end: End) -> io::Result<Facts> {
@@ -111,24 +120,42 @@ impl Trial {
         Study::parse("trial.toml", &text, &self.tools).unwrap()
     }
 
-    fn run(&self, study: &Study, watch: &mut dyn FnMut(Event)) -> (Record, PathBuf) {
-        let setup = Setup {
+    fn setup<'t>(&'t self, study: &'t Study, work: &'t Path, out: &'t Path) -> Setup<'t> {
+        std::fs::create_dir_all(work).unwrap();
+        Setup {
             study,
             tools: &self.tools,
             blocks: study.blocks,
             seed: 7,
             tree: None,
-            work: &self.dir.path().join("work"),
-            out: &self.dir.path().join("results"),
+            work,
+            out,
             linerate: Path::new("/bin/true"),
+            invocation: Invocation::default(),
             stop: Stop::clone(&self.stop),
-        };
-        std::fs::create_dir_all(setup.work).unwrap();
-        let beds = BTreeMap::from([("memory".to_owned(), Box::new(Here) as Box<dyn Bed>)]);
-        let runner = Runner::new(setup, beds, watch).unwrap();
+        }
+    }
+
+    fn places(&self) -> (PathBuf, PathBuf) {
+        (self.dir.path().join("work"), self.dir.path().join("results"))
+    }
+
+    fn run(&self, study: &Study, watch: &mut dyn FnMut(Event)) -> (Record, PathBuf) {
+        let (work, out) = self.places();
+        let runner = Runner::new(self.setup(study, &work, &out), beds(), watch).unwrap();
         let dir = runner.dir();
         (runner.run(watch).unwrap(), dir)
     }
+
+    fn resume(&self, study: &Study, dir: &Path) -> Result<Record, RunnerError> {
+        let (work, out) = self.places();
+        let watch = &mut |_: Event| {};
+        Runner::resume(self.setup(study, &work, &out), beds(), dir, watch)?.run(watch)
+    }
+}
+
+fn beds() -> BTreeMap<String, Box<dyn Bed>> {
+    BTreeMap::from([("memory".to_owned(), Box::new(Here) as Box<dyn Bed>)])
 }
 
 fn reason(record: &Record, case: &str) -> String {
@@ -312,4 +339,219 @@ fn a_stop_keeps_what_was_recorded() {
     });
     assert_eq!(record.runs.len(), 1);
     assert_eq!(store::load(&dir).unwrap().record.runs.len(), 1);
+}
+
+fn words(words: &[&str]) -> Vec<Word> {
+    words.iter().map(|word| Word::parse(word).unwrap()).collect()
+}
+
+#[test]
+fn settings_are_set_read_back_and_put_back() {
+    let trial = Trial::new(&[("see", "cat \"$2\"/../../value >> \"$2\"/../../seen; cp -r \"$1\" \"$2\"/")]);
+    let file = trial.dir.path().join("value");
+    std::fs::write(&file, "1 original\n").unwrap();
+    let path = file.to_str().unwrap();
+    let mut study = trial.study(&[("see", 1), ("see", 2), ("see", 3)]);
+    study.settings.push(SettingSpec {
+        name: "level".into(),
+        hosts: vec!["b".into()],
+        read: words(&["cat", path]),
+        // What is set to 3 stays as it is.
+        write: words(&["sh", "-c", "[ \"$1\" = 3 ] || echo \"$1\" | tr ' ' '\t' > \"$0\"", path, "{value}"]),
+    });
+    study.cases[1].settings.insert("level".into(), "2 x".into());
+    study.cases[2].settings.insert("level".into(), "3".into());
+    let (record, _) = trial.run(&study, &mut |_| {});
+    assert!(reason(&record, "see-1").starts_with("measured"), "{}", reason(&record, "see-1"));
+    assert!(reason(&record, "see-2").starts_with("measured"), "{}", reason(&record, "see-2"));
+    let failed = reason(&record, "see-3");
+    assert!(failed.contains("level was set to \"3\" on host b and reads back"), "{failed}");
+    let seen = std::fs::read_to_string(trial.dir.path().join("seen")).unwrap();
+    assert!(seen.contains("1\toriginal") || seen.contains("1 original"), "{seen}");
+    assert_eq!(seen.matches("2\tx").count(), 6, "two copies, three runs: {seen}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "1\toriginal\n");
+    assert_eq!(record.cases[1].factors["level"], "2 x");
+}
+
+#[test]
+fn a_setting_that_can_not_be_read_ends_the_study_before_it_begins() {
+    let trial = Trial::new(&[("copy", "cp -r \"$1\" \"$2\"/")]);
+    let mut study = trial.study(&[("copy", 1)]);
+    let read = words(&["sh", "-c", "echo no such knob >&2; exit 1"]);
+    let write = words(&["true", "{value}"]);
+    study.settings.push(SettingSpec { name: "knob".into(), hosts: vec!["a".into()], read, write });
+    study.cases[0].settings.insert("knob".into(), "1".into());
+    let (work, out) = trial.places();
+    let error = Runner::new(trial.setup(&study, &work, &out), beds(), &mut |_| {}).err().unwrap();
+    assert!(error.to_string().contains("no such knob"), "{error}");
+}
+
+/// Every run of the study once: blocks x cases, in the order that the seed gives.
+fn assert_complete(record: &Record, study: &Study) {
+    let mut seen: Vec<(u32, &str)> = record.runs.iter().map(|run| (run.block, run.case.as_str())).collect();
+    let made = seen.len();
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!((made, seen.len()), (study.cases.len() * study.blocks as usize, made));
+    assert!((0..).zip(&record.runs).all(|(order, run)| run.order == order));
+}
+
+#[test]
+fn an_interrupted_study_goes_on_where_it_was() {
+    let trial = Trial::new(&[("one", "cp -r \"$1\" \"$2\"/"), ("two", "cp -r \"$1\" \"$2\"/")]);
+    let mut study = trial.study(&[("one", 1), ("two", 1)]);
+    study.blocks = 4;
+    let (whole, _) = trial.run(&study, &mut |_| {});
+    for stop_at in 1..=study.blocks * 2 {
+        let stop = Stop::clone(&trial.stop);
+        let mut timed = 0;
+        let (part, dir) = trial.run(&study, &mut |event| {
+            if let Event::Starting { phase: Phase::Block(_), .. } = event {
+                timed += 1;
+                stop.store(timed == stop_at, Ordering::Relaxed);
+            }
+        });
+        trial.stop.store(false, Ordering::Relaxed);
+        assert_eq!(part.runs.len(), stop_at as usize - 1);
+        // What a crash leaves of a line.
+        let mut text = std::fs::read(dir.join("runs.jsonl")).unwrap();
+        text.extend_from_slice(b"{\"case\":\"one");
+        std::fs::write(dir.join("runs.jsonl"), text).unwrap();
+        let record = trial.resume(&study, &dir).unwrap();
+        assert_complete(&record, &study);
+        let order = |record: &Record| record.runs.iter().map(|run| run.case.clone()).collect::<Vec<_>>();
+        assert_eq!(order(&record), order(&whole), "the seed's order");
+        assert_complete(&store::load(&dir).unwrap().record, &study);
+        // A study that is whole has nothing left to do.
+        assert_complete(&trial.resume(&study, &dir).unwrap(), &study);
+    }
+}
+
+#[test]
+fn another_study_is_not_gone_on_with() {
+    let trial = Trial::new(&[("one", "cp -r \"$1\" \"$2\"/"), ("two", "cp -r \"$1\" \"$2\"/")]);
+    let (_, dir) = trial.run(&trial.study(&[("one", 1)]), &mut |_| {});
+    let error = trial.resume(&trial.study(&[("one", 1), ("two", 1)]), &dir).unwrap_err().to_string();
+    assert!(error.contains("list of cases"), "{error}");
+    let mut longer = trial.study(&[("one", 1)]);
+    longer.blocks = 9;
+    assert!(trial.resume(&longer, &dir).unwrap_err().to_string().contains("number of blocks"));
+    assert!(trial.resume(&longer, &dir.join("none")).unwrap_err().to_string().contains("reading"));
+}
+
+/// Names the directory in which [`a_study_for_killing`] runs.
+const KILLED: &str = "LINERATE_TEST_KILLED";
+
+/// A setting that is a file, and a case that sets it.
+fn with_setting(trial: &Trial, file: &Path) -> Study {
+    let path = file.to_str().unwrap();
+    let mut study = trial.study(&[("slow", 1)]);
+    let write = words(&["sh", "-c", "echo \"$1\" > \"$0\"", path, "{value}"]);
+    let read = words(&["cat", path]);
+    study.settings.push(SettingSpec { name: "level".into(), hosts: vec!["a".into()], read, write });
+    study.cases[0].settings.insert("level".into(), "changed".into());
+    study
+}
+
+/// Not a test of its own: the process that the next test kills.
+#[test]
+fn a_study_for_killing() {
+    let Some(dir) = std::env::var_os(KILLED) else { return };
+    let trial = Trial::new(&[("slow", "cp -r \"$1\" \"$2\"/; sleep 1")]);
+    let study = with_setting(&trial, &Path::new(&dir).join("value"));
+    std::fs::write(Path::new(&dir).join("trial"), trial.dir.path().to_str().unwrap()).unwrap();
+    trial.run(&study, &mut |_| {});
+}
+
+#[test]
+fn what_a_killed_study_had_set_is_put_back_by_the_next_sweep() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("value");
+    std::fs::write(&file, "original\n").unwrap();
+    let now = || std::fs::read_to_string(&file).unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_study_for_killing"])
+        .env(KILLED, dir.path())
+        .spawn()
+        .unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while now() != "changed\n" && std::time::Instant::now() < deadline {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(now(), "changed\n");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(now(), "changed\n", "a kill -9 leaves it changed");
+    linerate_lab::sweep().unwrap();
+    assert_eq!(now(), "original\n");
+    let left = std::fs::read_to_string(dir.path().join("trial")).unwrap();
+    std::fs::remove_dir_all(left).unwrap();
+}
+
+#[test]
+fn copies_go_to_the_addresses_in_turn_and_parameters_are_placeholders() {
+    let mut trial = Trial::new(&[]);
+    trial.add(
+        "name = \"spread\"\nmoves = \"nothing\"\nparallel = \"copies\"\n\
+         command = [\"sh\", \"-c\", \"echo $0 $1 >> ../to; echo $@ >> ../all\", \"{index}\", \"{address}\"]\n\
+         [environment]\nALL = \"x\"\n",
+    );
+    let to = trial.dir.path().join("to");
+    let mut tool = trial.tools.get("spread").unwrap().clone();
+    let script = format!("echo $0 $1 >> {0}; echo $@ >> {0}-all", to.display());
+    tool.command = words(&["sh", "-c", &script, "{index}", "{address}", "{addresses}"]);
+    trial.tools.add(tool);
+    let mut study = trial.study(&[("spread", 3)]);
+    study.blocks = 1;
+    let (record, dir) = trial.run(&study, &mut |_| {});
+    assert!(reason(&record, "spread-3").starts_with("measured"), "{}", reason(&record, "spread-3"));
+    let seen = std::fs::read_to_string(&to).unwrap();
+    for line in ["0 127.0.0.1", "1 127.0.0.2", "2 127.0.0.1"] {
+        assert_eq!(seen.lines().filter(|seen| *seen == line).count(), 2, "warm-up and block: {seen}");
+    }
+    let all = std::fs::read_to_string(format!("{}-all", to.display())).unwrap();
+    assert!(all.contains("127.0.0.2 127.0.0.1 127.0.0.2\n"), "{all}");
+    // What the samplers saw stands beside it.
+    let Outcome::Measured(measures) = &record.runs[0].outcome else { panic!() };
+    assert_eq!(measures.recordings, ["samples/00001-block-0-spread-3-b.rec"]);
+    assert_eq!(std::fs::read(dir.join(&measures.recordings[0])).unwrap(), b"seen at b");
+}
+
+/// A bed whose path and generator can do so much: what stands in for linerate prints it.
+#[test]
+fn a_generator_is_tested_alone_and_runs_near_its_limit_are_marked() {
+    let mut trial = Trial::new(&[]);
+    // At its own end the server is at 127.0.0.1: there the generator does 4 Gbit/s, and over the path 3.8.
+    let json = |bytes: u64| format!("{{{{\\\"b\\\": {bytes}, \\\"s\\\": 0.1, \\\"n\\\": 9}}}}");
+    trial.add(&format!(
+        "name = \"asks\"\nmoves = \"requests\"\n\
+         command = [\"sh\", \"-c\", \"sleep 0.2; if [ $END = A ] && [ $0 = 127.0.0.1 ] && [ -n $1 ]; then \
+         if [ $1 = one ]; then echo '{}'; else echo '{}'; fi; fi\", \"{{address}}\", \"{{host}}\"]\n\
+         [result]\nread = \"last-line\"\nbytes = \"/b\"\nseconds = \"/s\"\ntransactions = \"/n\"\n",
+        json(50_000_000),
+        json(47_000_000),
+    ));
+    let mut study = trial.study(&[("asks", 1)]);
+    study.blocks = 1;
+    study.capacity = true;
+    let (work, out) = trial.places();
+    let linerate = trial.dir.path().join("linerate");
+    let script = "#!/bin/sh\nsleep 0.1\nfor w; do b=$last; last=$w; done\n\
+                  echo \"{\\\"bytes\\\":$b,\\\"payload_seconds\\\":0.1,\\\"encrypted\\\":false,\\\"limiter\\\":\\\"cpu\\\",\\\"streams\\\":1,\
+                  \\\"sender\\\":{\\\"peak_rss_bytes\\\":1},\\\"receiver\\\":{\\\"peak_rss_bytes\\\":1}}\"\n";
+    std::fs::write(&linerate, script).unwrap();
+    std::fs::set_permissions(&linerate, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut setup = trial.setup(&study, &work, &out);
+    setup.linerate = &linerate;
+    let runner = Runner::new(setup, beds(), &mut |_| {}).unwrap();
+    let dir = runner.dir();
+    let record = runner.run(&mut |_| {}).unwrap();
+    let parts: Vec<(&str, Option<&str>)> =
+        record.capacity.iter().map(|part| (part.part.as_str(), part.tool.as_deref())).collect();
+    assert_eq!(parts, [("path", None), ("generator", Some("asks"))]);
+    assert!((record.capacity[1].gbit_per_second - 3.76).abs() < 0.01, "{:?}", record.capacity);
+    let Outcome::Measured(measures) = &record.runs[0].outcome else { panic!("{:?}", record.runs) };
+    let told = measures.limited_by_bed.as_deref().unwrap();
+    assert!(told.starts_with("generator asks: alone it does 3.76 Gbit/s"), "{told}");
+    assert_eq!(store::load(&dir).unwrap().record.capacity, record.capacity);
 }

@@ -1,6 +1,7 @@
 //! `linerate bench`: studies from the command line.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,12 +14,14 @@ use clap::{Args, Subcommand};
 use linerate_bench::data::read_own_tree;
 use linerate_bench::out::{Line, Progress, checked, gate_table, headline, plan, table};
 use linerate_bench::record::Record;
-use linerate_bench::run::{Bed, Event, LabBed, Runner, Setup, Stop, install, missing_packages};
+use linerate_bench::run::{
+    Bed, Event, HostBed, Hosts, LabBed, Runner, Setup, Stop, install, missing_packages,
+};
 use linerate_bench::spec::study::Study;
 use linerate_bench::spec::tool::Toolbox;
 use linerate_bench::spec::{bytes, nearest};
 use linerate_bench::stats::{gate, summaries};
-use linerate_bench::store;
+use linerate_bench::store::{self, Invocation};
 
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
@@ -47,6 +50,7 @@ Examples:
   linerate bench --check mine.toml        what is wrong in a study file
   linerate bench list                     the built-in studies, by paper and figure
   linerate bench report results/quick-2026-05-01T10-00-00Z
+  linerate bench --resume results/quick-2026-05-01T10-00-00Z
 ";
 
 const EXPLANATION: &str = "\
@@ -85,7 +89,7 @@ struct Report {
     json: bool,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 struct Run {
     /// A built-in study, or a study file
     #[arg(default_value = "quick")]
@@ -126,6 +130,18 @@ struct Run {
     /// Show what would be run, and about how long it would take
     #[arg(long)]
     dry_run: bool,
+    /// Two hosts in place of a lab: a sends, b receives; each is ssh:HOST, local, or netns:FILE
+    #[arg(long, value_name = "a=PLACE,b=PLACE")]
+    hosts: Option<String>,
+    /// Remote shell for these hosts instead of ssh, with its options; quotes and backslashes as in a shell
+    #[arg(long, value_name = "CMD", requires = "hosts")]
+    rsh: Option<String>,
+    /// b's address on the path to be measured [default: the one that ssh connects to]
+    #[arg(long, value_name = "ADDRESS", requires = "hosts")]
+    address_b: Option<String>,
+    /// Go on with an interrupted study: make the runs that are missing in its directory of results
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["study", "blocks", "quick", "size", "tree", "tools", "seed", "hosts"])]
+    resume: Option<PathBuf>,
 }
 
 /// Carries out `linerate bench`.
@@ -136,8 +152,32 @@ pub fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
     match args.action {
         Some(Action::Report(report)) => report_again(&report),
         Some(Action::List(list)) => listing::list(&load_tools(&list.tools)?, list.json),
-        None => run_study(&args.run),
+        None => match &args.run.resume {
+            Some(dir) => run_study(&resumed(&args.run, dir)?),
+            None => run_study(&args.run),
+        },
     }
+}
+
+/// The arguments with which an interrupted study was called.
+fn resumed(args: &Run, dir: &Path) -> anyhow::Result<Run> {
+    let (called, _) = store::invocation(dir)?;
+    let record = store::load(dir)?.record;
+    let study = dir.join("study.toml");
+    Ok(Run {
+        study: study.to_str().context("the directory's name is no text")?.to_owned(),
+        blocks: Some(record.blocks),
+        seed: record.seed,
+        size: called.size,
+        tree: called.tree,
+        quick: called.quick,
+        tools: called.tools,
+        hosts: called.hosts,
+        rsh: called.rsh,
+        address_b: called.address_b,
+        resume: Some(dir.to_owned()),
+        ..args.clone()
+    })
 }
 
 fn run_study(args: &Run) -> anyhow::Result<ExitCode> {
@@ -160,13 +200,18 @@ fn run_study(args: &Run) -> anyhow::Result<ExitCode> {
         say!("{}", plan(&study, &tools, blocks));
         return Ok(ExitCode::SUCCESS);
     }
-    provide_packages(args, &study, &tools)?;
-    linerate_lab::ensure_privileges()?;
+    if args.hosts.is_none() {
+        provide_packages(args, &study, &tools)?;
+        linerate_lab::ensure_privileges()?;
+    }
+    // What a study that was killed had changed is put back before this one looks.
+    linerate_lab::sweep_and_tell()?;
     let stop = stop_on_signals()?;
     let (record, dir) = measure(args, &study, &tools, blocks, &stop)?;
     if stop.load(Ordering::Relaxed) {
         let (runs, dir) = (record.runs.len(), dir.display());
         tell!("linerate: interrupted; {runs} runs are stored: linerate bench report {dir}");
+        tell!("linerate: to make the others: linerate bench --resume {dir}");
         return Ok(Code::Interrupted.into());
     }
     show(&record, &dir, args.json)
@@ -176,7 +221,10 @@ fn run_study(args: &Run) -> anyhow::Result<ExitCode> {
 fn read_input(args: &Run) -> anyhow::Result<(Toolbox, Study)> {
     let tools = load_tools(&args.tools)?;
     let study = load_study(args, &tools)?;
-    args.tree.as_deref().map_or(Ok(()), |tree| read_own_tree(tree).map(drop))?;
+    // A tree on another host is looked at there.
+    let tree = args.tree.as_deref().filter(|_| args.hosts.is_none());
+    tree.map_or(Ok(()), |tree| read_own_tree(tree).map(drop))?;
+    hosts(args)?;
     Ok((tools, study))
 }
 
@@ -271,30 +319,96 @@ fn measure(
     stop: &Stop,
 ) -> anyhow::Result<(Record, PathBuf)> {
     let linerate = std::env::current_exe().context("finding the running program")?;
-    let (beds, work) = make_beds(study, &linerate)?;
+    let (beds, work) = match hosts(args)? {
+        Some(hosts) => host_beds(study, &hosts, &linerate, stop)?,
+        None => make_beds(study, &linerate)?,
+    };
     let setup = Setup {
         study,
         tools,
         blocks,
         seed: args.seed,
         tree: args.tree.as_deref(),
-        work: &work,
+        work: work.path(),
         out: &args.out,
         linerate: &linerate,
+        invocation: invocation(args)?,
         stop: Arc::clone(stop),
     };
     let mut progress = Progress::default();
     let mut watch = |event: Event| tell(&progress.line(&event));
-    let runner = Runner::new(setup, beds, &mut watch)?;
+    let runner = match &args.resume {
+        Some(dir) => Runner::resume(setup, beds, dir, &mut watch)?,
+        None => Runner::new(setup, beds, &mut watch)?,
+    };
     let dir = runner.dir();
     Ok((runner.run(&mut watch)?, dir))
+}
+
+/// What is written down so that the study can be continued, from wherever that is asked for.
+fn invocation(args: &Run) -> anyhow::Result<Invocation> {
+    let absolute =
+        |path: &PathBuf| std::path::absolute(path).with_context(|| format!("finding {}", path.display()));
+    Ok(Invocation {
+        file: args.study.clone(),
+        size: args.size,
+        tree: args.tree.as_ref().map(absolute).transpose()?,
+        quick: args.quick,
+        tools: args.tools.iter().map(absolute).collect::<Result<_, _>>()?,
+        hosts: args.hosts.clone(),
+        rsh: args.rsh.clone(),
+        address_b: args.address_b.clone(),
+    })
 }
 
 /// Test beds by the name of their link.
 type Beds<'a> = BTreeMap<String, Box<dyn Bed + 'a>>;
 
+/// The hosts that the arguments name.
+fn hosts(args: &Run) -> anyhow::Result<Option<Hosts>> {
+    let Some(text) = &args.hosts else { return Ok(None) };
+    let rsh = args.rsh.as_deref().unwrap_or("ssh");
+    let words = shlex::split(rsh).filter(|words| !words.is_empty());
+    let words = words.with_context(|| format!("--rsh '{rsh}': the quotes don't match, or it is empty"))?;
+    let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+    Hosts::parse(text, &words, args.address_b.as_deref()).map(Some).map_err(|reason| anyhow!(reason))
+}
+
+/// The same two hosts for each link that a case names: the path is the one that is there. What commands print is kept in
+/// a directory of this host, which goes at the end.
+fn host_beds<'a>(
+    study: &Study,
+    hosts: &Hosts,
+    linerate: &Path,
+    stop: &Stop,
+) -> anyhow::Result<(Beds<'a>, Work)> {
+    let mut beds: Beds = BTreeMap::new();
+    for link in &study.links {
+        if study.cases.iter().any(|case| case.link == link.name) {
+            let bed = HostBed::up(hosts, linerate, stop, &|text| tell!("linerate: {text}"));
+            beds.insert(link.name.clone(), Box::new(bed.context("making a bed of these hosts")?));
+        }
+    }
+    Ok((beds, Work::Own(tempfile::tempdir().context("making a directory for outputs")?)))
+}
+
+/// The directory for what commands print; a lab's goes with the lab.
+enum Work {
+    Lab(PathBuf),
+    Own(tempfile::TempDir),
+}
+
+impl Work {
+    fn path(&self) -> &Path {
+        match self {
+            Work::Lab(path) => path,
+            Work::Own(directory) => directory.path(),
+        }
+    }
+}
+
 /// A lab for each link that a case uses. Data is kept in the first one's scratch directory, and goes with it.
-fn make_beds<'a>(study: &Study, linerate: &Path) -> anyhow::Result<(Beds<'a>, PathBuf)> {
+fn make_beds<'a>(study: &Study, linerate: &Path) -> anyhow::Result<(Beds<'a>, Work)> {
     let mut beds: BTreeMap<String, Box<dyn Bed>> = BTreeMap::new();
     let mut work = None;
     for link in &study.links {
@@ -304,7 +418,7 @@ fn make_beds<'a>(study: &Study, linerate: &Path) -> anyhow::Result<(Beds<'a>, Pa
             beds.insert(link.name.clone(), Box::new(bed));
         }
     }
-    Ok((beds, work.context("the study has no link")?))
+    Ok((beds, Work::Lab(work.context("the study has no link")?)))
 }
 
 /// On a terminal a line under way is replaced by the next; elsewhere only what stays is written.

@@ -28,8 +28,9 @@ It finds in its environment:
   LINERATE_LAB                        the lab's name
   LINERATE_LAB_SSH_CONFIG             for ssh -F: logs in to b without questions
   LINERATE_LAB_HOST                   the far host's name for ssh: b
-  LINERATE_LAB_ADDRESS_A, _ADDRESS_B  the hosts' IPv4 addresses
-  LINERATE_LAB_NETNS_A, _NETNS_B      the namespaces, for ip netns exec
+  LINERATE_LAB_ADDRESS_A, _ADDRESS_B  the hosts' IPv4 addresses on the first link
+  LINERATE_LAB_ADDRESSES_A, _B        their addresses on all links; _GUESTS those of the guests
+  LINERATE_LAB_NETNS_A, _NETNS_B      the namespaces, for ip netns exec; _NETNS_GUESTS those of the guests
   LINERATE_LAB_DIR                    a directory for data, on tmpfs where there is one
 
 A lab goes with its command, whatever ends it. What a kill -9 leaves behind, the next lab command removes. \
@@ -39,6 +40,7 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   linerate lab run --link 10gbit -- sh -c 'linerate cp -F $LINERATE_LAB_SSH_CONFIG -r DIR b:/tmp'
   linerate lab run --link 1gbit -- sh -c 'ssh -F $LINERATE_LAB_SSH_CONFIG b hostname'
+  linerate lab run --link 1gbit --links 4 -- sh -c 'for b in $LINERATE_LAB_ADDRESSES_B; do ping -c 1 $b; done'
   linerate lab run -- bash
 ";
 
@@ -91,6 +93,15 @@ struct Shape {
     /// The link's rate each way: 10gbit, 2.5gbit, 100mbit, or open for an unshaped one
     #[arg(long, value_name = "RATE", default_value = "open", value_parser = read_link)]
     link: Link,
+    /// Parallel links of that rate, 1 to 8, each a network of its own
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
+    links: Option<u32>,
+    /// Receive and transmit queues of each interface [default: the kernel's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    queues: Option<u32>,
+    /// Hosts behind b's end of the link, which they share by a bridge
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "links", value_parser = clap::value_parser!(u32).range(0..=64))]
+    guests: u32,
     /// The lab's name [default: lab0, lab1, ...]
     #[arg(long)]
     name: Option<LabName>,
@@ -154,6 +165,12 @@ fn up(shape: &Shape) -> anyhow::Result<ExitCode> {
     say!("  a command on a:  ip netns exec {} COMMAND", description.a.namespace);
     say!("  from a to b:     ip netns exec {} ssh -F {} b", description.a.namespace, config.display());
     say!("  addresses:       a {}, b {}", description.a.address, description.b.address);
+    if !description.b.further.is_empty() {
+        say!("  further links:   {}", listed(lab.addresses(linerate_lab::End::B).iter().skip(1)));
+    }
+    if !lab.guests().is_empty() {
+        say!("  guests:          {}", listed(lab.guests().iter().map(|guest| guest.address)));
+    }
     say!("  for data:        {}", lab.scratch().display());
     say!("  when done:       linerate lab down {name}");
     Ok(ExitCode::SUCCESS)
@@ -202,6 +219,10 @@ fn describe(lab: &Status) -> String {
     )
 }
 
+fn listed<T: std::fmt::Display>(words: impl Iterator<Item = T>) -> String {
+    words.map(|word| word.to_string()).collect::<Vec<_>>().join(", ")
+}
+
 fn describe_link(link: Option<Rate>) -> String {
     link.map_or_else(|| "an open link".into(), |rate| format!("a link of {rate}"))
 }
@@ -225,6 +246,9 @@ impl Shape {
             mtu: self.mtu,
             congestion: self.congestion.clone(),
             tcp_buffer_max: self.tcp_buffer_max,
+            links: self.links,
+            queues: self.queues,
+            guests: self.guests,
             kept,
         }
     }

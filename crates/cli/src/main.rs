@@ -7,6 +7,7 @@ mod agent;
 mod bench;
 mod compare;
 mod cp;
+mod data;
 mod exit;
 mod lab;
 mod load;
@@ -56,6 +57,9 @@ enum Command {
     /// The far end of the other commands; started by them
     #[command(hide = true)]
     Agent(agent::AgentArgs),
+    /// The files of a study's far host; started by bench
+    #[command(hide = true)]
+    Data(data::DataArgs),
 }
 
 fn main() -> ExitCode {
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
         Command::Agent(args) => Ok(agent::run(args)),
         Command::Bench(args) => bench::run(args),
         Command::Compare(args) => Ok(compare::run(&args)),
+        Command::Data(args) => data::run(args),
         Command::Lab(args) => lab::run(args),
     };
     outcome.unwrap_or_else(|error| {

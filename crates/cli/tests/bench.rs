@@ -256,3 +256,156 @@ fn the_list_names_the_rows_of_each_study() {
     assert!(text.out.contains("figure 6          One to eight ports of 1 Gbit/s: ports"), "{text}");
     assert_eq!(desk.bench(&["--list"]).exits(0).out, text.out);
 }
+
+/// Memory to memory on an open link: a run takes a moment.
+const FAST: &str = r#"
+name = "fast"
+title = "Nothing but streams"
+settle = "0 s"
+blocks = 4
+
+[[link]]
+name = "open"
+rate = "open"
+
+[[case]]
+id = "stream-{streams}"
+tool = "linerate-stream"
+streams = [1, 2]
+bytes = "20 MB"
+"#;
+
+/// Times a study is killed; with `LINERATE_TEST_KILLS=20` as often as one likes.
+fn kills() -> u64 {
+    std::env::var("LINERATE_TEST_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(6)
+}
+
+/// Runs of a directory of results, as block and case.
+fn stored_runs(dir: &std::path::Path) -> Vec<(u64, String)> {
+    let text = fs::read_to_string(dir.join("runs.jsonl")).unwrap_or_default();
+    let whole = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    whole
+        .map(|run| (run["block"].as_u64().unwrap_or(99), run["case"].as_str().unwrap_or("").into()))
+        .collect()
+}
+
+#[test]
+fn a_study_that_is_killed_goes_on_and_makes_every_run_once() {
+    let Some(desk) = Desk::with_lab() else { return };
+    fs::write(desk.at("fast.toml"), FAST).expect("a new file");
+    let mut rng = fastrand::Rng::with_seed(u64::from(std::process::id()));
+    let mut pids = Vec::new();
+    for _ in 0..kills() {
+        let dir = desk.results().into_iter().find(|dir| dir.join("runs.jsonl").exists());
+        let dir = dir.map(|dir| dir.to_str().expect("plain").to_owned());
+        let arguments = match &dir {
+            Some(dir) => vec!["--resume", dir.as_str(), "--out", "out"],
+            None => vec!["fast.toml", "--out", "out"],
+        };
+        let mut study = desk.start(&arguments);
+        let patience = std::time::Duration::from_millis(rng.u64(400..4000));
+        within(patience, || study.has_ended());
+        pids.push(i64::from(study.pid()));
+        study.signal(Signal::KILL);
+        study.end();
+    }
+    let resumable = |dir: &PathBuf| dir.join("runs.jsonl").exists();
+    let found = desk.results().into_iter().find(resumable);
+    let dir = found.unwrap_or_else(|| {
+        // Every kill came before the first directory was made.
+        desk.bench(&["fast.toml", "--out", "out"]).exits(0);
+        desk.results().into_iter().find(resumable).expect("results")
+    });
+    desk.bench(&["--resume", dir.to_str().expect("plain"), "--out", "out"]).exits(0);
+    let mut runs = stored_runs(&dir);
+    assert_eq!(runs.len(), 8, "{runs:?}");
+    runs.sort();
+    runs.dedup();
+    assert_eq!(runs.len(), 8, "a run was made twice");
+    let labs = linerate_lab::status().expect("readable");
+    assert!(labs.iter().all(|lab| !pids.contains(&i64::from(lab.holder))), "a lab was left behind");
+}
+
+/// Everything that crosses between two hosts: memory, files in one and in two slices, a server at the far end.
+const BETWEEN_HOSTS: &str = r#"
+name = "between"
+title = "Two hosts"
+settle = "0 s"
+blocks = 1
+
+[[link]]
+name = "path"
+rate = "open"
+
+[[dataset]]
+name = "tree"
+kind = "log-normal"
+size = "3 MB"
+mean = "100 KB"
+
+[[case]]
+id = "memory"
+tool = "linerate-stream"
+streams = 2
+bytes = "20 MB"
+
+[[case]]
+id = "cp"
+tool = "linerate-cp"
+
+[[case]]
+id = "scp-{streams}"
+tool = "scp"
+streams = [1, 2]
+
+[[case]]
+id = "server"
+tool = "talks"
+"#;
+
+/// A server that outlives its connection unless something ends it.
+const TALKS: &str = r#"
+name = "talks"
+moves = "nothing"
+command = ["bash", "-c", "exec 3<>/dev/tcp/{address}/22 && head -c 4 <&3"]
+[server]
+command = ["sh", "-c", "echo ready; exec sleep 7531"]
+ready = "ready"
+"#;
+
+#[test]
+fn two_hosts_are_measured_over_ssh() {
+    let Some(desk) = Desk::with_lab() else { return };
+    fs::write(desk.at("between.toml"), BETWEEN_HOSTS).expect("a new file");
+    fs::write(desk.at("tools/talks.toml"), TALKS).expect("a new file");
+    let linerate = env!("CARGO_BIN_EXE_linerate");
+    let script = format!(
+        "{linerate} bench between.toml --tools tools --out out --json --hosts a=local,b=ssh:b \
+         --rsh \"ssh -F $LINERATE_LAB_SSH_CONFIG\"; code=$?; \
+         for left in /dev/shm/linerate-data-*; do [ ! -e $left ] || echo left behind: $left >&2; done; \
+         pgrep -f 'sleep 753[1]' >&2; exit $code"
+    );
+    let mut command = Command::new(linerate);
+    command.args(["lab", "run", "--", "sh", "-c", &script]).current_dir(desk.0.path());
+    command.env("XDG_CACHE_HOME", desk.at("cache"));
+    let run = Running::start(command).end().exits(0);
+    let shown = printed(&run);
+    for id in ["memory", "cp", "scp-1", "scp-2", "server"] {
+        let row = row(&shown, id);
+        assert!(row["reason"].is_null() && row["failed"] == 0, "{row}");
+    }
+    assert!(!run.err.contains("left behind: "), "data was left behind: {run}");
+    assert!(!run.err.lines().any(|line| line.parse::<u32>().is_ok()), "a server was left behind: {run}");
+    let [results] = desk.results().try_into().expect("one directory of results");
+    let record: Value =
+        serde_json::from_slice(&fs::read(results.join("record.json")).expect("stored")).expect("JSON");
+    assert_eq!((&record["shared_processors"], &record["link"]["mtu"]), (&true.into(), &1500.into()));
+}
+
+#[test]
+fn hosts_that_are_none_are_refused() {
+    let desk = Desk::new();
+    desk.bench(&["--hosts", "a=local,b=there"]).exits(2).says(&["b=there", "ssh:"]);
+    desk.bench(&["--hosts", "a=local,b=local"]).exits(2).says(&["--address-b"]);
+    desk.bench(&["--hosts", "b=ssh:x", "--rsh", "ssh 'x"]).exits(2).says(&["--rsh", "quotes"]);
+}

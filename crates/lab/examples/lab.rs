@@ -1,4 +1,4 @@
-//! A lab around one command: `lab [--link RATE] COMMAND...` is what `linerate lab run` is made of.
+//! A lab around one command: `lab [--link RATE] [--guests N] COMMAND...` is what `linerate lab run` is made of.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -19,6 +19,11 @@ fn make_and_run() -> Result<ExitCode, Box<dyn Error>> {
     if words.first().is_some_and(|word| word == "--link") {
         let rate = words.get(1).and_then(|word| word.to_str()).ok_or("--link needs a rate")?;
         options.link = parse_link(rate)?;
+        words.drain(..2);
+    }
+    if words.first().is_some_and(|word| word == "--guests") {
+        options.guests =
+            words.get(1).and_then(|word| word.to_str()).ok_or("--guests needs a number")?.parse()?;
         words.drain(..2);
     }
     ensure_privileges()?;

@@ -69,6 +69,25 @@ pub enum LabError {
         /// A phrase that lists the labs that are up.
         known: String,
     },
+    /// A lab can't have this shape.
+    #[error("a lab can't be made: {reason}")]
+    Shape {
+        /// What is too much.
+        reason: String,
+    },
+    /// The kernel gives an interface other queues than it was asked for.
+    #[error(
+        "{interface} was asked for {asked} receive and {asked} transmit queues and has {}; ask for fewer",
+        found.map_or("unknown ones".into(), |(rx, tx)| format!("{rx} and {tx}"))
+    )]
+    Queues {
+        /// The interface.
+        interface: String,
+        /// What it was asked for, each way.
+        asked: u32,
+        /// What it has to receive and to transmit.
+        found: Option<(u32, u32)>,
+    },
     /// Every address block is taken.
     #[error(
         "all 250 address blocks of labs are in use; end a lab: linerate lab status, then linerate lab down NAME"

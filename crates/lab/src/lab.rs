@@ -31,6 +31,12 @@ pub struct Options {
     pub congestion: Option<String>,
     /// The largest TCP buffer in bytes, either way; none leaves the kernel's.
     pub tcp_buffer_max: Option<u64>,
+    /// Parallel links of that rate, 1 to 8, each a network of its own; none is 1.
+    pub links: Option<u32>,
+    /// Receive and transmit queues of each interface; none leaves the kernel's default.
+    pub queues: Option<u32>,
+    /// Hosts behind b's end of the link, which they share by a bridge; 0 to 64.
+    pub guests: u32,
     /// Whether the lab outlives this process, until it is taken down by name. Needs root.
     pub kept: bool,
 }
@@ -127,6 +133,16 @@ impl Lab {
         self.host(end).address6
     }
 
+    /// The IPv4 addresses of that host, one for each link.
+    pub fn addresses(&self, end: End) -> Vec<IpAddr> {
+        self.host(end).ports().iter().map(|port| port.address.into()).collect()
+    }
+
+    /// The guests behind host b, each with its one address on the link that they share.
+    pub fn guests(&self) -> &[Host] {
+        &self.description().guests
+    }
+
     /// The client configuration with which `ssh -F CONFIG b`, from host a, logs in to host b.
     pub fn ssh_config(&self) -> PathBuf {
         ssh::client_config(&self.site.directory)
@@ -141,14 +157,20 @@ impl Lab {
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
         let address = |end| OsString::from(self.address(end).to_string());
         let namespace = |end| OsString::from(&self.host(end).namespace);
+        let addresses = |end| joined(self.addresses(end).iter());
+        let guests = self.guests();
         vec![
             ("LINERATE_LAB", self.name().as_str().into()),
             ("LINERATE_LAB_SSH_CONFIG", self.ssh_config().into()),
             ("LINERATE_LAB_HOST", "b".into()),
             ("LINERATE_LAB_ADDRESS_A", address(End::A)),
             ("LINERATE_LAB_ADDRESS_B", address(End::B)),
+            ("LINERATE_LAB_ADDRESSES_A", addresses(End::A)),
+            ("LINERATE_LAB_ADDRESSES_B", addresses(End::B)),
+            ("LINERATE_LAB_ADDRESSES_GUESTS", joined(guests.iter().map(|guest| guest.address))),
             ("LINERATE_LAB_NETNS_A", namespace(End::A)),
             ("LINERATE_LAB_NETNS_B", namespace(End::B)),
+            ("LINERATE_LAB_NETNS_GUESTS", joined(guests.iter().map(|guest| &guest.namespace))),
             ("LINERATE_LAB_DIR", self.scratch().into()),
         ]
     }
@@ -195,7 +217,8 @@ impl Site {
     }
 
     fn make(options: &Options, name: LabName, slot: u8, directory: PathBuf) -> Result<Self, LabError> {
-        let (a, b) = network::hosts(&name, slot);
+        let network::Hosts { a, b, guests } =
+            network::hosts(&name, slot, options.links.unwrap_or(1), options.guests);
         let shared = shared_scratch(&name);
         let scratch = if is_on_tmpfs(Path::new("/dev/shm")) { shared } else { directory.join("scratch") };
         let holder = Process::current().map_err(LabError::file("reading", Path::new("/proc/self/stat")))?;
@@ -205,8 +228,10 @@ impl Site {
             mtu: options.mtu.unwrap_or(1500),
             congestion: network::congestion(options.congestion.as_deref()),
             tcp_buffer_max: options.tcp_buffer_max,
+            queues: options.queues,
             a,
             b,
+            guests,
         };
         make_private(&directory)?;
         let state = State {
@@ -227,7 +252,7 @@ impl Site {
     }
 
     fn record_namespaces(&mut self) -> Result<(), LabError> {
-        for host in [&self.state.description.a, &self.state.description.b] {
+        for host in self.state.description.hosts() {
             let path = host.namespace_path();
             self.state.namespaces.push(file_identity(&path).map_err(LabError::file("reading", &path))?);
         }
@@ -240,7 +265,12 @@ impl Site {
     }
 }
 
+fn joined<T: std::fmt::Display>(words: impl Iterator<Item = T>) -> OsString {
+    words.map(|word| word.to_string()).collect::<Vec<_>>().join(" ").into()
+}
+
 fn check(options: &Options) -> Result<(), LabError> {
+    check_shape(options)?;
     for tool in [tool::IP, tool::TC, tool::SSHD, tool::SSH, tool::SSH_KEYGEN] {
         tool.find()?;
     }
@@ -248,6 +278,26 @@ fn check(options: &Options) -> Result<(), LabError> {
         return Err(LabError::Unprivileged);
     }
     if options.kept && user::is_in_user_namespace() { Err(LabError::KeptNeedsRoot) } else { Ok(()) }
+}
+
+fn check_shape(options: &Options) -> Result<(), LabError> {
+    let links = options.links.unwrap_or(1);
+    let wrong = |reason: String| Err(LabError::Shape { reason });
+    match () {
+        () if !(1..=network::MOST_LINKS).contains(&links) => {
+            wrong(format!("{links} links: there can be 1 to {}", network::MOST_LINKS))
+        }
+        () if options.guests > network::MOST_GUESTS => {
+            wrong(format!("{} guests: there can be {} at most", options.guests, network::MOST_GUESTS))
+        }
+        () if options.guests > 0 && links > 1 => {
+            wrong(format!("guests share one link, and {links} links were asked for; leave out one of both"))
+        }
+        () if options.queues.is_some_and(|n| !(1..=network::MOST_QUEUES).contains(&n)) => {
+            wrong(format!("an interface can have 1 to {} queues", network::MOST_QUEUES))
+        }
+        () => Ok(()),
+    }
 }
 
 fn is_named(labs: &[(LabName, Option<State>)], name: &LabName) -> bool {

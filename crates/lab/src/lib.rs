@@ -15,6 +15,7 @@
 
 mod account;
 mod error;
+mod journal;
 mod lab;
 mod name;
 mod network;
@@ -28,11 +29,12 @@ mod tool;
 mod user;
 
 pub use error::LabError;
+pub use journal::{Journal, Undo};
 pub use lab::{End, Lab, Options, is_on_tmpfs};
 pub use name::{LabName, LabNameError};
 pub use process::Process;
 pub use rate::{Rate, RateError, parse_link};
 pub use run::run;
-pub use state::{Description, Host};
+pub use state::{Description, Host, Port};
 pub use sweep::{Status, Swept, down, status, sweep, sweep_and_tell};
 pub use user::ensure_privileges;

@@ -32,6 +32,18 @@ impl LabName {
     pub(crate) fn namespace(&self, host: char) -> String {
         format!("linerate-{}-{host}", self.0)
     }
+
+    /// The network namespace of a guest, by its number from 0.
+    pub(crate) fn guest(&self, number: u32) -> String {
+        format!("linerate-{}-g{number}", self.0)
+    }
+
+    /// Whether a network namespace of this name is a guest's of this lab.
+    pub(crate) fn is_guest(&self, namespace: &str) -> bool {
+        let number = namespace.strip_prefix("linerate-").and_then(|rest| rest.strip_prefix(&self.0));
+        let number = number.and_then(|rest| rest.strip_prefix("-g"));
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    }
 }
 
 impl FromStr for LabName {
@@ -76,6 +88,17 @@ mod tests {
         }
         for bad in ["", "-a", "a-", "A", "a b", "a/b", "..", "ä", "a.b", &"x".repeat(33)] {
             assert!(bad.parse::<LabName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn guests_are_known_by_their_namespaces() {
+        let name: LabName = "x".parse().expect("a good name");
+        assert!(name.is_guest(&name.guest(12)));
+        for other in
+            ["linerate-x-a", "linerate-x-g", "linerate-x-g1-a", "linerate-y-g1", "linerate-xx-g1", "x-g1"]
+        {
+            assert!(!name.is_guest(other), "{other}");
         }
     }
 

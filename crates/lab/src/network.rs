@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use crate::error::LabError;
 use crate::name::LabName;
 use crate::rate::Rate;
-use crate::state::{Description, Host};
+use crate::state::{Description, Host, Port};
 use crate::tool::{IP, TC};
 
 /// How long a packet may wait in the shaper's queue before it is dropped: a deep switch buffer.
@@ -18,17 +18,58 @@ const LATENCY: &str = "20ms";
 /// What the kernel's own defaults begin with; only the largest size is an option.
 const BUFFER_FLOOR: &str = "4096 262144";
 
-/// The hosts a and b of a lab in this address block: 10.213.SLOT.0/30 and fd6c:6e72:0:SLOT::/64. The namespaces reach
-/// nothing else, so these need to be unique only for a reader.
-pub(crate) fn hosts(name: &LabName, slot: u8) -> (Host, Host) {
-    let ipv6 = Path::new("/proc/sys/net/ipv6").exists();
-    let host = |letter, interface: &str, last: u8| Host {
-        namespace: name.namespace(letter),
-        interface: interface.into(),
-        address: Ipv4Addr::new(10, 213, slot, last),
-        address6: ipv6.then(|| Ipv6Addr::new(0xfd6c, 0x6e72, 0, slot.into(), 0, 0, 0, last.into())),
+/// What a link's addresses have in common.
+const LINK_PREFIX: u8 = 30;
+
+/// The same where guests share the link: room for 120 of them.
+const SHARED_PREFIX: u8 = 25;
+
+/// The bridge on host b that joins the link and the guests.
+const BRIDGE: &str = "guests";
+
+/// Links between the hosts, at most.
+pub(crate) const MOST_LINKS: u32 = 8;
+
+/// Guests, at most.
+pub(crate) const MOST_GUESTS: u32 = 64;
+
+/// Queues of an interface, at most.
+pub(crate) const MOST_QUEUES: u32 = 64;
+
+/// The hosts of a lab in this address block.
+///
+/// Link i has 10.213.SLOT.(4 i)/30 and fd6c:6e72:i:SLOT::/64; a link that guests share has 10.213.SLOT.128/25. The
+/// namespaces reach nothing else, so these need to be unique only for a reader.
+pub(crate) fn hosts(name: &LabName, slot: u8, links: u32, guests: u32) -> Hosts {
+    let base = if guests > 0 { 128 } else { 0 };
+    let host = |letter, peer: &str, last: u8| {
+        let mut ports = (0..links.max(1)).map(|link| port(slot, link, peer, base + last));
+        let Port { interface, address, address6 } = ports.next().expect("there is at least one link");
+        Host { namespace: name.namespace(letter), interface, address, address6, further: ports.collect() }
     };
-    (host('a', "to-b", 1), host('b', "to-a", 2))
+    let guest = |number: u32| {
+        let Port { interface, address, address6 } = port(slot, 0, "a", base + 3 + number as u8);
+        Host { namespace: name.guest(number), interface, address, address6, further: Vec::new() }
+    };
+    Hosts { a: host('a', "b", 1), b: host('b', "a", 2), guests: (0..guests).map(guest).collect() }
+}
+
+/// All hosts of a lab.
+pub(crate) struct Hosts {
+    pub(crate) a: Host,
+    pub(crate) b: Host,
+    pub(crate) guests: Vec<Host>,
+}
+
+fn port(slot: u8, link: u32, peer: &str, last: u8) -> Port {
+    let ipv6 = Path::new("/proc/sys/net/ipv6").exists();
+    // At most 8 links: below 32 and below 10 all of this fits.
+    let number = if link == 0 { String::new() } else { link.to_string() };
+    Port {
+        interface: format!("to-{peer}{number}"),
+        address: Ipv4Addr::new(10, 213, slot, 4 * link as u8 + last),
+        address6: ipv6.then(|| Ipv6Addr::new(0xfd6c, 0x6e72, link as u16, slot.into(), 0, 0, 0, last.into())),
+    }
 }
 
 /// The congestion control for the link's routes: the one asked for, or cubic, Linux's and the seeds' default, where
@@ -40,54 +81,106 @@ pub(crate) fn congestion(asked: Option<&str>) -> Option<String> {
     asked.or(default).map(str::to_owned)
 }
 
-/// Makes both namespaces, the link with its addresses, routes and rate, and brings all of it up.
+/// Makes the namespaces, the links with their addresses, routes and rate, and brings all of it up.
 pub(crate) fn build(lab: &Description) -> Result<(), LabError> {
-    let Description { a, b, .. } = lab;
-    for host in [a, b] {
+    for host in lab.hosts() {
         ip(&format!("netns add {}", host.namespace))?;
-    }
-    let mtu = lab.mtu;
-    ip(&format!(
-        "-n {} link add {} mtu {mtu} type veth peer name {} mtu {mtu} netns {}",
-        a.namespace, a.interface, b.interface, b.namespace
-    ))?;
-    for host in [a, b] {
-        bring_up(host)?;
-        route(host, lab.congestion.as_deref())?;
-        lab.link.map_or(Ok(()), |rate| shape(host, rate))?;
+        ip(&format!("-n {} link set lo up", host.namespace))?;
         lab.tcp_buffer_max.map_or(Ok(()), |bytes| set_buffers(host, bytes))?;
     }
-    Ok(())
+    for (near, far) in lab.a.ports().iter().zip(&lab.b.ports()) {
+        join(lab, (&lab.a, near), (&lab.b, far))?;
+        for (host, port) in [(&lab.a, near), (&lab.b, far)] {
+            lab.link.map_or(Ok(()), |rate| shape(host, port, rate))?;
+        }
+    }
+    bring_up(lab, &lab.a)?;
+    if lab.guests.is_empty() { bring_up(lab, &lab.b) } else { bridge(lab) }
 }
 
-/// Takes the link and the namespaces away. What isn't there is not an error.
+/// Takes the links and the namespace away. What isn't there is not an error.
 pub(crate) fn remove(host: &Host) -> Result<(), LabError> {
     let path = host.namespace_path();
     if !path.exists() {
         return Ok(());
     }
-    // A namespace lives on while anything holds it; its end of the link need not. It may not have one yet.
-    let _ = ip(&format!("-n {} link delete {}", host.namespace, host.interface));
+    for port in host.ports() {
+        // A namespace lives on while anything holds it; its end of the link need not. It may not have one yet.
+        let _ = ip(&format!("-n {} link delete {}", host.namespace, port.interface));
+    }
     ip(&format!("netns delete {}", host.namespace))
 }
 
-fn bring_up(host: &Host) -> Result<(), LabError> {
-    let Host { namespace, interface, address, address6 } = host;
-    ip(&format!("-n {namespace} link set lo up"))?;
-    ip(&format!("-n {namespace} address add {address}/30 dev {interface}"))?;
+/// A pair of interfaces, with the queues asked for.
+fn join(lab: &Description, near: (&Host, &Port), far: (&Host, &Port)) -> Result<(), LabError> {
+    let mtu = lab.mtu;
+    let queues = lab.queues.map_or(String::new(), |n| format!(" numtxqueues {n} numrxqueues {n}"));
+    ip(&format!(
+        "-n {} link add {} mtu {mtu}{queues} type veth peer name {} mtu {mtu}{queues} netns {}",
+        near.0.namespace, near.1.interface, far.1.interface, far.0.namespace
+    ))?;
+    let Some(asked) = lab.queues else { return Ok(()) };
+    [near, far].into_iter().try_for_each(|(host, port)| check_queues(host, port, asked))
+}
+
+/// The kernel may give fewer queues than it was asked for, and say nothing.
+fn check_queues(host: &Host, port: &Port, asked: u32) -> Result<(), LabError> {
+    let line = format!("-n {} -d -j link show dev {}", host.namespace, port.interface);
+    let shown = IP.run(&words(&line))?;
+    match queues(&shown) {
+        Some(found) if found == (asked, asked) => Ok(()),
+        found => Err(LabError::Queues { asked, found, interface: port.interface.clone() }),
+    }
+}
+
+/// Receive and transmit queues in what `ip -d -j link show` prints.
+fn queues(shown: &str) -> Option<(u32, u32)> {
+    let links: serde_json::Value = serde_json::from_str(shown).ok()?;
+    let number = |key: &str| links[0][key].as_u64().and_then(|n| u32::try_from(n).ok());
+    Some((number("num_rx_queues")?, number("num_tx_queues")?))
+}
+
+fn bring_up(lab: &Description, host: &Host) -> Result<(), LabError> {
+    for port in host.ports() {
+        ip(&format!("-n {} link set {} up", host.namespace, port.interface))?;
+        settle(lab, host, &port)?;
+    }
+    Ok(())
+}
+
+/// Host b's end of the link becomes a port of a bridge, beside one for each guest; b's own address is the bridge's.
+fn bridge(lab: &Description) -> Result<(), LabError> {
+    let (b, mtu) = (&lab.b, lab.mtu);
+    ip(&format!("-n {} link add {BRIDGE} mtu {mtu} type bridge", b.namespace))?;
+    ip(&format!("-n {} link set {} master {BRIDGE} up", b.namespace, b.interface))?;
+    ip(&format!("-n {} link set {BRIDGE} up", b.namespace))?;
+    settle(lab, b, &Port { interface: BRIDGE.into(), address: b.address, address6: b.address6 })?;
+    for (number, guest) in lab.guests.iter().enumerate() {
+        let port = Port { interface: format!("guest{number}"), address: b.address, address6: None };
+        join(lab, (guest, &guest.ports()[0]), (b, &port))?;
+        ip(&format!("-n {} link set {} master {BRIDGE} up", b.namespace, port.interface))?;
+        bring_up(lab, guest)?;
+    }
+    Ok(())
+}
+
+/// Addresses and routes of one interface.
+fn settle(lab: &Description, host: &Host, port: &Port) -> Result<(), LabError> {
+    let (Port { interface, address, address6 }, namespace) = (port, &host.namespace);
+    let prefix = if lab.guests.is_empty() { LINK_PREFIX } else { SHARED_PREFIX };
+    ip(&format!("-n {namespace} address add {address}/{prefix} dev {interface}"))?;
     if let Some(address6) = address6 {
         // Nobody else is on this link: looking for duplicates would only make the address wait.
         ip(&format!("-n {namespace} address add {address6}/64 dev {interface} nodad"))?;
     }
-    ip(&format!("-n {namespace} link set {interface} up"))
+    lab.congestion.as_deref().map_or(Ok(()), |congestion| route(host, port, prefix, congestion))
 }
 
-fn route(host: &Host, congestion: Option<&str>) -> Result<(), LabError> {
-    let Host { namespace, interface, address, address6 } = host;
-    let Some(congestion) = congestion else { return Ok(()) };
-    let network = Ipv4Addr::from_bits(address.to_bits() & !3);
+fn route(host: &Host, port: &Port, prefix: u8, congestion: &str) -> Result<(), LabError> {
+    let (Port { interface, address, address6 }, namespace) = (port, &host.namespace);
+    let network = Ipv4Addr::from_bits(address.to_bits() >> (32 - prefix) << (32 - prefix));
     ip(&format!(
-        "-n {namespace} route replace {network}/30 dev {interface} proto kernel scope link src {address} congctl {congestion}"
+        "-n {namespace} route replace {network}/{prefix} dev {interface} proto kernel scope link src {address} congctl {congestion}"
     ))?;
     let Some(address6) = address6 else { return Ok(()) };
     let network6 = Ipv6Addr::from_bits(address6.to_bits() >> 64 << 64);
@@ -96,8 +189,8 @@ fn route(host: &Host, congestion: Option<&str>) -> Result<(), LabError> {
     ))
 }
 
-fn shape(host: &Host, rate: Rate) -> Result<(), LabError> {
-    let Host { namespace, interface, .. } = host;
+fn shape(host: &Host, port: &Port, rate: Rate) -> Result<(), LabError> {
+    let (namespace, interface) = (&host.namespace, &port.interface);
     let (bits, burst) = (rate.bits_per_second(), rate.burst());
     let line = format!(
         "-n {namespace} qdisc add dev {interface} root tbf rate {bits}bit burst {burst} latency {LATENCY}"
@@ -131,17 +224,50 @@ fn words(line: &str) -> Vec<&str> {
 mod tests {
     use super::*;
 
+    fn made(slot: u8, links: u32, guests: u32) -> Hosts {
+        hosts(&"x".parse().expect("a good name"), slot, links, guests)
+    }
+
     #[test]
     fn each_slot_has_addresses_of_its_own() {
-        let name: LabName = "x".parse().expect("a good name");
-        let ((a, b), (other, _)) = (hosts(&name, 3), hosts(&name, 4));
+        let (one, other) = (made(3, 1, 0), made(4, 1, 0));
         assert_eq!(
-            (a.address.to_string(), b.address.to_string()),
+            (one.a.address.to_string(), one.b.address.to_string()),
             ("10.213.3.1".into(), "10.213.3.2".into())
         );
-        assert_ne!(a.address, other.address);
-        assert!(a.address6.is_none_or(|address| address.to_string() == "fd6c:6e72:0:3::1"));
-        assert_eq!(a.namespace, "linerate-x-a");
+        assert_ne!(one.a.address, other.a.address);
+        assert!(one.a.address6.is_none_or(|address| address.to_string() == "fd6c:6e72:0:3::1"));
+        assert_eq!(one.a.namespace, "linerate-x-a");
+    }
+
+    #[test]
+    fn each_link_is_a_network_of_its_own() {
+        let lab = made(3, MOST_LINKS, 0);
+        let networks: std::collections::BTreeSet<u32> =
+            lab.a.ports().iter().map(|port| port.address.to_bits() >> 2).collect();
+        assert_eq!(networks.len(), MOST_LINKS as usize);
+        for (near, far) in lab.a.ports().iter().zip(&lab.b.ports()) {
+            assert_eq!(near.address.to_bits() >> 2, far.address.to_bits() >> 2);
+            assert_eq!(near.interface.replace("to-b", "to-a"), far.interface);
+        }
+    }
+
+    #[test]
+    fn guests_share_one_network() {
+        let lab = made(3, 1, MOST_GUESTS);
+        let mut seen = std::collections::BTreeSet::new();
+        for host in [&lab.a, &lab.b].into_iter().chain(&lab.guests) {
+            assert_eq!(host.address.to_bits() >> 7, Ipv4Addr::new(10, 213, 3, 128).to_bits() >> 7);
+            assert!(seen.insert((host.address, host.namespace.clone())));
+        }
+        assert_eq!(lab.guests[1].namespace, "linerate-x-g1");
+    }
+
+    #[test]
+    fn queues_are_read_back() {
+        assert_eq!(queues(r#"[{"ifname":"v","num_tx_queues":4,"num_rx_queues":2}]"#), Some((2, 4)));
+        assert_eq!(queues("[]"), None);
+        assert_eq!(queues("no"), None);
     }
 
     #[test]

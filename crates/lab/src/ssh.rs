@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use crate::account;
 use crate::error::LabError;
 use crate::process::{Process, wait_until};
-use crate::state::{Description, Host, write_private};
+use crate::state::{Description, Host, Port, write_private};
 use crate::tool::{SSH, SSH_KEYGEN, SSHD};
 
 /// Long enough for a host under full load; normally it answers within a tenth of a second.
@@ -177,8 +177,7 @@ fn make_separation_directory() -> Result<(), LabError> {
 
 fn server_text(directory: &Path, lab: &Description, user: &str) -> String {
     let directory = directory.display();
-    let Host { address, address6, .. } = &lab.b;
-    let listen6 = address6.map_or_else(String::new, |address| format!("ListenAddress [{address}]\n"));
+    let listen: String = lab.b.ports().iter().map(listen_text).collect();
     // PAM costs a login time and may print or refuse; only where it alone admits a locked account is it asked.
     let pam = if account::is_locked(user) { "yes" } else { "no" };
     let (path, name) = (account::search_path(), &lab.name);
@@ -187,7 +186,7 @@ fn server_text(directory: &Path, lab: &Description, user: &str) -> String {
     // StrictModes: the keys' directory is closed to others, and in a user namespace the owner of the directories above
     // it isn't root but "nobody", which the check would refuse.
     format!(
-        "Port 22\nListenAddress {address}\n{listen6}\
+        "Port 22\n{listen}\
          HostKey {directory}/host_key\nAuthorizedKeysFile {directory}/authorized_keys\n\
          AuthenticationMethods publickey\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
          PermitRootLogin prohibit-password\nAllowUsers {user}\nStrictModes no\nUsePAM {pam}\nUseDNS no\n\
@@ -197,13 +196,21 @@ fn server_text(directory: &Path, lab: &Description, user: &str) -> String {
     )
 }
 
+fn listen_text(port: &Port) -> String {
+    let listen6 = port.address6.map_or_else(String::new, |address| format!("ListenAddress [{address}]\n"));
+    format!("ListenAddress {}\n{listen6}", port.address)
+}
+
 fn client_text(directory: &Path, lab: &Description, user: &str) -> String {
     let directory = directory.display();
     let Host { address, address6, .. } = &lab.b;
     let host6 =
         address6.map_or_else(String::new, |address| format!("Host b6 {address}\n    HostName {address}\n"));
+    let further = lab.b.further.iter().map(|port| port.address);
+    let further: String =
+        further.map(|address| format!("Host {address}\n    HostName {address}\n")).collect();
     format!(
-        "{host6}Host b b4 {address}\n    HostName {address}\nHost *\n    User {user}\n    Port 22\n    \
+        "{host6}{further}Host b b4 {address}\n    HostName {address}\nHost *\n    User {user}\n    Port 22\n    \
          IdentityFile {directory}/user_key\n    IdentitiesOnly yes\n    IdentityAgent none\n    \
          UserKnownHostsFile {directory}/known_hosts\n    GlobalKnownHostsFile /dev/null\n    \
          HostKeyAlias linerate-lab-b\n    StrictHostKeyChecking yes\n    UpdateHostKeys no\n    \

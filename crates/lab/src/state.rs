@@ -29,20 +29,40 @@ pub struct Description {
     pub congestion: Option<String>,
     /// The largest TCP buffer in bytes, if it isn't the kernel's default.
     pub tcp_buffer_max: Option<u64>,
+    /// Receive and transmit queues of each interface, if they aren't the kernel's default.
+    #[serde(default)]
+    pub queues: Option<u32>,
     /// The near host, where commands run.
     pub a: Host,
     /// The far host, with an ssh server.
     pub b: Host,
+    /// Hosts behind b's end of the link, which they share.
+    #[serde(default)]
+    pub guests: Vec<Host>,
 }
 
-/// One host of a lab: a network namespace with one interface beside loopback.
+/// One host of a lab: a network namespace with an interface for each link beside loopback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
     /// The namespace, as `ip netns` knows it.
     pub namespace: String,
-    /// The interface on the link.
+    /// The interface on the first link.
     pub interface: String,
-    /// Its IPv4 address (a /30).
+    /// Its IPv4 address: a /30, or a /25 where guests share the link.
+    pub address: Ipv4Addr,
+    /// Its IPv6 address (a /64); none where the kernel has no IPv6.
+    pub address6: Option<Ipv6Addr>,
+    /// Its ends of the lab's further links.
+    #[serde(default)]
+    pub further: Vec<Port>,
+}
+
+/// A host's end of one link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Port {
+    /// The interface.
+    pub interface: String,
+    /// Its IPv4 address.
     pub address: Ipv4Addr,
     /// Its IPv6 address (a /64); none where the kernel has no IPv6.
     pub address6: Option<Ipv6Addr>,
@@ -61,7 +81,7 @@ pub(crate) struct State {
     pub(crate) sshd: Option<Process>,
     /// The lab's directory for data, perhaps on a tmpfs.
     pub(crate) scratch: PathBuf,
-    /// Device and inode number of the namespaces of a and b.
+    /// Device and inode number of the hosts' namespaces.
     pub(crate) namespaces: Vec<(u64, u64)>,
 }
 
@@ -73,6 +93,20 @@ impl Host {
     /// The file that stands for its namespace.
     pub fn namespace_path(&self) -> PathBuf {
         Path::new("/run/netns").join(&self.namespace)
+    }
+
+    /// Its end of each link.
+    pub fn ports(&self) -> Vec<Port> {
+        let Self { interface, address, address6, .. } = self;
+        let first = Port { interface: interface.clone(), address: *address, address6: *address6 };
+        std::iter::once(first).chain(self.further.iter().cloned()).collect()
+    }
+}
+
+impl Description {
+    /// All hosts: a, b and the guests.
+    pub fn hosts(&self) -> impl Iterator<Item = &Host> {
+        [&self.a, &self.b].into_iter().chain(&self.guests)
     }
 }
 
@@ -123,6 +157,11 @@ impl StateRoot {
         let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
         let locked = file.and_then(|file| file.lock().map(|()| file));
         locked.map_err(LabError::file("locking", &path))
+    }
+
+    /// A file beside the labs; for an empty name the root itself.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        if name.is_empty() { self.0.clone() } else { self.0.join(name) }
     }
 
     /// The directory of a lab.
@@ -176,10 +215,21 @@ pub(crate) mod tests {
             interface: "to-b".into(),
             address: Ipv4Addr::new(10, 213, 9, 1),
             address6: None,
+            further: Vec::new(),
         };
         let (a, b) = (host('a'), host('b'));
         let link = Some("10gbit".parse().expect("a rate"));
-        let description = Description { name, link, mtu: 1500, congestion: None, tcp_buffer_max: None, a, b };
+        let description = Description {
+            name,
+            link,
+            mtu: 1500,
+            congestion: None,
+            tcp_buffer_max: None,
+            queues: None,
+            a,
+            b,
+            guests: Vec::new(),
+        };
         State {
             description,
             slot: 9,

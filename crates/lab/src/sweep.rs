@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::error::LabError;
+use crate::journal;
 use crate::name::LabName;
 use crate::network;
 use crate::process::{end_all, file_identity, has_variable, in_namespace};
@@ -45,7 +46,8 @@ pub struct Status {
     pub ssh_config: std::path::PathBuf,
 }
 
-/// Removes every lab of this user whose holder is gone: processes, namespaces, directories.
+/// Removes every lab of this user whose holder is gone: processes, namespaces, directories. What such a holder had
+/// changed on a host is put back first, and told on standard error.
 ///
 /// # Errors
 /// When the state directory can't be read. What happened to each lab is in its [`Swept`].
@@ -96,6 +98,8 @@ pub(crate) fn tell(swept: &Swept) {
 }
 
 pub(crate) fn sweep_locked(root: &StateRoot) -> Result<Vec<Swept>, LabError> {
+    // Before the namespaces go in which some of it is done.
+    journal::sweep(root).iter().for_each(|line| eprintln!("linerate: {line}"));
     let stale = |state: &Option<State>| !state.as_ref().is_some_and(|state| state.holder.is_alive());
     let swept = |(name, state): (LabName, Option<State>)| {
         let holder = state.as_ref().map(|state| state.holder.pid);
@@ -115,8 +119,8 @@ pub(crate) fn dismantle(name: &LabName, state: Option<&State>, directory: &Path)
     if !processes.is_empty() {
         left.push(format!("processes {processes:?} don't end"));
     }
-    let (a, b) = network::hosts(name, state.map_or(0, |state| state.slot));
-    left.extend([a, b].iter().filter_map(|host| network::remove(host).err()).map(|error| error.to_string()));
+    let hosts = hosts_of(name, state);
+    left.extend(hosts.iter().filter_map(|host| network::remove(host).err()).map(|error| error.to_string()));
     let directories = [scratch_of(name, state), Some(directory.to_owned())];
     left.extend(directories.into_iter().flatten().filter_map(|path| remove_directory(&path).err()));
     match left.is_empty() {
@@ -148,15 +152,26 @@ fn remove_directory(path: &Path) -> Result<(), String> {
     }
 }
 
+/// The lab's hosts: those that were written down, or else those whose names say so.
+fn hosts_of(name: &LabName, state: Option<&State>) -> Vec<Host> {
+    if let Some(state) = state {
+        return state.description.hosts().cloned().collect();
+    }
+    let listed = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    let names = listed.filter_map(|entry| entry.file_name().into_string().ok());
+    let guests = names.filter(|namespace| name.is_guest(namespace));
+    let network::Hosts { a, b, .. } = network::hosts(name, 0, network::MOST_LINKS, 0);
+    let guest = |namespace| Host { namespace, further: Vec::new(), ..a.clone() };
+    let guests: Vec<Host> = guests.map(guest).collect();
+    [a, b].into_iter().chain(guests).collect()
+}
+
 /// The processes in the lab's namespaces.
 fn members(name: &LabName, state: Option<&State>) -> Vec<u32> {
-    let (a, b) = network::hosts(name, 0);
+    let hosts = hosts_of(name, state);
     let named = |host: &Host| file_identity(&host.namespace_path()).ok();
-    let mut found: Vec<u32> = [&a, &b]
-        .into_iter()
-        .filter_map(named)
-        .flat_map(|namespace| in_namespace(namespace, |_| true))
-        .collect();
+    let mut found: Vec<u32> =
+        hosts.iter().filter_map(named).flat_map(|namespace| in_namespace(namespace, |_| true)).collect();
     // A namespace without a file in this mount namespace was another's, in a user namespace of this user. Its number
     // may since belong to somebody else's, so that each process must also carry the lab's name.
     let mark = format!("LINERATE_LAB={name}");

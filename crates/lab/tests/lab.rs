@@ -158,3 +158,77 @@ fn the_rate_is_what_a_stream_gets() {
     // Headers take 4.3 % of frames of 1514 bytes.
     assert!((860.0..=960.0).contains(&megabits), "{megabits} Mbit/s of payload on a link of 1 Gbit/s");
 }
+
+#[test]
+fn each_of_several_links_carries_its_own_traffic() {
+    if !can_make_labs() {
+        return;
+    }
+    let asked = Options { links: Some(4), queues: Some(2), ..options("links", "100mbit") };
+    let lab = Lab::up(&asked).expect("a lab");
+    let name = lab.name().to_string();
+    let addresses = lab.addresses(End::B);
+    assert_eq!(addresses.len(), 4);
+    let told = lab.environment().into_iter().find(|(name, _)| *name == "LINERATE_LAB_ADDRESSES_B");
+    assert_eq!(told.expect("it is there").1.to_string_lossy().split(' ').count(), 4);
+    for (port, address) in lab.host(End::A).ports().iter().zip(&addresses) {
+        let seen = || {
+            let line = format!("ip -s -j link show {}", port.interface);
+            let links: serde_json::Value =
+                serde_json::from_str(&text(&on(&lab, End::A, &["sh", "-c", &line]))).expect("JSON");
+            links[0]["stats64"]["tx"]["bytes"].as_u64().expect("a count")
+        };
+        let before = seen();
+        let config = lab.ssh_config();
+        let copy = format!("head -c 300000 /dev/zero | ssh -F {} {address} wc -c", config.display());
+        assert_eq!(text(&on(&lab, End::A, &["sh", "-c", &copy])).trim(), "300000");
+        let passed = seen() - before;
+        assert!(passed > 300_000, "{passed} bytes over {}", port.interface);
+        let qdisc = text(&on(&lab, End::A, &["tc", "qdisc", "show", "dev", &port.interface]));
+        assert!(qdisc.contains("tbf") && qdisc.contains("100Mbit"), "{qdisc}");
+    }
+    lab.down().expect("all of it goes");
+    assert_eq!(remains(&name), Vec::<String>::new());
+}
+
+#[test]
+fn guests_are_reached_over_the_one_link() {
+    if !can_make_labs() {
+        return;
+    }
+    let lab = Lab::up(&Options { guests: 3, ..options("guests", "100mbit") }).expect("a lab");
+    let name = lab.name().to_string();
+    text(&by_ssh(&lab, "true"));
+    for guest in lab.guests() {
+        let route = text(&on(&lab, End::A, &["ip", "route", "get", &guest.address.to_string()]));
+        assert!(route.contains("to-b"), "{route}");
+        let file = std::path::Path::new("/run/netns").join(&guest.namespace);
+        let place = linerate_remote::place::Place::Namespace(file);
+        let argv = ["ip", "-4", "-o", "address", "show", "to-a"].map(Into::into);
+        let shown = place.command(&argv).and_then(|mut command| command.output()).expect("ip runs");
+        assert!(text(&shown).contains(&guest.address.to_string()));
+        let argv =
+            ["bash", "-c", "exec 3<>/dev/tcp/$0/22 && head -c 4 <&3", &lab.address(End::A).to_string()];
+        // Nobody listens on a: what counts is that the refusal comes back.
+        let argv: Vec<std::ffi::OsString> = argv.iter().map(Into::into).collect();
+        let said = place.command(&argv).and_then(|mut command| command.output()).expect("bash runs");
+        assert!(String::from_utf8_lossy(&said.stderr).contains("refused"), "{said:?}");
+    }
+    lab.down().expect("all of it goes");
+    assert_eq!(remains(&name), Vec::<String>::new());
+}
+
+#[test]
+fn a_shape_that_no_lab_has_is_refused() {
+    if !can_make_labs() {
+        return;
+    }
+    let refused = |options: Options| {
+        let error = Lab::up(&options).expect_err("no lab");
+        assert!(matches!(error, LabError::Shape { .. }), "{error}");
+    };
+    refused(Options { links: Some(9), ..options("nine", "open") });
+    refused(Options { links: Some(2), guests: 1, ..options("both", "open") });
+    refused(Options { guests: 65, ..options("many", "open") });
+    refused(Options { queues: Some(65), ..options("queues", "open") });
+}

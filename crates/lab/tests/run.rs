@@ -82,10 +82,13 @@ fn what_a_kill_leaves_is_swept_away() {
     let script = "echo $LINERATE_LAB > $0/name; setsid sleep 601 & ssh -n -F $LINERATE_LAB_SSH_CONFIG b sleep 602 & \
         sleep 0.5; echo ready; exec sleep 603";
     let runtime = program.runtime();
-    let mut child =
-        program.command(&["sh", "-c", script, runtime.to_str().expect("plain")]).spawn().expect("it starts");
+    let mut child = program
+        .command(&["--guests", "2", "sh", "-c", script, runtime.to_str().expect("plain")])
+        .spawn()
+        .expect("it starts");
     wait_for_line(&mut child, "ready");
     let name = std::fs::read_to_string(runtime.join("name")).expect("just written").trim().to_owned();
+    assert!(remains(&name).iter().any(|left| left.ends_with("-g1")), "{:?}", remains(&name));
     let namespace = format!("linerate-{name}-a");
     let pids = || {
         let listed = Command::new("ip").args(["netns", "pids", &namespace]).output().expect("ip runs");

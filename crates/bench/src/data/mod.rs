@@ -1,11 +1,15 @@
 //! The files that cases move: made, cut into slices, and compared with what arrived.
 
+mod destination;
 mod generate;
 mod import;
 mod set;
 mod sizes;
 mod slices;
+mod task;
 mod tree;
 
+pub(crate) use destination::Destination;
 pub use set::{DataError, DataSet, Library, read_own_tree};
+pub use task::{Answer, Shape, Task, answer};
 pub use tree::{Kind, Tree};

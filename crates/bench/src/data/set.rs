@@ -62,6 +62,9 @@ pub enum DataError {
     /// The tree to move holds nothing.
     #[error("--tree {0} holds no file to move, or only empty ones")]
     Empty(PathBuf),
+    /// The end at which it was to be made says why not.
+    #[error("{0}")]
+    Told(String),
     /// The tree to move can't be read.
     #[error("reading --tree: {0}")]
     Tree(io::Error),

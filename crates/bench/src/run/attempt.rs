@@ -1,28 +1,22 @@
 //! One run of one case: quiet before it, clocks around it, and a look at the destination after it.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use linerate_host::{CpuSeconds, CpuTimes};
 
-use crate::data::Tree;
+use crate::data::{Answer, Task};
 use crate::record::{Cpu, Measures};
 use crate::spec::study::CaseSpec;
-use crate::spec::template::{expand, one};
 use crate::spec::tool::{Moves, Tool};
-use crate::spec::{Value, Values};
 use crate::stats::above_ceiling;
 
-use super::bed::{self, Bed, End};
-use super::destination::Destination;
+use super::bed::{Bed, End};
 use super::disturbance;
 use super::process::{self, Finished, Group, Output, ProcessError, Stop, tail};
 use super::reading::{self, Stated};
-use super::server;
 
 /// Everything that one run needs.
 pub(crate) struct Attempt<'a> {
@@ -53,9 +47,13 @@ pub(crate) enum Failure {
     Interrupted,
 }
 
-/// What the commands wrote, for the store.
+/// What the commands wrote and what the samplers recorded, for the store.
 #[derive(Debug, Default)]
-pub(crate) struct Log(pub Vec<u8>);
+pub(crate) struct Log {
+    pub text: Vec<u8>,
+    /// By the host's name.
+    pub recordings: Vec<(&'static str, Vec<u8>)>,
+}
 
 impl From<String> for Failure {
     fn from(reason: String) -> Self {
@@ -79,68 +77,22 @@ impl Attempt<'_> {
         let foreign = self.wait_for_quiet()?;
         // As late as can be, so that the memory is still at hand.
         self.clear_destination()?;
-        let server = self.start_server()?;
+        let servers = self.start_servers()?;
+        self.bed.start_samples().map_err(|e| format!("starting the samplers: {e}"))?;
         let before = self.clocks()?;
         let copies = commands.len();
         let run = process::run(commands, self.work, Duration::from_secs_f64(self.timeout), self.stop);
+        let after = self.clocks();
+        log.recordings = self.stop_samples()?;
         let finished = run.inspect_err(|_| log.add_partial(self.work, copies))?;
-        let after = self.clocks()?;
-        log.add(&finished.outputs, server.as_ref());
-        drop(server);
+        let after = after?;
+        log.add(&finished.outputs, &servers);
+        drop(servers);
         self.check_status(&finished)?;
         let stated = self.stated(&finished)?;
         self.check_destination()?;
         let cpu = [after[0].since(&before[0]), after[1].since(&before[1])];
         self.measures(&finished, stated, &cpu, foreign)
-    }
-
-    /// One command for each copy.
-    fn commands(&self) -> Result<Vec<Command>, Failure> {
-        let copies = if self.copies() > 1 { self.copies() } else { 1 };
-        (0..copies).map(|copy| self.command(copy)).collect()
-    }
-
-    fn copies(&self) -> usize {
-        use crate::spec::tool::Parallel;
-        match self.tool.parallel {
-            Parallel::Copies => self.case.streams.number().unwrap_or(1) as usize,
-            Parallel::Streams | Parallel::None => 1,
-        }
-    }
-
-    fn command(&self, copy: usize) -> Result<Command, Failure> {
-        let values = self.values(copy)?;
-        let argv = expand(&self.tool.command, &values)?;
-        let mut command = self.bed.command(End::A, &argv).map_err(|e| e.to_string())?;
-        for (name, word) in &self.tool.environment {
-            command.env(name, word.expand(&values)?.concat_words());
-        }
-        Ok(command)
-    }
-
-    fn values(&self, copy: usize) -> Result<Values, String> {
-        let mut values = bed::values(self.bed);
-        let bytes = self.expected.1 / self.copies().max(1) as u64;
-        values.insert("linerate", one(self.linerate));
-        values.insert("destination", one(self.destination()));
-        values.insert("streams", one(self.case.streams.to_string()));
-        values.insert("bytes", one(bytes.to_string()));
-        values.insert("port", one(self.port.to_string()));
-        if let Some(source) = self.sources.get(copy) {
-            values.insert("source", one(source));
-            values.insert("source_parent", one(source.parent().unwrap_or(Path::new("/"))));
-            values.insert("source_name", one(source.file_name().unwrap_or_default()));
-        }
-        let options = match self.case.variant.as_deref().and_then(|name| self.tool.variant(name)) {
-            Some(variant) => expand(&variant.options, &values)?,
-            None => Vec::new(),
-        };
-        values.insert("options", Value::Many(options));
-        Ok(values)
-    }
-
-    fn destination(&self) -> PathBuf {
-        self.work.join("arrived")
     }
 
     /// Waits for a window without other work, for four windows at most, and gives the processors that were busy in the
@@ -152,7 +104,8 @@ impl Attempt<'_> {
             let before = self.clocks()?;
             std::thread::sleep(Duration::from_secs_f64(self.settle));
             let after = self.clocks()?;
-            foreign = disturbance::foreign(&after[0].since(&before[0]), self.settle);
+            let of = |host: usize| disturbance::foreign(&after[host].since(&before[host]), self.settle);
+            foreign = of(0).max(of(1));
             if disturbance::is_quiet(foreign) {
                 break;
             }
@@ -170,16 +123,27 @@ impl Attempt<'_> {
         Ok([a, b])
     }
 
-    fn clear_destination(&self) -> Result<(), Failure> {
-        let destination = Destination(self.destination());
-        let bytes = if self.tool.moves == Moves::Files { self.expected.1 } else { 0 };
-        Ok(destination.clear(bytes).map_err(|e| format!("clearing {}: {e}", destination.0.display()))?)
+    /// Also after a run that failed: the next one starts them again.
+    fn stop_samples(&mut self) -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
+        let mut recordings = Vec::new();
+        for (name, end) in [("a", End::A), ("b", End::B)] {
+            let recorded = self.bed.stop_samples(end);
+            let recorded = recorded.map_err(|e| format!("asking host {name} for its samples: {e}"))?;
+            recordings.extend(recorded.map(|bytes| (name, bytes)));
+        }
+        Ok(recordings)
     }
 
-    fn start_server(&self) -> Result<Option<Group>, Failure> {
-        let Some(server) = &self.tool.server else { return Ok(None) };
-        let values = self.values(0)?;
-        Ok(Some(server::start(server, self.bed, &values, self.work, self.stop)?))
+    fn clear_destination(&self) -> Result<(), Failure> {
+        let destination = self.destination();
+        let bytes = if self.tool.moves == Moves::Files { self.expected.1 } else { 0 };
+        let shown = destination.display().to_string();
+        match self.bed.files(End::B, &Task::Clear { destination, bytes }) {
+            Ok(Answer::Done) => Ok(()),
+            Ok(Answer::Failed(reason)) => Err(format!("clearing {shown}: {reason}").into()),
+            Ok(other) => Err(format!("clearing {shown} gave {other:?}").into()),
+            Err(e) => Err(format!("clearing {shown}: {e}").into()),
+        }
     }
 
     fn check_status(&self, finished: &Finished) -> Result<(), Failure> {
@@ -221,21 +185,28 @@ impl Attempt<'_> {
             return Ok(());
         }
         let destination = self.destination();
-        let arrived = Tree::read(&destination).map_err(|e| format!("looking at what arrived: {e}"))?;
+        let (f, b) = self.arrived(&destination)?;
         let (files, bytes) = self.expected;
-        if (arrived.files(), arrived.bytes()) != (files, bytes) {
-            let (f, b) = (arrived.files(), arrived.bytes());
+        if (f, b) != (files, bytes) {
             return Err(format!("{f} files and {b} bytes arrived, not {files} and {bytes}").into());
         }
         if self.compare { self.compare_contents(&destination) } else { Ok(()) }
     }
 
+    fn arrived(&self, destination: &Path) -> Result<(u64, u64), Failure> {
+        match self.bed.files(End::B, &Task::Count(destination.to_owned())) {
+            Ok(Answer::Counted(files, bytes)) => Ok((files, bytes)),
+            Ok(Answer::Failed(reason)) => Err(format!("looking at what arrived: {reason}").into()),
+            Ok(other) => Err(format!("looking at what arrived gave {other:?}").into()),
+            Err(e) => Err(format!("looking at what arrived: {e}").into()),
+        }
+    }
+
     fn compare_contents(&self, destination: &Path) -> Result<(), Failure> {
         for source in &self.sources {
-            let failed = |e: io::Error| format!("comparing contents: {e}");
-            let tree = Tree::read(source).map_err(failed)?;
             let there = destination.join(source.file_name().unwrap_or_default());
-            if let Some(difference) = tree.difference(source, &there).map_err(failed)? {
+            let difference = self.bed.difference(source, &there);
+            if let Some(difference) = difference.map_err(|e| format!("comparing contents: {e}"))? {
                 return Err(format!("what arrived is wrong: {difference}").into());
             }
         }
@@ -260,7 +231,7 @@ impl Attempt<'_> {
             peak_rss_bytes: stated.peak_rss_bytes,
             limiter: stated.limiter,
             streams: stated.streams,
-            disturbed: disturbance::disturbed(&cpu[0], foreign),
+            disturbed: self.disturbed(cpu, foreign),
             foreign_processors: Some(foreign),
             pressure_seconds: cpu[0].pressure,
             transactions: stated.transactions,
@@ -272,6 +243,17 @@ impl Attempt<'_> {
         };
         self.check_measures(&measures, stated.bytes)?;
         Ok(measures)
+    }
+
+    /// Of two hosts the first that was disturbed is told.
+    fn disturbed(&self, cpu: &[CpuSeconds; 2], foreign: f64) -> Option<String> {
+        let sender = disturbance::disturbed(&cpu[0], foreign);
+        if self.bed.shares_processors() {
+            return sender;
+        }
+        let told = |host: &str, reason: String| format!("host {host}: {reason}");
+        let receiver = || disturbance::disturbed(&cpu[1], 0.0).map(|reason| told("b", reason));
+        sender.map(|reason| told("a", reason)).or_else(receiver)
     }
 
     /// A tool's own figures are believed only where they can be true.
@@ -302,13 +284,13 @@ impl Attempt<'_> {
 }
 
 impl Log {
-    fn add(&mut self, outputs: &[Output], server: Option<&Group>) {
+    fn add(&mut self, outputs: &[Output], servers: &[Group]) {
         for (copy, output) in outputs.iter().enumerate() {
             self.section(&format!("copy {copy}: {}", output.status), b"");
             self.section("stdout", &output.stdout);
             self.section("stderr", &output.stderr);
         }
-        if let Some(server) = server {
+        for server in servers {
             self.section("server", server.written().as_bytes());
         }
     }
@@ -322,22 +304,11 @@ impl Log {
     }
 
     fn section(&mut self, title: &str, bytes: &[u8]) {
-        self.0.extend_from_slice(format!("--- {title}\n").as_bytes());
-        self.0.extend_from_slice(bytes);
+        self.text.extend_from_slice(format!("--- {title}\n").as_bytes());
+        self.text.extend_from_slice(bytes);
         if bytes.last().is_some_and(|byte| *byte != b'\n') {
-            self.0.push(b'\n');
+            self.text.push(b'\n');
         }
-    }
-}
-
-/// Words that stand in one environment variable.
-trait ConcatWords {
-    fn concat_words(self) -> OsString;
-}
-
-impl ConcatWords for Vec<OsString> {
-    fn concat_words(self) -> OsString {
-        self.join(std::ffi::OsStr::new(" "))
     }
 }
 

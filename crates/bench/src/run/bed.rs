@@ -2,16 +2,18 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use linerate_host::{CpuTimes, Facts};
 pub use linerate_lab::End;
+use linerate_remote::place::Place;
 
+use crate::data::{Answer, Task, Tree};
 use crate::record::Link;
 use crate::spec::{Value, Values};
 
-/// Two hosts joined by a link. Both see one file system: what arrives at the far end is checked from here.
+/// Two hosts joined by one link or several.
 pub trait Bed {
     /// The command that runs `argv` at an end, with the bed's environment.
     ///
@@ -25,8 +27,82 @@ pub trait Bed {
     /// The receiving end's name for ssh.
     fn host(&self) -> String;
 
-    /// The receiving end's address on the link.
+    /// The receiving end's address on the first link.
     fn address(&self) -> String;
+
+    /// Where copies of a tool go, in turn: the receiving end's address on each link, or the guests' addresses.
+    fn addresses(&self) -> Vec<String> {
+        vec![self.address()]
+    }
+
+    /// Hosts behind the receiving end's link; with any, servers run there and not at the receiving end itself.
+    fn guests(&self) -> usize {
+        0
+    }
+
+    /// The command that runs `argv` on a guest, by its number from 0.
+    ///
+    /// # Errors
+    /// The guest can't run commands.
+    fn guest_command(&self, _guest: usize, argv: &[OsString]) -> io::Result<Command> {
+        self.command(End::B, argv)
+    }
+
+    /// Where commands of an end run.
+    fn place(&self, _end: End) -> Place {
+        Place::Here
+    }
+
+    /// The `linerate` of an end, where it isn't the running program.
+    fn linerate(&self, _end: End) -> Option<PathBuf> {
+        None
+    }
+
+    /// A bed of the same kind whose link has no rate, which shows what else limits this one; `None` where that can't be
+    /// had, or this is it.
+    ///
+    /// # Errors
+    /// It can't be made.
+    fn unshaped(&self) -> io::Result<Option<Box<dyn Bed>>> {
+        Ok(None)
+    }
+
+    /// The directory for data and destinations at both ends, where that isn't the study's own working directory.
+    fn work(&self) -> Option<PathBuf> {
+        None
+    }
+
+    /// Does something with an end's files.
+    ///
+    /// # Errors
+    /// The end can't be asked. What fails there is an [`Answer`].
+    fn files(&self, _end: End, task: &Task) -> io::Result<Answer> {
+        Ok(task.perform())
+    }
+
+    /// The first difference between what is at `here`, at the sending end, and at `there`, at the receiving one.
+    ///
+    /// # Errors
+    /// A file at either end can't be read.
+    fn difference(&self, here: &Path, there: &Path) -> io::Result<Option<String>> {
+        Tree::read(here)?.difference(here, there)
+    }
+
+    /// Starts to record what the ends' samplers see.
+    ///
+    /// # Errors
+    /// An end's agent doesn't answer.
+    fn start_samples(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// What an end's sampler recorded since the start; `None` where nothing samples.
+    ///
+    /// # Errors
+    /// The end's agent doesn't answer.
+    fn stop_samples(&mut self, _end: End) -> io::Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
 
     /// The link.
     fn link(&self) -> Link;
@@ -50,11 +126,16 @@ pub trait Bed {
     fn cpu(&mut self, end: End) -> io::Result<CpuTimes>;
 }
 
-/// The placeholders that a bed gives values to.
-pub(crate) fn values(bed: &dyn Bed) -> Values {
+/// The placeholders that a bed gives values to, for the copy of this number.
+pub(crate) fn values(bed: &dyn Bed, copy: usize) -> Values {
+    let addresses = bed.addresses();
+    let address = addresses.get(copy % addresses.len().max(1)).cloned().unwrap_or_else(|| bed.address());
+    let addresses = addresses.into_iter().map(OsString::from).collect();
     Values::from([
         ("ssh_config", Value::One(bed.ssh_config().into())),
         ("host", Value::One(bed.host().into())),
-        ("address", Value::One(bed.address().into())),
+        ("address", Value::One(address.into())),
+        ("addresses", Value::Many(addresses)),
+        ("index", Value::One(copy.to_string().into())),
     ])
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::data::Library;
 use crate::record::{Bound, Case, Host, NamedLink, Record, SCHEMA};
 use crate::spec::study::{BoundSpec, CaseSpec};
 use crate::spec::template::{expand, one};
@@ -12,6 +11,7 @@ use crate::spec::tool::{Tool, Toolbox};
 
 use super::bed::{self, Bed, End};
 use super::runner::{RunnerError, Setup, now};
+use super::stock::Stock;
 use super::{process, programs};
 
 /// The record without runs: hosts with their facts, links, data sets, cases with their tools' versions, bounds.
@@ -21,7 +21,7 @@ use super::{process, programs};
 pub(crate) fn make(
     setup: &Setup,
     beds: &mut BTreeMap<String, Box<dyn Bed + '_>>,
-    library: &Library,
+    stock: &Stock,
 ) -> Result<Record, RunnerError> {
     let study = setup.study;
     let links: Vec<NamedLink> = study
@@ -48,11 +48,7 @@ pub(crate) fn make(
         link: links.first().map(|named| named.link.clone()),
         links,
         baseline: study.baseline.clone(),
-        datasets: study
-            .datasets
-            .iter()
-            .filter_map(|set| Some(library.get(&set.name)?.described.clone()))
-            .collect(),
+        datasets: study.datasets.iter().filter_map(|set| Some(stock.get(&set.name)?.clone())).collect(),
         cases: study.cases.iter().map(|case| recorded_case(case, setup.tools, &versions)).collect(),
         bounds: study.bounds.iter().map(recorded_bound).collect(),
         rows: study.rows.clone(),
@@ -61,6 +57,25 @@ pub(crate) fn make(
         capacity: Vec::new(),
         runs: Vec::new(),
     })
+}
+
+/// What keeps runs of `now` from standing beside those of an interrupted study; `None` where nothing does.
+pub(crate) fn difference(then: &Record, now: &Record) -> Option<String> {
+    let other = |what: &str, then: &str, now: &str| {
+        (then != now).then(|| format!("{what} was {then:?} and is {now:?} now"))
+    };
+    let ids = |record: &Record| record.cases.iter().map(|case| case.id.clone()).collect::<Vec<_>>().join(" ");
+    let sets = |record: &Record| {
+        let one =
+            |set: &crate::record::Dataset| format!("{} ({} files, {} bytes)", set.name, set.files, set.bytes);
+        record.datasets.iter().map(one).collect::<Vec<_>>().join(", ")
+    };
+    other("the program", &then.linerate, &now.linerate)
+        .or_else(|| other("the study", &then.study, &now.study))
+        .or_else(|| other("its list of cases", &ids(then), &ids(now)))
+        .or_else(|| other("its data", &sets(then), &sets(now)))
+        .or_else(|| other("its seed", &then.seed.to_string(), &now.seed.to_string()))
+        .or_else(|| other("its number of blocks", &then.blocks.to_string(), &now.blocks.to_string()))
 }
 
 fn hosts(link: &str, bed: &mut dyn Bed) -> Result<Vec<Host>, RunnerError> {
@@ -126,7 +141,7 @@ fn version(tool: &Tool, bed: &dyn Bed, setup: &Setup) -> Option<String> {
     if tool.version.is_empty() {
         return None;
     }
-    let mut values = bed::values(bed);
+    let mut values = bed::values(bed, 0);
     values.insert("linerate", one(setup.linerate));
     let argv = expand(&tool.version, &values).ok()?;
     let command: Command = bed.command(End::A, &argv).ok()?;

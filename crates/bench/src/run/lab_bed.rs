@@ -8,6 +8,7 @@ use std::process::Command;
 use linerate_host::{CpuTimes, Facts};
 use linerate_lab::{Lab, LabError, Options};
 use linerate_remote::host_agent::HostAgent;
+use linerate_remote::place::Place;
 
 use super::bed::{Bed, End};
 use super::programs;
@@ -21,6 +22,8 @@ const SHAPER_OVERHEAD: u32 = 14;
 pub struct LabBed {
     lab: Lab,
     agents: [HostAgent; 2],
+    spec: LinkSpec,
+    linerate: PathBuf,
 }
 
 /// Why a lab can't serve as a bed.
@@ -54,12 +57,19 @@ impl LabBed {
                 LabBedError::Link { name: link.name.clone(), reason: e.to_string() }
             })?),
         };
-        let lab = Lab::up(&Options { link: rate, mtu: Some(link.mtu), ..Options::default() })?;
+        let lab = Lab::up(&Options {
+            link: rate,
+            mtu: Some(link.mtu),
+            links: Some(link.count),
+            queues: link.queues,
+            guests: link.guests,
+            ..Options::default()
+        })?;
         let agents = [
             HostAgent::start(&lab.place(End::A), linerate).map_err(LabBedError::Agent)?,
             HostAgent::start(&lab.place(End::B), linerate).map_err(LabBedError::Agent)?,
         ];
-        Ok(LabBed { lab, agents })
+        Ok(LabBed { lab, agents, spec: link.clone(), linerate: linerate.to_owned() })
     }
 
     /// A directory for data, on a tmpfs where there is one. It goes with the lab.
@@ -95,17 +105,56 @@ impl Bed for LabBed {
         self.lab.address(End::B).to_string()
     }
 
+    fn addresses(&self) -> Vec<String> {
+        match self.lab.guests() {
+            [] => self.lab.addresses(End::B).iter().map(ToString::to_string).collect(),
+            guests => guests.iter().map(|guest| guest.address.to_string()).collect(),
+        }
+    }
+
+    fn guests(&self) -> usize {
+        self.lab.guests().len()
+    }
+
+    fn guest_command(&self, guest: usize, argv: &[OsString]) -> io::Result<Command> {
+        let guest = self.lab.guests().get(guest).ok_or_else(|| io::Error::other("there is no such guest"))?;
+        let mut command = Place::Namespace(guest.namespace_path()).command(argv)?;
+        command.envs(self.lab.environment());
+        Ok(command)
+    }
+
+    fn place(&self, end: End) -> Place {
+        self.lab.place(end)
+    }
+
     fn link(&self) -> Link {
         let description = self.lab.description();
+        let links = description.b.ports().len();
         let congestion = description.congestion.as_deref().map_or(String::new(), |name| format!(", {name}"));
         let shaper = if description.link.is_some() { "veth with tbf" } else { "veth, unshaped" };
+        let several = if links > 1 { format!("{links} x ") } else { String::new() };
+        let shared = match description.guests.len() {
+            0 => String::new(),
+            guests => format!(", shared by {guests} hosts"),
+        };
+        let queues = description.queues.map_or(String::new(), |n| format!(", {n} queues"));
+        // Of several links the rates add up: what goes over all of them can be no more.
         Link {
-            bits_per_second: description.link.map(|rate| rate.bits_per_second()),
+            bits_per_second: description.link.map(|rate| rate.bits_per_second() * links as u64),
             mtu: description.mtu,
-            kind: format!("{shaper}{congestion}"),
+            kind: format!("{several}{shaper}{congestion}{queues}{shared}"),
             frame_overhead_bytes: SHAPER_OVERHEAD,
-            burst_bytes: description.link.map_or(0, |rate| rate.burst()),
+            burst_bytes: description.link.map_or(0, |rate| rate.burst() * links as u64),
         }
+    }
+
+    fn unshaped(&self) -> io::Result<Option<Box<dyn Bed>>> {
+        if self.spec.rate.is_none() {
+            return Ok(None);
+        }
+        let open = LinkSpec { rate: None, ..self.spec.clone() };
+        let bed = LabBed::up(&open, &self.linerate).map_err(io::Error::other)?;
+        Ok(Some(Box::new(bed)))
     }
 
     fn shares_processors(&self) -> bool {

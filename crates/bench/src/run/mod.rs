@@ -2,9 +2,13 @@
 
 mod attempt;
 mod bed;
-mod destination;
+mod capacity;
+mod commands;
 mod disturbance;
 mod head;
+mod hold;
+mod host_bed;
+mod hosts;
 mod install;
 mod lab_bed;
 mod order;
@@ -13,8 +17,13 @@ mod programs;
 mod reading;
 mod runner;
 mod server;
+mod settings;
+mod stock;
 
 pub use bed::{Bed, End};
+pub use hold::hold;
+pub use host_bed::HostBed;
+pub use hosts::Hosts;
 pub use install::{InstallError, install};
 pub use lab_bed::{LabBed, LabBedError};
 pub use process::Stop;

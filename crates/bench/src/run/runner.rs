@@ -1,22 +1,25 @@
 //! Runs every case of a study: a warm-up of each, then blocks in shuffled order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::data::{DataError, Library};
+use crate::data::DataError;
 use crate::record::{Case, Measures, Outcome, Record, Run};
 use crate::spec::study::{CaseSpec, Study};
 use crate::spec::tool::{Moves, Parallel, Tool, Toolbox};
-use crate::store::{Store, StoreError};
+use crate::store::{Invocation, Resumed, Store, StoreError};
 
 use super::attempt::{Attempt, Failure, Log};
 use super::bed::Bed;
+use super::capacity;
 use super::head;
 use super::order;
 use super::process::Stop;
 use super::programs;
+use super::settings::Settings;
+use super::stock::Stock;
 
 /// What an invocation of a study is given.
 pub struct Setup<'a> {
@@ -36,6 +39,8 @@ pub struct Setup<'a> {
     pub out: &'a Path,
     /// The running program, as tools name it by `{linerate}`.
     pub linerate: &'a Path,
+    /// How the study was called, for one that is continued later.
+    pub invocation: Invocation,
     /// Set from outside to end after the current run.
     pub stop: Stop,
 }
@@ -45,6 +50,8 @@ pub struct Setup<'a> {
 pub enum Event<'e> {
     /// Something long begins: making data.
     Preparing(&'e str),
+    /// What a link's bed can do at most is measured.
+    Testing(&'e str),
     /// A run begins.
     Starting {
         /// Its place, from 1.
@@ -80,6 +87,14 @@ pub enum RunnerError {
     /// Results can't be stored.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// What is stored isn't a part of this study.
+    #[error("{dir} can't be continued: {reason}")]
+    Other {
+        /// The directory of results.
+        dir: PathBuf,
+        /// What is other.
+        reason: String,
+    },
     /// A bed is missing or its agent doesn't answer.
     #[error("link {link:?}: {reason}")]
     Bed {
@@ -93,8 +108,10 @@ pub enum RunnerError {
 /// A study under way.
 pub struct Runner<'a> {
     setup: Setup<'a>,
+    /// Settings by link. Before the beds, in which they are put back.
+    settings: BTreeMap<String, Settings>,
     beds: BTreeMap<String, Box<dyn Bed + 'a>>,
-    library: Library,
+    stock: Stock,
     store: Store,
     record: Record,
     /// What keeps a case from being run at all.
@@ -102,6 +119,8 @@ pub struct Runner<'a> {
     /// Seconds of each case's warm-up, checks included.
     took: Vec<f64>,
     runs_made: usize,
+    /// Runs that are made when all is done, warm-ups included.
+    runs_in_all: usize,
 }
 
 impl<'a> Runner<'a> {
@@ -114,20 +133,57 @@ impl<'a> Runner<'a> {
         mut beds: BTreeMap<String, Box<dyn Bed + 'a>>,
         watch: &mut dyn FnMut(Event),
     ) -> Result<Runner<'a>, RunnerError> {
-        for case in &setup.study.cases {
-            if !beds.contains_key(&case.link) {
-                return Err(RunnerError::Bed {
-                    link: case.link.clone(),
-                    reason: "there is no bed for it".into(),
-                });
-            }
+        check_beds(&setup, &beds)?;
+        let stock = make_data(&setup, &beds, watch)?;
+        let record = head::make(&setup, &mut beds, &stock)?;
+        let store = Store::create(setup.out, &record, &setup.study.text, &setup.invocation)?;
+        Runner::with(setup, beds, stock, Resumed { store, record, warmups: 0 })
+    }
+
+    /// Opens the results of an interrupted study in `dir`, to make the runs that are missing there. The study, its
+    /// blocks and its seed must be those of that study.
+    ///
+    /// # Errors
+    /// As [`Runner::new`], or what is stored isn't a part of this study.
+    pub fn resume(
+        setup: Setup<'a>,
+        mut beds: BTreeMap<String, Box<dyn Bed + 'a>>,
+        dir: &Path,
+        watch: &mut dyn FnMut(Event),
+    ) -> Result<Runner<'a>, RunnerError> {
+        check_beds(&setup, &beds)?;
+        let resumed = Store::resume(dir)?;
+        let stock = make_data(&setup, &beds, watch)?;
+        let now = head::make(&setup, &mut beds, &stock)?;
+        if let Some(reason) = head::difference(&resumed.record, &now) {
+            return Err(RunnerError::Other { dir: dir.to_owned(), reason });
         }
-        let library = make_data(&setup, watch)?;
-        let record = head::make(&setup, &mut beds, &library)?;
-        let store = Store::create(setup.out, &record, &setup.study.text)?;
+        Runner::with(setup, beds, stock, resumed)
+    }
+
+    fn with(
+        setup: Setup<'a>,
+        beds: BTreeMap<String, Box<dyn Bed + 'a>>,
+        stock: Stock,
+        opened: Resumed,
+    ) -> Result<Runner<'a>, RunnerError> {
+        let settings = read_settings(&setup, &beds)?;
         let barred = barred(&setup, &beds);
         let took = vec![0.0; setup.study.cases.len()];
-        Ok(Runner { setup, beds, library, store, record, barred, took, runs_made: 0 })
+        let Resumed { store, record, warmups } = opened;
+        let runs_made = warmups + record.runs.len();
+        Ok(Runner {
+            setup,
+            settings,
+            beds,
+            stock,
+            store,
+            record,
+            barred,
+            took,
+            runs_made,
+            runs_in_all: runs_made,
+        })
     }
 
     /// Where the results are stored.
@@ -140,21 +196,56 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// A run can't be stored.
     pub fn run(mut self, watch: &mut dyn FnMut(Event)) -> Result<Record, RunnerError> {
-        let cases = self.setup.study.cases.len();
-        for case in 0..cases {
+        let missing = self.missing();
+        if !missing.is_empty() && !self.test_capacity(watch)? {
+            return Ok(self.record);
+        }
+        // After an interruption caches and hosts are cold again, so that what goes on is warmed up again.
+        let cases: BTreeSet<usize> = missing.iter().map(|(_, case)| *case).collect();
+        self.runs_in_all = self.runs_made + cases.len() + missing.len();
+        for case in cases {
             if !self.warm_up(case, watch)? {
                 return Ok(self.record);
             }
         }
-        let blocks = order::blocks(cases, self.setup.blocks, self.setup.seed);
-        for (block, order) in (0..).zip(blocks) {
-            for case in order {
-                if !self.timed(case, block, watch)? {
-                    return Ok(self.record);
-                }
+        for (block, case) in missing {
+            if !self.timed(case, block, watch)? {
+                return Ok(self.record);
             }
         }
         Ok(self.record)
+    }
+
+    /// Measures what the test beds can do at most, where the study asks for that and it isn't stored yet. False after a
+    /// stop.
+    fn test_capacity(&mut self, watch: &mut dyn FnMut(Event)) -> Result<bool, RunnerError> {
+        if !self.setup.study.capacity || !self.record.capacity.is_empty() {
+            return Ok(true);
+        }
+        let mut found = Vec::new();
+        for (link, bed) in &mut self.beds {
+            watch(Event::Testing(link));
+            match capacity::measure(&self.setup, link, bed.as_mut()) {
+                Ok(capacities) => found.extend(capacities),
+                Err(_) if self.setup.stop.load(Ordering::Relaxed) => return Ok(false),
+                Err(Failure::Interrupted) => return Ok(false),
+                Err(Failure::Failed(reason)) => return Err(RunnerError::Bed { link: link.clone(), reason }),
+            }
+        }
+        self.record.capacity = found;
+        self.store.write_head(&self.record)?;
+        Ok(true)
+    }
+
+    /// Blocks and cases whose runs aren't stored yet, in the order in which they are made.
+    fn missing(&self) -> Vec<(u32, usize)> {
+        let cases = &self.record.cases;
+        let stored: BTreeSet<(u32, &str)> =
+            self.record.runs.iter().map(|run| (run.block, run.case.as_str())).collect();
+        let orders = order::blocks(cases.len(), self.setup.blocks, self.setup.seed);
+        let all =
+            (0..).zip(orders).flat_map(|(block, order)| order.into_iter().map(move |case| (block, case)));
+        all.filter(|(block, case)| !stored.contains(&(*block, cases[*case].id.as_str()))).collect()
     }
 
     /// False after a stop.
@@ -186,7 +277,7 @@ impl<'a> Runner<'a> {
     ) -> Result<Option<Run>, RunnerError> {
         let number = self.runs_made;
         self.runs_made += 1;
-        let of = self.setup.study.cases.len() * (1 + self.setup.blocks as usize);
+        let of = self.runs_in_all;
         let left = self.left(phase);
         watch(Event::Starting { number: number + 1, of, phase, case: &self.record.cases[case], left });
         let started = now();
@@ -210,13 +301,19 @@ impl<'a> Runner<'a> {
             Phase::WarmUp => format!("{number:05}-warm-up-{}", self.record.cases[case].id),
             Phase::Block(block) => format!("{number:05}-block-{block}-{}", self.record.cases[case].id),
         };
-        self.store.write_log(&name, &log.0)?;
+        self.store.write_log(&name, &log.text)?;
         // A stop ends children too, which then look as if they had failed.
         if self.setup.stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
         Ok(match result {
-            Ok(measures) => Some(Outcome::Measured(measures)),
+            Ok(mut measures) => {
+                measures.limited_by_bed = self.limit(case, &measures);
+                for (host, bytes) in &log.recordings {
+                    measures.recordings.push(self.store.write_samples(&format!("{name}-{host}"), bytes)?);
+                }
+                Some(Outcome::Measured(measures))
+            }
             Err(Failure::Failed(reason)) => Some(Outcome::Failed { reason }),
             Err(Failure::Interrupted) => None,
         })
@@ -232,10 +329,14 @@ impl<'a> Runner<'a> {
         let setup = &self.setup;
         let spec = &setup.study.cases[case];
         let tool = setup.tools.get(&spec.tool).expect("a study names only tools that are there");
-        let sources = sources(&mut self.library, tool, spec).map_err(|e| format!("slicing the data: {e}"))?;
-        let expected = self.library_expects(spec, tool);
+        let expected = self.expected(spec, tool);
         let bed =
             self.beds.get_mut(&spec.link).expect("every link has a bed: checked when the runner was made");
+        let sources = sources(&mut self.stock, bed.as_ref(), tool, spec);
+        let sources = sources.map_err(|e| format!("slicing the data: {e}"))?;
+        if let Some(settings) = self.settings.get_mut(&spec.link) {
+            settings.apply(spec, bed.as_ref(), setup.work, &setup.stop)?;
+        }
         let attempt = Attempt {
             bed: bed.as_mut(),
             tool,
@@ -254,9 +355,14 @@ impl<'a> Runner<'a> {
         attempt.run(log)
     }
 
-    fn library_expects(&self, spec: &CaseSpec, tool: &Tool) -> (u64, u64) {
-        let described =
-            |name: &str| self.library.get(name).map(|set| (set.described.files, set.described.bytes));
+    fn limit(&self, case: usize, measures: &Measures) -> Option<String> {
+        let spec = &self.setup.study.cases[case];
+        let bed = self.beds.get(&spec.link)?;
+        capacity::limit(&self.record.capacity, spec, measures, &bed.link())
+    }
+
+    fn expected(&self, spec: &CaseSpec, tool: &Tool) -> (u64, u64) {
+        let described = |name: &str| self.stock.get(name).map(|set| (set.files, set.bytes));
         let own = spec.dataset.as_deref().and_then(described);
         let first = || self.setup.study.datasets.first().and_then(|set| described(&set.name));
         match tool.moves {
@@ -280,20 +386,50 @@ impl<'a> Runner<'a> {
     }
 }
 
-fn make_data(setup: &Setup, watch: &mut dyn FnMut(Event)) -> Result<Library, RunnerError> {
-    let mut library = Library::new(setup.work, setup.seed);
+fn check_beds(setup: &Setup, beds: &BTreeMap<String, Box<dyn Bed + '_>>) -> Result<(), RunnerError> {
+    match setup.study.cases.iter().find(|case| !beds.contains_key(&case.link)) {
+        Some(case) => {
+            Err(RunnerError::Bed { link: case.link.clone(), reason: "there is no bed for it".into() })
+        }
+        None => Ok(()),
+    }
+}
+
+fn read_settings(
+    setup: &Setup,
+    beds: &BTreeMap<String, Box<dyn Bed + '_>>,
+) -> Result<BTreeMap<String, Settings>, RunnerError> {
+    let mut found = BTreeMap::new();
+    for (link, bed) in beds {
+        let read = Settings::read(setup.study, link, bed.as_ref(), setup.work, &setup.stop);
+        let read = read.map_err(|reason| RunnerError::Bed { link: link.clone(), reason })?;
+        found.insert(link.clone(), read);
+    }
+    Ok(found)
+}
+
+fn make_data(
+    setup: &Setup,
+    beds: &BTreeMap<String, Box<dyn Bed + '_>>,
+    watch: &mut dyn FnMut(Event),
+) -> Result<Stock, RunnerError> {
+    let first = beds.values().next();
+    let work = first.and_then(|bed| bed.work()).unwrap_or_else(|| setup.work.to_owned());
+    let mut stock = Stock::new(&work, setup.seed);
     for spec in &setup.study.datasets {
         watch(Event::Preparing(&spec.name));
         let tree = setup.tree.filter(|_| spec.is_replaceable());
-        library.make(spec, tree)?;
+        if let Some(bed) = first {
+            stock.make(bed.as_ref(), spec, tree)?;
+        }
     }
-    Ok(library)
+    Ok(stock)
 }
 
-fn sources(library: &mut Library, tool: &Tool, spec: &CaseSpec) -> std::io::Result<Vec<PathBuf>> {
+fn sources(stock: &mut Stock, bed: &dyn Bed, tool: &Tool, spec: &CaseSpec) -> std::io::Result<Vec<PathBuf>> {
     let Some(dataset) = &spec.dataset else { return Ok(Vec::new()) };
     let slices = if tool.parallel == Parallel::Copies { spec.streams.number().unwrap_or(1) } else { 1 };
-    library.slices(dataset, slices)
+    stock.slices(bed, dataset, slices)
 }
 
 /// Cases whose tool isn't there.

@@ -13,20 +13,26 @@ use super::process::{Group, Stop};
 /// How long a server may take until it is ready.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Starts a server and waits until it says that it is ready. It ends when what is returned is dropped.
+/// Starts a server, on a guest or else at the receiving end, and waits until it says that it is ready. Its outputs are
+/// files that begin with `output`. It ends when what is returned is dropped.
 ///
 /// # Errors
 /// Why it isn't ready, for people.
 pub(crate) fn start(
     server: &Server,
     bed: &dyn Bed,
+    guest: Option<usize>,
     values: &Values,
-    dir: &Path,
+    output: &Path,
     stop: &Stop,
 ) -> Result<Group, String> {
     let argv = expand(&server.command, values)?;
-    let command = bed.command(End::B, &argv).map_err(|e| format!("the server: {e}"))?;
-    let group = Group::start(command, &dir.join("server")).map_err(|e| format!("the server: {e}"))?;
+    let command = match guest {
+        Some(guest) => bed.guest_command(guest, &argv),
+        None => bed.command(End::B, &argv),
+    };
+    let command = command.map_err(|e| format!("the server: {e}"))?;
+    let group = Group::start(command, output).map_err(|e| format!("the server: {e}"))?;
     let deadline = Instant::now() + PATIENCE;
     while !group.written().contains(&server.ready) {
         let look = Instant::now() + Duration::from_millis(5);

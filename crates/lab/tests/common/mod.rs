@@ -73,7 +73,8 @@ pub fn remains(name: &str) -> Vec<String> {
         format!("/run/linerate/{name}"),
         format!("/dev/shm/linerate-lab-0-{name}"),
     ];
-    let files = paths.into_iter().filter(|path| Path::new(path).symlink_metadata().is_ok());
+    let guests = (0..64).map(|number| format!("/run/netns/linerate-{name}-g{number}"));
+    let files = paths.into_iter().chain(guests).filter(|path| Path::new(path).symlink_metadata().is_ok());
     let mentions = format!("/{name}/");
     let processes = std::fs::read_dir("/proc").expect("procfs").flatten().filter_map(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).ok()?;

@@ -378,11 +378,7 @@ mod tests {
                 median: -2.0,
                 interval,
                 blocks: 5,
-                student: linerate_bench::stats::Student {
-                    mean: -2.0,
-                    interval,
-                    half_width_percent: None,
-                },
+                student: linerate_bench::stats::Student { mean: -2.0, interval, half_width_percent: None },
             });
             let case = linerate_bench::record::Case::default();
             let record = Record::default();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use linerate_lab::is_on_tmpfs;
 
-use crate::data::Tree;
+use super::tree::Tree;
 
 /// What memory is warmed up with; no tool makes a file of that name.
 const BALLAST: &str = ".ballast";

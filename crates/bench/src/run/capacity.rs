@@ -1,0 +1,268 @@
+//! What the test bed could do at most, measured before the study: its path alone, and each generator alone.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+
+use linerate_host::{CpuTimes, Facts};
+use linerate_remote::place::Place;
+
+use crate::record::{Capacity, Link, Measures};
+use crate::spec::study::{CaseSpec, Streams};
+use crate::spec::tool::{Moves, Tool, Toolbox};
+use crate::stats::payload_ceiling;
+
+use super::attempt::{Attempt, Failure, Log};
+use super::bed::{Bed, End};
+use super::runner::Setup;
+
+/// A run that comes this near to a limit of the test bed says nothing of what was tested.
+const NEAR: f64 = 0.9;
+
+/// How the record names the path as it is.
+const PATH: &str = "path";
+
+/// How it names one of the same kind whose rate nothing shapes.
+const UNSHAPED: &str = "path, unshaped";
+
+/// How the record names a tool that makes requests.
+const GENERATOR: &str = "generator";
+
+/// Bytes of the first stream over a path of unknown rate.
+const FIRST: u64 = 20_000_000;
+
+/// Seconds that the streams which count should take.
+const SECONDS: f64 = 1.0;
+
+/// The first of the TCP ports that these runs use: the study's own begin at 5201 and are 1,000.
+const PORT: u16 = 6301;
+
+/// What a link's path and the generators on it can do, each alone.
+///
+/// # Errors
+/// A run fails, with what was tested.
+pub(crate) fn measure(setup: &Setup, link: &str, bed: &mut dyn Bed) -> Result<Vec<Capacity>, Failure> {
+    let unshaped = bed.unshaped().map_err(|e| format!("making an unshaped bed: {e}"))?;
+    let path = match unshaped {
+        Some(mut other) => path(setup, link, UNSHAPED, other.as_mut()),
+        None => path(setup, link, PATH, bed),
+    };
+    let mut found = vec![path.map_err(|failure| named("the path alone", failure))?];
+    for (number, case) in generators(setup, link).into_iter().enumerate() {
+        let tool = setup.tools.get(&case.tool).expect("it was found there just now");
+        if super::programs::unavailable(tool, bed).is_some() {
+            continue;
+        }
+        let port = PORT + 10 + (number % 500) as u16;
+        let measures = attempt(setup, &mut Inside(bed), tool, case, 0, port);
+        let measures = measures.map_err(|failure| named(&format!("{} alone", case.tool), failure))?;
+        found.push(capacity(link, GENERATOR, Some(&case.tool), measures.payload_gbit_per_second()));
+    }
+    Ok(found)
+}
+
+/// The part of the test bed that a run came within 10 % of, for people; `None` for none.
+///
+/// A path that was measured as it is and reaches its link's own ceiling is no limit of the bed: there the link is what is
+/// studied.
+pub(crate) fn limit(
+    capacities: &[Capacity],
+    case: &CaseSpec,
+    measures: &Measures,
+    link: &Link,
+) -> Option<String> {
+    let rate = measures.payload_gbit_per_second();
+    let ceiling = payload_ceiling(link).map(|bits| bits * 1e-9);
+    let bounds = |capacity: &&Capacity| {
+        let most = capacity.gbit_per_second;
+        let applies = match capacity.tool.as_deref() {
+            Some(tool) => tool == case.tool,
+            None if capacity.part == PATH => ceiling.is_none_or(|ceiling| most < NEAR * ceiling),
+            None => true,
+        };
+        capacity.link == case.link && applies && most > 0.0 && rate >= NEAR * most
+    };
+    let found = capacities.iter().find(bounds)?;
+    let most = found.gbit_per_second;
+    let what = found.tool.as_deref().map_or(found.part.clone(), |tool| format!("{} {tool}", found.part));
+    Some(format!("{what}: alone it does {most:.2} Gbit/s, and the run did {rate:.2}"))
+}
+
+/// The best of one and of eight clear streams from memory to memory.
+fn path(setup: &Setup, link: &str, part: &str, bed: &mut dyn Bed) -> Result<Capacity, Failure> {
+    let tools = Toolbox::built_in().map_err(|e| e.to_string())?;
+    let tool = tools.get("linerate-stream").ok_or_else(|| "there is no linerate-stream".to_owned())?;
+    let on = setup.study.cases.iter().find(|case| case.link == link);
+    let on = on.ok_or_else(|| "no case is on this link".to_owned())?;
+    let mut run = |streams, bytes, port| {
+        let case = stream(on, streams);
+        attempt(setup, bed, tool, &case, bytes, port).map(|measures| measures.payload_gbit_per_second())
+    };
+    let first = run(8, FIRST, PORT)?;
+    let bytes = ((first * 1.25e8 * SECONDS) as u64).max(FIRST);
+    let best = run(1, bytes, PORT + 1)?.max(run(8, bytes, PORT + 2)?);
+    Ok(capacity(link, part, None, best))
+}
+
+/// A case of a clear stream on the link of another case.
+fn stream(on: &CaseSpec, streams: u32) -> CaseSpec {
+    CaseSpec {
+        id: "capacity".into(),
+        tool: "linerate-stream".into(),
+        variant: Some("clear".into()),
+        streams: Streams::Fixed(streams),
+        dataset: None,
+        bytes: None,
+        ..on.clone()
+    }
+}
+
+/// For each tool that makes requests over the link, its case of most streams.
+fn generators<'s>(setup: &Setup<'s>, link: &str) -> Vec<&'s CaseSpec> {
+    let mut found: Vec<&CaseSpec> = Vec::new();
+    for case in setup.study.cases.iter().filter(|case| case.link == link) {
+        if setup.tools.get(&case.tool).is_none_or(|tool| tool.moves != Moves::Requests) {
+            continue;
+        }
+        match found.iter_mut().find(|other| other.tool == case.tool) {
+            Some(other) if other.streams.number() < case.streams.number() => *other = case,
+            Some(_) => {}
+            None => found.push(case),
+        }
+    }
+    found
+}
+
+fn attempt(
+    setup: &Setup,
+    bed: &mut dyn Bed,
+    tool: &Tool,
+    case: &CaseSpec,
+    bytes: u64,
+    port: u16,
+) -> Result<Measures, Failure> {
+    let attempt = Attempt {
+        bed,
+        tool,
+        case,
+        sources: Vec::new(),
+        expected: (0, bytes),
+        compare: false,
+        work: setup.work,
+        linerate: setup.linerate,
+        port,
+        settle: setup.study.settle,
+        timeout: setup.study.timeout,
+        stop: &setup.stop,
+    };
+    attempt.run(&mut Log::default())
+}
+
+fn capacity(link: &str, part: &str, tool: Option<&str>, gbit_per_second: f64) -> Capacity {
+    Capacity { link: link.into(), part: part.into(), tool: tool.map(str::to_owned), gbit_per_second }
+}
+
+fn named(what: &str, failure: Failure) -> Failure {
+    match failure {
+        Failure::Failed(reason) => Failure::Failed(format!("testing {what}: {reason}")),
+        Failure::Interrupted => Failure::Interrupted,
+    }
+}
+
+/// Both ends are the sending one, and the path its loopback.
+struct Inside<'a>(&'a mut dyn Bed);
+
+impl Bed for Inside<'_> {
+    fn command(&self, _end: End, argv: &[OsString]) -> io::Result<Command> {
+        self.0.command(End::A, argv)
+    }
+
+    fn ssh_config(&self) -> PathBuf {
+        self.0.ssh_config()
+    }
+
+    fn host(&self) -> String {
+        self.0.host()
+    }
+
+    fn address(&self) -> String {
+        "127.0.0.1".into()
+    }
+
+    fn place(&self, _end: End) -> Place {
+        self.0.place(End::A)
+    }
+
+    fn linerate(&self, _end: End) -> Option<PathBuf> {
+        self.0.linerate(End::A)
+    }
+
+    fn work(&self) -> Option<PathBuf> {
+        self.0.work()
+    }
+
+    fn link(&self) -> Link {
+        Link { bits_per_second: None, kind: "loopback".into(), ..self.0.link() }
+    }
+
+    fn shares_processors(&self) -> bool {
+        true
+    }
+
+    fn has(&self, end: End, program: &str) -> bool {
+        self.0.has(end, program)
+    }
+
+    fn facts(&mut self, _end: End) -> io::Result<Facts> {
+        self.0.facts(End::A)
+    }
+
+    fn cpu(&mut self, _end: End) -> io::Result<CpuTimes> {
+        self.0.cpu(End::A)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::study::Study;
+
+    const STUDY: &str = "name = \"s\"\ntitle = \"S\"\n[[link]]\nname = \"x\"\nrate = \"open\"\n\
+                         [[case]]\nid = \"c\"\ntool = \"iperf3\"\nbytes = \"1 GB\"\n";
+
+    fn told(rate: f64, capacity: &Capacity, link_gbit: Option<f64>) -> Option<String> {
+        let link = Link {
+            bits_per_second: link_gbit.map(|gbit| (gbit * 1e9) as u64),
+            mtu: 1500,
+            kind: String::new(),
+            frame_overhead_bytes: 38,
+            burst_bytes: 0,
+        };
+        let measures = Measures { bytes: (rate * 1.25e8) as u64, seconds: 1.0, ..Measures::default() };
+        let study = Study::parse("s.toml", STUDY, &Toolbox::built_in().unwrap()).unwrap();
+        limit(std::slice::from_ref(capacity), &stream(&study.cases[0], 1), &measures, &link)
+    }
+
+    #[test]
+    fn a_run_near_the_beds_limit_is_marked_and_one_near_the_links_is_not() {
+        let path = |part, most| capacity("x", part, None, most);
+        // An open link's limit is the bed's.
+        assert!(told(9.5, &path(PATH, 10.0), None).unwrap().contains("alone it does 10.00 Gbit/s"));
+        assert_eq!(told(8.5, &path(PATH, 10.0), None), None);
+        // The bed carries much more than the shaped link lets through, or hardly more.
+        assert_eq!(told(9.4, &path(UNSHAPED, 20.0), Some(10.0)), None);
+        assert!(told(9.4, &path(UNSHAPED, 10.2), Some(10.0)).unwrap().starts_with("path, unshaped: alone"));
+        // A path that was measured as it is reaches the ceiling, or something before the link holds it back.
+        assert_eq!(told(9.4, &path(PATH, 9.41), Some(10.0)), None);
+        assert!(told(6.5, &path(PATH, 7.0), Some(10.0)).is_some());
+    }
+
+    #[test]
+    fn a_generators_limit_counts_for_its_own_cases() {
+        let own = capacity("x", GENERATOR, Some("linerate-stream"), 5.0);
+        assert!(told(4.9, &own, Some(10.0)).unwrap().starts_with("generator linerate-stream"));
+        assert_eq!(told(4.9, &capacity("x", GENERATOR, Some("other"), 5.0), None), None);
+        assert_eq!(told(4.9, &Capacity { link: "y".into(), ..own }, None), None);
+    }
+}

@@ -1,0 +1,96 @@
+//! What a run starts: one command for each copy of the tool, and its servers.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::spec::study::CaseSpec;
+use crate::spec::template::{expand, one};
+use crate::spec::tool::{Parallel, Tool};
+use crate::spec::{Value, Values};
+
+use super::attempt::{Attempt, Failure};
+use super::bed::{self, End};
+use super::process::Group;
+use super::server;
+
+impl Attempt<'_> {
+    /// One command for each copy.
+    pub(super) fn commands(&self) -> Result<Vec<Command>, Failure> {
+        (0..self.copies()).map(|copy| self.command(copy)).collect()
+    }
+
+    /// The tool's server: one on each guest that a copy goes to, or one at the receiving end. None where it has none.
+    pub(super) fn start_servers(&self) -> Result<Vec<Group>, Failure> {
+        let Some(server) = &self.tool.server else { return Ok(Vec::new()) };
+        let guests = match (self.bed.guests(), self.tool.parallel) {
+            (guests, Parallel::Copies) => guests.min(self.copies()),
+            (guests, Parallel::Streams | Parallel::None) => guests,
+        };
+        let start = |number: usize| {
+            let values = self.values(End::B, number)?;
+            let output = self.work.join(format!("server-{number}"));
+            let guest = (guests > 0).then_some(number);
+            Ok(server::start(server, self.bed, guest, &values, &output, self.stop)?)
+        };
+        (0..guests.max(1)).map(start).collect()
+    }
+
+    /// Where what is moved arrives, at the receiving end.
+    pub(super) fn destination(&self) -> PathBuf {
+        self.bed.work().as_deref().unwrap_or(self.work).join("arrived")
+    }
+
+    fn copies(&self) -> usize {
+        match self.tool.parallel {
+            Parallel::Copies => self.case.streams.number().unwrap_or(1).max(1) as usize,
+            Parallel::Streams | Parallel::None => 1,
+        }
+    }
+
+    fn command(&self, copy: usize) -> Result<Command, Failure> {
+        let values = self.values(End::A, copy)?;
+        let argv = expand(&self.tool.command, &values)?;
+        let mut command = self.bed.command(End::A, &argv).map_err(|e| e.to_string())?;
+        for (name, word) in &self.tool.environment {
+            command.env(name, word.expand(&values)?.join(OsStr::new(" ")));
+        }
+        Ok(command)
+    }
+
+    /// What placeholders stand for at an end, for the copy of this number.
+    fn values(&self, end: End, copy: usize) -> Result<Values, String> {
+        let mut values = bed::values(self.bed, copy);
+        let bytes = self.expected.1 / self.copies() as u64;
+        let linerate = self.bed.linerate(end);
+        values.insert("linerate", one(linerate.as_deref().unwrap_or(self.linerate)));
+        values.insert("destination", one(self.destination()));
+        values.insert("streams", one(self.case.streams.to_string()));
+        values.insert("bytes", one(bytes.to_string()));
+        values.insert("port", one(self.port.to_string()));
+        insert_parameters(&mut values, self.tool, self.case);
+        if let Some(source) = self.sources.get(copy) {
+            values.insert("source", one(source));
+            values.insert("source_parent", one(source.parent().unwrap_or(Path::new("/"))));
+            values.insert("source_name", one(source.file_name().unwrap_or_default()));
+        }
+        let options = self.options(&values)?;
+        values.insert("options", Value::Many(options));
+        Ok(values)
+    }
+
+    fn options(&self, values: &Values) -> Result<Vec<OsString>, String> {
+        match self.case.variant.as_deref().and_then(|name| self.tool.variant(name)) {
+            Some(variant) => expand(&variant.options, values),
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+/// The tool's parameters: the case's levels, or else the tool's defaults.
+fn insert_parameters(values: &mut Values, tool: &Tool, case: &CaseSpec) {
+    for (name, default) in &tool.parameters {
+        let level = case.parameters.get(name).unwrap_or(default);
+        values.insert(name.clone(), one(level));
+    }
+}

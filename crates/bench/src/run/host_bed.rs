@@ -1,0 +1,330 @@
+//! Two real hosts as a bed: an agent on each, files where they are, and the path between them as it is.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use linerate_host::{CpuTimes, Facts};
+use linerate_lab::{Journal, Undo};
+use linerate_remote::far_end::FarEnd;
+use linerate_remote::host_agent::HostAgent;
+use linerate_remote::install::Binary;
+use linerate_remote::place::Place;
+
+use super::bed::{Bed, End};
+use super::hosts::Hosts;
+use super::process::{Stop, tail};
+use super::programs;
+use crate::data::{Answer, Task, Tree};
+use crate::record::Link;
+
+/// Bytes that an Ethernet spends on each packet beside it: preamble 8, header 14, checksum 4, gap 12.
+const ETHERNET_OVERHEAD: u32 = 38;
+
+/// Two hosts with an agent each, and a directory for data on both that goes with the bed.
+pub struct HostBed {
+    ends: [HostEnd; 2],
+    address: String,
+    ssh_config: PathBuf,
+    host: String,
+    link: Link,
+    same_machine: bool,
+    work: PathBuf,
+    _journal: Journal,
+}
+
+struct HostEnd {
+    place: Place,
+    linerate: PathBuf,
+    agent: HostAgent,
+}
+
+impl HostBed {
+    /// Starts an agent on each host, bringing this program where it is missing (`note` is told), and makes a directory
+    /// for data on both. `linerate` is this program, for places on this machine.
+    ///
+    /// # Errors
+    /// A host can't be reached or doesn't say what must be known of it. Nothing is left behind.
+    pub fn up(hosts: &Hosts, linerate: &Path, stop: &Stop, note: &dyn Fn(&str)) -> io::Result<HostBed> {
+        let end = |name: &str, place: &Place| {
+            HostEnd::start(place, linerate, stop, note).map_err(|e| told(&format!("host {name}"), &e))
+        };
+        let mut ends = [end("a", &hosts.a)?, end("b", &hosts.b)?];
+        let host = match &hosts.b {
+            Place::Ssh { host, .. } => host.to_string_lossy().into_owned(),
+            Place::Here | Place::Namespace(_) => hosts.address_b.clone().unwrap_or_default(),
+        };
+        let [a, b] = &ends;
+        let ssh_config = a.ssh_config(&hosts.rsh)?;
+        let address = match &hosts.address_b {
+            Some(address) => address.clone(),
+            None => a.address_of(&host, &ssh_config).or_else(|_| b.connected_address())?,
+        };
+        let same_machine = a.boot()? == b.boot()?;
+        let link = ends[0].link_to(&address)?;
+        let (work, journal) = make_work(&ends)?;
+        Ok(HostBed { ends, address, ssh_config, host, link, same_machine, work, _journal: journal })
+    }
+
+    fn end(&self, end: End) -> &HostEnd {
+        match end {
+            End::A => &self.ends[0],
+            End::B => &self.ends[1],
+        }
+    }
+
+    fn agent(&mut self, end: End) -> &mut HostAgent {
+        match end {
+            End::A => &mut self.ends[0].agent,
+            End::B => &mut self.ends[1].agent,
+        }
+    }
+}
+
+impl HostEnd {
+    fn start(place: &Place, linerate: &Path, stop: &Stop, note: &dyn Fn(&str)) -> io::Result<HostEnd> {
+        let linerate = match place {
+            Place::Here | Place::Namespace(_) => linerate.to_owned(),
+            Place::Ssh { rsh, host } => bring(place, rsh, host, stop, note)?,
+        };
+        let agent = HostAgent::start(place, &linerate)?;
+        Ok(HostEnd { place: place.clone(), linerate, agent })
+    }
+
+    fn is_far(&self) -> bool {
+        matches!(self.place, Place::Ssh { .. })
+    }
+
+    /// The command that runs `argv` there; one on another host is ended with its connection.
+    fn command(&self, argv: &[OsString]) -> io::Result<Command> {
+        if !self.is_far() {
+            return self.place.command(argv);
+        }
+        let held = [self.linerate.as_os_str(), OsStr::new("data"), OsStr::new("hold"), OsStr::new("--")];
+        let held: Vec<OsString> = held.map(OsStr::to_owned).into_iter().chain(argv.iter().cloned()).collect();
+        self.place.command(&held)
+    }
+
+    /// What a shell line prints there.
+    fn ask(&self, script: &str) -> io::Result<String> {
+        ask(&self.place, script)
+    }
+
+    fn boot(&self) -> io::Result<String> {
+        self.ask("cat /proc/sys/kernel/random/boot_id")
+    }
+
+    /// The configuration for `ssh -F` of tools at this end: the one that the user's --rsh names where it is a file of
+    /// this end, or else the user's own there, or none at all.
+    fn ssh_config(&self, rsh: &[OsString]) -> io::Result<PathBuf> {
+        if !self.is_far()
+            && let Some(at) = rsh.iter().position(|word| word == "-F")
+            && let Some(file) = rsh.get(at + 1)
+        {
+            return Ok(file.into());
+        }
+        let script = "f=$HOME/.ssh/config; if [ -r \"$f\" ]; then echo \"$f\"; else echo /dev/null; fi";
+        self.ask(script).map(PathBuf::from)
+    }
+
+    /// The address at which this end's own ssh reaches `host`.
+    fn address_of(&self, host: &str, config: &Path) -> io::Result<String> {
+        let line = "echo $SSH_CONNECTION";
+        let argv: [&OsStr; 8] = ["ssh", "-F"]
+            .map(OsStr::new)
+            .into_iter()
+            .chain([config.as_os_str()])
+            .chain(["-o", "BatchMode=yes", "-n", host, line].map(OsStr::new))
+            .collect::<Vec<_>>()
+            .try_into()
+            .map_err(|_| io::Error::other("eight words"))?;
+        server_address(&output(&mut self.place.command(&argv.map(OsStr::to_owned))?)?)
+    }
+
+    /// The address of this end to which the running program's ssh connects.
+    fn connected_address(&self) -> io::Result<String> {
+        server_address(&self.ask("echo $SSH_CONNECTION")?)
+    }
+
+    /// What is known of the path to an address: its first interface.
+    fn link_to(&mut self, address: &str) -> io::Result<Link> {
+        let argv = ["ip", "-j", "route", "get", address].map(OsString::from);
+        let shown = output(&mut self.place.command(&argv)?)?;
+        let route: serde_json::Value = serde_json::from_str(&shown).map_err(io::Error::other)?;
+        let name = route[0]["dev"].as_str().unwrap_or_default().to_owned();
+        let argv = ["ip", "-j", "link", "show", "dev", &name].map(OsString::from);
+        let shown = output(&mut self.place.command(&argv)?)?;
+        let link: serde_json::Value = serde_json::from_str(&shown).map_err(io::Error::other)?;
+        let mtu = link[0]["mtu"].as_u64().and_then(|mtu| u32::try_from(mtu).ok());
+        let mtu = mtu.ok_or_else(|| io::Error::other(format!("ip doesn't tell the MTU of {name}")))?;
+        let facts: Facts = serde_json::from_slice(&self.agent.facts()?).map_err(io::Error::other)?;
+        Ok(describe(&name, mtu, &facts))
+    }
+}
+
+impl Bed for HostBed {
+    fn command(&self, end: End, argv: &[OsString]) -> io::Result<Command> {
+        self.end(end).command(argv)
+    }
+
+    fn ssh_config(&self) -> PathBuf {
+        self.ssh_config.clone()
+    }
+
+    fn host(&self) -> String {
+        self.host.clone()
+    }
+
+    fn address(&self) -> String {
+        self.address.clone()
+    }
+
+    fn place(&self, end: End) -> Place {
+        self.end(end).place.clone()
+    }
+
+    fn linerate(&self, end: End) -> Option<PathBuf> {
+        Some(self.end(end).linerate.clone())
+    }
+
+    fn work(&self) -> Option<PathBuf> {
+        Some(self.work.clone())
+    }
+
+    fn files(&self, end: End, task: &Task) -> io::Result<Answer> {
+        let end = self.end(end);
+        if !end.is_far() {
+            return Ok(task.perform());
+        }
+        let argv = [end.linerate.as_os_str(), OsStr::new("data"), OsStr::new("task")].map(OsStr::to_owned);
+        let question = serde_json::to_vec(task).map_err(io::Error::other)?;
+        let said = output_of(&mut end.place.command(&argv)?, &question)?;
+        // What a login prints comes before the answer, which is the last line.
+        let last = said.lines().last().unwrap_or_default();
+        serde_json::from_str(last).map_err(|e| io::Error::other(format!("linerate data there: {e}")))
+    }
+
+    fn difference(&self, here: &Path, there: &Path) -> io::Result<Option<String>> {
+        if !self.end(End::A).is_far() && !self.end(End::B).is_far() {
+            return Tree::read(here)?.difference(here, there);
+        }
+        let sent = self.files(End::A, &Task::Digest(here.to_owned()))?;
+        sent.difference(&self.files(End::B, &Task::Digest(there.to_owned()))?)
+    }
+
+    fn link(&self) -> Link {
+        self.link.clone()
+    }
+
+    fn shares_processors(&self) -> bool {
+        self.same_machine
+    }
+
+    fn has(&self, end: End, program: &str) -> bool {
+        let end = self.end(end);
+        if !end.is_far() {
+            return programs::find(program).is_some();
+        }
+        let find = "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin command -v \"$0\"";
+        let argv = ["sh", "-c", find, program].map(OsString::from);
+        end.place.command(&argv).and_then(|mut command| output(&mut command)).is_ok()
+    }
+
+    fn facts(&mut self, end: End) -> io::Result<Facts> {
+        let json = self.agent(end).facts()?;
+        serde_json::from_slice(&json).map_err(io::Error::other)
+    }
+
+    fn cpu(&mut self, end: End) -> io::Result<CpuTimes> {
+        let json = self.agent(end).cpu()?;
+        serde_json::from_slice(&json).map_err(io::Error::other)
+    }
+}
+
+/// Starts an agent as cp does, which brings this program along, and gives the path of what runs there.
+fn bring(
+    place: &Place,
+    rsh: &[OsString],
+    host: &OsStr,
+    stop: &Stop,
+    note: &dyn Fn(&str),
+) -> io::Result<PathBuf> {
+    let far = FarEnd { rsh: rsh.to_vec(), host: host.to_owned(), install: true };
+    drop(far.start(note, stop).map_err(io::Error::other)?);
+    let hash = Binary::own()?.hash;
+    let script = format!(
+        "a=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate/agent-{hash}; \
+         if [ -x \"$a\" ]; then echo \"$a\"; else command -v linerate; fi"
+    );
+    ask(place, &script).map(PathBuf::from)
+}
+
+/// A directory of the same name on both hosts, in memory where both have some, and how it goes again.
+fn make_work(ends: &[HostEnd; 2]) -> io::Result<(PathBuf, Journal)> {
+    let name = format!("linerate-data-{}-{:08x}", std::process::id(), fastrand::u32(..));
+    let in_memory = ends.iter().all(|end| end.ask("[ -w /dev/shm ]").is_ok());
+    let work = Path::new(if in_memory { "/dev/shm" } else { "/tmp" }).join(name);
+    let shown = work.display();
+    let undo = |end: &HostEnd| Undo {
+        what: format!("{shown}, which is removed"),
+        place: end.place.clone(),
+        argv: [OsStr::new("rm"), OsStr::new("-rf"), OsStr::new("--"), work.as_os_str()]
+            .map(OsStr::to_owned)
+            .to_vec(),
+        environment: Vec::new(),
+    };
+    let journal = Journal::open(ends.iter().map(undo).collect()).map_err(io::Error::other)?;
+    for end in ends {
+        end.ask(&format!("umask 077; mkdir -p {shown}"))?;
+    }
+    Ok((work, journal))
+}
+
+/// A link of this interface's rate. One without a device of its own, such as a tunnel or a veth, promises none.
+fn describe(name: &str, mtu: u32, facts: &Facts) -> Link {
+    let interface = facts.interfaces.iter().find(|interface| interface.name == name);
+    let driver = interface.and_then(|interface| interface.driver.known());
+    let speed = interface.and_then(|interface| interface.speed_mbps.known()).filter(|_| driver.is_some());
+    Link {
+        bits_per_second: speed.map(|mbps| mbps * 1_000_000),
+        mtu,
+        kind: driver.map_or_else(|| name.to_owned(), |driver| format!("{name} ({driver})")),
+        frame_overhead_bytes: ETHERNET_OVERHEAD,
+        burst_bytes: 0,
+    }
+}
+
+/// The third word of SSH_CONNECTION: client and its port, server and its port (ssh(1)).
+fn server_address(connection: &str) -> io::Result<String> {
+    let last = connection.lines().last().unwrap_or_default();
+    let address = last.split_whitespace().nth(2).map(str::to_owned);
+    address.ok_or_else(|| io::Error::other("b doesn't tell its address: name it by --address-b"))
+}
+
+fn ask(place: &Place, script: &str) -> io::Result<String> {
+    let argv = ["sh", "-c", script].map(OsString::from);
+    output(&mut place.command(&argv)?)
+}
+
+fn output(command: &mut Command) -> io::Result<String> {
+    output_of(command, b"")
+}
+
+/// Its standard output, trimmed; anything but success is an error with what it said.
+fn output_of(command: &mut Command, input: &[u8]) -> io::Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().map_err(|e| told(&program, &e))?;
+    let written = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(input));
+    let done = child.wait_with_output()?;
+    if !done.status.success() {
+        return Err(io::Error::other(format!("{program}: {}: {}", done.status, tail(&done.stderr))));
+    }
+    written?;
+    Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
+}
+
+fn told(what: &str, e: &io::Error) -> io::Error {
+    io::Error::new(e.kind(), format!("{what}: {e}"))
+}

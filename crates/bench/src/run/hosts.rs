@@ -1,0 +1,96 @@
+//! Two hosts as they are named: `a=ssh:user@h1,b=ssh:h2`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use linerate_remote::place::Place;
+
+/// The two hosts of a study, and how they are reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hosts {
+    /// The sending host.
+    pub a: Place,
+    /// The receiving host.
+    pub b: Place,
+    /// B's address on the path; none for the one that ssh connects to.
+    pub address_b: Option<String>,
+    /// The remote shell and its options.
+    pub rsh: Vec<OsString>,
+}
+
+impl Hosts {
+    /// Reads `a=PLACE,b=PLACE`, where a place is `local`, `ssh:HOST` or `netns:FILE`.
+    ///
+    /// # Errors
+    /// What is wrong in it, for people.
+    pub fn parse(text: &str, rsh: &[OsString], address_b: Option<&str>) -> Result<Hosts, String> {
+        let (mut a, mut b) = (None, None);
+        for part in text.split(',') {
+            let (name, place) = part.split_once('=').ok_or_else(|| wrong(part))?;
+            let slot = match name.trim() {
+                "a" => &mut a,
+                "b" => &mut b,
+                _ => return Err(wrong(part)),
+            };
+            if slot.replace(parse_place(place.trim(), rsh).ok_or_else(|| wrong(part))?).is_some() {
+                return Err(format!("--hosts names {name} twice"));
+            }
+        }
+        let a = a.unwrap_or(Place::Here);
+        let b = b.ok_or("--hosts names no b: write a=local,b=ssh:HOST")?;
+        if address_b.is_none() && !matches!(b, Place::Ssh { .. }) {
+            return Err("b isn't reached by ssh: name its address on the path by --address-b".into());
+        }
+        Ok(Hosts { a, b, address_b: address_b.map(str::to_owned), rsh: rsh.to_vec() })
+    }
+}
+
+fn parse_place(text: &str, rsh: &[OsString]) -> Option<Place> {
+    match text.split_once(':') {
+        None if text == "local" => Some(Place::Here),
+        Some(("ssh", host)) if !host.is_empty() && !host.starts_with('-') => {
+            Some(Place::Ssh { rsh: rsh.to_vec(), host: host.into() })
+        }
+        Some(("netns", file)) if file.starts_with('/') => Some(Place::Namespace(PathBuf::from(file))),
+        _ => None,
+    }
+}
+
+fn wrong(part: &str) -> String {
+    format!("{part:?} names no host of a study; write a=ssh:USER@HOST,b=ssh:HOST, or a=local for this host")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str, address: Option<&str>) -> Result<Hosts, String> {
+        Hosts::parse(text, &["ssh".into(), "-v".into()], address)
+    }
+
+    #[test]
+    fn hosts_are_read_and_a_is_here_unless_it_is_named() {
+        let hosts = parse("a=ssh:me@one,b=ssh:two", None).unwrap();
+        let far = |host: &str| Place::Ssh { rsh: vec!["ssh".into(), "-v".into()], host: host.into() };
+        assert_eq!((hosts.a, hosts.b), (far("me@one"), far("two")));
+        assert_eq!(parse("b=ssh:two", None).unwrap().a, Place::Here);
+        let named = parse("a=local, b=netns:/run/netns/x", Some("10.0.0.2")).unwrap();
+        assert_eq!(named.b, Place::Namespace("/run/netns/x".into()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        for (text, part) in [
+            ("one", "\"one\" names no host"),
+            ("a=local,b=ssh:", "b=ssh:"),
+            ("b=ssh:-oProxyCommand=x", "names no host"),
+            ("b=netns:relative", "names no host"),
+            ("c=local,b=ssh:x", "c=local"),
+            ("a=local", "names no b"),
+            ("b=ssh:x,b=ssh:y", "twice"),
+            ("b=local", "--address-b"),
+        ] {
+            assert!(parse(text, None).unwrap_err().contains(part), "{text}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Settings of hosts that are factors: set before a run, read back, and put back at the end.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use linerate_lab::{Journal, Undo};
+
+use crate::spec::study::{CaseSpec, SettingSpec, Study};
+use crate::spec::template::{expand, one};
+use crate::spec::{Values, Word};
+
+use super::bed::{self, Bed, End};
+use super::process::{self, Stop, tail};
+
+/// How long reading or setting one may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The settings of one link's hosts. Dropping it puts the original values back; so does the next lab of this user where
+/// this process is killed.
+pub(crate) struct Settings {
+    specs: Vec<SettingSpec>,
+    /// By setting and host: the value before the study, and the one that was set last.
+    values: BTreeMap<(String, String), (String, String)>,
+    _journal: Option<Journal>,
+}
+
+impl Settings {
+    /// Reads the original values of the settings that cases of this link name, and writes down how to put them back.
+    ///
+    /// # Errors
+    /// A value can't be read, or it can't be written down. Nothing is changed.
+    pub fn read(
+        study: &Study,
+        link: &str,
+        bed: &dyn Bed,
+        work: &Path,
+        stop: &Stop,
+    ) -> Result<Settings, String> {
+        let cases = || study.cases.iter().filter(|case| case.link == link);
+        let used = |spec: &&SettingSpec| cases().any(|case| case.settings.contains_key(&spec.name));
+        let specs: Vec<SettingSpec> = study.settings.iter().filter(used).cloned().collect();
+        let shell = Shell { bed, work, stop };
+        let (mut values, mut undos) = (BTreeMap::new(), Vec::new());
+        for spec in &specs {
+            for host in &spec.hosts {
+                let value = shell.read(spec, host)?;
+                undos.push(shell.undo(spec, host, &value)?);
+                values.insert((spec.name.clone(), host.clone()), (value.clone(), value));
+            }
+        }
+        let journal =
+            if undos.is_empty() { None } else { Some(Journal::open(undos).map_err(|e| e.to_string())?) };
+        Ok(Settings { specs, values, _journal: journal })
+    }
+
+    /// Gives every setting the case's level, or its original value where the case has none, and reads it back.
+    ///
+    /// # Errors
+    /// A command fails, or a value doesn't read back as it was set.
+    pub fn apply(&mut self, case: &CaseSpec, bed: &dyn Bed, work: &Path, stop: &Stop) -> Result<(), String> {
+        let shell = Shell { bed, work, stop };
+        for spec in &self.specs {
+            for host in &spec.hosts {
+                let Some((original, current)) = self.values.get_mut(&(spec.name.clone(), host.clone()))
+                else {
+                    continue;
+                };
+                let wanted = case.settings.get(&spec.name).unwrap_or(original);
+                if !same(wanted, current) {
+                    // Unknown until it is read: a write that fails half way is no value.
+                    *current = String::new();
+                    shell.write(spec, host, wanted)?;
+                }
+                *current = shell.read(spec, host)?;
+                if !same(wanted, current) {
+                    let name = &spec.name;
+                    return Err(format!(
+                        "{name} was set to {wanted:?} on host {host} and reads back {current:?}"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the commands of settings run.
+struct Shell<'a> {
+    bed: &'a dyn Bed,
+    work: &'a Path,
+    stop: &'a Stop,
+}
+
+impl Shell<'_> {
+    fn read(&self, spec: &SettingSpec, host: &str) -> Result<String, String> {
+        let values = bed::values(self.bed, 0);
+        let printed = self
+            .run(&spec.read, host, &values)
+            .map_err(|e| format!("reading {} on host {host}: {e}", spec.name))?;
+        Ok(printed.trim().to_owned())
+    }
+
+    fn write(&self, spec: &SettingSpec, host: &str, value: &str) -> Result<(), String> {
+        let values = self.with(value);
+        let done = self.run(&spec.write, host, &values);
+        done.map(drop).map_err(|e| format!("setting {} to {value:?} on host {host}: {e}", spec.name))
+    }
+
+    fn undo(&self, spec: &SettingSpec, host: &str, value: &str) -> Result<Undo, String> {
+        let argv = expand(&spec.write, &self.with(value))?;
+        let command = self.bed.command(end(host), &argv).map_err(|e| e.to_string())?;
+        let set =
+            |(name, value): (&std::ffi::OsStr, Option<&std::ffi::OsStr>)| Some((name.into(), value?.into()));
+        let environment = command.get_envs().filter_map(set).collect();
+        let what = format!("{} on host {host}, to {value:?}", spec.name);
+        Ok(Undo { what, place: self.bed.place(end(host)), argv, environment })
+    }
+
+    fn with(&self, value: &str) -> Values {
+        let mut values = bed::values(self.bed, 0);
+        values.insert("value", one(value));
+        values
+    }
+
+    fn run(&self, words: &[Word], host: &str, values: &Values) -> Result<String, String> {
+        let argv = expand(words, values)?;
+        let command: Command = self.bed.command(end(host), &argv).map_err(|e| e.to_string())?;
+        let done = process::run(vec![command], self.work, PATIENCE, self.stop).map_err(|e| e.to_string())?;
+        let output = done.outputs.first().ok_or("nothing ran")?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        Err(format!("{}: {}", output.status, tail(&output.stderr)))
+    }
+}
+
+fn end(host: &str) -> End {
+    if host == "a" { End::A } else { End::B }
+}
+
+/// The kernel prints several numbers with tabs between, whatever they were written with.
+fn same(one: &str, other: &str) -> bool {
+    one.split_whitespace().eq(other.split_whitespace())
+}

@@ -1,0 +1,67 @@
+//! The data sets of a study at the sending end, each made once.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::data::{Answer, DataError, Shape, Task};
+use crate::record::Dataset;
+use crate::spec::study::DatasetSpec;
+
+use super::bed::{Bed, End};
+
+/// What was made, and where.
+#[derive(Debug)]
+pub(crate) struct Stock {
+    work: PathBuf,
+    seed: u64,
+    sets: BTreeMap<String, Dataset>,
+    slices: BTreeMap<(String, u32), Vec<PathBuf>>,
+}
+
+impl Stock {
+    /// A stock below `work`, a directory of the sending end.
+    pub fn new(work: &Path, seed: u64) -> Stock {
+        Stock { work: work.to_owned(), seed, sets: BTreeMap::new(), slices: BTreeMap::new() }
+    }
+
+    /// Makes a set at the bed's sending end, or a copy of `tree` in its place.
+    ///
+    /// # Errors
+    /// What that end says.
+    pub fn make(&mut self, bed: &dyn Bed, spec: &DatasetSpec, tree: Option<&Path>) -> Result<(), DataError> {
+        let (work, tree) = (self.work.clone(), tree.map(Path::to_owned));
+        let task = Task::Make { work, seed: self.seed, shape: Shape::of(spec), tree };
+        match bed.files(End::A, &task) {
+            Ok(Answer::Made(set)) => {
+                self.sets.insert(spec.name.clone(), set);
+                Ok(())
+            }
+            Ok(Answer::Failed(reason)) => Err(DataError::Told(reason)),
+            Ok(other) => Err(DataError::Told(format!("making data gave {other:?}"))),
+            Err(e) => Err(DataError::Told(format!("making data at the sending end: {e}"))),
+        }
+    }
+
+    /// A set that was made.
+    pub fn get(&self, name: &str) -> Option<&Dataset> {
+        self.sets.get(name)
+    }
+
+    /// The directories that hold a set's `number` slices; for one, the set itself.
+    ///
+    /// # Errors
+    /// What the sending end says.
+    pub fn slices(&mut self, bed: &dyn Bed, name: &str, number: u32) -> io::Result<Vec<PathBuf>> {
+        let key = (name.to_owned(), number);
+        if let Some(made) = self.slices.get(&key) {
+            return Ok(made.clone());
+        }
+        let task = Task::Slice { work: self.work.clone(), name: name.into(), number };
+        match bed.files(End::A, &task)? {
+            Answer::Sliced(made) => Ok(self.slices.entry(key).or_insert(made).clone()),
+            Answer::Failed(reason) => Err(io::Error::other(reason)),
+            other => Err(io::Error::other(format!("slicing gave {other:?}"))),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! `linerate data`: what a study does with the files and commands of a far host; started by `linerate bench`.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+
+/// What `linerate data` takes.
+#[derive(Debug, Args)]
+pub struct DataArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make, slice, clear, count or hash files: a task as JSON on stdin, its answer as JSON on stdout
+    Task,
+    /// Run a command that ends with the connection
+    Hold {
+        /// The command and its arguments
+        #[arg(required = true, last = true, value_name = "COMMAND")]
+        command: Vec<OsString>,
+    },
+}
+
+/// Carries out `linerate data`.
+///
+/// # Errors
+/// The command can't be started. A task that fails is an answer.
+pub fn run(args: DataArgs) -> anyhow::Result<ExitCode> {
+    match args.action {
+        Action::Hold { command } => {
+            let shown = command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+            Ok(linerate_bench::run::hold(&command).with_context(|| format!("starting {shown}"))?.into())
+        }
+        Action::Task => {
+            let mut answer = linerate_bench::data::answer(std::io::stdin().lock());
+            answer.push(b'\n');
+            std::io::stdout().write_all(&answer).context("writing the answer")?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

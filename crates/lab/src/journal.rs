@@ -1,0 +1,270 @@
+//! What was changed on a host and must be put back, written down before the change: whoever is killed in between, the
+//! next command of this user puts it back.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use linerate_remote::place::Place;
+use serde::{Deserialize, Serialize};
+
+use crate::error::LabError;
+use crate::process::{Process, wait_until};
+use crate::state::{StateRoot, write_private};
+
+/// How long one command that puts something back may take; it may have to log in first.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Files of journals begin so.
+const PREFIX: &str = "changed-";
+
+/// How one thing is put back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undo {
+    /// What it is, for people: "busy_poll on host b, to 0".
+    pub what: String,
+    /// Where the command runs.
+    pub place: Place,
+    /// The command.
+    pub argv: Vec<OsString>,
+    /// Its environment, beside this program's own.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// What is to be put back while a process lives. Dropping it puts everything back and says what failed.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    undos: Vec<Undo>,
+}
+
+/// The contents of a journal's file. Words are bytes: they need not be text.
+#[derive(Debug, Serialize, Deserialize)]
+struct Written {
+    holder: Process,
+    undos: Vec<WrittenUndo>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct WrittenUndo {
+    what: String,
+    place: WrittenPlace,
+    argv: Vec<Vec<u8>>,
+    environment: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WrittenPlace {
+    Here,
+    Namespace { path: PathBuf, boot: String },
+    Ssh { rsh: Vec<Vec<u8>>, host: Vec<u8> },
+}
+
+impl Journal {
+    /// Writes down how these things are put back; when this returns that is on disk, and they may be changed.
+    ///
+    /// # Errors
+    /// It can't be written. Then nothing may be changed.
+    pub fn open(undos: Vec<Undo>) -> Result<Self, LabError> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let root = StateRoot::open()?;
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = root.file(&format!("{PREFIX}{}-{number}.json", std::process::id()));
+        let holder = Process::current().map_err(LabError::file("reading", Path::new("/proc/self/stat")))?;
+        let written =
+            Written { undos: undos.iter().map(|undo| WrittenUndo::of(undo, &holder)).collect(), holder };
+        let stored = serde_json::to_vec_pretty(&written).map_err(std::io::Error::other);
+        // Under its name only when it is whole: a piece of it would put nothing back.
+        let partial = path.with_extension("new");
+        let stored = stored
+            .and_then(|text| write_private(&partial, &text))
+            .and_then(|()| File::open(&partial)?.sync_all())
+            .and_then(|()| std::fs::rename(&partial, &path))
+            .and_then(|()| File::open(root.file(""))?.sync_all());
+        stored.map_err(LabError::file("writing", &path))?;
+        Ok(Self { path, undos })
+    }
+
+    /// Puts everything back, the last change first, and gives what failed, for people.
+    pub fn close(mut self) -> Vec<String> {
+        self.put_back()
+    }
+
+    fn put_back(&mut self) -> Vec<String> {
+        let undos = std::mem::take(&mut self.undos);
+        if undos.is_empty() {
+            return Vec::new();
+        }
+        let failed: Vec<String> = undos.iter().rev().filter_map(|undo| undo.run().err()).collect();
+        // What can't be put back now isn't put back by a second try either, but the user is told.
+        let _ = std::fs::remove_file(&self.path);
+        failed
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        self.put_back().iter().for_each(|failed| eprintln!("linerate: {failed}"));
+    }
+}
+
+impl Undo {
+    fn run(&self) -> Result<(), String> {
+        let failed = |reason: String| format!("putting back {}: {reason}", self.what);
+        let mut command = self.place.command(&self.argv).map_err(|e| failed(e.to_string()))?;
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        run(&mut command).map_err(failed)
+    }
+}
+
+/// Puts back what processes that are gone had changed. Gives a line for each, for people.
+pub(crate) fn sweep(root: &StateRoot) -> Vec<String> {
+    let listed = std::fs::read_dir(root.file("")).into_iter().flatten().flatten();
+    let journals = listed.map(|entry| entry.path()).filter(|path| is_journal(path));
+    journals.filter_map(|path| sweep_one(&path)).flatten().collect()
+}
+
+fn is_journal(path: &Path) -> bool {
+    let name = path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
+    name.starts_with(PREFIX.as_bytes()) && name.ends_with(b".json")
+}
+
+fn sweep_one(path: &Path) -> Option<Vec<String>> {
+    let written: Written = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+    if written.holder.is_alive() {
+        return None;
+    }
+    let pid = written.holder.pid;
+    let boot = Process::current().map(|own| own.boot).unwrap_or_default();
+    let undos: Vec<Undo> = written.undos.into_iter().filter_map(|undo| undo.still(&boot)).collect();
+    let told = |undo: &Undo| match undo.run() {
+        Ok(()) => format!("put back {}, left changed by process {pid}", undo.what),
+        Err(reason) => reason,
+    };
+    let lines = undos.iter().rev().map(told).collect();
+    // A second try would say the same.
+    let _ = std::fs::remove_file(path);
+    Some(lines)
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let mut child: Child = child.map_err(|e| e.to_string())?;
+    if !wait_until(PATIENCE, || !matches!(child.try_wait(), Ok(None))) {
+        // Ends its pipe too, so that the read below can't hang.
+        let _ = child.kill();
+    }
+    let done = child.wait_with_output().map_err(|e| e.to_string())?;
+    let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+    if done.status.success() { Ok(()) } else { Err(format!("{}, {said}", done.status)) }
+}
+
+impl WrittenUndo {
+    fn of(undo: &Undo, holder: &Process) -> Self {
+        let bytes = |word: &OsString| word.as_bytes().to_vec();
+        let place = match &undo.place {
+            Place::Here => WrittenPlace::Here,
+            Place::Namespace(path) => {
+                WrittenPlace::Namespace { path: path.clone(), boot: holder.boot.clone() }
+            }
+            Place::Ssh { rsh, host } => {
+                WrittenPlace::Ssh { rsh: rsh.iter().map(bytes).collect(), host: bytes(host) }
+            }
+        };
+        Self {
+            what: undo.what.clone(),
+            place,
+            argv: undo.argv.iter().map(bytes).collect(),
+            environment: undo.environment.iter().map(|(name, value)| (bytes(name), bytes(value))).collect(),
+        }
+    }
+
+    /// How to put it back, unless it went with its network namespace.
+    fn still(self, boot: &str) -> Option<Undo> {
+        let place = match self.place {
+            WrittenPlace::Here => Place::Here,
+            WrittenPlace::Namespace { path, boot: then } if then == boot && path.exists() => {
+                Place::Namespace(path)
+            }
+            // In another namespace the same command would change what it has no business with.
+            WrittenPlace::Namespace { .. } => return None,
+            WrittenPlace::Ssh { rsh, host } => Place::Ssh {
+                rsh: rsh.into_iter().map(OsString::from_vec).collect(),
+                host: OsString::from_vec(host),
+            },
+        };
+        let words = |words: Vec<Vec<u8>>| words.into_iter().map(OsString::from_vec).collect();
+        let environment = self.environment.into_iter();
+        let environment =
+            environment.map(|(name, value)| (OsString::from_vec(name), OsString::from_vec(value))).collect();
+        Some(Undo { what: self.what, place, argv: words(self.argv), environment })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::tests::root_in;
+
+    fn undo(file: &Path, text: &str) -> Undo {
+        let script = format!("echo ${{ADDED}}{text} >> {}", file.display());
+        Undo {
+            what: format!("{text} of {}", file.display()),
+            place: Place::Here,
+            argv: ["sh", "-c", &script].map(OsString::from).to_vec(),
+            environment: vec![("ADDED".into(), "to-".into())],
+        }
+    }
+
+    fn write(root: &StateRoot, holder: &Process, undos: &[Undo]) -> PathBuf {
+        let path = root.file(&format!("{PREFIX}1-0.json"));
+        let undos = undos.iter().map(|undo| WrittenUndo::of(undo, holder)).collect();
+        let text = serde_json::to_vec(&Written { holder: holder.clone(), undos }).expect("plain data");
+        std::fs::write(&path, text).expect("writable");
+        path
+    }
+
+    #[test]
+    fn what_a_dead_process_changed_is_put_back_once_last_first() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let (root, file) = (root_in(directory.path()), directory.path().join("value"));
+        let living = Process::current().expect("procfs");
+        let dead = Process { start: living.start + 1, ..living.clone() };
+        let undos = [undo(&file, "one"), undo(&file, "two")];
+        write(&root, &living, &undos);
+        assert_eq!(sweep(&root), Vec::<String>::new());
+        let path = write(&root, &dead, &undos);
+        let told = sweep(&root);
+        assert!(told.len() == 2 && told[0].starts_with("put back two of"), "{told:?}");
+        assert_eq!(std::fs::read_to_string(&file).expect("just written"), "to-two\nto-one\n");
+        assert!(!path.exists() && sweep(&root).is_empty());
+    }
+
+    #[test]
+    fn a_namespace_that_is_gone_took_its_settings_along() {
+        let living = Process::current().expect("procfs");
+        let mut gone = undo(Path::new("/nowhere"), "x");
+        gone.place = Place::Namespace("/run/netns/there-is-none".into());
+        assert_eq!(WrittenUndo::of(&gone, &living).still(&living.boot), None);
+        gone.place = Place::Namespace("/proc/self/ns/net".into());
+        assert_eq!(WrittenUndo::of(&gone, &living).still(&living.boot), Some(gone.clone()));
+        assert_eq!(WrittenUndo::of(&gone, &living).still("another"), None);
+    }
+
+    #[test]
+    fn a_command_that_fails_is_told() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let root = root_in(directory.path());
+        let dead = Process { pid: 1, start: 1, boot: "another".into() };
+        let mut broken = undo(Path::new("/nowhere"), "x");
+        broken.argv = ["sh", "-c", "echo no entry >&2; exit 3"].map(OsString::from).to_vec();
+        write(&root, &dead, &[broken]);
+        let told = sweep(&root).join("");
+        assert!(told.starts_with("putting back x of") && told.contains("no entry"), "{told}");
+    }
+}
