@@ -56,7 +56,7 @@ const TOOL: [&str; 14] = [
 ];
 
 /// Those of a setting's commands.
-const SETTING: [&str; 1] = ["value"];
+const SETTING: [&str; 4] = ["address", "addresses", "host", "value"];
 
 /// Those that stand for any number of words.
 const MANY: [&str; 2] = ["addresses", "options"];
@@ -97,13 +97,13 @@ enum Part {
 }
 
 impl Word {
-    /// Parses a word of a tool without parameters. `{{` and `}}` are braces.
+    /// Parses a word that may hold any placeholder but a parameter. `{{` and `}}` are braces.
     ///
     /// # Errors
     /// An unknown placeholder (with the nearest name), a brace without its partner, or a placeholder for many words
     /// that isn't a word of its own.
     pub fn parse(text: &str) -> Result<Word, String> {
-        Word::parse_with(text, &Names::of_tool([]))
+        Word::parse_with(text, &Names::of_tool(["value"]))
     }
 
     /// As [`Word::parse`], with these placeholders.
@@ -244,7 +244,8 @@ mod tests {
         assert_eq!(word.expand(&values).unwrap(), [OsString::from("-c240")]);
         assert!(Word::parse("{users}").is_err());
         assert!(Word::parse_with("{value}", &Names::of_setting()).is_ok());
-        assert!(Word::parse_with("{host}", &Names::of_setting()).is_err());
+        assert!(Word::parse_with("{port}", &Names::of_setting()).is_err());
+        assert!(Word::parse_with("{value}", &users).is_err() && Word::parse("{value}").is_ok());
         assert!(Names::is_taken("port") && Names::is_taken("value") && !Names::is_taken("users"));
     }
 }
