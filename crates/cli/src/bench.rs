@@ -20,7 +20,7 @@ use linerate_bench::run::{
 use linerate_bench::spec::study::Study;
 use linerate_bench::spec::tool::Toolbox;
 use linerate_bench::spec::{bytes, nearest};
-use linerate_bench::stats::{gate, summaries};
+use linerate_bench::stats::{drift_statement, drifts, gate, summaries};
 use linerate_bench::store::{self, Invocation};
 
 use signal_hook::iterator::Signals;
@@ -452,11 +452,12 @@ fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<ExitCode> {
         let cases = summaries(record, record.baseline.as_deref());
         let shown = serde_json::json!({
             "schema": 1, "type": "study", "study": record.study, "blocks": record.blocks, "seed": record.seed,
-            "cases": cases, "bounds": rows, "ok": holds, "results": dir, "report": page,
+            "cases": cases, "bounds": rows, "ok": holds, "results": dir, "report": page, "drift": drifts(record),
         });
         say!("{shown}");
     } else {
         say!("{}\n\n{}", headline(record), table(record));
+        say!("\n{}", drift_statement(&drifts(record)));
         if !rows.is_empty() {
             say!("\n{}", gate_table(record, &rows));
         }
