@@ -216,14 +216,15 @@ impl Store {
         write(&path, &packed)
     }
 
-    /// Stores what a sampler recorded over a run, as `samples/NAME.rec`, and gives that path.
+    /// Stores what a sampler recorded over a run, compressed, as `samples/NAME.rec.zst`, and gives that path.
     ///
     /// # Errors
     /// It can't be written.
     pub fn write_samples(&self, name: &str, bytes: &[u8]) -> Result<String, StoreError> {
         make(&self.dir.join("samples"))?;
-        let path = format!("samples/{}.rec", file_name(name));
-        write(&self.dir.join(&path), bytes)?;
+        let path = format!("samples/{}.rec.zst", file_name(name));
+        let compressed = zstd::bulk::compress(bytes, zstd::DEFAULT_COMPRESSION_LEVEL);
+        write(&self.dir.join(&path), &compressed.map_err(|cause| self.failed(&path, cause))?)?;
         Ok(path)
     }
 

@@ -513,8 +513,10 @@ fn copies_go_to_the_addresses_in_turn_and_parameters_are_placeholders() {
     assert!(all.contains("127.0.0.2 127.0.0.1 127.0.0.2\n"), "{all}");
     // What the samplers saw stands beside it.
     let Outcome::Measured(measures) = &record.runs[0].outcome else { panic!() };
-    assert_eq!(measures.recordings, ["samples/00001-block-0-spread-3-b.rec"]);
-    assert_eq!(std::fs::read(dir.join(&measures.recordings[0])).unwrap(), b"seen at b");
+    assert_eq!(measures.recordings, ["samples/00001-block-0-spread-3-b.rec.zst"]);
+    let stored = std::fs::read(dir.join(&measures.recordings[0])).unwrap();
+    assert_eq!(zstd::decode_all(stored.as_slice()).unwrap(), b"seen at b");
+    assert!(measures.notes[0].starts_with("what host b recorded: "), "{:?}", measures.notes);
 }
 
 /// A bed whose path and generator can do so much: what stands in for linerate prints it.

@@ -1,7 +1,7 @@
 //! An agent that is asked about its host: facts, processor times, and a recording of its counters.
 
 use linerate_wire::PROTOCOL;
-use linerate_wire::control::{self, AGENT_LINE, Cookie, Hello, Job, Message, Sampling};
+use linerate_wire::control::{self, AGENT_LINE, Cookie, Hello, Job, Message};
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use crate::far_end::{Agent, Shell};
 use crate::place::Place;
+
+pub use linerate_wire::control::Sampling;
 
 /// The most bytes of a recording that are taken at once. An agent holds a quarter of it.
 const MOST_SAMPLES: usize = 256 << 20;

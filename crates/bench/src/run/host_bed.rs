@@ -15,7 +15,7 @@ use linerate_remote::place::Place;
 use super::bed::{Bed, End};
 use super::hosts::Hosts;
 use super::process::{Stop, tail};
-use super::programs;
+use super::{programs, samples};
 use crate::data::{Answer, Task, Tree};
 use crate::record::Link;
 
@@ -211,6 +211,14 @@ impl Bed for HostBed {
         }
         let sent = self.files(End::A, &Task::Digest(here.to_owned()))?;
         sent.difference(&self.files(End::B, &Task::Digest(there.to_owned()))?)
+    }
+
+    fn start_samples(&mut self) -> io::Result<()> {
+        self.ends.iter_mut().try_for_each(|end| samples::start(&mut end.agent))
+    }
+
+    fn stop_samples(&mut self, end: End) -> io::Result<Option<Vec<u8>>> {
+        self.agent(end).stop_sampling().map(Some)
     }
 
     fn link(&self) -> Link {

@@ -11,7 +11,7 @@ use linerate_remote::host_agent::HostAgent;
 use linerate_remote::place::Place;
 
 use super::bed::{Bed, End};
-use super::programs;
+use super::{programs, samples};
 use crate::record::Link;
 use crate::spec::study::LinkSpec;
 
@@ -125,6 +125,14 @@ impl Bed for LabBed {
 
     fn place(&self, end: End) -> Place {
         self.lab.place(end)
+    }
+
+    fn start_samples(&mut self) -> io::Result<()> {
+        self.agents.iter_mut().try_for_each(samples::start)
+    }
+
+    fn stop_samples(&mut self, end: End) -> io::Result<Option<Vec<u8>>> {
+        self.agent(end).stop_sampling().map(Some)
     }
 
     fn link(&self) -> Link {

@@ -16,6 +16,7 @@ mod process;
 mod programs;
 mod reading;
 mod runner;
+mod samples;
 mod server;
 mod settings;
 mod stock;

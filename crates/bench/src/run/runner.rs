@@ -18,6 +18,7 @@ use super::head;
 use super::order;
 use super::process::Stop;
 use super::programs;
+use super::samples;
 use super::settings::Settings;
 use super::stock::Stock;
 
@@ -310,6 +311,9 @@ impl<'a> Runner<'a> {
             Ok(mut measures) => {
                 measures.limited_by_bed = self.limit(case, &measures);
                 for (host, bytes) in &log.recordings {
+                    if let Err(reason) = samples::add(&mut measures, host, bytes) {
+                        measures.notes.push(reason);
+                    }
                     measures.recordings.push(self.store.write_samples(&format!("{name}-{host}"), bytes)?);
                 }
                 Some(Outcome::Measured(measures))

@@ -149,10 +149,17 @@ fn beside(out: &Path, host: &str) -> PathBuf {
     name.into()
 }
 
+/// The first bytes of what zstd compressed (RFC 8878, section 3.1.1), as studies keep recordings.
+const COMPRESSED: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+fn plain(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+    if bytes.starts_with(COMPRESSED) { zstd::decode_all(bytes.as_slice()) } else { Ok(bytes) }
+}
+
 /// Reads a recording that was kept.
 pub fn read(path: &Path) -> Result<Recorded, Failure> {
     let told = |error: &dyn std::fmt::Display| format!("reading {}: {error}", path.display());
-    let bytes = fs::read(path).map_err(|error| Failure(told(&error), Code::Usage))?;
+    let bytes = fs::read(path).and_then(plain).map_err(|error| Failure(told(&error), Code::Usage))?;
     let recording = Recording::parse(&bytes).map_err(|error| Failure(told(&error), Code::Usage))?;
     Ok(Recorded { name: printable(recording.about.host.as_bytes()), recording })
 }

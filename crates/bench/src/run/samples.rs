@@ -1,0 +1,120 @@
+//! What the samplers of both hosts see during a run: recorded as the kernel's own text, and what a report draws of it.
+
+use std::io;
+
+use linerate_host::sample::{self, Recording};
+use linerate_remote::host_agent::{HostAgent, Sampling};
+
+use crate::record::{Interrupts, Measures, Series};
+
+/// Samples are taken so often, in milliseconds.
+const INTERVAL: u32 = 250;
+/// A line of a figure needs no more points; neighbours are averaged.
+const MOST_POINTS: usize = 240;
+/// Sources of interrupts with the most of them; the others' are in the recording.
+const MOST_SOURCES: usize = 12;
+
+/// Lets an end's agent sample, this program's processes among others.
+///
+/// # Errors
+/// The agent is gone.
+pub(super) fn start(agent: &mut HostAgent) -> io::Result<()> {
+    let sampling = Sampling { interval_ms: INTERVAL, processes: vec![std::process::id()], names: Vec::new() };
+    agent.start_sampling(&sampling).map(drop)
+}
+
+/// Adds what a host's recording shows to the run's measures.
+///
+/// # Errors
+/// It is no recording.
+pub(super) fn add(measures: &mut Measures, host: &str, recording: &[u8]) -> Result<(), String> {
+    let recording = Recording::parse(recording).map_err(|e| format!("what host {host} recorded: {e}"))?;
+    let series = sample::series(&recording);
+    measures.series.extend(series.into_iter().filter_map(|series| drawn(host, series)));
+    let mut sources = sample::interrupts(&recording);
+    sources.extend(sample::softirqs(&recording));
+    sources.retain(|source| count(source) > 0);
+    sources.sort_by_key(|source| std::cmp::Reverse(count(source)));
+    measures.interrupts.extend(sources.into_iter().take(MOST_SOURCES).map(|source| Interrupts {
+        host: host.into(),
+        source: source.source,
+        per_processor: source.per_processor,
+    }));
+    Ok(())
+}
+
+fn count(source: &sample::Interrupts) -> u64 {
+    source.per_processor.iter().sum()
+}
+
+/// Processors, and what ports carried; everything else is in the recording.
+fn drawn(host: &str, series: sample::Series) -> Option<Series> {
+    let (unit, scale) = match (series.kind.as_str(), series.unit.as_str()) {
+        ("cpu", "%") if series.name.ends_with(" busy") || series.name == "all softirq" => ("percent", 1.0),
+        ("ports", "bit/s") if series.points.iter().any(|(_, rate)| *rate > 0.0) => ("Gbit/s", 1e-9),
+        _ => return None,
+    };
+    let points = series.points.chunks(series.points.len().div_ceil(MOST_POINTS).max(1));
+    let mean = |points: &[(f64, f64)]| {
+        let sum: f64 = points.iter().map(|(_, value)| value).sum();
+        points.last().map(|(at, _)| (*at, sum * scale / points.len() as f64))
+    };
+    let name = if series.kind == "cpu" { format!("cpu {}", series.name) } else { series.name };
+    Some(Series { host: host.into(), name, unit: unit.into(), points: points.filter_map(mean).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ports(received: u64) -> String {
+        format!(
+            "Inter-|   Receive  |  Transmit\n face |bytes packets errs drop fifo frame compressed multicast|bytes \
+             packets errs drop fifo colls carrier compressed\n  eth0: {received} 10 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
+        )
+    }
+
+    fn recorded() -> String {
+        let mut text =
+            "linerate recording 1\nhost x\nstarted 1.0\nboot 1.0\ninterval 1\nticks 100\n".to_owned();
+        for (second, busy, received) in [(0, 0, 0), (1, 50, 125_000_000)] {
+            let cpu = format!("cpu  {busy} 0 0 {} 0 0 0 0 0 0\n", 100 - busy + second * 50);
+            let interrupts =
+                format!("  CPU0 CPU1\n 24: {} 7 IO-APIC eth0-rx\n 25: 3 3 x idle0\n", second * 40);
+            for (kind, part) in [("cpu", cpu), ("interrupts", interrupts), ("ports", ports(received))] {
+                let head = if kind == "cpu" { format!("@ {second}.0\n") } else { String::new() };
+                text.push_str(&format!("{head}# {kind} {}\n{part}\n", part.len()));
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn what_was_recorded_becomes_lines_and_rows() {
+        let mut measures = Measures::default();
+        add(&mut measures, "b", recorded().as_bytes()).unwrap();
+        let line = |name: &str| measures.series.iter().find(|series| series.name == name).unwrap();
+        assert_eq!(line("eth0 received").unit, "Gbit/s");
+        assert!((line("eth0 received").points.last().unwrap().1 - 1.0).abs() < 1e-9);
+        assert_eq!(line("cpu all busy").points.len(), 1);
+        assert!(measures.series.iter().all(|series| series.host == "b" && series.name != "eth0 sent"));
+        let [row] = &measures.interrupts[..] else { panic!("{:?}", measures.interrupts) };
+        assert_eq!((row.per_processor.as_slice(), row.host.as_str()), (&[40, 0][..], "b"));
+        assert!(row.source.contains("eth0-rx"), "{row:?}");
+    }
+
+    #[test]
+    fn what_is_no_recording_is_told() {
+        let told = add(&mut Measures::default(), "b", b"nonsense").unwrap_err();
+        assert!(told.starts_with("what host b recorded: "), "{told}");
+    }
+
+    #[test]
+    fn a_long_line_is_thinned() {
+        let points = (0..1000).map(|i| (f64::from(i), 2.0)).collect();
+        let long = sample::Series { kind: "cpu".into(), name: "all busy".into(), unit: "%".into(), points };
+        let line = drawn("a", long).unwrap();
+        assert!(line.points.len() <= MOST_POINTS && line.points.iter().all(|(_, value)| *value == 2.0));
+        assert_eq!(line.points.last().unwrap().0, 999.0);
+    }
+}
