@@ -179,23 +179,23 @@ impl Shown<'_> {
 
     /// The wide layout as a document of its own, with what it says and its caption below.
     pub(crate) fn stand_alone(&self) -> Markup {
-        const MARGIN: f64 = 54.0;
+        const MARGIN: f64 = 16.0;
         let Picture { body, width, height } = &self.drawn.wide;
         let words = [self.drawn.findings.join(" "), self.drawn.caption.clone()].join(" ");
-        let lines = text::wrap(words.trim(), 11.2, width - 2.0 * MARGIN, 16);
+        let lines = text::wrap(words.trim(), 11.2, *width, 16);
         let drawing = Drawing {
             id: &format!("{}-wide", self.id),
-            width: *width,
-            height: height + 50.0 + lines.len() as f64 * 15.0,
+            width: width + 2.0 * MARGIN,
+            height: height + 62.0 + lines.len() as f64 * 15.0,
             title: self.title,
             description: &self.drawn.description,
         };
         let body = html! {
-            (svg::text(MARGIN, 23.0, "title", &text::fit(self.title, 15.5, width - 2.0 * MARGIN)))
-            g transform="translate(0 38)" {
+            (svg::text(MARGIN, 29.0, "title", &text::fit(self.title, 16.4, *width)))
+            g transform=(format!("translate({MARGIN} 44)")) {
                 (body)
                 @for (index, words) in lines.iter().enumerate() {
-                    (svg::text(MARGIN, height + 14.0 + index as f64 * 15.0, "small muted", words))
+                    (svg::text(0.0, height + 14.0 + index as f64 * 15.0, "small muted", words))
                 }
             }
         };
