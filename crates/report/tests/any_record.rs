@@ -31,7 +31,9 @@ fn cpu() -> impl Strategy<Value = Cpu> {
 }
 
 /// What a load of requests, a sampler and a scoring tool add to a run.
-fn extras() -> impl Strategy<Value = Measures> {
+///
+/// Boxed, as other strategies here are: the trees of values would fill a test's stack.
+fn extras() -> BoxedStrategy<Measures> {
     let latency =
         (any::<u64>(), number(), number(), proptest::collection::vec((number(), any::<u64>()), 0..8));
     let latency = latency.prop_map(|(count, p50_us, p99_us, histogram)| Latency {
@@ -77,9 +79,10 @@ fn extras() -> impl Strategy<Value = Measures> {
                 ..Measures::default()
             }
         })
+        .boxed()
 }
 
-fn outcome() -> impl Strategy<Value = Outcome> {
+fn outcome() -> BoxedStrategy<Outcome> {
     let extras = prop_oneof![2 => Just(Measures::default()), 1 => extras()];
     let measures = (
         any::<u64>(),
@@ -108,6 +111,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         1 => text().prop_map(|reason| Outcome::Failed { reason }),
         1 => text().prop_map(|reason| Outcome::Unavailable { reason }),
     ]
+    .boxed()
 }
 
 fn quantity() -> impl Strategy<Value = Quantity> {
@@ -132,7 +136,7 @@ fn factor() -> impl Strategy<Value = Option<String>> {
 }
 
 /// Figures of every kind.
-fn figures() -> impl Strategy<Value = Vec<Figure>> {
+fn figures() -> BoxedStrategy<Vec<Figure>> {
     let kind = prop_oneof![
         Just(FigureKind::Bars),
         Just(FigureKind::Scaling),
@@ -146,7 +150,7 @@ fn figures() -> impl Strategy<Value = Vec<Figure>> {
     let figure = (kind, text(), quantity(), factor(), factor(), cases).prop_map(
         |(kind, title, quantity, x, series, cases)| Figure { kind, title, quantity, x, series, cases },
     );
-    proptest::collection::vec(figure, 0..5)
+    proptest::collection::vec(figure, 0..5).boxed()
 }
 
 fn printed() -> impl Strategy<Value = Vec<Printed>> {
@@ -163,12 +167,12 @@ fn factors() -> impl Strategy<Value = std::collections::BTreeMap<String, String>
     proptest::collection::btree_map(name, level, 0..3)
 }
 
-fn case(id: usize) -> impl Strategy<Value = Case> {
+fn case(id: usize) -> BoxedStrategy<Case> {
     let streams = proptest::option::of(prop_oneof![Just(1), Just(8), any::<u32>()]);
     let set = proptest::option::of(prop_oneof![Just("tree".to_owned()), text()]);
     let link = prop_oneof![4 => Just("10gbit".to_owned()), 1 => Just("open".to_owned()), 1 => text()];
-    (text(), text(), streams, proptest::option::of(text()), set, link, factors()).prop_map(
-        move |(label, tool, streams, cipher, dataset, link, factors)| Case {
+    (text(), text(), streams, proptest::option::of(text()), set, link, factors())
+        .prop_map(move |(label, tool, streams, cipher, dataset, link, factors)| Case {
             id: id.to_string(),
             label,
             group: tool.clone(),
@@ -179,8 +183,8 @@ fn case(id: usize) -> impl Strategy<Value = Case> {
             dataset,
             link,
             factors,
-        },
-    )
+        })
+        .boxed()
 }
 
 /// A record of up to 30 cases, each with up to 6 runs.

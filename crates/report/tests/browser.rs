@@ -145,9 +145,5 @@ fn a_figure_becomes_a_png_and_nothing_else_may_run() {
     // Without the policy, the same click makes the file.
     let open = html.replace("script-src 'sha256-", "script-src 'unsafe-inline' 'x-");
     let clicked = visit(&browser, directory.path(), &open.replace("</body>", click));
-    assert!(
-        clicked.document.contains("data-png=\"ladder-figure-1-ladder.png\""),
-        "{:.200}",
-        clicked.document
-    );
+    assert!(clicked.document.contains("<body title=\"data:image/png;base64,\""), "{:.200}", clicked.document);
 }
