@@ -173,7 +173,7 @@ fn response_times_have_percentiles_and_a_curve() {
     for words in ["<details open>", "p99.9 (s)", "Printed median (s)"] {
         assert!(html.contains(words), "{words}");
     }
-    let last = rows(figure).into_iter().filter(|row| row["Case"] == "nginx").next_back().expect("classes");
+    let last = rows(figure).into_iter().rfind(|row| row["Case"] == "nginx").expect("classes");
     assert_eq!(last["Share slower"], "0");
 }
 
