@@ -21,7 +21,7 @@ use linerate_bench::record::Record;
 pub struct NamedFigure {
     /// A name for its files, without extension and unique in the record: `figure-1-scaling`.
     pub name: String,
-    /// A stand-alone SVG document, 920 units wide, with its title and caption. Well-formed XML 1.0 for every record; it
+    /// A stand-alone SVG document, 952 units wide, with its title and caption. Well-formed XML 1.0 for every record; it
     /// carries its own style with a dark variant.
     pub svg: String,
     /// Its numbers as RFC 4180 CSV with a header; units stand in the column names.

@@ -23,7 +23,7 @@ fn embedded(html: &str) -> &str {
 
 #[test]
 fn the_page_asks_no_host_for_anything() {
-    for record in [common::quick(5), common::two_links(1), common::empty()] {
+    for record in [common::quick(5), common::two_links(1), common::studies::web(2), common::empty()] {
         let html = linerate_report::html(&record);
         let found = references(&html);
         assert!(found.len() >= 4, "the page has downloads: {found:?}");
@@ -31,8 +31,8 @@ fn the_page_asks_no_host_for_anything() {
             assert!(reference.starts_with("data:") || reference.starts_with('#'), "{reference:.80}");
         }
         assert!(!html.contains("@import"));
-        assert_eq!(html.matches("<script").count(), 1, "data only, no code");
-        assert!(html.contains("default-src 'none'"));
+        assert_eq!(html.matches("<script").count(), 2, "the data, and what makes a PNG");
+        assert!(html.contains("default-src 'none'") && html.contains("script-src 'sha256-"));
     }
 }
 

@@ -133,5 +133,5 @@ fn signs(summaries: &[&Summary<'_>]) -> Vec<String> {
             "§ Limited by the test bed: a run came within 10 % of what generator or path can do at most.",
         ),
     ];
-    signs.into_iter().filter_map(|(present, words)| present.then(|| words.to_owned())).collect()
+    signs.into_iter().filter(|(present, _)| *present).map(|(_, words)| words.to_owned()).collect()
 }

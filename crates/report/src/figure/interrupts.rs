@@ -19,6 +19,8 @@ const MOST_COLUMNS: usize = 64;
 const MOST_CASES: usize = 4;
 /// Shades from none to most.
 const SHADES: u32 = 8;
+/// From this shade on a number is written in the colour of paper.
+const DARK: u32 = 6;
 const ROW: f64 = 24.0;
 
 /// Heat maps, one a host.
@@ -194,7 +196,7 @@ impl Grid {
         let number = compact(rate);
         let fits = width(&number, 10.5) + 6.0 <= self.cell;
         let gap = if self.cell > 8.0 { 2.0 } else { 0.4 };
-        let class = if shade > SHADES / 2 { "small mid on-dark" } else { "small mid on-light" };
+        let class = if shade >= DARK { "small mid on-dark" } else { "small mid on-light" };
         html! { g {
             title { (source) " on processor " (self.name(column)) ": " (whole(rate)) " a second" }
             (rect(self.x(column), y, self.cell - gap, ROW - 2.0, &format!("cell q{shade}")))

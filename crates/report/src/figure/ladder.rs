@@ -310,7 +310,13 @@ impl Rung<'_> {
         };
         let signed = |value: f64| {
             let sign = if value < 0.0 { "−" } else { "+" };
-            format!("{sign}{}", short(value.abs()))
+            // Two decimals are as fine as the values beside them.
+            let size = value.abs();
+            if (0.01..1.0).contains(&size) {
+                format!("{sign}{size:.2}")
+            } else {
+                format!("{sign}{}", short(size))
+            }
         };
         estimate.map_or_else(String::new, |e| match ends(e) {
             Some((low, high)) if column == Column::Rate => {

@@ -42,7 +42,8 @@ pub(crate) fn dot(x: f64, y: f64, class: &str) -> Markup {
 pub(crate) fn diamond(x: f64, y: f64, class: &str) -> Markup {
     const REACH: f64 = 5.2;
     let corners = [(x, y - REACH), (x + REACH, y), (x, y + REACH), (x - REACH, y)];
-    html! { polygon points=(points(&corners)) class=(class) {} }
+    // Paper around it, for it may lie on a dark bar.
+    html! { @for class in ["printed-halo", class] { polygon points=(points(&corners)) class=(class) {} } }
 }
 
 /// A hollow mark that tells a pointer its number and where it stands.

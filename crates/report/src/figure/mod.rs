@@ -24,7 +24,7 @@ mod text;
 mod time_series;
 mod words;
 
-use linerate_bench::record::{Figure, FigureKind, Record};
+use linerate_bench::record::{Figure, FigureKind, Outcome, Quantity, Record};
 use maud::{Markup, html};
 
 pub(crate) use bars::streams_text;
@@ -39,15 +39,17 @@ use table::Table;
 /// The style of the figures: light, and dark where the reader prefers that on a screen.
 pub(crate) const STYLE: &str = include_str!("theme.css");
 
-/// What draws a kind of figure.
-const KINDS: [(FigureKind, fn(&Context<'_>) -> Drawn); 7] = [
-    (FigureKind::Bars, bars::draw),
-    (FigureKind::Scaling, scaling::draw),
-    (FigureKind::Differences, differences::draw),
-    (FigureKind::TimeSeries, time_series::draw),
-    (FigureKind::ResponseTimes, response_times::draw),
-    (FigureKind::Interrupts, interrupts::draw),
-    (FigureKind::Ladder, ladder::draw),
+/// A kind of figure: its name, as the study file spells it, and what draws it.
+type Kind = (FigureKind, &'static str, fn(&Context<'_>) -> Drawn);
+
+const KINDS: [Kind; 7] = [
+    (FigureKind::Bars, "bars", bars::draw),
+    (FigureKind::Scaling, "scaling", scaling::draw),
+    (FigureKind::Differences, "differences", differences::draw),
+    (FigureKind::TimeSeries, "time-series", time_series::draw),
+    (FigureKind::ResponseTimes, "response-times", response_times::draw),
+    (FigureKind::Interrupts, "interrupts", interrupts::draw),
+    (FigureKind::Ladder, "ladder", ladder::draw),
 ];
 
 /// What a kind makes of its part of a record.
@@ -90,8 +92,8 @@ pub(crate) struct Paper {
 pub(crate) struct Shown<'a> {
     /// Its place in the page: "figure-1".
     pub(crate) id: String,
-    /// What it shows.
-    pub(crate) kind: FigureKind,
+    /// The name of its kind.
+    kind: &'static str,
     /// Its name.
     pub(crate) title: &'a str,
     /// Everything else.
@@ -103,11 +105,9 @@ pub(crate) fn asked(record: &Record) -> Vec<Figure> {
     if !record.figures.is_empty() {
         return record.figures.clone();
     }
-    let Record { title, .. } = record;
-    let title = title.clone();
     vec![Figure {
         kind: FigureKind::Bars,
-        title,
+        title: record.title.clone(),
         quantity: main_quantity(record),
         x: None,
         series: None,
@@ -164,7 +164,7 @@ impl Drawn {
 impl Shown<'_> {
     /// A name for files: `figure-1-scaling`.
     pub(crate) fn file_stem(&self) -> String {
-        format!("{}-{}", self.id, kind_name(self.kind))
+        format!("{}-{}", self.id, self.kind)
     }
 
     /// The wide layout, to stand in a page that has [`STYLE`].
@@ -179,23 +179,23 @@ impl Shown<'_> {
 
     /// The wide layout as a document of its own, with what it says and its caption below.
     pub(crate) fn stand_alone(&self) -> Markup {
-        const MARGIN: f64 = 54.0;
+        const MARGIN: f64 = 16.0;
         let Picture { body, width, height } = &self.drawn.wide;
         let words = [self.drawn.findings.join(" "), self.drawn.caption.clone()].join(" ");
-        let lines = text::wrap(words.trim(), 11.2, width - 2.0 * MARGIN, 16);
+        let lines = text::wrap(words.trim(), 11.2, *width, 16);
         let drawing = Drawing {
             id: &format!("{}-wide", self.id),
-            width: *width,
-            height: height + 50.0 + lines.len() as f64 * 15.0,
+            width: width + 2.0 * MARGIN,
+            height: height + 62.0 + lines.len() as f64 * 15.0,
             title: self.title,
             description: &self.drawn.description,
         };
         let body = html! {
-            (svg::text(MARGIN, 23.0, "title", &text::fit(self.title, 15.5, width - 2.0 * MARGIN)))
-            g transform="translate(0 38)" {
+            (svg::text(MARGIN, 29.0, "title", &text::fit(self.title, 16.4, *width)))
+            g transform=(format!("translate({MARGIN} 44)")) {
                 (body)
                 @for (index, words) in lines.iter().enumerate() {
-                    (svg::text(MARGIN, height + 14.0 + index as f64 * 15.0, "small muted", words))
+                    (svg::text(0.0, height + 14.0 + index as f64 * 15.0, "small muted", words))
                 }
             }
         };
@@ -221,26 +221,12 @@ fn shown<'a>(
     index: usize,
 ) -> Shown<'a> {
     let context = Context::new(record, summaries, figure, index);
-    let (kind, draw) = KINDS.iter().find(|(kind, _)| *kind == figure.kind).unwrap_or(&KINDS[0]);
-    Shown { kind: *kind, title: context.title(), drawn: draw(&context), id: context.id }
-}
-
-/// The name of a kind, as the study file spells it.
-fn kind_name(kind: FigureKind) -> &'static str {
-    match kind {
-        FigureKind::Bars => "bars",
-        FigureKind::Scaling => "scaling",
-        FigureKind::Differences => "differences",
-        FigureKind::TimeSeries => "time-series",
-        FigureKind::ResponseTimes => "response-times",
-        FigureKind::Interrupts => "interrupts",
-        FigureKind::Ladder => "ladder",
-    }
+    let (_, kind, draw) = KINDS.iter().find(|(kind, ..)| *kind == figure.kind).unwrap_or(&KINDS[0]);
+    Shown { kind, title: context.title(), drawn: draw(&context), id: context.id }
 }
 
 /// What a study without a figure of its own is about.
-fn main_quantity(record: &Record) -> linerate_bench::record::Quantity {
-    use linerate_bench::record::{Outcome, Quantity};
+fn main_quantity(record: &Record) -> Quantity {
     let has = |quantity: &Quantity| {
         let value = |outcome: &Outcome| match outcome {
             Outcome::Measured(measures) => measures.quantity(*quantity),

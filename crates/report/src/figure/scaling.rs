@@ -210,14 +210,14 @@ impl<'a> Chart<'a> {
     fn cpu_curve(&self, frame: &Frame, scale: &Scale, at: usize, curve: &Curve<'_>, sender: bool) -> Markup {
         let class = curve_class(at);
         let of = |s: &Summary<'_>| if sender { s.cpu_a } else { s.cpu_b.or(s.cpu_a) };
-        let places: Vec<_> = curve
-            .points
-            .iter()
-            .filter_map(|p| Some((self.place(frame, p.level), scale.at(of(p.summary)?.median))))
-            .collect();
+        let place = |p: &Point<'_>| Some((self.place(frame, p.level), scale.at(of(p.summary)?.median)));
+        let pieces = curve.points.split(|point| of(point.summary).is_none());
+        let line = format!("curve {class}{}", if sender { " thin" } else { "" });
         html! {
-            (polyline(&places, &format!("curve {class}{}", if sender { " thin" } else { "" })))
-            @if !sender { @for (x, y) in &places { (point(at, *x, *y, &format!("point {class}"))) } }
+            @for piece in pieces { (polyline(&piece.iter().filter_map(place).collect::<Vec<_>>(), &line)) }
+            @if !sender { @for (x, y) in curve.points.iter().filter_map(place) {
+                (point(at, x, y, &format!("point {class}")))
+            } }
         }
     }
 

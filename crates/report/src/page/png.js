@@ -13,7 +13,6 @@ for (const button of document.querySelectorAll("button.png")) {
       file.download = link.download.replace(/svg$/, "png");
       file.href = canvas.toDataURL("image/png");
       file.click();
-      document.documentElement.dataset.png = file.download;
     };
     image.src = link.href.replace("prefers-color-scheme%3A%20dark", "max-width%3A%200px");
   });

@@ -24,6 +24,7 @@ pub(crate) fn section(record: &Record) -> Markup {
 /// Columns that only some studies have.
 #[derive(Clone, Copy)]
 struct Extra {
+    payload: bool,
     transactions: bool,
     score: bool,
 }
@@ -33,12 +34,49 @@ impl Extra {
         let any = |has: fn(&Measures) -> bool| {
             record.runs.iter().any(|run| matches!(&run.outcome, Outcome::Measured(m) if has(m)))
         };
-        Self { transactions: any(|m| m.transactions.is_some()), score: any(|m| m.score.is_some()) }
+        let payload = any(|m| m.bytes > 0) || !any(|_| true);
+        Self { payload, transactions: any(|m| m.transactions.is_some()), score: any(|m| m.score.is_some()) }
     }
 
-    /// Columns from the payload's on.
-    fn columns(self) -> usize {
-        9 + if self.transactions { 3 } else { 0 } + usize::from(self.score)
+    /// The heads of the columns of numbers, in lines.
+    fn heads(self) -> Vec<[&'static str; 2]> {
+        let mut heads = vec![["Time", "s"], ["CPU a", "% busy"], ["CPU b", "% busy"]];
+        if self.payload {
+            heads.splice(
+                0..0,
+                [["Payload", "Gbit/s"], ["With login", "Gbit/s"], ["Bytes", ""], ["Files", ""]],
+            );
+            heads.push(["CPU-s", "per GB"]);
+        }
+        if self.transactions {
+            heads.extend([["Transactions", "1/s"], ["p50", "ms"], ["p99", "ms"]]);
+        }
+        if self.score {
+            heads.push(["Score", ""]);
+        }
+        heads
+    }
+
+    /// The numbers of a run, as many as there are heads.
+    fn numbers(self, record: &Record, m: &Measures) -> Vec<String> {
+        let or_dash = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), short);
+        let mut numbers =
+            vec![short(m.seconds), short(m.cpu_a.busy_percent()), short(m.cpu_b.busy_percent())];
+        if self.payload {
+            let rates = [m.payload_gbit_per_second(), m.gbit_per_second()].map(short);
+            numbers.splice(0..0, rates.into_iter().chain([bytes(m.bytes), m.files.to_string()]));
+            numbers.push(or_dash(cpu_per_gb(m, record.shared_processors)));
+        }
+        if self.transactions {
+            let time =
+                |of: fn(&Latency) -> f64| or_dash(m.latency.as_ref().map(|latency| of(latency) * 1e-3));
+            let rate = or_dash(m.quantity(Quantity::TransactionRate));
+            numbers.extend([rate, time(|l| l.p50_us), time(|l| l.p99_us)]);
+        }
+        if self.score {
+            numbers.push(or_dash(m.score));
+        }
+        numbers
     }
 }
 
@@ -52,20 +90,9 @@ fn table(record: &Record) -> Markup {
                     th scope="col" class="number" { "Block" }
                     th scope="col" { "Case" }
                     th scope="col" { "Begun" }
-                    th scope="col" class="number" { "Payload" br; "Gbit/s" }
-                    th scope="col" class="number" { "With login" br; "Gbit/s" }
-                    th scope="col" class="number" { "Time" br; "s" }
-                    th scope="col" class="number" { "Bytes" }
-                    th scope="col" class="number" { "Files" }
-                    th scope="col" class="number" { "CPU a" br; "% busy" }
-                    th scope="col" class="number" { "CPU b" br; "% busy" }
-                    th scope="col" class="number" { "CPU-s" br; "per GB" }
-                    @if extra.transactions {
-                        th scope="col" class="number" { "Transactions" br; "1/s" }
-                        th scope="col" class="number" { "p50" br; "ms" }
-                        th scope="col" class="number" { "p99" br; "ms" }
+                    @for [name, unit] in extra.heads() {
+                        th scope="col" class="number" { (name) @if !unit.is_empty() { br; (unit) } }
                     }
-                    @if extra.score { th scope="col" class="number" { "Score" } }
                     th scope="col" { "Remarks" }
                 }
             }
@@ -85,40 +112,18 @@ fn row(record: &Record, run: &Run, extra: Extra) -> Markup {
             td { (run.started) }
             @match &run.outcome {
                 Outcome::Measured(measures) => (figures(record, measures, extra)),
-                Outcome::Failed { reason } => { td colspan=(extra.columns()) class="bad" { "failed: " (reason) } }
-                Outcome::Unavailable { reason } => { td colspan=(extra.columns()) class="soft" { "not there: " (reason) } }
+                Outcome::Failed { reason } => { td colspan=(extra.heads().len() + 1) class="bad" { "failed: " (reason) } }
+                Outcome::Unavailable { reason } => { td colspan=(extra.heads().len() + 1) class="soft" { "not there: " (reason) } }
             }
         }
     }
 }
 
 fn figures(record: &Record, m: &Measures, extra: Extra) -> Markup {
-    let mut numbers = vec![
-        short(m.payload_gbit_per_second()),
-        short(m.gbit_per_second()),
-        short(m.seconds),
-        bytes(m.bytes),
-        m.files.to_string(),
-        short(m.cpu_a.busy_percent()),
-        short(m.cpu_b.busy_percent()),
-        cpu_per_gb(m, record.shared_processors).map_or_else(|| "–".to_owned(), short),
-    ];
-    let or_dash = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), short);
-    if extra.transactions {
-        let time = |of: fn(&Latency) -> f64| or_dash(m.latency.as_ref().map(|latency| of(latency) * 1e-3));
-        numbers.extend([
-            or_dash(m.quantity(Quantity::TransactionRate)),
-            time(|l| l.p50_us),
-            time(|l| l.p99_us),
-        ]);
-    }
-    if extra.score {
-        numbers.push(or_dash(m.score));
-    }
     let limiter = m.limiter.iter().map(|limiter| format!("limited by {limiter}"));
     let remarks = limiter.chain(m.notes.iter().cloned()).collect::<Vec<_>>().join("; ");
     html! {
-        @for number in &numbers { td class="number" { (number) } }
+        @for number in extra.numbers(record, m) { td class="number" { (number) } }
         td {
             @if let Some(why) = &m.disturbed {
                 span class="warn" { "disturbed: " (why) }

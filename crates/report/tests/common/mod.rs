@@ -1,5 +1,7 @@
 //! Records as a lab of 10 Gbit/s would write them, for tests and examples.
 
+#![allow(dead_code, reason = "each test takes some of the examples")]
+
 pub mod studies;
 
 use linerate_bench::record::*;
