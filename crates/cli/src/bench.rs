@@ -95,10 +95,10 @@ struct Run {
     #[arg(default_value = "quick")]
     study: String,
     /// Blocks; each runs every case once [default: the study's, 5]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     blocks: Option<u32>,
-    /// One block, and what the study says is other in a quick run: a first look, without intervals
-    #[arg(long, conflicts_with = "blocks")]
+    /// What the study says is other in a quick run, and one block unless --blocks says more: a first look
+    #[arg(long)]
     quick: bool,
     /// Bytes of generated data [default: the study's]
     #[arg(long, value_parser = size)]
@@ -191,7 +191,7 @@ fn run_study(args: &Run) -> anyhow::Result<ExitCode> {
             return Ok(Code::Usage.into());
         }
     };
-    let blocks = if args.quick { 1 } else { args.blocks.unwrap_or(study.blocks) };
+    let blocks = args.blocks.unwrap_or(if args.quick { 1 } else { study.blocks });
     if args.check {
         say!("{}", checked(&study, &tools, blocks));
         return Ok(ExitCode::SUCCESS);

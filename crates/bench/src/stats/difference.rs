@@ -23,6 +23,8 @@ pub struct Difference {
     pub interval: Interval,
     /// Whether they differ.
     pub called: Called,
+    /// Blocks that it is from, of the side with fewer.
+    pub blocks: usize,
 }
 
 /// What can be said of a difference.
@@ -44,7 +46,7 @@ impl Difference {
         let logs = Moments::of(&logarithms(ratios)?)?;
         let interval = estimate.interval.map(percent);
         let called = call(interval, logs.interval(LEVEL));
-        Some(Difference { percent: percent(estimate.median), interval, called })
+        Some(Difference { percent: percent(estimate.median), interval, called, blocks: estimate.blocks })
     }
 
     /// From the blocks of two studies. The bootstrap draws blocks from each. `None` without values on either side, or
@@ -53,7 +55,8 @@ impl Difference {
         let welch = Moments::of(&logarithms(new)?)?.difference(Moments::of(&logarithms(base)?)?, LEVEL);
         let interval = bootstrap(base, new, seed);
         let called = call(interval, welch);
-        Some(Difference { percent: percent(median_of(new)? / median_of(base)?), interval, called })
+        let blocks = base.len().min(new.len());
+        Some(Difference { percent: percent(median_of(new)? / median_of(base)?), interval, called, blocks })
     }
 }
 

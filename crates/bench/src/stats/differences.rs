@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::bootstrap::{LEAST_BLOCKS, median};
-use super::difference::Difference;
+use super::difference::{Called, Difference};
 use super::figure::measures;
 use super::repeats::{REPEAT, Repeats};
-use super::summary::{is_comparable, paired_ratios};
+use super::summary::{has_its_files, paired_ratios};
 use crate::record::{Case, Quantity, Record};
 
 /// A case against the baseline.
@@ -29,7 +29,7 @@ pub struct Differences {
     pub baseline: String,
     /// Its median.
     pub base: Option<f64>,
-    /// The other cases on its link and files, in the study's order.
+    /// The other cases over its files, in the study's order.
     pub rows: Vec<DifferenceRow>,
     /// The noise of single runs, where it decides: in records of fewer than five blocks with repeated runs.
     pub repeats: Option<Repeats>,
@@ -39,9 +39,15 @@ impl Differences {
     /// The differences of a quantity; `None` where the record names no baseline. With five blocks and more, ratios are
     /// taken inside a block; with fewer, cases that differ in their factor `run` alone give the noise of a run.
     pub fn of(record: &Record, quantity: Quantity) -> Option<Differences> {
-        let base = record.cases.iter().find(|case| Some(&case.id) == record.baseline.as_ref())?;
+        Self::to(record, quantity, record.baseline.as_deref()?)
+    }
+
+    /// The differences to the case of that id; `None` where there is none. Links may differ: they are what such a
+    /// table often compares.
+    pub fn to(record: &Record, quantity: Quantity, base: &str) -> Option<Differences> {
+        let base = record.cases.iter().find(|case| case.id == base)?;
         let repeats = if (record.blocks as usize) < LEAST_BLOCKS { repeats(record, quantity) } else { None };
-        let others = record.cases.iter().filter(|case| case.id != base.id && is_comparable(case, base));
+        let others = record.cases.iter().filter(|case| case.id != base.id && has_its_files(case, base));
         let row = |case: &Case| DifferenceRow {
             case: case.id.clone(),
             label: case.label.clone(),
@@ -61,9 +67,22 @@ impl Differences {
         self.rows.iter().filter(|row| row.difference.is_some_and(|d| d.called.is_different())).count()
     }
 
+    /// How many can't be told, for want of blocks or of values.
+    pub fn untold(&self) -> usize {
+        let told = |row: &&DifferenceRow| row.difference.is_some_and(|d| d.called != Called::Insufficient);
+        self.rows.len() - self.rows.iter().filter(told).count()
+    }
+
     /// What the table comes to, for people.
     pub fn conclusion(&self) -> String {
-        let (different, all) = (self.different(), self.rows.len());
+        let (different, untold, all) = (self.different(), self.untold(), self.rows.len());
+        if untold == all {
+            return format!(
+                "Of no row can be told whether it differs from {}: too few blocks.",
+                self.baseline
+            );
+        }
+        let untold = if untold > 0 { format!("; of {untold} it can't be told") } else { String::new() };
         let noise = self.repeats.map_or(String::new(), |repeats| {
             format!(
                 ": two runs of the same differ by up to {:.2} in 95 % of cases (standard deviation of the repeated runs \
@@ -74,8 +93,8 @@ impl Differences {
             )
         });
         match different {
-            0 => format!("No row differs significantly from {}{noise}.", self.baseline),
-            n => format!("{n} of {all} rows differ significantly from {}{noise}.", self.baseline),
+            0 => format!("No row differs significantly from {}{noise}{untold}.", self.baseline),
+            n => format!("{n} of {all} rows differ significantly from {}{noise}{untold}.", self.baseline),
         }
     }
 }
@@ -117,7 +136,6 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::stats::Called;
     use crate::store;
     use crate::testing::{measured, record, run};
 
@@ -195,7 +213,8 @@ mod tests {
         record.blocks = 4;
         let few = Differences::of(&record, Quantity::PayloadRate).unwrap();
         assert_eq!(few.rows[0].difference.unwrap().called, Called::Insufficient);
-        record.cases[2].link = "open".into();
+        assert!(few.conclusion().starts_with("Of no row"), "{}", few.conclusion());
+        record.cases[2].dataset = Some("other".into());
         assert_eq!(Differences::of(&record, Quantity::PayloadRate).unwrap().rows.len(), 1);
     }
 }

@@ -47,7 +47,7 @@ impl Repeats {
         let share = |value: f64| percent(value / base);
         let interval = Interval::Known(share(new - self.range()), share(new + self.range()));
         let called = if interval.excludes(0.0) { Called::Different } else { Called::Same };
-        (base > 0.0).then(|| Difference { percent: share(new), interval, called })
+        (base > 0.0).then(|| Difference { percent: share(new), interval, called, blocks: 1 })
     }
 }
 

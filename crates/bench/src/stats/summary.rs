@@ -105,7 +105,12 @@ pub(crate) fn paired_ratios(
 
 /// Rates over other files or another link say nothing beside one another.
 pub(crate) fn is_comparable(case: &Case, base: &Case) -> bool {
-    base.link == case.link && (case.dataset.is_none() || case.dataset == base.dataset)
+    base.link == case.link && has_its_files(case, base)
+}
+
+/// The same files, or none.
+pub(crate) fn has_its_files(case: &Case, base: &Case) -> bool {
+    case.dataset.is_none() || case.dataset == base.dataset
 }
 
 fn bad(run: &crate::record::Run) -> Option<&str> {

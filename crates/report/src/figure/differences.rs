@@ -1,8 +1,7 @@
 //! A table of differences to the baseline in percent, taken inside each block, with its rows drawn as intervals beside
 //! zero.
 
-use linerate_bench::record::Record;
-use linerate_bench::stats::{Estimate, Interval};
+use linerate_bench::stats::{Called, Difference, Differences, Estimate, Interval, Student};
 use maud::{Markup, html};
 
 use super::axes::remarks;
@@ -17,7 +16,7 @@ use super::text::fit;
 use super::words::{remark, signs};
 use super::{Drawn, Paper, caption};
 use crate::number::{count, fine, tick};
-use crate::summary::{Summary, ends, good_runs};
+use crate::summary::{Summary, ends};
 
 /// A table of differences.
 pub(crate) fn draw(context: &Context<'_>) -> Drawn {
@@ -38,6 +37,8 @@ struct Chart<'a> {
     base: Option<&'a Summary<'a>>,
     base_value: Option<Estimate>,
     rows: Vec<Row<'a>>,
+    /// What repeated single runs say, where these give the noise.
+    noise: Option<String>,
 }
 
 struct Row<'a> {
@@ -45,6 +46,7 @@ struct Row<'a> {
     value: Option<Estimate>,
     /// To the baseline in percent.
     difference: Option<Estimate>,
+    verdict: Verdict,
     /// The same from the numbers that a paper printed.
     printed: Option<PrintedChange>,
 }
@@ -74,13 +76,19 @@ impl<'a> Chart<'a> {
         let base = base.copied();
         let value = |s: &Summary<'_>| s.quantity(measure.quantity).map(|value| measure.scaled(value));
         let others = context.cases.iter().filter(|s| base.is_none_or(|base| base.case.id != s.case.id));
+        let made = base.and_then(|base| Differences::to(context.record, measure.quantity, &base.case.id));
+        let found =
+            |s: &Summary<'_>| made.as_ref()?.rows.iter().find(|row| row.case == s.case.id)?.difference;
         let row = |s: &&'a Summary<'a>| Row {
             summary: s,
             value: value(s),
-            difference: base.and_then(|base| difference(context.record, &measure, base, s)),
+            difference: found(s).map(in_estimate),
+            verdict: found(s).map_or(Verdict::None, |difference| difference.called.into()),
             printed: base.and_then(|base| printed(context, &measure, base, s)),
         };
-        Self { measure, base, base_value: base.and_then(value), rows: others.map(row).collect() }
+        let rows = others.map(row).collect();
+        let noise = made.as_ref().filter(|made| made.repeats.is_some()).map(Differences::conclusion);
+        Self { measure, base, base_value: base.and_then(value), rows, noise }
     }
 
     fn base_name(&self) -> &str {
@@ -140,7 +148,7 @@ impl<'a> Chart<'a> {
     }
 
     fn row(&self, paper: Paper, scale: &Signed, row: &Row<'_>, y: f64, height: f64) -> Markup {
-        let (verdict, class) = row.verdict().shown();
+        let (verdict, class) = row.verdict.shown();
         let value = format!("{}{}", precise(row.value), signs(row.summary));
         let middle = if paper.narrow { y + 43.0 } else { y + height / 2.0 };
         let difference = row.difference.map_or("–".to_owned(), in_percent);
@@ -174,7 +182,7 @@ impl<'a> Chart<'a> {
             .printed
             .as_ref()
             .map_or(String::new(), |p| format!("; printed: {} % ({})", signed(p.change), p.source));
-        format!("{}: {value}; {difference}, {}{printed}", row.summary.name, row.verdict().shown().0)
+        format!("{}: {value}; {difference}, {}{printed}", row.summary.name, row.verdict.shown().0)
     }
 
     fn description(&self, lacks: &[String]) -> String {
@@ -185,7 +193,7 @@ impl<'a> Chart<'a> {
 
     /// How many rows differ.
     fn finding(&self) -> Option<String> {
-        let of = |verdict| self.rows.iter().filter(|row| row.verdict() == verdict).count() as u64;
+        let of = |verdict| self.rows.iter().filter(|row| row.verdict == verdict).count() as u64;
         let row = |number| count(number, "row", "rows");
         let parts = [
             (of(Verdict::Differs), "from it", "differs", "differ"),
@@ -211,15 +219,20 @@ impl<'a> Chart<'a> {
     }
 
     fn caption(&self, context: &Context<'_>) -> String {
-        let marks = [
-            format!("Value: {}.", self.measure.meaning()),
-            "Difference: its change from the baseline, taken inside each block, median over blocks. A row differs where \
-             the 95 % interval of that leaves out zero; it doesn’t differ significantly where it holds zero; under five \
-             blocks there is no interval, which is insufficient."
-                .to_owned(),
-        ];
+        let marks = [format!("Value: {}.", self.measure.meaning()), self.rule()];
         let estimates: Vec<_> = self.rows.iter().filter_map(|row| row.difference).collect();
         caption::caption(context, &marks, &estimates)
+    }
+
+    /// When a row differs.
+    fn rule(&self) -> String {
+        if let Some(noise) = &self.noise {
+            return format!("Each row is one run; repeated runs give the noise. {noise}");
+        }
+        "Difference: its change from the baseline, taken inside each block, median over blocks. A row differs where the \
+         bootstrap’s 95 % interval of that, and Student’s 98 % interval of its logarithm, both leave out zero; under five \
+         blocks there is no interval, which is insufficient."
+            .to_owned()
     }
 
     fn table(&self, context: &Context<'_>) -> Table {
@@ -251,15 +264,6 @@ impl<'a> Chart<'a> {
 }
 
 impl Row<'_> {
-    fn verdict(&self) -> Verdict {
-        match self.difference.map(|difference| difference.interval) {
-            None => Verdict::None,
-            Some(Interval::Insufficient) => Verdict::Insufficient,
-            Some(Interval::Known(low, high)) if low > 0.0 || high < 0.0 => Verdict::Differs,
-            Some(Interval::Known(..)) => Verdict::Same,
-        }
-    }
-
     /// The value and its difference, where there is little room.
     fn short_words(&self) -> String {
         let value = self.value.map_or("–".to_owned(), |value| fine(value.median));
@@ -273,7 +277,7 @@ impl Row<'_> {
             Cell::text(&self.summary.name),
             self.value.into(),
             self.difference.into(),
-            Cell::text(self.verdict().shown().0),
+            Cell::text(self.verdict.shown().0),
             self.difference.map(|difference| difference.blocks).into(),
             printed.map(|printed| printed.value).into(),
             printed.map(|printed| printed.change).into(),
@@ -294,26 +298,21 @@ impl Verdict {
     }
 }
 
-/// The change from `base` to `other` inside each block, in percent.
-fn difference(
-    record: &Record,
-    measure: &Measure,
-    base: &Summary<'_>,
-    other: &Summary<'_>,
-) -> Option<Estimate> {
-    let values = |id: &str| {
-        let value = |(block, m): (u32, &linerate_bench::record::Measures)| {
-            Some((block, m.quantity(measure.quantity)?))
-        };
-        good_runs(record, id).into_iter().filter_map(value).collect::<Vec<_>>()
-    };
-    let bases = values(&base.case.id);
-    let change = |(block, value): (u32, f64)| {
-        let (_, base) = bases.iter().find(|(other, _)| *other == block)?;
-        Some(100.0 * (value / base - 1.0)).filter(|change| change.is_finite())
-    };
-    let changes: Vec<f64> = values(&other.case.id).into_iter().filter_map(change).collect();
-    Estimate::of(&changes, record.seed)
+impl From<Called> for Verdict {
+    fn from(called: Called) -> Self {
+        match called {
+            Called::Different => Self::Differs,
+            Called::Same => Self::Same,
+            Called::Insufficient => Self::Insufficient,
+        }
+    }
+}
+
+/// A difference as the marks and cells take it.
+fn in_estimate(difference: Difference) -> Estimate {
+    let Difference { percent, interval, blocks, .. } = difference;
+    let student = Student { mean: percent, interval: Interval::Insufficient, half_width_percent: None };
+    Estimate { median: percent, interval, student, blocks }
 }
 
 /// The change that a paper's numbers come to, in percent, where it printed both.
@@ -371,26 +370,15 @@ fn signed(value: f64) -> String {
 mod tests {
     use super::*;
 
+    /// The scores that one of the papers printed, each of one run, three of which were repeated.
     #[test]
-    fn an_interval_beside_zero_differs_and_one_over_it_does_not() {
-        let verdict = |interval| {
-            let difference = Some(Estimate {
-                median: -2.0,
-                interval,
-                blocks: 5,
-                student: linerate_bench::stats::Student { mean: -2.0, interval, half_width_percent: None },
-            });
-            let case = linerate_bench::record::Case::default();
-            let record = Record::default();
-            let cases = [case];
-            let record = Record { cases: cases.to_vec(), ..record };
-            let summaries = crate::summary::summaries(&record);
-            Row { summary: &summaries[0], value: None, difference, printed: None }.verdict()
-        };
-        assert_eq!(verdict(Interval::Known(-3.0, -1.0)), Verdict::Differs);
-        assert_eq!(verdict(Interval::Known(1.0, 3.0)), Verdict::Differs);
-        assert_eq!(verdict(Interval::Known(-3.0, 0.0)), Verdict::Same);
-        assert_eq!(verdict(Interval::Insufficient), Verdict::Insufficient);
+    fn repeated_runs_give_the_noise_of_single_ones() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/papers/vmmark-netqueue");
+        let record = linerate_bench::store::load(std::path::Path::new(dir)).unwrap().record;
+        let page = crate::html(&record);
+        assert!(page.contains("No row differs significantly from"), "no conclusion");
+        assert!(page.contains("Of 9 rows beside the baseline"), "no finding");
+        assert!(page.contains("9 rows don’t differ significantly") && page.contains("−4.65"), "no rows");
     }
 
     #[test]
