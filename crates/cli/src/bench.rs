@@ -446,6 +446,7 @@ fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<ExitCode> {
     let page = dir.join("report.html");
     std::fs::write(&page, linerate_report::html(record))
         .with_context(|| format!("writing {}", page.display()))?;
+    write_figures(record, dir)?;
     let rows = gate(record);
     let holds = rows.iter().all(linerate_bench::stats::GateRow::holds);
     if json {
@@ -464,4 +465,15 @@ fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<ExitCode> {
         say!("\nreport: {}", page.display());
     }
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Each figure as SVG, with its numbers as CSV, beside the report.
+fn write_figures(record: &Record, dir: &Path) -> anyhow::Result<()> {
+    for figure in linerate_report::figures(record) {
+        for (extension, text) in [("svg", &figure.svg), ("csv", &figure.csv)] {
+            let path = dir.join(format!("{}.{extension}", figure.name));
+            std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+        }
+    }
+    Ok(())
 }

@@ -257,7 +257,7 @@ fn the_list_names_the_rows_of_each_study() {
     assert_eq!(desk.bench(&["--list"]).exits(0).out, text.out);
 }
 
-/// Memory to memory on an open link: a run takes a moment.
+/// Memory to memory on an open link: a run takes a moment. Each turns a knob of the host first: a file.
 const FAST: &str = r#"
 name = "fast"
 title = "Nothing but streams"
@@ -268,11 +268,19 @@ blocks = 4
 name = "open"
 rate = "open"
 
+[[setting]]
+name = "knob"
+hosts = "a"
+read = ["cat", "KNOB"]
+write = ["sh", "-c", 'echo "$1" > KNOB', "sh", "{value}"]
+
 [[case]]
-id = "stream-{streams}"
+id = "stream-{knob}"
 tool = "linerate-stream"
-streams = [1, 2]
+streams = 1
 bytes = "20 MB"
+[case.with]
+knob = ["left", "right"]
 "#;
 
 /// Times a study is killed; with `LINERATE_TEST_KILLS=20` as often as one likes.
@@ -292,9 +300,13 @@ fn stored_runs(dir: &std::path::Path) -> Vec<(u64, String)> {
 #[test]
 fn a_study_that_is_killed_goes_on_and_makes_every_run_once() {
     let Some(desk) = Desk::with_lab() else { return };
-    fs::write(desk.at("fast.toml"), FAST).expect("a new file");
+    let knob = desk.at("knob");
+    fs::write(&knob, "middle\n").expect("a new file");
+    let study = FAST.replace("KNOB", knob.to_str().expect("plain"));
+    fs::write(desk.at("fast.toml"), study).expect("a new file");
+    let position = || fs::read_to_string(&knob).expect("it is there");
     let mut rng = fastrand::Rng::with_seed(u64::from(std::process::id()));
-    let (mut pids, mut alive) = (Vec::new(), 0);
+    let (mut pids, mut alive, mut turned) = (Vec::new(), 0, 0);
     // So many that the study is hardly done before the last kill.
     let blocks = (kills() * 4).to_string();
     for _ in 0..kills() {
@@ -310,6 +322,7 @@ fn a_study_that_is_killed_goes_on_and_makes_every_run_once() {
         pids.push(i64::from(study.pid()));
         study.signal(Signal::KILL);
         study.end();
+        turned += u64::from(position() != "middle\n");
     }
     let resumable = |dir: &PathBuf| dir.join("runs.jsonl").exists();
     let found = desk.results().into_iter().find(resumable);
@@ -326,7 +339,9 @@ fn a_study_that_is_killed_goes_on_and_makes_every_run_once() {
     runs.dedup();
     assert_eq!(runs.len(), all, "a run was made twice");
     assert!(alive * 2 > kills(), "only {alive} of {} kills found it at work", kills());
-    eprintln!("{alive} of {} kills found the study at work", kills());
+    assert_eq!(position(), "middle\n", "a setting was not put back");
+    assert!(turned > 0, "no kill found the knob turned");
+    eprintln!("{alive} of {} kills found the study at work, {turned} the knob turned", kills());
     let labs = linerate_lab::status().expect("readable");
     assert!(labs.iter().all(|lab| !pids.contains(&i64::from(lab.holder))), "a lab was left behind");
 }

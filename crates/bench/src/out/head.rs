@@ -2,7 +2,7 @@
 
 use super::grid::wrap;
 use super::number::{files, size, three};
-use crate::record::{Dataset, Link, Record};
+use crate::record::{Capacity, Dataset, Link, Record};
 
 /// The study's title, its links, data sets and blocks.
 pub fn headline(record: &Record) -> String {
@@ -16,7 +16,16 @@ pub fn headline(record: &Record) -> String {
     let blocks = if record.blocks == 1 { "1 block".into() } else { format!("{} blocks", record.blocks) };
     facts.push(format!("{blocks}, seed {}", record.seed));
     lines.extend(wrap(&facts.join("; "), 0));
+    if !record.capacity.is_empty() {
+        let alone: Vec<String> = record.capacity.iter().map(describe_capacity).collect();
+        lines.extend(wrap(&format!("alone, before the study: {} Gbit/s", alone.join(", ")), 0));
+    }
     lines.join("\n")
+}
+
+fn describe_capacity(alone: &Capacity) -> String {
+    let tool = alone.tool.as_deref().map_or(String::new(), |tool| format!(" {tool}"));
+    format!("{} ({}{tool}) {}", alone.link, alone.part, three(alone.gbit_per_second))
 }
 
 fn describe_link(link: &Link) -> String {

@@ -22,6 +22,7 @@ pub(crate) fn section(record: &Record) -> Markup {
                      is their share of all counted time; steal is not busy."
                 }
                 dt { "Link" } dd { (links(record)) }
+                @if !record.capacity.is_empty() { dt { "Test bed" } dd { (capacities(record)) } }
                 dt { "Data" } dd { (datasets(&record.datasets)) }
                 dt { "Tools" } dd { (tools(record)) }
             }
@@ -43,6 +44,20 @@ fn links(record: &Record) -> Markup {
     html! {
         @for named in &record.links { div { strong { (named.name) } ": " (link(&named.link)) } }
         @if record.links.is_empty() { (record.link.as_ref().map_or_else(|| "unknown".to_owned(), link)) }
+    }
+}
+
+/// What generator and path did alone, before the study.
+fn capacities(record: &Record) -> Markup {
+    html! {
+        @for alone in &record.capacity {
+            div {
+                strong { (alone.link) } ": " (alone.part)
+                @if let Some(tool) = &alone.tool { " " (tool) }
+                " alone: " (bits_per_second((alone.gbit_per_second * 1e9) as u64))
+            }
+        }
+        div { "A run that comes within 10 % of one of these is marked “limited by the test bed”." }
     }
 }
 
