@@ -50,17 +50,28 @@ fn count(source: &sample::Interrupts) -> u64 {
 /// Processors, and what ports carried; everything else is in the recording.
 fn drawn(host: &str, series: sample::Series) -> Option<Series> {
     let (unit, scale) = match (series.kind.as_str(), series.unit.as_str()) {
-        ("cpu", "%") if series.name.ends_with(" busy") || series.name == "all softirq" => ("percent", 1.0),
+        ("cpu", "%") if ["all busy", "all softirq"].contains(&series.name.as_str()) => ("percent", 1.0),
         ("ports", "bit/s") if series.points.iter().any(|(_, rate)| *rate > 0.0) => ("Gbit/s", 1e-9),
         _ => return None,
     };
-    let points = series.points.chunks(series.points.len().div_ceil(MOST_POINTS).max(1));
+    let points = whole_intervals(&series.points);
+    let points = points.chunks(points.len().div_ceil(MOST_POINTS).max(1));
     let mean = |points: &[(f64, f64)]| {
         let sum: f64 = points.iter().map(|(_, value)| value).sum();
         points.last().map(|(at, _)| (*at, sum * scale / points.len() as f64))
     };
     let name = if series.kind == "cpu" { format!("cpu {}", series.name) } else { series.name };
     Some(Series { host: host.into(), name, unit: unit.into(), points: points.filter_map(mean).collect() })
+}
+
+/// Without the last point where it is of a short rest: a few milliseconds make a rate of anything.
+fn whole_intervals(points: &[(f64, f64)]) -> &[(f64, f64)] {
+    match points {
+        [.., (before, _), (last, _)] if last - before < f64::from(INTERVAL) / 2000.0 => {
+            &points[..points.len() - 1]
+        }
+        _ => points,
+    }
 }
 
 #[cfg(test)]
@@ -116,5 +127,7 @@ mod tests {
         let line = drawn("a", long).unwrap();
         assert!(line.points.len() <= MOST_POINTS && line.points.iter().all(|(_, value)| *value == 2.0));
         assert_eq!(line.points.last().unwrap().0, 999.0);
+        assert_eq!(whole_intervals(&[(0.25, 1.0), (0.5, 1.0), (0.51, 90.0)]).len(), 2);
+        assert_eq!(whole_intervals(&[(0.02, 1.0)]).len(), 1);
     }
 }
