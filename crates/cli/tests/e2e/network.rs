@@ -346,7 +346,9 @@ fn strangers_neither_stop_nor_slow_a_transfer() {
     case.cp(args!["-r", "tree", case.b("warm")]).exits(0);
     for (port, way) in [(7171, "push"), (7173, "pull")] {
         let start = |to: &str, port: u16| {
-            let mut list = args!["-v", "--streams", "8", "--port-range", port.to_string(), "-r"];
+            // The limit makes it last until all strangers were there; whoever is held up by them misses it.
+            let mut list =
+                args!["-v", "--streams", "8", "--bwlimit", "1gbit", "--port-range", port.to_string(), "-r"];
             list.extend(match way {
                 "push" => args!["tree", case.b(to)],
                 _ => args![case.b("warm"), to],
