@@ -108,14 +108,14 @@ impl Committer<'_> {
 
     fn rename(&self, entry: Finished) {
         let Finished { temporary, name, kind, shown } = entry;
-        let is_directory = temporary.parent().has_directory(&name);
+        let parent = temporary.parent().clone();
         match temporary.rename(&name) {
             Ok(()) => match kind {
                 Kind::File { size } => self.counters.landed.file(size),
                 Kind::Symlink { .. } => self.counters.landed.symlink(),
                 Kind::Directory => {}
             },
-            Err(Errno::ISDIR | Errno::EXIST | Errno::NOTEMPTY) if is_directory => {
+            Err(Errno::ISDIR | Errno::EXIST | Errno::NOTEMPTY) if parent.has_directory(&name) => {
                 let message = "a directory of that name is in the way at the destination";
                 (self.problem)(problem(shown, ProblemKind::Failed, message));
             }

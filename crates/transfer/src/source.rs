@@ -296,10 +296,7 @@ fn file_size(entry: &Entry) -> u64 {
 fn read_small(source: &SourceRoot, entry: &Entry, out: &mut Vec<u8>) -> Result<bool, Errno> {
     let Kind::File { size } = entry.kind else { return Ok(false) };
     let fd = source.root.open_at(&source.full_path(&entry.path), OFlags::RDONLY)?;
-    let start = out.len();
-    out.resize(start + size as usize, 0);
-    let got = read_full(fd.as_fd(), &mut [IoSliceMut::new(&mut out[start..])], 0)?;
-    out.truncate(start + got);
+    append(fd.as_fd(), size as usize, out)?;
     Ok(has_changed(entry, &rustix::fs::fstat(&fd)?))
 }
 
@@ -313,6 +310,22 @@ fn open_large(source: &SourceRoot, entry: &Entry) -> Result<OwnedFd, Errno> {
     // Advice that isn't taken does no harm.
     let _ = rustix::fs::fadvise(&fd, 0, None, Advice::Sequential);
     Ok(fd)
+}
+
+/// Appends at most `size` bytes of a file.
+fn append(fd: BorrowedFd<'_>, size: usize, out: &mut Vec<u8>) -> Result<(), Errno> {
+    let (start, end) = (out.len(), out.len() + size);
+    out.reserve(size);
+    while out.len() < end {
+        let offset = (out.len() - start) as u64;
+        match rustix::io::pread(fd, rustix::buffer::spare_capacity(out), offset) {
+            Ok(0) => break,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    out.truncate(end);
+    Ok(())
 }
 
 /// Reads until all `places` are full, one behind the other, or the file ends.

@@ -15,7 +15,7 @@ pub const PREFIX: &str = ".linerate.";
 
 /// Makes temporary names that no other transfer makes.
 pub struct Names {
-    transfer: String,
+    transfer: Arc<str>,
     next: AtomicU64,
     /// Set where the destination's file system doesn't know files without a name.
     named_only: AtomicBool,
@@ -25,12 +25,24 @@ impl Names {
     /// Names of the transfer that `nonce` distinguishes from others.
     pub fn new(nonce: &[u8]) -> Self {
         let transfer: String = nonce.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Self { transfer, next: AtomicU64::new(0), named_only: AtomicBool::new(false) }
+        Self { transfer: transfer.into(), next: AtomicU64::new(0), named_only: AtomicBool::new(false) }
     }
 
-    fn next(&self) -> OsString {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        format!("{PREFIX}{}.{number:x}", self.transfer).into()
+    fn next(&self) -> Name {
+        Name { transfer: Arc::clone(&self.transfer), number: self.next.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+/// A temporary name that is written only when it is needed: most files never have one.
+#[derive(Debug)]
+struct Name {
+    transfer: Arc<str>,
+    number: u64,
+}
+
+impl Name {
+    fn write(&self) -> OsString {
+        format!("{PREFIX}{}.{:x}", self.transfer, self.number).into()
     }
 }
 
@@ -41,7 +53,7 @@ pub struct Temporary {
     /// The name that it has now; empty for none.
     name: OsString,
     /// A name that it may have for a moment.
-    spare: OsString,
+    spare: Option<Name>,
     file: Option<OwnedFd>,
 }
 
@@ -51,10 +63,10 @@ impl Temporary {
     /// # Errors
     /// What open(2) returns.
     pub fn named(parent: Arc<Directory>, names: &Names, mode: Mode) -> Result<Self, Errno> {
-        let name = names.next();
+        let name = names.next().write();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&parent, &name, flags, mode)?;
-        Ok(Self { parent, name, spare: OsString::new(), file: Some(file) })
+        Ok(Self { parent, name, spare: None, file: Some(file) })
     }
 
     /// Makes an empty file with `mode` and no name, where the file system knows that (`O_TMPFILE`): nothing is left
@@ -68,7 +80,7 @@ impl Temporary {
         }
         let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
         match rustix::fs::openat(&parent, ".", flags, mode) {
-            Ok(file) => Ok(Self { parent, name: OsString::new(), spare: names.next(), file: Some(file) }),
+            Ok(file) => Ok(Self { parent, name: OsString::new(), spare: Some(names.next()), file: Some(file) }),
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
                 names.named_only.store(true, Ordering::Relaxed);
                 Self::named(parent, names, mode)
@@ -82,9 +94,9 @@ impl Temporary {
     /// # Errors
     /// What symlink(2) returns.
     pub fn symlink(parent: Arc<Directory>, names: &Names, target: &[u8]) -> Result<Self, Errno> {
-        let name = names.next();
+        let name = names.next().write();
         rustix::fs::symlinkat(target, &parent, &name)?;
-        Ok(Self { parent, name, spare: OsString::new(), file: None })
+        Ok(Self { parent, name, spare: None, file: None })
     }
 
     /// Where to write.
@@ -147,7 +159,7 @@ impl Temporary {
             match self.link(name) {
                 // A link never replaces what has the name already, a rename does.
                 Err(Errno::EXIST) => {
-                    let spare = std::mem::take(&mut self.spare);
+                    let spare = self.spare.as_ref().ok_or(Errno::EXIST)?.write();
                     self.link(&spare)?;
                     self.name = spare;
                 }

@@ -165,10 +165,10 @@ impl Tls {
 
     fn protect(&mut self, typ: ContentType, contents: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         let start = out.len();
-        out.resize(start + contents.len() + AROUND, 0);
-        let record = &mut out[start..];
-        plain(record).copy_from_slice(contents);
-        self.sealer.seal(typ, record)
+        out.extend_from_slice(&[0; RECORD_HEADER]);
+        out.extend_from_slice(contents);
+        out.extend_from_slice(&[0; 1 + TAG]);
+        self.sealer.seal(typ, &mut out[start..])
     }
 }
 
