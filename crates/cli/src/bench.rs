@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use linerate_bench::data::read_own_tree;
 use linerate_bench::out::{Line, Progress, checked, gate_table, headline, plan, table};
-use linerate_bench::record::Record;
+use linerate_bench::record::{Outcome, Record};
 use linerate_bench::run::{
     Bed, Event, HostBed, Hosts, LabBed, Runner, Setup, Stop, install, missing_packages,
 };
@@ -57,7 +57,7 @@ const EXPLANATION: &str = "\
 A study runs on two hosts that are made of network namespaces, joined by a link with a rate. Results are stored \
 below --out as they are made; Ctrl-C keeps them. docs/formats.md describes study files, tool files and results.
 
-Exit codes: 0 done (for gate: every row holds), 1 failed or a row missed, 2 usage, 130 interrupted.";
+Exit codes: 0 done (for gate: every row holds), 1 failed, a row missed or nothing measured, 2 usage, 130 interrupted.";
 
 /// Signals this near to the first ask for the same thing: timeout(1) signals its child, and then the child's group.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
@@ -249,7 +249,7 @@ fn load_study(args: &Run, tools: &Toolbox) -> anyhow::Result<Study> {
     let mut study = match Study::built_in(name) {
         Some((file, text)) => Study::parse(file, text, tools)?,
         None => {
-            let text = std::fs::read_to_string(name).map_err(|error| unknown_study(name, &error))?;
+            let text = read_study(name).map_err(|error| unknown_study(name, &error))?;
             Study::parse(name, &text, tools)?
         }
     };
@@ -260,6 +260,18 @@ fn load_study(args: &Run, tools: &Toolbox) -> anyhow::Result<Study> {
         study.set_size(size);
     }
     Ok(study)
+}
+
+/// More than any study file has, in bytes.
+const LARGEST_STUDY: u64 = 1 << 20;
+
+fn read_study(name: &str) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(name)?.take(LARGEST_STUDY + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LARGEST_STUDY {
+        return Err(std::io::Error::other("it is larger than 1 MiB"));
+    }
+    Ok(text)
 }
 
 fn unknown_study(name: &str, error: &std::io::Error) -> anyhow::Error {
@@ -464,7 +476,8 @@ fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<ExitCode> {
         }
         say!("\nreport: {}", page.display());
     }
-    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let measured = record.runs.iter().any(|run| matches!(run.outcome, Outcome::Measured(_)));
+    Ok(if holds && measured { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Each figure as SVG, with its numbers as CSV, beside the report.

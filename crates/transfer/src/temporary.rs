@@ -80,7 +80,9 @@ impl Temporary {
         }
         let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
         match rustix::fs::openat(&parent, ".", flags, mode) {
-            Ok(file) => Ok(Self { parent, name: OsString::new(), spare: Some(names.next()), file: Some(file) }),
+            Ok(file) => {
+                Ok(Self { parent, name: OsString::new(), spare: Some(names.next()), file: Some(file) })
+            }
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
                 names.named_only.store(true, Ordering::Relaxed);
                 Self::named(parent, names, mode)

@@ -126,12 +126,18 @@ fn generators<'s>(setup: &Setup<'s>, link: &str) -> Vec<&'s CaseSpec> {
             continue;
         }
         match found.iter_mut().find(|other| other.tool == case.tool) {
-            Some(other) if other.streams.number() < case.streams.number() => *other = case,
+            Some(other) if load(other) < load(case) => *other = case,
             Some(_) => {}
             None => found.push(case),
         }
     }
     found
+}
+
+/// How much a case asks of its generator: users or tiles, and streams.
+fn load(case: &CaseSpec) -> (u64, Option<u32>) {
+    let level = |name: &str| case.parameters.get(name)?.parse().ok();
+    (level("users").or_else(|| level("tiles")).unwrap_or(0), case.streams.number())
 }
 
 fn attempt(

@@ -133,12 +133,20 @@ fn peak(reading: &Reading, output: &Written) -> Option<u64> {
 
 /// Values that are there, as `name: value`.
 fn notes(reading: &Reading, output: &Written) -> Vec<String> {
-    let shown = |(name, place): &(String, String)| match output.find(place)? {
-        Value::String(text) => Some(format!("{name}: {text}")),
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
-        value => Some(format!("{name}: {value}")),
-    };
-    reading.notes.iter().filter_map(shown).collect()
+    let found = reading.notes.iter().filter_map(|(name, place)| Some((name, output.find(place)?)));
+    found
+        .flat_map(|(name, value)| told(&value).into_iter().map(move |value| format!("{name}: {value}")))
+        .collect()
+}
+
+/// A value as a note shows it; of a list each, and nothing of what has parts of its own.
+fn told(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(text) => vec![text.clone()],
+        Value::Null | Value::Object(_) => Vec::new(),
+        Value::Array(values) => values.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        value => vec![value.to_string()],
+    }
 }
 
 fn last_line(stdout: &[u8]) -> &[u8] {

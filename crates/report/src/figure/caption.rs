@@ -1,6 +1,6 @@
 //! What stands under a figure: what was measured at which layer, on what, how often, and every sign that it uses.
 
-use linerate_bench::record::{Quantity, Record};
+use linerate_bench::record::{FigureKind, Quantity, Record};
 use linerate_bench::stats::Estimate;
 
 use super::context::Context;
@@ -107,6 +107,11 @@ fn listed(words: &[String], most: usize) -> String {
 
 /// Where the hollow marks come from.
 fn printed(context: &Context<'_>) -> Option<String> {
+    let draws =
+        [FigureKind::Bars, FigureKind::Scaling, FigureKind::Differences].contains(&context.asked.kind);
+    if !draws {
+        return None;
+    }
     let mut sources: Vec<String> = Vec::new();
     let drawn = |quantity| quantity == context.asked.quantity || quantity == Quantity::BusyPercent;
     let of_cases =
