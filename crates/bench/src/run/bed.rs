@@ -7,8 +7,11 @@ use std::process::Command;
 
 use linerate_host::{CpuTimes, Facts};
 pub use linerate_lab::End;
+use linerate_remote::host_agent::HostAgent;
 use linerate_remote::place::Place;
+use serde::de::DeserializeOwned;
 
+use super::samples;
 use crate::data::{Answer, Task, Tree};
 use crate::record::Link;
 use crate::spec::{Value, Values};
@@ -88,20 +91,25 @@ pub trait Bed {
         Tree::read(here)?.difference(here, there)
     }
 
+    /// The agent of an end, which says and samples what is known of its host; `None` where a bed knows it otherwise.
+    fn agent(&mut self, _end: End) -> Option<&mut HostAgent> {
+        None
+    }
+
     /// Starts to record what the ends' samplers see.
     ///
     /// # Errors
     /// An end's agent doesn't answer.
     fn start_samples(&mut self) -> io::Result<()> {
-        Ok(())
+        [End::A, End::B].into_iter().try_for_each(|end| self.agent(end).map_or(Ok(()), samples::start))
     }
 
     /// What an end's sampler recorded since the start; `None` where nothing samples.
     ///
     /// # Errors
     /// The end's agent doesn't answer.
-    fn stop_samples(&mut self, _end: End) -> io::Result<Option<Vec<u8>>> {
-        Ok(None)
+    fn stop_samples(&mut self, end: End) -> io::Result<Option<Vec<u8>>> {
+        self.agent(end).map(HostAgent::stop_sampling).transpose()
     }
 
     /// The link.
@@ -117,13 +125,25 @@ pub trait Bed {
     ///
     /// # Errors
     /// The end's agent doesn't answer.
-    fn facts(&mut self, end: End) -> io::Result<Facts>;
+    fn facts(&mut self, end: End) -> io::Result<Facts> {
+        asked(self.agent(end), HostAgent::facts)
+    }
 
     /// An end's processor time, all of the host's.
     ///
     /// # Errors
     /// The end's agent doesn't answer, or can't read it.
-    fn cpu(&mut self, end: End) -> io::Result<CpuTimes>;
+    fn cpu(&mut self, end: End) -> io::Result<CpuTimes> {
+        asked(self.agent(end), HostAgent::cpu)
+    }
+}
+
+fn asked<T: DeserializeOwned>(
+    agent: Option<&mut HostAgent>,
+    question: impl Fn(&mut HostAgent) -> io::Result<Vec<u8>>,
+) -> io::Result<T> {
+    let agent = agent.ok_or_else(|| io::Error::other("there is no agent to ask"))?;
+    serde_json::from_slice(&question(agent)?).map_err(io::Error::other)
 }
 
 /// The placeholders that a bed gives values to, for the copy of this number.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use linerate_host::{CpuTimes, Facts};
+use linerate_host::Facts;
 use linerate_lab::{Journal, Undo};
 use linerate_remote::far_end::FarEnd;
 use linerate_remote::host_agent::HostAgent;
@@ -15,7 +15,7 @@ use linerate_remote::place::Place;
 use super::bed::{Bed, End};
 use super::hosts::Hosts;
 use super::process::{Stop, tail};
-use super::{programs, samples};
+use super::programs;
 use crate::data::{Answer, Task, Tree};
 use crate::record::Link;
 
@@ -71,13 +71,6 @@ impl HostBed {
         match end {
             End::A => &self.ends[0],
             End::B => &self.ends[1],
-        }
-    }
-
-    fn agent(&mut self, end: End) -> &mut HostAgent {
-        match end {
-            End::A => &mut self.ends[0].agent,
-            End::B => &mut self.ends[1].agent,
         }
     }
 }
@@ -213,12 +206,11 @@ impl Bed for HostBed {
         sent.difference(&self.files(End::B, &Task::Digest(there.to_owned()))?)
     }
 
-    fn start_samples(&mut self) -> io::Result<()> {
-        self.ends.iter_mut().try_for_each(|end| samples::start(&mut end.agent))
-    }
-
-    fn stop_samples(&mut self, end: End) -> io::Result<Option<Vec<u8>>> {
-        self.agent(end).stop_sampling().map(Some)
+    fn agent(&mut self, end: End) -> Option<&mut HostAgent> {
+        match end {
+            End::A => Some(&mut self.ends[0].agent),
+            End::B => Some(&mut self.ends[1].agent),
+        }
     }
 
     fn link(&self) -> Link {
@@ -237,16 +229,6 @@ impl Bed for HostBed {
         let find = "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin command -v \"$0\"";
         let argv = ["sh", "-c", find, program].map(OsString::from);
         end.place.command(&argv).and_then(|mut command| output(&mut command)).is_ok()
-    }
-
-    fn facts(&mut self, end: End) -> io::Result<Facts> {
-        let json = self.agent(end).facts()?;
-        serde_json::from_slice(&json).map_err(io::Error::other)
-    }
-
-    fn cpu(&mut self, end: End) -> io::Result<CpuTimes> {
-        let json = self.agent(end).cpu()?;
-        serde_json::from_slice(&json).map_err(io::Error::other)
     }
 }
 

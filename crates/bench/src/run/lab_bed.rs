@@ -5,13 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use linerate_host::{CpuTimes, Facts};
 use linerate_lab::{Lab, LabError, Options};
 use linerate_remote::host_agent::HostAgent;
 use linerate_remote::place::Place;
 
 use super::bed::{Bed, End};
-use super::{programs, samples};
+use super::programs;
 use crate::record::Link;
 use crate::spec::study::LinkSpec;
 
@@ -76,14 +75,6 @@ impl LabBed {
     pub fn scratch(&self) -> PathBuf {
         self.lab.scratch().to_owned()
     }
-
-    fn agent(&mut self, end: End) -> &mut HostAgent {
-        let [a, b] = &mut self.agents;
-        match end {
-            End::A => a,
-            End::B => b,
-        }
-    }
 }
 
 impl Bed for LabBed {
@@ -127,12 +118,12 @@ impl Bed for LabBed {
         self.lab.place(end)
     }
 
-    fn start_samples(&mut self) -> io::Result<()> {
-        self.agents.iter_mut().try_for_each(samples::start)
-    }
-
-    fn stop_samples(&mut self, end: End) -> io::Result<Option<Vec<u8>>> {
-        self.agent(end).stop_sampling().map(Some)
+    fn agent(&mut self, end: End) -> Option<&mut HostAgent> {
+        let [a, b] = &mut self.agents;
+        match end {
+            End::A => Some(a),
+            End::B => Some(b),
+        }
     }
 
     fn link(&self) -> Link {
@@ -172,15 +163,5 @@ impl Bed for LabBed {
     fn has(&self, _end: End, program: &str) -> bool {
         // Both ends see this host's files.
         programs::find(program).is_some()
-    }
-
-    fn facts(&mut self, end: End) -> io::Result<Facts> {
-        let json = self.agent(end).facts()?;
-        serde_json::from_slice(&json).map_err(io::Error::other)
-    }
-
-    fn cpu(&mut self, end: End) -> io::Result<CpuTimes> {
-        let json = self.agent(end).cpu()?;
-        serde_json::from_slice(&json).map_err(io::Error::other)
     }
 }
