@@ -33,17 +33,15 @@ fn path(text: &str) -> RelPath {
 fn file(name: &str, size: u64) -> Entry {
     let mtime = Timestamp { seconds: 1_700_000_000, nanoseconds: 5 };
     let atime = Timestamp { seconds: -1, nanoseconds: 0 };
-    Entry { source: 0, path: path(name), kind: Kind::File { size }, mode: 0o644, mtime, atime }
+    Entry { source: 0, path: path(name), kind: Kind::File { size }, mode: 0o644, mtime, atime, extra: None }
 }
 
 fn job() -> Message {
     let options = Options {
         recursive: true,
-        preserve: false,
-        clear: false,
-        streams: None,
         rate_limit: Some(125_000_000),
         ports: Some((50000, 50010)),
+        ..Options::default()
     };
     Message::Job(Job::Receive { destination: b"/data".to_vec(), options })
 }
@@ -91,7 +89,7 @@ fn the_far_shell_gets_the_line_that_is_shown() {
     let binary = Binary { size: 77_777, hash: "HASH".into() };
     for install in [false, true] {
         let line = bootstrap(&binary, install).replace("77777", "SIZE");
-        let line = line.replace(&identity(), "linerate VERSION protocol 2");
+        let line = line.replace(&identity(), "linerate VERSION protocol 3");
         assert!(page().contains(&format!("```text\n{line}\n```")), "not on the page: {line}");
     }
 }
@@ -111,10 +109,10 @@ fn every_message_has_the_number_of_the_table() {
         (Message::MoreStreams(1), "MoreStreams"),
         (Message::Tunnel(Vec::new()), "Tunnel"),
         (Message::Sources(Vec::new()), "Sources"),
-        (Message::Ready, "Ready"),
+        (Message::Ready { offers: false }, "Ready"),
         (Message::Skip { file: 0 }, "Skip"),
         (Message::Progress(Default::default()), "Progress"),
-        (Message::Sent { totals: Default::default(), streams: 0 }, "Sent"),
+        (Message::Sent { totals: Default::default(), streams: 0, complete: true }, "Sent"),
         (Message::Committed(Default::default()), "Committed"),
         (Message::Report { stages: Default::default(), usage: Default::default() }, "Report"),
         (Message::AskFacts, "AskFacts"),
@@ -126,6 +124,9 @@ fn every_message_has_the_number_of_the_table() {
         ),
         (Message::TakeSamples { last: true }, "TakeSamples"),
         (Message::Samples(Vec::new()), "Samples"),
+        (Message::Offer(Vec::new()), "Offer"),
+        (Message::Wanted(Vec::new()), "Wanted"),
+        (Message::Again(Vec::new()), "Again"),
     ] {
         let number = postcard::to_stdvec(&message).unwrap()[0];
         assert!(named(number.into(), name), "{name} is number {number}");

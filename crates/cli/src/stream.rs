@@ -113,12 +113,10 @@ impl StreamArgs {
 
     fn options(&self) -> Options {
         Options {
-            recursive: false,
-            preserve: false,
             clear: self.no_encrypt,
             streams: self.streams,
-            rate_limit: None,
             ports: self.port_range,
+            ..Options::default()
         }
     }
 }

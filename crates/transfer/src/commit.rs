@@ -113,7 +113,7 @@ impl Committer<'_> {
             Ok(()) => match kind {
                 Kind::File { size } => self.counters.landed.file(size),
                 Kind::Symlink { .. } => self.counters.landed.symlink(),
-                Kind::Directory => {}
+                _ => {}
             },
             Err(Errno::ISDIR | Errno::EXIST | Errno::NOTEMPTY) if parent.has_directory(&name) => {
                 let message = "a directory of that name is in the way at the destination";

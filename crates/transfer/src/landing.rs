@@ -166,7 +166,15 @@ mod tests {
 
     fn entry(source: u32, path: &str) -> Entry {
         let (path, time) = (RelPath::new(path.as_bytes()).unwrap(), Timestamp::default());
-        Entry { source, path, kind: Kind::File { size: 0 }, mode: 0o644, mtime: time, atime: time }
+        Entry {
+            source,
+            path,
+            kind: Kind::File { size: 0 },
+            mode: 0o644,
+            mtime: time,
+            atime: time,
+            extra: None,
+        }
     }
 
     fn place(landing: &Landing, path: &str) -> PathBuf {

@@ -52,7 +52,7 @@ pub fn send(
         }
         driven.map(|_| crew.used)
     })?;
-    session.send(&Message::Sent { totals: Totals::default(), streams: used })?;
+    session.send(&Message::Sent { totals: Totals::default(), streams: used, complete: true })?;
     Ok((session.wait_for_commit()?.bytes, used))
 }
 
@@ -61,7 +61,7 @@ pub fn send(
 /// # Errors
 /// Where the far end fails or goes away.
 pub fn discard(session: &mut Session) -> Result<(), TransferError> {
-    session.send(&Message::Ready)?;
+    session.send(&Message::Ready { offers: false })?;
     let counters = session.meters.local.clone();
     thread::scope(|scope| {
         let mut crew = Crew::new(scope, |stream| drain(stream, &counters));

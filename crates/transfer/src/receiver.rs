@@ -1,7 +1,7 @@
 //! The receiving end, from the announced sources to the word that everything is on stable storage.
 
 use crossbeam_channel::bounded;
-use linerate_wire::control::{Message, Options, Problem, Source, Totals};
+use linerate_wire::control::{Keep, Message, Options, Problem, Source, Totals};
 use linerate_wire::entry::Entry;
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Mode};
@@ -55,10 +55,10 @@ pub fn run(
     // The near end's shell has seen the destination, the far end's has not.
     let destination = if session.is_agent() { expand_home(destination) } else { destination.to_vec() };
     let landing = Landing::find(&destination, &sources)?;
-    session.send(&Message::Ready)?;
+    session.send(&Message::Ready { offers: false })?;
     // Modes are made here, bit by bit; the kernel's mask would only take from them.
     rustix::process::umask(Mode::empty());
-    let received = receive(session, &landing, sources.len(), options.preserve, umask);
+    let received = receive(session, &landing, sources.len(), options.keep, umask);
     rustix::process::umask(umask);
     let received = received?;
     session.send(&Message::Committed(received.landed))?;
@@ -69,7 +69,7 @@ fn receive(
     session: &mut Session,
     landing: &Landing,
     sources: usize,
-    preserve: bool,
+    keep: Keep,
     umask: Mode,
 ) -> Result<Received, TransferError> {
     let reporter = session.reporter();
@@ -91,7 +91,7 @@ fn receive(
         counters: &counters,
         problem: &tell,
         skip: &skip,
-        preserve,
+        keep,
         umask,
     };
     let committer = Committer { counters: &counters, problem: &tell };
@@ -138,7 +138,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
         match session.next(crew.ends())? {
             Event::Stream(stream) => crew.hire(stream),
             Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
-            Event::Message(Message::Sent { totals, streams }) => announced = Some((streams, totals)),
+            Event::Message(Message::Sent { totals, streams, .. }) => announced = Some((streams, totals)),
             Event::Message(_) => return Err(out_of_turn()),
             Event::Tick => {}
         }
@@ -160,7 +160,7 @@ fn finish_directories(shared: &Shared<'_>, mut touched: Touched) -> Result<(), T
     let explicit = lock(&shared.directories).drain(..).collect::<Vec<_>>();
     let explicit = explicit
         .into_iter()
-        .map(|(path, entry)| (path, (Mode::from_raw_mode(entry.mode), shared.preserve.then_some(entry))));
+        .map(|(path, entry)| (path, (Mode::from_raw_mode(entry.mode), shared.keep.times.then_some(entry))));
     let modes: BTreeMap<RelPath, (Mode, Option<Entry>)> = opened.into_iter().chain(explicit).collect();
     for (path, (mode, times)) in modes.into_iter().rev() {
         if let Err(error) = finish_directory(shared, &path, mode, times.as_ref(), &mut touched) {

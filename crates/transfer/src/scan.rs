@@ -224,6 +224,7 @@ impl Walk<'_, '_> {
             Kind::File { size } => self.scanner.found.file(size),
             Kind::Directory => self.scanner.found.directory(),
             Kind::Symlink { .. } => self.scanner.found.symlink(),
+            _ => {}
         }
     }
 
@@ -310,6 +311,7 @@ fn entry(source: usize, path: RelPath, kind: Kind, stat: &Stat) -> Entry {
         mode: stat.st_mode & 0o7777,
         mtime: time(stat.st_mtime, stat.st_mtime_nsec),
         atime: time(stat.st_atime, stat.st_atime_nsec),
+        extra: None,
     }
 }
 

@@ -162,7 +162,8 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
             streams.adjust(session, shared, crew.running)?;
         }
     }
-    session.send(&Message::Sent { totals: shared.counters.found.get(), streams: crew.used })?;
+    let (totals, complete) = (shared.counters.found.get(), shared.counters.has_no_problem());
+    session.send(&Message::Sent { totals, streams: crew.used, complete })?;
     Ok(Sent { landed: session.wait_for_commit()?, streams: crew.used })
 }
 

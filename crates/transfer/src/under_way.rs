@@ -60,7 +60,15 @@ mod tests {
     fn file(number: u64) -> Arc<LargeFile> {
         let time = Timestamp { seconds: 0, nanoseconds: 0 };
         let kind = Kind::File { size: 1 << 20 };
-        let entry = Entry { source: 0, path: RelPath::root(), kind, mode: 0o644, mtime: time, atime: time };
+        let entry = Entry {
+            source: 0,
+            path: RelPath::root(),
+            kind,
+            mode: 0o644,
+            mtime: time,
+            atime: time,
+            extra: None,
+        };
         let (left, given_up) = (AtomicU32::new(1), AtomicBool::new(false));
         Arc::new(LargeFile { entry, number, parts: 1, left, given_up, descriptor: OnceLock::new() })
     }

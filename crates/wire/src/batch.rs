@@ -141,7 +141,15 @@ mod tests {
     fn file(name: &str, size: u64) -> Entry {
         let path = RelPath::new(name.as_bytes()).unwrap();
         let time = Timestamp { seconds: 1, nanoseconds: 2 };
-        Entry { source: 0, path, kind: Kind::File { size }, mode: 0o644, mtime: time, atime: time }
+        Entry {
+            source: 0,
+            path,
+            kind: Kind::File { size },
+            mode: 0o644,
+            mtime: time,
+            atime: time,
+            extra: None,
+        }
     }
 
     fn append(payload: &mut Vec<u8>, entry: &mut Entry, contents: &[u8]) {

@@ -2,7 +2,7 @@
 //!
 //! Each is a length (4 bytes, little endian) and a [`Message`] in postcard.
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Timestamp};
 use crate::path::RelPath;
 use crate::stages::{Stages, Usage};
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,10 @@ pub enum Message {
     /// Sender to receiver: what comes, in the order of the sources' numbers.
     Sources(Vec<Source>),
     /// Receiver to sender: every source has a place, send.
-    Ready,
+    Ready {
+        /// Some of it may be there already: [`Message::Offer`] everything first, and send what is wanted.
+        offers: bool,
+    },
     /// Receiver to sender: nothing more of this file is wanted.
     Skip {
         /// [`crate::entry::Chunk::file`].
@@ -68,6 +71,8 @@ pub enum Message {
         totals: Totals,
         /// Data streams that were used; the receiver waits for the end of as many.
         streams: u32,
+        /// The scan met no error, so that what wasn't offered isn't at the source.
+        complete: bool,
     },
     /// Receiver to sender: everything received is in place and on stable storage.
     Committed(Totals),
@@ -109,7 +114,57 @@ pub enum Message {
     /// Agent to client: the next bytes of the recording, at most [`MAX_SAMPLES`]; none behind the last that was asked
     /// for.
     Samples(Vec<u8>),
+    /// Sender to receiver: what could be sent, at most [`MAX_OFFERS`] entries; directories before what is in them.
+    Offer(Vec<Offered>),
+    /// Receiver to sender: the answer to one [`Message::Offer`], an element for each of its entries.
+    Wanted(Vec<Want>),
+    /// Receiver to sender, instead of [`Message::Committed`]: these came damaged to stable storage; send them once more.
+    Again(Vec<(u32, RelPath)>),
 }
+
+/// The most entries of one [`Message::Offer`].
+pub const MAX_OFFERS: usize = 1024;
+/// The most offers that may wait for their answers.
+pub const MAX_OPEN_OFFERS: usize = 16;
+
+/// An entry that could be sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offered {
+    /// The entry.
+    pub entry: Entry,
+    /// Distinguishes the file from one that took its place with equal size and times: its inode number,
+    pub inode: u64,
+    /// and when the inode last changed.
+    pub ctime: Timestamp,
+    /// BLAKE3 of its contents, where the receiver compares by contents ([`Sync::checksum`]).
+    pub digest: Option<Digest>,
+}
+
+/// What a receiver wants of an offered entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Want {
+    /// Nothing: it is there.
+    Nothing,
+    /// All of it.
+    Whole,
+    /// A large file, but for the chunks that an earlier run brought.
+    Missing {
+        /// Bytes of a chunk; the last one may be shorter.
+        chunk: u64,
+        /// A bit for each chunk, the first one in the lowest bit of the first byte: set where it is there.
+        present: Vec<u8>,
+    },
+    /// A large file, but for the chunks whose contents are these: the receiver has an older version.
+    Differing {
+        /// Bytes of a chunk; the last one may be shorter.
+        chunk: u64,
+        /// BLAKE3 of each chunk that lies within the old file, in order.
+        digests: Vec<Digest>,
+    },
+}
+
+/// A BLAKE3 hash.
+pub type Digest = [u8; 32];
 
 /// What an agent is to record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,12 +224,16 @@ pub enum Job {
 }
 
 /// Options that both ends must know.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// Directories and what is in them.
     pub recursive: bool,
-    /// Keep modes and times exactly.
-    pub preserve: bool,
+    /// What is kept of each entry.
+    pub keep: Keep,
+    /// The sender tells BLAKE3 of what it read, and the receiver compares it with what is on stable storage.
+    pub verify: bool,
+    /// Only what differs is sent, and how.
+    pub sync: Option<Sync>,
     /// Only the data's encryption is off; set by the user, never by negotiation.
     pub clear: bool,
     /// Streams; `None` lets the sender decide.
@@ -183,6 +242,76 @@ pub struct Options {
     pub rate_limit: Option<u64>,
     /// TCP ports for data connections, first and last.
     pub ports: Option<(u16, u16)>,
+}
+
+/// What is kept of each entry, by rsync's names. Symbolic links always are links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Keep {
+    /// Permission bits.
+    pub perms: bool,
+    /// Times, to the nanosecond.
+    pub times: bool,
+    /// Owners.
+    pub owner: bool,
+    /// Groups.
+    pub group: bool,
+    /// Owners and groups by number, else by name where both ends know it.
+    pub numeric_ids: bool,
+    /// Hard links between entries of the transfer.
+    pub hard_links: bool,
+    /// Device nodes.
+    pub devices: bool,
+    /// Named pipes and sockets.
+    pub specials: bool,
+    /// Extended attributes.
+    pub xattrs: bool,
+    /// POSIX ACLs.
+    pub acls: bool,
+    /// Setuid, setgid and sticky bits.
+    pub special_bits: bool,
+    /// Holes.
+    pub sparse: bool,
+}
+
+impl Keep {
+    /// scp's `-p`: modes and times.
+    pub const SCP: Self = Self { perms: true, times: true, ..Self::NOTHING };
+    /// New files, with modes as the umask leaves them.
+    pub const NOTHING: Self = Self {
+        perms: false,
+        times: false,
+        owner: false,
+        group: false,
+        numeric_ids: false,
+        hard_links: false,
+        devices: false,
+        specials: false,
+        xattrs: false,
+        acls: false,
+        special_bits: false,
+        sparse: false,
+    };
+}
+
+/// How a receiver decides what it wants, by rsync's names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sync {
+    /// Compare contents, not size and modification time.
+    pub checksum: bool,
+    /// Leave alone what is newer at the receiver.
+    pub update: bool,
+    /// Leave alone what exists at the receiver.
+    pub ignore_existing: bool,
+    /// Write into the file that is there, instead of into a copy that takes its name.
+    pub inplace: bool,
+    /// Remove what the sender doesn't have.
+    pub delete: bool,
+    /// How many entries may be removed at most.
+    pub max_delete: Option<u64>,
+    /// Tell each change, change nothing.
+    pub dry_run: bool,
+    /// Tell each change.
+    pub itemize: bool,
 }
 
 /// Where an end accepts data connections.
@@ -227,6 +356,8 @@ pub enum ProblemKind {
     Changed,
     /// It was left out on purpose and isn't there: a directory without `-r`, a device.
     Skipped,
+    /// It is there, and something of it could not be kept.
+    NotKept,
 }
 
 /// Counters under way.

@@ -18,6 +18,65 @@ pub struct Entry {
     pub mtime: Timestamp,
     /// When it was last read.
     pub atime: Timestamp,
+    /// What [`crate::control::Keep`] asks for beyond that; most transfers carry none.
+    pub extra: Option<Box<Extra>>,
+}
+
+/// What an archive keeps of an entry beside mode and times.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extra {
+    /// Whose it is.
+    pub owner: Option<Owner>,
+    /// Extended attributes but ACLs: names, which are unique, and values; raw bytes, [`MAX_XATTRS`] in all.
+    pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The access ACL, where it says more than the mode.
+    pub acl: Vec<AclEntry>,
+    /// A directory's default ACL.
+    pub default_acl: Vec<AclEntry>,
+    /// It has more names than this one, and later ones may come as [`Kind::HardLink`].
+    pub linked: bool,
+}
+
+/// The most bytes of one entry's extended attributes, names and values together.
+pub const MAX_XATTRS: usize = 512 << 10;
+
+/// Who owns an entry: numbers, and the names that they have at the sender, empty where they have none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// User number.
+    pub uid: u32,
+    /// Group number.
+    pub gid: u32,
+    /// The user's name.
+    pub user: String,
+    /// The group's name.
+    pub group: String,
+}
+
+/// One line of a POSIX ACL (acl(5)).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AclEntry {
+    /// To whom it applies.
+    pub tag: AclTag,
+    /// Read 4, write 2, execute 1.
+    pub permissions: u8,
+}
+
+/// To whom a line of an ACL applies; named ones by number and by name, which is empty where the number has none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AclTag {
+    /// The owner.
+    UserObj,
+    /// A user.
+    User(u32, String),
+    /// The owning group.
+    GroupObj,
+    /// A group.
+    Group(u32, String),
+    /// The most that all but owner and others get.
+    Mask,
+    /// Everybody else.
+    Other,
 }
 
 /// What an entry is.
@@ -34,6 +93,26 @@ pub enum Kind {
     Symlink {
         /// The link's text, any bytes but zero.
         target: Vec<u8>,
+    },
+    /// A device node.
+    Device {
+        /// A block device, else a character device.
+        block: bool,
+        /// Major number.
+        major: u32,
+        /// Minor number.
+        minor: u32,
+    },
+    /// A named pipe.
+    Fifo,
+    /// A Unix socket's name.
+    Socket,
+    /// One more name of a file that was sent before, with [`Extra::linked`].
+    HardLink {
+        /// The source that the first name belongs to.
+        source: u32,
+        /// The first name below that source.
+        path: RelPath,
     },
 }
 

@@ -26,20 +26,37 @@ pub enum FrameKind {
     GiveUp = 4,
     /// Nothing follows on this stream. No payload.
     End = 5,
+    /// The next bytes of the chunk are zeros that take no space at the sender: how many, 8 bytes, little endian.
+    Hole = 6,
+    /// The rest of the chunk is as the receiver said it has it. No payload.
+    Same = 7,
+    /// BLAKE3 of what the sender read of the chunk, behind its last bytes: the root where the chunk is the whole file, else
+    /// the chaining value of its subtree. 32 bytes.
+    Digest = 8,
 }
 
 impl FrameKind {
     fn parse(byte: u8) -> Option<Self> {
-        [Self::Batch, Self::Chunk, Self::Data, Self::GiveUp, Self::End]
-            .into_iter()
-            .find(|kind| *kind as u8 == byte)
+        const ALL: [FrameKind; 8] = [
+            FrameKind::Batch,
+            FrameKind::Chunk,
+            FrameKind::Data,
+            FrameKind::GiveUp,
+            FrameKind::End,
+            FrameKind::Hole,
+            FrameKind::Same,
+            FrameKind::Digest,
+        ];
+        ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
 
     fn largest_payload(self) -> usize {
         match self {
             Self::Data => MAX_DATA,
             Self::Batch | Self::Chunk => MAX_OTHER,
-            Self::GiveUp | Self::End => 0,
+            Self::Hole => 8,
+            Self::Digest => 32,
+            Self::GiveUp | Self::End | Self::Same => 0,
         }
     }
 }

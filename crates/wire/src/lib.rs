@@ -11,4 +11,4 @@ pub mod path;
 pub mod stages;
 
 /// The version of everything in this crate. Two ends that differ don't talk.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;

@@ -11,7 +11,7 @@ mod summary;
 
 use clap::Args;
 use linerate_transfer::problem::TransferError;
-use linerate_wire::control::Options;
+use linerate_wire::control::{Keep, Options};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -131,11 +131,12 @@ impl CpArgs {
     fn options(&self) -> Options {
         Options {
             recursive: self.recursive,
-            preserve: self.preserve,
+            keep: if self.preserve { Keep::SCP } else { Keep::NOTHING },
             clear: self.no_encrypt,
             streams: self.streams,
             rate_limit: self.bwlimit.flatten(),
             ports: self.port_range,
+            ..Options::default()
         }
     }
 }

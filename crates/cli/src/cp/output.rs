@@ -151,6 +151,10 @@ impl Output {
             EntryKind::File { size } => ("file", size),
             EntryKind::Directory => ("directory", 0),
             EntryKind::Symlink { .. } => ("symlink", 0),
+            EntryKind::Device { .. } => ("device", 0),
+            EntryKind::Fifo => ("fifo", 0),
+            EntryKind::Socket => ("socket", 0),
+            EntryKind::HardLink { .. } => ("hard-link", 0),
         };
         match self.style {
             Style::Json => self.event(&json!({
@@ -230,6 +234,7 @@ impl Observer for Output {
                 ProblemKind::Failed => "failed",
                 ProblemKind::Changed => "changed",
                 ProblemKind::Skipped => "skipped",
+                ProblemKind::NotKept => "not-kept",
             };
             self.event(&json!({
                 "schema": SCHEMA, "type": "problem", "path": path, "message": message, "kind": kind,

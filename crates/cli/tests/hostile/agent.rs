@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use linerate_wire::PROTOCOL;
-use linerate_wire::control::{Job, Message, Options};
+use linerate_wire::control::{Job, Keep, Message, Options};
 use linerate_wire::entry::Entry;
 use linerate_wire::frame::FrameKind::{Batch, Chunk, Data, End};
 
@@ -52,7 +52,7 @@ impl Served {
         self.ask(Job::Receive { destination: b".".to_vec(), options: options() })?;
         self.near.say(&Message::UseTunnel)?;
         self.near.say(&Message::Sources(vec![source("tree", true)]))?;
-        self.near.hear_until(|message| matches!(message, Message::Ready)).map(drop)
+        self.near.hear_until(|message| matches!(message, Message::Ready { .. })).map(drop)
     }
 
     /// Closes its input; it must end soon, without a panic. Gives its exit code.
@@ -76,7 +76,7 @@ impl Served {
 }
 
 fn options() -> Options {
-    Options { recursive: true, preserve: true, clear: false, streams: Some(1), rate_limit: None, ports: None }
+    Options { recursive: true, keep: Keep::SCP, streams: Some(1), ..Options::default() }
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn nothing_lands_outside_its_destination() {
     near.frame(Data, b"evil").unwrap();
     near.frame(Batch, &record(&Entry { mode: 0o6777, ..file("file", 1) }, b"x")).unwrap();
     near.frame(End, &[]).unwrap();
-    near.say(&Message::Sent { totals: totals(1, 1), streams: 1 }).unwrap();
+    near.say(&Message::Sent { totals: totals(1, 1), streams: 1, complete: true }).unwrap();
     near.hear_until(|message| matches!(message, Message::Committed(landed) if landed.files == 1)).unwrap();
     assert_eq!(served.end(), Some(0));
     ground.assert_untouched();
@@ -194,7 +194,7 @@ fn odd_options_do_no_harm() {
         served.ask(Job::Send { sources: vec![b"x".to_vec()], options: options.clone() }).unwrap();
         served.near.say(&Message::UseTunnel).unwrap();
         served.near.hear_until(is_sources).unwrap();
-        served.near.say(&Message::Ready).unwrap();
+        served.near.say(&Message::Ready { offers: false }).unwrap();
         let sent = served.near.hear_until(|message| matches!(message, Message::Sent { .. })).unwrap();
         assert!(matches!(sent, Message::Sent { streams: 1, .. }), "{options:?}: {sent:?}");
         served.near.say(&Message::Committed(totals(1, 8))).unwrap();

@@ -19,7 +19,7 @@ fn steps() -> Vec<(Heard, Message)> {
         (Heard::UseTunnel, Message::Sources(vec![source("x", false)])),
         (Heard::Ready, frame(FrameKind::Batch, &record(&file("", 3), b"abc"))),
         (Heard::Nothing, frame(FrameKind::End, &[])),
-        (Heard::Nothing, Message::Sent { totals: totals(1, 3), streams: 1 }),
+        (Heard::Nothing, Message::Sent { totals: totals(1, 3), streams: 1, complete: true }),
         (Heard::Committed, report()),
     ]
 }
@@ -45,7 +45,7 @@ impl Heard {
                 (Self::Job, Message::Job(_))
                     | (Self::ConnectBack, Message::ConnectBack { .. })
                     | (Self::UseTunnel, Message::UseTunnel)
-                    | (Self::Ready, Message::Ready)
+                    | (Self::Ready, Message::Ready { .. })
                     | (Self::Committed, Message::Committed(_))
             )
         };
@@ -127,7 +127,12 @@ fn a_message_longer_than_any_is_refused_without_taking_memory() {
 fn a_message_out_of_turn_is_refused_at_any_place() {
     let last = steps().len() - 1;
     for count in 0..last {
-        for wrong in [Message::Ready, Message::Committed(totals(1, 3)), Message::AskCpu, hello(PROTOCOL)] {
+        for wrong in [
+            Message::Ready { offers: false },
+            Message::Committed(totals(1, 3)),
+            Message::AskCpu,
+            hello(PROTOCOL),
+        ] {
             if count == 0 && matches!(wrong, Message::Hello(_)) {
                 continue;
             }

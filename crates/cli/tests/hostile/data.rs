@@ -189,7 +189,7 @@ fn what_was_not_sent_is_no_success() {
     };
     let no_stream = |far: &mut Far| -> Said {
         far.announce(&[source("x", false)])?;
-        far.say(&Message::Sent { totals: totals(0, 0), streams: 0 })?;
+        far.say(&Message::Sent { totals: totals(0, 0), streams: 0, complete: true })?;
         far.hear_until(|message| matches!(message, Message::Committed(_)))?;
         far.report()
     };

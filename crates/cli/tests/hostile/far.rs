@@ -105,7 +105,7 @@ impl Far {
     pub fn announce(&mut self, sources: &[Source]) -> Said {
         self.connect()?;
         self.say(&Message::Sources(sources.to_vec()))?;
-        self.hear_until(|message| matches!(message, Message::Ready)).map(drop)
+        self.hear_until(|message| matches!(message, Message::Ready { .. })).map(drop)
     }
 
     /// As a sender: one frame.
@@ -116,7 +116,7 @@ impl Far {
     /// As a sender: everything was sent, and the last words.
     pub fn finish(&mut self, totals: Totals) -> Said {
         self.frame(FrameKind::End, &[])?;
-        self.say(&Message::Sent { totals, streams: 1 })?;
+        self.say(&Message::Sent { totals, streams: 1, complete: true })?;
         self.hear_until(|message| matches!(message, Message::Committed(_)))?;
         self.report()
     }
@@ -162,7 +162,7 @@ pub fn path(path: &str) -> RelPath {
 /// An entry of the first source.
 pub fn entry(at: &str, kind: Kind) -> Entry {
     let time = Timestamp { seconds: 1_600_000_000, nanoseconds: 0 };
-    Entry { source: 0, path: path(at), kind, mode: 0o644, mtime: time, atime: time }
+    Entry { source: 0, path: path(at), kind, mode: 0o644, mtime: time, atime: time, extra: None }
 }
 
 /// A file's entry.

@@ -84,7 +84,7 @@ fn endless_problems_before_the_report() {
         far.announce(&[source("x", false)])?;
         far.frame(Batch, &record(&file("", 1), b"x"))?;
         far.frame(End, &[])?;
-        far.say(&Message::Sent { totals: totals(1, 1), streams: 1 })?;
+        far.say(&Message::Sent { totals: totals(1, 1), streams: 1, complete: true })?;
         far.hear_until(|message| matches!(message, Message::Committed(_)))?;
         forever(far, &problem())
     });
@@ -97,7 +97,7 @@ fn files_of_which_nothing_is_wanted_without_end() {
     let talk = ground.start(&["x", "far:to"], |far| {
         far.connect()?;
         far.hear_until(is_sources)?;
-        far.say(&Message::Ready)?;
+        far.say(&Message::Ready { offers: false })?;
         far.hear_until(|message| matches!(message, Message::Tunnel(_)))?;
         forever(far, &Message::Skip { file: 0 })
     });
@@ -216,7 +216,7 @@ fn numbers_beyond_all_measure_do_no_harm() {
             // Long enough for the display to show it.
             std::thread::sleep(Duration::from_millis(1200));
             far.frame(End, &[])?;
-            far.say(&Message::Sent { totals: totals(1, 1), streams: 1 })?;
+            far.say(&Message::Sent { totals: totals(1, 1), streams: 1, complete: true })?;
             far.hear_until(|message| matches!(message, Message::Committed(_)))?;
             let usage = Usage { cpu_seconds: seconds, peak_rss_bytes: u64::MAX, processors: 0 };
             far.say(&Message::Report { stages: huge, usage })
@@ -262,7 +262,7 @@ fn more_streams_than_anybody_needs() {
         let mut far = Far::new(output, to);
         loop {
             let message = far.hear()?;
-            let transfer = matches!(message, Message::Ready | Message::Progress(_));
+            let transfer = matches!(message, Message::Ready { .. } | Message::Progress(_));
             far.say(&message)?;
             for _ in 0..if transfer { 500 } else { 0 } {
                 far.say(&Message::MoreStreams(u32::MAX))?;

@@ -134,7 +134,7 @@ impl Session {
         loop {
             match self.receive_within(CONNECT_BACK_TIME)? {
                 Message::ConnectedBack { error } => return Ok(error),
-                early @ (Message::Sources(_) | Message::Ready) if self.early.is_none() => {
+                early @ (Message::Sources(_) | Message::Ready { .. }) if self.early.is_none() => {
                     self.early = Some(early);
                 }
                 _ => return Err(out_of_turn()),
@@ -238,15 +238,6 @@ mod tests {
     use std::sync::Arc;
     use std::thread::JoinHandle;
 
-    const OPTIONS: Options = Options {
-        recursive: false,
-        preserve: false,
-        clear: false,
-        streams: None,
-        rate_limit: None,
-        ports: None,
-    };
-
     struct Nobody;
 
     impl crate::problem::Observer for Nobody {
@@ -262,7 +253,7 @@ mod tests {
         let (stop, stopped) = unbounded();
         let agent = thread::spawn(move || {
             let (mut agent, _) = Session::agent(far.try_clone().unwrap(), far)?;
-            agent.offer(&OPTIONS)?;
+            agent.offer(&Options::default())?;
             let (_workers, ends) = unbounded();
             let mut streams = Vec::new();
             while stopped.is_empty() {
@@ -272,7 +263,7 @@ mod tests {
             }
             Ok(streams.len() as u32)
         });
-        let job = Job::Discard { options: OPTIONS };
+        let job = Job::Discard { options: Options::default() };
         let client = Client { job, interrupted: Arc::default(), observer: Arc::new(Nobody) };
         let client = Session::client(near.try_clone().unwrap(), near, client, Meters::default());
         (client.unwrap(), stop, agent)

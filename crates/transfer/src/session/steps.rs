@@ -37,7 +37,7 @@ impl Session {
     /// Where it has none, or goes away.
     pub fn wait_for_ready(&mut self) -> Result<(), TransferError> {
         match self.receive()? {
-            Message::Ready => Ok(()),
+            Message::Ready { offers: false } => Ok(()),
             _ => Err(out_of_turn()),
         }
     }

@@ -32,6 +32,9 @@ impl Worker<'_> {
             Kind::Directory => self.directory(&place, &entry),
             Kind::File { .. } => self.small_file(&place, &entry, contents),
             Kind::Symlink { target } => self.symlink(&place, &entry, target),
+            Kind::Device { .. } | Kind::Fifo | Kind::Socket | Kind::HardLink { .. } => {
+                return Err(StreamError::Protocol("an entry of a kind that wasn't asked for"));
+            }
         };
         landed.or_else(|error| self.failed(&place, &entry, error))
     }
@@ -41,7 +44,7 @@ impl Worker<'_> {
         let created = self.created();
         let is_new = self.with_access(place, || shared.landing.root.make_directory(place, created))?;
         let mode = self.mode(entry);
-        if shared.preserve || is_new && mode != created {
+        if shared.keep.perms || is_new && mode != created {
             lock(&shared.directories)
                 .push((place.clone(), Entry { mode: mode.as_raw_mode(), ..entry.clone() }));
         }

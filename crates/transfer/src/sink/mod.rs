@@ -4,7 +4,7 @@ mod entries;
 mod parts;
 
 use crossbeam_channel::Sender;
-use linerate_wire::control::{Problem, ProblemKind};
+use linerate_wire::control::{Keep, Problem, ProblemKind};
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::frame::{FrameKind, Header};
 use linerate_wire::path::RelPath;
@@ -51,8 +51,8 @@ pub struct Shared<'a> {
     pub problem: &'a (dyn Fn(Problem) + Sync),
     /// Tells the sender that nothing more of a file is wanted.
     pub skip: &'a (dyn Fn(u64) + Sync),
-    /// Keep modes and times exactly.
-    pub preserve: bool,
+    /// What is kept of each entry.
+    pub keep: Keep,
     /// The process's mask for new files.
     pub umask: Mode,
 }
@@ -139,7 +139,7 @@ impl<'a> Worker<'a> {
     /// Setuid, setgid and sticky bits stay behind: what they mean belongs to another host's users.
     fn mode(&self, entry: &Entry) -> Mode {
         let mode = Mode::from_raw_mode(entry.mode & 0o777);
-        if self.shared.preserve { mode } else { mode & !self.shared.umask }
+        if self.shared.keep.perms { mode } else { mode & !self.shared.umask }
     }
 
     /// How a directory is made: open to this program, whatever mode it gets in the end.
@@ -149,7 +149,7 @@ impl<'a> Worker<'a> {
 
     /// Hands what is whole to the committer, with its times set where they are kept.
     fn hand_on(&self, mut temporary: Temporary, place: &RelPath, entry: &Entry) -> Result<(), Errno> {
-        if self.shared.preserve {
+        if self.shared.keep.times {
             temporary.set_times(entry)?;
         }
         temporary.close(self.mode(entry));
@@ -174,7 +174,9 @@ impl<'a> Worker<'a> {
         let doing = match entry.kind {
             Kind::Directory => "making the directory",
             Kind::File { .. } => "writing the file",
-            Kind::Symlink { .. } => "making the link",
+            Kind::Symlink { .. } | Kind::HardLink { .. } => "making the link",
+            Kind::Device { .. } => "making the device node",
+            Kind::Fifo | Kind::Socket => "making the special file",
         };
         let why = match error {
             Errno::LOOP => "a symbolic link is in the way at the destination".to_owned(),
@@ -224,6 +226,9 @@ impl FrameHandler for Worker<'_> {
                 Err(StreamError::Protocol("the end in the middle of a chunk"))
             }
             FrameKind::End => Ok(()),
+            FrameKind::Hole | FrameKind::Same | FrameKind::Digest => {
+                Err(StreamError::Protocol("a frame that wasn't asked for"))
+            }
         }
     }
 
