@@ -41,8 +41,8 @@ pub struct Finished {
 
 /// What the workers and the receiver's thread tell the committer.
 pub enum ToCommit {
-    /// This is whole.
-    Whole(Finished),
+    /// These are whole, a few at a time: to be woken for each costs more than to name it.
+    Whole(Vec<Finished>),
     /// Everything has come.
     End,
     /// The transfer has failed: what waits is removed.
@@ -80,8 +80,8 @@ impl Committer<'_> {
         let mut touched = Touched::default();
         loop {
             match finished.recv_timeout(group.patience()) {
-                Ok(ToCommit::Whole(entry)) => {
-                    group.add(entry);
+                Ok(ToCommit::Whole(entries)) => {
+                    entries.into_iter().for_each(|entry| group.add(entry));
                     if group.is_full() {
                         self.commit(&mut group, &mut touched)?;
                     }

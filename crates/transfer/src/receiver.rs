@@ -25,8 +25,8 @@ use crate::stream::Stream;
 use crate::temporary::{Names, timestamps};
 use linerate_wire::control::ProblemKind;
 
-/// Whole files that wait for the committer; each may be open.
-const WAITING_FILES: usize = 256;
+/// What waits for the committer, up to 64 files at a time; each may be open.
+const WAITING: usize = 16;
 
 /// What the receiver's end came to.
 pub struct Received {
@@ -79,7 +79,7 @@ fn receive(
     let skip = |file: u64| drop(channel.send(&Message::Skip { file }));
     let counters = session.meters.local.clone();
     let names = Names::new(session.nonce());
-    let (finished, whole) = bounded(WAITING_FILES);
+    let (finished, whole) = bounded(WAITING);
     let shared = Shared {
         landing,
         arrived: (0..sources).map(|_| AtomicBool::new(false)).collect(),

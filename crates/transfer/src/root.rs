@@ -173,6 +173,15 @@ impl Directory {
         rustix::fs::statat(self, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
+    /// Opens `name` in it for reading, which must be no link; one that a fifo took is not waited for.
+    ///
+    /// # Errors
+    /// What open(2) returns.
+    pub fn open_file(&self, name: &OsStr) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        rustix::fs::openat(self, name, flags, Mode::empty())
+    }
+
     /// True where `name` in it is a directory, a link not followed.
     pub fn has_directory(&self, name: &OsStr) -> bool {
         self.stat(name).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)

@@ -20,7 +20,7 @@ use crate::clock::{Clock, Counters, Stage};
 use crate::pattern::Named;
 use crate::problem::problem;
 use crate::rate::RateLimit;
-use crate::root::Root;
+use crate::root::{Directory, Root};
 use crate::scan::{LargeFile, Unit};
 use crate::stream::{DATA_FRAME, FrameWriter, Stream, StreamError};
 use crate::under_way::UnderWay;
@@ -138,13 +138,21 @@ pub struct Worker<'a> {
     stream: FrameWriter,
     clock: Clock,
     payload: Vec<u8>,
+    /// The directory that the last small file was read from, and whose it is: the next one most often is its neighbour.
+    parent: Option<(u32, RelPath, Arc<Directory>)>,
 }
 
 impl<'a> Worker<'a> {
     /// A worker that sends on `stream`.
     pub fn new(shared: &'a Shared<'a>, stream: Stream) -> Self {
         shared.working.fetch_add(1, Ordering::AcqRel);
-        Self { shared, stream: stream.into_writer(), clock: Clock::start(), payload: Vec::new() }
+        Self {
+            shared,
+            stream: stream.into_writer(),
+            clock: Clock::start(),
+            payload: Vec::new(),
+            parent: None,
+        }
     }
 
     /// Sends the units of the queue until it is closed and empty, or this worker is to leave; then ends the stream.
@@ -191,10 +199,10 @@ impl<'a> Worker<'a> {
     }
 
     fn append(&mut self, entry: &mut Entry) {
-        let source = &self.shared.sources[entry.source as usize];
         let scanned = entry.clone();
+        let opened = self.open_small(&scanned);
         let mut changed = false;
-        let read = |out: &mut Vec<u8>| read_small(source, &scanned, out).map(|so| changed = so);
+        let read = |out: &mut Vec<u8>| read_small(opened?, &scanned, out).map(|so| changed = so);
         if let Err(error) = batch::Writer::new(&mut self.payload).push(entry, read) {
             let (kind, message) = read_problem(error);
             return self.tell(&scanned, kind, &message);
@@ -204,6 +212,23 @@ impl<'a> Worker<'a> {
         if changed {
             self.tell(&scanned, ProblemKind::Changed, CHANGED);
         }
+    }
+
+    /// Opens a small file by its name in the directory that is held; `None` for what has no contents.
+    fn open_small(&mut self, entry: &Entry) -> Result<Option<OwnedFd>, Errno> {
+        if !matches!(entry.kind, Kind::File { .. }) {
+            return Ok(None);
+        }
+        let source = &self.shared.sources[entry.source as usize];
+        let path = source.full_path(&entry.path);
+        let (parent, name) = path.split().ok_or(Errno::ISDIR)?;
+        let held = match self.parent.take() {
+            Some((number, path, held)) if number == entry.source && path == parent => held,
+            _ => source.root.directory(&parent)?,
+        };
+        let opened = held.open_file(name);
+        self.parent = Some((entry.source, parent, held));
+        opened.map(Some)
     }
 
     fn chunk(&mut self, file: &Arc<LargeFile>, offset: u64, length: u64) -> Result<(), StreamError> {
@@ -293,10 +318,9 @@ fn file_size(entry: &Entry) -> u64 {
 }
 
 /// Appends the contents of a small file, at most as many bytes as were scanned; true where it has changed since.
-fn read_small(source: &SourceRoot, entry: &Entry, out: &mut Vec<u8>) -> Result<bool, Errno> {
-    let Kind::File { size } = entry.kind else { return Ok(false) };
-    let fd = source.root.open_at(&source.full_path(&entry.path), OFlags::RDONLY)?;
-    append(fd.as_fd(), size as usize, out)?;
+fn read_small(opened: Option<OwnedFd>, entry: &Entry, out: &mut Vec<u8>) -> Result<bool, Errno> {
+    let Some(fd) = opened else { return Ok(false) };
+    append(fd.as_fd(), file_size(entry) as usize, out)?;
     Ok(has_changed(entry, &rustix::fs::fstat(&fd)?))
 }
 

@@ -20,6 +20,7 @@ impl Worker<'_> {
             self.land(entry, contents)?;
         }
         self.payload = payload;
+        self.hand_over();
         self.clock.lap(Stage::Write);
         self.clock.flush(self.shared.counters);
         Ok(())

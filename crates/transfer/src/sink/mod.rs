@@ -57,6 +57,9 @@ pub struct Shared<'a> {
     pub umask: Mode,
 }
 
+/// How many small files are handed to the committer at once.
+const TOGETHER: usize = 64;
+
 /// One stream's worker.
 pub struct Worker<'a> {
     shared: &'a Shared<'a>,
@@ -65,6 +68,8 @@ pub struct Worker<'a> {
     payload: Vec<u8>,
     part: Option<Part>,
     parent: Option<(RelPath, Arc<Directory>)>,
+    /// What is whole and not yet handed to the committer.
+    whole: Vec<Finished>,
     /// Frames that came.
     pub frames: u64,
 }
@@ -84,6 +89,7 @@ impl<'a> Worker<'a> {
             payload: Vec::new(),
             part: None,
             parent: None,
+            whole: Vec::new(),
             frames: 0,
         }
     }
@@ -147,18 +153,28 @@ impl<'a> Worker<'a> {
         Mode::RWXU | (Mode::from_raw_mode(0o777) & !self.shared.umask)
     }
 
-    /// Hands what is whole to the committer, with its times set where they are kept.
-    fn hand_on(&self, mut temporary: Temporary, place: &RelPath, entry: &Entry) -> Result<(), Errno> {
+    /// Notes what is whole for the committer, with its times set where they are kept.
+    fn hand_on(&mut self, mut temporary: Temporary, place: &RelPath, entry: &Entry) -> Result<(), Errno> {
         if self.shared.keep.times {
             temporary.set_times(entry)?;
         }
         temporary.close(self.mode(entry));
         let name = place.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
         let shown = self.shown(place);
-        let kind = entry.kind.clone();
-        // Without a committer the transfer has failed, and dropping the file removes it.
-        let _ = self.shared.finished.send(ToCommit::Whole(Finished { temporary, name, kind, shown }));
+        self.whole.push(Finished { temporary, name, kind: entry.kind.clone(), shown });
+        if self.whole.len() >= TOGETHER {
+            self.hand_over();
+        }
         Ok(())
+    }
+
+    /// Hands what is whole to the committer.
+    fn hand_over(&mut self) {
+        let whole = std::mem::take(&mut self.whole);
+        if !whole.is_empty() {
+            // Without a committer the transfer has failed, and dropping the files removes them.
+            let _ = self.shared.finished.send(ToCommit::Whole(whole));
+        }
     }
 
     /// A file that this worker alone makes whole.

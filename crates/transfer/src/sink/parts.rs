@@ -170,7 +170,9 @@ impl Worker<'_> {
 
     fn complete(&mut self, temporary: Temporary, entry: &Entry, place: &RelPath) -> Result<(), StreamError> {
         self.clock.entries(1);
-        self.hand_on(temporary, place, entry).or_else(|error| self.failed(place, entry, error))
+        self.hand_on(temporary, place, entry).or_else(|error| self.failed(place, entry, error))?;
+        self.hand_over();
+        Ok(())
     }
 
     /// The sender can't finish the file and has told why.
