@@ -20,7 +20,7 @@ use crate::landing::{Landing, umask};
 use crate::pattern::expand_home;
 use crate::problem::{TransferError, problem};
 use crate::session::{Event, Session, TICK, WorkerEnd, out_of_turn};
-use crate::sink::{Shared, Worker, chmod};
+use crate::sink::{Older, Shared, Worker, chmod};
 use crate::source::lock;
 use crate::stream::Stream;
 use crate::temporary::{Names, timestamps};
@@ -92,6 +92,8 @@ fn receive(
         arrived: (0..sources).map(|_| AtomicBool::new(false)).collect(),
         names: &names,
         assemblies: Mutex::new(HashMap::new()),
+        older: Older::default(),
+        inplace: options.sync.as_ref().is_some_and(|sync| sync.inplace),
         directories: Mutex::default(),
         opened: Mutex::default(),
         finished,

@@ -32,6 +32,10 @@ pub struct SyncArgs {
     /// Leave alone what exists at DST
     #[arg(long)]
     ignore_existing: bool,
+    /// Write into the files that are there, instead of into copies that take their names when they are whole: readers
+    /// see mixtures, and an interruption leaves them
+    #[arg(long)]
+    inplace: bool,
     #[command(flatten)]
     common: Common,
     /// What is made like
@@ -65,6 +69,7 @@ impl SyncArgs {
             checksum: self.checksum,
             update: self.update,
             ignore_existing: self.ignore_existing,
+            inplace: self.inplace,
             ..Sync::default()
         }
     }

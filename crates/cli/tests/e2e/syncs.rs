@@ -1,7 +1,7 @@
 //! `linerate sync`: what comes to be there is what rsync would have made, and only what differs has travelled.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -70,10 +70,6 @@ fn edit(top: &Path, seed: u64, times: usize) {
                     .unwrap();
             }
             3 => remove(path),
-            4 if meta.is_file() => {
-                remove(path);
-                write(path.join("now a directory/with a file"), noise(number as u64, 99));
-            }
             5 if !meta.is_dir() => {
                 remove(path);
                 symlink("now a link", path).unwrap();
@@ -172,4 +168,66 @@ fn a_copy_is_left_alone_where_it_is_newer_or_there_at_all() {
     assert_eq!((reads("newer there"), reads("older there")), ("copy".into(), "original".into()));
     case.sync(args!["tree", case.b("copy")]).exits(0);
     assert_rsync_finds_nothing(&here, &there, &[]);
+}
+
+const MIB: usize = 1 << 20;
+
+/// Changes one byte in each of these MiB of a file.
+fn change(path: &Path, places: &[usize]) {
+    let mut bytes = fs::read(path).unwrap();
+    places.iter().for_each(|mib| bytes[mib * MIB + 77] ^= 1);
+    fs::write(path, bytes).unwrap();
+}
+
+fn sent(case: &Case, options: &[&str]) -> u64 {
+    let mut words = args!["--json"];
+    words.extend(options.iter().map(Into::into));
+    words.extend(args!["tree", case.b("copy")]);
+    u64_at(&summary_of(&case.sync(words).exits(0).out), "/sender/stages/bytes")
+}
+
+#[test]
+fn of_a_large_file_only_the_chunks_travel_that_differ() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree/large"), case.far.join("copy/large"));
+    write(here.clone(), noise(3, 20 * MIB + 12_345));
+    assert_eq!(sent(&case, &[]), 20 * MIB as u64 + 12_345);
+    change(&here, &[0, 7, 19]);
+    assert_eq!(sent(&case, &[]), 3 * MIB as u64);
+    assert_rsync_finds_nothing(&case.near.join("tree"), &case.far.join("copy"), &[]);
+    set_time(&here, Duration::from_secs(7));
+    assert_eq!(sent(&case, &[]), 0, "touched, not changed");
+    let inode = |path: &Path| path.metadata().unwrap().ino();
+    let before = inode(&there);
+    change(&here, &[5]);
+    assert_eq!(sent(&case, &["--inplace"]), MIB as u64);
+    assert_eq!(inode(&there), before, "it is the same file still");
+    let mut before = 20 * MIB;
+    for length in [15 * MIB, 33 * MIB, 5 * MIB + 1] {
+        write(here.clone(), noise(3, length));
+        let (grown, changed) = (length.saturating_sub(before), if before == 20 * MIB { 3 } else { 1 });
+        assert!(sent(&case, &[]) <= (grown + changed * MIB) as u64 + 12_345);
+        assert_rsync_finds_nothing(&case.near.join("tree"), &case.far.join("copy"), &[]);
+        before = length;
+    }
+}
+
+#[test]
+fn what_is_written_into_keeps_its_inode_and_gets_everything_else() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    make_tree(&here);
+    case.sync(args!["tree", case.b("copy")]).exits(0);
+    let inodes = |top: &Path| -> Vec<(PathBuf, u64)> {
+        let files = paths(top).into_iter().filter(|path| path.symlink_metadata().unwrap().is_file());
+        files.map(|path| (path.clone(), path.metadata().unwrap().ino())).collect()
+    };
+    let before = inodes(&there);
+    for path in paths(&here).into_iter().filter(|path| path.symlink_metadata().unwrap().is_file()) {
+        write(path.clone(), noise(8, path.metadata().unwrap().len() as usize / 2));
+        fs::set_permissions(path, PermissionsExt::from_mode(0o640)).unwrap();
+    }
+    case.sync(args!["--inplace", case.near.join("tree"), case.b("copy")]).exits(0);
+    assert_rsync_finds_nothing(&here, &there, &[]);
+    assert_eq!(inodes(&there), before);
 }

@@ -1,6 +1,7 @@
 //! Answers the sender's offers: what of them the destination doesn't have.
 
 mod existing;
+mod older;
 mod times;
 
 use crossbeam_channel::Receiver;
@@ -18,7 +19,8 @@ use crate::problem::{TransferError, problem};
 use crate::root::Directory;
 use crate::sink::Shared;
 use crate::source::hash;
-use existing::{open_existing, repair_mode};
+pub use existing::open_existing;
+use existing::repair_mode;
 use times::{is_newer, same_time};
 
 /// Compares offers with what is there. One directory is held, since offers come directory by directory.
@@ -28,6 +30,8 @@ pub struct Comparer<'a, 'b> {
     channel: &'b Channel,
     parent: Option<(RelPath, Option<Arc<Directory>>)>,
     buffer: Vec<u8>,
+    /// Files of the offer that is being answered which may be compared chunk by chunk.
+    large: u64,
 }
 
 /// What is at an entry's place.
@@ -39,7 +43,7 @@ struct There {
 impl<'a, 'b> Comparer<'a, 'b> {
     /// Answers on `channel`; without `sync` everything is wanted that no earlier run brought.
     pub fn new(shared: &'b Shared<'a>, sync: Option<&'b Sync>, channel: &'b Channel) -> Self {
-        Self { shared, sync, channel, parent: None, buffer: Vec::new() }
+        Self { shared, sync, channel, parent: None, buffer: Vec::new(), large: 0 }
     }
 
     /// Answers offers until there are no more.
@@ -51,6 +55,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             if offered.len() > MAX_OFFERS {
                 return Err(breach("an offer of too many entries"));
             }
+            self.large = offered.iter().filter(|offered| is_large(&offered.entry)).count() as u64;
             let wants = offered.iter().map(|offered| self.want(offered)).collect::<Result<_, _>>()?;
             let sent = self.channel.send(&Message::Wanted(wants));
             sent.map_err(|error| TransferError::FarEnd(error.to_string()))?;
@@ -124,9 +129,20 @@ impl<'a, 'b> Comparer<'a, 'b> {
             return Want::Nothing;
         }
         if !self.has_equal_contents(sync, offered, size, place, there) {
-            return Want::Whole;
+            return self.differing(size, place, there).unwrap_or(Want::Whole);
         }
         self.repaired(entry, place, there)
+    }
+
+    /// A large file that has changed; `None` where asking for all of it is better, or what is there can't be read.
+    fn differing(&self, size: u64, place: &RelPath, there: &There) -> Option<Want> {
+        let older = u64::try_from(there.stat.st_size).ok()?;
+        let chunk = older::chunk_of(size, older, self.large)?;
+        let file = open_existing(&there.parent, name(place), &there.stat).ok()?;
+        let digests = older::digests(&file, chunk, size, older).ok()?;
+        let hashed = (chunk * digests.len() as u64).min(size);
+        self.shared.older.note(place, there.stat, hashed);
+        Some(Want::Differing { chunk, digests })
     }
 
     /// Contents are equal, and the rest is made so.
@@ -184,6 +200,10 @@ impl<'a, 'b> Comparer<'a, 'b> {
         let _ = rustix::fs::unlinkat(&there.parent, name(place), flags);
         Want::Whole
     }
+}
+
+fn is_large(entry: &Entry) -> bool {
+    matches!(entry.kind, Kind::File { size } if older::chunk_of(size, size, 1).is_some())
 }
 
 /// True where the link that is there leads to `target`.
