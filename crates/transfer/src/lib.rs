@@ -11,6 +11,7 @@ mod connect;
 mod crew;
 mod dial;
 pub mod feed;
+pub mod filter;
 mod handshake;
 mod keys;
 mod landing;

@@ -1,0 +1,331 @@
+//! The same trees and rules to rsync and to us: what is sent, and what is deleted, must be the same names.
+
+use linerate_transfer::filter::{Builder, Filter, Place, Reading, Scope, Side, merge_file};
+use linerate_wire::path::RelPath;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+type Names = BTreeSet<Vec<u8>>;
+
+/// Rounds of random trees and rules; fewer where rsync is slow.
+const ROUNDS: u64 = 300;
+const LONGEST: Duration = Duration::from_secs(8);
+
+#[test]
+fn random_rules_send_what_rsync_sends() {
+    rounds("sending", |random| {
+        let case = Case::new(random);
+        let arguments = ["-an".into(), "--out-format=%n".into(), case.source(), "empty/".into()];
+        case.check(&arguments, &case.sent(), |line| Some(line.to_vec()));
+    });
+}
+
+#[test]
+fn random_rules_delete_what_rsync_deletes() {
+    rounds("deleting", |random| {
+        let case = Case::new(random);
+        let mut arguments = vec!["-ani".into(), "--delete".into(), case.source(), "old/".into()];
+        if case.reading.delete_excluded {
+            arguments.push("--delete-excluded".into());
+        }
+        let deleted = case.deleted();
+        case.check(&arguments, &deleted, |line| line.strip_prefix(b"*deleting   ").map(<[u8]>::to_vec));
+    });
+}
+
+fn rounds(what: &str, round: impl Fn(&mut fastrand::Rng)) {
+    if Command::new("rsync").arg("--version").output().is_err() {
+        eprintln!("skipped: rsync isn't installed");
+        return;
+    }
+    let count = std::env::var("LINERATE_TEST_ROUNDS").ok().and_then(|text| text.parse().ok());
+    let begun = Instant::now();
+    let mut done = 0;
+    for seed in 0..count.unwrap_or(ROUNDS) {
+        if count.is_none() && begun.elapsed() > LONGEST {
+            break;
+        }
+        eprintln!("{what}: seed {seed}");
+        round(&mut fastrand::Rng::with_seed(seed));
+        done += 1;
+    }
+    assert!(done > 0);
+    eprintln!("{what}: {done} rounds in {:?}", begun.elapsed());
+}
+
+/// Two trees, rules and where they stand.
+struct Case {
+    directory: tempfile::TempDir,
+    /// The source is named without a slash behind it, so its name is a part of the paths.
+    named: bool,
+    reading: Reading,
+    rules: Vec<(&'static str, OsString)>,
+}
+
+impl Case {
+    fn new(random: &mut fastrand::Rng) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let reading = Reading { delete_excluded: random.u8(..5) == 0, nul: false };
+        let case = Self { directory, named: random.bool(), reading, rules: rules(random) };
+        let old = if case.named { "old/a" } else { "old" };
+        for top in ["a", old, "empty"] {
+            fs::create_dir_all(case.path().join(top)).unwrap();
+        }
+        grow(random, &case.path().join("a"), Some(&case.path().join(old)), 0);
+        if random.u8(..3) == 0 {
+            write_merge(random, case.path());
+        }
+        case
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn source(&self) -> OsString {
+        if self.named { "a".into() } else { "a/".into() }
+    }
+
+    fn prefix(&self) -> RelPath {
+        RelPath::new(if self.named { &b"a"[..] } else { b"" }).unwrap()
+    }
+
+    fn filter(&self, side: Side, root: &str) -> Filter {
+        let mut builder = Builder::new(self.reading);
+        for (option, text) in &self.rules {
+            let file = self.path().join(text);
+            let text = text.as_bytes();
+            match *option {
+                "--exclude" => builder.exclude(text),
+                "--include" => builder.include(text),
+                "--exclude-from" => builder.exclude_from(&file),
+                "--include-from" => builder.include_from(&file),
+                _ => builder.filter(text),
+            }
+            .unwrap();
+        }
+        let rules = builder.build().unwrap();
+        let rules = postcard::from_bytes(&postcard::to_stdvec(&rules).unwrap()).unwrap();
+        let root = fs::canonicalize(self.path().join(root)).unwrap();
+        let place = Place { root: root.into_os_string().into_vec(), prefix: self.prefix() };
+        Filter::new(&rules, side, place)
+    }
+
+    fn shown(&self, below: &RelPath) -> Vec<u8> {
+        match (self.named, below.is_root()) {
+            (true, true) => b"a".to_vec(),
+            (true, false) => [b"a/", below.as_bytes()].concat(),
+            (false, _) => below.as_bytes().to_vec(),
+        }
+    }
+
+    fn sent(&self) -> Names {
+        let root = if self.named { "" } else { "a" };
+        let scope = self.filter(Side::Sender, root).scope();
+        let mut names = Names::new();
+        if scope.excludes(&RelPath::root(), true) {
+            return names;
+        }
+        names.insert([&self.shown(&RelPath::root())[..], b"/"].concat());
+        self.send(&scope, &RelPath::root(), &mut names);
+        names.remove(&b"/"[..]);
+        names
+    }
+
+    fn send(&self, scope: &Scope, directory: &RelPath, names: &mut Names) {
+        let scope = entered(scope, &self.path().join("a"), directory);
+        for (path, is_directory) in listing(&self.path().join("a"), directory) {
+            if scope.excludes(&path, is_directory) {
+                continue;
+            }
+            names.insert([&self.shown(&path)[..], if is_directory { b"/" } else { b"" }].concat());
+            if is_directory {
+                self.send(&scope, &path, names);
+            }
+        }
+    }
+
+    fn deleted(&self) -> Names {
+        let sent = self.sent();
+        let mut names = Names::new();
+        let top = if self.named { "old/a" } else { "old" };
+        if self.named && !sent.contains(&b"a/"[..]) {
+            return names;
+        }
+        let scope = self.filter(Side::Receiver, "old").scope();
+        self.sweep(&scope, &self.path().join(top), &RelPath::root(), &sent, &mut names);
+        names
+    }
+
+    fn sweep(&self, scope: &Scope, top: &Path, directory: &RelPath, sent: &Names, names: &mut Names) {
+        let scope = entered(scope, top, directory);
+        for (path, is_directory) in listing(top, directory) {
+            let name = [&self.shown(&path)[..], if is_directory { b"/" } else { b"" }].concat();
+            if sent.contains(&name) {
+                if is_directory {
+                    self.sweep(&scope, top, &path, sent, names);
+                }
+            } else if !scope.excludes(&path, is_directory)
+                && (!is_directory || self.empty(&scope, top, &path, names))
+            {
+                names.insert(name);
+            }
+        }
+    }
+
+    /// Deletes what is in a directory that isn't sent; false where something stays.
+    fn empty(&self, scope: &Scope, top: &Path, directory: &RelPath, names: &mut Names) -> bool {
+        let scope = entered(scope, top, directory);
+        let mut all = true;
+        for (path, is_directory) in listing(top, directory) {
+            if scope.protects_in_deleted(&path, is_directory)
+                || (is_directory && !self.empty(&scope, top, &path, names))
+            {
+                all = false;
+                continue;
+            }
+            names.insert([&self.shown(&path)[..], if is_directory { b"/" } else { b"" }].concat());
+        }
+        all
+    }
+
+    fn check(&self, arguments: &[OsString], ours: &Names, name: impl Fn(&[u8]) -> Option<Vec<u8>>) {
+        let mut rsync = Command::new("rsync");
+        rsync.current_dir(self.path()).env("LC_ALL", "C").arg("-8");
+        for (option, text) in &self.rules {
+            rsync.arg(option).arg(text);
+        }
+        let output = rsync.args(arguments).output().unwrap();
+        let lines = output.stdout.split(|&b| b == b'\n').filter(|line| !line.is_empty() && *line != b"./");
+        let theirs: Names = lines.filter_map(name).collect();
+        assert!(output.status.success(), "{rsync:?}: {}", String::from_utf8_lossy(&output.stderr));
+        if theirs != *ours {
+            let kept = self.path().to_owned();
+            let show = |names: &Names| names.iter().map(|name| format!("  {}\n", name.escape_ascii())).collect::<String>();
+            let tree = Command::new("sh").arg("-c").arg("find . | sort; grep -r . .").current_dir(&kept).output().unwrap();
+            panic!(
+                "{rsync:?}\nrsync has\n{}we have\n{}in\n{}",
+                show(&(&theirs - ours)),
+                show(&(ours - &theirs)),
+                String::from_utf8_lossy(&tree.stdout)
+            );
+        }
+    }
+}
+
+fn entered(scope: &Scope, top: &Path, directory: &RelPath) -> Scope {
+    let fd = File::open(top.join(directory.as_os_str())).unwrap();
+    scope.enter(directory, &mut |name| merge_file(&fd, name)).unwrap()
+}
+
+fn listing(top: &Path, directory: &RelPath) -> Vec<(RelPath, bool)> {
+    let entries = fs::read_dir(top.join(directory.as_os_str())).unwrap().map(Result::unwrap);
+    entries
+        .map(|entry| {
+            let path = directory.join(entry.file_name().as_bytes()).unwrap();
+            (path, entry.file_type().unwrap().is_dir())
+        })
+        .collect()
+}
+
+const FILES: [&str; 10] = ["f", "g.o", "core", "a.c", "x y", "s*r", "b\\c", "[k]", "h.o~", "\u{e9}"];
+const DIRECTORIES: [&str; 6] = ["a", "b", "foo", "a.d", "keep", "CVS"];
+
+/// Makes a random tree at `here`, and one of the same names but with others missing at `there`.
+fn grow(random: &mut fastrand::Rng, here: &Path, there: Option<&Path>, depth: u32) {
+    for top in [Some(here), there].into_iter().flatten() {
+        for name in FILES {
+            if random.u8(..2) == 0 {
+                fs::write(top.join(name), "").unwrap();
+            }
+        }
+        if random.u8(..3) == 0 {
+            write_merge(random, top);
+        }
+    }
+    for name in DIRECTORIES {
+        if depth == 3 || random.u32(..depth + 2) > 0 {
+            continue;
+        }
+        let which = random.u8(..4);
+        let [here, there] = [Some(here), there].map(|top| top.map(|top| top.join(name)));
+        let here = here.filter(|_| which != 0);
+        let there = there.filter(|_| which != 1);
+        for made in [&here, &there].into_iter().flatten() {
+            fs::create_dir(made).unwrap();
+        }
+        match (here, there) {
+            (Some(here), there) => grow(random, &here, there.as_deref(), depth + 1),
+            (None, Some(there)) => grow(random, &there, None, depth + 1),
+            (None, None) => {}
+        }
+    }
+}
+
+fn write_merge(random: &mut fastrand::Rng, directory: &Path) {
+    let name = random.choice([".m", ".n", ".cvsignore"]).unwrap();
+    let mut text = Vec::new();
+    for _ in 0..random.usize(1..4) {
+        let line = match (name, random.u8(..10)) {
+            (".n", _) => pattern(random),
+            (".cvsignore", _) => pattern(random).replace(' ', ""),
+            (_, 0) => "!".into(),
+            (_, 1) => format!("{} .n", random.choice([":-", ":n-", ":-s"]).unwrap()),
+            (_, 2) => "# a comment".into(),
+            _ => rule(random),
+        };
+        text.extend_from_slice(line.as_bytes());
+        text.extend_from_slice(random.choice(["\n", "\r\n", "\n\n"]).unwrap().as_bytes());
+    }
+    fs::write(directory.join(name), text).unwrap();
+}
+
+/// Options with rules; files that they name don't exist yet, so there are none here but merge files in directories.
+fn rules(random: &mut fastrand::Rng) -> Vec<(&'static str, OsString)> {
+    let mut rules = Vec::new();
+    for _ in 0..random.usize(1..6) {
+        let (option, text) = match random.u8(..14) {
+            0..3 => ("--exclude", pattern(random)),
+            3..5 => ("--include", pattern(random)),
+            5 => ("--exclude", format!("{} {}", random.choice(["+", "-"]).unwrap(), pattern(random))),
+            6 => ("--filter", random.choice([": .m", ": /.m", ":e .m", ":n .m", ":p .m"]).unwrap().to_string()),
+            7 => ("--filter", random.choice([":- .n", ":+ .n", ":-n .n", ":-p .n", "dir-merge,-_.n"]).unwrap().to_string()),
+            8 if random.u8(..3) == 0 => ("--filter", random.choice([":C", "-C", "!"]).unwrap().to_string()),
+            _ => ("--filter", rule(random)),
+        };
+        rules.push((option, OsStr::new(&text).to_owned()));
+    }
+    rules
+}
+
+fn rule(random: &mut fastrand::Rng) -> String {
+    let prefix = [
+        "- ", "+ ", "-_", "-! ", "-p ", "-s ", "-r ", "+s ", "-,rp ", "exclude ", "include,! ", "hide ", "show ",
+        "protect ", "risk_", "H ", "Pp ", "-/ ", "-sr ",
+    ];
+    format!("{}{}", random.choice(prefix).unwrap(), pattern(random))
+}
+
+fn pattern(random: &mut fastrand::Rng) -> String {
+    let part = [
+        "*", "**", "?", "[a-g]*", "[!a]", "*.o", "f", "g.o", "a", "b", "foo", "CVS", "keep", "a.*", "***", "x y",
+        "s\\*r", "b\\c", "b\\\\c*", "[[:alpha:]]", "[k]", "\\[k]", "[]k[]*", "f*", "*o", "[^b-z]?*", "[a", "x*\\",
+        "\u{e9}", "?[[:punct:]]?", "[[:digit]*",
+    ];
+    let mut text = String::from(if random.u8(..4) == 0 { "/" } else { "" });
+    for index in 0..random.usize(1..4) {
+        if index > 0 && random.u8(..4) > 0 {
+            text.push('/');
+        }
+        text.push_str(random.choice(part).unwrap());
+    }
+    if random.u8(..4) == 0 {
+        text.push_str(random.choice(["/", "/***", "/**", "/*"]).unwrap());
+    }
+    text
+}
