@@ -13,6 +13,7 @@ mod dial;
 pub mod feed;
 pub mod filter;
 mod handshake;
+pub mod itemize;
 mod keys;
 mod landing;
 pub mod memory;

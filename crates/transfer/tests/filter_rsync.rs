@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 type Names = BTreeSet<Vec<u8>>;
@@ -21,7 +21,9 @@ fn random_rules_send_what_rsync_sends() {
     rounds("sending", |random| {
         let case = Case::new(random);
         let arguments = ["-an".into(), "--out-format=%n".into(), case.source(), "empty/".into()];
-        case.check(&arguments, &case.sent(), |line| Some(line.to_vec()));
+        let rsync = case.rsync(&arguments);
+        let lines = rsync.stdout.split(|&b| b == b'\n').filter(|line| !line.is_empty() && *line != b"./");
+        case.compare(&rsync, &lines.map(<[u8]>::to_vec).collect(), &case.sent());
     });
 }
 
@@ -29,12 +31,18 @@ fn random_rules_send_what_rsync_sends() {
 fn random_rules_delete_what_rsync_deletes() {
     rounds("deleting", |random| {
         let case = Case::new(random);
-        let mut arguments = vec!["-ani".into(), "--delete".into(), case.source(), "old/".into()];
-        if case.reading.delete_excluded {
-            arguments.push("--delete-excluded".into());
-        }
         let deleted = case.deleted();
-        case.check(&arguments, &deleted, |line| line.strip_prefix(b"*deleting   ").map(<[u8]>::to_vec));
+        let before = case.old();
+        // A dry run also names directories that would stay since something in them is protected, so it is a real
+        // one, which sends nothing.
+        let mut arguments: Vec<OsString> =
+            ["-a", "--delete", "--existing", "--ignore-existing"].map(Into::into).into();
+        arguments.extend([case.source(), "old/".into()]);
+        if case.reading.delete_excluded {
+            arguments.insert(0, "--delete-excluded".into());
+        }
+        let rsync = case.rsync(&arguments);
+        case.compare(&rsync, &(&before - &case.old()), &deleted);
     });
 }
 
@@ -131,7 +139,7 @@ impl Case {
         if scope.excludes(&RelPath::root(), true) {
             return names;
         }
-        names.insert([&self.shown(&RelPath::root())[..], b"/"].concat());
+        names.insert(with_slash(&self.shown(&RelPath::root()), true));
         self.send(&scope, &RelPath::root(), &mut names);
         names.remove(&b"/"[..]);
         names
@@ -143,7 +151,7 @@ impl Case {
             if scope.excludes(&path, is_directory) {
                 continue;
             }
-            names.insert([&self.shown(&path)[..], if is_directory { b"/" } else { b"" }].concat());
+            names.insert(with_slash(&self.shown(&path), is_directory));
             if is_directory {
                 self.send(&scope, &path, names);
             }
@@ -165,7 +173,7 @@ impl Case {
     fn sweep(&self, scope: &Scope, top: &Path, directory: &RelPath, sent: &Names, names: &mut Names) {
         let scope = entered(scope, top, directory);
         for (path, is_directory) in listing(top, directory) {
-            let name = [&self.shown(&path)[..], if is_directory { b"/" } else { b"" }].concat();
+            let name = with_slash(&self.shown(&path), is_directory);
             if sent.contains(&name) {
                 if is_directory {
                     self.sweep(&scope, top, &path, sent, names);
@@ -189,33 +197,58 @@ impl Case {
                 all = false;
                 continue;
             }
-            names.insert([&self.shown(&path)[..], if is_directory { b"/" } else { b"" }].concat());
+            names.insert(with_slash(&self.shown(&path), is_directory));
         }
         all
     }
 
-    fn check(&self, arguments: &[OsString], ours: &Names, name: impl Fn(&[u8]) -> Option<Vec<u8>>) {
+    /// All that is at the old destination.
+    fn old(&self) -> Names {
+        let mut names = Names::new();
+        let mut left = vec![RelPath::root()];
+        while let Some(directory) = left.pop() {
+            for (path, is_directory) in listing(&self.path().join("old"), &directory) {
+                names.insert(with_slash(path.as_bytes(), is_directory));
+                left.extend(is_directory.then_some(path));
+            }
+        }
+        names
+    }
+
+    fn rsync(&self, arguments: &[OsString]) -> Output {
         let mut rsync = Command::new("rsync");
-        rsync.current_dir(self.path()).env("LC_ALL", "C").arg("-8");
+        rsync.current_dir(self.path()).env("LC_ALL", "C").env("HOME", self.path()).arg("-8");
         for (option, text) in &self.rules {
             rsync.arg(option).arg(text);
         }
         let output = rsync.args(arguments).output().unwrap();
-        let lines = output.stdout.split(|&b| b == b'\n').filter(|line| !line.is_empty() && *line != b"./");
-        let theirs: Names = lines.filter_map(name).collect();
         assert!(output.status.success(), "{rsync:?}: {}", String::from_utf8_lossy(&output.stderr));
-        if theirs != *ours {
-            let kept = self.path().to_owned();
-            let show = |names: &Names| names.iter().map(|name| format!("  {}\n", name.escape_ascii())).collect::<String>();
-            let tree = Command::new("sh").arg("-c").arg("find . | sort; grep -r . .").current_dir(&kept).output().unwrap();
-            panic!(
-                "{rsync:?}\nrsync has\n{}we have\n{}in\n{}",
-                show(&(&theirs - ours)),
-                show(&(ours - &theirs)),
-                String::from_utf8_lossy(&tree.stdout)
-            );
-        }
+        output
     }
+
+    fn compare(&self, rsync: &Output, theirs: &Names, ours: &Names) {
+        if theirs == ours {
+            return;
+        }
+        let show = |names: Names| {
+            names.iter().map(|name| format!("  {}\n", name.escape_ascii())).collect::<String>()
+        };
+        let mut tree = Command::new("sh");
+        tree.args(["-c", "find . | sort; grep -r . ."]).current_dir(self.path());
+        panic!(
+            "rules {:?}{}, only rsync has\n{}only we have\n{}rsync said {}the trees were\n{}",
+            self.rules,
+            if self.reading.delete_excluded { ", --delete-excluded" } else { "" },
+            show(theirs - ours),
+            show(ours - theirs),
+            String::from_utf8_lossy(&rsync.stderr),
+            String::from_utf8_lossy(&tree.output().unwrap().stdout)
+        );
+    }
+}
+
+fn with_slash(name: &[u8], is_directory: bool) -> Vec<u8> {
+    [name, if is_directory { b"/" } else { b"" }].concat()
 }
 
 fn entered(scope: &Scope, top: &Path, directory: &RelPath) -> Scope {
@@ -293,8 +326,13 @@ fn rules(random: &mut fastrand::Rng) -> Vec<(&'static str, OsString)> {
             0..3 => ("--exclude", pattern(random)),
             3..5 => ("--include", pattern(random)),
             5 => ("--exclude", format!("{} {}", random.choice(["+", "-"]).unwrap(), pattern(random))),
-            6 => ("--filter", random.choice([": .m", ": /.m", ":e .m", ":n .m", ":p .m"]).unwrap().to_string()),
-            7 => ("--filter", random.choice([":- .n", ":+ .n", ":-n .n", ":-p .n", "dir-merge,-_.n"]).unwrap().to_string()),
+            6 => {
+                ("--filter", random.choice([": .m", ": /.m", ":e .m", ":n .m", ":p .m"]).unwrap().to_string())
+            }
+            7 => (
+                "--filter",
+                random.choice([":- .n", ":+ .n", ":-n .n", ":-p .n", "dir-merge,-_.n"]).unwrap().to_string(),
+            ),
             8 if random.u8(..3) == 0 => ("--filter", random.choice([":C", "-C", "!"]).unwrap().to_string()),
             _ => ("--filter", rule(random)),
         };
@@ -305,17 +343,62 @@ fn rules(random: &mut fastrand::Rng) -> Vec<(&'static str, OsString)> {
 
 fn rule(random: &mut fastrand::Rng) -> String {
     let prefix = [
-        "- ", "+ ", "-_", "-! ", "-p ", "-s ", "-r ", "+s ", "-,rp ", "exclude ", "include,! ", "hide ", "show ",
-        "protect ", "risk_", "H ", "Pp ", "-/ ", "-sr ",
+        "- ",
+        "+ ",
+        "-_",
+        "-! ",
+        "-p ",
+        "-s ",
+        "-r ",
+        "+s ",
+        "-,rp ",
+        "exclude ",
+        "include,! ",
+        "hide ",
+        "show ",
+        "protect ",
+        "risk_",
+        "H ",
+        "Pp ",
+        "-/ ",
+        "-sr ",
     ];
     format!("{}{}", random.choice(prefix).unwrap(), pattern(random))
 }
 
 fn pattern(random: &mut fastrand::Rng) -> String {
     let part = [
-        "*", "**", "?", "[a-g]*", "[!a]", "*.o", "f", "g.o", "a", "b", "foo", "CVS", "keep", "a.*", "***", "x y",
-        "s\\*r", "b\\c", "b\\\\c*", "[[:alpha:]]", "[k]", "\\[k]", "[]k[]*", "f*", "*o", "[^b-z]?*", "[a", "x*\\",
-        "\u{e9}", "?[[:punct:]]?", "[[:digit]*",
+        "*",
+        "**",
+        "?",
+        "[a-g]*",
+        "[!a]",
+        "*.o",
+        "f",
+        "g.o",
+        "a",
+        "b",
+        "foo",
+        "CVS",
+        "keep",
+        "a.*",
+        "***",
+        "x y",
+        "s\\*r",
+        "b\\c",
+        "b\\\\c*",
+        "[[:alpha:]]",
+        "[k]",
+        "\\[k]",
+        "[]k[]*",
+        "f*",
+        "*o",
+        "[^b-z]?*",
+        "[a",
+        "x*\\",
+        "\u{e9}",
+        "?[[:punct:]]?",
+        "[[:digit]*",
     ];
     let mut text = String::from(if random.u8(..4) == 0 { "/" } else { "" });
     for index in 0..random.usize(1..4) {

@@ -32,13 +32,17 @@ pub enum FilterError {
         file: String,
     },
     /// Merge files name each other more than [`MAX_NESTED`] deep.
-    #[error("reading the filter rules in {file} failed: merge files name each other more than {MAX_NESTED} deep")]
+    #[error(
+        "reading the filter rules in {file} failed: merge files name each other more than {MAX_NESTED} deep"
+    )]
     Nested {
         /// The last one.
         file: String,
     },
     /// The rules pass a limit.
-    #[error("too much to filter by: {0}; put patterns together with wildcards, or list files with --files-from")]
+    #[error(
+        "too much to filter by: {0}; put patterns together with wildcards, or list files with --files-from"
+    )]
     Rules(#[from] BadRules),
 }
 

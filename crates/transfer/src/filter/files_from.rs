@@ -13,7 +13,9 @@ pub const MAX_LISTED: usize = 4_000_000;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilesFromError {
     /// A line isn't a path below the source.
-    #[error("reading the list of files, line {line}: '{shown}' can't be sent: {error}; name paths below the source")]
+    #[error(
+        "reading the list of files, line {line}: '{shown}' can't be sent: {error}; name paths below the source"
+    )]
     Path {
         /// Which, from 1.
         line: usize,

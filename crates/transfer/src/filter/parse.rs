@@ -43,7 +43,9 @@ pub(super) enum Said {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRule {
     /// It begins with none of the rules' names.
-    #[error("no filter rule begins like this; it takes '- PATTERN', '+ PATTERN', '. FILE', ': FILE', '!' and the like")]
+    #[error(
+        "no filter rule begins like this; it takes '- PATTERN', '+ PATTERN', '. FILE', ': FILE', '!' and the like"
+    )]
     Unknown,
     /// A letter behind the rule's name isn't a modifier, or not one of this rule.
     #[error("the modifier '{}' doesn't belong to this filter rule", .0.escape_ascii())]

@@ -215,7 +215,9 @@ impl Class {
         let mut first = true;
         loop {
             text = match text {
-                [b']', rest @ ..] if !first => return Some((Token::Class(Box::new(class.or_not(negated))), rest)),
+                [b']', rest @ ..] if !first => {
+                    return Some((Token::Class(Box::new(class.or_not(negated))), rest));
+                }
                 [b'[', b':', rest @ ..] => class.add_named(rest)?,
                 _ => class.add_range(text)?,
             };

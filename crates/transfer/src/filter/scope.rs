@@ -190,7 +190,9 @@ impl Scope {
     fn decided(&self, items: &[Item], asks: &dyn Fn(&Compiled) -> bool) -> Option<bool> {
         items.iter().find_map(|item| match item {
             Item::Pattern(rule) => asks(rule).then_some(rule.include),
-            Item::Merge(number) => lists(&self.merges[*number]).find_map(|list| self.decided(&list.items, asks)),
+            Item::Merge(number) => {
+                lists(&self.merges[*number]).find_map(|list| self.decided(&list.items, asks))
+            }
         })
     }
 
@@ -230,8 +232,7 @@ impl Scope {
                 && is_asked(&spec)
             {
                 let inherited = self.merges[number].list.take().filter(|_| spec.inherited);
-                let mut reader =
-                    Reader { scope: self, base, directory, read, items: Vec::new(), inherited };
+                let mut reader = Reader { scope: self, base, directory, read, items: Vec::new(), inherited };
                 reader.file(&spec.name, spec.style, 0, false)?;
                 let list = List::new(reader.items, reader.inherited)?;
                 self.merges[number].list = list;
@@ -272,7 +273,13 @@ struct Reader<'a, 'b> {
 }
 
 impl Reader<'_, '_> {
-    fn file(&mut self, name: &[u8], style: MergeStyle, depth: usize, must_be: bool) -> Result<(), FilterError> {
+    fn file(
+        &mut self,
+        name: &[u8],
+        style: MergeStyle,
+        depth: usize,
+        must_be: bool,
+    ) -> Result<(), FilterError> {
         let shown = || printable(&joined(self.directory, name));
         if depth == MAX_NESTED {
             return Err(FilterError::Nested { file: shown() });
@@ -294,9 +301,8 @@ impl Reader<'_, '_> {
         match said {
             Said::Rule(Rule::Pattern(rule)) => self.add(&rule),
             Said::Rule(Rule::Merge(merge)) => self.add_merge(merge)?,
-            Said::CvsPatterns(rule) => {
-                cvs::patterns().for_each(|word| self.add(&PatternRule { pattern: word.to_vec(), ..rule.clone() }))
-            }
+            Said::CvsPatterns(rule) => cvs::patterns()
+                .for_each(|word| self.add(&PatternRule { pattern: word.to_vec(), ..rule.clone() })),
             Said::Clear => self.clear(),
             Said::MergeFile(path, _) if path.contains(&b'/') => {
                 return Err(FilterError::Rule { at: format!("in {file}"), error: BadRule::Elsewhere });
