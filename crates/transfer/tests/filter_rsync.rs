@@ -1,9 +1,9 @@
 //! The same trees and rules to rsync and to us: what is sent, and what is deleted, must be the same names.
 
-use linerate_transfer::filter::{Builder, Filter, Place, Reading, Scope, Side, merge_file};
+use linerate_transfer::filter::{Builder, FilesFrom, Filter, Place, Reading, Scope, Side, merge_file};
 use linerate_wire::path::RelPath;
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
@@ -14,7 +14,7 @@ type Names = BTreeSet<Vec<u8>>;
 
 /// Rounds of random trees and rules; fewer where rsync is slow.
 const ROUNDS: u64 = 300;
-const LONGEST: Duration = Duration::from_secs(8);
+const LONGEST: Duration = Duration::from_secs(9);
 
 #[test]
 fn random_rules_send_what_rsync_sends() {
@@ -44,6 +44,48 @@ fn random_rules_delete_what_rsync_deletes() {
         let rsync = case.rsync(&arguments);
         case.compare(&rsync, &(&before - &case.old()), &deleted);
     });
+}
+
+#[test]
+fn a_list_of_files_sends_what_rsync_sends() {
+    rounds("listing", |random| {
+        let mut case = Case::new(random);
+        (case.named, case.rules) = (false, Vec::new());
+        let mut all = Vec::new();
+        walk(&case.path().join("a"), &mut |path, _| all.push(path.clone()));
+        let list: Vec<Vec<u8>> =
+            (0..random.usize(1..6)).filter_map(|_| listed(random, &case.path().join("a"), &all)).collect();
+        fs::write(case.path().join("list"), list.concat()).unwrap();
+        let parsed = FilesFrom::parse(&list.concat(), false).unwrap();
+        let recursive = random.bool();
+        let mut ours = Names::new();
+        let mut entered = BTreeSet::from([RelPath::root()]);
+        walk(&case.path().join("a"), &mut |path, is_directory| {
+            let wanted = parsed.wants(path, recursive);
+            let parent = path.split().unwrap().0;
+            if wanted.sent && entered.contains(&parent) {
+                ours.insert(with_slash(path.as_bytes(), is_directory));
+            }
+            if wanted.entered {
+                entered.insert(path.clone());
+            }
+        });
+        let mut arguments = vec!["-an".into(), "--out-format=%n".into(), "--files-from=list".into()];
+        arguments.extend(recursive.then(|| "-r".into()));
+        arguments.extend(["a/".into(), "empty/".into()]);
+        let rsync = case.rsync(&arguments);
+        let lines = rsync.stdout.split(|&b| b == b'\n').filter(|line| !line.is_empty() && *line != b"./");
+        case.compare(&rsync, &lines.map(<[u8]>::to_vec).collect(), &ours);
+    });
+}
+
+/// A line that names one of `all`, in one of the ways that are allowed.
+fn listed(random: &mut fastrand::Rng, top: &Path, all: &[RelPath]) -> Option<Vec<u8>> {
+    let path = random.choice(all)?;
+    let front = chosen(random, &["", "/", "./", "//"]);
+    let is_directory = top.join(path.as_os_str()).is_dir();
+    let end = if is_directory { chosen(random, &["\n", "/\n", "//\n"]) } else { "\n".into() };
+    Some([front.as_bytes(), path.as_bytes(), end.as_bytes()].concat())
 }
 
 fn rounds(what: &str, round: impl Fn(&mut fastrand::Rng)) {
@@ -79,7 +121,8 @@ impl Case {
     fn new(random: &mut fastrand::Rng) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let reading = Reading { delete_excluded: random.u8(..5) == 0, nul: false };
-        let case = Self { directory, named: random.bool(), reading, rules: rules(random) };
+        let mut case = Self { directory, named: random.bool(), reading, rules: Vec::new() };
+        case.rules = rules(random, case.path());
         let old = if case.named { "old/a" } else { "old" };
         for top in ["a", old, "empty"] {
             fs::create_dir_all(case.path().join(top)).unwrap();
@@ -205,13 +248,9 @@ impl Case {
     /// All that is at the old destination.
     fn old(&self) -> Names {
         let mut names = Names::new();
-        let mut left = vec![RelPath::root()];
-        while let Some(directory) = left.pop() {
-            for (path, is_directory) in listing(&self.path().join("old"), &directory) {
-                names.insert(with_slash(path.as_bytes(), is_directory));
-                left.extend(is_directory.then_some(path));
-            }
-        }
+        walk(&self.path().join("old"), &mut |path, is_directory| {
+            names.insert(with_slash(path.as_bytes(), is_directory));
+        });
         names
     }
 
@@ -244,6 +283,17 @@ impl Case {
             String::from_utf8_lossy(&rsync.stderr),
             String::from_utf8_lossy(&tree.output().unwrap().stdout)
         );
+    }
+}
+
+/// Shows everything below `top`, a directory before what is in it.
+fn walk(top: &Path, show: &mut dyn FnMut(&RelPath, bool)) {
+    let mut left = vec![RelPath::root()];
+    while let Some(directory) = left.pop() {
+        for (path, is_directory) in listing(top, &directory) {
+            show(&path, is_directory);
+            left.extend(is_directory.then_some(path));
+        }
     }
 }
 
@@ -318,27 +368,50 @@ fn write_merge(random: &mut fastrand::Rng, directory: &Path) {
     fs::write(directory.join(name), text).unwrap();
 }
 
-/// Options with rules; files that they name don't exist yet, so there are none here but merge files in directories.
-fn rules(random: &mut fastrand::Rng) -> Vec<(&'static str, OsString)> {
+/// Options with rules, and the files that they name.
+fn rules(random: &mut fastrand::Rng, directory: &Path) -> Vec<(&'static str, OsString)> {
     let mut rules = Vec::new();
-    for _ in 0..random.usize(1..6) {
-        let (option, text) = match random.u8(..14) {
+    for number in 0..random.usize(1..6) {
+        let (option, text) = match random.u8(..16) {
             0..3 => ("--exclude", pattern(random)),
             3..5 => ("--include", pattern(random)),
-            5 => ("--exclude", format!("{} {}", random.choice(["+", "-"]).unwrap(), pattern(random))),
-            6 => {
-                ("--filter", random.choice([": .m", ": /.m", ":e .m", ":n .m", ":p .m"]).unwrap().to_string())
-            }
+            5 => ("--exclude", old_rule(random)),
+            6 => ("--filter", chosen(random, &[": .m", ": /.m", ":e .m", ":n .m", ":p .m", ": ../.m"])),
             7 => (
                 "--filter",
-                random.choice([":- .n", ":+ .n", ":-n .n", ":-p .n", "dir-merge,-_.n"]).unwrap().to_string(),
+                chosen(random, &[":- .n", ":+ .n", ":-n .n", ":-p .n", "dir-merge,-_.n", ":w- .n"]),
             ),
-            8 if random.u8(..3) == 0 => ("--filter", random.choice([":C", "-C", "!"]).unwrap().to_string()),
+            8 if random.u8(..3) == 0 => ("--filter", chosen(random, &[":C", "-C", "!"])),
+            9 => ("--filter", named_file(random, directory, number, "merge ", rule)),
+            10 => ("--filter", named_file(random, directory, number, ".s- ", pattern)),
+            11 => ("--exclude-from", named_file(random, directory, number, "", old_rule)),
+            12 => ("--include-from", named_file(random, directory, number, "", pattern)),
             _ => ("--filter", rule(random)),
         };
-        rules.push((option, OsStr::new(&text).to_owned()));
+        rules.push((option, OsString::from(text)));
     }
     rules
+}
+
+fn chosen(random: &mut fastrand::Rng, among: &[&str]) -> String {
+    random.choice(among).unwrap().to_string()
+}
+
+fn old_rule(random: &mut fastrand::Rng) -> String {
+    chosen(random, &["+ ", "- ", "", "-"]) + &pattern(random)
+}
+
+fn named_file(
+    random: &mut fastrand::Rng,
+    directory: &Path,
+    number: usize,
+    rule: &str,
+    line: fn(&mut fastrand::Rng) -> String,
+) -> String {
+    let path = directory.join(format!("rules{number}"));
+    let lines: String = (0..random.usize(1..4)).map(|_| line(random) + "\n").collect();
+    fs::write(&path, lines).unwrap();
+    format!("{rule}{}", path.display())
 }
 
 fn rule(random: &mut fastrand::Rng) -> String {

@@ -4,7 +4,7 @@ use linerate_wire::filter::BadRules;
 use std::io;
 
 use super::parse::BadRule;
-use super::{MAX_FILE, MAX_NESTED};
+use super::{MAX_FILE, MAX_NESTED, MAX_READ};
 
 /// Why rules can't be used. The texts show no line of a file, which may be somebody else's secret.
 #[derive(Debug, thiserror::Error)]
@@ -31,9 +31,10 @@ pub enum FilterError {
         /// Which.
         file: String,
     },
-    /// Merge files name each other more than [`MAX_NESTED`] deep.
+    /// Merge files name each other more than [`MAX_NESTED`] deep, or more than [`MAX_READ`] are read for one directory's.
     #[error(
-        "reading the filter rules in {file} failed: merge files name each other more than {MAX_NESTED} deep"
+        "reading the filter rules in {file} failed: merge files name each other more than {MAX_NESTED} deep, or one \
+         in a directory names more than {MAX_READ}"
     )]
     Nested {
         /// The last one.

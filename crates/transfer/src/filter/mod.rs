@@ -21,6 +21,8 @@ mod parse;
 mod pattern;
 mod rule;
 mod scope;
+#[cfg(test)]
+mod tests;
 
 pub use builder::Builder;
 pub use error::FilterError;
@@ -33,3 +35,5 @@ pub use scope::{Filter, Place, Scope, Side, merge_file};
 pub const MAX_FILE: usize = 1 << 20;
 /// How deep merge files may name each other.
 pub const MAX_NESTED: usize = 16;
+/// How many files a merge file in a directory may bring in, itself among them.
+pub const MAX_READ: usize = 32;

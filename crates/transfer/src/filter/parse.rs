@@ -1,6 +1,8 @@
 //! Reads rules as rsync writes them: one rule of an option, or those of a file.
 
-use linerate_wire::filter::{DirMerge, MAX_PATTERN, MergeStyle, PatternRule, Reading, Rule, Sides};
+use linerate_wire::filter::{
+    DirMerge, MAX_PATTERN, MAX_RULES, MergeStyle, PatternRule, Reading, Rule, Sides,
+};
 
 use super::cvs;
 
@@ -62,6 +64,9 @@ pub enum BadRule {
     /// The pattern is longer than [`MAX_PATTERN`], or has a zero byte.
     #[error("the pattern is longer than {MAX_PATTERN} bytes or has a zero byte")]
     Pattern,
+    /// More than [`MAX_RULES`] in one file.
+    #[error("there are more than {MAX_RULES} rules")]
+    TooMany,
     /// Modifier `x`.
     #[error("rules for the names of extended attributes ('x') are not supported")]
     Xattr,
@@ -116,6 +121,9 @@ impl Syntax {
                 return Ok(());
             }
             text = self.rule(text, said)?;
+            if said.len() > MAX_RULES {
+                return Err(BadRule::TooMany);
+            }
         }
     }
 

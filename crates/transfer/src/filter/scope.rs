@@ -17,7 +17,7 @@ use super::builder::limited;
 use super::error::FilterError;
 use super::parse::{BadRule, Said, Syntax};
 use super::rule::{Base, Compiled, joined};
-use super::{MAX_FILE, MAX_NESTED, cvs};
+use super::{MAX_FILE, MAX_NESTED, MAX_READ, cvs};
 
 /// How many directories with a merge file may lie one in another.
 const MAX_INHERITED: usize = 1024;
@@ -232,7 +232,8 @@ impl Scope {
                 && is_asked(&spec)
             {
                 let inherited = self.merges[number].list.take().filter(|_| spec.inherited);
-                let mut reader = Reader { scope: self, base, directory, read, items: Vec::new(), inherited };
+                let mut reader =
+                    Reader { scope: self, base, directory, read, items: Vec::new(), inherited, files: 0 };
                 reader.file(&spec.name, spec.style, 0, false)?;
                 let list = List::new(reader.items, reader.inherited)?;
                 self.merges[number].list = list;
@@ -270,6 +271,7 @@ struct Reader<'a, 'b> {
     read: &'a mut ReadsMergeFile<'b>,
     items: Vec<Item>,
     inherited: Option<Arc<List>>,
+    files: usize,
 }
 
 impl Reader<'_, '_> {
@@ -281,7 +283,8 @@ impl Reader<'_, '_> {
         must_be: bool,
     ) -> Result<(), FilterError> {
         let shown = || printable(&joined(self.directory, name));
-        if depth == MAX_NESTED {
+        self.files += 1;
+        if depth == MAX_NESTED || self.files > MAX_READ {
             return Err(FilterError::Nested { file: shown() });
         }
         let text = (self.read)(OsStr::from_bytes(name)).and_then(|text| match text {
