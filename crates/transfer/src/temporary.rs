@@ -1,6 +1,6 @@
 //! A file beside its target without a name, or under a temporary one: it gets its real name only when it is whole.
 
-use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -55,6 +55,8 @@ pub struct Temporary {
     /// A name that it may have for a moment.
     spare: Option<Name>,
     file: Option<OwnedFd>,
+    /// It has its real name, whatever happens.
+    in_place: bool,
 }
 
 impl Temporary {
@@ -66,7 +68,7 @@ impl Temporary {
         let name = names.next().write();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&parent, &name, flags, mode)?;
-        Ok(Self { parent, name, spare: None, file: Some(file) })
+        Ok(Self { parent, name, spare: None, file: Some(file), in_place: false })
     }
 
     /// Makes an empty file with `mode` and no name, where the file system knows that (`O_TMPFILE`): nothing is left
@@ -81,7 +83,8 @@ impl Temporary {
         let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
         match rustix::fs::openat(&parent, ".", flags, mode) {
             Ok(file) => {
-                Ok(Self { parent, name: OsString::new(), spare: Some(names.next()), file: Some(file) })
+                let spare = Some(names.next());
+                Ok(Self { parent, name: OsString::new(), spare, file: Some(file), in_place: false })
             }
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
                 names.named_only.store(true, Ordering::Relaxed);
@@ -91,6 +94,20 @@ impl Temporary {
         }
     }
 
+    /// The regular file that has the name already, with `mode`, for writing into it: it never is temporary.
+    ///
+    /// # Errors
+    /// What open(2) and chmod(2) return; `EINVAL` where it is no regular file.
+    pub fn existing(parent: Arc<Directory>, name: &OsStr, mode: Mode) -> Result<Self, Errno> {
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = rustix::fs::openat(&parent, name, flags, Mode::empty())?;
+        if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
+            return Err(Errno::INVAL);
+        }
+        rustix::fs::fchmod(&file, mode)?;
+        Ok(Self { parent, name: OsString::new(), spare: None, file: Some(file), in_place: true })
+    }
+
     /// Makes a symbolic link that says `target`.
     ///
     /// # Errors
@@ -98,7 +115,7 @@ impl Temporary {
     pub fn symlink(parent: Arc<Directory>, names: &Names, target: &[u8]) -> Result<Self, Errno> {
         let name = names.next().write();
         rustix::fs::symlinkat(target, &parent, &name)?;
-        Ok(Self { parent, name, spare: None, file: None })
+        Ok(Self { parent, name, spare: None, file: None, in_place: false })
     }
 
     /// Where to write.
@@ -157,6 +174,9 @@ impl Temporary {
     /// # Errors
     /// What link(2) and rename(2) return: `EISDIR` where a directory has that name.
     pub fn rename(mut self, name: &OsStr) -> Result<(), Errno> {
+        if self.in_place {
+            return Ok(());
+        }
         if self.name.is_empty() {
             match self.link(name) {
                 // A link never replaces what has the name already, a rename does.

@@ -1,5 +1,6 @@
 //! The receiver's side of the files: a worker that turns one stream's frames into files.
 
+mod basis;
 mod entries;
 mod parts;
 
@@ -27,6 +28,7 @@ use crate::stream::{FrameHandler, StreamError};
 use crate::temporary::{Names, Temporary};
 use parts::Part;
 
+pub use basis::Older;
 pub use parts::Assembly;
 
 /// What all workers of the receiver share.
@@ -39,6 +41,10 @@ pub struct Shared<'a> {
     pub names: &'a Names,
     /// Large files that several streams bring.
     pub assemblies: Mutex<HashMap<u64, Arc<Assembly>>>,
+    /// Older versions of large files, of which chunks may be taken.
+    pub older: Older,
+    /// What is there is written into, instead of being replaced.
+    pub inplace: bool,
     /// Directories whose mode or times are set when everything below them is there.
     pub directories: Mutex<Vec<(RelPath, Entry)>>,
     /// Modes of directories that were there and didn't let their owner write, until everything is there.
@@ -55,6 +61,28 @@ pub struct Shared<'a> {
     pub keep: Keep,
     /// The process's mask for new files.
     pub umask: Mode,
+}
+
+impl Shared<'_> {
+    /// Setuid, setgid and sticky bits stay behind: what they mean belongs to another host's users.
+    pub fn mode(&self, entry: &Entry) -> Mode {
+        let mode = Mode::from_raw_mode(entry.mode & 0o777);
+        if self.keep.perms { mode } else { mode & !self.umask }
+    }
+
+    /// How a directory is made: open to this program, whatever mode it gets in the end.
+    fn created(&self) -> Mode {
+        Mode::RWXU | (Mode::from_raw_mode(0o777) & !self.umask)
+    }
+
+    /// Notes a directory whose mode and times are set when everything below it is there.
+    pub fn keep_directory(&self, place: &RelPath, entry: &Entry, is_new: bool) {
+        let mode = self.mode(entry);
+        if self.keep.perms || is_new && mode != self.created() {
+            lock(&self.directories)
+                .push((place.clone(), Entry { mode: mode.as_raw_mode(), ..entry.clone() }));
+        }
+    }
 }
 
 /// How many small files are handed to the committer at once.
@@ -142,15 +170,12 @@ impl<'a> Worker<'a> {
         Ok(held)
     }
 
-    /// Setuid, setgid and sticky bits stay behind: what they mean belongs to another host's users.
     fn mode(&self, entry: &Entry) -> Mode {
-        let mode = Mode::from_raw_mode(entry.mode & 0o777);
-        if self.shared.keep.perms { mode } else { mode & !self.shared.umask }
+        self.shared.mode(entry)
     }
 
-    /// How a directory is made: open to this program, whatever mode it gets in the end.
     fn created(&self) -> Mode {
-        Mode::RWXU | (Mode::from_raw_mode(0o777) & !self.shared.umask)
+        self.shared.created()
     }
 
     /// Notes what is whole for the committer, with its times set where they are kept.
@@ -179,7 +204,17 @@ impl<'a> Worker<'a> {
 
     /// A file that this worker alone makes whole.
     fn new_file(&self, place: &RelPath, parent: Arc<Directory>, mode: Mode) -> Result<Temporary, Errno> {
+        if let Some(existing) = self.existing_file(place, &parent, mode) {
+            rustix::fs::ftruncate(existing.fd()?, 0)?;
+            return Ok(existing);
+        }
         self.with_access(place, || Temporary::unnamed(parent.clone(), self.shared.names, mode))
+    }
+
+    /// The file that is there, where it is to be written into and can be.
+    fn existing_file(&self, place: &RelPath, parent: &Arc<Directory>, mode: Mode) -> Option<Temporary> {
+        let (_, name) = place.split().filter(|_| self.shared.inplace)?;
+        Temporary::existing(parent.clone(), name, mode).ok()
     }
 
     fn failed(&self, place: &RelPath, entry: &Entry, error: Errno) -> Result<(), StreamError> {
@@ -242,14 +277,15 @@ impl FrameHandler for Worker<'_> {
                 Err(StreamError::Protocol("the end in the middle of a chunk"))
             }
             FrameKind::End => Ok(()),
-            FrameKind::Hole | FrameKind::Same | FrameKind::Digest => {
+            FrameKind::Same => self.same(),
+            FrameKind::Hole | FrameKind::Digest => {
                 Err(StreamError::Protocol("a frame that wasn't asked for"))
             }
         }
     }
 
     fn expects(&self) -> u64 {
-        self.part.as_ref().map_or(0, Part::left)
+        self.part.as_ref().map_or(0, Part::expects)
     }
 
     fn clock(&mut self) -> &mut Clock {

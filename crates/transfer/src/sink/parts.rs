@@ -1,5 +1,6 @@
 //! What comes in chunks: larger files, whole or in parts that several streams bring.
 
+use linerate_wire::control::ProblemKind;
 use linerate_wire::entry::{Chunk, Entry, Kind};
 use linerate_wire::path::RelPath;
 use rustix::io::Errno;
@@ -8,8 +9,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::basis::Basis;
 use super::{Worker, write_all};
 use crate::clock::Stage;
+use crate::problem::problem;
+use crate::root::Directory;
 use crate::source::lock;
 use crate::stream::{StreamError, total};
 use crate::temporary::Temporary;
@@ -21,6 +25,8 @@ const MAX_UNFINISHED: usize = 1024;
 pub struct Assembly {
     file: OwnedFd,
     temporary: Mutex<Option<Temporary>>,
+    /// An older version, of which the sender may take chunks as they are.
+    basis: Option<Basis>,
     entry: Entry,
     place: RelPath,
     left: AtomicU32,
@@ -87,12 +93,12 @@ impl Worker<'_> {
         if let Some(assembly) = assemblies.get(&chunk.file) {
             return Ok(Target::Shared(assembly.clone()));
         }
-        let mode = self.mode(&chunk.entry);
-        let make = || Temporary::named(parent.clone(), self.shared.names, mode);
-        let temporary = self.sized(self.with_access(place, make)?, chunk)?;
+        let mut basis = self.shared.older.take(place, &parent);
+        let temporary = self.sized(self.new_parts(place, &parent, chunk, basis.as_mut())?, chunk)?;
         let assembly = Arc::new(Assembly {
             file: temporary.fd()?.try_clone_to_owned().map_err(|_| Errno::MFILE)?,
             temporary: Mutex::new(Some(temporary)),
+            basis,
             entry: chunk.entry.clone(),
             place: place.clone(),
             left: AtomicU32::new(chunk.parts),
@@ -101,6 +107,27 @@ impl Worker<'_> {
         });
         assemblies.insert(chunk.file, assembly.clone());
         Ok(Target::Shared(assembly))
+    }
+
+    /// Where the parts go; what an older version has is there already where that costs nothing.
+    fn new_parts(
+        &self,
+        place: &RelPath,
+        parent: &Arc<Directory>,
+        chunk: &Chunk,
+        basis: Option<&mut Basis>,
+    ) -> Result<Temporary, Errno> {
+        let mode = self.mode(&chunk.entry);
+        if let Some(existing) = self.existing_file(place, parent, mode) {
+            basis.into_iter().for_each(Basis::is_written_into);
+            return Ok(existing);
+        }
+        let make = || Temporary::named(parent.clone(), self.shared.names, mode);
+        let temporary = self.with_access(place, make)?;
+        if let Some(basis) = basis {
+            basis.share_with(temporary.fd()?);
+        }
+        Ok(temporary)
     }
 
     /// Parts may come in any order, so the file gets its size first.
@@ -124,6 +151,26 @@ impl Worker<'_> {
         let result = written.or_else(|error| self.part_failed(error));
         self.clock.lap(Stage::Write);
         result
+    }
+
+    /// The rest of the part is as the older version has it.
+    pub(super) fn same(&mut self) -> Result<(), StreamError> {
+        let unasked = StreamError::Protocol("a chunk as it is said to be here, which it isn't");
+        let Some(part) = &mut self.part else { return Err(unasked) };
+        let (start, end) = (part.at, part.end);
+        part.at = end;
+        let copied = match &part.target {
+            Target::Shared(assembly) => match &assembly.basis {
+                Some(basis) if basis.has(start, end) => basis.copy(assembly.file.as_fd(), start, end),
+                _ => return Err(unasked),
+            },
+            Target::Whole(..) => return Err(unasked),
+            Target::Dropped => Ok(()),
+        };
+        copied.or_else(|error| self.part_failed(error))?;
+        self.shared.counters.unchanged.bytes(end - start);
+        self.clock.lap(Stage::Write);
+        self.finish_part()
     }
 
     /// The first failure of a file is told; what still comes of it is dropped.
@@ -165,6 +212,12 @@ impl Worker<'_> {
         if !assembly.is_covered() {
             return Err(StreamError::Protocol("the parts of a file don't add up to it"));
         }
+        if assembly.basis.as_ref().is_some_and(|basis| basis.has_changed(self.shared.inplace)) {
+            let shown = self.shown(&assembly.place);
+            let message = "was written to by somebody else while it was compared; run it again";
+            (self.shared.problem)(problem(shown, ProblemKind::Failed, message));
+            return Ok(());
+        }
         self.complete(temporary, &assembly.entry, &assembly.place)
     }
 
@@ -195,6 +248,18 @@ impl Part {
     /// Bytes that still come, unless the sender gives the file up.
     pub(super) fn left(&self) -> u64 {
         self.end - self.at
+    }
+
+    /// Bytes that are sure to follow: none where a frame may say that they are here.
+    pub(super) fn expects(&self) -> u64 {
+        match &self.target {
+            Target::Shared(assembly) if assembly.basis.is_some() && self.is_untouched() => 0,
+            _ => self.left(),
+        }
+    }
+
+    fn is_untouched(&self) -> bool {
+        self.left() == self.length
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
