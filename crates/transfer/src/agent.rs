@@ -4,6 +4,7 @@ use linerate_wire::control::{AbortKind, Job, MAX_SAMPLES, Message, Options, Samp
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 
+use crate::ahead::scan_ahead;
 use crate::problem::TransferError;
 use crate::session::Session;
 use crate::{memory, receiver, sender};
@@ -65,9 +66,13 @@ fn perform(session: &mut Session, job: Job, host: &dyn HostObserver) -> Result<(
 
 fn send(session: &mut Session, sources: &[Vec<u8>], options: &Options) -> Result<(), TransferError> {
     let reporter = session.reporter();
-    let found = sender::find_sources(sources, options.recursive, true, &|problem| reporter.problem(problem))?;
-    session.offer(options)?;
-    sender::run(session, &found, options)?;
+    let tell = |problem| reporter.problem(problem);
+    let found = sender::find_sources(sources, options.recursive, true, &tell)?;
+    let counters = session.meters.local.clone();
+    scan_ahead(&found, &counters, &tell, |ahead| {
+        session.offer(options)?;
+        sender::run(session, &found, ahead, options)
+    })?;
     session.tell_report()
 }
 

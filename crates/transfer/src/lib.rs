@@ -3,6 +3,7 @@
 //! Threads and blocking sockets. `docs/architecture.md` draws the pipeline and its invariants.
 
 pub mod agent;
+pub mod ahead;
 mod auto;
 mod channel;
 pub mod clock;

@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use crate::ahead::Ahead;
 use crate::auto::{Advice, Controller};
 use crate::clock::{Counters, process_usage};
 use crate::crew::Crew;
 use crate::offer::{Hash, Offers};
 use crate::pattern::{Named, expand};
-use crate::plan::{Planner, Unit};
+use crate::plan::{Planner, SMALL, Unit};
 use crate::problem::TransferError;
 use crate::rate::RateLimit;
 use crate::scan::Scanner;
@@ -30,9 +31,11 @@ const QUEUE: usize = 32;
 const MOST_AUTO_STREAMS: u32 = 16;
 
 /// Streams at the beginning where the user leaves it to us. Each keeps a processor busy at either end, and the network's
-/// own work needs some too.
-fn first_streams() -> u32 {
-    if thread::available_parallelism().map_or(1, usize::from) < 4 { 1 } else { 2 }
+/// own work needs some too; but small files keep a receiver in the file system, and one that waits there needs a second.
+fn first_streams(found: &Totals) -> u32 {
+    let small = found.files > 256 && found.bytes / found.files <= SMALL;
+    let few = thread::available_parallelism().map_or(1, usize::from) < 4;
+    if few && !small { 1 } else { 2 }
 }
 
 /// What the sender's end came to.
@@ -104,11 +107,16 @@ pub fn survey(
     });
 }
 
-/// Sends the sources and waits until they are in place.
+/// Sends the sources, of which `ahead` brings what is in them, and waits until they are in place.
 ///
 /// # Errors
 /// Where the transfer as a whole failed; problems of single entries are told and counted.
-pub fn run(session: &mut Session, sources: &[SourceRoot], options: &Options) -> Result<Sent, TransferError> {
+pub fn run(
+    session: &mut Session,
+    sources: &[SourceRoot],
+    ahead: Ahead,
+    options: &Options,
+) -> Result<Sent, TransferError> {
     session.send(&announcement(sources))?;
     let offers = session.wait_for_ready()?;
     let channel = session.channel();
@@ -128,21 +136,16 @@ pub fn run(session: &mut Session, sources: &[SourceRoot], options: &Options) -> 
         working: AtomicU32::new(0),
     };
     let (queue, units) = bounded(QUEUE);
-    let number = Streams::new(options);
+    let number = Streams::new(options, &counters.found.get());
     let planner = Planner::new(queue, number.first);
     let (answered, answers) = bounded(MAX_OPEN_OFFERS);
     let hash = |entry: &Entry| digest(sources, entry, &shared.stop);
     let hash = options.sync.as_ref().filter(|sync| sync.checksum).map(|_| &hash as Hash<'_>);
     thread::scope(|scope| {
         let (shared, channel, breach) = (&shared, &channel, &breach);
-        scope.spawn(move || {
-            let (found, problem, stop) = (&shared.counters.found, shared.problem, &shared.stop);
-            let scanner = Scanner { sources, found, problem, stop };
-            match offers {
-                true => scanner.run(Offers::new(channel, answers, planner, shared.counters, hash, breach)),
-                false => scanner.run(planner),
-            }
-            shared.counters.scanned.store(true, Ordering::Release);
+        scope.spawn(move || match offers {
+            true => ahead.hand_on(Offers::new(channel, answers, planner, shared.counters, hash, breach)),
+            false => ahead.hand_on(planner),
         });
         let crew = Crew::new(scope, move |stream| (true, Worker::new(shared, stream).run(&units)));
         let answers = Answers { answered: offers.then_some(answered), breach };
@@ -238,11 +241,11 @@ impl Host {
 }
 
 impl Streams {
-    fn new(options: &Options) -> Self {
+    fn new(options: &Options, found: &Totals) -> Self {
         match options.streams {
             Some(fixed) => Self { first: fixed.clamp(1, MAX_STREAMS), auto: None },
             None => {
-                let first = first_streams();
+                let first = first_streams(found);
                 let controller = Controller::new(first, MOST_AUTO_STREAMS, Instant::now());
                 Self { first, auto: Some((controller, Host::now())) }
             }

@@ -1,5 +1,6 @@
 //! From here to the far host; or only the list of what would go.
 
+use linerate_transfer::ahead::scan_ahead;
 use linerate_transfer::sender;
 use linerate_wire::control::Job;
 use std::ffi::{OsStr, OsString};
@@ -24,9 +25,11 @@ impl Copy {
             return Ok(self.surveyed(self.meters.local.found.get()));
         }
         let job = Job::Receive { destination, options: self.task.options.clone() };
-        self.transfer(self.connect(host, job)?, true, |session| {
-            let sent = sender::run(session, &found, &self.task.options)?;
-            Ok(Moved { landed: sent.landed, sent: self.meters.local.found.get(), streams: sent.streams })
+        scan_ahead(&found, &self.meters.local, &tell, |ahead| {
+            self.transfer(self.connect(host, job)?, true, |session| {
+                let sent = sender::run(session, &found, ahead, &self.task.options)?;
+                Ok(Moved { landed: sent.landed, sent: self.meters.local.found.get(), streams: sent.streams })
+            })
         })
     }
 }
