@@ -14,12 +14,24 @@ const MOST_POINTS: usize = 240;
 /// Sources of interrupts with the most of them; the others' are in the recording.
 const MOST_SOURCES: usize = 12;
 
-/// Lets an end's agent sample, this program's processes among others.
+/// The processes of an end that are sampled with their descendants.
+pub enum Followed {
+    /// This one.
+    Process(u32),
+    /// Those of these names.
+    Named(Vec<String>),
+}
+
+/// Lets an end's agent sample, the processes that are followed among others.
 ///
 /// # Errors
 /// The agent is gone.
-pub(super) fn start(agent: &mut HostAgent) -> io::Result<()> {
-    let sampling = Sampling { interval_ms: INTERVAL, processes: vec![std::process::id()], names: Vec::new() };
+pub(super) fn start(agent: &mut HostAgent, followed: Followed) -> io::Result<()> {
+    let (processes, names) = match followed {
+        Followed::Process(process) => (vec![process], Vec::new()),
+        Followed::Named(names) => (Vec::new(), names),
+    };
+    let sampling = Sampling { interval_ms: INTERVAL, processes, names };
     agent.start_sampling(&sampling).map(drop)
 }
 
