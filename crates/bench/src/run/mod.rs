@@ -12,6 +12,7 @@ mod hosts;
 mod install;
 mod lab_bed;
 mod order;
+mod pressure;
 mod process;
 mod programs;
 mod reading;

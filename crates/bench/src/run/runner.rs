@@ -18,7 +18,7 @@ use super::head;
 use super::order;
 use super::process::Stop;
 use super::programs;
-use super::samples;
+use super::samples::{self, Surroundings};
 use super::settings::Settings;
 use super::stock::Stock;
 
@@ -310,8 +310,9 @@ impl<'a> Runner<'a> {
         Ok(match result {
             Ok(mut measures) => {
                 measures.limited_by_bed = self.limit(case, &measures);
+                let surroundings = self.surroundings(case);
                 for (host, bytes) in &log.recordings {
-                    if let Err(reason) = samples::add(&mut measures, host, bytes) {
+                    if let Err(reason) = samples::add(&mut measures, host, bytes, surroundings) {
                         measures.notes.push(reason);
                     }
                     measures.recordings.push(self.store.write_samples(&format!("{name}-{host}"), bytes)?);
@@ -357,6 +358,15 @@ impl<'a> Runner<'a> {
             stop: &setup.stop,
         };
         attempt.run(log)
+    }
+
+    fn surroundings(&self, case: usize) -> Surroundings {
+        let bed = self.beds.get(&self.setup.study.cases[case].link);
+        let work = bed.and_then(|bed| bed.work()).unwrap_or_else(|| self.setup.work.to_owned());
+        Surroundings {
+            one_machine: bed.is_some_and(|bed| bed.shares_processors()),
+            data_in_memory: linerate_lab::is_on_tmpfs(&work) || work.starts_with("/dev/shm"),
+        }
     }
 
     fn limit(&self, case: usize, measures: &Measures) -> Option<String> {
