@@ -212,7 +212,10 @@ fn disturbed_note(all: &[CaseSummary]) -> Option<String> {
         .collect();
     let listed = disturbed.join(", ");
     (!disturbed.is_empty()).then(|| {
-        format!("* Runs during or before which other work or the hypervisor took processor time, by case: {listed}.")
+        format!(
+            "* Runs that were disturbed by the hypervisor, by other work, or by waiting for memory or storage, by case: \
+             {listed}."
+        )
     })
 }
 
