@@ -153,10 +153,23 @@ pub fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
         Some(Action::Report(report)) => report_again(&report),
         Some(Action::List(list)) => listing::list(&load_tools(&list.tools)?, list.json),
         None => match &args.run.resume {
+            Some(dir) if !has_results(dir) => Ok(Code::Usage.into()),
             Some(dir) => run_study(&resumed(&args.run, dir)?),
             None => run_study(&args.run),
         },
     }
+}
+
+/// True where the directory has stored results; says what is wrong with the argument where it hasn't.
+fn has_results(dir: &Path) -> bool {
+    let has = dir.join("record.json").is_file();
+    if !has {
+        let dir = dir.display();
+        tell!(
+            "linerate: {dir} has no stored results: no record.json is there; results are below --out of linerate bench"
+        );
+    }
+    has
 }
 
 /// The arguments with which an interrupted study was called.
@@ -446,6 +459,9 @@ fn tell(line: &Line) {
 }
 
 fn report_again(report: &Report) -> anyhow::Result<ExitCode> {
+    if !has_results(&report.dir) {
+        return Ok(Code::Usage.into());
+    }
     let loaded = store::load(&report.dir)?;
     if loaded.torn {
         tell!("linerate: the last run was cut off while it was stored; it is left out");

@@ -192,6 +192,14 @@ fn an_unknown_study_is_told_what_was_meant() {
 }
 
 #[test]
+fn a_directory_without_results_is_a_wrong_argument() {
+    let desk = Desk::new();
+    desk.bench(&["report", "no/such"]).exits(2).says(&["no/such", "no stored results"]);
+    desk.bench(&["report", "empty", "--json"]).exits(2).says(&["empty", "record.json"]);
+    desk.bench(&["--resume", "empty"]).exits(2).says(&["empty", "no stored results"]);
+}
+
+#[test]
 fn a_study_file_with_an_error_names_line_and_key() {
     let desk = Desk::new();
     fs::write(desk.at("bad.toml"), STUDY.replace("settle", "setle")).expect("a new file");
