@@ -200,7 +200,10 @@ fn status(how: &Show) -> anyhow::Result<ExitCode> {
 }
 
 fn describe(lab: &Status) -> String {
-    let Status { description, holder, kept, alive, ssh_config } = lab;
+    let Status { description, holder, kept, alive, left, ssh_config } = lab;
+    if let Some(left) = left {
+        return format!("{}: not wholly removed: {left}", description.name);
+    }
     let held = match (alive, kept) {
         (false, _) => format!("stale: process {holder} is gone"),
         (true, true) => format!("kept until: linerate lab down {}", description.name),

@@ -119,7 +119,9 @@ pub enum LabError {
         fix: String,
     },
     /// Some of a lab couldn't be removed.
-    #[error("lab {name} is not wholly removed: {left}")]
+    #[error(
+        "lab {name} is not wholly removed: {left}; it stays in `linerate lab status`, and each lab command tries again"
+    )]
     Leftover {
         /// The lab.
         name: LabName,

@@ -208,6 +208,9 @@ impl Site {
         let slot = (0..250).find(free).ok_or(LabError::Full)?;
         let name = options.name.clone().unwrap_or_else(|| LabName::of_slot(slot));
         if let Some((_, Some(state))) = labs.iter().find(|(known, _)| *known == name) {
+            if let Some(left) = state.left.clone() {
+                return Err(LabError::Leftover { name, left });
+            }
             return Err(LabError::Exists { name, holder: state.holder.pid });
         }
         let directory = root.directory(&name);
@@ -242,6 +245,7 @@ impl Site {
             sshd: None,
             scratch,
             namespaces: Vec::new(),
+            left: None,
         };
         let site = Self { state, directory, armed: true };
         site.state.write(&site.directory)?;

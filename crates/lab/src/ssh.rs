@@ -46,7 +46,7 @@ pub(crate) fn prepare(directory: &Path, lab: &Description) -> Result<(), LabErro
         write_private(&path, text.as_bytes()).map_err(LabError::file("writing", &path))
     };
     write("authorized_keys", &user_key)?;
-    write("known_hosts", &format!("linerate-lab-b {host_key}"))?;
+    write("known_hosts", &format!("{} {host_key}", known_names(&lab.b)))?;
     write("sshd_config", &server_text(directory, lab, &user))?;
     write("ssh_config", &client_text(directory, lab, &user))
 }
@@ -216,6 +216,15 @@ fn client_text(directory: &Path, lab: &Description, user: &str) -> String {
          HostKeyAlias linerate-lab-b\n    StrictHostKeyChecking yes\n    UpdateHostKeys no\n    \
          PreferredAuthentications publickey\n    BatchMode yes\n    ControlPath none\n    ConnectTimeout 10\n"
     )
+}
+
+/// Every name of the far host: programs on libssh don't know HostKeyAlias.
+fn known_names(host: &Host) -> String {
+    let ports = host.ports();
+    let addresses = ports.iter().map(|port| port.address.to_string());
+    let addresses6 = ports.iter().filter_map(|port| Some(port.address6?.to_string()));
+    let names = ["linerate-lab-b", "b", "b4", "b6"].map(str::to_owned).into_iter();
+    names.chain(addresses).chain(addresses6).collect::<Vec<_>>().join(",")
 }
 
 fn log_file(directory: &Path) -> PathBuf {

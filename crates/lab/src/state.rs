@@ -83,6 +83,9 @@ pub(crate) struct State {
     pub(crate) scratch: PathBuf,
     /// Device and inode number of the hosts' namespaces.
     pub(crate) namespaces: Vec<(u64, u64)>,
+    /// What remained when it was taken down, and why.
+    #[serde(default)]
+    pub(crate) left: Option<String>,
 }
 
 /// The directory under which the labs of this user are written down.
@@ -238,6 +241,7 @@ pub(crate) mod tests {
             sshd: None,
             scratch: scratch.into(),
             namespaces: vec![],
+            left: None,
         }
     }
 

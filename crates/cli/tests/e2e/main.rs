@@ -8,6 +8,7 @@ mod support;
 mod bed;
 mod failures;
 mod json;
+mod jump;
 mod killed;
 mod measure;
 mod network;
