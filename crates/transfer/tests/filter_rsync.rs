@@ -378,10 +378,26 @@ fn rules(random: &mut fastrand::Rng, directory: &Path) -> Vec<(&'static str, OsS
             0..3 => ("--exclude", pattern(random)),
             3..5 => ("--include", pattern(random)),
             5 => ("--exclude", old_rule(random)),
-            6 => ("--filter", chosen(random, &[": .m", ": /.m", ":e .m", ":n .m", ":p .m", ": ../.m"])),
+            6 => (
+                "--filter",
+                chosen(random, &[": .m", ": /.m", ":e .m", ":n .m", ":p .m", ": ../.m", ":ep .m"]),
+            ),
             7 => (
                 "--filter",
-                chosen(random, &[":- .n", ":+ .n", ":-n .n", ":-p .n", "dir-merge,-_.n", ":w- .n"]),
+                chosen(
+                    random,
+                    &[
+                        ":- .n",
+                        ":+ .n",
+                        ":-n .n",
+                        ":-p .n",
+                        "dir-merge,-_.n",
+                        ":w- .n",
+                        ":-es .n",
+                        ":-er .n",
+                        ":-ep .n",
+                    ],
+                ),
             ),
             8 if random.u8(..3) == 0 => ("--filter", chosen(random, &[":C", "-C", "!"])),
             9 => ("--filter", named_file(random, directory, number, "merge ", rule)),

@@ -187,6 +187,18 @@ impl Syntax {
         if self.reading.delete_excluded { Sides::Sender } else { Sides::Both }
     }
 
+    /// The plain rule that excludes a merge file itself; it has none of the file's modifiers.
+    fn exclude(&self, name: &[u8]) -> Rule {
+        Rule::Pattern(PatternRule {
+            include: false,
+            sides: self.default_sides(),
+            negated: false,
+            perishable: false,
+            absolute: false,
+            pattern: name.to_vec(),
+        })
+    }
+
     fn merge_rule(&self, head: &Head, argument: &[u8], said: &mut Vec<Said>) -> Result<(), BadRule> {
         let modifiers = &head.modifiers;
         let path = match argument {
@@ -196,7 +208,7 @@ impl Syntax {
         };
         let (above, name) = split(path);
         if modifiers.excludes_itself {
-            said.push(Said::Rule(exclude(name)));
+            said.push(Said::Rule(self.exclude(name)));
         }
         said.push(match head.what {
             What::Merge => Said::MergeFile(path.to_vec(), modifiers.merge_style()),
@@ -209,18 +221,6 @@ impl Syntax {
         });
         Ok(())
     }
-}
-
-/// The plain rule that excludes `pattern` at both ends.
-pub(super) fn exclude(pattern: &[u8]) -> Rule {
-    Rule::Pattern(PatternRule {
-        include: false,
-        sides: Sides::Both,
-        negated: false,
-        perishable: false,
-        absolute: false,
-        pattern: pattern.to_vec(),
-    })
 }
 
 /// The lines of a file: they end with a line feed, a carriage return or both, or with zero bytes.
