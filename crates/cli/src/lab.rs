@@ -4,7 +4,11 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use linerate_lab::{Lab, LabName, Options, Rate, Status, parse_link, sweep_and_tell};
+use linerate_lab::{
+    Description, Lab, LabName, Loss, Options, Rate, Rtt, Status, Wan, parse_link, sweep_and_tell,
+};
+
+use crate::units;
 
 /// What `linerate lab` takes.
 #[derive(Debug, Args)]
@@ -41,6 +45,7 @@ Examples:
   linerate lab run --link 10gbit -- sh -c 'linerate cp -F $LINERATE_LAB_SSH_CONFIG -r DIR b:/tmp'
   linerate lab run --link 1gbit -- sh -c 'ssh -F $LINERATE_LAB_SSH_CONFIG b hostname'
   linerate lab run --link 1gbit --links 4 -- sh -c 'for b in $LINERATE_LAB_ADDRESSES_B; do ping -c 1 $b; done'
+  linerate lab run --link 10gbit --rtt 50ms --loss 0.01% -- sh -c 'iperf3 -c $LINERATE_LAB_ADDRESS_B'
   linerate lab run -- bash
 ";
 
@@ -102,6 +107,18 @@ struct Shape {
     /// Hosts behind b's end of the link, which they share by a bridge
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "links", value_parser = clap::value_parser!(u32).range(0..=64))]
     guests: u32,
+    /// The round-trip time that each link adds: 50ms, 0.5s, 200us
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["guests", "queues"])]
+    rtt: Option<Rtt>,
+    /// The share of segments lost in each direction: 0.01%
+    #[arg(long, value_name = "PERCENT", conflicts_with_all = ["guests", "queues"])]
+    loss: Option<Loss>,
+    /// The queue before a link with delay or loss, in bytes [default: what the link carries in one round trip, or in 20ms]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size, requires = "link", conflicts_with_all = ["guests", "queues"])]
+    queue: Option<u64>,
+    /// Chooses which segments are lost [default: 0]
+    #[arg(long, value_name = "N", requires = "loss")]
+    seed: Option<u64>,
     /// The lab's name [default: lab0, lab1, ...]
     #[arg(long)]
     name: Option<LabName>,
@@ -111,7 +128,7 @@ struct Shape {
     /// The TCP congestion control over the link [default: cubic, where the kernel has it]
     #[arg(long, value_name = "NAME", value_parser = read_congestion)]
     congestion: Option<String>,
-    /// The largest TCP buffer in bytes [default: the kernel's]
+    /// The largest TCP buffer in bytes [default: the kernel's; with --rtt or --loss what fills the link]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(262_144..=2_147_483_647))]
     tcp_buffer_max: Option<u64>,
 }
@@ -130,6 +147,22 @@ struct Show {
     /// As a JSON array
     #[arg(long)]
     json: bool,
+}
+
+/// What `linerate wan` takes: the emulator of a lab's link, which the lab starts.
+#[derive(Debug, Args)]
+pub struct WanArgs {
+    /// What to emulate, as JSON
+    job: String,
+}
+
+/// Carries out `linerate wan`.
+///
+/// # Errors
+/// Whatever keeps the emulator from running.
+pub fn emulate(args: &WanArgs) -> anyhow::Result<ExitCode> {
+    linerate_lab::wan::serve(&args.job)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A link as an argument: clap would take a bare `Option` for "may be left out".
@@ -161,7 +194,7 @@ fn up(shape: &Shape) -> anyhow::Result<ExitCode> {
     })?;
     let (name, config) = (lab.name(), lab.ssh_config());
     let description = lab.description();
-    say!("lab {name} is up: {}", describe_link(description.link));
+    say!("lab {name} is up: {}", describe_link(description));
     say!("  a command on a:  ip netns exec {} COMMAND", description.a.namespace);
     say!("  from a to b:     ip netns exec {} ssh -F {} b", description.a.namespace, config.display());
     say!("  addresses:       a {}, b {}", description.a.address, description.b.address);
@@ -210,7 +243,7 @@ fn describe(lab: &Status) -> String {
     format!(
         "{}: {}, {held}\n  a {} in {}, b {} in {}\n  ssh -F {} b",
         description.name,
-        describe_link(description.link),
+        describe_link(description),
         a.address,
         a.namespace,
         b.address,
@@ -223,8 +256,10 @@ fn listed<T: std::fmt::Display>(words: impl Iterator<Item = T>) -> String {
     words.map(|word| word.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-fn describe_link(link: Option<Rate>) -> String {
-    link.map_or_else(|| "an open link".into(), |rate| format!("a link of {rate}"))
+fn describe_link(lab: &Description) -> String {
+    let link = lab.link.map_or_else(|| "an open link".into(), |rate| format!("a link of {rate}"));
+    let Some(wan) = lab.wan else { return link };
+    format!("{link} with a round trip of {} and a loss of {}", wan.rtt, wan.loss)
 }
 
 fn read_link(text: &str) -> Result<Link, linerate_lab::RateError> {
@@ -239,6 +274,12 @@ fn read_congestion(text: &str) -> Result<String, String> {
 }
 
 impl Shape {
+    fn wan(&self) -> Option<Wan> {
+        let asked = self.rtt.is_some() || self.loss.is_some() || self.queue.is_some();
+        let (rtt, loss) = (self.rtt.unwrap_or_default(), self.loss.unwrap_or_default());
+        asked.then_some(Wan { rtt, loss, queue: self.queue, seed: self.seed.unwrap_or(0) })
+    }
+
     fn options(&self, kept: bool) -> Options {
         Options {
             link: self.link.0,
@@ -249,6 +290,8 @@ impl Shape {
             links: self.links,
             queues: self.queues,
             guests: self.guests,
+            wan: self.wan(),
+            emulator: None,
             kept,
         }
     }

@@ -112,8 +112,8 @@ pub(crate) fn sweep_locked(root: &StateRoot) -> Result<Vec<Swept>, LabError> {
 /// Removes a lab: its processes, then its namespaces and link, then its directories. Goes on after a failure.
 pub(crate) fn dismantle(name: &LabName, state: Option<&State>, directory: &Path) -> Result<(), LabError> {
     let mut left = Vec::new();
-    if let Some(sshd) = state.and_then(|state| state.sshd.as_ref()) {
-        end_all(|| if sshd.is_alive() { vec![sshd.pid] } else { Vec::new() }, PATIENCE);
+    for process in state.iter().flat_map(|state| [&state.sshd, &state.emulator]).flatten() {
+        end_all(|| if process.is_alive() { vec![process.pid] } else { Vec::new() }, PATIENCE);
     }
     let processes = end_all(|| members(name, state), PATIENCE);
     if !processes.is_empty() {
