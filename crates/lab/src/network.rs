@@ -116,9 +116,7 @@ pub(crate) fn build(lab: &Description) -> Result<(), LabError> {
 fn prepare_emulated(lab: &Description, host: &Host, port: &Port) -> Result<(), LabError> {
     let (namespace, interface, mtu) = (&host.namespace, &port.interface, lab.mtu);
     // Without a link-local address nobody looks for neighbours and routers there.
-    ip(&format!(
-        "-n {namespace} link set {interface} mtu {mtu} txqueuelen {EMULATOR_QUEUE} addrgenmode none"
-    ))
+    ip(&format!("-n {namespace} link set {interface} mtu {mtu} txqueuelen {EMULATOR_QUEUE} addrgenmode none"))
 }
 
 /// Takes the links and the namespace away. What isn't there is not an error.

@@ -73,7 +73,8 @@ fn prepare(job: &str) -> io::Result<(Job, Vec<[Arc<Tun>; 2]>)> {
 
 fn make(interface: &Interface) -> io::Result<Tun> {
     let Interface { namespace, name } = interface;
-    let failed = |what: String| move |error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"));
+    let failed =
+        |what: String| move |error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"));
     let file = std::fs::File::open(namespace).map_err(failed(format!("opening {}", namespace.display())))?;
     netns::inside(file.as_fd(), || Tun::make(name))
         .and_then(|made| made)
@@ -185,10 +186,8 @@ impl Carrier {
     /// Sleeps until there is a packet to read or to hand over.
     fn wait(&self) -> io::Result<()> {
         let left = self.line.next_release().map(|release| release.saturating_sub(self.now()));
-        let timeout = left.map(|ns| Timespec {
-            tv_sec: (ns / 1_000_000_000) as i64,
-            tv_nsec: (ns % 1_000_000_000) as _,
-        });
+        let timeout = left
+            .map(|ns| Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ });
         match poll(&mut [PollFd::new(&*self.from, PollFlags::IN)], timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),

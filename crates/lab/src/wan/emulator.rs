@@ -78,7 +78,8 @@ fn command(
     kept: bool,
 ) -> Result<Command, LabError> {
     let job = Job { links: links(lab), rate: lab.link, wan: *wan, counts: counts_file(directory) };
-    let job = serde_json::to_string(&job).map_err(|error| LabError::Emulator { reason: error.to_string() })?;
+    let job =
+        serde_json::to_string(&job).map_err(|error| LabError::Emulator { reason: error.to_string() })?;
     let path = lab.b.namespace_path();
     let namespace = File::open(&path).map_err(LabError::file("opening", &path))?;
     let log = directory.join("emulator.log");

@@ -80,7 +80,8 @@ impl Line {
 
     /// Takes the packet that was read to [`Line::buffer`].
     pub(crate) fn accept(&mut self, seen: Seen, length: usize) {
-        let bytes = if self.is_aside { &self.aside[..length.min(LONGEST)] } else { self.fifo.written(length) };
+        let bytes =
+            if self.is_aside { &self.aside[..length.min(LONGEST)] } else { self.fifo.written(length) };
         let Some(shape) = Shape::of(bytes) else { return };
         self.counts.segments += shape.segments as u64;
         if self.is_aside {

@@ -35,7 +35,11 @@ impl FromStr for Loss {
         let number = text.trim().strip_suffix('%').ok_or_else(error)?.trim_end();
         let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         let percent: f64 = number.parse().ok().filter(|_| plain).ok_or_else(error)?;
-        if (0.0..=50.0).contains(&percent) { Ok(Self((percent * PERCENT).round() as u32)) } else { Err(error()) }
+        if (0.0..=50.0).contains(&percent) {
+            Ok(Self((percent * PERCENT).round() as u32))
+        } else {
+            Err(error())
+        }
     }
 }
 
@@ -120,7 +124,9 @@ mod tests {
 
     #[test]
     fn shares_are_percentages() {
-        for (text, share) in [("0.01%", 1e-4), ("0%", 0.0), ("50 %", 0.5), ("0.000001%", 1e-8), ("2.5%", 0.025)] {
+        for (text, share) in
+            [("0.01%", 1e-4), ("0%", 0.0), ("50 %", 0.5), ("0.000001%", 1e-8), ("2.5%", 0.025)]
+        {
             assert!((loss(text).share() - share).abs() < 1e-12, "{text}");
             assert_eq!(loss(text).to_string().parse(), Ok(loss(text)), "{text}");
         }

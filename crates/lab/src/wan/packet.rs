@@ -57,8 +57,7 @@ impl Shape {
     /// for, or whose headers don't fit, is one segment: it passes or is dropped as a whole.
     pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         let (header, packet) = bytes.split_at_checked(HEADER_BYTES)?;
-        let whole =
-            Self { segments: 1, headers: packet.len(), transport: 0, step: packet.len(), payload: 0 };
+        let whole = Self { segments: 1, headers: packet.len(), transport: 0, step: packet.len(), payload: 0 };
         (!packet.is_empty()).then(|| Self::of_super_packet(header, packet).unwrap_or(whole))
     }
 
@@ -119,7 +118,12 @@ pub(crate) fn cut(bytes: &[u8], shape: &Shape, range: Range<usize>, piece: &mut 
     }
     let gone = shape.payload - part.len();
     mend_ip(packet, gone, range.start);
-    mend_tcp(&mut packet[shape.transport..], part.start, gone, (range.start == 0, range.end == shape.segments));
+    mend_tcp(
+        &mut packet[shape.transport..],
+        part.start,
+        gone,
+        (range.start == 0, range.end == shape.segments),
+    );
 }
 
 /// Lengths; for IPv4 also the number that segments count up from, and the header's checksum.
@@ -175,4 +179,4 @@ fn put(bytes: &mut [u8], at: usize, value: u16) {
 
 #[cfg(test)]
 #[path = "packet_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -81,9 +81,14 @@ mod tests {
 
     #[test]
     fn times_are_read_and_shown() {
-        for (text, ns) in
-            [("50ms", 50_000_000), ("0.5s", 500_000_000), ("200us", 200_000), ("0ms", 0), ("1 s", 1_000_000_000), ("12.345ms", 12_345_000)]
-        {
+        for (text, ns) in [
+            ("50ms", 50_000_000),
+            ("0.5s", 500_000_000),
+            ("200us", 200_000),
+            ("0ms", 0),
+            ("1 s", 1_000_000_000),
+            ("12.345ms", 12_345_000),
+        ] {
             let rtt: Rtt = text.parse().expect(text);
             assert_eq!(rtt.ns(), ns, "{text}");
             assert_eq!(rtt.to_string().parse(), Ok(rtt), "{rtt}");
