@@ -40,4 +40,4 @@ pub use run::run;
 pub use state::{Description, Host, Port};
 pub use sweep::{Status, Swept, down, status, sweep, sweep_and_tell};
 pub use user::ensure_privileges;
-pub use wan::{Counts, Loss, Rtt, Wan};
+pub use wan::{Counts, Loss, LossError, Rtt, RttError, Wan};

@@ -34,7 +34,9 @@ impl Emulator {
         wan: &Wan,
         kept: bool,
     ) -> Result<Self, LabError> {
-        let failed = |reason: String| LabError::Emulator { reason };
+        let failed = |reason: String| LabError::Emulator {
+            reason: format!("starting {}: {reason}", program.display()),
+        };
         let (child, output) =
             Child::spawn("emulator", command(program, directory, lab, wan, kept)?).map_err(failed)?;
         match first_line(output).unwrap_or_else(|reason| reason).as_str() {
