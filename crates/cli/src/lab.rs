@@ -2,13 +2,14 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use linerate_lab::{
-    Description, Lab, LabName, Loss, Options, Rate, Rtt, Status, Wan, parse_link, sweep_and_tell,
+    Counts, Description, Lab, LabName, Loss, Options, Rate, Rtt, Status, Wan, parse_link, sweep_and_tell,
 };
 
-use crate::units;
+use crate::units::{self, show_count};
 
 /// What `linerate lab` takes.
 #[derive(Debug, Args)]
@@ -233,7 +234,7 @@ fn status(how: &Show) -> anyhow::Result<ExitCode> {
 }
 
 fn describe(lab: &Status) -> String {
-    let Status { description, holder, kept, alive, ssh_config } = lab;
+    let Status { description, holder, kept, alive, ssh_config, counts } = lab;
     let held = match (alive, kept) {
         (false, _) => format!("stale: process {holder} is gone"),
         (true, true) => format!("kept until: linerate lab down {}", description.name),
@@ -241,15 +242,30 @@ fn describe(lab: &Status) -> String {
     };
     let (a, b) = (&description.a, &description.b);
     format!(
-        "{}: {}, {held}\n  a {} in {}, b {} in {}\n  ssh -F {} b",
+        "{}: {}, {held}\n  a {} in {}, b {} in {}\n  ssh -F {} b{}",
         description.name,
         describe_link(description),
         a.address,
         a.namespace,
         b.address,
         b.namespace,
-        ssh_config.display()
+        ssh_config.display(),
+        counts.iter().enumerate().map(|(link, counts)| describe_counts(link, counts)).collect::<String>()
     )
+}
+
+fn describe_counts(link: usize, counts: &[Counts; 2]) -> String {
+    let way = |(way, counts): (&str, &Counts)| {
+        let Counts { segments, lost, dropped, latest_ns } = counts;
+        let late = Duration::from_nanos(*latest_ns).as_secs_f64() * 1e3;
+        format!(
+            "\n  link {link}, {way}: {} segments, {} lost, {} dropped by the queue, the latest {late:.1} ms late",
+            show_count(*segments),
+            show_count(*lost),
+            show_count(*dropped)
+        )
+    };
+    ["a to b", "b to a"].into_iter().zip(counts).map(way).collect()
 }
 
 fn listed<T: std::fmt::Display>(words: impl Iterator<Item = T>) -> String {

@@ -44,6 +44,8 @@ pub struct Status {
     pub alive: bool,
     /// The client configuration, for `ssh -F`.
     pub ssh_config: std::path::PathBuf,
+    /// What the emulator of links with delay or loss counted, as [`crate::Lab::counts`].
+    pub counts: Vec<[crate::wan::Counts; 2]>,
 }
 
 /// Removes every lab of this user whose holder is gone: processes, namespaces, directories. What such a holder had
@@ -75,8 +77,9 @@ pub fn status() -> Result<Vec<Status>, LabError> {
     let _lock = root.lock()?;
     let shown = |(name, state): (LabName, Option<State>)| {
         let State { description, holder, kept, .. } = state?;
-        let ssh_config = crate::ssh::client_config(&root.directory(&name));
-        Some(Status { description, holder: holder.pid, kept, alive: holder.is_alive(), ssh_config })
+        let directory = root.directory(&name);
+        let (ssh_config, counts) = (crate::ssh::client_config(&directory), crate::wan::counts(&directory));
+        Some(Status { description, holder: holder.pid, kept, alive: holder.is_alive(), ssh_config, counts })
     };
     Ok(root.labs()?.into_iter().filter_map(shown).collect())
 }

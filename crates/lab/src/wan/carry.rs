@@ -140,8 +140,9 @@ impl Carrier {
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         loop {
             let more = self.take()?;
-            if self.give() && !more {
-                self.publish();
+            let all = self.give();
+            self.publish();
+            if all && !more {
                 self.wait()?;
             }
         }
