@@ -7,6 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use common::{NOBODY, Program, can_make_labs, is_installed, on, remains, text, wait_for_line, within};
@@ -15,6 +16,13 @@ use linerate_sys::{netns, tcp::TcpInfo};
 
 /// Of Ethernet's 1538 bytes for a packet of 1500, TCP's payload.
 const PAYLOAD: f64 = 1448.0 / 1538.0;
+
+/// Held by tests that measure, so that they don't measure one another.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn ready() -> bool {
     let tun = std::path::Path::new("/dev/net/tun").exists();
@@ -70,6 +78,7 @@ fn a_round_trip_takes_what_was_asked() {
     if !ready() {
         return;
     }
+    let _alone = alone();
     let lab = Lab::up(&options("rtt", "1gbit", "50ms", "0%")).expect("a lab");
     for (near, far) in addresses(&lab, End::A).into_iter().zip(addresses(&lab, End::B)) {
         let mut medians = Vec::new();
@@ -91,22 +100,28 @@ fn datagrams_are_lost_as_asked() {
     if !ready() {
         return;
     }
-    const SENT: usize = 150_000;
+    let _alone = alone();
+    const SENT: u64 = 150_000;
     let lab = Lab::up(&options("loss", "open", "2ms", "1%")).expect("a lab");
     for (near, far) in addresses(&lab, End::A).into_iter().zip(addresses(&lab, End::B)) {
         let (near, far) = (udp(&lab, End::A, near), udp(&lab, End::B, far));
         let to = far.local_addr().expect("bound");
-        let received = std::thread::scope(|scope| {
-            let receiver = scope.spawn(|| (0..SENT).take_while(|_| far.recv(&mut [0; 100]).is_ok()).count());
+        let received = AtomicU64::new(0);
+        let count = || {
+            while far.recv(&mut [0; 100]).is_ok() {
+                received.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(count);
             for number in 0..SENT {
                 near.send_to(&[1; 30], to).expect("sent");
-                if number % 100 == 0 {
-                    std::thread::sleep(Duration::from_micros(500));
-                }
+                // Never so many under way that something else than the emulator has to drop them.
+                let arrived = || received.load(Ordering::Relaxed) + number / 50 + 3000 > number;
+                assert!(number % 100 > 0 || within(Duration::from_secs(10), arrived), "{number} sent");
             }
-            receiver.join().expect("it only counts")
         });
-        let lost = (SENT - received) as f64 / SENT as f64;
+        let lost = (SENT - received.into_inner()) as f64 / SENT as f64;
         assert!((0.009..=0.011).contains(&lost), "{to}: {lost} lost");
     }
 }
@@ -116,6 +131,7 @@ fn a_connection_loses_segments_and_no_more() {
     if !ready() {
         return;
     }
+    let _alone = alone();
     let lab = Lab::up(&options("segments", "open", "0ms", "1%")).expect("a lab");
     for far in addresses(&lab, End::B) {
         let before = counted(&lab);
@@ -208,6 +224,7 @@ fn the_rate_is_what_the_headers_leave() {
     if !ready() {
         return;
     }
+    let _alone = alone();
     for (name, link, rtt, gigabits) in [("slow", "1gbit", "20ms", 1.0), ("fast", "10gbit", "10ms", 10.0)] {
         let lab = Lab::up(&options(name, link, rtt, "0%")).expect("a lab");
         let left = gigabits * PAYLOAD;
@@ -234,6 +251,7 @@ fn each_of_several_links_is_emulated() {
     if !ready() {
         return;
     }
+    let _alone = alone();
     let asked = Options { links: Some(2), ..options("two", "100mbit", "10ms", "0%") };
     let lab = Lab::up(&asked).expect("a lab");
     let name = lab.name().to_string();

@@ -141,6 +141,8 @@ fn late_hands_are_seen() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn every_segment_arrives_is_lost_or_dropped(
         offers in proptest::collection::vec((0..300_000u64, 1..46usize), 1..80),

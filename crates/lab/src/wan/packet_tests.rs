@@ -174,6 +174,8 @@ fn pieces(bytes: &[u8], lost: &[bool]) -> Vec<Vec<u8>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn a_cut_packet_is_what_the_wire_would_have_carried(
         sample in samples(),
