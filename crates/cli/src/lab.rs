@@ -115,7 +115,7 @@ struct Shape {
     #[arg(long, value_name = "PERCENT", conflicts_with_all = ["guests", "queues"])]
     loss: Option<Loss>,
     /// The queue before a link with delay or loss, in bytes [default: what the link carries in one round trip, or in 20ms]
-    #[arg(long, value_name = "SIZE", value_parser = units::parse_size, requires = "link", conflicts_with_all = ["guests", "queues"])]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size, conflicts_with_all = ["guests", "queues"])]
     queue: Option<u64>,
     /// Chooses which segments are lost [default: 0]
     #[arg(long, value_name = "N", requires = "loss")]
@@ -347,11 +347,29 @@ mod tests {
     }
 
     #[test]
+    fn delay_loss_or_queue_make_a_long_path() {
+        let wan = |line: &str| match read(line) {
+            Ok(Action::Up(shape)) => shape.options(true).wan,
+            other => panic!("{line}: {other:?}"),
+        };
+        assert_eq!(wan("up --link 10gbit"), None);
+        let asked = wan("up --link 10gbit --rtt 50ms --loss 0.01% --seed 3").expect("both");
+        assert_eq!(
+            (asked.rtt.to_string(), asked.loss.to_string(), asked.seed),
+            ("50ms".into(), "0.01%".into(), 3)
+        );
+        assert_eq!(wan("up --link 1gbit --queue 64KiB").and_then(|wan| wan.queue), Some(65_536));
+    }
+
+    #[test]
     fn a_wrong_argument_is_told() {
         assert!(read("run --link 10gbps -- true").expect_err("bytes").contains("bytes per second"));
         assert!(read("run --name ../x -- true").expect_err("no name").contains("can't name a lab"));
         assert!(read("run").expect_err("no command").contains("COMMAND"));
         assert!(read("up --congestion teleport").expect_err("none such").contains("this kernel has"));
+        assert!(read("up --rtt 50").expect_err("no unit").contains("50ms"));
+        assert!(read("up --loss 0.01").expect_err("no unit").contains("percentage"));
+        assert!(read("up --rtt 50ms --guests 2").expect_err("no bridge").contains("cannot be used with"));
         assert!(read("down x --all").expect_err("both").contains("cannot be used with"));
     }
 }

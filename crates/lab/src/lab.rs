@@ -330,6 +330,9 @@ fn check_shape(options: &Options) -> Result<(), LabError> {
         () if options.queues.is_some_and(|n| !(1..=network::MOST_QUEUES).contains(&n)) => {
             wrong(format!("an interface can have 1 to {} queues", network::MOST_QUEUES))
         }
+        () if options.link.is_none() && options.wan.is_some_and(|wan| wan.queue.is_some()) => {
+            wrong("an open link has no queue; give it a rate, or leave out the queue's size".into())
+        }
         () if options.wan.is_some() && options.guests > 0 => {
             wrong("guests share a link by a bridge, and one with delay or loss can't be bridged; leave out one of both".into())
         }

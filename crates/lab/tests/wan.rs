@@ -336,6 +336,8 @@ fn what_has_no_emulator_is_refused() {
     };
     let wan = |name| options(name, "1gbit", "1ms", "0%");
     refused(Options { guests: 1, ..wan("guests-wan") }, "bridged");
+    let queued = Some(Wan { queue: Some(1 << 20), ..Wan::default() });
+    refused(Options { link: None, wan: queued, ..wan("open-queue") }, "has no queue");
     refused(Options { queues: Some(2), ..wan("queues-wan") }, "one queue");
     refused(Options { emulator: Some("/bin/true".into()), ..wan("mute") }, "ended");
     refused(Options { emulator: Some("/there/is/none".into()), ..wan("none") }, "No such file");

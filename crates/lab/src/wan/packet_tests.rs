@@ -43,7 +43,7 @@ impl Sample {
         let mut tcp = vec![0; 20 + self.options];
         tcp[..4].copy_from_slice(&[0x30, 0x39, 0x14, 0x51]);
         tcp[4..8].copy_from_slice(&self.sequence.to_be_bytes());
-        tcp[12] = (tcp.len() / 4 << 4) as u8;
+        tcp[12] = ((tcp.len() / 4) << 4) as u8;
         tcp[13] = self.flags;
         tcp[20..].fill(1);
         tcp.extend((0..self.payload).map(|at| (at * 7 + at / 251) as u8));
@@ -160,15 +160,14 @@ pub(crate) fn samples() -> impl Strategy<Value = Sample> {
 fn pieces(bytes: &[u8], lost: &[bool]) -> Vec<Vec<u8>> {
     let shape = Shape::of(bytes).expect("a packet");
     let (mut pieces, mut first) = (Vec::new(), 0);
-    for at in 0..=shape.segments {
-        if at == shape.segments || lost[at] {
-            if first < at {
-                let mut piece = Vec::new();
-                cut(bytes, &shape, first..at, &mut piece);
-                pieces.push(piece);
-            }
-            first = at + 1;
+    let lost = (0..shape.segments).filter(|at| lost[*at]);
+    for end in lost.chain([shape.segments]) {
+        if first < end {
+            let mut piece = Vec::new();
+            cut(bytes, &shape, first..end, &mut piece);
+            pieces.push(piece);
         }
+        first = end + 1;
     }
     pieces
 }
