@@ -64,6 +64,9 @@ enum Command {
     /// The files of a study's far host; started by bench
     #[command(hide = true)]
     Data(data::DataArgs),
+    /// The emulator of a lab's link; started by lab
+    #[command(hide = true)]
+    Wan(lab::WanArgs),
 }
 
 fn main() -> ExitCode {
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => Ok(compare::run(&args)),
         Command::Data(args) => data::run(args),
         Command::Lab(args) => lab::run(args),
+        Command::Wan(args) => lab::emulate(&args),
     };
     outcome.unwrap_or_else(|error| {
         tell!("linerate: {error:#}");

@@ -46,6 +46,8 @@ pub struct Status {
     pub left: Option<String>,
     /// The client configuration, for `ssh -F`.
     pub ssh_config: std::path::PathBuf,
+    /// What the emulator of links with delay or loss counted, as [`crate::Lab::counts`].
+    pub counts: Vec<[crate::wan::Counts; 2]>,
 }
 
 /// Removes every lab of this user whose holder is gone: processes, namespaces, directories. What such a holder had
@@ -77,8 +79,9 @@ pub fn status() -> Result<Vec<Status>, LabError> {
     let _lock = root.lock()?;
     let shown = |(name, state): (LabName, Option<State>)| {
         let State { description, holder, kept, left, .. } = state?;
-        let ssh_config = crate::ssh::client_config(&root.directory(&name));
-        Some(Status { description, holder: holder.pid, kept, alive: holder.is_alive(), left, ssh_config })
+        let (alive, directory) = (holder.is_alive(), root.directory(&name));
+        let (ssh_config, counts) = (crate::ssh::client_config(&directory), crate::wan::counts(&directory));
+        Some(Status { description, holder: holder.pid, kept, alive, left, ssh_config, counts })
     };
     Ok(root.labs()?.into_iter().filter_map(shown).collect())
 }
@@ -115,8 +118,8 @@ pub(crate) fn sweep_locked(root: &StateRoot) -> Result<Vec<Swept>, LabError> {
 /// lab's own directory stays, with what is left written down, so that it is still listed and tried again.
 pub(crate) fn dismantle(name: &LabName, state: Option<&State>, directory: &Path) -> Result<(), LabError> {
     let mut left = Vec::new();
-    if let Some(sshd) = state.and_then(|state| state.sshd.as_ref()) {
-        end_all(|| if sshd.is_alive() { vec![sshd.pid] } else { Vec::new() }, PATIENCE);
+    for process in state.iter().flat_map(|state| [&state.sshd, &state.emulator]).flatten() {
+        end_all(|| if process.is_alive() { vec![process.pid] } else { Vec::new() }, PATIENCE);
     }
     let processes = end_all(|| members(name, state), PATIENCE);
     if !processes.is_empty() {
