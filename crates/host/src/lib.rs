@@ -5,13 +5,15 @@
 
 mod cpu_times;
 mod cpuinfo;
-mod facts;
+pub mod facts;
 mod hypervisor;
 mod interfaces;
 mod pressure;
+mod profile;
 mod root;
 pub mod sample;
 
 pub use cpu_times::{CpuSeconds, CpuTimes};
-pub use facts::{Fact, Facts, Interface};
+pub use facts::{Fact, Facts};
 pub use pressure::Pressure;
+pub use profile::{Interface, Profile};

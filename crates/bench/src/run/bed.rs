@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use linerate_host::{CpuTimes, Facts};
+use linerate_host::{CpuTimes, Profile};
 pub use linerate_lab::End;
 use linerate_remote::host_agent::HostAgent;
 use linerate_remote::place::Place;
@@ -125,7 +125,7 @@ pub trait Bed {
     ///
     /// # Errors
     /// The end's agent doesn't answer.
-    fn facts(&mut self, end: End) -> io::Result<Facts> {
+    fn facts(&mut self, end: End) -> io::Result<Profile> {
         asked(self.agent(end), HostAgent::facts)
     }
 

@@ -1,46 +1,15 @@
-//! Facts about a host: each is known, not applicable, or unreadable with the reason.
+//! The few facts of a host that stand beside results.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::root::Root;
-use crate::{cpuinfo, hypervisor, interfaces};
+use crate::{Fact, cpuinfo, hypervisor, interfaces};
 
-/// One value read from a host.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fact<T> {
-    /// The value.
-    Known(T),
-    /// The host has no such thing.
-    NotApplicable,
-    /// It could not be read, and why.
-    Unreadable(String),
-}
-
-impl<T> Fact<T> {
-    /// The value, if it is known.
-    pub fn known(&self) -> Option<&T> {
-        match self {
-            Fact::Known(value) => Some(value),
-            _ => None,
-        }
-    }
-
-    /// Maps a known value, which may turn out to be something else than a value.
-    pub fn and_then<U>(self, f: impl FnOnce(T) -> Fact<U>) -> Fact<U> {
-        match self {
-            Fact::Known(value) => f(value),
-            Fact::NotApplicable => Fact::NotApplicable,
-            Fact::Unreadable(reason) => Fact::Unreadable(reason),
-        }
-    }
-}
-
-/// What a host says about itself.
+/// What a result keeps of a host: enough to compare it with another.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Facts {
+pub struct Profile {
     /// Host name.
     pub hostname: Fact<String>,
     /// Kernel release, as `uname -r`.
@@ -69,12 +38,12 @@ pub struct Facts {
     pub interfaces: Vec<Interface>,
 }
 
-impl Facts {
+impl Profile {
     /// Reads the facts of the host whose `/` is `root`. Never fails: what can't be read says so in its place.
-    pub fn read(root: &Path) -> Facts {
+    pub fn read(root: &Path) -> Profile {
         let root = &Root(root);
         let cpuinfo = root.needed("proc/cpuinfo");
-        Facts {
+        Profile {
             hostname: root.needed("proc/sys/kernel/hostname"),
             kernel: root.needed("proc/sys/kernel/osrelease"),
             distribution: distribution(root),
