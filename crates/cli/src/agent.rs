@@ -2,7 +2,7 @@
 
 use clap::Args;
 use linerate_host::sample::{self, Recorder};
-use linerate_host::{CpuTimes, Profile};
+use linerate_host::{CpuTimes, Facts};
 use linerate_transfer::agent::{HostObserver, Recording, serve};
 use linerate_wire::control::{AGENT_LINE, Sampling};
 use std::io::Write;
@@ -43,7 +43,7 @@ struct Local;
 
 impl HostObserver for Local {
     fn facts(&self) -> Vec<u8> {
-        serde_json::to_vec(&Profile::read(Path::new("/"))).unwrap_or_default()
+        Facts::here_with_snapshot(&crate::facts::usual_paths()).1.compressed().unwrap_or_default()
     }
 
     fn cpu(&self) -> Vec<u8> {

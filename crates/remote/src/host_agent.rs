@@ -77,7 +77,7 @@ impl HostAgent {
         }
     }
 
-    /// Facts about its host, as JSON of the `host` crate's `Facts`.
+    /// Facts about its host: a compressed snapshot, for the `host` crate's `Snapshot::from_bytes`.
     ///
     /// # Errors
     /// Where the agent is gone.

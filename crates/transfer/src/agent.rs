@@ -10,7 +10,7 @@ use crate::{memory, receiver, sender};
 
 /// What the agent can say about its host, as JSON of the `host` crate's types.
 pub trait HostObserver {
-    /// Facts.
+    /// Facts: a compressed snapshot, as the `host` crate makes it.
     fn facts(&self) -> Vec<u8>;
     /// Processor times.
     fn cpu(&self) -> Vec<u8>;

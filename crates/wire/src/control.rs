@@ -96,7 +96,7 @@ pub enum Message {
     AskFacts,
     /// Client to agent: your host's processor times.
     AskCpu,
-    /// Agent to client: the answer, as JSON of the `host` crate's types.
+    /// Agent to client: the answer, a compressed snapshot of facts, or JSON of the `host` crate's `CpuTimes`.
     Answer(Vec<u8>),
     /// Client to agent: record your host's counters from now on. An [`Message::Answer`] follows: the interval in force,
     /// in milliseconds, as JSON.

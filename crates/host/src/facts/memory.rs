@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::Fact;
+use super::read::number;
+use crate::root::Root;
 
 /// Memory, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,4 +26,30 @@ pub struct Memory {
     pub dirty_background_ratio: Fact<u32>,
     /// `vm.min_free_kbytes`, in bytes.
     pub min_free: Fact<u64>,
+}
+
+impl Memory {
+    pub(super) fn read(root: &Root) -> Self {
+        let info = root.needed("proc/meminfo");
+        let of = |key: &str| info.clone().and_then(|text| bytes(&text, key));
+        Self {
+            total: of("MemTotal"),
+            available: of("MemAvailable"),
+            dirty: of("Dirty"),
+            swap_total: of("SwapTotal"),
+            swap_free: of("SwapFree"),
+            dirty_ratio: number(root, "proc/sys/vm/dirty_ratio"),
+            dirty_background_ratio: number(root, "proc/sys/vm/dirty_background_ratio"),
+            min_free: number(root, "proc/sys/vm/min_free_kbytes").map(|kib: u64| kib.saturating_mul(1024)),
+        }
+    }
+}
+
+fn bytes(text: &str, key: &str) -> Fact<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    let kib = value.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    match kib.and_then(|kib| kib.checked_mul(1024)) {
+        Some(bytes) => Fact::Known(bytes),
+        None => Fact::Unreadable(format!("/proc/meminfo holds no {key} in kB")),
+    }
 }

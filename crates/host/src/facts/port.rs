@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::bond::Bond;
 use super::driver::{Channels, Coalescing, Media, Offload, Pause, Rings, Rss};
 use super::irqs::Irq;
 use super::pci::Pci;
 use super::qdisc::Qdisc;
 use super::steering::{RxQueue, TxQueue};
-use super::{Fact, bond::Bond};
+use super::{Fact, Kind};
 
 /// One network interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -33,8 +34,6 @@ pub struct Port {
     pub carrier: Fact<bool>,
     /// Maximum transmission unit in bytes.
     pub mtu: Fact<u32>,
-    /// The largest MTU that its driver takes.
-    pub max_mtu: Fact<u32>,
     /// Speed in Mbit/s; not applicable where it has none of its own, or while there is no carrier.
     pub speed_mbps: Fact<u64>,
     /// `full` or `half`.
@@ -84,22 +83,6 @@ pub struct Port {
     pub vlan: Fact<Vlan>,
     /// A bridge's ports.
     pub bridge_ports: Fact<Vec<String>>,
-}
-
-/// What an interface is for a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A real device, or one that behaves as such.
-    Physical,
-    /// A virtual function of a real device, given to a guest: igbvf, ixgbevf, iavf, or whatever has a `physfn`.
-    VirtualFunction,
-    /// A real device's imitation by a hypervisor: e1000, e1000e in a guest, 8139cp, pcnet32.
-    Emulated,
-    /// A device made for guests: virtio, vmxnet3, Hyper-V's, Xen's, Amazon's, Google's.
-    Paravirtual,
-    /// The kernel's own: bond, bridge, VLAN, veth, tap, tunnel.
-    Software,
 }
 
 /// A VLAN.
