@@ -138,7 +138,9 @@ fn hexadecimal(root: &Root, path: &str) -> Fact<u16> {
 fn device_control(root: &Root, path: &str) -> Fact<u16> {
     root.hex(path).and_then(|config| {
         if config.len() <= 64 {
-            return Fact::Unreadable(format!("/{path}: only root can read more than its first 64 bytes"));
+            return Fact::Unreadable(format!(
+                "/{path}: without CAP_SYS_ADMIN only its first 64 bytes can be read"
+            ));
         }
         let byte = |at: u8| config.get(usize::from(at)).copied();
         let mut at = byte(0x34).unwrap_or(0);
