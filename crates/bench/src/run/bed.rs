@@ -144,7 +144,7 @@ fn no_agent() -> io::Error {
 
 /// What is kept of an agent's host.
 pub(crate) fn profile(agent: &mut HostAgent) -> io::Result<Profile> {
-    let snapshot = Snapshot::from_bytes(&agent.facts()?)?;
+    let snapshot = Snapshot::from_bytes(&agent.facts(&[])?)?;
     Ok(Profile::from(&Facts::of_snapshot(&snapshot)))
 }
 

@@ -33,7 +33,7 @@ Examples:
 #[command(before_help = EXAMPLES)]
 pub struct FactsArgs {
     /// The host; without it, this one
-    #[arg(value_name = "[USER@]HOST", conflicts_with_all = ["root", "paths"])]
+    #[arg(value_name = "[USER@]HOST", conflicts_with = "root")]
     host: Option<OsString>,
     /// One JSON object on standard output
     #[arg(long, conflicts_with = "snapshot")]
@@ -75,7 +75,7 @@ impl FactsArgs {
             (Some(root), _) => {
                 Facts::open(root).map_err(|error| failed(format!("reading {}: {error}", root.display())))?
             }
-            (None, Some(host)) => self.keep(ask(host, &self.reach)?)?,
+            (None, Some(host)) => self.keep(ask(host, &self.paths, &self.reach)?)?,
             (None, None) => self.here()?,
         };
         if self.json {
@@ -111,11 +111,12 @@ struct Told<'a> {
     facts: &'a Facts,
 }
 
-/// What another host answers, through an agent there.
+/// What another host answers, through an agent there: with the file systems of these paths of it, or of `/` and the
+/// directory that ssh begins in.
 ///
 /// # Errors
 /// Where no agent can be started there, or it goes away.
-pub fn ask(host: &OsStr, reach: &Reach) -> Result<Snapshot, Failure> {
+pub fn ask(host: &OsStr, paths: &[PathBuf], reach: &Reach) -> Result<Snapshot, Failure> {
     let far_end = reach.far_end(host, false).map_err(|message| Failure(message, Code::Usage))?;
     let name = printable(far_end.host.as_bytes());
     let interrupted = interrupted().map_err(|error| failed(format!("signals can't be caught: {error}")))?;
@@ -123,7 +124,7 @@ pub fn ask(host: &OsStr, reach: &Reach) -> Result<Snapshot, Failure> {
         let (message, code) = not_started(&error, &interrupted);
         Failure(format!("{name}: {message}"), code)
     })?;
-    let answer = HostAgent::over(agent).and_then(|mut agent| Snapshot::from_bytes(&agent.facts()?));
+    let answer = HostAgent::over(agent).and_then(|mut agent| Snapshot::from_bytes(&agent.facts(paths)?));
     answer.map_err(|error| Failure(format!("{name}: its facts can't be had: {error}"), Code::FarEnd))
 }
 
