@@ -101,6 +101,9 @@ fn a_slots_lanes_and_those_of_every_bridge_are_told() {
     let bridges: Vec<_> =
         pci.bridges.iter().map(|b| (b.address.as_str(), b.link.width.get().unwrap())).collect();
     assert_eq!(bridges, [("0000:03:01.0", 8), ("0000:02:00.0", 1), ("0000:00:1c.0", 1)]);
+    let facts = host("mlx5-25g-tuned");
+    let pci = port(&facts, "ens1f0np0").pci.known().unwrap();
+    assert_eq!((pci.max_payload.get(), pci.max_read_request.get()), (Some(256), Some(512)));
     // A virtio port has its parent's.
     let facts = host("virtio-one-queue");
     assert_eq!(port(&facts, "eth0").pci.known().unwrap().address, "0000:00:02.0");
@@ -173,6 +176,33 @@ fn without_some_sources_no_value_is_another() {
             let keep = random.u32(..100);
             let gone: Vec<&String> = paths.iter().filter(|_| random.u32(..100) >= keep).collect();
             unchanged(&name, &before, &snapshot, &gone);
+        }
+    }
+}
+
+/// Texts that no kernel would write make no reader panic.
+#[test]
+fn mangled_texts_are_survived() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let odd = ["", "-", "18446744073709551616", "-1", "0x", "\u{e9}", ":", "/", "0-4294967295", "ffffffff,"];
+    for (name, snapshot) in fixtures() {
+        let text = snapshot.to_text();
+        for _ in 0..40 {
+            let mut mangled = |text: &str| match random.u32(..12) {
+                0 => text.chars().take(random.usize(..=text.len())).collect(),
+                1 => text.replace(char::is_numeric, odd[random.usize(..odd.len())]),
+                2 => text.replacen(' ', odd[random.usize(..odd.len())], 2),
+                _ => text.to_owned(),
+            };
+            // Paths and signs stay, so that it is still a snapshot.
+            let mut line = |line: &str| match line.split_once(" = ") {
+                _ if line.starts_with("  ") => format!("  {}", mangled(line)),
+                Some((path, text)) if line.starts_with('/') => format!("{path} = {}", mangled(text)),
+                _ => line.to_owned(),
+            };
+            let lines: Vec<String> = text.lines().map(&mut line).collect();
+            let facts = Facts::of_snapshot(&Snapshot::parse(&lines.join("\n")).unwrap());
+            assert!(serde_json::to_string(&facts).is_ok(), "{name}");
         }
     }
 }

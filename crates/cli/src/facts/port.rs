@@ -96,12 +96,12 @@ fn queues(port: &Port) -> Vec<String> {
     };
     let mut rows = vec![row("queues", counts + most.as_deref().unwrap_or_default())];
     rows.extend(line("RSS", &port.rss, spread));
-    rows.extend(line("interrupts", &port.interrupts, interrupts));
+    rows.extend(line("interrupts", &port.interrupts, |irqs| interrupts(irqs)));
     rows.extend(steering(port));
     rows
 }
 
-fn interrupts(irqs: &Vec<Irq>) -> String {
+fn interrupts(irqs: &[Irq]) -> String {
     let mut by_cpu: BTreeMap<u32, u64> = BTreeMap::new();
     for (cpu, count) in irqs.iter().filter_map(|irq| irq.counts.known()).flatten() {
         let sum = by_cpu.entry(*cpu).or_default();

@@ -5,6 +5,7 @@
 mod bond;
 mod cpu;
 mod driver;
+mod drivers;
 mod fact;
 mod irqs;
 mod kind;

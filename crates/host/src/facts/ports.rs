@@ -1,7 +1,7 @@
 //! Reads network interfaces.
 
 use super::bond::Bond;
-use super::driver::Drivers;
+use super::drivers::Drivers;
 use super::irqs::{Interrupts, Irq};
 use super::read::{flag, number, unless_down};
 use super::{Counters, Fact, Pci, Port, Qdisc, RxQueue, TxQueue, Vlan, kind, qdisc};
