@@ -56,9 +56,10 @@ pub struct Interface {
 }
 
 impl Profile {
-    /// Reads the facts of the host whose `/` is `root`. Never fails: what can't be read says so in its place.
+    /// Reads the facts of the host whose `/` is `root` from its files alone: no driver is asked and no program run.
+    /// Never fails: what can't be read says so in its place.
     pub fn read(root: &Path) -> Self {
-        Self::from(&Facts::read(root))
+        Self::from(&Facts::of_files(root))
     }
 }
 

@@ -16,6 +16,8 @@ pub(crate) struct Root<'a> {
     source: Source<'a>,
     /// All that was read, where it is to be kept.
     kept: Option<RefCell<Snapshot>>,
+    /// Whether the running host may be asked more than its files say.
+    asks: bool,
 }
 
 enum Source<'a> {
@@ -26,12 +28,17 @@ enum Source<'a> {
 impl<'a> Root<'a> {
     /// A directory; `/` is the running host.
     pub fn dir(path: &'a Path) -> Self {
-        Self { source: Source::Dir(path), kept: None }
+        Self { source: Source::Dir(path), kept: None, asks: true }
+    }
+
+    /// A directory of which nothing but its files is read, even where it is the running host's.
+    pub fn files(path: &'a Path) -> Self {
+        Self { asks: false, ..Self::dir(path) }
     }
 
     /// A snapshot.
     pub fn snapshot(snapshot: &'a Snapshot) -> Self {
-        Self { source: Source::Snapshot(snapshot), kept: None }
+        Self { source: Source::Snapshot(snapshot), kept: None, asks: false }
     }
 
     /// Keeps from now on whatever is read.
@@ -47,7 +54,7 @@ impl<'a> Root<'a> {
 
     /// Whether this is the running host, which can be asked more than its files say.
     pub fn is_live(&self) -> bool {
-        matches!(self.source, Source::Dir(path) if path == Path::new("/"))
+        self.asks && matches!(self.source, Source::Dir(path) if path == Path::new("/"))
     }
 
     /// The file's text without white space at its ends. A missing file is "not applicable".

@@ -125,6 +125,11 @@ impl Facts {
         Self::of(&Root::dir(root), &[PathBuf::from("/")])
     }
 
+    /// The same, even of this host from its files alone.
+    pub(crate) fn of_files(root: &Path) -> Self {
+        Self::of(&Root::files(root), &[])
+    }
+
     /// Those of the host that a snapshot was made on.
     pub fn of_snapshot(snapshot: &Snapshot) -> Self {
         Self::of(&Root::snapshot(snapshot), &[])
