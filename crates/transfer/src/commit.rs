@@ -4,6 +4,7 @@
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use linerate_wire::control::{Problem, ProblemKind};
 use linerate_wire::entry::Kind;
+use linerate_wire::path::RelPath;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::clock::Counters;
+use crate::journal::{Done, Journal, Mark};
 use crate::problem::problem;
 use crate::root::Directory;
 use crate::temporary::Temporary;
@@ -21,9 +23,9 @@ use crate::temporary::Temporary;
 /// A group is committed when it has so many entries (each may hold a file open),
 const GROUP: usize = 256;
 /// so many bytes,
-const GROUP_BYTES: u64 = 256 << 20;
-/// or is so old.
-const GROUP_AGE: Duration = Duration::from_millis(500);
+const GROUP_BYTES: u64 = 32 << 20;
+/// or is so old: what a kill leaves of it is nothing.
+const GROUP_AGE: Duration = Duration::from_millis(100);
 /// Up to so many files are synchronised one by one; above, their whole file system is.
 const FEW: usize = 8;
 
@@ -37,6 +39,8 @@ pub struct Finished {
     pub kind: Kind,
     /// Its path as the user would write it.
     pub shown: PathBuf,
+    /// What the journal is told of it: where it is below the landing's root, and what was to be made.
+    pub journalled: Option<(RelPath, Mark)>,
 }
 
 /// What the workers and the receiver's thread tell the committer.
@@ -55,6 +59,8 @@ pub struct Committer<'a> {
     pub counters: &'a Counters,
     /// Where problems are told.
     pub problem: &'a (dyn Fn(Problem) + Sync),
+    /// Where what has its name is written down.
+    pub journal: &'a Journal,
 }
 
 #[derive(Default)]
@@ -91,30 +97,51 @@ impl Committer<'_> {
                     self.commit(&mut group, &mut touched)?;
                     return Ok(touched);
                 }
-                Ok(ToCommit::Abandon) | Err(RecvTimeoutError::Disconnected) => return Ok(touched),
+                Ok(ToCommit::Abandon) | Err(RecvTimeoutError::Disconnected) => {
+                    // What is whole needn't come again. Why the transfer ends is told already.
+                    let _ = self.commit(&mut group, &mut touched);
+                    return Ok(touched);
+                }
             }
         }
     }
 
     fn commit(&self, group: &mut Group, touched: &mut Touched) -> Result<(), String> {
         let group = std::mem::take(group);
-        sync_contents(&group.entries)?;
-        for entry in group.entries {
+        sync_contents(&group.entries).inspect_err(|_| self.journal.distrust())?;
+        let writes_down = self.journal.wants_done(self.counters.landed.get().bytes);
+        let mut done = Vec::new();
+        for mut entry in group.entries {
             touched.add(entry.temporary.parent());
-            self.rename(entry);
+            let record = if writes_down { self.record(&mut entry) } else { None };
+            if self.rename(entry) {
+                done.extend(record);
+            }
         }
+        self.journal.done(done);
         Ok(())
     }
 
-    fn rename(&self, entry: Finished) {
-        let Finished { temporary, name, kind, shown } = entry;
+    fn record(&self, entry: &mut Finished) -> Option<Done> {
+        let (place, mark) = entry.journalled.take()?;
+        let Kind::File { size } = entry.kind else { return None };
+        let inode = entry.temporary.inode().ok().filter(|_| self.journal.covers(entry.temporary.parent()))?;
+        Some(Done { place, mark, inode, size })
+    }
+
+    /// True where it has its name now.
+    fn rename(&self, entry: Finished) -> bool {
+        let Finished { temporary, name, kind, shown, .. } = entry;
         let parent = temporary.parent().clone();
         match temporary.rename(&name) {
-            Ok(()) => match kind {
-                Kind::File { size } => self.counters.landed.file(size),
-                Kind::Symlink { .. } => self.counters.landed.symlink(),
-                _ => {}
-            },
+            Ok(()) => {
+                match kind {
+                    Kind::File { size } => self.counters.landed.file(size),
+                    Kind::Symlink { .. } => self.counters.landed.symlink(),
+                    _ => {}
+                }
+                return true;
+            }
             Err(Errno::ISDIR | Errno::EXIST | Errno::NOTEMPTY) if parent.has_directory(&name) => {
                 let message = "a directory of that name is in the way at the destination";
                 (self.problem)(problem(shown, ProblemKind::Failed, message));
@@ -124,6 +151,7 @@ impl Committer<'_> {
                 (self.problem)(problem(shown, ProblemKind::Failed, message));
             }
         }
+        false
     }
 }
 

@@ -59,6 +59,11 @@ impl Landing {
         RelPath::new([place.as_bytes(), b"/", path.as_bytes()].concat()).ok()
     }
 
+    /// Where each source begins below [`Landing::root`].
+    pub fn places(&self) -> Vec<RelPath> {
+        self.places.iter().map(|(place, _)| place.clone()).collect()
+    }
+
     fn into_directory(path: &Path, sources: &[Source]) -> Result<Self, TransferError> {
         let root = open(path)?;
         let mut places: Vec<RelPath> = sources.iter().map(|source| source.name.clone()).collect();

@@ -1,6 +1,6 @@
 //! A file beside its target without a name, or under a temporary one: it gets its real name only when it is whole.
 
-use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -46,7 +46,8 @@ impl Name {
     }
 }
 
-/// Something that was made under a temporary name, or none; gone when it is dropped before it got its real name.
+/// Something that was made under a temporary name, or none; gone when it is dropped before it got its real name, unless
+/// a journal lists it.
 #[derive(Debug)]
 pub struct Temporary {
     parent: Arc<Directory>,
@@ -55,6 +56,8 @@ pub struct Temporary {
     /// A name that it may have for a moment.
     spare: Option<Name>,
     file: Option<OwnedFd>,
+    /// It stays when it is dropped: a journal tells where it is.
+    kept: bool,
 }
 
 impl Temporary {
@@ -66,7 +69,9 @@ impl Temporary {
         let name = names.next().write();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&parent, &name, flags, mode)?;
-        Ok(Self { parent, name, spare: None, file: Some(file) })
+        // What removes left-overs tells by it that somebody is at work; where locks aren't known, by its age.
+        let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+        Ok(Self { parent, name, spare: None, file: Some(file), kept: false })
     }
 
     /// Makes an empty file with `mode` and no name, where the file system knows that (`O_TMPFILE`): nothing is left
@@ -81,7 +86,8 @@ impl Temporary {
         let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
         match rustix::fs::openat(&parent, ".", flags, mode) {
             Ok(file) => {
-                Ok(Self { parent, name: OsString::new(), spare: Some(names.next()), file: Some(file) })
+                let (name, spare) = (OsString::new(), Some(names.next()));
+                Ok(Self { parent, name, spare, file: Some(file), kept: false })
             }
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
                 names.named_only.store(true, Ordering::Relaxed);
@@ -98,7 +104,40 @@ impl Temporary {
     pub fn symlink(parent: Arc<Directory>, names: &Names, target: &[u8]) -> Result<Self, Errno> {
         let name = names.next().write();
         rustix::fs::symlinkat(target, &parent, &name)?;
-        Ok(Self { parent, name, spare: None, file: None })
+        Ok(Self { parent, name, spare: None, file: None, kept: false })
+    }
+
+    /// The file that an earlier run made as `name`. It stays when it is dropped.
+    pub fn adopt(parent: Arc<Directory>, name: OsString, file: OwnedFd) -> Self {
+        let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+        Self { parent, name, spare: None, file: Some(file), kept: true }
+    }
+
+    /// Lets it stay when it is dropped, for the next run.
+    pub fn keep(&mut self) {
+        self.kept = true;
+    }
+
+    /// Removes it, whoever wanted it to stay.
+    pub fn discard(mut self) {
+        self.kept = false;
+    }
+
+    /// Its temporary name; empty where it has none.
+    pub fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    /// The number of its inode.
+    ///
+    /// # Errors
+    /// What stat(2) returns.
+    pub fn inode(&self) -> Result<u64, Errno> {
+        let stat = match &self.file {
+            Some(file) => rustix::fs::fstat(file)?,
+            None => self.parent.stat(&self.name)?,
+        };
+        Ok(stat.st_ino)
     }
 
     /// Where to write.
@@ -157,6 +196,7 @@ impl Temporary {
     /// # Errors
     /// What link(2) and rename(2) return: `EISDIR` where a directory has that name.
     pub fn rename(mut self, name: &OsStr) -> Result<(), Errno> {
+        self.kept = false;
         if self.name.is_empty() {
             match self.link(name) {
                 // A link never replaces what has the name already, a rename does.
@@ -188,7 +228,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if !self.name.is_empty() {
+        if !self.name.is_empty() && !self.kept {
             // Nothing can be done about a name that can't be removed; it says whose it is.
             let _ = rustix::fs::unlinkat(&self.parent, &self.name, AtFlags::empty());
         }

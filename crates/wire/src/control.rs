@@ -242,6 +242,8 @@ pub struct Options {
     pub rate_limit: Option<u64>,
     /// TCP ports for data connections, first and last.
     pub ports: Option<(u16, u16)>,
+    /// Names the user's command: a receiver writes down what it has, so that the same command goes on from there.
+    pub resume: Option<[u8; 16]>,
 }
 
 /// What is kept of each entry, by rsync's names. Symbolic links always are links.

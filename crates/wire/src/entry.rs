@@ -138,6 +138,10 @@ pub struct Chunk {
     pub length: u64,
     /// Parts of the whole file; at least one.
     pub parts: u32,
+    /// Distinguishes the file from one that took its place with equal size and times: its inode number,
+    pub inode: u64,
+    /// and when the inode last changed.
+    pub ctime: Timestamp,
 }
 
 impl Chunk {

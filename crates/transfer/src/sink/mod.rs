@@ -2,6 +2,7 @@
 
 mod entries;
 mod parts;
+mod resumed;
 
 use crossbeam_channel::Sender;
 use linerate_wire::control::{Keep, Problem, ProblemKind};
@@ -19,6 +20,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::clock::{Clock, Counters, Stage};
 use crate::commit::{Finished, ToCommit};
+use crate::journal::{Journal, mark};
 use crate::landing::Landing;
 use crate::problem::problem;
 use crate::root::Directory;
@@ -28,6 +30,7 @@ use crate::temporary::{Names, Temporary};
 use parts::Part;
 
 pub use parts::Assembly;
+pub use resumed::Resumed;
 
 /// What all workers of the receiver share.
 pub struct Shared<'a> {
@@ -51,6 +54,10 @@ pub struct Shared<'a> {
     pub problem: &'a (dyn Fn(Problem) + Sync),
     /// Tells the sender that nothing more of a file is wanted.
     pub skip: &'a (dyn Fn(u64) + Sync),
+    /// Where what is there is written down, for a run that goes on from it.
+    pub journal: &'a Journal,
+    /// Large files that an earlier run began, and of which the sender was told.
+    pub resumed: Mutex<HashMap<RelPath, Resumed>>,
     /// What is kept of each entry.
     pub keep: Keep,
     /// The process's mask for new files.
@@ -157,7 +164,9 @@ impl<'a> Worker<'a> {
         let shown = self.shown(place);
         let kind = entry.kind.clone();
         // Without a committer the transfer has failed, and dropping the file removes it.
-        let _ = self.shared.finished.send(ToCommit::Whole(Finished { temporary, name, kind, shown }));
+        let journalled = self.shared.journal.is_wanted().then(|| (place.clone(), mark(entry)));
+        let whole = Finished { temporary, name, kind, shown, journalled };
+        let _ = self.shared.finished.send(ToCommit::Whole(whole));
         Ok(())
     }
 

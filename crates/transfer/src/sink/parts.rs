@@ -3,13 +3,17 @@
 use linerate_wire::entry::{Chunk, Entry, Kind};
 use linerate_wire::path::RelPath;
 use rustix::io::Errno;
+use std::collections::HashSet;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::{Worker, write_all};
+use super::{Resumed, Worker, write_all};
 use crate::clock::Stage;
+use crate::journal::{Journal, Origin, Partial, mark};
+use crate::root::Directory;
 use crate::source::lock;
 use crate::stream::{StreamError, total};
 use crate::temporary::Temporary;
@@ -27,6 +31,23 @@ pub struct Assembly {
     /// Offset and length of the parts that came.
     parts: Mutex<Vec<(u64, u64)>>,
     failed: AtomicBool,
+    /// Its number in the journal, once it has one.
+    listed: Mutex<Listed>,
+    /// Chunks that an earlier run brought.
+    there: HashSet<u32>,
+    origin: Origin,
+}
+
+/// What the journal knows of a large file.
+#[derive(Default)]
+struct Listed {
+    index: Option<u32>,
+    /// Bytes of a chunk, as the first part says it.
+    chunk: u64,
+    /// Chunks that the journal has.
+    chunks: HashSet<u32>,
+    /// How many of them are told to be on stable storage.
+    stable: usize,
 }
 
 /// The part of a large file that the data frames are bringing.
@@ -87,20 +108,26 @@ impl Worker<'_> {
         if let Some(assembly) = assemblies.get(&chunk.file) {
             return Ok(Target::Shared(assembly.clone()));
         }
+        let assembly = match self.resumed(chunk, place) {
+            Some(resumed) => Assembly::resumed(resumed, chunk, place)?,
+            None => self.begun(chunk, place, parent)?,
+        };
+        let assembly = Arc::new(assembly);
+        assemblies.insert(chunk.file, assembly.clone());
+        Ok(Target::Shared(assembly))
+    }
+
+    fn begun(&self, chunk: &Chunk, place: &RelPath, parent: Arc<Directory>) -> Result<Assembly, Errno> {
         let mode = self.mode(&chunk.entry);
         let make = || Temporary::named(parent.clone(), self.shared.names, mode);
         let temporary = self.sized(self.with_access(place, make)?, chunk)?;
-        let assembly = Arc::new(Assembly {
-            file: temporary.fd()?.try_clone_to_owned().map_err(|_| Errno::MFILE)?,
-            temporary: Mutex::new(Some(temporary)),
-            entry: chunk.entry.clone(),
-            place: place.clone(),
-            left: AtomicU32::new(chunk.parts),
-            parts: Mutex::default(),
-            failed: AtomicBool::new(false),
-        });
-        assemblies.insert(chunk.file, assembly.clone());
-        Ok(Target::Shared(assembly))
+        Assembly::new(temporary, chunk, place)
+    }
+
+    /// What an earlier run brought of this file, where the sender goes on with the same chunks.
+    fn resumed(&self, chunk: &Chunk, place: &RelPath) -> Option<Resumed> {
+        let resumed = lock(&self.shared.resumed).remove(place)?;
+        resumed.fits(chunk).then_some(resumed)
     }
 
     /// Parts may come in any order, so the file gets its size first.
@@ -147,7 +174,9 @@ impl Worker<'_> {
         match part.target {
             Target::Whole(temporary, entry, place) => self.complete(temporary, &entry, &place)?,
             Target::Shared(assembly) => {
-                lock(&assembly.parts).push((part.end - part.length, part.length));
+                let offset = part.end - part.length;
+                lock(&assembly.parts).push((offset, part.length));
+                assembly.write_down(offset, part.length, self.shared.journal);
                 if assembly.left.fetch_sub(1, Ordering::AcqRel) == 1 {
                     self.assembled(part.number, &assembly)?;
                 }
@@ -184,6 +213,21 @@ impl Worker<'_> {
     }
 }
 
+/// Bytes of a chunk, by one of them; the last one says it by where it begins.
+fn cut(chunk: &Chunk) -> u64 {
+    match chunk.entry.kind {
+        Kind::File { size } if chunk.offset + chunk.length == size && chunk.parts > 1 => {
+            chunk.offset / u64::from(chunk.parts - 1)
+        }
+        _ => chunk.length,
+    }
+}
+
+/// True where a part is one of the chunks of this many bytes that a file is cut into.
+fn is_chunk(offset: u64, length: u64, size: u64, chunk: u64) -> bool {
+    chunk > 0 && offset % chunk == 0 && length == chunk.min(size.saturating_sub(offset))
+}
+
 impl Part {
     /// All its bytes came.
     pub(super) fn is_whole(&self) -> bool {
@@ -206,6 +250,88 @@ impl Part {
 }
 
 impl Assembly {
+    fn new(temporary: Temporary, chunk: &Chunk, place: &RelPath) -> Result<Self, Errno> {
+        Ok(Self {
+            file: temporary.fd()?.try_clone_to_owned().map_err(|_| Errno::MFILE)?,
+            temporary: Mutex::new(Some(temporary)),
+            entry: chunk.entry.clone(),
+            place: place.clone(),
+            left: AtomicU32::new(chunk.parts),
+            parts: Mutex::default(),
+            failed: AtomicBool::new(false),
+            listed: Mutex::new(Listed { chunk: cut(chunk), ..Listed::default() }),
+            there: HashSet::new(),
+            origin: Origin { inode: chunk.inode, ctime: chunk.ctime },
+        })
+    }
+
+    fn resumed(resumed: Resumed, chunk: &Chunk, place: &RelPath) -> Result<Self, Errno> {
+        let Resumed { temporary, partial, there } = resumed;
+        let index = Some(partial.index);
+        // All of it is on stable storage since it was opened again.
+        let listed = Listed { index, chunk: partial.chunk, chunks: there.clone(), stable: there.len() };
+        Ok(Self { listed: Mutex::new(listed), there, ..Self::new(temporary, chunk, place)? })
+    }
+
+    /// Tells the journal that a part is written, where the parts are such that it can.
+    fn write_down(&self, offset: u64, length: u64, journal: &Journal) {
+        let Kind::File { size } = self.entry.kind else { return };
+        if !journal.is_wanted() {
+            return;
+        }
+        let mut listed = lock(&self.listed);
+        if !is_chunk(offset, length, size, listed.chunk) {
+            return;
+        }
+        if listed.index.is_none() {
+            listed.index = self.list(size, listed.chunk, journal);
+        }
+        let number = (offset / listed.chunk) as u32;
+        if let Some(index) = listed.index
+            && listed.chunks.insert(number)
+        {
+            journal.chunk(index, number);
+        }
+    }
+
+    /// Its number in the journal, which it gets now.
+    fn list(&self, size: u64, chunk: u64, journal: &Journal) -> Option<u32> {
+        let mut temporary = lock(&self.temporary);
+        let temporary = temporary.as_mut()?;
+        if !journal.covers(temporary.parent()) {
+            return None;
+        }
+        let index = journal.partial(Partial {
+            index: 0,
+            place: self.place.clone(),
+            name: temporary.name().as_bytes().to_vec(),
+            mark: mark(&self.entry),
+            origin: self.origin,
+            inode: temporary.inode().ok()?,
+            size,
+            chunk,
+        })?;
+        temporary.keep();
+        Some(index)
+    }
+
+    /// Puts what is written on stable storage, and tells the journal.
+    pub fn settle(&self, journal: &Journal) {
+        let (index, chunks) = {
+            let listed = lock(&self.listed);
+            let Some(index) = listed.index.filter(|_| listed.chunks.len() > listed.stable) else { return };
+            (index, listed.chunks.clone())
+        };
+        // Failed or not, this is the last to be told: the others can't know.
+        match rustix::fs::fdatasync(&self.file) {
+            Ok(()) => {
+                lock(&self.listed).stable = chunks.len();
+                journal.stable(index, &chunks);
+            }
+            Err(_) => journal.distrust(),
+        }
+    }
+
     /// True where the file was given up.
     pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
@@ -221,7 +347,7 @@ impl Assembly {
 
     /// Removes what is there of the file; true where somebody did so before.
     fn give_up(&self) -> bool {
-        drop(lock(&self.temporary).take());
+        lock(&self.temporary).take().map(Temporary::discard);
         self.failed.swap(true, Ordering::AcqRel)
     }
 }
