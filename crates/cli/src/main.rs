@@ -14,6 +14,7 @@ mod load;
 mod measure;
 mod reach;
 mod stream;
+mod sync;
 mod units;
 
 use clap::{Parser, Subcommand};
@@ -23,6 +24,7 @@ const EXAMPLES: &str = "\
 Examples:
   linerate cp -r tree host:/data/       move a tree to another host, as scp -r would, at the line rate
   linerate cp -r host:/data/tree .      and the other way
+  linerate sync tree host:/data/tree    only what differs
   linerate bench                        measure this machine's own test bed, draw the figure
   linerate measure -- scp big host:/tmp what any command achieves, and what it costs
   linerate lab run --link 10gbit -- sh  a shell on a test bed of two hosts
@@ -40,6 +42,8 @@ struct Cli {
 enum Command {
     /// Copy files and trees to another host, or from it
     Cp(cp::CpArgs),
+    /// Make a tree on another host, or one here, like its original: only what differs travels
+    Sync(sync::SyncArgs),
     /// Measure a path from memory to memory, over the same streams as cp
     Stream(stream::StreamArgs),
     /// Run a command, and tell what it achieved and what it cost
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
         Command::Cp(args) => Ok(cp::run(args)),
+        Command::Sync(args) => Ok(sync::run(args)),
         Command::Stream(args) => Ok(stream::run(args)),
         Command::Measure(args) => Ok(measure::run(args)),
         Command::Load(args) => Ok(load::run(args)),

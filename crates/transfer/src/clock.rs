@@ -2,6 +2,7 @@
 
 use linerate_sys::usage::{Who, usage};
 use linerate_wire::control::Totals;
+use linerate_wire::entry::Kind;
 use linerate_wire::stages::{Stages, Usage};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -97,6 +98,8 @@ pub struct Counters {
     pub scanned: AtomicBool,
     /// What is in place.
     pub landed: SharedTotals,
+    /// What of it was there before and didn't travel.
+    pub unchanged: SharedTotals,
     /// Entries that aren't at the destination: problems of the kinds failed and skipped.
     pub failed: AtomicU64,
     /// Entries whose source changed or vanished under way.
@@ -153,9 +156,24 @@ pub struct SharedTotals {
 }
 
 impl SharedTotals {
+    /// Counts an entry of a kind that is counted.
+    pub fn entry(&self, kind: &Kind) {
+        match kind {
+            Kind::File { size } => self.file(*size),
+            Kind::Directory => self.directory(),
+            Kind::Symlink { .. } => self.symlink(),
+            Kind::Device { .. } | Kind::Fifo | Kind::Socket | Kind::HardLink { .. } => {}
+        }
+    }
+
     /// Counts a regular file of so many bytes.
     pub fn file(&self, bytes: u64) {
         self.files.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts bytes of a file that is counted elsewhere.
+    pub fn bytes(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 

@@ -42,6 +42,30 @@ impl Landing {
         Self::under_new_name(&path, sources)
     }
 
+    /// The one source becomes what is at `written`: a directory's contents lie in it. It is made where it is missing;
+    /// its parent must exist.
+    ///
+    /// # Errors
+    /// Where the destination can't take the source.
+    pub fn mirror(written: &[u8], sources: &[Source]) -> Result<Self, TransferError> {
+        let [source] = sources else {
+            let message = "a tree is kept like one other: name one source, not a pattern for several";
+            return Err(TransferError::Arguments(message.into()));
+        };
+        let written = if written.is_empty() { b"." } else { written };
+        let path = PathBuf::from(OsString::from_vec(written.to_vec()));
+        if !source.directory && path.is_dir() {
+            return Err(TransferError::Arguments(format!(
+                "the destination {} is a directory and the source a file: name the file's place in it",
+                path.display()
+            )));
+        }
+        if path.is_dir() {
+            return Ok(Self { root: open(&path)?, places: vec![(RelPath::root(), true)] });
+        }
+        Self::under_new_name(&path.components().collect::<PathBuf>(), sources)
+    }
+
     /// The path of an entry below [`Landing::root`]; `None` for an entry of a source that was not announced, or
     /// not as a directory.
     pub fn place(&self, entry: &Entry) -> Option<RelPath> {

@@ -1,7 +1,7 @@
 //! The receiving end, from the announced sources to the word that everything is on stable storage.
 
-use crossbeam_channel::bounded;
-use linerate_wire::control::{Keep, Message, Options, Problem, Source, Totals};
+use crossbeam_channel::{Sender as CrossbeamSender, TrySendError, bounded};
+use linerate_wire::control::{self, MAX_OPEN_OFFERS, Message, Offered, Options, Problem, Source, Totals};
 use linerate_wire::entry::Entry;
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Mode};
@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::os::fd::AsFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, ScopedJoinHandle};
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
+use crate::channel::Channel;
 use crate::commit::{Committer, ToCommit, Touched};
 use crate::crew::Crew;
 use crate::landing::{Landing, umask};
@@ -23,6 +24,7 @@ use crate::sink::{Shared, Worker, chmod};
 use crate::source::lock;
 use crate::stream::Stream;
 use crate::temporary::{Names, timestamps};
+use crate::wanted::Comparer;
 use linerate_wire::control::ProblemKind;
 
 /// Whole files that wait for the committer; each may be open.
@@ -54,11 +56,15 @@ pub fn run(
     let umask = umask();
     // The near end's shell has seen the destination, the far end's has not.
     let destination = if session.is_agent() { expand_home(destination) } else { destination.to_vec() };
-    let landing = Landing::find(&destination, &sources)?;
-    session.send(&Message::Ready { offers: false })?;
+    let landing = match &options.sync {
+        Some(_) => Landing::mirror(&destination, &sources)?,
+        None => Landing::find(&destination, &sources)?,
+    };
+    let offers = options.sync.is_some();
+    session.send(&Message::Ready { offers })?;
     // Modes are made here, bit by bit; the kernel's mask would only take from them.
     rustix::process::umask(Mode::empty());
-    let received = receive(session, &landing, sources.len(), options.keep, umask);
+    let received = receive(session, &landing, sources.len(), options, offers, umask);
     rustix::process::umask(umask);
     let received = received?;
     session.send(&Message::Committed(received.landed))?;
@@ -69,7 +75,8 @@ fn receive(
     session: &mut Session,
     landing: &Landing,
     sources: usize,
-    keep: Keep,
+    options: &Options,
+    offers: bool,
     umask: Mode,
 ) -> Result<Received, TransferError> {
     let reporter = session.reporter();
@@ -91,17 +98,21 @@ fn receive(
         counters: &counters,
         problem: &tell,
         skip: &skip,
-        keep,
+        keep: options.keep,
         umask,
     };
     let committer = Committer { counters: &counters, problem: &tell };
     let (touched, streams, announced) = thread::scope(|scope| -> Result<_, TransferError> {
         let committing = scope.spawn(|| committer.run(whole));
         let crew = Crew::new(scope, |stream| work(&shared, stream));
-        let received = drive(session, crew, &committing);
+        let mut desk = offers.then(|| Desk::open(scope, &shared, options.sync.as_ref(), &channel));
+        let received = drive(session, crew, &committing, desk.as_ref());
         session.cut();
+        let compared = desk.take().map_or(Ok(()), Desk::close);
         // The committer is there, so it takes this.
         let _ = shared.finished.send(if received.is_ok() { ToCommit::End } else { ToCommit::Abandon });
+        // An end that breaks the protocol is told so, not that it went away for it.
+        compared?;
         let (streams, announced) = received?;
         let touched = committing.join().unwrap_or_else(|_| Err("the committer failed".into()));
         Ok((touched.map_err(TransferError::Failed)?, streams, announced))
@@ -131,6 +142,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     session: &mut Session,
     mut crew: Crew<'scope, '_, W>,
     committing: &ScopedJoinHandle<'_, Result<Touched, String>>,
+    desk: Option<&Desk<'_>>,
 ) -> Result<(u32, Totals), TransferError> {
     let mut announced = None;
     let mut looked = Instant::now();
@@ -139,19 +151,59 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
             Event::Stream(stream) => crew.hire(stream),
             Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
             Event::Message(Message::Sent { totals, streams, .. }) => announced = Some((streams, totals)),
+            Event::Message(Message::Offer(offered)) => desk.ok_or_else(out_of_turn)?.hand_on(offered)?,
             Event::Message(_) => return Err(out_of_turn()),
             Event::Tick => {}
         }
         if looked.elapsed() >= TICK {
             looked = Instant::now();
             session.tell_progress()?;
-            // It ends early only where the storage has failed; the join tells how.
-            if committing.is_finished() {
+            // They end early only where the storage or the sender's offers failed; the joins tell how.
+            if committing.is_finished() || desk.is_some_and(Desk::has_ended) {
                 break;
             }
         }
     }
     Ok((crew.used, announced.map_or_else(Totals::default, |(_, totals)| totals)))
+}
+
+/// Where offers are handed to the thread that answers them.
+struct Desk<'scope> {
+    offers: CrossbeamSender<Vec<Offered>>,
+    thread: ScopedJoinHandle<'scope, Result<(), TransferError>>,
+}
+
+impl<'scope> Desk<'scope> {
+    fn open<'env: 'scope>(
+        scope: &'scope Scope<'scope, 'env>,
+        shared: &'env Shared<'env>,
+        sync: Option<&'env control::Sync>,
+        channel: &'env Channel,
+    ) -> Self {
+        let (offers, offered) = bounded(MAX_OPEN_OFFERS);
+        let thread = scope.spawn(move || Comparer::new(shared, sync, channel).run(&offered));
+        Self { offers, thread }
+    }
+
+    /// Never waits: there is room for as many as may be open.
+    fn hand_on(&self, offered: Vec<Offered>) -> Result<(), TransferError> {
+        match self.offers.try_send(offered) {
+            Err(TrySendError::Full(_)) => {
+                Err(TransferError::FarEnd("the far end breaks the protocol: too many offers are open".into()))
+            }
+            // The join tells why it ended.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    fn close(self) -> Result<(), TransferError> {
+        drop(self.offers);
+        self.thread.join().unwrap_or_else(|_| Err(TransferError::Failed("comparing failed".into())))
+    }
 }
 
 /// Modes and times of directories, deepest first: a parent may no longer let its owner in.

@@ -1,10 +1,11 @@
 //! The sending end, from the sources to the receiver's word that everything is on stable storage.
 
-use crossbeam_channel::bounded;
+use crossbeam_channel::{Sender as CrossbeamSender, TrySendError, bounded};
 use linerate_host::CpuTimes;
-use linerate_wire::control::{MAX_SOURCES, Message, Options, Problem, Totals};
+use linerate_wire::control::{MAX_OPEN_OFFERS, MAX_SOURCES, Message, Options, Problem, Totals, Want};
 use linerate_wire::entry::Entry;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Instant;
@@ -12,12 +13,14 @@ use std::time::Instant;
 use crate::auto::{Advice, Controller};
 use crate::clock::{Counters, process_usage};
 use crate::crew::Crew;
+use crate::offer::{Hash, Offers};
 use crate::pattern::{Named, expand};
+use crate::plan::{Planner, Unit};
 use crate::problem::TransferError;
 use crate::rate::RateLimit;
-use crate::scan::{Scanner, Unit};
+use crate::scan::Scanner;
 use crate::session::{Event, FEWER, MAX_STREAMS, Session, TICK, WorkerEnd, check_length, out_of_turn};
-use crate::source::{Shared, SourceRoot, Worker};
+use crate::source::{Shared, SourceRoot, Worker, digest, lock};
 use crate::stream::Stream;
 use crate::under_way::UnderWay;
 
@@ -89,7 +92,8 @@ pub fn survey(
     let mut show = |entry: &Entry| each(&sources[entry.source as usize].shown(&entry.path), entry);
     thread::scope(|scope| {
         let (found, stop) = (&counters.found, &stop);
-        scope.spawn(move || Scanner { sources, queue, found, problem: tell, streams: 1, stop }.run());
+        let scanner = Scanner { sources, found, problem: tell, stop };
+        scope.spawn(move || scanner.run(Planner::new(queue, 1)));
         for unit in units {
             match unit {
                 Unit::Batch(entries) => entries.iter().for_each(&mut show),
@@ -106,7 +110,9 @@ pub fn survey(
 /// Where the transfer as a whole failed; problems of single entries are told and counted.
 pub fn run(session: &mut Session, sources: &[SourceRoot], options: &Options) -> Result<Sent, TransferError> {
     session.send(&announcement(sources))?;
-    session.wait_for_ready()?;
+    let offers = session.wait_for_ready()?;
+    let channel = session.channel();
+    let breach = Mutex::new(None);
     let reporter = session.reporter();
     let tell = |problem: Problem| reporter.problem(problem);
     let counters = session.meters.local.clone();
@@ -123,15 +129,25 @@ pub fn run(session: &mut Session, sources: &[SourceRoot], options: &Options) -> 
     };
     let (queue, units) = bounded(QUEUE);
     let number = Streams::new(options);
+    let planner = Planner::new(queue, number.first);
+    let (answered, answers) = bounded(MAX_OPEN_OFFERS);
+    let hash = |entry: &Entry| digest(sources, entry, &shared.stop);
+    let hash = options.sync.as_ref().filter(|sync| sync.checksum).map(|_| &hash as Hash<'_>);
     thread::scope(|scope| {
-        let (shared, streams) = (&shared, number.first);
+        let (shared, channel, breach) = (&shared, &channel, &breach);
         scope.spawn(move || {
             let (found, problem, stop) = (&shared.counters.found, shared.problem, &shared.stop);
-            Scanner { sources, queue, found, problem, streams, stop }.run();
+            let scanner = Scanner { sources, found, problem, stop };
+            match offers {
+                true => scanner.run(Offers::new(channel, answers, planner, shared.counters, hash, breach)),
+                false => scanner.run(planner),
+            }
             shared.counters.scanned.store(true, Ordering::Release);
         });
         let crew = Crew::new(scope, move |stream| (true, Worker::new(shared, stream).run(&units)));
-        let sent = drive(session, crew, shared, number);
+        let answers = Answers { answered: offers.then_some(answered), breach };
+        let sent = drive(session, crew, shared, number, &answers);
+        drop(answers);
         shared.stop.store(true, Ordering::Relaxed);
         if sent.is_err() {
             session.cut();
@@ -145,6 +161,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     mut crew: Crew<'scope, '_, W>,
     shared: &Shared<'_>,
     mut streams: Streams,
+    answers: &Answers<'_>,
 ) -> Result<Sent, TransferError> {
     session.more(streams.first - 1)?;
     let mut looked = Instant::now();
@@ -153,6 +170,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
             Event::Stream(stream) => crew.hire(stream),
             Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
             Event::Message(Message::Skip { file }) => shared.under_way.skip(file)?,
+            Event::Message(Message::Wanted(wants)) => answers.hand_on(wants)?,
             Event::Message(_) => return Err(out_of_turn()),
             Event::Tick => {}
         }
@@ -160,11 +178,36 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
             looked = Instant::now();
             session.tell_progress()?;
             streams.adjust(session, shared, crew.running)?;
+            answers.check()?;
         }
     }
+    answers.check()?;
     let (totals, complete) = (shared.counters.found.get(), shared.counters.has_no_problem());
     session.send(&Message::Sent { totals, streams: crew.used, complete })?;
     Ok(Sent { landed: session.wait_for_commit()?, streams: crew.used })
+}
+
+/// The way of the receiver's answers to whoever offers.
+struct Answers<'a> {
+    answered: Option<CrossbeamSender<Vec<Want>>>,
+    breach: &'a Mutex<Option<String>>,
+}
+
+impl Answers<'_> {
+    /// Never waits: there is room for as many as may be open.
+    fn hand_on(&self, wants: Vec<Want>) -> Result<(), TransferError> {
+        let answered = self.answered.as_ref().ok_or_else(out_of_turn)?;
+        match answered.try_send(wants) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(_)) => Err(out_of_turn()),
+            // Why nobody offers any more is told, or was.
+            Err(TrySendError::Disconnected(_)) => self.check(),
+        }
+    }
+
+    fn check(&self) -> Result<(), TransferError> {
+        lock(self.breach).take().map_or(Ok(()), |breach| Err(TransferError::FarEnd(breach)))
+    }
 }
 
 /// The number of streams: as the user fixed it, or as it turns out best.

@@ -2,7 +2,7 @@
 
 use crossbeam_channel::Receiver;
 use linerate_wire::batch;
-use linerate_wire::control::{Problem, ProblemKind, Source};
+use linerate_wire::control::{Digest, Problem, ProblemKind, Source};
 use linerate_wire::entry::{Chunk, Entry, Kind, Timestamp};
 use linerate_wire::frame::FrameKind;
 use linerate_wire::path::RelPath;
@@ -18,15 +18,17 @@ use std::sync::{Arc, Mutex};
 
 use crate::clock::{Clock, Counters, Stage};
 use crate::pattern::Named;
+use crate::plan::{LargeFile, There, Unit};
 use crate::problem::problem;
 use crate::rate::RateLimit;
 use crate::root::Root;
-use crate::scan::{LargeFile, Unit};
 use crate::stream::{DATA_FRAME, FrameWriter, Stream, StreamError};
 use crate::under_way::UnderWay;
 
 /// A batch is sent when its payload has so many bytes, however many entries are left of its unit.
 const BATCH_PAYLOAD: usize = 1 << 20;
+/// Bytes that are read and hashed at once.
+const HASHED: usize = 1 << 20;
 const SHORTER: &str = "became shorter while it was read; not copied";
 const CHANGED: &str = "changed while it was read; the copy may mix old and new";
 
@@ -214,7 +216,16 @@ impl<'a> Worker<'a> {
         let chunk = Chunk { entry: file.entry.clone(), file: file.number, offset, length, parts: file.parts };
         let header = postcard::to_stdvec(&chunk).expect("a chunk is always encodable");
         self.stream.send(FrameKind::Chunk, &header, &mut self.clock)?;
-        match self.contents(file, offset, length)? {
+        let sent = match self.is_there(file, offset, length) {
+            Ok(true) => {
+                self.stream.send(FrameKind::Same, &[], &mut self.clock)?;
+                self.shared.counters.unchanged.bytes(length);
+                Ok(())
+            }
+            Ok(false) => self.contents(file, offset, length)?,
+            Err(problem) => Err(problem),
+        };
+        match sent {
             Ok(()) => self.finish_part(file),
             Err(message) => {
                 file.given_up.store(true, Ordering::Relaxed);
@@ -223,6 +234,33 @@ impl<'a> Worker<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the receiver has the bytes of a part.
+    fn is_there(
+        &mut self,
+        file: &LargeFile,
+        offset: u64,
+        length: u64,
+    ) -> Result<bool, (ProblemKind, String)> {
+        let number = (offset / (file.cut.max(1))) as usize;
+        match &file.there {
+            There::Nothing => Ok(false),
+            There::Present(present) => {
+                Ok(present.get(number / 8).is_some_and(|byte| byte >> (number % 8) & 1 == 1))
+            }
+            There::Older(digests) => {
+                let Some(theirs) = digests.get(number) else { return Ok(false) };
+                let source = &self.shared.sources[file.entry.source as usize];
+                let descriptor = file.descriptor.get_or_init(|| open_large(source, &file.entry));
+                let descriptor = descriptor.as_ref().map_err(|error| read_problem(*error))?;
+                let mut buffer = std::mem::take(&mut self.payload);
+                let ours = hash(descriptor.as_fd(), offset, length, &mut buffer);
+                self.payload = buffer;
+                self.clock.lap(Stage::Read);
+                Ok(ours.map_err(read_problem)? == Some(*theirs))
+            }
+        }
     }
 
     /// Sends the bytes of a part; the inner result is a problem of the file, the outer one of the stream.
@@ -305,6 +343,45 @@ fn has_changed(entry: &Entry, stat: &Stat) -> bool {
     mtime != entry.mtime || stat.st_size as u64 != file_size(entry)
 }
 
+/// BLAKE3 of a file's contents; `None` where they can't be read, which whoever sends them tells.
+pub fn digest(sources: &[SourceRoot], entry: &Entry, stop: &AtomicBool) -> Option<Digest> {
+    let Kind::File { size } = entry.kind else { return None };
+    let file = open_large(&sources[entry.source as usize], entry).ok()?;
+    hash_while(file.as_fd(), 0, size, &mut Vec::new(), || !stop.load(Ordering::Relaxed)).ok()?
+}
+
+/// BLAKE3 of `length` bytes from `offset` on; `None` where the file ends before. `buffer` is overwritten.
+pub fn hash(
+    fd: BorrowedFd<'_>,
+    offset: u64,
+    length: u64,
+    buffer: &mut Vec<u8>,
+) -> Result<Option<Digest>, Errno> {
+    hash_while(fd, offset, length, buffer, || true)
+}
+
+fn hash_while(
+    fd: BorrowedFd<'_>,
+    offset: u64,
+    length: u64,
+    buffer: &mut Vec<u8>,
+    go_on: impl Fn() -> bool,
+) -> Result<Option<Digest>, Errno> {
+    let mut hasher = blake3::Hasher::new();
+    let mut at = 0;
+    while at < length && go_on() {
+        buffer.clear();
+        let want = usize::try_from(length - at).unwrap_or(HASHED).min(HASHED);
+        append_from(fd, offset + at, want, buffer)?;
+        if buffer.len() < want {
+            return Ok(None);
+        }
+        hasher.update(buffer);
+        at += want as u64;
+    }
+    Ok((at == length).then(|| hasher.finalize().into()))
+}
+
 fn open_large(source: &SourceRoot, entry: &Entry) -> Result<OwnedFd, Errno> {
     let fd = source.root.open_at(&source.full_path(&entry.path), OFlags::RDONLY)?;
     // Advice that isn't taken does no harm.
@@ -314,10 +391,14 @@ fn open_large(source: &SourceRoot, entry: &Entry) -> Result<OwnedFd, Errno> {
 
 /// Appends at most `size` bytes of a file.
 fn append(fd: BorrowedFd<'_>, size: usize, out: &mut Vec<u8>) -> Result<(), Errno> {
+    append_from(fd, 0, size, out)
+}
+
+fn append_from(fd: BorrowedFd<'_>, from: u64, size: usize, out: &mut Vec<u8>) -> Result<(), Errno> {
     let (start, end) = (out.len(), out.len() + size);
     out.reserve(size);
     while out.len() < end {
-        let offset = (out.len() - start) as u64;
+        let offset = from + (out.len() - start) as u64;
         match rustix::io::pread(fd, rustix::buffer::spare_capacity(out), offset) {
             Ok(0) => break,
             Ok(_) | Err(Errno::INTR) => {}

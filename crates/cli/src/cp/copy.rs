@@ -1,10 +1,10 @@
-//! One run of `linerate cp`: which way it goes, and what both ways have in common.
+//! One run of `linerate cp` or `sync`: which way it goes, and what both ways have in common.
 
 use linerate_remote::far_end::Shell;
 use linerate_transfer::clock::process_usage;
 use linerate_transfer::problem::{Observer, TransferError};
 use linerate_transfer::session::{Client, Meters, Reporter, Session, check_job};
-use linerate_wire::control::{Job, Options, Totals};
+use linerate_wire::control::{Job, Totals};
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,16 +14,14 @@ use super::far::{end, start};
 use super::showing::Showing;
 use super::spec::Route;
 use super::summary::{Kind, Summary};
-use super::{CpArgs, Failure, Output};
+use super::{Failure, Output, Task};
 use crate::exit::Code;
 use crate::reach::interrupted;
 
 /// What a run works with.
 pub struct Copy {
-    /// As the user wrote them.
-    pub args: CpArgs,
-    /// What of them both ends must know.
-    pub options: Options,
+    /// What the user wants.
+    pub task: Task,
     /// Where everything is told.
     pub output: Arc<Output>,
     /// Both ends' counters.
@@ -47,10 +45,10 @@ impl Copy {
     ///
     /// # Errors
     /// Where the system takes no signal handlers.
-    pub fn new(args: CpArgs, output: Arc<Output>) -> Result<Self, Failure> {
+    pub fn new(task: Task, output: Arc<Output>) -> Result<Self, Failure> {
         let begun = Instant::now();
         let interrupted = interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
-        Ok(Self { options: args.options(), args, output, meters: Meters::default(), begun, interrupted })
+        Ok(Self { task, output, meters: Meters::default(), begun, interrupted })
     }
 
     /// Copies, or lists what would be copied.
@@ -59,13 +57,13 @@ impl Copy {
     /// Where the whole failed; problems with single entries are told, and in the code.
     pub fn run(&self) -> Result<Code, Failure> {
         let usage = |message| Failure(message, Code::Usage);
-        let route = Route::find(&self.args.sources, &self.args.destination).map_err(usage)?;
-        if self.args.no_encrypt && !self.args.dry_run {
+        let route = Route::find(&self.task.sources, &self.task.destination).map_err(usage)?;
+        if self.task.options.clear && !self.task.list {
             self.output.note("the data travels in clear (--no-encrypt), protected by checksums only");
         }
         match route {
             Route::Push { sources, host, destination } => self.push(sources, &host, destination),
-            Route::Pull { host, sources, .. } if self.args.dry_run => self.list(&host, sources),
+            Route::Pull { host, sources, .. } if self.task.list => self.list(&host, sources),
             Route::Pull { host, sources, destination } => self.pull(&host, sources, &destination),
         }
     }
@@ -73,7 +71,7 @@ impl Copy {
     /// Logs in and starts `job` there, up to the first data stream where it needs one.
     pub fn connect(&self, host: &OsStr, job: Job) -> Result<(Session, Shell), Failure> {
         check_job(&job)?;
-        let far_end = self.args.reach.far_end(host, self.args.quiet).map_err(|m| Failure(m, Code::Usage))?;
+        let far_end = self.task.reach.far_end(host, self.task.quiet).map_err(|m| Failure(m, Code::Usage))?;
         let ((reader, writer), mut shell) = start(&far_end, &self.output, &self.interrupted)?;
         let (interrupted, observer) = (self.interrupted.clone(), self.output.clone());
         match Session::client(reader, writer, Client { job, interrupted, observer }, self.meters.clone()) {

@@ -1,5 +1,6 @@
 //! `linerate cp`: scp's rules, at the line rate.
 
+mod common;
 mod copy;
 mod far;
 mod output;
@@ -16,14 +17,13 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+pub use common::{Common, Task};
 pub use far::{end, start};
 pub use output::{Output, Style};
 pub use summary::{Kind, Summary};
 
 use crate::exit::{CODES, Code};
-use crate::reach::Reach;
 use crate::say::is_lost;
-use crate::units::{parse_ports, parse_rate, parse_streams};
 use copy::Copy;
 
 // No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
@@ -55,32 +55,11 @@ pub struct CpArgs {
     /// Keep modes, and times to the nanosecond; else files are new, with modes as the umask leaves them
     #[arg(short = 'p', long)]
     preserve: bool,
-    /// Say nothing but what went wrong
-    #[arg(short = 'q', long, conflicts_with = "verbose")]
-    quiet: bool,
-    /// Say each step
-    #[arg(short = 'v', long)]
-    verbose: bool,
-    /// Data streams: 1 to 64, or auto, which adds streams while they help
-    #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_streams)]
-    streams: Streams,
-    /// TCP ports for the data, at whichever end listens
-    #[arg(long, value_name = "FIRST-LAST", value_parser = parse_ports)]
-    port_range: Option<(u16, u16)>,
-    /// Send the data in clear, with a checksum on each frame: for a network that you trust
-    #[arg(long)]
-    no_encrypt: bool,
-    /// Limit of the payload rate: KiB a second, or 20m (MiB a second), or 500mbit
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
-    bwlimit: Option<Limit>,
     /// List what would be copied, copy nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Print events as JSON lines on standard output
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    reach: Reach,
+    common: Common,
     /// What is copied
     #[arg(help = "Sources: PATH or [USER@]HOST:PATH", required = true, value_name = "SRC")]
     sources: Vec<OsString>,
@@ -88,11 +67,6 @@ pub struct CpArgs {
     #[arg(help = "Destination: [USER@]HOST:PATH or PATH", required = true, value_name = "DST")]
     destination: OsString,
 }
-
-/// `None` is auto. A type of its own, since clap would take an `Option` for an argument that may be missing.
-type Streams = std::option::Option<u32>;
-/// `None` is no limit.
-type Limit = std::option::Option<u64>;
 
 /// A failure with the exit code that tells it.
 pub struct Failure(pub String, pub Code);
@@ -106,9 +80,14 @@ impl From<TransferError> for Failure {
 
 /// Copies.
 pub fn run(args: CpArgs) -> ExitCode {
+    perform(args.common.style(), args.into_task())
+}
+
+/// Runs a task to its exit code.
+pub fn perform(style: Style, task: Task) -> ExitCode {
     linerate_sys::limits::raise_open_files();
-    let output = Arc::new(Output::new(args.style()));
-    match Copy::new(args, output.clone()).and_then(|copy| copy.run()) {
+    let output = Arc::new(Output::new(style));
+    match Copy::new(task, output.clone()).and_then(|copy| copy.run()) {
         Ok(Code::Done) if is_lost() => Code::Failed.into(),
         Ok(code) => code.into(),
         Err(Failure(message, code)) => {
@@ -119,24 +98,15 @@ pub fn run(args: CpArgs) -> ExitCode {
 }
 
 impl CpArgs {
-    fn style(&self) -> Style {
-        match (self.json, self.quiet, self.verbose) {
-            (true, ..) => Style::Json,
-            (_, true, _) => Style::Quiet,
-            (_, _, true) => Style::Verbose,
-            _ => Style::Plain,
-        }
-    }
-
-    fn options(&self) -> Options {
-        Options {
-            recursive: self.recursive,
-            keep: if self.preserve { Keep::SCP } else { Keep::NOTHING },
-            clear: self.no_encrypt,
-            streams: self.streams,
-            rate_limit: self.bwlimit.flatten(),
-            ports: self.port_range,
-            ..Options::default()
+    fn into_task(self) -> Task {
+        let keep = if self.preserve { Keep::SCP } else { Keep::NOTHING };
+        Task {
+            options: Options { recursive: self.recursive, keep, ..self.common.options() },
+            sources: self.sources,
+            destination: self.destination,
+            list: self.dry_run,
+            quiet: self.common.quiet,
+            reach: self.common.reach,
         }
     }
 }

@@ -16,18 +16,18 @@ use crate::exit::Code;
 impl Copy {
     /// Copies `sources` of the host into `destination`.
     pub fn pull(&self, host: &OsStr, sources: Vec<Vec<u8>>, destination: &OsStr) -> Result<Code, Failure> {
-        let job = Job::Send { sources: sources.clone(), options: self.options.clone() };
+        let job = Job::Send { sources: sources.clone(), options: self.task.options.clone() };
         let expected =
-            |announced: &[Source]| only_what_was_asked_for(&sources, self.options.recursive, announced);
+            |announced: &[Source]| only_what_was_asked_for(&sources, self.task.options.recursive, announced);
         self.transfer(self.connect(host, job)?, false, |session| {
-            let received = receiver::run(session, destination.as_bytes(), &self.options, expected)?;
+            let received = receiver::run(session, destination.as_bytes(), &self.task.options, expected)?;
             Ok(Moved { landed: received.landed, sent: received.announced, streams: received.streams })
         })
     }
 
     /// Lists what [`Copy::pull`] would copy.
     pub fn list(&self, host: &OsStr, sources: Vec<Vec<u8>>) -> Result<Code, Failure> {
-        let job = Job::List { sources, recursive: self.options.recursive };
+        let job = Job::List { sources, recursive: self.task.options.recursive };
         let (mut session, mut shell) = self.connect(host, job)?;
         let listed = session.receive_list(|path, entry| self.output.listed(path, entry));
         listed.map_err(|error| self.gave_up(&mut session, &mut shell, error))?;

@@ -17,15 +17,15 @@ impl Copy {
         let reporter = self.reporter();
         let tell = |problem| reporter.problem(problem);
         // Before any login: a name that was mistyped needs none.
-        let found = sender::find_sources(&written, self.options.recursive, false, &tell)?;
-        if self.args.dry_run {
+        let found = sender::find_sources(&written, self.task.options.recursive, false, &tell)?;
+        if self.task.list {
             let show = |path: &Path, entry: &_| self.output.listed(path.as_os_str().as_bytes(), entry);
             sender::survey(&found, &self.meters.local, &tell, show);
             return Ok(self.surveyed(self.meters.local.found.get()));
         }
-        let job = Job::Receive { destination, options: self.options.clone() };
+        let job = Job::Receive { destination, options: self.task.options.clone() };
         self.transfer(self.connect(host, job)?, true, |session| {
-            let sent = sender::run(session, &found, &self.options)?;
+            let sent = sender::run(session, &found, &self.task.options)?;
             Ok(Moved { landed: sent.landed, sent: self.meters.local.found.get(), streams: sent.streams })
         })
     }

@@ -177,6 +177,13 @@ impl Case {
         self.start(args).end()
     }
 
+    /// Runs `linerate sync` with these arguments in the near directory.
+    #[track_caller]
+    pub fn sync(&self, args: Vec<OsString>) -> Run {
+        let config = self.bed.lab.ssh_config();
+        self.start_with(args![self.bed.program(), "sync", "-F", config], args).end()
+    }
+
     /// Starts it.
     pub fn start(&self, args: Vec<OsString>) -> Running {
         let config = self.bed.lab.ssh_config();

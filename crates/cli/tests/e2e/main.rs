@@ -13,5 +13,6 @@ mod measure;
 mod network;
 mod paths;
 mod surroundings;
+mod syncs;
 mod tree;
 mod trees;

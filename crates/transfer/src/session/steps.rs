@@ -31,13 +31,13 @@ impl Session {
         Ok(())
     }
 
-    /// The sender: waits until the receiver has a place for everything.
+    /// The sender: waits until the receiver has a place for everything; true where it wants to be offered everything first.
     ///
     /// # Errors
     /// Where it has none, or goes away.
-    pub fn wait_for_ready(&mut self) -> Result<(), TransferError> {
+    pub fn wait_for_ready(&mut self) -> Result<bool, TransferError> {
         match self.receive()? {
-            Message::Ready { offers: false } => Ok(()),
+            Message::Ready { offers } => Ok(offers),
             _ => Err(out_of_turn()),
         }
     }

@@ -8,7 +8,6 @@ use std::io::IoSlice;
 
 use super::{Worker, write_all};
 use crate::clock::Stage;
-use crate::source::lock;
 use crate::stream::StreamError;
 use crate::temporary::Temporary;
 
@@ -43,11 +42,7 @@ impl Worker<'_> {
         let shared = self.shared;
         let created = self.created();
         let is_new = self.with_access(place, || shared.landing.root.make_directory(place, created))?;
-        let mode = self.mode(entry);
-        if shared.keep.perms || is_new && mode != created {
-            lock(&shared.directories)
-                .push((place.clone(), Entry { mode: mode.as_raw_mode(), ..entry.clone() }));
-        }
+        shared.keep_directory(place, entry, is_new);
         shared.counters.landed.directory();
         Ok(())
     }

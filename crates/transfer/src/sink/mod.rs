@@ -64,6 +64,28 @@ pub struct Shared<'a> {
     pub umask: Mode,
 }
 
+impl Shared<'_> {
+    /// Setuid, setgid and sticky bits stay behind: what they mean belongs to another host's users.
+    pub fn mode(&self, entry: &Entry) -> Mode {
+        let mode = Mode::from_raw_mode(entry.mode & 0o777);
+        if self.keep.perms { mode } else { mode & !self.umask }
+    }
+
+    /// How a directory is made: open to this program, whatever mode it gets in the end.
+    fn created(&self) -> Mode {
+        Mode::RWXU | (Mode::from_raw_mode(0o777) & !self.umask)
+    }
+
+    /// Notes a directory whose mode and times are set when everything below it is there.
+    pub fn keep_directory(&self, place: &RelPath, entry: &Entry, is_new: bool) {
+        let mode = self.mode(entry);
+        if self.keep.perms || is_new && mode != self.created() {
+            lock(&self.directories)
+                .push((place.clone(), Entry { mode: mode.as_raw_mode(), ..entry.clone() }));
+        }
+    }
+}
+
 /// One stream's worker.
 pub struct Worker<'a> {
     shared: &'a Shared<'a>,
@@ -143,15 +165,12 @@ impl<'a> Worker<'a> {
         Ok(held)
     }
 
-    /// Setuid, setgid and sticky bits stay behind: what they mean belongs to another host's users.
     fn mode(&self, entry: &Entry) -> Mode {
-        let mode = Mode::from_raw_mode(entry.mode & 0o777);
-        if self.shared.keep.perms { mode } else { mode & !self.shared.umask }
+        self.shared.mode(entry)
     }
 
-    /// How a directory is made: open to this program, whatever mode it gets in the end.
     fn created(&self) -> Mode {
-        Mode::RWXU | (Mode::from_raw_mode(0o777) & !self.shared.umask)
+        self.shared.created()
     }
 
     /// Hands what is whole to the committer, with its times set where they are kept.
