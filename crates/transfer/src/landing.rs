@@ -66,6 +66,20 @@ impl Landing {
         Self::under_new_name(&path.components().collect::<PathBuf>(), sources)
     }
 
+    /// As it was when a directory that is there now was not yet: the one source gets its name. `None` where that can't
+    /// have been.
+    pub fn as_new(written: &[u8], sources: &[Source]) -> Option<Self> {
+        let path = PathBuf::from(OsString::from_vec(written.to_vec()));
+        let ([source], true) = (sources, path.is_dir() && !written.ends_with(b"/")) else { return None };
+        let place = RelPath::new(path.file_name()?.as_bytes()).ok().filter(|_| source.directory)?;
+        Some(Self { root: open(path.parent()?).ok()?, places: vec![(place, true)] })
+    }
+
+    /// True where a directory gets a new name, which a second run would find taken.
+    pub fn is_new(&self) -> bool {
+        matches!(&self.places[..], [(place, true)] if !place.is_root())
+    }
+
     /// The path of an entry below [`Landing::root`]; `None` for an entry of a source that was not announced, or
     /// not as a directory.
     pub fn place(&self, entry: &Entry) -> Option<RelPath> {

@@ -2,14 +2,14 @@
 
 use crossbeam_channel::{Receiver, TryRecvError};
 use linerate_wire::control::{Digest, MAX_OFFERS, MAX_OPEN_OFFERS, Message, Offered, Want};
-use linerate_wire::entry::{Entry, Kind, Timestamp};
+use linerate_wire::entry::{Entry, Kind, Origin};
 use rustix::fs::Stat;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use crate::channel::Channel;
 use crate::clock::Counters;
-use crate::plan::{Planner, There};
+use crate::plan::{Planner, There, origin};
 use crate::scan::{Stopped, Taker};
 use crate::source::lock;
 
@@ -40,7 +40,7 @@ pub struct Offers<'a> {
     pub breach: &'a Mutex<Option<String>>,
     pending: Vec<Offered>,
     pending_bytes: usize,
-    open: VecDeque<Vec<Entry>>,
+    open: VecDeque<Vec<(Entry, Origin)>>,
 }
 
 impl<'a> Offers<'a> {
@@ -78,7 +78,9 @@ impl<'a> Offers<'a> {
         let message = Message::Offer(offered);
         self.channel.send(&message).map_err(|_| Stopped)?;
         let Message::Offer(offered) = message else { return Ok(()) };
-        self.open.push_back(offered.into_iter().map(|offered| offered.entry).collect());
+        let origin = |offered: &Offered| Origin { inode: offered.inode, ctime: offered.ctime };
+        let open = offered.into_iter().map(|offered| (origin(&offered), offered.entry));
+        self.open.push_back(open.map(|(origin, entry)| (entry, origin)).collect());
         self.take_what_came()
     }
 
@@ -105,29 +107,29 @@ impl<'a> Offers<'a> {
         if entries.len() != wants.len() {
             return Err(self.breach("it answers an offer with another number of wants than entries"));
         }
-        entries.into_iter().zip(wants).try_for_each(|(entry, want)| self.wanted(entry, want))
+        entries.into_iter().zip(wants).try_for_each(|((entry, origin), want)| self.wanted(entry, origin, want))
     }
 
-    fn wanted(&mut self, entry: Entry, want: Want) -> Result<(), Stopped> {
+    fn wanted(&mut self, entry: Entry, origin: Origin, want: Want) -> Result<(), Stopped> {
         match want {
             Want::Nothing => {
                 self.counters.unchanged.entry(&entry.kind);
                 Ok(())
             }
-            Want::Whole => self.planner.add(entry),
+            Want::Whole => self.planner.add(entry, origin),
             Want::Missing { chunk, present } => {
                 let (size, parts) = self.cut(&entry, chunk)?;
                 if present.len() as u64 != parts.div_ceil(8) {
                     return Err(self.breach("what it has of a file doesn't have the file's length"));
                 }
-                self.planner.add_large(entry, size, chunk, There::Present(present))
+                self.planner.add_large(entry, origin, (size, chunk), There::Present(present))
             }
             Want::Differing { chunk, digests } => {
                 let (size, parts) = self.cut(&entry, chunk)?;
                 if digests.len() as u64 > parts {
                     return Err(self.breach("it names more chunks than the file has"));
                 }
-                self.planner.add_large(entry, size, chunk, There::Older(digests))
+                self.planner.add_large(entry, origin, (size, chunk), There::Older(digests))
             }
         }
     }
@@ -155,8 +157,8 @@ impl Taker for Offers<'_> {
         self.pending_bytes += ENTRY_BYTES + bytes(&entry);
         let digest =
             self.hash.filter(|_| matches!(entry.kind, Kind::File { .. })).and_then(|hash| hash(&entry));
-        let ctime = Timestamp { seconds: stat.st_ctime, nanoseconds: stat.st_ctime_nsec as u32 };
-        self.pending.push(Offered { entry, inode: stat.st_ino, ctime, digest });
+        let Origin { inode, ctime } = origin(stat);
+        self.pending.push(Offered { entry, inode, ctime, digest });
         if self.pending.len() == MAX_OFFERS || self.pending_bytes >= OFFER_BYTES {
             self.offer()
         } else {

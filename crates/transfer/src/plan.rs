@@ -2,7 +2,7 @@
 
 use crossbeam_channel::Sender;
 use linerate_wire::control::Digest;
-use linerate_wire::entry::{Entry, Kind};
+use linerate_wire::entry::{Entry, Kind, Origin, Timestamp};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -55,6 +55,8 @@ pub struct LargeFile {
     pub cut: u64,
     /// What the receiver has of it already.
     pub there: There,
+    /// Which file it is.
+    pub origin: Origin,
 }
 
 /// What a receiver has of a large file, by its chunks.
@@ -90,22 +92,28 @@ impl Planner {
     ///
     /// # Errors
     /// Where the workers are gone.
-    pub fn add(&mut self, entry: Entry) -> Result<(), Stopped> {
+    pub fn add(&mut self, entry: Entry, origin: Origin) -> Result<(), Stopped> {
         match entry.kind {
             Kind::File { size } if size > SMALL => {
                 let chunk = chunk_size(size, self.streams);
-                self.add_large(entry, size, chunk, There::Nothing)
+                self.add_large(entry, origin, (size, chunk), There::Nothing)
             }
             Kind::File { size } => self.add_small(entry, size),
             _ => self.add_small(entry, 0),
         }
     }
 
-    /// Queues a file of `size` bytes in chunks of `chunk` bytes, some of which the receiver may have.
+    /// Queues a file of some size in chunks of some length, in bytes; some of them the receiver may have.
     ///
     /// # Errors
     /// Where the workers are gone.
-    pub fn add_large(&mut self, entry: Entry, size: u64, chunk: u64, there: There) -> Result<(), Stopped> {
+    pub fn add_large(
+        &mut self,
+        entry: Entry,
+        origin: Origin,
+        (size, chunk): (u64, u64),
+        there: There,
+    ) -> Result<(), Stopped> {
         let parts = u32::try_from(size.div_ceil(chunk)).unwrap_or(u32::MAX);
         let number = self.next_file;
         self.next_file += 1;
@@ -118,6 +126,7 @@ impl Planner {
             descriptor: OnceLock::new(),
             cut: chunk,
             there,
+            origin,
         });
         for part in 0..u64::from(parts) {
             if file.given_up.load(Ordering::Relaxed) {
@@ -155,13 +164,19 @@ impl Planner {
 
 /// Everything that is found is sent.
 impl Taker for Planner {
-    fn take(&mut self, entry: Entry, _: &Stat) -> Result<(), Stopped> {
-        self.add(entry)
+    fn take(&mut self, entry: Entry, stat: &Stat) -> Result<(), Stopped> {
+        self.add(entry, origin(stat))
     }
 
     fn finish(&mut self) -> Result<(), Stopped> {
         self.flush()
     }
+}
+
+/// Which file `stat` is of.
+pub fn origin(stat: &Stat) -> Origin {
+    let ctime = Timestamp { seconds: stat.st_ctime, nanoseconds: stat.st_ctime_nsec as u32 };
+    Origin { inode: stat.st_ino, ctime }
 }
 
 /// A quarter of each stream's share, as a power of two between 4 and 64 MiB.

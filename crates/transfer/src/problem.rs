@@ -41,7 +41,8 @@ impl TransferError {
         match self {
             Self::Arguments(_) => AbortKind::Arguments,
             Self::Interrupted => AbortKind::Interrupted,
-            Self::FarEnd(_) | Self::Version(_) | Self::Failed(_) | Self::Cut(_) => AbortKind::Failed,
+            Self::Cut(_) => AbortKind::Lost,
+            Self::FarEnd(_) | Self::Version(_) | Self::Failed(_) => AbortKind::Failed,
         }
     }
 
@@ -51,6 +52,7 @@ impl TransferError {
             AbortKind::Arguments => Self::Arguments(reason),
             AbortKind::Failed => Self::Failed(reason),
             AbortKind::Interrupted => Self::Interrupted,
+            AbortKind::Lost => Self::Cut(reason),
         }
     }
 }

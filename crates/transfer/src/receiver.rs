@@ -1,7 +1,7 @@
 //! The receiving end, from the announced sources to the word that everything is on stable storage.
 
 use crossbeam_channel::{Sender as CrossbeamSender, TrySendError, bounded};
-use linerate_wire::control::{self, MAX_OPEN_OFFERS, Message, Offered, Options, Problem, Source, Totals};
+use linerate_wire::control::{MAX_OPEN_OFFERS, Message, Offered, Options, Problem, Source, Totals};
 use linerate_wire::entry::Entry;
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Mode};
@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
-use crate::channel::Channel;
 use crate::commit::{Committer, ToCommit, Touched};
 use crate::crew::Crew;
 use crate::landing::{Landing, umask};
 use crate::pattern::expand_home;
 use crate::problem::{TransferError, problem};
+use crate::resume::{self, Resume, settle};
 use crate::session::{Event, Session, TICK, WorkerEnd, out_of_turn};
 use crate::sink::{Shared, Worker, chmod};
 use crate::source::lock;
@@ -56,17 +56,20 @@ pub fn run(
     let umask = umask();
     // The near end's shell has seen the destination, the far end's has not.
     let destination = if session.is_agent() { expand_home(destination) } else { destination.to_vec() };
-    let landing = match &options.sync {
-        Some(_) => Landing::mirror(&destination, &sources)?,
-        None => Landing::find(&destination, &sources)?,
+    let landing = match (resume::landing(&destination, &sources, options), &options.sync) {
+        (Some(again), _) => again,
+        (None, Some(_)) => Landing::mirror(&destination, &sources)?,
+        (None, None) => Landing::find(&destination, &sources)?,
     };
-    let offers = options.sync.is_some();
+    let resume = Resume::find(session, &landing, options)?;
+    let offers = options.sync.is_some() || resume.past.is_some();
     session.send(&Message::Ready { offers })?;
     // Modes are made here, bit by bit; the kernel's mask would only take from them.
     rustix::process::umask(Mode::empty());
-    let received = receive(session, &landing, sources.len(), options, offers, umask);
+    let received = receive(session, &landing, sources.len(), options, &resume, umask);
     rustix::process::umask(umask);
     let received = received?;
+    resume.finish(&landing);
     session.send(&Message::Committed(received.landed))?;
     Ok(received)
 }
@@ -76,7 +79,7 @@ fn receive(
     landing: &Landing,
     sources: usize,
     options: &Options,
-    offers: bool,
+    resume: &Resume,
     umask: Mode,
 ) -> Result<Received, TransferError> {
     let reporter = session.reporter();
@@ -98,16 +101,24 @@ fn receive(
         counters: &counters,
         problem: &tell,
         skip: &skip,
+        journal: &resume.journal,
+        resumed: Mutex::default(),
         keep: options.keep,
         umask,
     };
-    let committer = Committer { counters: &counters, problem: &tell };
+    let committer = Committer { counters: &counters, problem: &tell, journal: &resume.journal };
+    let offers = options.sync.is_some() || resume.past.is_some();
     let (touched, streams, announced) = thread::scope(|scope| -> Result<_, TransferError> {
         let committing = scope.spawn(|| committer.run(whole));
         let crew = Crew::new(scope, |stream| work(&shared, stream));
-        let mut desk = offers.then(|| Desk::open(scope, &shared, options.sync.as_ref(), &channel));
+        let compare = || Comparer::new(&shared, options.sync.as_ref(), resume.past.as_ref(), &channel);
+        let mut desk = offers.then(|| Desk::open(scope, compare()));
+        let (settling, ended) = bounded(0);
+        let shared = &shared;
+        scope.spawn(move || settle(shared, &ended));
         let received = drive(session, crew, &committing, desk.as_ref());
         session.cut();
+        drop(settling);
         let compared = desk.take().map_or(Ok(()), Desk::close);
         // The committer is there, so it takes this.
         let _ = shared.finished.send(if received.is_ok() { ToCommit::End } else { ToCommit::Abandon });
@@ -176,12 +187,10 @@ struct Desk<'scope> {
 impl<'scope> Desk<'scope> {
     fn open<'env: 'scope>(
         scope: &'scope Scope<'scope, 'env>,
-        shared: &'env Shared<'env>,
-        sync: Option<&'env control::Sync>,
-        channel: &'env Channel,
+        comparer: Comparer<'env, 'env>,
     ) -> Self {
         let (offers, offered) = bounded(MAX_OPEN_OFFERS);
-        let thread = scope.spawn(move || Comparer::new(shared, sync, channel).run(&offered));
+        let thread = scope.spawn(move || comparer.run(&offered));
         Self { offers, thread }
     }
 

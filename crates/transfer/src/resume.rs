@@ -1,8 +1,8 @@
 //! A run that goes on from what an earlier one of the same command has left.
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use linerate_wire::control::{Offered, Options, Want};
-use linerate_wire::entry::Kind;
+use linerate_wire::control::{Offered, Options, Source, Want};
+use linerate_wire::entry::{Kind, Origin};
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, FileType};
 use std::ffi::OsStr;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::journal::{self, Found, Journal, Origin, Past, ctime, mark};
+use crate::journal::{self, Found, Journal, Past, ctime, mark};
 use crate::landing::Landing;
 use crate::leftovers;
 use crate::problem::TransferError;
@@ -25,6 +25,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SETTLE: Duration = Duration::from_secs(5);
 /// Bounds of chunks that a sender is told, in bytes.
 const CHUNKS: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
+
+/// Where a directory lands that an earlier run of the command has begun to make under a new name. By its name alone, the
+/// next one would land in it.
+pub fn landing(destination: &[u8], sources: &[Source], options: &Options) -> Option<Landing> {
+    let landing = Landing::as_new(destination, sources)?;
+    let name = journal::name(options, &landing.places())?;
+    journal::is_there(landing.root.top(), &name).then_some(landing)
+}
 
 /// This run's journal, and what it tells of earlier ones.
 pub struct Resume {
@@ -48,7 +56,12 @@ impl Resume {
         let nonce = session.nonce().try_into().unwrap_or_default();
         loop {
             match Journal::find(top, name.clone(), nonce) {
-                Found::Nothing(journal) => return Ok(Self { journal, past: None }),
+                Found::Nothing(journal) => {
+                    if landing.is_new() {
+                        journal.make();
+                    }
+                    return Ok(Self { journal, past: None });
+                }
                 Found::Past(journal, past) => return Ok(Self { journal, past: Some(past) }),
                 Found::Busy if begun.elapsed() > PATIENCE => return Err(busy(landing)),
                 Found::Busy => {

@@ -213,7 +213,8 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         self.shared.under_way.begin(file);
-        let chunk = Chunk { entry: file.entry.clone(), file: file.number, offset, length, parts: file.parts };
+        let (entry, parts, origin) = (file.entry.clone(), file.parts, file.origin);
+        let chunk = Chunk { entry, file: file.number, offset, length, parts, origin };
         let header = postcard::to_stdvec(&chunk).expect("a chunk is always encodable");
         self.stream.send(FrameKind::Chunk, &header, &mut self.clock)?;
         let sent = match self.is_there(file, offset, length) {

@@ -148,13 +148,6 @@ impl Temporary {
         self.file.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF)
     }
 
-    /// Closes the file, so that many can wait for their names; one that its owner can't open again stays open.
-    pub fn close(&mut self, mode: Mode) {
-        if mode.contains(Mode::RUSR) && !self.name.is_empty() {
-            self.file = None;
-        }
-    }
-
     /// The directory that it is in.
     pub fn parent(&self) -> &Arc<Directory> {
         &self.parent

@@ -244,6 +244,8 @@ pub struct Options {
     pub ports: Option<(u16, u16)>,
     /// Names the user's command: a receiver writes down what it has, so that the same command goes on from there.
     pub resume: Option<[u8; 16]>,
+    /// Seconds after which an end gives up that hears nothing of the other; `None` waits for ever.
+    pub timeout: Option<u32>,
 }
 
 /// What is kept of each entry, by rsync's names. Symbolic links always are links.
@@ -404,6 +406,8 @@ pub enum AbortKind {
     Arguments,
     /// The user interrupted it.
     Interrupted,
+    /// A connection broke.
+    Lost,
 }
 
 /// Why a control message can't be exchanged.

@@ -18,6 +18,9 @@ use super::{Failure, Output, Task};
 use crate::exit::Code;
 use crate::reach::interrupted;
 
+/// Said behind why a run ended early.
+const GO_ON: &str = "; run the same command again to go on from here, or 'linerate clean DST' to remove what is left";
+
 /// What a run works with.
 pub struct Copy {
     /// What the user wants.
@@ -26,8 +29,11 @@ pub struct Copy {
     pub output: Arc<Output>,
     /// Both ends' counters.
     pub meters: Meters,
+    /// Set once the two ends had a connection.
+    pub was_connected: AtomicBool,
+    /// Set by a signal.
+    pub interrupted: Arc<AtomicBool>,
     begun: Instant,
-    interrupted: Arc<AtomicBool>,
 }
 
 /// What a transfer came to, either way.
@@ -48,14 +54,15 @@ impl Copy {
     pub fn new(task: Task, output: Arc<Output>) -> Result<Self, Failure> {
         let begun = Instant::now();
         let interrupted = interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
-        Ok(Self { task, output, meters: Meters::default(), begun, interrupted })
+        let was_connected = AtomicBool::new(false);
+        Ok(Self { task, output, meters: Meters::default(), was_connected, interrupted, begun })
     }
 
     /// Copies, or lists what would be copied.
     ///
     /// # Errors
     /// Where the whole failed; problems with single entries are told, and in the code.
-    pub fn run(&self) -> Result<Code, Failure> {
+    pub fn once(&self) -> Result<Code, Failure> {
         let usage = |message| Failure(message, Code::Usage);
         let route = Route::find(&self.task.sources, &self.task.destination).map_err(usage)?;
         if self.task.options.clear && !self.task.list {
@@ -76,6 +83,7 @@ impl Copy {
         let (interrupted, observer) = (self.interrupted.clone(), self.output.clone());
         match Session::client(reader, writer, Client { job, interrupted, observer }, self.meters.clone()) {
             Ok(session) => {
+                self.was_connected.store(true, Ordering::Relaxed);
                 self.output.detail(&format!("data connection: {}", session.route()));
                 Ok((session, shell))
             }
@@ -129,7 +137,14 @@ impl Copy {
         session.cut();
         // The far end has a moment to clean up: it ends by itself when it has read the reason.
         shell.end();
-        error.into()
+        let Failure(message, code) = error.into();
+        Failure(format!("{message}{}", self.how_to_go_on()), code)
+    }
+
+    /// What has arrived is not lost.
+    fn how_to_go_on(&self) -> &'static str {
+        let moved = self.meters.local.stages().bytes > 0;
+        if moved && self.task.options.resume.is_some() { GO_ON } else { "" }
     }
 
     /// The end of a run that only listed.

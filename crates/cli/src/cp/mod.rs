@@ -1,5 +1,6 @@
 //! `linerate cp`: scp's rules, at the line rate.
 
+mod again;
 mod common;
 mod copy;
 mod far;
@@ -87,7 +88,7 @@ pub fn run(args: CpArgs) -> ExitCode {
 pub fn perform(style: Style, task: Task) -> ExitCode {
     linerate_sys::limits::raise_open_files();
     let output = Arc::new(Output::new(style));
-    match Copy::new(task, output.clone()).and_then(|copy| copy.run()) {
+    match Copy::new(task.resumable(), output.clone()).and_then(|copy| copy.run()) {
         Ok(Code::Done) if is_lost() => Code::Failed.into(),
         Ok(code) => code.into(),
         Err(Failure(message, code)) => {
@@ -106,6 +107,7 @@ impl CpArgs {
             destination: self.destination,
             list: self.dry_run,
             quiet: self.common.quiet,
+            retries: self.common.retry,
             reach: self.common.reach,
         }
     }

@@ -56,6 +56,7 @@ impl SyncArgs {
             destination: self.destination,
             list: false,
             quiet: self.common.quiet,
+            retries: self.common.retry,
             reach: self.common.reach,
         }
     }

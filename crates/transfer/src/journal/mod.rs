@@ -24,8 +24,8 @@ use crate::source::lock;
 use crate::temporary::PREFIX;
 use file::{Held, Writer};
 pub use past::{Earlier, Finished, Past};
-pub use record::{Done, Epoch, Mark, Origin, Partial, chunks, mark};
-use record::{Begin, Record};
+pub use record::{Done, Mark, Partial, mark};
+use record::{Begin, Epoch, Record};
 
 /// A transfer that is over so soon has no journal, unless a large file was begun
 const SOON: Duration = Duration::from_millis(500);
@@ -126,7 +126,8 @@ impl Journal {
         self.is_open() || (landed >= FEW_BYTES || self.begun.elapsed() >= SOON) && self.make()
     }
 
-    fn make(&self) -> bool {
+    /// Makes it now, where it can be made; true where it is there.
+    pub fn make(&self) -> bool {
         let mut state = lock(&self.state);
         if matches!(*state, State::Waiting) {
             let made = Writer::make(&self.top, &self.name, &self.begin);
@@ -196,6 +197,11 @@ impl Journal {
         *state = State::None;
         self.open.store(false, Ordering::Relaxed);
     }
+}
+
+/// True where a run has left the journal `name`, or still has it.
+pub fn is_there(directory: &Directory, name: &OsStr) -> bool {
+    matches!(file::open(directory, name), Ok(Held::Ours(_) | Held::Busy))
 }
 
 /// True where a run has the journal `name` now.

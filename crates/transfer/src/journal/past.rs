@@ -1,10 +1,10 @@
 //! What earlier runs of a command have left, and which of it may be trusted.
 
-use linerate_wire::entry::Timestamp;
+use linerate_wire::entry::{Origin, Timestamp};
 use linerate_wire::path::RelPath;
 use std::collections::{HashMap, HashSet};
 
-use super::record::{Done, Epoch, Mark, Origin, Partial, Record};
+use super::record::{Done, Epoch, Mark, Partial, Record};
 
 /// What a journal tells of the runs before this one.
 #[derive(Default)]

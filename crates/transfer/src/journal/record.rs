@@ -1,6 +1,6 @@
 //! The journal's bytes: a header, then records, each with its length and its checksum.
 
-use linerate_wire::entry::Timestamp;
+use linerate_wire::entry::{Origin, Timestamp};
 use linerate_wire::path::RelPath;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read};
@@ -97,15 +97,6 @@ pub struct Partial {
 
 /// Stands for all that an entry says.
 pub type Mark = [u8; 8];
-
-/// Distinguishes a file at the source from one that took its place with equal size and times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Origin {
-    /// Its inode's number.
-    pub inode: u64,
-    /// When that last changed.
-    pub ctime: Timestamp,
-}
 
 impl Partial {
     /// Chunks of the whole file; none where the numbers make no sense.

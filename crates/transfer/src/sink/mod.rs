@@ -174,11 +174,10 @@ impl<'a> Worker<'a> {
     }
 
     /// Hands what is whole to the committer, with its times set where they are kept.
-    fn hand_on(&self, mut temporary: Temporary, place: &RelPath, entry: &Entry) -> Result<(), Errno> {
+    fn hand_on(&self, temporary: Temporary, place: &RelPath, entry: &Entry) -> Result<(), Errno> {
         if self.shared.keep.times {
             temporary.set_times(entry)?;
         }
-        temporary.close(self.mode(entry));
         let name = place.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
         let shown = self.shown(place);
         let kind = entry.kind.clone();
@@ -254,7 +253,8 @@ impl FrameHandler for Worker<'_> {
                 Err(StreamError::Protocol("the end in the middle of a chunk"))
             }
             FrameKind::End => Ok(()),
-            FrameKind::Hole | FrameKind::Same | FrameKind::Digest => {
+            FrameKind::Same => self.same(),
+            FrameKind::Hole | FrameKind::Digest => {
                 Err(StreamError::Protocol("a frame that wasn't asked for"))
             }
         }

@@ -1,6 +1,6 @@
 //! What comes in chunks: larger files, whole or in parts that several streams bring.
 
-use linerate_wire::entry::{Chunk, Entry, Kind};
+use linerate_wire::entry::{Chunk, Entry, Kind, Origin};
 use linerate_wire::path::RelPath;
 use rustix::io::Errno;
 use std::collections::HashSet;
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use super::{Resumed, Worker, write_all};
 use crate::clock::Stage;
-use crate::journal::{Journal, Origin, Partial, mark};
+use crate::journal::{Journal, Partial, mark};
 use crate::root::Directory;
 use crate::source::lock;
 use crate::stream::{StreamError, total};
@@ -202,6 +202,21 @@ impl Worker<'_> {
         self.hand_on(temporary, place, entry).or_else(|error| self.failed(place, entry, error))
     }
 
+    /// The sender doesn't send what was told to be there.
+    pub(super) fn same(&mut self) -> Result<(), StreamError> {
+        let part = self.part.as_mut().ok_or(StreamError::Protocol("a part that is there, without a chunk"))?;
+        let is_there = match &part.target {
+            Target::Shared(assembly) => assembly.is_there(part.end - part.length, part.length),
+            Target::Whole(..) => false,
+            Target::Dropped => true,
+        };
+        if !is_there {
+            return Err(StreamError::Protocol("a part that isn't there is said to be"));
+        }
+        part.at = part.end;
+        self.finish_part()
+    }
+
     /// The sender can't finish the file and has told why.
     pub(super) fn give_up(&mut self) -> Result<(), StreamError> {
         match self.part.take().map(|part| part.target) {
@@ -261,7 +276,7 @@ impl Assembly {
             failed: AtomicBool::new(false),
             listed: Mutex::new(Listed { chunk: cut(chunk), ..Listed::default() }),
             there: HashSet::new(),
-            origin: Origin { inode: chunk.inode, ctime: chunk.ctime },
+            origin: chunk.origin,
         })
     }
 
@@ -292,6 +307,12 @@ impl Assembly {
         {
             journal.chunk(index, number);
         }
+    }
+
+    /// True where an earlier run brought this part.
+    fn is_there(&self, offset: u64, length: u64) -> bool {
+        let (Kind::File { size }, chunk) = (&self.entry.kind, lock(&self.listed).chunk) else { return false };
+        is_chunk(offset, length, *size, chunk) && self.there.contains(&((offset / chunk) as u32))
     }
 
     /// Its number in the journal, which it gets now.

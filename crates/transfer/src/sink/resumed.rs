@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use crate::journal::{Earlier, Origin, Partial, bits, mark};
+use crate::journal::{Earlier, Partial, bits, mark};
 use crate::root::Directory;
 use crate::temporary::Temporary;
 
@@ -50,7 +50,7 @@ impl Resumed {
         chunk.entry.kind == Kind::File { size }
             && Some(chunk.parts) == self.partial.chunks()
             && (last || chunk.length == cut)
-            && origin == Origin { inode: chunk.inode, ctime: chunk.ctime }
+            && origin == chunk.origin
             && mark(&chunk.entry) == made
     }
 }

@@ -14,7 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::channel::Channel;
+use crate::journal::Past;
 use crate::problem::{TransferError, problem};
+use crate::resume;
 use crate::root::Directory;
 use crate::sink::Shared;
 use crate::source::hash;
@@ -25,6 +27,7 @@ use times::{is_newer, same_time};
 pub struct Comparer<'a, 'b> {
     shared: &'b Shared<'a>,
     sync: Option<&'b Sync>,
+    past: Option<&'b Past>,
     channel: &'b Channel,
     parent: Option<(RelPath, Option<Arc<Directory>>)>,
     buffer: Vec<u8>,
@@ -37,9 +40,14 @@ struct There {
 }
 
 impl<'a, 'b> Comparer<'a, 'b> {
-    /// Answers on `channel`; without `sync` everything is wanted that no earlier run brought.
-    pub fn new(shared: &'b Shared<'a>, sync: Option<&'b Sync>, channel: &'b Channel) -> Self {
-        Self { shared, sync, channel, parent: None, buffer: Vec::new() }
+    /// Answers on `channel`; without `sync` everything is wanted that no earlier run brought, as `past` tells.
+    pub fn new(
+        shared: &'b Shared<'a>,
+        sync: Option<&'b Sync>,
+        past: Option<&'b Past>,
+        channel: &'b Channel,
+    ) -> Self {
+        Self { shared, sync, past, channel, parent: None, buffer: Vec::new() }
     }
 
     /// Answers offers until there are no more.
@@ -65,16 +73,24 @@ impl<'a, 'b> Comparer<'a, 'b> {
         if entry.path.is_root() {
             self.shared.arrived[entry.source as usize].store(true, Ordering::Relaxed);
         }
-        let Some(sync) = self.sync else { return Ok(Want::Whole) };
-        let want = match self.look(&place) {
-            None => Want::Whole,
-            Some(there) => self.compare(sync, offered, &place, &there),
-        };
+        let want = self.after_earlier_runs(offered, &place).unwrap_or_else(|| self.by_comparison(offered, &place));
         if want == Want::Nothing {
             self.shared.counters.landed.entry(&entry.kind);
             self.shared.counters.unchanged.entry(&entry.kind);
         }
         Ok(want)
+    }
+
+    fn after_earlier_runs(&self, offered: &Offered, place: &RelPath) -> Option<Want> {
+        resume::want(self.shared, self.past?, offered, place)
+    }
+
+    fn by_comparison(&mut self, offered: &Offered, place: &RelPath) -> Want {
+        let Some(sync) = self.sync else { return Want::Whole };
+        match self.look(place) {
+            None => Want::Whole,
+            Some(there) => self.compare(sync, offered, place, &there),
+        }
     }
 
     /// `None` where nothing is there, or what is can't be seen: then whoever writes tells why it can't.
