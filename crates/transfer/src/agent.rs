@@ -4,6 +4,8 @@ use linerate_wire::control::{AbortKind, Job, MAX_SAMPLES, Message, Options, Samp
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 
+use crate::leftovers::{self, Leftover};
+use crate::pattern::expand_home;
 use crate::problem::TransferError;
 use crate::session::Session;
 use crate::{memory, receiver, sender};
@@ -60,6 +62,7 @@ fn perform(session: &mut Session, job: Job, host: &dyn HostObserver) -> Result<(
             session.tell_report()
         }
         Job::Observe => observe(session, host),
+        Job::Clean { destination, remove } => clean(session, &destination, remove),
     }
 }
 
@@ -81,6 +84,14 @@ fn list(session: &mut Session, sources: &[Vec<u8>], recursive: bool) -> Result<(
         // A client that is gone is noticed below.
         let _ = channel.send(&listed);
     });
+    session.tell_report()
+}
+
+fn clean(session: &mut Session, destination: &[u8], remove: bool) -> Result<(), TransferError> {
+    let (channel, reporter) = (session.channel(), session.reporter());
+    // A client that is gone is noticed below.
+    let tell = |left: &Leftover| drop(channel.send(&left.told()));
+    leftovers::clean(&expand_home(destination), remove, tell, |problem| reporter.problem(problem))?;
     session.tell_report()
 }
 

@@ -1,16 +1,19 @@
 //! What transfers that were cut off have left under temporary names.
 
+use linerate_wire::control::{Message, Problem, ProblemKind};
+use linerate_wire::entry::{Entry, Kind, Timestamp};
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, OFlags, Stat};
-use rustix::io::Errno;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::journal::{self, Past};
 use crate::landing::Landing;
+use crate::problem::{TransferError, problem};
 use crate::resume::remove_partials;
 use crate::root::{Directory, Root};
 use crate::temporary::PREFIX;
@@ -20,8 +23,8 @@ const YOUNG: Duration = Duration::from_secs(60);
 
 /// Something that was left.
 pub struct Leftover {
-    /// Where it is below the root.
-    pub path: RelPath,
+    /// Where it is.
+    pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,
     /// It is a journal: the command can be run again to go on.
@@ -47,23 +50,41 @@ pub fn remove_of(past: &Past, landing: &Landing) {
     }
 }
 
-/// Lists what was left below `root`, and removes it where `remove` is set. What a transfer under way holds is passed
-/// over. `failed` is told what can't be removed.
+/// Lists what was left below the directory `written`, and removes it where `remove` is set. What a transfer under way
+/// holds is passed over. `tell` is told what can't be removed.
+///
+/// # Errors
+/// Where the directory can't be opened.
 pub fn clean(
-    root: &Root,
+    written: &[u8],
     remove: bool,
     mut each: impl FnMut(&Leftover),
-    mut failed: impl FnMut(&RelPath, Errno),
-) {
-    let live = live_nonces(root);
-    walk(root, RelPath::root(), true, &mut |parent, at, name| {
+    mut tell: impl FnMut(Problem),
+) -> Result<(), TransferError> {
+    let top = Path::new(OsStr::from_bytes(written));
+    let root = Root::open(top)
+        .map_err(|error| TransferError::Arguments(format!("{} can't be opened: {error}", top.display())))?;
+    let live = live_nonces(&root);
+    walk(&root, RelPath::root(), true, &mut |parent, at, name| {
         let Some(held) = Candidate::look(parent, name, &live) else { return };
         let Ok(path) = at.join(name) else { return };
+        let path = root.shown(&path);
         if remove && let Err(error) = rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
-            return failed(&path, error);
+            return tell(problem(path, ProblemKind::Failed, format!("removing it failed: {error}")));
         }
         each(&Leftover { path, size: held.size, journal: held.journal });
     });
+    Ok(())
+}
+
+impl Leftover {
+    /// As the client is told.
+    pub fn told(&self) -> Message {
+        let (path, time) = (RelPath::root(), Timestamp::default());
+        let kind = Kind::File { size: self.size };
+        let entry = Entry { source: 0, path, kind, mode: 0, mtime: time, atime: time, extra: None };
+        Message::Listed { path: self.path.as_os_str().as_bytes().to_vec(), entry }
+    }
 }
 
 /// What the temporary names of transfers under way hold: of those that have a journal.
@@ -164,7 +185,10 @@ mod tests {
 
     #[test]
     fn only_our_own_names_are_ours() {
-        assert_eq!(nonce(b".linerate.0123456789abcdef.1f"), Some([1, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef]));
+        assert_eq!(
+            nonce(b".linerate.0123456789abcdef.1f"),
+            Some([1, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef])
+        );
         for other in [
             &b".linerate.0123456789abcdef"[..],
             b".linerate.0123456789abcdef.",

@@ -15,7 +15,7 @@ mod handshake;
 mod journal;
 mod keys;
 mod landing;
-mod leftovers;
+pub mod leftovers;
 pub mod memory;
 mod offer;
 pub mod pattern;

@@ -107,7 +107,10 @@ impl<'a> Offers<'a> {
         if entries.len() != wants.len() {
             return Err(self.breach("it answers an offer with another number of wants than entries"));
         }
-        entries.into_iter().zip(wants).try_for_each(|((entry, origin), want)| self.wanted(entry, origin, want))
+        entries
+            .into_iter()
+            .zip(wants)
+            .try_for_each(|((entry, origin), want)| self.wanted(entry, origin, want))
     }
 
     fn wanted(&mut self, entry: Entry, origin: Origin, want: Want) -> Result<(), Stopped> {

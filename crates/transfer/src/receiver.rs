@@ -51,6 +51,7 @@ pub fn run(
     options: &Options,
     expected: impl Fn(&[Source]) -> Result<(), TransferError>,
 ) -> Result<Received, TransferError> {
+    session.limit_silence(options.timeout);
     let sources = session.receive_sources()?;
     expected(&sources)?;
     let umask = umask();
@@ -111,7 +112,7 @@ fn receive(
     let (touched, streams, announced) = thread::scope(|scope| -> Result<_, TransferError> {
         let committing = scope.spawn(|| committer.run(whole));
         let crew = Crew::new(scope, |stream| work(&shared, stream));
-        let compare = || Comparer::new(&shared, options.sync.as_ref(), resume.past.as_ref(), &channel);
+        let compare = || Comparer::new(&shared, options.sync.as_ref(), resume.past.as_deref(), &channel);
         let mut desk = offers.then(|| Desk::open(scope, compare()));
         let (settling, ended) = bounded(0);
         let shared = &shared;
@@ -125,6 +126,9 @@ fn receive(
         // An end that breaks the protocol is told so, not that it went away for it.
         compared?;
         let (streams, announced) = received?;
+        while !committing.is_finished() {
+            session.stand_by()?;
+        }
         let touched = committing.join().unwrap_or_else(|_| Err("the committer failed".into()));
         Ok((touched.map_err(TransferError::Failed)?, streams, announced))
     })?;
@@ -137,7 +141,7 @@ fn receive(
             "the far end announced {missing} sources that it didn't send"
         )));
     }
-    finish_directories(&shared, touched)?;
+    session.meanwhile(|| finish_directories(&shared, touched))??;
     Ok(Received { landed: counters.landed.get(), announced, streams })
 }
 
@@ -185,10 +189,7 @@ struct Desk<'scope> {
 }
 
 impl<'scope> Desk<'scope> {
-    fn open<'env: 'scope>(
-        scope: &'scope Scope<'scope, 'env>,
-        comparer: Comparer<'env, 'env>,
-    ) -> Self {
+    fn open<'env: 'scope>(scope: &'scope Scope<'scope, 'env>, comparer: Comparer<'env, 'env>) -> Self {
         let (offers, offered) = bounded(MAX_OPEN_OFFERS);
         let thread = scope.spawn(move || comparer.run(&offered));
         Self { offers, thread }

@@ -8,14 +8,13 @@ use rustix::fs::{AtFlags, FileType};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::journal::{self, Found, Journal, Past, ctime, mark};
 use crate::landing::Landing;
 use crate::leftovers;
 use crate::problem::TransferError;
-use crate::session::{Session, TICK};
+use crate::session::Session;
 use crate::sink::{Resumed, Shared};
 use crate::source::lock;
 
@@ -39,7 +38,7 @@ pub struct Resume {
     /// Where this run writes down what it has.
     pub journal: Journal,
     /// What earlier ones wrote.
-    pub past: Option<Past>,
+    pub past: Option<Box<Past>>,
 }
 
 impl Resume {
@@ -64,10 +63,7 @@ impl Resume {
                 }
                 Found::Past(journal, past) => return Ok(Self { journal, past: Some(past) }),
                 Found::Busy if begun.elapsed() > PATIENCE => return Err(busy(landing)),
-                Found::Busy => {
-                    session.tell_progress()?;
-                    thread::sleep(TICK);
-                }
+                Found::Busy => session.stand_by()?,
             }
         }
     }
@@ -97,7 +93,9 @@ pub fn want(shared: &Shared<'_>, past: &Past, offered: &Offered, place: &RelPath
     }
     let origin = Origin { inode: offered.inode, ctime: offered.ctime };
     let earlier = past.partial(place, mark, origin).filter(|earlier| {
-        CHUNKS.contains(&earlier.partial.chunk) && earlier.partial.chunk < size && earlier.partial.size == size
+        CHUNKS.contains(&earlier.partial.chunk)
+            && earlier.partial.chunk < size
+            && earlier.partial.size == size
     })?;
     let (parent, _) = place.split()?;
     let resumed = Resumed::open(earlier, &shared.landing.root.directory(&parent).ok()?)?;

@@ -109,6 +109,7 @@ pub fn survey(
 /// # Errors
 /// Where the transfer as a whole failed; problems of single entries are told and counted.
 pub fn run(session: &mut Session, sources: &[SourceRoot], options: &Options) -> Result<Sent, TransferError> {
+    session.limit_silence(options.timeout);
     session.send(&announcement(sources))?;
     let offers = session.wait_for_ready()?;
     let channel = session.channel();

@@ -221,6 +221,13 @@ pub enum Job {
     },
     /// Answer questions about the host until the channel closes.
     Observe,
+    /// Tell what abandoned transfers have left, in [`Message::Listed`].
+    Clean {
+        /// Below which directory, as the user wrote it.
+        destination: Vec<u8>,
+        /// Remove it too.
+        remove: bool,
+    },
 }
 
 /// Options that both ends must know.

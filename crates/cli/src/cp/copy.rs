@@ -19,7 +19,8 @@ use crate::exit::Code;
 use crate::reach::interrupted;
 
 /// Said behind why a run ended early.
-const GO_ON: &str = "; run the same command again to go on from here, or 'linerate clean DST' to remove what is left";
+const GO_ON: &str =
+    "; run the same command again to go on from here, or 'linerate clean DST' to remove what is left";
 
 /// What a run works with.
 pub struct Copy {

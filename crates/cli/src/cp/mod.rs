@@ -21,6 +21,7 @@ use std::sync::Arc;
 pub use common::{Common, Task};
 pub use far::{end, start};
 pub use output::{Output, Style};
+pub use spec::Spec;
 pub use summary::{Kind, Summary};
 
 use crate::exit::{CODES, Code};

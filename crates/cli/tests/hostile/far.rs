@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use linerate_wire::PROTOCOL;
 use linerate_wire::control::{self, AGENT_LINE, ControlError, Hello, Listening, Message, Source, Totals};
-use linerate_wire::entry::{Chunk, Entry, Kind, Timestamp};
+use linerate_wire::entry::{Chunk, Entry, Kind, Origin, Timestamp};
 use linerate_wire::frame::{FrameKind, Header};
 use linerate_wire::path::RelPath;
 use linerate_wire::stages::{Stages, Usage};
@@ -189,7 +189,7 @@ pub fn record(entry: &Entry, contents: &[u8]) -> Vec<u8> {
 
 /// The payload of a chunk's frame.
 pub fn chunk(entry: Entry, offset: u64, length: u64, parts: u32) -> Vec<u8> {
-    encode(&Chunk { entry, file: 1, offset, length, parts })
+    encode(&Chunk { entry, file: 1, offset, length, parts, origin: Origin::default() })
 }
 
 /// Something in postcard.

@@ -164,6 +164,7 @@ fn files_without_end_that_are_never_finished() {
                 offset: 0,
                 length: 1,
                 parts: 2,
+                origin: Default::default(),
             };
             far.frame(linerate_wire::frame::FrameKind::Chunk, &crate::far::encode(&chunk))?;
             far.frame(linerate_wire::frame::FrameKind::Data, b"x")?;

@@ -89,7 +89,8 @@ impl Writer {
     /// Where it can't be read or written.
     pub fn go_on(file: OwnedFd, begin: &Begin) -> Result<(Self, Past), Errno> {
         let mut past = Past::default();
-        let reader = BufReader::with_capacity(256 << 10, File::from(file.try_clone().map_err(|_| Errno::MFILE)?));
+        let reader =
+            BufReader::with_capacity(256 << 10, File::from(file.try_clone().map_err(|_| Errno::MFILE)?));
         let good = read(reader, |record| past.take(record, begin.epoch)).map_err(|_| Errno::IO)?;
         // Behind the last whole record is what was cut off; behind a header that isn't ours, nothing.
         rustix::fs::ftruncate(&file, good)?;

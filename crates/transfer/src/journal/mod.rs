@@ -24,8 +24,8 @@ use crate::source::lock;
 use crate::temporary::PREFIX;
 use file::{Held, Writer};
 pub use past::{Earlier, Finished, Past};
-pub use record::{Done, Mark, Partial, mark};
 use record::{Begin, Epoch, Record};
+pub use record::{Done, Mark, Partial, mark};
 
 /// A transfer that is over so soon has no journal, unless a large file was begun
 const SOON: Duration = Duration::from_millis(500);
@@ -68,7 +68,7 @@ pub enum Found {
     /// No journal that may be trusted; a new one may be made.
     Nothing(Journal),
     /// An earlier run's, which goes on.
-    Past(Journal, Past),
+    Past(Journal, Box<Past>),
     /// Another run of the same command has it now.
     Busy,
 }
@@ -84,7 +84,7 @@ impl Journal {
         };
         match file::open(top, &name) {
             Ok(Held::Ours(file)) => match Writer::go_on(file, &begin) {
-                Ok((writer, past)) => Found::Past(journal(State::Open(writer)), past),
+                Ok((writer, past)) => Found::Past(journal(State::Open(writer)), Box::new(past)),
                 Err(_) => Found::Nothing(journal(State::None)),
             },
             Ok(Held::Missing) => Found::Nothing(journal(State::Waiting)),
@@ -214,9 +214,10 @@ pub fn nonces(directory: &Directory, name: &OsStr) -> Vec<[u8; 8]> {
     let mut nonces = Vec::new();
     if let Ok(file) = file::open_own(directory, name) {
         let reader = std::io::BufReader::new(std::fs::File::from(file));
-        let read = record::read(reader, |record| match record {
-            Record::Begin(begin) => nonces.push(begin.nonce),
-            _ => {}
+        let read = record::read(reader, |record| {
+            if let Record::Begin(begin) = record {
+                nonces.push(begin.nonce);
+            }
         });
         // What can't be read names nobody.
         drop(read);

@@ -56,9 +56,10 @@ impl Past {
             Record::Done(done) => self.unstamped.push(done),
             Record::Stamp(at) => {
                 let stamped = self.unstamped.drain(..);
-                self.done.extend(stamped.map(|Done { place, mark, inode, size }| {
-                    (place, Finished { mark, inode, size, at })
-                }));
+                self.done
+                    .extend(stamped.map(|Done { place, mark, inode, size }| {
+                        (place, Finished { mark, inode, size, at })
+                    }));
             }
             Record::Partial(partial) => self.begin(partial),
             Record::Chunk { partial, number } => self.chunk(partial, number, now),
@@ -91,7 +92,8 @@ impl Past {
     fn stable(&mut self, index: u32, bits: &[u8]) {
         let Some(earlier) = self.partials.get_mut(&index) else { return };
         let chunks = earlier.partial.chunks().unwrap_or(0);
-        let is_set = |number: &u32| bits.get(*number as usize / 8).is_some_and(|byte| byte >> (number % 8) & 1 == 1);
+        let is_set =
+            |number: &u32| bits.get(*number as usize / 8).is_some_and(|byte| byte >> (number % 8) & 1 == 1);
         earlier.stable.extend((0..chunks.min(bits.len() as u32 * 8)).filter(is_set));
     }
 
@@ -114,11 +116,6 @@ impl Past {
     /// A number that no partial file of these runs has.
     pub fn next_index(&self) -> u32 {
         self.partials.keys().max().map_or(0, |last| last.saturating_add(1))
-    }
-
-    /// True where it tells nothing that a run could go on from.
-    pub fn is_empty(&self) -> bool {
-        self.done.is_empty() && self.partials.is_empty()
     }
 }
 
@@ -184,7 +181,9 @@ mod tests {
             assert_eq!(present(&past(third, now)), [1, 3], "a later run's chunks count again");
         }
         let unknown = Epoch::default();
-        assert!(present(&past(vec![begin(unknown), Record::Partial(partial(0)), chunk(0)], unknown)).is_empty());
+        assert!(
+            present(&past(vec![begin(unknown), Record::Partial(partial(0)), chunk(0)], unknown)).is_empty()
+        );
     }
 
     #[test]

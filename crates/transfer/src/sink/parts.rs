@@ -204,7 +204,8 @@ impl Worker<'_> {
 
     /// The sender doesn't send what was told to be there.
     pub(super) fn same(&mut self) -> Result<(), StreamError> {
-        let part = self.part.as_mut().ok_or(StreamError::Protocol("a part that is there, without a chunk"))?;
+        let part =
+            self.part.as_mut().ok_or(StreamError::Protocol("a part that is there, without a chunk"))?;
         let is_there = match &part.target {
             Target::Shared(assembly) => assembly.is_there(part.end - part.length, part.length),
             Target::Whole(..) => false,
@@ -240,7 +241,7 @@ fn cut(chunk: &Chunk) -> u64 {
 
 /// True where a part is one of the chunks of this many bytes that a file is cut into.
 fn is_chunk(offset: u64, length: u64, size: u64, chunk: u64) -> bool {
-    chunk > 0 && offset % chunk == 0 && length == chunk.min(size.saturating_sub(offset))
+    chunk > 0 && offset.is_multiple_of(chunk) && length == chunk.min(size.saturating_sub(offset))
 }
 
 impl Part {
@@ -368,7 +369,9 @@ impl Assembly {
 
     /// Removes what is there of the file; true where somebody did so before.
     fn give_up(&self) -> bool {
-        lock(&self.temporary).take().map(Temporary::discard);
+        if let Some(temporary) = lock(&self.temporary).take() {
+            temporary.discard();
+        }
         self.failed.swap(true, Ordering::AcqRel)
     }
 }

@@ -73,7 +73,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
         if entry.path.is_root() {
             self.shared.arrived[entry.source as usize].store(true, Ordering::Relaxed);
         }
-        let want = self.after_earlier_runs(offered, &place).unwrap_or_else(|| self.by_comparison(offered, &place));
+        let want =
+            self.after_earlier_runs(offered, &place).unwrap_or_else(|| self.by_comparison(offered, &place));
         if want == Want::Nothing {
             self.shared.counters.landed.entry(&entry.kind);
             self.shared.counters.unchanged.entry(&entry.kind);
