@@ -23,6 +23,7 @@ mod plan;
 pub mod problem;
 mod rate;
 pub mod receiver;
+mod remove;
 mod root;
 mod scan;
 pub mod sender;

@@ -1,7 +1,7 @@
 //! The receiving end, from the announced sources to the word that everything is on stable storage.
 
 use crossbeam_channel::{Sender as CrossbeamSender, TrySendError, bounded};
-use linerate_wire::control::{self, MAX_OPEN_OFFERS, Message, Offered, Options, Problem, Source, Totals};
+use linerate_wire::control::{MAX_OPEN_OFFERS, Message, Offered, Options, Problem, Source, Totals};
 use linerate_wire::entry::Entry;
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Mode};
@@ -19,12 +19,13 @@ use crate::crew::Crew;
 use crate::landing::{Landing, umask};
 use crate::pattern::expand_home;
 use crate::problem::{TransferError, problem};
+use crate::remove::{News, Remover};
 use crate::session::{Event, Session, TICK, WorkerEnd, out_of_turn};
 use crate::sink::{Older, Shared, Worker, chmod};
 use crate::source::lock;
 use crate::stream::Stream;
 use crate::temporary::{Names, timestamps};
-use crate::wanted::Comparer;
+use crate::wanted::{Comparer, OfferedNames, same_time};
 use linerate_wire::control::ProblemKind;
 
 /// Whole files that wait for the committer; each may be open.
@@ -93,6 +94,7 @@ fn receive(
         names: &names,
         assemblies: Mutex::new(HashMap::new()),
         older: Older::default(),
+        dry_run: options.sync.as_ref().is_some_and(|sync| sync.dry_run),
         inplace: options.sync.as_ref().is_some_and(|sync| sync.inplace),
         directories: Mutex::default(),
         opened: Mutex::default(),
@@ -104,20 +106,22 @@ fn receive(
         umask,
     };
     let committer = Committer { counters: &counters, problem: &tell };
-    let (touched, streams, announced) = thread::scope(|scope| -> Result<_, TransferError> {
+    let (mut touched, streams, announced, compared) = thread::scope(|scope| -> Result<_, TransferError> {
         let committing = scope.spawn(|| committer.run(whole));
         let crew = Crew::new(scope, |stream| work(&shared, stream));
-        let mut desk = offers.then(|| Desk::open(scope, &shared, options.sync.as_ref(), &channel));
+        let mut desk = offers.then(|| {
+            Desk::open(scope, &shared, options, &channel, News::new(reporter.clone(), session.is_agent()))
+        });
         let received = drive(session, crew, &committing, desk.as_ref());
         session.cut();
-        let compared = desk.take().map_or(Ok(()), Desk::close);
+        let compared = desk.take().map(Desk::close).transpose();
         // The committer is there, so it takes this.
         let _ = shared.finished.send(if received.is_ok() { ToCommit::End } else { ToCommit::Abandon });
         // An end that breaks the protocol is told so, not that it went away for it.
-        compared?;
+        let compared = compared?;
         let (streams, announced) = received?;
         let touched = committing.join().unwrap_or_else(|_| Err("the committer failed".into()));
-        Ok((touched.map_err(TransferError::Failed)?, streams, announced))
+        Ok((touched.map_err(TransferError::Failed)?, streams, announced, compared))
     })?;
     if lock(&shared.assemblies).values().any(|assembly| !assembly.has_failed()) {
         return Err(TransferError::Failed("the far end left files unfinished".into()));
@@ -128,8 +132,16 @@ fn receive(
             "the far end announced {missing} sources that it didn't send"
         )));
     }
+    if let Some((offered, remover)) =
+        compared.filter(|_| options.sync.as_ref().is_some_and(|sync| sync.delete))
+    {
+        match announced.complete {
+            true => remover.run(&landing.places, &offered, &mut touched),
+            false => remover.refuse(),
+        }
+    }
     finish_directories(&shared, touched)?;
-    Ok(Received { landed: counters.landed.get(), announced, streams })
+    Ok(Received { landed: counters.landed.get(), announced: announced.totals, streams })
 }
 
 fn work(shared: &Shared<'_>, stream: Stream) -> WorkerEnd {
@@ -144,15 +156,17 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     session: &mut Session,
     mut crew: Crew<'scope, '_, W>,
     committing: &ScopedJoinHandle<'_, Result<Touched, String>>,
-    desk: Option<&Desk<'_>>,
-) -> Result<(u32, Totals), TransferError> {
+    desk: Option<&Desk<'_, '_>>,
+) -> Result<(u32, Announced), TransferError> {
     let mut announced = None;
     let mut looked = Instant::now();
     while announced.is_none_or(|(streams, _)| crew.used < streams) {
         match session.next(crew.ends())? {
             Event::Stream(stream) => crew.hire(stream),
             Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
-            Event::Message(Message::Sent { totals, streams, .. }) => announced = Some((streams, totals)),
+            Event::Message(Message::Sent { totals, streams, complete }) => {
+                announced = Some((streams, Announced { totals, complete }));
+            }
             Event::Message(Message::Offer(offered)) => desk.ok_or_else(out_of_turn)?.hand_on(offered)?,
             Event::Message(_) => return Err(out_of_turn()),
             Event::Tick => {}
@@ -166,24 +180,36 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
             }
         }
     }
-    Ok((crew.used, announced.map_or_else(Totals::default, |(_, totals)| totals)))
+    Ok((crew.used, announced.map(|(_, announced)| announced).unwrap_or_default()))
+}
+
+/// What the sender says it has sent.
+#[derive(Clone, Copy, Default)]
+struct Announced {
+    totals: Totals,
+    complete: bool,
 }
 
 /// Where offers are handed to the thread that answers them.
-struct Desk<'scope> {
+struct Desk<'scope, 'env> {
     offers: CrossbeamSender<Vec<Offered>>,
-    thread: ScopedJoinHandle<'scope, Result<(), TransferError>>,
+    thread: ScopedJoinHandle<'scope, Result<Compared<'env>, TransferError>>,
 }
 
-impl<'scope> Desk<'scope> {
-    fn open<'env: 'scope>(
+type Compared<'env> = (OfferedNames, Remover<'env>);
+
+impl<'scope, 'env: 'scope> Desk<'scope, 'env> {
+    fn open(
         scope: &'scope Scope<'scope, 'env>,
         shared: &'env Shared<'env>,
-        sync: Option<&'env control::Sync>,
+        options: &'env Options,
         channel: &'env Channel,
+        news: News,
     ) -> Self {
         let (offers, offered) = bounded(MAX_OPEN_OFFERS);
-        let thread = scope.spawn(move || Comparer::new(shared, sync, channel).run(&offered));
+        let sync = options.sync.as_ref();
+        let remover = Remover::new(shared, sync, &options.filter, news);
+        let thread = scope.spawn(move || Comparer::new(shared, sync, channel, remover).run(&offered));
         Self { offers, thread }
     }
 
@@ -202,7 +228,7 @@ impl<'scope> Desk<'scope> {
         self.thread.is_finished()
     }
 
-    fn close(self) -> Result<(), TransferError> {
+    fn close(self) -> Result<Compared<'env>, TransferError> {
         drop(self.offers);
         self.thread.join().unwrap_or_else(|_| Err(TransferError::Failed("comparing failed".into())))
     }
@@ -233,6 +259,11 @@ fn finish_directory(
     touched: &mut Touched,
 ) -> Result<(), Errno> {
     let held = shared.landing.root.directory(path)?;
+    let there = rustix::fs::fstat(held.as_fd())?;
+    let is_right = |entry: &Entry| same_time(entry.mtime, &there);
+    if there.st_mode & 0o7777 == mode.as_raw_mode() && times.is_none_or(is_right) {
+        return Ok(());
+    }
     touched.add(&held);
     if let Some(entry) = times {
         rustix::fs::utimensat(held.as_fd(), ".", &timestamps(entry), AtFlags::empty())?;

@@ -43,6 +43,8 @@ pub struct Shared<'a> {
     pub assemblies: Mutex<HashMap<u64, Arc<Assembly>>>,
     /// Older versions of large files, of which chunks may be taken.
     pub older: Older,
+    /// Nothing is to be written.
+    pub dry_run: bool,
     /// What is there is written into, instead of being replaced.
     pub inplace: bool,
     /// Directories whose mode or times are set when everything below them is there.
@@ -248,6 +250,9 @@ impl FrameHandler for Worker<'_> {
 
     fn done(&mut self, kind: FrameKind) -> Result<(), StreamError> {
         self.clock.lap(Stage::Cipher);
+        if self.shared.dry_run && kind != FrameKind::End {
+            return Err(StreamError::Protocol("data, where nothing is to be written"));
+        }
         match kind {
             FrameKind::Batch => self.batch(),
             FrameKind::Chunk => self.chunk(),
