@@ -56,7 +56,7 @@ pub fn run(args: &CleanArgs) -> ExitCode {
 }
 
 fn code(counters: &Counters) -> Code {
-    Code::of_problems(counters.failed.load(Ordering::Relaxed), 0)
+    Code::of_problems(counters.failed.load(Ordering::Relaxed), 0, 0)
 }
 
 impl CleanArgs {

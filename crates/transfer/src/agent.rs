@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::leftovers::{self, Leftover};
 use crate::pattern::expand_home;
 use crate::problem::TransferError;
+use crate::sender::Selection;
 use crate::session::Session;
 use crate::{memory, receiver, sender};
 
@@ -70,7 +71,9 @@ fn send(session: &mut Session, sources: &[Vec<u8>], options: &Options) -> Result
     let reporter = session.reporter();
     let found = sender::find_sources(sources, options.recursive, true, &|problem| reporter.problem(problem))?;
     session.offer(options)?;
-    sender::run(session, &found, options)?;
+    let listed = if options.listed { Some(session.receive_selection()?) } else { None };
+    let selection = Selection { filter: options.filter.clone(), listed };
+    sender::run(session, &found, options, &selection)?;
     session.tell_report()
 }
 

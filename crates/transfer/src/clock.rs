@@ -104,6 +104,8 @@ pub struct Counters {
     pub failed: AtomicU64,
     /// Entries whose source changed or vanished under way.
     pub changed: AtomicU64,
+    /// Times that something wasn't deleted that the sender doesn't have.
+    pub not_deleted: AtomicU64,
 }
 
 impl Counters {

@@ -17,7 +17,7 @@ pub struct Landing {
     /// The directory that everything lands below.
     pub root: Root,
     /// For each source the path that its own entry gets, and whether it was announced as a directory.
-    places: Vec<(RelPath, bool)>,
+    pub places: Vec<(RelPath, bool)>,
 }
 
 impl Landing {

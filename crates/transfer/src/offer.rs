@@ -38,6 +38,8 @@ pub struct Offers<'a> {
     pub hash: Option<Hash<'a>>,
     /// Where the receiver's breach of the protocol is told, which ends the transfer.
     pub breach: &'a Mutex<Option<String>>,
+    /// What is wanted isn't sent.
+    dry_run: bool,
     pending: Vec<Offered>,
     pending_bytes: usize,
     open: VecDeque<Vec<(Entry, Origin)>>,
@@ -52,6 +54,7 @@ impl<'a> Offers<'a> {
         counters: &'a Counters,
         hash: Option<Hash<'a>>,
         breach: &'a Mutex<Option<String>>,
+        dry_run: bool,
     ) -> Self {
         Self {
             channel,
@@ -60,6 +63,7 @@ impl<'a> Offers<'a> {
             counters,
             hash,
             breach,
+            dry_run,
             pending: Vec::new(),
             pending_bytes: 0,
             open: VecDeque::new(),
@@ -119,6 +123,7 @@ impl<'a> Offers<'a> {
                 self.counters.unchanged.entry(&entry.kind);
                 Ok(())
             }
+            _ if self.dry_run => Ok(()),
             Want::Whole => self.planner.add(entry, origin),
             Want::Missing { chunk, present } => {
                 let (size, parts) = self.cut(&entry, chunk)?;

@@ -1,6 +1,6 @@
 //! Messages about single entries and about whole transfers.
 
-use linerate_wire::control::{AbortKind, Problem, ProblemKind};
+use linerate_wire::control::{AbortKind, Change, Problem, ProblemKind};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 pub trait Observer: Send + Sync {
     /// Something is wrong with one entry; the rest goes on.
     fn problem(&self, problem: Problem);
+    /// What a receiver changes, or would.
+    fn changes(&self, changes: Vec<Change>);
     /// A step that the user should know of: a detour, a slow way.
     fn note(&self, note: &str);
 }

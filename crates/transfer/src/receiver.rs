@@ -13,18 +13,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
+use crate::channel::Channel;
 use crate::commit::{Committer, ToCommit, Touched};
 use crate::crew::Crew;
+use crate::journal::Past;
 use crate::landing::{Landing, umask};
 use crate::pattern::expand_home;
 use crate::problem::{TransferError, problem};
+use crate::remove::{News, Remover};
 use crate::resume::{self, Resume, settle};
 use crate::session::{Event, Session, TICK, WorkerEnd, out_of_turn};
-use crate::sink::{Shared, Worker, chmod};
+use crate::sink::{Older, Shared, Worker, chmod};
 use crate::source::lock;
 use crate::stream::Stream;
 use crate::temporary::{Names, timestamps};
-use crate::wanted::Comparer;
+use crate::wanted::{Comparer, OfferedNames, same_time};
 use linerate_wire::control::ProblemKind;
 
 /// Whole files that wait for the committer; each may be open.
@@ -96,6 +99,9 @@ fn receive(
         arrived: (0..sources).map(|_| AtomicBool::new(false)).collect(),
         names: &names,
         assemblies: Mutex::new(HashMap::new()),
+        older: Older::default(),
+        dry_run: options.sync.as_ref().is_some_and(|sync| sync.dry_run),
+        inplace: options.sync.as_ref().is_some_and(|sync| sync.inplace),
         directories: Mutex::default(),
         opened: Mutex::default(),
         finished,
@@ -108,29 +114,31 @@ fn receive(
         umask,
     };
     let committer = Committer { counters: &counters, problem: &tell, journal: &resume.journal };
-    let offers = options.sync.is_some() || resume.past.is_some();
-    let (touched, streams, announced) = thread::scope(|scope| -> Result<_, TransferError> {
+    let past = resume.past.as_deref();
+    let offers = options.sync.is_some() || past.is_some();
+    let (mut touched, streams, announced, compared) = thread::scope(|scope| -> Result<_, TransferError> {
         let committing = scope.spawn(|| committer.run(whole));
         let crew = Crew::new(scope, |stream| work(&shared, stream));
-        let compare = || Comparer::new(&shared, options.sync.as_ref(), resume.past.as_deref(), &channel);
-        let mut desk = offers.then(|| Desk::open(scope, compare()));
         let (settling, ended) = bounded(0);
-        let shared = &shared;
-        scope.spawn(move || settle(shared, &ended));
+        scope.spawn(|| settle(&shared, ended));
+        let mut desk = offers.then(|| {
+            let news = News::new(reporter.clone(), session.is_agent());
+            Desk::open(scope, &shared, options, past, &channel, news)
+        });
         let received = drive(session, crew, &committing, desk.as_ref());
         session.cut();
         drop(settling);
-        let compared = desk.take().map_or(Ok(()), Desk::close);
+        let compared = desk.take().map(Desk::close).transpose();
         // The committer is there, so it takes this.
         let _ = shared.finished.send(if received.is_ok() { ToCommit::End } else { ToCommit::Abandon });
         // An end that breaks the protocol is told so, not that it went away for it.
-        compared?;
+        let compared = compared?;
         let (streams, announced) = received?;
         while !committing.is_finished() {
             session.stand_by()?;
         }
         let touched = committing.join().unwrap_or_else(|_| Err("the committer failed".into()));
-        Ok((touched.map_err(TransferError::Failed)?, streams, announced))
+        Ok((touched.map_err(TransferError::Failed)?, streams, announced, compared))
     })?;
     if lock(&shared.assemblies).values().any(|assembly| !assembly.has_failed()) {
         return Err(TransferError::Failed("the far end left files unfinished".into()));
@@ -141,8 +149,16 @@ fn receive(
             "the far end announced {missing} sources that it didn't send"
         )));
     }
+    if let Some((offered, remover)) =
+        compared.filter(|_| options.sync.as_ref().is_some_and(|sync| sync.delete))
+    {
+        match announced.complete {
+            true => remover.run(&landing.places, &offered, &mut touched),
+            false => remover.refuse(),
+        }
+    }
     session.meanwhile(|| finish_directories(&shared, touched))??;
-    Ok(Received { landed: counters.landed.get(), announced, streams })
+    Ok(Received { landed: counters.landed.get(), announced: announced.totals, streams })
 }
 
 fn work(shared: &Shared<'_>, stream: Stream) -> WorkerEnd {
@@ -157,15 +173,17 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     session: &mut Session,
     mut crew: Crew<'scope, '_, W>,
     committing: &ScopedJoinHandle<'_, Result<Touched, String>>,
-    desk: Option<&Desk<'_>>,
-) -> Result<(u32, Totals), TransferError> {
+    desk: Option<&Desk<'_, '_>>,
+) -> Result<(u32, Announced), TransferError> {
     let mut announced = None;
     let mut looked = Instant::now();
     while announced.is_none_or(|(streams, _)| crew.used < streams) {
         match session.next(crew.ends())? {
             Event::Stream(stream) => crew.hire(stream),
             Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
-            Event::Message(Message::Sent { totals, streams, .. }) => announced = Some((streams, totals)),
+            Event::Message(Message::Sent { totals, streams, complete }) => {
+                announced = Some((streams, Announced { totals, complete }));
+            }
             Event::Message(Message::Offer(offered)) => desk.ok_or_else(out_of_turn)?.hand_on(offered)?,
             Event::Message(_) => return Err(out_of_turn()),
             Event::Tick => {}
@@ -179,19 +197,37 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
             }
         }
     }
-    Ok((crew.used, announced.map_or_else(Totals::default, |(_, totals)| totals)))
+    Ok((crew.used, announced.map(|(_, announced)| announced).unwrap_or_default()))
+}
+
+/// What the sender says it has sent.
+#[derive(Clone, Copy, Default)]
+struct Announced {
+    totals: Totals,
+    complete: bool,
 }
 
 /// Where offers are handed to the thread that answers them.
-struct Desk<'scope> {
+struct Desk<'scope, 'env> {
     offers: CrossbeamSender<Vec<Offered>>,
-    thread: ScopedJoinHandle<'scope, Result<(), TransferError>>,
+    thread: ScopedJoinHandle<'scope, Result<Compared<'env>, TransferError>>,
 }
 
-impl<'scope> Desk<'scope> {
-    fn open<'env: 'scope>(scope: &'scope Scope<'scope, 'env>, comparer: Comparer<'env, 'env>) -> Self {
+type Compared<'env> = (OfferedNames, Remover<'env>);
+
+impl<'scope, 'env: 'scope> Desk<'scope, 'env> {
+    fn open(
+        scope: &'scope Scope<'scope, 'env>,
+        shared: &'env Shared<'env>,
+        options: &'env Options,
+        past: Option<&'env Past>,
+        channel: &'env Channel,
+        news: News,
+    ) -> Self {
         let (offers, offered) = bounded(MAX_OPEN_OFFERS);
-        let thread = scope.spawn(move || comparer.run(&offered));
+        let sync = options.sync.as_ref();
+        let remover = Remover::new(shared, sync, &options.filter, news);
+        let thread = scope.spawn(move || Comparer::new(shared, sync, past, channel, remover).run(&offered));
         Self { offers, thread }
     }
 
@@ -210,7 +246,7 @@ impl<'scope> Desk<'scope> {
         self.thread.is_finished()
     }
 
-    fn close(self) -> Result<(), TransferError> {
+    fn close(self) -> Result<Compared<'env>, TransferError> {
         drop(self.offers);
         self.thread.join().unwrap_or_else(|_| Err(TransferError::Failed("comparing failed".into())))
     }
@@ -241,6 +277,11 @@ fn finish_directory(
     touched: &mut Touched,
 ) -> Result<(), Errno> {
     let held = shared.landing.root.directory(path)?;
+    let there = rustix::fs::fstat(held.as_fd())?;
+    let is_right = |entry: &Entry| same_time(entry.mtime, &there);
+    if there.st_mode & 0o7777 == mode.as_raw_mode() && times.is_none_or(is_right) {
+        return Ok(());
+    }
     touched.add(&held);
     if let Some(entry) = times {
         rustix::fs::utimensat(held.as_fd(), ".", &timestamps(entry), AtFlags::empty())?;

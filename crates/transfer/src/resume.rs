@@ -116,7 +116,7 @@ fn is_still_there(shared: &Shared<'_>, done: &journal::Finished, place: &RelPath
 }
 
 /// Puts what is written of large files on stable storage from time to time, until `ended` is closed.
-pub fn settle(shared: &Shared<'_>, ended: &Receiver<()>) {
+pub fn settle(shared: &Shared<'_>, ended: Receiver<()>) {
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(SETTLE) {
         let assemblies: Vec<_> = lock(&shared.assemblies).values().map(Arc::clone).collect();
         assemblies.iter().for_each(|assembly| assembly.settle(shared.journal));

@@ -6,9 +6,12 @@ use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::clock::SharedTotals;
+use crate::filter::files_from::Wanted;
+use crate::filter::{FilesFrom, Filter, Place, Rules, Scope, Side, merge_file};
 use crate::problem::problem;
 use crate::source::SourceRoot;
 
@@ -37,6 +40,17 @@ pub struct Scanner<'a> {
     pub problem: &'a (dyn Fn(Problem) + Sync),
     /// Ends the scan early.
     pub stop: &'a AtomicBool,
+    /// What is left out, and what alone is sent.
+    pub selection: &'a Selection,
+}
+
+/// What of the sources is sent.
+#[derive(Default)]
+pub struct Selection {
+    /// Left out.
+    pub filter: Rules,
+    /// Sent, and nothing else.
+    pub listed: Option<FilesFrom>,
 }
 
 /// The scan can't go on: nobody takes entries any more.
@@ -47,6 +61,7 @@ struct Level {
     path: RelPath,
     listing: Dir,
     fd: OwnedFd,
+    scope: Scope,
 }
 
 struct Walk<'a, 'b, T> {
@@ -85,8 +100,11 @@ impl<T: Taker> Walk<'_, '_, T> {
     }
 
     fn descend(&mut self, source: usize, top: RelPath) -> Result<(), Stopped> {
+        let root = self.scanner.sources[source].root.shown(&RelPath::root()).into_os_string().into_vec();
+        let place = Place { root, prefix: RelPath::root() };
+        let scope = Filter::new(&self.scanner.selection.filter, Side::Sender, place).scope();
         let mut levels = Vec::new();
-        levels.extend(self.enter(source, top));
+        levels.extend(self.enter(source, top, &scope));
         while let Some(level) = levels.last_mut() {
             if self.scanner.stop.load(Ordering::Relaxed) {
                 return Err(Stopped);
@@ -129,23 +147,44 @@ impl<T: Taker> Walk<'_, '_, T> {
                 }
             };
             let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-            self.found(source, path.clone(), &stat, Some((level, &name)))?;
-            if is_directory {
-                levels.extend(self.enter(source, path));
+            let wanted = self.wanted(&path, is_directory, &level.scope);
+            if wanted.sent {
+                self.found(source, path.clone(), &stat, Some((level, &name)))?;
+            }
+            if is_directory && wanted.entered {
+                let scope = level.scope.clone();
+                levels.extend(self.enter(source, path, &scope));
             }
         }
         Ok(())
     }
 
-    fn enter(&mut self, source: usize, path: RelPath) -> Option<Level> {
+    fn wanted(&self, path: &RelPath, is_directory: bool, scope: &Scope) -> Wanted {
+        let selection = self.scanner.selection;
+        let wanted = match &selection.listed {
+            Some(listed) => listed.wants(path, false),
+            None => Wanted { sent: true, entered: true },
+        };
+        let excluded = (wanted.sent || wanted.entered) && scope.excludes(path, is_directory);
+        Wanted { sent: wanted.sent && !excluded, entered: wanted.entered && !excluded }
+    }
+
+    fn enter(&mut self, source: usize, path: RelPath, scope: &Scope) -> Option<Level> {
         let root = &self.scanner.sources[source].root;
         let opened = root
             .open_at(&self.scanner.sources[source].full_path(&path), OFlags::RDONLY | OFlags::DIRECTORY)
             .and_then(|fd| Ok((Dir::read_from(&fd)?, fd)));
-        match opened {
-            Ok((listing, fd)) => Some(Level { path, listing, fd }),
+        let (listing, fd) = match opened {
+            Ok(opened) => opened,
             Err(error) => {
                 self.fail(source, &path, "opening the directory", error);
+                return None;
+            }
+        };
+        match scope.enter(&path, &mut |name| merge_file(&fd, name)) {
+            Ok(scope) => Some(Level { path, listing, fd, scope }),
+            Err(error) => {
+                self.tell(source, &path, ProblemKind::Failed, format!("nothing in it is sent: {error}"));
                 None
             }
         }

@@ -19,6 +19,7 @@ use crate::plan::{Planner, Unit};
 use crate::problem::TransferError;
 use crate::rate::RateLimit;
 use crate::scan::Scanner;
+pub use crate::scan::Selection;
 use crate::session::{Event, FEWER, MAX_STREAMS, Session, TICK, WorkerEnd, check_length, out_of_turn};
 use crate::source::{Shared, SourceRoot, Worker, digest, lock};
 use crate::stream::Stream;
@@ -90,9 +91,10 @@ pub fn survey(
     let (queue, units) = bounded(QUEUE);
     let stop = AtomicBool::new(false);
     let mut show = |entry: &Entry| each(&sources[entry.source as usize].shown(&entry.path), entry);
+    let selection = &Selection::default();
     thread::scope(|scope| {
         let (found, stop) = (&counters.found, &stop);
-        let scanner = Scanner { sources, found, problem: tell, stop };
+        let scanner = Scanner { sources, found, problem: tell, stop, selection };
         scope.spawn(move || scanner.run(Planner::new(queue, 1)));
         for unit in units {
             match unit {
@@ -108,14 +110,23 @@ pub fn survey(
 ///
 /// # Errors
 /// Where the transfer as a whole failed; problems of single entries are told and counted.
-pub fn run(session: &mut Session, sources: &[SourceRoot], options: &Options) -> Result<Sent, TransferError> {
+pub fn run(
+    session: &mut Session,
+    sources: &[SourceRoot],
+    options: &Options,
+    selection: &Selection,
+) -> Result<Sent, TransferError> {
     session.limit_silence(options.timeout);
     session.send(&announcement(sources))?;
     let offers = session.wait_for_ready()?;
     let channel = session.channel();
     let breach = Mutex::new(None);
     let reporter = session.reporter();
-    let tell = |problem: Problem| reporter.problem(problem);
+    let whole = AtomicBool::new(true);
+    let tell = |problem: Problem| {
+        whole.store(false, Ordering::Release);
+        reporter.problem(problem);
+    };
     let counters = session.meters.local.clone();
     let rate = options.rate_limit.map(RateLimit::new);
     let shared = Shared {
@@ -133,21 +144,30 @@ pub fn run(session: &mut Session, sources: &[SourceRoot], options: &Options) -> 
     let planner = Planner::new(queue, number.first);
     let (answered, answers) = bounded(MAX_OPEN_OFFERS);
     let hash = |entry: &Entry| digest(sources, entry, &shared.stop);
+    let dry_run = options.sync.as_ref().is_some_and(|sync| sync.dry_run);
     let hash = options.sync.as_ref().filter(|sync| sync.checksum).map(|_| &hash as Hash<'_>);
     thread::scope(|scope| {
         let (shared, channel, breach) = (&shared, &channel, &breach);
         scope.spawn(move || {
             let (found, problem, stop) = (&shared.counters.found, shared.problem, &shared.stop);
-            let scanner = Scanner { sources, found, problem, stop };
+            let scanner = Scanner { sources, found, problem, stop, selection };
             match offers {
-                true => scanner.run(Offers::new(channel, answers, planner, shared.counters, hash, breach)),
+                true => scanner.run(Offers::new(
+                    channel,
+                    answers,
+                    planner,
+                    shared.counters,
+                    hash,
+                    breach,
+                    dry_run,
+                )),
                 false => scanner.run(planner),
             }
             shared.counters.scanned.store(true, Ordering::Release);
         });
         let crew = Crew::new(scope, move |stream| (true, Worker::new(shared, stream).run(&units)));
         let answers = Answers { answered: offers.then_some(answered), breach };
-        let sent = drive(session, crew, shared, number, &answers);
+        let sent = drive(session, crew, shared, number, &answers, &whole);
         drop(answers);
         shared.stop.store(true, Ordering::Relaxed);
         if sent.is_err() {
@@ -163,6 +183,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     shared: &Shared<'_>,
     mut streams: Streams,
     answers: &Answers<'_>,
+    whole: &AtomicBool,
 ) -> Result<Sent, TransferError> {
     session.more(streams.first - 1)?;
     let mut looked = Instant::now();
@@ -183,7 +204,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
         }
     }
     answers.check()?;
-    let (totals, complete) = (shared.counters.found.get(), shared.counters.has_no_problem());
+    let (totals, complete) = (shared.counters.found.get(), whole.load(Ordering::Acquire));
     session.send(&Message::Sent { totals, streams: crew.used, complete })?;
     Ok(Sent { landed: session.wait_for_commit()?, streams: crew.used })
 }

@@ -1,6 +1,6 @@
 //! A file beside its target without a name, or under a temporary one: it gets its real name only when it is whole.
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -58,6 +58,8 @@ pub struct Temporary {
     file: Option<OwnedFd>,
     /// It stays when it is dropped: a journal tells where it is.
     kept: bool,
+    /// It has its real name, whatever happens.
+    in_place: bool,
 }
 
 impl Temporary {
@@ -71,7 +73,7 @@ impl Temporary {
         let file = rustix::fs::openat(&parent, &name, flags, mode)?;
         // What removes left-overs tells by it that somebody is at work; where locks aren't known, by its age.
         let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
-        Ok(Self { parent, name, spare: None, file: Some(file), kept: false })
+        Ok(Self { parent, name, spare: None, file: Some(file), kept: false, in_place: false })
     }
 
     /// Makes an empty file with `mode` and no name, where the file system knows that (`O_TMPFILE`): nothing is left
@@ -87,7 +89,7 @@ impl Temporary {
         match rustix::fs::openat(&parent, ".", flags, mode) {
             Ok(file) => {
                 let (name, spare) = (OsString::new(), Some(names.next()));
-                Ok(Self { parent, name, spare, file: Some(file), kept: false })
+                Ok(Self { parent, name, spare, file: Some(file), kept: false, in_place: false })
             }
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
                 names.named_only.store(true, Ordering::Relaxed);
@@ -97,6 +99,20 @@ impl Temporary {
         }
     }
 
+    /// The regular file that has the name already, with `mode`, for writing into it: it never is temporary.
+    ///
+    /// # Errors
+    /// What open(2) and chmod(2) return; `EINVAL` where it is no regular file.
+    pub fn existing(parent: Arc<Directory>, name: &OsStr, mode: Mode) -> Result<Self, Errno> {
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = rustix::fs::openat(&parent, name, flags, Mode::empty())?;
+        if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
+            return Err(Errno::INVAL);
+        }
+        rustix::fs::fchmod(&file, mode)?;
+        Ok(Self { parent, name: OsString::new(), spare: None, file: Some(file), kept: false, in_place: true })
+    }
+
     /// Makes a symbolic link that says `target`.
     ///
     /// # Errors
@@ -104,13 +120,13 @@ impl Temporary {
     pub fn symlink(parent: Arc<Directory>, names: &Names, target: &[u8]) -> Result<Self, Errno> {
         let name = names.next().write();
         rustix::fs::symlinkat(target, &parent, &name)?;
-        Ok(Self { parent, name, spare: None, file: None, kept: false })
+        Ok(Self { parent, name, spare: None, file: None, kept: false, in_place: false })
     }
 
     /// The file that an earlier run made as `name`. It stays when it is dropped.
     pub fn adopt(parent: Arc<Directory>, name: OsString, file: OwnedFd) -> Self {
         let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
-        Self { parent, name, spare: None, file: Some(file), kept: true }
+        Self { parent, name, spare: None, file: Some(file), kept: true, in_place: false }
     }
 
     /// Lets it stay when it is dropped, for the next run.
@@ -189,6 +205,9 @@ impl Temporary {
     /// # Errors
     /// What link(2) and rename(2) return: `EISDIR` where a directory has that name.
     pub fn rename(mut self, name: &OsStr) -> Result<(), Errno> {
+        if self.in_place {
+            return Ok(());
+        }
         self.kept = false;
         if self.name.is_empty() {
             match self.link(name) {

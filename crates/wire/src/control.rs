@@ -3,6 +3,7 @@
 //! Each is a length (4 bytes, little endian) and a [`Message`] in postcard.
 
 use crate::entry::{Entry, Timestamp};
+use crate::filter::{ListedPath, Rules};
 use crate::path::RelPath;
 use crate::stages::{Stages, Usage};
 use serde::{Deserialize, Serialize};
@@ -120,6 +121,32 @@ pub enum Message {
     Wanted(Vec<Want>),
     /// Receiver to sender, instead of [`Message::Committed`]: these came damaged to stable storage; send them once more.
     Again(Vec<(u32, RelPath)>),
+    /// Agent to client, of a receiver: what it changes, or would.
+    Changes(Vec<Change>),
+    /// Client to an agent that sends, behind its [`Job`]: the next paths of a list of files; none at its end.
+    Select(Vec<ListedPath>),
+}
+
+/// What becomes of one entry at the receiver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// What happens, as rsync's `--itemize-changes` writes it.
+    pub item: [u8; 11],
+    /// The entry below its source.
+    pub path: RelPath,
+    /// It is, or was, a directory.
+    pub directory: bool,
+    /// What follows the name.
+    pub link: Option<Link>,
+}
+
+/// What a change of a link tells beside its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Link {
+    /// A symbolic link's text.
+    Target(Vec<u8>),
+    /// The entry with which it shares its contents, below its source.
+    SameAs(RelPath),
 }
 
 /// The most entries of one [`Message::Offer`].
@@ -241,6 +268,10 @@ pub struct Options {
     pub verify: bool,
     /// Only what differs is sent, and how.
     pub sync: Option<Sync>,
+    /// What is left out.
+    pub filter: Rules,
+    /// Only what is on a list of files; one for an agent that sends comes in [`Message::Select`].
+    pub listed: bool,
     /// Only the data's encryption is off; set by the user, never by negotiation.
     pub clear: bool,
     /// Streams; `None` lets the sender decide.
@@ -369,6 +400,8 @@ pub enum ProblemKind {
     Skipped,
     /// It is there, and something of it could not be kept.
     NotKept,
+    /// It isn't at the source and was not removed from the destination.
+    NotDeleted,
 }
 
 /// Counters under way.

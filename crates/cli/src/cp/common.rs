@@ -1,6 +1,7 @@
 //! What every command that moves files takes, and what it makes of it.
 
 use clap::Args;
+use linerate_transfer::sender::Selection;
 use linerate_wire::control::Options;
 use std::ffi::OsString;
 
@@ -55,6 +56,8 @@ pub struct Task {
     pub destination: OsString,
     /// What both ends must know.
     pub options: Options,
+    /// What of the sources is sent.
+    pub selection: Selection,
     /// Entries are only listed, and no far end that receives is started.
     pub list: bool,
     /// How the far end is reached.

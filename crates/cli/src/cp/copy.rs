@@ -13,7 +13,7 @@ use std::time::Instant;
 use super::far::{end, start};
 use super::showing::Showing;
 use super::spec::Route;
-use super::summary::{Kind, Summary};
+use super::summary::{Kind, Summary, Synced};
 use super::{Failure, Output, Task};
 use crate::exit::Code;
 use crate::reach::interrupted;
@@ -123,6 +123,11 @@ impl Copy {
             pushed,
             turned_away,
             kind: Kind::Files,
+            synced: self.task.options.sync.as_ref().map(|sync| Synced {
+                unchanged: self.meters.local.unchanged.get(),
+                deleted: self.output.deleted(),
+                dry_run: sync.dry_run,
+            }),
         };
         self.finish(&summary, moved.sent)
     }
@@ -173,7 +178,9 @@ impl Copy {
     }
 
     fn code(&self) -> Code {
-        let (failed, changed) = (&self.meters.local.failed, &self.meters.local.changed);
-        Code::of_problems(failed.load(Ordering::Relaxed), changed.load(Ordering::Relaxed))
+        let of = &self.meters.local;
+        let [failed, changed, not_deleted] =
+            [&of.failed, &of.changed, &of.not_deleted].map(|count| count.load(Ordering::Relaxed));
+        Code::of_problems(failed, changed, not_deleted)
     }
 }

@@ -13,6 +13,7 @@ mod summary;
 
 use clap::Args;
 use linerate_transfer::problem::TransferError;
+use linerate_transfer::sender::Selection;
 use linerate_wire::control::{Keep, Options};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -82,14 +83,16 @@ impl From<TransferError> for Failure {
 
 /// Copies.
 pub fn run(args: CpArgs) -> ExitCode {
-    perform(args.common.style(), args.into_task())
+    let output = Output::new(args.common.style());
+    perform(output, Ok(args.into_task()))
 }
 
-/// Runs a task to its exit code.
-pub fn perform(style: Style, task: Task) -> ExitCode {
+/// Runs a task to its exit code, or tells why there is none.
+pub fn perform(output: Output, task: Result<Task, Failure>) -> ExitCode {
     linerate_sys::limits::raise_open_files();
-    let output = Arc::new(Output::new(style));
-    match Copy::new(task.resumable(), output.clone()).and_then(|copy| copy.run()) {
+    let output = Arc::new(output);
+    let copy = task.and_then(|task| Copy::new(task.resumable(), output.clone()));
+    match copy.and_then(|copy| copy.run()) {
         Ok(Code::Done) if is_lost() => Code::Failed.into(),
         Ok(code) => code.into(),
         Err(Failure(message, code)) => {
@@ -104,6 +107,7 @@ impl CpArgs {
         let keep = if self.preserve { Keep::SCP } else { Keep::NOTHING };
         Task {
             options: Options { recursive: self.recursive, keep, ..self.common.options() },
+            selection: Selection::default(),
             sources: self.sources,
             destination: self.destination,
             list: self.dry_run,

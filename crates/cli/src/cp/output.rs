@@ -4,11 +4,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use linerate_doctor::limiter::{Evidence, Limiter, limiter};
 use linerate_transfer::problem::Observer;
 use linerate_transfer::session::Meters;
-use linerate_wire::control::{Problem, ProblemKind, Totals};
+use linerate_wire::control::{Change, Link, Problem, ProblemKind, Totals};
 use linerate_wire::path::{printable, printable_path};
 use serde_json::json;
 use std::io::IsTerminal;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,9 @@ pub struct Output {
     style: Style,
     bar: ProgressBar,
     last_event: Mutex<Instant>,
+    /// Each change is told.
+    itemize: bool,
+    deleted: AtomicU64,
 }
 
 impl Output {
@@ -50,7 +53,33 @@ impl Output {
         };
         let template = ProgressStyle::with_template("{bar:24} {percent:>3}%  {wide_msg}");
         bar.set_style(template.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─"));
-        Self { style, bar, last_event: Mutex::new(Instant::now()) }
+        let last_event = Mutex::new(Instant::now());
+        Self { style, bar, last_event, itemize: false, deleted: AtomicU64::new(0) }
+    }
+
+    /// The same, with a line for each change where `itemize` is set.
+    pub fn itemizing(self, itemize: bool) -> Self {
+        Self { itemize, ..self }
+    }
+
+    /// Entries that were deleted, or would be.
+    pub fn deleted(&self) -> u64 {
+        self.deleted.load(Ordering::Relaxed)
+    }
+
+    fn change(&self, change: &Change) {
+        let item = printable(&change.item);
+        if item.starts_with("*deleting") {
+            self.deleted.fetch_add(1, Ordering::Relaxed);
+        }
+        if !self.itemize {
+            return;
+        }
+        if self.style == Style::Json {
+            let path = printable_path(change.path.as_bytes());
+            return self.event(&json!({ "schema": SCHEMA, "type": "change", "item": item, "path": path }));
+        }
+        self.bar.suspend(|| say!("{item} {}", shown(change)));
     }
 
     /// A line for people on standard error, above the bar.
@@ -78,7 +107,8 @@ impl Output {
         let evidence =
             Evidence { sender: sender.stages, receiver: receiver.stages, seconds, ..Evidence::default() };
         let limiter = limiter(&evidence);
-        let done = receiver.stages.bytes.min(sender.found.bytes);
+        let there = meters.local.unchanged.get();
+        let done = receiver.stages.bytes.saturating_add(there.bytes).min(sender.found.bytes);
         match self.style {
             Style::Json => {
                 self.progress_event(sender.found, sender.scanned, receiver.landed, done, seconds, limiter)
@@ -220,6 +250,18 @@ impl Output {
     }
 }
 
+/// A changed entry as rsync writes it: directories with a slash, links with what they say.
+fn shown(change: &Change) -> String {
+    let path = if change.path.is_root() { ".".into() } else { printable_path(change.path.as_bytes()) };
+    let slash = if change.directory { "/" } else { "" };
+    let link = match &change.link {
+        None => String::new(),
+        Some(Link::Target(target)) => format!(" -> {}", printable_path(target)),
+        Some(Link::SameAs(other)) => format!(" => {}", printable_path(other.as_bytes())),
+    };
+    format!("{path}{slash}{link}")
+}
+
 /// A far end may tell any numbers.
 fn show_left(seconds: f64) -> String {
     format!("{} left", show_time(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)))
@@ -235,6 +277,7 @@ impl Observer for Output {
                 ProblemKind::Changed => "changed",
                 ProblemKind::Skipped => "skipped",
                 ProblemKind::NotKept => "not-kept",
+                ProblemKind::NotDeleted => "not-deleted",
             };
             self.event(&json!({
                 "schema": SCHEMA, "type": "problem", "path": path, "message": message, "kind": kind,
@@ -242,6 +285,10 @@ impl Observer for Output {
         } else {
             self.line(&format!("linerate: {path}: {message}"));
         }
+    }
+
+    fn changes(&self, changes: Vec<Change>) {
+        changes.iter().for_each(|change| self.change(change));
     }
 
     fn note(&self, note: &str) {

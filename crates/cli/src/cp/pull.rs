@@ -20,6 +20,9 @@ impl Copy {
         let expected =
             |announced: &[Source]| only_what_was_asked_for(&sources, self.task.options.recursive, announced);
         self.transfer(self.connect(host, job)?, false, |session| {
+            if let Some(listed) = &self.task.selection.listed {
+                session.send_selection(listed)?;
+            }
             let received = receiver::run(session, destination.as_bytes(), &self.task.options, expected)?;
             Ok(Moved { landed: received.landed, sent: received.announced, streams: received.streams })
         })

@@ -25,7 +25,7 @@ impl Copy {
         }
         let job = Job::Receive { destination, options: self.task.options.clone() };
         self.transfer(self.connect(host, job)?, true, |session| {
-            let sent = sender::run(session, &found, &self.task.options)?;
+            let sent = sender::run(session, &found, &self.task.options, &self.task.selection)?;
             Ok(Moved { landed: sent.landed, sent: self.meters.local.found.get(), streams: sent.streams })
         })
     }

@@ -71,6 +71,7 @@ impl Session {
             }
             Message::Progress(progress) => *lock(&self.meters.remote) = progress,
             Message::Problem(problem) if !self.is_agent => self.reporter().problem(problem),
+            Message::Changes(changes) if !self.is_agent => self.observer.changes(changes),
             Message::Report { stages, mut usage } if !self.is_agent => {
                 if !usage.cpu_seconds.is_finite() {
                     usage.cpu_seconds = 0.0;

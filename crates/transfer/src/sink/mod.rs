@@ -1,5 +1,6 @@
 //! The receiver's side of the files: a worker that turns one stream's frames into files.
 
+mod basis;
 mod entries;
 mod parts;
 mod resumed;
@@ -29,6 +30,7 @@ use crate::stream::{FrameHandler, StreamError};
 use crate::temporary::{Names, Temporary};
 use parts::Part;
 
+pub use basis::Older;
 pub use parts::Assembly;
 pub use resumed::Resumed;
 
@@ -42,6 +44,12 @@ pub struct Shared<'a> {
     pub names: &'a Names,
     /// Large files that several streams bring.
     pub assemblies: Mutex<HashMap<u64, Arc<Assembly>>>,
+    /// Older versions of large files, of which chunks may be taken.
+    pub older: Older,
+    /// Nothing is to be written.
+    pub dry_run: bool,
+    /// What is there is written into, instead of being replaced.
+    pub inplace: bool,
     /// Directories whose mode or times are set when everything below them is there.
     pub directories: Mutex<Vec<(RelPath, Entry)>>,
     /// Modes of directories that were there and didn't let their owner write, until everything is there.
@@ -190,7 +198,17 @@ impl<'a> Worker<'a> {
 
     /// A file that this worker alone makes whole.
     fn new_file(&self, place: &RelPath, parent: Arc<Directory>, mode: Mode) -> Result<Temporary, Errno> {
+        if let Some(existing) = self.existing_file(place, &parent, mode) {
+            rustix::fs::ftruncate(existing.fd()?, 0)?;
+            return Ok(existing);
+        }
         self.with_access(place, || Temporary::unnamed(parent.clone(), self.shared.names, mode))
+    }
+
+    /// The file that is there, where it is to be written into and can be.
+    fn existing_file(&self, place: &RelPath, parent: &Arc<Directory>, mode: Mode) -> Option<Temporary> {
+        let (_, name) = place.split().filter(|_| self.shared.inplace)?;
+        Temporary::existing(parent.clone(), name, mode).ok()
     }
 
     fn failed(&self, place: &RelPath, entry: &Entry, error: Errno) -> Result<(), StreamError> {
@@ -240,6 +258,9 @@ impl FrameHandler for Worker<'_> {
 
     fn done(&mut self, kind: FrameKind) -> Result<(), StreamError> {
         self.clock.lap(Stage::Cipher);
+        if self.shared.dry_run && kind != FrameKind::End {
+            return Err(StreamError::Protocol("data, where nothing is to be written"));
+        }
         match kind {
             FrameKind::Batch => self.batch(),
             FrameKind::Chunk => self.chunk(),
@@ -261,7 +282,7 @@ impl FrameHandler for Worker<'_> {
     }
 
     fn expects(&self) -> u64 {
-        self.part.as_ref().map_or(0, Part::left)
+        self.part.as_ref().map_or(0, Part::expects)
     }
 
     fn clock(&mut self) -> &mut Clock {

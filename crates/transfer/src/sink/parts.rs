@@ -1,5 +1,6 @@
 //! What comes in chunks: larger files, whole or in parts that several streams bring.
 
+use linerate_wire::control::ProblemKind;
 use linerate_wire::entry::{Chunk, Entry, Kind, Origin};
 use linerate_wire::path::RelPath;
 use rustix::io::Errno;
@@ -10,9 +11,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::basis::Basis;
 use super::{Resumed, Worker, write_all};
 use crate::clock::Stage;
 use crate::journal::{Journal, Partial, mark};
+use crate::problem::problem;
 use crate::root::Directory;
 use crate::source::lock;
 use crate::stream::{StreamError, total};
@@ -25,6 +28,8 @@ const MAX_UNFINISHED: usize = 1024;
 pub struct Assembly {
     file: OwnedFd,
     temporary: Mutex<Option<Temporary>>,
+    /// An older version, of which the sender may take chunks as they are.
+    basis: Option<Basis>,
     entry: Entry,
     place: RelPath,
     left: AtomicU32,
@@ -118,16 +123,36 @@ impl Worker<'_> {
     }
 
     fn begun(&self, chunk: &Chunk, place: &RelPath, parent: Arc<Directory>) -> Result<Assembly, Errno> {
-        let mode = self.mode(&chunk.entry);
-        let make = || Temporary::named(parent.clone(), self.shared.names, mode);
-        let temporary = self.sized(self.with_access(place, make)?, chunk)?;
-        Assembly::new(temporary, chunk, place)
+        let mut basis = self.shared.older.take(place, &parent);
+        let temporary = self.sized(self.new_parts(place, &parent, chunk, basis.as_mut())?, chunk)?;
+        Ok(Assembly { basis, ..Assembly::new(temporary, chunk, place)? })
     }
 
     /// What an earlier run brought of this file, where the sender goes on with the same chunks.
     fn resumed(&self, chunk: &Chunk, place: &RelPath) -> Option<Resumed> {
         let resumed = lock(&self.shared.resumed).remove(place)?;
         resumed.fits(chunk).then_some(resumed)
+    }
+
+    /// Where the parts go; what an older version has is there already where that costs nothing.
+    fn new_parts(
+        &self,
+        place: &RelPath,
+        parent: &Arc<Directory>,
+        chunk: &Chunk,
+        basis: Option<&mut Basis>,
+    ) -> Result<Temporary, Errno> {
+        let mode = self.mode(&chunk.entry);
+        if let Some(existing) = self.existing_file(place, parent, mode) {
+            basis.into_iter().for_each(Basis::is_written_into);
+            return Ok(existing);
+        }
+        let make = || Temporary::named(parent.clone(), self.shared.names, mode);
+        let temporary = self.with_access(place, make)?;
+        if let Some(basis) = basis {
+            basis.share_with(temporary.fd()?);
+        }
+        Ok(temporary)
     }
 
     /// Parts may come in any order, so the file gets its size first.
@@ -151,6 +176,27 @@ impl Worker<'_> {
         let result = written.or_else(|error| self.part_failed(error));
         self.clock.lap(Stage::Write);
         result
+    }
+
+    /// The rest of the part is as an earlier run brought it, or as the older version has it.
+    pub(super) fn same(&mut self) -> Result<(), StreamError> {
+        let unasked = StreamError::Protocol("a chunk as it is said to be here, which it isn't");
+        let Some(part) = &mut self.part else { return Err(unasked) };
+        let (start, end) = (part.at, part.end);
+        part.at = end;
+        let copied = match &part.target {
+            Target::Shared(assembly) => match &assembly.basis {
+                Some(basis) if basis.has(start, end) => basis.copy(assembly.file.as_fd(), start, end),
+                None if assembly.is_there(end - part.length, part.length) => Ok(()),
+                _ => return Err(unasked),
+            },
+            Target::Whole(..) => return Err(unasked),
+            Target::Dropped => Ok(()),
+        };
+        copied.or_else(|error| self.part_failed(error))?;
+        self.shared.counters.unchanged.bytes(end - start);
+        self.clock.lap(Stage::Write);
+        self.finish_part()
     }
 
     /// The first failure of a file is told; what still comes of it is dropped.
@@ -194,28 +240,18 @@ impl Worker<'_> {
         if !assembly.is_covered() {
             return Err(StreamError::Protocol("the parts of a file don't add up to it"));
         }
+        if assembly.basis.as_ref().is_some_and(|basis| basis.has_changed(self.shared.inplace)) {
+            let shown = self.shown(&assembly.place);
+            let message = "was written to by somebody else while it was compared; run it again";
+            (self.shared.problem)(problem(shown, ProblemKind::Failed, message));
+            return Ok(());
+        }
         self.complete(temporary, &assembly.entry, &assembly.place)
     }
 
     fn complete(&mut self, temporary: Temporary, entry: &Entry, place: &RelPath) -> Result<(), StreamError> {
         self.clock.entries(1);
         self.hand_on(temporary, place, entry).or_else(|error| self.failed(place, entry, error))
-    }
-
-    /// The sender doesn't send what was told to be there.
-    pub(super) fn same(&mut self) -> Result<(), StreamError> {
-        let part =
-            self.part.as_mut().ok_or(StreamError::Protocol("a part that is there, without a chunk"))?;
-        let is_there = match &part.target {
-            Target::Shared(assembly) => assembly.is_there(part.end - part.length, part.length),
-            Target::Whole(..) => false,
-            Target::Dropped => true,
-        };
-        if !is_there {
-            return Err(StreamError::Protocol("a part that isn't there is said to be"));
-        }
-        part.at = part.end;
-        self.finish_part()
     }
 
     /// The sender can't finish the file and has told why.
@@ -255,6 +291,18 @@ impl Part {
         self.end - self.at
     }
 
+    /// Bytes that are sure to follow: none where a frame may say that they are here.
+    pub(super) fn expects(&self) -> u64 {
+        match &self.target {
+            Target::Shared(assembly) if assembly.may_be_here() && self.is_untouched() => 0,
+            _ => self.left(),
+        }
+    }
+
+    fn is_untouched(&self) -> bool {
+        self.left() == self.length
+    }
+
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.target {
             Target::Whole(temporary, ..) => temporary.fd().ok(),
@@ -270,6 +318,7 @@ impl Assembly {
         Ok(Self {
             file: temporary.fd()?.try_clone_to_owned().map_err(|_| Errno::MFILE)?,
             temporary: Mutex::new(Some(temporary)),
+            basis: None,
             entry: chunk.entry.clone(),
             place: place.clone(),
             left: AtomicU32::new(chunk.parts),
@@ -310,6 +359,11 @@ impl Assembly {
         }
     }
 
+    /// True where the sender may say of a part that it is here.
+    fn may_be_here(&self) -> bool {
+        self.basis.is_some() || !self.there.is_empty()
+    }
+
     /// True where an earlier run brought this part.
     fn is_there(&self, offset: u64, length: u64) -> bool {
         let (Kind::File { size }, chunk) = (&self.entry.kind, lock(&self.listed).chunk) else { return false };
@@ -320,7 +374,9 @@ impl Assembly {
     fn list(&self, size: u64, chunk: u64, journal: &Journal) -> Option<u32> {
         let mut temporary = lock(&self.temporary);
         let temporary = temporary.as_mut()?;
-        if !journal.covers(temporary.parent()) {
+        // What is copied from an older version may turn out to have changed meanwhile; what is written in place has no
+        // name of its own.
+        if self.basis.is_some() || temporary.name().is_empty() || !journal.covers(temporary.parent()) {
             return None;
         }
         let index = journal.partial(Partial {

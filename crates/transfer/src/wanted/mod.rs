@@ -1,42 +1,62 @@
 //! Answers the sender's offers: what of them the destination doesn't have.
 
+mod decide;
 mod existing;
+mod names;
+mod older;
 mod times;
 
 use crossbeam_channel::Receiver;
-use linerate_wire::control::{MAX_OFFERS, Message, Offered, ProblemKind, Sync, Want};
+use linerate_wire::control::{Change, Link, MAX_OFFERS, Message, Offered, ProblemKind, Sync, Want};
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::channel::Channel;
+use crate::itemize::Item;
 use crate::journal::Past;
 use crate::problem::{TransferError, problem};
+use crate::remove::Remover;
 use crate::resume;
 use crate::root::Directory;
 use crate::sink::Shared;
 use crate::source::hash;
-use existing::{open_existing, repair_mode};
-use times::{is_newer, same_time};
+use decide::{Decision, Rules};
+use existing::repair_mode;
+pub use existing::{open_existing, set_mode};
+pub use names::Offered as OfferedNames;
+pub use times::same_time;
 
 /// Compares offers with what is there. One directory is held, since offers come directory by directory.
 pub struct Comparer<'a, 'b> {
     shared: &'b Shared<'a>,
     sync: Option<&'b Sync>,
     past: Option<&'b Past>,
+    rules: Rules,
     channel: &'b Channel,
+    remover: Remover<'b>,
+    names: OfferedNames,
     parent: Option<(RelPath, Option<Arc<Directory>>)>,
     buffer: Vec<u8>,
+    /// Files of the offer that is being answered which may be compared chunk by chunk.
+    large: u64,
 }
 
 /// What is at an entry's place.
 struct There {
     parent: Arc<Directory>,
     stat: Stat,
+}
+
+impl There {
+    fn kind(&self) -> FileType {
+        FileType::from_raw_mode(self.stat.st_mode)
+    }
 }
 
 impl<'a, 'b> Comparer<'a, 'b> {
@@ -46,24 +66,44 @@ impl<'a, 'b> Comparer<'a, 'b> {
         sync: Option<&'b Sync>,
         past: Option<&'b Past>,
         channel: &'b Channel,
+        remover: Remover<'b>,
     ) -> Self {
-        Self { shared, sync, past, channel, parent: None, buffer: Vec::new() }
+        let rules = Rules { sync: sync.cloned().unwrap_or_default(), keep: shared.keep };
+        let names = OfferedNames::default();
+        Self {
+            shared,
+            sync,
+            past,
+            rules,
+            channel,
+            remover,
+            names,
+            parent: None,
+            buffer: Vec::new(),
+            large: 0,
+        }
     }
 
-    /// Answers offers until there are no more.
+    /// Answers offers until there are no more, and gives what is to be removed by.
     ///
     /// # Errors
     /// Where the sender is gone, or offers what it didn't announce.
-    pub fn run(mut self, offers: &Receiver<Vec<Offered>>) -> Result<(), TransferError> {
+    pub fn run(
+        mut self,
+        offers: &Receiver<Vec<Offered>>,
+    ) -> Result<(OfferedNames, Remover<'b>), TransferError> {
         for offered in offers {
             if offered.len() > MAX_OFFERS {
                 return Err(breach("an offer of too many entries"));
             }
+            self.large = offered.iter().filter(|offered| is_large(&offered.entry)).count() as u64;
             let wants = offered.iter().map(|offered| self.want(offered)).collect::<Result<_, _>>()?;
+            self.remover.news.flush();
             let sent = self.channel.send(&Message::Wanted(wants));
             sent.map_err(|error| TransferError::FarEnd(error.to_string()))?;
         }
-        Ok(())
+        self.names.sort();
+        Ok((self.names, self.remover))
     }
 
     fn want(&mut self, offered: &Offered) -> Result<Want, TransferError> {
@@ -73,25 +113,25 @@ impl<'a, 'b> Comparer<'a, 'b> {
         if entry.path.is_root() {
             self.shared.arrived[entry.source as usize].store(true, Ordering::Relaxed);
         }
-        let want =
-            self.after_earlier_runs(offered, &place).unwrap_or_else(|| self.by_comparison(offered, &place));
-        if want == Want::Nothing {
-            self.shared.counters.landed.entry(&entry.kind);
-            self.shared.counters.unchanged.entry(&entry.kind);
+        if self.sync.is_some_and(|sync| sync.delete) && !self.names.add(&place, entry.kind == Kind::Directory)
+        {
+            return Err(breach("more entries than can be remembered for --delete"));
         }
-        Ok(want)
-    }
-
-    fn after_earlier_runs(&self, offered: &Offered, place: &RelPath) -> Option<Want> {
-        resume::want(self.shared, self.past?, offered, place)
-    }
-
-    fn by_comparison(&mut self, offered: &Offered, place: &RelPath) -> Want {
-        let Some(sync) = self.sync else { return Want::Whole };
-        match self.look(place) {
-            None => Want::Whole,
-            Some(there) => self.compare(sync, offered, place, &there),
+        if let Some(want) = self.past.and_then(|past| resume::want(self.shared, past, offered, &place)) {
+            if want == Want::Nothing {
+                self.shared.counters.landed.entry(&entry.kind);
+                self.shared.counters.unchanged.entry(&entry.kind);
+            }
+            return Ok(want);
         }
+        let Some(sync) = self.sync else { return Ok(Want::Whole) };
+        let there = self.look(&place);
+        let decision = match &there {
+            Some(there) => self.decide(offered, &place, there),
+            None if sync.ignore_existing && self.is_under_something_else(&place) => Decision::LeftAlone,
+            None => Decision::New,
+        };
+        Ok(self.act(sync, entry, &place, there.as_ref(), decision))
     }
 
     /// `None` where nothing is there, or what is can't be seen: then whoever writes tells why it can't.
@@ -110,73 +150,113 @@ impl<'a, 'b> Comparer<'a, 'b> {
         Some(There { parent, stat })
     }
 
-    fn compare(&mut self, sync: &Sync, offered: &Offered, place: &RelPath, there: &There) -> Want {
+    /// Something that is no directory, and stays, has the name of a directory above `place`.
+    fn is_under_something_else(&self, place: &RelPath) -> bool {
+        let parent = place.split().map(|(parent, _)| parent).unwrap_or_default();
+        matches!(self.shared.landing.root.directory(&parent), Err(Errno::NOTDIR | Errno::LOOP))
+    }
+
+    fn decide(&mut self, offered: &Offered, place: &RelPath, there: &There) -> Decision {
         let entry = &offered.entry;
-        let kind = FileType::from_raw_mode(there.stat.st_mode);
-        if sync.ignore_existing && !(kind == FileType::Directory && entry.kind == Kind::Directory) {
-            return Want::Nothing;
+        if let Some(decision) = self.rules.early(entry, &there.stat) {
+            return decision;
         }
-        match (&entry.kind, kind) {
-            (Kind::Directory, FileType::Directory) => {
-                self.keep_directory(entry, place);
-                Want::Nothing
+        let value_differs = match &entry.kind {
+            Kind::File { size } => {
+                self.rules.sync.checksum && self.contents_differ(offered, *size, place, there)
             }
-            (Kind::File { size }, FileType::RegularFile) => self.file(sync, offered, *size, place, there),
-            (Kind::Symlink { target }, FileType::Symlink) if says(target, place, there) => {
-                self.repaired(entry, place, there)
-            }
-            (Kind::Symlink { .. }, FileType::Symlink) => Want::Whole,
-            _ => self.make_way(entry, place, there, kind),
-        }
+            Kind::Symlink { target } => !says(target, place, there),
+            _ => false,
+        };
+        self.rules.decide(entry, self.shared.mode(entry), &there.stat, value_differs)
     }
 
-    /// Its mode and times are set when everything below it is there.
-    fn keep_directory(&self, entry: &Entry, place: &RelPath) {
-        self.shared.keep_directory(place, entry, false);
+    fn contents_differ(&mut self, offered: &Offered, size: u64, place: &RelPath, there: &There) -> bool {
+        if there.stat.st_size as u64 != size {
+            return true;
+        }
+        let Some(theirs) = offered.digest else { return true };
+        let Ok(file) = open_existing(&there.parent, name(place), &there.stat) else { return true };
+        !matches!(hash(file.as_fd(), 0, size, &mut self.buffer), Ok(Some(ours)) if ours == theirs)
     }
 
-    fn file(&mut self, sync: &Sync, offered: &Offered, size: u64, place: &RelPath, there: &There) -> Want {
-        let entry = &offered.entry;
-        if sync.update && is_newer(&there.stat, entry.mtime) {
-            return Want::Nothing;
-        }
-        if !self.has_equal_contents(sync, offered, size, place, there) {
-            return Want::Whole;
-        }
-        self.repaired(entry, place, there)
-    }
-
-    /// Contents are equal, and the rest is made so.
-    fn repaired(&self, entry: &Entry, place: &RelPath, there: &There) -> Want {
-        if let Err(error) = self.repair(entry, place, there) {
-            let message = format!("setting the mode or times of what is there failed: {error}");
-            let shown = self.shared.landing.root.shown(place);
-            (self.shared.problem)(problem(shown, ProblemKind::Failed, message));
-        }
-        Want::Nothing
-    }
-
-    fn has_equal_contents(
+    fn act(
         &mut self,
         sync: &Sync,
-        offered: &Offered,
-        size: u64,
+        entry: &Entry,
         place: &RelPath,
-        there: &There,
-    ) -> bool {
-        if there.stat.st_size as u64 != size {
-            return false;
+        there: Option<&There>,
+        decision: Decision,
+    ) -> Want {
+        let want = match (&decision, there) {
+            (Decision::LeftAlone, _) => Want::Nothing,
+            (Decision::New, None) => Want::Whole,
+            (Decision::New, Some(there)) => {
+                if let Err(why) = self.make_way(entry, place, there) {
+                    self.tell(place, why);
+                    return Want::Nothing;
+                }
+                Want::Whole
+            }
+            (Decision::Attributes(_), Some(there)) => {
+                if !sync.dry_run {
+                    self.repaired(entry, place, there);
+                }
+                Want::Nothing
+            }
+            (Decision::Contents(_), there) if !sync.dry_run => {
+                there.and_then(|there| self.differing(entry, place, there)).unwrap_or(Want::Whole)
+            }
+            (Decision::Contents(_) | Decision::Attributes(_), _) => Want::Whole,
+        };
+        self.itemize(entry, &decision);
+        if want == Want::Nothing {
+            self.shared.counters.unchanged.entry(&entry.kind);
         }
-        if !sync.checksum {
-            return same_time(offered.entry.mtime, &there.stat);
+        if want == Want::Nothing || sync.dry_run {
+            self.shared.counters.landed.entry(&entry.kind);
         }
-        let Some(theirs) = offered.digest else { return false };
-        let Ok(file) = open_existing(&there.parent, name(place), &there.stat) else { return false };
-        let ours = hash(std::os::fd::AsFd::as_fd(&file), 0, size, &mut self.buffer);
-        matches!(ours, Ok(Some(ours)) if ours == theirs)
+        want
     }
 
-    /// Of a file with equal contents, sets what else is kept and differs.
+    fn itemize(&mut self, entry: &Entry, decision: &Decision) {
+        let received = !self.remover.news.is_told_far_away();
+        let Some(item) = decision.item(&entry.kind, received).filter(|item| !item.is_unchanged()) else {
+            return;
+        };
+        let link = match &entry.kind {
+            Kind::Symlink { target } => Some(Link::Target(target.clone())),
+            Kind::HardLink { path, .. } => Some(Link::SameAs(path.clone())),
+            _ => None,
+        };
+        if self.rules.sync.itemize {
+            let directory = entry.kind == Kind::Directory;
+            self.remover.news.tell(change(item, entry.path.clone(), directory, link));
+        }
+    }
+
+    /// A large file that has changed; `None` where asking for all of it is better, or what is there can't be read.
+    fn differing(&self, entry: &Entry, place: &RelPath, there: &There) -> Option<Want> {
+        let Kind::File { size } = entry.kind else { return None };
+        let older = u64::try_from(there.stat.st_size).ok()?;
+        let chunk = older::chunk_of(size, older, self.large)?;
+        let file = open_existing(&there.parent, name(place), &there.stat).ok()?;
+        let digests = older::digests(&file, chunk, size, older).ok()?;
+        let hashed = (chunk * digests.len() as u64).min(size);
+        self.shared.older.note(place, there.stat, hashed);
+        Some(Want::Differing { chunk, digests })
+    }
+
+    /// Contents are equal, and the rest is made so; a directory's when everything below it is there.
+    fn repaired(&self, entry: &Entry, place: &RelPath, there: &There) {
+        if entry.kind == Kind::Directory {
+            return self.shared.keep_directory(place, entry, false);
+        }
+        if let Err(error) = self.repair(entry, place, there) {
+            self.tell(place, format!("setting the mode or times of what is there failed: {error}"));
+        }
+    }
+
     fn repair(&self, entry: &Entry, place: &RelPath, there: &There) -> Result<(), Errno> {
         let mode = self.shared.mode(entry);
         let has_mode = !matches!(entry.kind, Kind::Symlink { .. });
@@ -191,16 +271,29 @@ impl<'a, 'b> Comparer<'a, 'b> {
     }
 
     /// Something of another kind has the entry's name. A rename replaces it, unless one of the two is a directory.
-    fn make_way(&self, entry: &Entry, place: &RelPath, there: &There, kind: FileType) -> Want {
-        let flags = match (&entry.kind, kind) {
-            (_, FileType::Directory) => AtFlags::REMOVEDIR,
-            (Kind::Directory, _) => AtFlags::empty(),
-            _ => return Want::Whole,
-        };
-        // Where it stays in the way, whoever writes the entry tells.
-        let _ = rustix::fs::unlinkat(&there.parent, name(place), flags);
-        Want::Whole
+    fn make_way(&mut self, entry: &Entry, place: &RelPath, there: &There) -> Result<(), String> {
+        match (&entry.kind, there.kind()) {
+            (_, FileType::Directory) => self.remover.make_way(&entry.path, place, &there.parent),
+            (Kind::Directory, _) => self.remover.make_way_for_directory(&there.parent, name(place)),
+            _ => Ok(()),
+        }
     }
+
+    fn tell(&self, place: &RelPath, message: String) {
+        let shown = self.shared.landing.root.shown(place);
+        (self.shared.problem)(problem(shown, ProblemKind::Failed, message));
+    }
+}
+
+/// A change as it is told.
+pub fn change(item: Item, path: RelPath, directory: bool, link: Option<Link>) -> Change {
+    let mut letters = [b' '; 11];
+    letters.iter_mut().zip(item.to_string().bytes()).for_each(|(letter, byte)| *letter = byte);
+    Change { item: letters, path, directory, link }
+}
+
+fn is_large(entry: &Entry) -> bool {
+    matches!(entry.kind, Kind::File { size } if older::chunk_of(size, size, 1).is_some())
 }
 
 /// True where the link that is there leads to `target`.

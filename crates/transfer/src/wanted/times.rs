@@ -29,7 +29,10 @@ pub fn is_newer(stat: &Stat, time: Timestamp) -> bool {
 fn granule(stat: &Stat) -> u32 {
     let changed = stat.st_ctime_nsec as u32;
     let kept = stat.st_mtime_nsec as u32;
-    GRANULES.into_iter().find(|granule| changed % granule == 0 && kept % granule == 0).unwrap_or(1)
+    GRANULES
+        .into_iter()
+        .find(|granule| changed.is_multiple_of(*granule) && kept.is_multiple_of(*granule))
+        .unwrap_or(1)
 }
 
 #[cfg(test)]
