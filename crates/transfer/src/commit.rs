@@ -20,12 +20,15 @@ use crate::problem::problem;
 use crate::root::Directory;
 use crate::temporary::Temporary;
 
-/// A group is committed when it has so many entries (each may hold a file open),
+/// A group is committed when it has so many entries (each may hold a file open)
 const GROUP: usize = 256;
-/// so many bytes,
-const GROUP_BYTES: u64 = 32 << 20;
-/// or is so old: what a kill leaves of it is nothing.
-const GROUP_AGE: Duration = Duration::from_millis(100);
+/// or so many bytes;
+const GROUP_BYTES: u64 = 256 << 20;
+/// where no more waits, also when it has so many bytes
+const WORTH_BYTES: u64 = 16 << 20;
+/// or is so old: a kill leaves nothing of it. On slow storage the next group gathers meanwhile, and is as large as it
+/// gets.
+const WORTH_AGE: Duration = Duration::from_millis(50);
 /// Up to so many files are synchronised one by one; above, their whole file system is.
 const FEW: usize = 8;
 
@@ -88,7 +91,7 @@ impl Committer<'_> {
             match finished.recv_timeout(group.patience()) {
                 Ok(ToCommit::Whole(entry)) => {
                     group.add(entry);
-                    if group.is_full() {
+                    if group.is_full() || finished.is_empty() && group.is_worth_it() {
                         self.commit(&mut group, &mut touched)?;
                     }
                 }
@@ -165,15 +168,17 @@ impl Group {
     }
 
     fn is_full(&self) -> bool {
-        self.entries.len() >= GROUP
-            || self.bytes >= GROUP_BYTES
-            || self.since.is_some_and(|since| since.elapsed() >= GROUP_AGE)
+        self.entries.len() >= GROUP || self.bytes >= GROUP_BYTES
+    }
+
+    fn is_worth_it(&self) -> bool {
+        self.bytes >= WORTH_BYTES || self.since.is_some_and(|since| since.elapsed() >= WORTH_AGE)
     }
 
     fn patience(&self) -> Duration {
         match self.since {
             None => Duration::from_secs(3600),
-            Some(since) => GROUP_AGE.saturating_sub(since.elapsed()),
+            Some(since) => WORTH_AGE.saturating_sub(since.elapsed()),
         }
     }
 }

@@ -12,6 +12,7 @@ mod killed;
 mod measure;
 mod network;
 mod paths;
+mod resumed;
 mod surroundings;
 mod syncs;
 mod tree;
