@@ -21,6 +21,7 @@ pub use output::{Output, Style};
 pub use summary::{Kind, Summary};
 
 use crate::exit::{CODES, Code};
+use crate::keep::KeepArgs;
 use crate::reach::Reach;
 use crate::say::is_lost;
 use crate::units::{parse_ports, parse_rate, parse_streams};
@@ -38,6 +39,8 @@ Examples:
       two files into the login directory
   linerate cp -rp host:/data/tree .
       pull, with modes and times kept
+  linerate cp -a tree host:/data/
+      everything of each entry, as rsync -aHAXS keeps it
   linerate cp 'host:logs/*.gz' .
       patterns are expanded at the far end
   linerate cp -e 'ssh -p 2222' x host:/tmp/
@@ -55,6 +58,8 @@ pub struct CpArgs {
     /// Keep modes, and times to the nanosecond; else files are new, with modes as the umask leaves them
     #[arg(short = 'p', long)]
     preserve: bool,
+    #[command(flatten)]
+    keep: KeepArgs,
     /// Say nothing but what went wrong
     #[arg(short = 'q', long, conflicts_with = "verbose")]
     quiet: bool,
@@ -130,8 +135,8 @@ impl CpArgs {
 
     fn options(&self) -> Options {
         Options {
-            recursive: self.recursive,
-            keep: if self.preserve { Keep::SCP } else { Keep::NOTHING },
+            recursive: self.recursive || self.keep.archive,
+            keep: self.keep.keep(if self.preserve { Keep::SCP } else { Keep::NOTHING }),
             clear: self.no_encrypt,
             streams: self.streams,
             rate_limit: self.bwlimit.flatten(),
