@@ -101,6 +101,8 @@ pub struct Counters {
     pub failed: AtomicU64,
     /// Entries whose source changed or vanished under way.
     pub changed: AtomicU64,
+    /// Things that could not be kept of entries that are there.
+    pub not_kept: AtomicU64,
 }
 
 impl Counters {
@@ -149,6 +151,7 @@ pub struct SharedTotals {
     files: AtomicU64,
     directories: AtomicU64,
     symlinks: AtomicU64,
+    specials: AtomicU64,
     bytes: AtomicU64,
 }
 
@@ -169,12 +172,18 @@ impl SharedTotals {
         self.symlinks.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts a device, a named pipe or a socket.
+    pub fn special(&self) {
+        self.specials.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The sums.
     pub fn get(&self) -> Totals {
         Totals {
             files: self.files.load(Ordering::Relaxed),
             directories: self.directories.load(Ordering::Relaxed),
             symlinks: self.symlinks.load(Ordering::Relaxed),
+            specials: self.specials.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
         }
     }

@@ -15,6 +15,7 @@ mod handshake;
 mod keys;
 mod landing;
 pub mod memory;
+mod metadata;
 pub mod pattern;
 pub mod problem;
 mod rate;

@@ -2,12 +2,8 @@
 
 use crossbeam_channel::bounded;
 use linerate_wire::control::{Keep, Message, Options, Problem, Source, Totals};
-use linerate_wire::entry::Entry;
-use linerate_wire::path::RelPath;
-use rustix::fs::{AtFlags, Mode};
-use rustix::io::Errno;
-use std::collections::{BTreeMap, HashMap};
-use std::os::fd::AsFd;
+use rustix::fs::Mode;
+use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
@@ -16,14 +12,14 @@ use std::time::Instant;
 use crate::commit::{Committer, ToCommit, Touched};
 use crate::crew::Crew;
 use crate::landing::{Landing, umask};
+use crate::metadata::write::Writer as MetadataWriter;
 use crate::pattern::expand_home;
-use crate::problem::{TransferError, problem};
+use crate::problem::TransferError;
 use crate::session::{Event, Session, TICK, WorkerEnd, out_of_turn};
-use crate::sink::{Shared, Worker, chmod};
+use crate::sink::{Shared, Worker};
 use crate::source::lock;
 use crate::stream::Stream;
-use crate::temporary::{Names, timestamps};
-use linerate_wire::control::ProblemKind;
+use crate::temporary::Names;
 
 /// Whole files that wait for the committer; each may be open.
 const WAITING_FILES: usize = 256;
@@ -86,16 +82,19 @@ fn receive(
         names: &names,
         assemblies: Mutex::new(HashMap::new()),
         directories: Mutex::default(),
+        first_names: Mutex::default(),
+        further_names: Mutex::default(),
         opened: Mutex::default(),
         finished,
         counters: &counters,
         problem: &tell,
         skip: &skip,
         keep,
+        writer: MetadataWriter::new(keep),
         umask,
     };
     let committer = Committer { counters: &counters, problem: &tell };
-    let (touched, streams, announced) = thread::scope(|scope| -> Result<_, TransferError> {
+    let (mut touched, streams, announced) = thread::scope(|scope| -> Result<_, TransferError> {
         let committing = scope.spawn(|| committer.run(whole));
         let crew = Crew::new(scope, |stream| work(&shared, stream));
         let received = drive(session, crew, &committing);
@@ -115,7 +114,11 @@ fn receive(
             "the far end announced {missing} sources that it didn't send"
         )));
     }
-    finish_directories(&shared, touched)?;
+    let mut last = Worker::new(&shared);
+    last.make_further_names(&mut touched);
+    last.finish_directories(&mut touched);
+    last.finish();
+    touched.sync().map_err(TransferError::Failed)?;
     Ok(Received { landed: counters.landed.get(), announced, streams })
 }
 
@@ -152,36 +155,4 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
         }
     }
     Ok((crew.used, announced.map_or_else(Totals::default, |(_, totals)| totals)))
-}
-
-/// Modes and times of directories, deepest first: a parent may no longer let its owner in.
-fn finish_directories(shared: &Shared<'_>, mut touched: Touched) -> Result<(), TransferError> {
-    let opened = lock(&shared.opened).drain().map(|(path, mode)| (path, (mode, None))).collect::<Vec<_>>();
-    let explicit = lock(&shared.directories).drain(..).collect::<Vec<_>>();
-    let explicit = explicit
-        .into_iter()
-        .map(|(path, entry)| (path, (Mode::from_raw_mode(entry.mode), shared.keep.times.then_some(entry))));
-    let modes: BTreeMap<RelPath, (Mode, Option<Entry>)> = opened.into_iter().chain(explicit).collect();
-    for (path, (mode, times)) in modes.into_iter().rev() {
-        if let Err(error) = finish_directory(shared, &path, mode, times.as_ref(), &mut touched) {
-            let message = format!("setting the directory's mode or times failed: {error}");
-            (shared.problem)(problem(shared.landing.root.shown(&path), ProblemKind::Failed, message));
-        }
-    }
-    touched.sync().map_err(TransferError::Failed)
-}
-
-fn finish_directory(
-    shared: &Shared<'_>,
-    path: &RelPath,
-    mode: Mode,
-    times: Option<&Entry>,
-    touched: &mut Touched,
-) -> Result<(), Errno> {
-    let held = shared.landing.root.directory(path)?;
-    touched.add(&held);
-    if let Some(entry) = times {
-        rustix::fs::utimensat(held.as_fd(), ".", &timestamps(entry), AtFlags::empty())?;
-    }
-    chmod(&held, mode)
 }

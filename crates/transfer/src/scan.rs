@@ -1,16 +1,18 @@
 //! Walks the sources and cuts them into units of work while the workers already send.
 
 use crossbeam_channel::Sender;
-use linerate_wire::control::{Problem, ProblemKind};
-use linerate_wire::entry::{Entry, Kind, Timestamp};
+use linerate_wire::control::{Keep, Problem, ProblemKind};
+use linerate_wire::entry::{Entry, Extra, Kind, Timestamp};
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::clock::SharedTotals;
+use crate::metadata::holes::has_holes;
+use crate::metadata::read::{At, Reader};
 use crate::problem::problem;
 use crate::source::SourceRoot;
 
@@ -48,6 +50,8 @@ pub struct LargeFile {
     pub number: u64,
     /// Into how many parts it is cut.
     pub parts: u32,
+    /// Its holes stay holes.
+    pub sparse: bool,
     /// Parts that no worker has finished.
     pub left: AtomicU32,
     /// Set where nothing more of it is wanted or can be read.
@@ -68,6 +72,8 @@ pub struct Scanner<'a> {
     pub problem: &'a (dyn Fn(Problem) + Sync),
     /// Streams, for the size of chunks.
     pub streams: u32,
+    /// What is kept of each entry.
+    pub keep: Keep,
     /// Ends the scan early.
     pub stop: &'a AtomicBool,
 }
@@ -84,6 +90,7 @@ struct Level {
 
 struct Walk<'a, 'b> {
     scanner: &'b Scanner<'a>,
+    reader: Reader,
     batch: Vec<Entry>,
     batch_bytes: u64,
     next_file: u64,
@@ -92,7 +99,8 @@ struct Walk<'a, 'b> {
 impl Scanner<'_> {
     /// Walks all sources. Ends early where the workers are gone.
     pub fn run(&self) {
-        let mut walk = Walk { scanner: self, batch: Vec::new(), batch_bytes: 0, next_file: 0 };
+        let reader = Reader::new(self.keep);
+        let mut walk = Walk { scanner: self, reader, batch: Vec::new(), batch_bytes: 0, next_file: 0 };
         for number in 0..self.sources.len() {
             if walk.source(number).is_err() {
                 return;
@@ -107,15 +115,15 @@ impl Walk<'_, '_> {
         let source = &self.scanner.sources[number];
         let at = source.top_path();
         let opened = source.root.open_at(&at, OFlags::PATH).and_then(|fd| Ok((rustix::fs::fstat(&fd)?, fd)));
-        let stat = match opened {
-            Ok((stat, _)) => stat,
+        let (stat, held) = match opened {
+            Ok(opened) => opened,
             Err(error) => {
                 self.fail(number, &RelPath::root(), "reading", error);
                 return Ok(());
             }
         };
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        self.found(number, RelPath::root(), &stat, None)?;
+        self.found(number, RelPath::root(), &stat, At::Open(held.as_fd()))?;
         if is_directory { self.descend(number, RelPath::root()) } else { Ok(()) }
     }
 
@@ -164,7 +172,7 @@ impl Walk<'_, '_> {
                 }
             };
             let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-            self.found(source, path.clone(), &stat, Some((level, &name)))?;
+            self.found(source, path.clone(), &stat, At::In(level.fd.as_fd(), &name))?;
             if is_directory {
                 levels.extend(self.enter(source, path));
             }
@@ -186,17 +194,19 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn found(
-        &mut self,
-        source: usize,
-        path: RelPath,
-        stat: &Stat,
-        link_at: Option<(&Level, &[u8])>,
-    ) -> Result<(), Stopped> {
+    fn found(&mut self, source: usize, path: RelPath, stat: &Stat, at: At<'_>) -> Result<(), Stopped> {
+        let keep = &self.scanner.keep;
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Kind::File { size: u64::try_from(stat.st_size).unwrap_or(0) },
             FileType::Directory => Kind::Directory,
-            FileType::Symlink => match self.link_target(link_at) {
+            FileType::Fifo if keep.specials => Kind::Fifo,
+            FileType::Socket if keep.specials => Kind::Socket,
+            device @ (FileType::BlockDevice | FileType::CharacterDevice) if keep.devices => Kind::Device {
+                block: device == FileType::BlockDevice,
+                major: rustix::fs::major(stat.st_rdev),
+                minor: rustix::fs::minor(stat.st_rdev),
+            },
+            FileType::Symlink => match link_target(at) {
                 Ok(target) => Kind::Symlink { target },
                 Err(error) => {
                     self.fail(source, &path, "reading the link", error);
@@ -208,15 +218,12 @@ impl Walk<'_, '_> {
                 return Ok(());
             }
         };
-        let entry = entry(source, path, kind, stat);
+        let mut entry = entry(source, path, kind, stat);
+        if let Err(message) = self.reader.complete(&mut entry, stat, at) {
+            self.tell(source, &entry.path, ProblemKind::NotKept, message);
+        }
         self.count(&entry);
-        self.add(entry)
-    }
-
-    fn link_target(&self, at: Option<(&Level, &[u8])>) -> Result<Vec<u8>, Errno> {
-        // A source that is a link itself was resolved before the scan.
-        let (level, name) = at.ok_or(Errno::LOOP)?;
-        Ok(rustix::fs::readlinkat(&level.fd, name, Vec::new())?.into_bytes())
+        self.add(entry, self.scanner.keep.sparse && has_holes(stat))
     }
 
     fn count(&self, entry: &Entry) {
@@ -224,19 +231,21 @@ impl Walk<'_, '_> {
             Kind::File { size } => self.scanner.found.file(size),
             Kind::Directory => self.scanner.found.directory(),
             Kind::Symlink { .. } => self.scanner.found.symlink(),
-            _ => {}
+            Kind::Device { .. } | Kind::Fifo | Kind::Socket => self.scanner.found.special(),
+            Kind::HardLink { .. } => self.scanner.found.file(0),
         }
     }
 
-    fn add(&mut self, entry: Entry) -> Result<(), Stopped> {
+    fn add(&mut self, entry: Entry, sparse: bool) -> Result<(), Stopped> {
         match entry.kind {
-            Kind::File { size } if size > SMALL => self.add_large(entry, size),
+            Kind::File { size } if size > SMALL || sparse => self.add_large(entry, size, sparse),
             Kind::File { size } => self.add_small(entry, size),
             _ => self.add_small(entry, 0),
         }
     }
 
     fn add_small(&mut self, entry: Entry, size: u64) -> Result<(), Stopped> {
+        let size = size + entry.extra.as_ref().map_or(0, |extra| extra_size(extra));
         if self.batch_bytes + size > BATCH_BYTES || self.batch.len() == BATCH_ENTRIES {
             self.flush()?;
         }
@@ -251,7 +260,7 @@ impl Walk<'_, '_> {
         if batch.is_empty() { Ok(()) } else { self.queue(Unit::Batch(batch)) }
     }
 
-    fn add_large(&mut self, entry: Entry, size: u64) -> Result<(), Stopped> {
+    fn add_large(&mut self, entry: Entry, size: u64, sparse: bool) -> Result<(), Stopped> {
         let chunk = chunk_size(size, self.scanner.streams);
         let parts = u32::try_from(size.div_ceil(chunk)).unwrap_or(u32::MAX);
         let number = self.next_file;
@@ -260,6 +269,7 @@ impl Walk<'_, '_> {
             entry,
             number,
             parts,
+            sparse,
             left: AtomicU32::new(parts),
             given_up: AtomicBool::new(false),
             descriptor: OnceLock::new(),
@@ -313,6 +323,20 @@ fn entry(source: usize, path: RelPath, kind: Kind, stat: &Stat) -> Entry {
         atime: time(stat.st_atime, stat.st_atime_nsec),
         extra: None,
     }
+}
+
+fn link_target(at: At<'_>) -> Result<Vec<u8>, Errno> {
+    match at {
+        At::In(directory, name) => Ok(rustix::fs::readlinkat(directory, name, Vec::new())?.into_bytes()),
+        // A source that is a link itself was resolved before the scan.
+        At::Open(_) => Err(Errno::LOOP),
+    }
+}
+
+/// Bytes of what may be large: a batch holds little of it, however much each entry has.
+fn extra_size(extra: &Extra) -> u64 {
+    let xattrs: usize = extra.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
+    (xattrs + 32 * (extra.acl.len() + extra.default_acl.len())) as u64
 }
 
 /// A quarter of each stream's share, as a power of two between 4 and 64 MiB.

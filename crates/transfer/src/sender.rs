@@ -2,7 +2,7 @@
 
 use crossbeam_channel::bounded;
 use linerate_host::CpuTimes;
-use linerate_wire::control::{MAX_SOURCES, Message, Options, Problem, Totals};
+use linerate_wire::control::{Keep, MAX_SOURCES, Message, Options, Problem, Totals};
 use linerate_wire::entry::Entry;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -80,16 +80,20 @@ fn announcement(sources: &[SourceRoot]) -> Message {
 /// Walks the sources and tells each entry, with its path as the user would write it, instead of sending it.
 pub fn survey(
     sources: &[SourceRoot],
+    keep: Keep,
     counters: &Counters,
     tell: &(dyn Fn(Problem) + Sync),
     mut each: impl FnMut(&Path, &Entry),
 ) {
     let (queue, units) = bounded(QUEUE);
     let stop = AtomicBool::new(false);
+    // What is large is of no interest.
+    let Keep { hard_links, devices, specials, .. } = keep;
+    let keep = Keep { hard_links, devices, specials, ..Keep::NOTHING };
     let mut show = |entry: &Entry| each(&sources[entry.source as usize].shown(&entry.path), entry);
     thread::scope(|scope| {
         let (found, stop) = (&counters.found, &stop);
-        scope.spawn(move || Scanner { sources, queue, found, problem: tell, streams: 1, stop }.run());
+        scope.spawn(move || Scanner { sources, queue, found, problem: tell, streams: 1, keep, stop }.run());
         for unit in units {
             match unit {
                 Unit::Batch(entries) => entries.iter().for_each(&mut show),
@@ -127,7 +131,7 @@ pub fn run(session: &mut Session, sources: &[SourceRoot], options: &Options) -> 
         let (shared, streams) = (&shared, number.first);
         scope.spawn(move || {
             let (found, problem, stop) = (&shared.counters.found, shared.problem, &shared.stop);
-            Scanner { sources, queue, found, problem, streams, stop }.run();
+            Scanner { sources, queue, found, problem, streams, keep: options.keep, stop }.run();
             shared.counters.scanned.store(true, Ordering::Release);
         });
         let crew = Crew::new(scope, move |stream| (true, Worker::new(shared, stream).run(&units)));

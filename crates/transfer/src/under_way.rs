@@ -70,7 +70,15 @@ mod tests {
             extra: None,
         };
         let (left, given_up) = (AtomicU32::new(1), AtomicBool::new(false));
-        Arc::new(LargeFile { entry, number, parts: 1, left, given_up, descriptor: OnceLock::new() })
+        Arc::new(LargeFile {
+            entry,
+            number,
+            parts: 1,
+            left,
+            given_up,
+            descriptor: OnceLock::new(),
+            sparse: false,
+        })
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl Copy {
 
     /// Lists what [`Copy::pull`] would copy.
     pub fn list(&self, host: &OsStr, sources: Vec<Vec<u8>>) -> Result<Code, Failure> {
-        let job = Job::List { sources, recursive: self.options.recursive };
+        let job = Job::List { sources, recursive: self.options.recursive, keep: self.options.keep };
         let (mut session, mut shell) = self.connect(host, job)?;
         let listed = session.receive_list(|path, entry| self.output.listed(path, entry));
         listed.map_err(|error| self.gave_up(&mut session, &mut shell, error))?;

@@ -36,6 +36,8 @@ pub(super) struct Part {
     at: u64,
     end: u64,
     length: u64,
+    /// The file has its size.
+    sized: bool,
 }
 
 enum Target {
@@ -64,7 +66,8 @@ impl Worker<'_> {
             Ok::<_, StreamError>(Target::Dropped)
         })?;
         let end = chunk.offset + chunk.length;
-        self.part = Some(Part { target, number: chunk.file, at: chunk.offset, end, length: chunk.length });
+        let (number, at, length) = (chunk.file, chunk.offset, chunk.length);
+        self.part = Some(Part { target, number, at, end, length, sized: chunk.parts > 1 });
         self.clock.lap(Stage::Write);
         if chunk.length == 0 { self.finish_part() } else { Ok(()) }
     }
@@ -80,14 +83,14 @@ impl Worker<'_> {
     fn target(&mut self, chunk: &Chunk, place: &RelPath) -> Result<Target, Errno> {
         let parent = self.parent_of(place)?;
         if chunk.parts == 1 {
-            let temporary = self.new_file(place, parent, self.mode(&chunk.entry))?;
+            let temporary = self.new_file(place, parent, self.first_mode(&chunk.entry))?;
             return Ok(Target::Whole(temporary, chunk.entry.clone(), place.clone()));
         }
         let mut assemblies = lock(&self.shared.assemblies);
         if let Some(assembly) = assemblies.get(&chunk.file) {
             return Ok(Target::Shared(assembly.clone()));
         }
-        let mode = self.mode(&chunk.entry);
+        let mode = self.first_mode(&chunk.entry);
         let make = || Temporary::named(parent.clone(), self.shared.names, mode);
         let temporary = self.sized(self.with_access(place, make)?, chunk)?;
         let assembly = Arc::new(Assembly {
@@ -124,6 +127,25 @@ impl Worker<'_> {
         let result = written.or_else(|error| self.part_failed(error));
         self.clock.lap(Stage::Write);
         result
+    }
+
+    /// The next bytes take no space at the sender, so they take none here: nothing is written where they are.
+    pub(super) fn hole(&mut self) -> Result<(), StreamError> {
+        let length = <[u8; 8]>::try_from(self.payload.as_slice()).map(u64::from_le_bytes);
+        let length = length.map_err(|_| StreamError::Protocol("a damaged hole"))?;
+        if !self.shared.keep.sparse {
+            return Err(StreamError::Protocol("a hole that wasn't asked for"));
+        }
+        let part = self.part.as_mut().ok_or(StreamError::Protocol("a hole without a chunk"))?;
+        if length == 0 || length > part.left() {
+            return Err(StreamError::Protocol("a hole that isn't in its chunk"));
+        }
+        part.at += length;
+        let result = part.size().or_else(|error| self.part_failed(error));
+        self.clock.bytes(length);
+        self.clock.lap(Stage::Write);
+        result?;
+        if self.part.as_ref().is_some_and(Part::is_whole) { self.finish_part() } else { Ok(()) }
     }
 
     /// The first failure of a file is told; what still comes of it is dropped.
@@ -193,6 +215,15 @@ impl Part {
     /// Bytes that still come, unless the sender gives the file up.
     pub(super) fn left(&self) -> u64 {
         self.end - self.at
+    }
+
+    /// Gives the file its size, which a hole at its end wouldn't.
+    fn size(&mut self) -> Result<(), Errno> {
+        if let (Target::Whole(temporary, ..), false) = (&self.target, self.sized) {
+            rustix::fs::ftruncate(temporary.fd()?, self.end)?;
+            self.sized = true;
+        }
+        Ok(())
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
