@@ -7,7 +7,7 @@ use linerate_transfer::session::{Client, Meters, Reporter, Session, check_job};
 use linerate_wire::control::{Job, Options, Totals};
 use std::ffi::OsStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::far::{end, start};
@@ -159,7 +159,9 @@ impl Copy {
     }
 
     fn code(&self) -> Code {
-        let (failed, changed) = (&self.meters.local.failed, &self.meters.local.changed);
-        Code::of_problems(failed.load(Ordering::Relaxed), changed.load(Ordering::Relaxed))
+        let counted = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let local = &self.meters.local;
+        let failed = counted(&local.failed).saturating_add(counted(&local.not_kept));
+        Code::of_problems(failed, counted(&local.changed))
     }
 }

@@ -2,6 +2,7 @@
 
 mod copy;
 mod far;
+mod losses;
 mod output;
 mod pull;
 mod push;

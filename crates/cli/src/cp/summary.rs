@@ -101,14 +101,15 @@ impl Summary {
         json!({
             "schema": SCHEMA, "type": "summary",
             "files": self.landed.files, "directories": self.landed.directories,
-            "symlinks": self.landed.symlinks, "bytes": self.landed.bytes,
+            "symlinks": self.landed.symlinks, "specials": self.landed.specials, "bytes": self.landed.bytes,
             "payload_seconds": self.payload_seconds, "elapsed_seconds": self.elapsed_seconds,
             "gbit_per_second": self.landed.bytes as f64 * 8e-9 / self.payload_seconds.max(1e-9),
             "encrypted": self.cipher.is_some(), "cipher": self.cipher,
             "streams": self.streams, "turned_away": self.turned_away, "limiter": limiter.name(),
             "sender": end(self.sender), "receiver": end(self.receiver),
             "failed": meters.local.failed.load(Ordering::Relaxed),
-            "changed": meters.local.changed.load(Ordering::Relaxed), "exit": code as u8,
+            "changed": meters.local.changed.load(Ordering::Relaxed),
+            "not_kept": meters.local.not_kept.load(Ordering::Relaxed), "exit": code as u8,
         })
     }
 }

@@ -40,7 +40,7 @@ struct Seen {
     source: u32,
     path: RelPath,
     /// Names that haven't come.
-    left: u64,
+    left: u128,
 }
 
 impl Reader {
@@ -80,7 +80,7 @@ impl Reader {
     /// The first name of the file that `entry` is one more name of; `None` where this is the first.
     fn first_name(&mut self, entry: &Entry, stat: &Stat) -> Option<Kind> {
         let file = (stat.st_dev, stat.st_ino);
-        let left = stat.st_nlink as u64;
+        let left = u128::from(stat.st_nlink);
         let seen = self.seen.entry(file).or_insert_with(|| Seen {
             source: entry.source,
             path: entry.path.clone(),
