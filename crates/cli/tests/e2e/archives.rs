@@ -70,7 +70,8 @@ fn names_of_one_file_are_found_across_sources_and_directories_keep_nothing_of_th
     set(ACCESS, &acl(7));
     set("system.posix_acl_default", &acl(7));
     case.cp(args!["-a", "one", "two", "z", case.b("")]).exits(0);
-    let sources = [&one, &two, &case.near.join("z")].map(|path| path.as_path());
+    let three = case.near.join("z");
+    let sources = [one.as_path(), &two, &three];
     assert_eq!(differences(&sources, &case.far), "");
     let number = |path: &str| case.far.join(path).metadata().unwrap().ino();
     assert!(number("one/x") == number("two/y") && number("one/x") == number("z"));

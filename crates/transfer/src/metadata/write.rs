@@ -233,5 +233,5 @@ fn remove_xattr(fd: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
 
 /// True where what is made in a directory gets an ACL from it.
 pub fn has_default_acl(directory: BorrowedFd<'_>) -> bool {
-    rustix::fs::getxattr(through_proc(directory), DEFAULT, &mut [0; 0][..]).is_ok_and(|length| length > 0)
+    rustix::fs::getxattr_query(through_proc(directory), DEFAULT).is_ok_and(|length| length > 0)
 }
