@@ -32,7 +32,11 @@ const PARTS: [Part; 11] = [
         name: "perms",
         without: "no-perms",
         help: "Keep permission bits, with setuid, setgid and sticky",
-        set: |keep, on| (keep.perms, keep.special_bits) = (on, on),
+        set: |keep, on| {
+            (keep.perms, keep.special_bits) = (on, on);
+            // An ACL holds the permission bits too.
+            keep.acls &= on;
+        },
     },
     Part {
         name: "times",
@@ -85,8 +89,13 @@ const PARTS: [Part; 11] = [
     Part {
         name: "acls",
         without: "no-acls",
-        help: "Keep POSIX ACLs, default ones too",
-        set: |keep, on| keep.acls = on,
+        help: "Keep POSIX ACLs, default ones too; this keeps the permission bits",
+        set: |keep, on| {
+            keep.acls = on;
+            if on {
+                (keep.perms, keep.special_bits) = (true, true);
+            }
+        },
     },
     Part { name: "sparse", without: "no-sparse", help: "Holes stay holes", set: |keep, on| keep.sparse = on },
 ];
@@ -170,7 +179,10 @@ mod tests {
     fn parts_are_added_and_taken_off_and_the_last_word_counts() {
         assert_eq!(keep("-a --no-owner", Keep::NOTHING), Keep { owner: false, ..ARCHIVE });
         assert_eq!(keep("--no-owner --owner -a", Keep::NOTHING), ARCHIVE);
-        assert_eq!(keep("--no-perms", ARCHIVE), Keep { perms: false, special_bits: false, ..ARCHIVE });
+        let modeless = Keep { perms: false, special_bits: false, acls: false, ..ARCHIVE };
+        assert_eq!(keep("--no-perms", ARCHIVE), modeless);
+        let acls = Keep { perms: true, special_bits: true, acls: true, ..Keep::NOTHING };
+        assert_eq!(keep("--acls", Keep::NOTHING), acls);
         assert_eq!(keep("--numeric-ids", ARCHIVE), Keep { numeric_ids: true, ..ARCHIVE });
     }
 }

@@ -3,7 +3,7 @@
 use linerate_wire::control::Keep;
 use linerate_wire::entry::{Entry, Extra, Kind, MAX_XATTRS, Owner};
 use linerate_wire::path::RelPath;
-use rustix::fs::{Stat, getxattr, lgetxattr, listxattr, llistxattr};
+use rustix::fs::{Access, Stat, getxattr, lgetxattr, listxattr, llistxattr};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -33,6 +33,8 @@ pub struct Reader {
     names: Vec<u8>,
     value: Vec<u8>,
     path: Vec<u8>,
+    /// The way to attributes leads through /proc.
+    has_proc: bool,
 }
 
 /// The first name of a file that has several.
@@ -55,6 +57,7 @@ impl Reader {
             names: vec![0; room],
             value: vec![0; room],
             path: Vec::new(),
+            has_proc: rustix::fs::access("/proc/self/fd", Access::EXISTS).is_ok(),
         }
     }
 
@@ -104,10 +107,14 @@ impl Reader {
     }
 
     fn attributes(&mut self, extra: &mut Extra, at: At<'_>) -> Result<(), String> {
+        if !self.has_proc {
+            return Err("its extended attributes can't be read: /proc isn't mounted here".into());
+        }
         let mut names = std::mem::take(&mut self.names);
         let read = self.list(&mut names, at).and_then(|length| {
             let listed = names[..length].split(|&byte| byte == 0).filter(|name| !name.is_empty());
-            listed.into_iter().try_for_each(|name| self.attribute(extra, name, at))
+            // All are tried; the first error is told.
+            listed.map(|name| self.attribute(extra, name, at)).fold(Ok(()), Result::and)
         });
         self.names = names;
         read.map_err(|error| format!("its extended attributes can't be read: {error}"))?;

@@ -18,6 +18,11 @@ use crate::source::lock;
 pub struct Loss(&'static str, Errno);
 
 impl Loss {
+    /// A link or a special file isn't safe to touch.
+    pub fn of_held(error: Errno) -> Self {
+        Self("owner, mode and attributes", error)
+    }
+
     /// For people; the same for all entries that lost the same for the same reason.
     pub fn message(&self) -> String {
         format!("its {} could not be kept: {}", self.0, self.1)

@@ -191,7 +191,13 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         let is_file = matches!(entry.kind, Kind::File { .. });
-        let held = if is_file { None } else { Some(temporary.hold()?) };
+        let held = match (!is_file).then(|| temporary.hold()).transpose() {
+            Ok(held) => held,
+            Err(error) => {
+                self.tell_losses(place, vec![Loss::of_held(error)]);
+                return Ok(());
+            }
+        };
         let fd = held.as_ref().map_or_else(|| temporary.fd(), |held| Ok(held.as_fd()))?;
         if entry.extra.as_ref().is_some_and(|extra| extra.linked) {
             let stat = rustix::fs::fstat(fd)?;
