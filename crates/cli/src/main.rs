@@ -9,6 +9,7 @@ mod compare;
 mod cp;
 mod data;
 mod exit;
+mod keep;
 mod lab;
 mod load;
 mod measure;

@@ -113,7 +113,9 @@ impl Committer<'_> {
             Ok(()) => match kind {
                 Kind::File { size } => self.counters.landed.file(size),
                 Kind::Symlink { .. } => self.counters.landed.symlink(),
-                _ => {}
+                Kind::Device { .. } | Kind::Fifo | Kind::Socket => self.counters.landed.special(),
+                // They are made elsewhere, at the end.
+                Kind::Directory | Kind::HardLink { .. } => {}
             },
             Err(Errno::ISDIR | Errno::EXIST | Errno::NOTEMPTY) if parent.has_directory(&name) => {
                 let message = "a directory of that name is in the way at the destination";

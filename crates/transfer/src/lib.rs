@@ -17,6 +17,7 @@ pub mod itemize;
 mod keys;
 mod landing;
 pub mod memory;
+mod metadata;
 mod offer;
 pub mod pattern;
 mod plan;

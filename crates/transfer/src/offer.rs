@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use crate::channel::Channel;
 use crate::clock::Counters;
-use crate::plan::{Planner, There};
+use crate::plan::{Cut, Planner, There};
 use crate::scan::{Stopped, Taker};
 use crate::source::lock;
 
@@ -41,8 +41,10 @@ pub struct Offers<'a> {
     /// What is wanted isn't sent.
     dry_run: bool,
     pending: Vec<Offered>,
+    /// Which of them have holes that are to be kept.
+    sparse: Vec<bool>,
     pending_bytes: usize,
-    open: VecDeque<Vec<Entry>>,
+    open: VecDeque<Vec<(Entry, bool)>>,
 }
 
 impl<'a> Offers<'a> {
@@ -65,6 +67,7 @@ impl<'a> Offers<'a> {
             breach,
             dry_run,
             pending: Vec::new(),
+            sparse: Vec::new(),
             pending_bytes: 0,
             open: VecDeque::new(),
         }
@@ -82,7 +85,9 @@ impl<'a> Offers<'a> {
         let message = Message::Offer(offered);
         self.channel.send(&message).map_err(|_| Stopped)?;
         let Message::Offer(offered) = message else { return Ok(()) };
-        self.open.push_back(offered.into_iter().map(|offered| offered.entry).collect());
+        self.open.push_back(
+            offered.into_iter().map(|offered| offered.entry).zip(std::mem::take(&mut self.sparse)).collect(),
+        );
         self.take_what_came()
     }
 
@@ -109,30 +114,35 @@ impl<'a> Offers<'a> {
         if entries.len() != wants.len() {
             return Err(self.breach("it answers an offer with another number of wants than entries"));
         }
-        entries.into_iter().zip(wants).try_for_each(|(entry, want)| self.wanted(entry, want))
+        entries
+            .into_iter()
+            .zip(wants)
+            .try_for_each(|((entry, sparse), want)| self.wanted(entry, sparse, want))
     }
 
-    fn wanted(&mut self, entry: Entry, want: Want) -> Result<(), Stopped> {
+    fn wanted(&mut self, entry: Entry, sparse: bool, want: Want) -> Result<(), Stopped> {
         match want {
             Want::Nothing => {
                 self.counters.unchanged.entry(&entry.kind);
                 Ok(())
             }
             _ if self.dry_run => Ok(()),
-            Want::Whole => self.planner.add(entry),
+            Want::Whole => self.planner.add(entry, sparse),
             Want::Missing { chunk, present } => {
                 let (size, parts) = self.cut(&entry, chunk)?;
                 if present.len() as u64 != parts.div_ceil(8) {
                     return Err(self.breach("what it has of a file doesn't have the file's length"));
                 }
-                self.planner.add_large(entry, size, chunk, There::Present(present))
+                let cut = Cut { cut: chunk, there: There::Present(present) };
+                self.planner.add_large(entry, sparse, size, cut)
             }
             Want::Differing { chunk, digests } => {
                 let (size, parts) = self.cut(&entry, chunk)?;
                 if digests.len() as u64 > parts {
                     return Err(self.breach("it names more chunks than the file has"));
                 }
-                self.planner.add_large(entry, size, chunk, There::Older(digests))
+                let cut = Cut { cut: chunk, there: There::Older(digests) };
+                self.planner.add_large(entry, sparse, size, cut)
             }
         }
     }
@@ -160,6 +170,7 @@ impl Taker for Offers<'_> {
         self.pending_bytes += ENTRY_BYTES + bytes(&entry);
         let digest =
             self.hash.filter(|_| matches!(entry.kind, Kind::File { .. })).and_then(|hash| hash(&entry));
+        self.sparse.push(self.planner.is_sparse(&entry, stat));
         let ctime = Timestamp { seconds: stat.st_ctime, nanoseconds: stat.st_ctime_nsec as u32 };
         self.pending.push(Offered { entry, inode: stat.st_ino, ctime, digest });
         if self.pending.len() == MAX_OFFERS || self.pending_bytes >= OFFER_BYTES {

@@ -80,6 +80,7 @@ mod tests {
             descriptor: OnceLock::new(),
             cut: 1 << 20,
             there: There::Nothing,
+            sparse: false,
         })
     }
 

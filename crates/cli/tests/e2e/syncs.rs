@@ -352,3 +352,34 @@ fn what_is_written_into_keeps_its_inode_and_gets_everything_else() {
     assert_rsync_finds_nothing(&here, &there, &[]);
     assert_eq!(inodes(&there), before);
 }
+
+#[test]
+fn an_archive_is_kept_like_its_original() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    make_tree(&here);
+    let name = |name: &str| here.join(name);
+    fs::hard_link(name("small"), name("a/small too")).unwrap();
+    let shell = |script: &str| {
+        let done = Command::new("sh").args(["-ec", script]).current_dir(&here).status().unwrap();
+        assert!(done.success(), "{script}");
+    };
+    shell("mkfifo pipe; mknod null c 1 3; truncate -s 3M holes; chown 1234:4321 one; chmod 4755 one");
+    let sync = || {
+        let run = case.sync(args!["--delete", "--itemize-changes", "tree", case.b("copy")]).exits(0);
+        assert_rsync_finds_nothing(&here, &there, &["--delete"]);
+        run.out
+    };
+    sync();
+    assert_eq!(sync(), "", "nothing is left to do");
+    shell(
+        "chown 99:98 one large a; chmod 2711 a; ln small again; rm null; mknod null c 1 5; rm pipe; mknod pipe p",
+    );
+    let out = sync();
+    assert!(out.contains(".f....og... large\n") && out.contains("cDc.t...... null\n"), "{out}");
+    assert!(out.contains("\nhf+++++++++ "), "{out}");
+    assert_eq!(sync(), "", "nothing is left to do");
+    shell("rm 'a/small too'; cp -a small 'a/small too'; touch -d @5 again");
+    sync();
+    assert_eq!(sync(), "", "nothing is left to do");
+}

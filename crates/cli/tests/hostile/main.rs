@@ -7,6 +7,7 @@
 mod support;
 
 mod agent;
+mod archives;
 mod breaking;
 mod data;
 mod far;

@@ -3,6 +3,7 @@
 use linerate_wire::control::ProblemKind;
 use linerate_wire::entry::{Chunk, Entry, Kind};
 use linerate_wire::path::RelPath;
+use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -27,6 +28,8 @@ pub struct Assembly {
     temporary: Mutex<Option<Temporary>>,
     /// An older version, of which the sender may take chunks as they are.
     basis: Option<Basis>,
+    /// There may be bytes in it that are not the new version's, until those have come.
+    has_old_bytes: bool,
     entry: Entry,
     place: RelPath,
     left: AtomicU32,
@@ -42,6 +45,8 @@ pub(super) struct Part {
     at: u64,
     end: u64,
     length: u64,
+    /// The file has its size.
+    sized: bool,
 }
 
 enum Target {
@@ -70,7 +75,8 @@ impl Worker<'_> {
             Ok::<_, StreamError>(Target::Dropped)
         })?;
         let end = chunk.offset + chunk.length;
-        self.part = Some(Part { target, number: chunk.file, at: chunk.offset, end, length: chunk.length });
+        let (number, at, length) = (chunk.file, chunk.offset, chunk.length);
+        self.part = Some(Part { target, number, at, end, length, sized: chunk.parts > 1 });
         self.clock.lap(Stage::Write);
         if chunk.length == 0 { self.finish_part() } else { Ok(()) }
     }
@@ -86,7 +92,7 @@ impl Worker<'_> {
     fn target(&mut self, chunk: &Chunk, place: &RelPath) -> Result<Target, Errno> {
         let parent = self.parent_of(place)?;
         if chunk.parts == 1 {
-            let temporary = self.new_file(place, parent, self.mode(&chunk.entry))?;
+            let temporary = self.new_file(place, parent, self.first_mode(&chunk.entry))?;
             return Ok(Target::Whole(temporary, chunk.entry.clone(), place.clone()));
         }
         let mut assemblies = lock(&self.shared.assemblies);
@@ -98,6 +104,7 @@ impl Worker<'_> {
         let assembly = Arc::new(Assembly {
             file: temporary.fd()?.try_clone_to_owned().map_err(|_| Errno::MFILE)?,
             temporary: Mutex::new(Some(temporary)),
+            has_old_bytes: basis.is_some() || self.shared.inplace,
             basis,
             entry: chunk.entry.clone(),
             place: place.clone(),
@@ -117,7 +124,7 @@ impl Worker<'_> {
         chunk: &Chunk,
         basis: Option<&mut Basis>,
     ) -> Result<Temporary, Errno> {
-        let mode = self.mode(&chunk.entry);
+        let mode = self.first_mode(&chunk.entry);
         if let Some(existing) = self.existing_file(place, parent, mode) {
             basis.into_iter().for_each(Basis::is_written_into);
             return Ok(existing);
@@ -171,6 +178,27 @@ impl Worker<'_> {
         self.shared.counters.unchanged.bytes(end - start);
         self.clock.lap(Stage::Write);
         self.finish_part()
+    }
+
+    /// The next bytes take no space at the sender, so they take none here: nothing is written where they are.
+    pub(super) fn hole(&mut self) -> Result<(), StreamError> {
+        let length = <[u8; 8]>::try_from(self.payload.as_slice()).map(u64::from_le_bytes);
+        let length = length.map_err(|_| StreamError::Protocol("a damaged hole"))?;
+        if !self.shared.keep.sparse {
+            return Err(StreamError::Protocol("a hole that wasn't asked for"));
+        }
+        let part = self.part.as_mut().ok_or(StreamError::Protocol("a hole without a chunk"))?;
+        if length == 0 || length > part.left() {
+            return Err(StreamError::Protocol("a hole that isn't in its chunk"));
+        }
+        let start = part.at;
+        part.at += length;
+        let result = part.size().and_then(|()| part.empty(start, length));
+        let result = result.or_else(|error| self.part_failed(error));
+        self.clock.bytes(length);
+        self.clock.lap(Stage::Write);
+        result?;
+        if self.part.as_ref().is_some_and(Part::is_whole) { self.finish_part() } else { Ok(()) }
     }
 
     /// The first failure of a file is told; what still comes of it is dropped.
@@ -237,6 +265,16 @@ impl Worker<'_> {
     }
 }
 
+fn write_zeros(fd: BorrowedFd<'_>, mut at: u64, length: u64) -> Result<(), Errno> {
+    let (zeros, end) = ([0; 64 << 10], at + length);
+    while at < end {
+        let piece = usize::try_from(end - at).unwrap_or(zeros.len()).min(zeros.len());
+        write_all(fd, &mut [IoSlice::new(&zeros[..piece])], at)?;
+        at += piece as u64;
+    }
+    Ok(())
+}
+
 impl Part {
     /// All its bytes came.
     pub(super) fn is_whole(&self) -> bool {
@@ -258,6 +296,28 @@ impl Part {
 
     fn is_untouched(&self) -> bool {
         self.left() == self.length
+    }
+
+    /// Gives the file its size, which a hole at its end wouldn't.
+    fn size(&mut self) -> Result<(), Errno> {
+        if let (Target::Whole(temporary, ..), false) = (&self.target, self.sized) {
+            rustix::fs::ftruncate(temporary.fd()?, self.end)?;
+            self.sized = true;
+        }
+        Ok(())
+    }
+
+    /// What an older version has where the new one has a hole, goes.
+    fn empty(&self, start: u64, length: u64) -> Result<(), Errno> {
+        let Target::Shared(assembly) = &self.target else { return Ok(()) };
+        if !assembly.has_old_bytes {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(&assembly.file, flags, start, length) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(assembly.file.as_fd(), start, length),
+            other => other,
+        }
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
