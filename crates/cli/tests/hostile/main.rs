@@ -14,3 +14,4 @@ mod far;
 mod floods;
 mod names;
 mod push;
+mod syncs;
