@@ -10,6 +10,7 @@ mod compare;
 mod cp;
 mod data;
 mod exit;
+mod keep;
 mod lab;
 mod load;
 mod measure;

@@ -1,6 +1,6 @@
 //! The far end: does the job that the client names, and answers questions about its host.
 
-use linerate_wire::control::{AbortKind, Job, MAX_SAMPLES, Message, Options, Sampling};
+use linerate_wire::control::{AbortKind, Job, Keep, MAX_SAMPLES, Message, Options, Sampling};
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 
@@ -56,7 +56,7 @@ fn perform(session: &mut Session, job: Job, host: &dyn HostObserver) -> Result<(
             session.tell_report()
         }
         Job::Send { sources, options } => send(session, &sources, &options),
-        Job::List { sources, recursive } => list(session, &sources, recursive),
+        Job::List { sources, recursive, keep } => list(session, &sources, recursive, keep),
         Job::Discard { options } => {
             session.offer(&options)?;
             memory::discard(session)?;
@@ -77,12 +77,17 @@ fn send(session: &mut Session, sources: &[Vec<u8>], options: &Options) -> Result
     session.tell_report()
 }
 
-fn list(session: &mut Session, sources: &[Vec<u8>], recursive: bool) -> Result<(), TransferError> {
+fn list(
+    session: &mut Session,
+    sources: &[Vec<u8>],
+    recursive: bool,
+    keep: Keep,
+) -> Result<(), TransferError> {
     let reporter = session.reporter();
     let tell = |problem| reporter.problem(problem);
     let found = sender::find_sources(sources, recursive, true, &tell)?;
     let channel = session.channel();
-    sender::survey(&found, &session.meters.local, &tell, |path, entry| {
+    sender::survey(&found, keep, &session.meters.local, &tell, |path, entry| {
         let listed = Message::Listed { path: path.as_os_str().as_bytes().to_vec(), entry: entry.clone() };
         // A client that is gone is noticed below.
         let _ = channel.send(&listed);

@@ -141,7 +141,9 @@ impl Committer<'_> {
                 match kind {
                     Kind::File { size } => self.counters.landed.file(size),
                     Kind::Symlink { .. } => self.counters.landed.symlink(),
-                    _ => {}
+                    Kind::Device { .. } | Kind::Fifo | Kind::Socket => self.counters.landed.special(),
+                    // They are made elsewhere, at the end.
+                    Kind::Directory | Kind::HardLink { .. } => {}
                 }
                 return true;
             }

@@ -19,6 +19,7 @@ mod keys;
 mod landing;
 pub mod leftovers;
 pub mod memory;
+mod metadata;
 mod offer;
 pub mod pattern;
 mod plan;

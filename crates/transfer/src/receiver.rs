@@ -2,12 +2,8 @@
 
 use crossbeam_channel::{Sender as CrossbeamSender, TrySendError, bounded};
 use linerate_wire::control::{MAX_OPEN_OFFERS, Message, Offered, Options, Problem, Source, Totals};
-use linerate_wire::entry::Entry;
-use linerate_wire::path::RelPath;
-use rustix::fs::{AtFlags, Mode};
-use rustix::io::Errno;
-use std::collections::{BTreeMap, HashMap};
-use std::os::fd::AsFd;
+use rustix::fs::Mode;
+use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
@@ -18,17 +14,17 @@ use crate::commit::{Committer, ToCommit, Touched};
 use crate::crew::Crew;
 use crate::journal::Past;
 use crate::landing::{Landing, umask};
+use crate::metadata::write::Writer as MetadataWriter;
 use crate::pattern::expand_home;
-use crate::problem::{TransferError, problem};
+use crate::problem::TransferError;
 use crate::remove::{News, Remover};
 use crate::resume::{self, Resume, settle};
 use crate::session::{Event, Session, TICK, WorkerEnd, out_of_turn};
-use crate::sink::{Older, Shared, Worker, chmod};
+use crate::sink::{Older, Shared, Worker};
 use crate::source::lock;
 use crate::stream::Stream;
-use crate::temporary::{Names, timestamps};
-use crate::wanted::{Comparer, OfferedNames, same_time};
-use linerate_wire::control::ProblemKind;
+use crate::temporary::Names;
+use crate::wanted::{Comparer, OfferedNames};
 
 /// Whole files that wait for the committer; each may be open.
 const WAITING_FILES: usize = 256;
@@ -103,6 +99,8 @@ fn receive(
         dry_run: options.sync.as_ref().is_some_and(|sync| sync.dry_run),
         inplace: options.sync.as_ref().is_some_and(|sync| sync.inplace),
         directories: Mutex::default(),
+        first_names: Mutex::default(),
+        further_names: Mutex::default(),
         opened: Mutex::default(),
         finished,
         counters: &counters,
@@ -111,6 +109,7 @@ fn receive(
         journal: &resume.journal,
         resumed: Mutex::default(),
         keep: options.keep,
+        writer: MetadataWriter::new(options.keep),
         umask,
     };
     let committer = Committer { counters: &counters, problem: &tell, journal: &resume.journal };
@@ -149,6 +148,8 @@ fn receive(
             "the far end announced {missing} sources that it didn't send"
         )));
     }
+    let mut last = Worker::new(&shared);
+    last.make_further_names(&mut touched);
     if let Some((offered, remover)) =
         compared.filter(|_| options.sync.as_ref().is_some_and(|sync| sync.delete))
     {
@@ -157,7 +158,11 @@ fn receive(
             false => remover.refuse(),
         }
     }
-    session.meanwhile(|| finish_directories(&shared, touched))??;
+    session.meanwhile(|| {
+        last.finish_directories(&mut touched);
+        last.finish();
+        touched.sync().map_err(TransferError::Failed)
+    })??;
     Ok(Received { landed: counters.landed.get(), announced: announced.totals, streams })
 }
 
@@ -250,41 +255,4 @@ impl<'scope, 'env: 'scope> Desk<'scope, 'env> {
         drop(self.offers);
         self.thread.join().unwrap_or_else(|_| Err(TransferError::Failed("comparing failed".into())))
     }
-}
-
-/// Modes and times of directories, deepest first: a parent may no longer let its owner in.
-fn finish_directories(shared: &Shared<'_>, mut touched: Touched) -> Result<(), TransferError> {
-    let opened = lock(&shared.opened).drain().map(|(path, mode)| (path, (mode, None))).collect::<Vec<_>>();
-    let explicit = lock(&shared.directories).drain(..).collect::<Vec<_>>();
-    let explicit = explicit
-        .into_iter()
-        .map(|(path, entry)| (path, (Mode::from_raw_mode(entry.mode), shared.keep.times.then_some(entry))));
-    let modes: BTreeMap<RelPath, (Mode, Option<Entry>)> = opened.into_iter().chain(explicit).collect();
-    for (path, (mode, times)) in modes.into_iter().rev() {
-        if let Err(error) = finish_directory(shared, &path, mode, times.as_ref(), &mut touched) {
-            let message = format!("setting the directory's mode or times failed: {error}");
-            (shared.problem)(problem(shared.landing.root.shown(&path), ProblemKind::Failed, message));
-        }
-    }
-    touched.sync().map_err(TransferError::Failed)
-}
-
-fn finish_directory(
-    shared: &Shared<'_>,
-    path: &RelPath,
-    mode: Mode,
-    times: Option<&Entry>,
-    touched: &mut Touched,
-) -> Result<(), Errno> {
-    let held = shared.landing.root.directory(path)?;
-    let there = rustix::fs::fstat(held.as_fd())?;
-    let is_right = |entry: &Entry| same_time(entry.mtime, &there);
-    if there.st_mode & 0o7777 == mode.as_raw_mode() && times.is_none_or(is_right) {
-        return Ok(());
-    }
-    touched.add(&held);
-    if let Some(entry) = times {
-        rustix::fs::utimensat(held.as_fd(), ".", &timestamps(entry), AtFlags::empty())?;
-    }
-    chmod(&held, mode)
 }

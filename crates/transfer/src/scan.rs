@@ -1,17 +1,18 @@
 //! Walks the sources while the workers already send.
 
-use linerate_wire::control::{Problem, ProblemKind};
+use linerate_wire::control::{Keep, Problem, ProblemKind};
 use linerate_wire::entry::{Entry, Kind, Timestamp};
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::clock::SharedTotals;
 use crate::filter::files_from::Wanted;
 use crate::filter::{FilesFrom, Filter, Place, Rules, Scope, Side, merge_file};
+use crate::metadata::read::{At, Reader};
 use crate::problem::problem;
 use crate::source::SourceRoot;
 
@@ -38,6 +39,8 @@ pub struct Scanner<'a> {
     pub found: &'a SharedTotals,
     /// Where problems are told.
     pub problem: &'a (dyn Fn(Problem) + Sync),
+    /// What is kept of each entry.
+    pub keep: Keep,
     /// Ends the scan early.
     pub stop: &'a AtomicBool,
     /// What is left out, and what alone is sent.
@@ -66,13 +69,14 @@ struct Level {
 
 struct Walk<'a, 'b, T> {
     scanner: &'b Scanner<'a>,
+    reader: Reader,
     taker: T,
 }
 
 impl Scanner<'_> {
     /// Walks all sources. Ends early where `taker` takes no more.
     pub fn run(&self, taker: impl Taker) {
-        let mut walk = Walk { scanner: self, taker };
+        let mut walk = Walk { scanner: self, reader: Reader::new(self.keep), taker };
         for number in 0..self.sources.len() {
             if walk.source(number).is_err() {
                 return;
@@ -87,15 +91,15 @@ impl<T: Taker> Walk<'_, '_, T> {
         let source = &self.scanner.sources[number];
         let at = source.top_path();
         let opened = source.root.open_at(&at, OFlags::PATH).and_then(|fd| Ok((rustix::fs::fstat(&fd)?, fd)));
-        let stat = match opened {
-            Ok((stat, _)) => stat,
+        let (stat, held) = match opened {
+            Ok(opened) => opened,
             Err(error) => {
                 self.fail(number, &RelPath::root(), "reading", error);
                 return Ok(());
             }
         };
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        self.found(number, RelPath::root(), &stat, None)?;
+        self.found(number, RelPath::root(), &stat, At::Open(held.as_fd()))?;
         if is_directory { self.descend(number, RelPath::root()) } else { Ok(()) }
     }
 
@@ -149,7 +153,7 @@ impl<T: Taker> Walk<'_, '_, T> {
             let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
             let wanted = self.wanted(&path, is_directory, &level.scope);
             if wanted.sent {
-                self.found(source, path.clone(), &stat, Some((level, &name)))?;
+                self.found(source, path.clone(), &stat, At::In(level.fd.as_fd(), &name))?;
             }
             if is_directory && wanted.entered {
                 let scope = level.scope.clone();
@@ -190,17 +194,19 @@ impl<T: Taker> Walk<'_, '_, T> {
         }
     }
 
-    fn found(
-        &mut self,
-        source: usize,
-        path: RelPath,
-        stat: &Stat,
-        link_at: Option<(&Level, &[u8])>,
-    ) -> Result<(), Stopped> {
+    fn found(&mut self, source: usize, path: RelPath, stat: &Stat, at: At<'_>) -> Result<(), Stopped> {
+        let keep = &self.scanner.keep;
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Kind::File { size: u64::try_from(stat.st_size).unwrap_or(0) },
             FileType::Directory => Kind::Directory,
-            FileType::Symlink => match self.link_target(link_at) {
+            FileType::Fifo if keep.specials => Kind::Fifo,
+            FileType::Socket if keep.specials => Kind::Socket,
+            device @ (FileType::BlockDevice | FileType::CharacterDevice) if keep.devices => Kind::Device {
+                block: device == FileType::BlockDevice,
+                major: rustix::fs::major(stat.st_rdev),
+                minor: rustix::fs::minor(stat.st_rdev),
+            },
+            FileType::Symlink => match link_target(at) {
                 Ok(target) => Kind::Symlink { target },
                 Err(error) => {
                     self.fail(source, &path, "reading the link", error);
@@ -212,15 +218,12 @@ impl<T: Taker> Walk<'_, '_, T> {
                 return Ok(());
             }
         };
-        let entry = entry(source, path, kind, stat);
+        let mut entry = entry(source, path, kind, stat);
+        if let Err(message) = self.reader.complete(&mut entry, stat, at) {
+            self.tell(source, &entry.path, ProblemKind::NotKept, message);
+        }
         self.count(&entry);
         self.taker.take(entry, stat)
-    }
-
-    fn link_target(&self, at: Option<(&Level, &[u8])>) -> Result<Vec<u8>, Errno> {
-        // A source that is a link itself was resolved before the scan.
-        let (level, name) = at.ok_or(Errno::LOOP)?;
-        Ok(rustix::fs::readlinkat(&level.fd, name, Vec::new())?.into_bytes())
     }
 
     fn count(&self, entry: &Entry) {
@@ -228,7 +231,8 @@ impl<T: Taker> Walk<'_, '_, T> {
             Kind::File { size } => self.scanner.found.file(size),
             Kind::Directory => self.scanner.found.directory(),
             Kind::Symlink { .. } => self.scanner.found.symlink(),
-            _ => {}
+            Kind::Device { .. } | Kind::Fifo | Kind::Socket => self.scanner.found.special(),
+            Kind::HardLink { .. } => self.scanner.found.file(0),
         }
     }
 
@@ -266,5 +270,13 @@ fn entry(source: usize, path: RelPath, kind: Kind, stat: &Stat) -> Entry {
         mtime: time(stat.st_mtime, stat.st_mtime_nsec),
         atime: time(stat.st_atime, stat.st_atime_nsec),
         extra: None,
+    }
+}
+
+fn link_target(at: At<'_>) -> Result<Vec<u8>, Errno> {
+    match at {
+        At::In(directory, name) => Ok(rustix::fs::readlinkat(directory, name, Vec::new())?.into_bytes()),
+        // A source that is a link itself was resolved before the scan.
+        At::Open(_) => Err(Errno::LOOP),
     }
 }

@@ -2,7 +2,7 @@
 
 use crossbeam_channel::{Sender as CrossbeamSender, TrySendError, bounded};
 use linerate_host::CpuTimes;
-use linerate_wire::control::{MAX_OPEN_OFFERS, MAX_SOURCES, Message, Options, Problem, Totals, Want};
+use linerate_wire::control::{Keep, MAX_OPEN_OFFERS, MAX_SOURCES, Message, Options, Problem, Totals, Want};
 use linerate_wire::entry::Entry;
 use std::path::Path;
 use std::sync::Mutex;
@@ -84,18 +84,22 @@ fn announcement(sources: &[SourceRoot]) -> Message {
 /// Walks the sources and tells each entry, with its path as the user would write it, instead of sending it.
 pub fn survey(
     sources: &[SourceRoot],
+    keep: Keep,
     counters: &Counters,
     tell: &(dyn Fn(Problem) + Sync),
     mut each: impl FnMut(&Path, &Entry),
 ) {
     let (queue, units) = bounded(QUEUE);
     let stop = AtomicBool::new(false);
+    // What is large is of no interest.
+    let Keep { hard_links, devices, specials, .. } = keep;
+    let keep = Keep { hard_links, devices, specials, ..Keep::NOTHING };
     let mut show = |entry: &Entry| each(&sources[entry.source as usize].shown(&entry.path), entry);
     let selection = &Selection::default();
     thread::scope(|scope| {
         let (found, stop) = (&counters.found, &stop);
-        let scanner = Scanner { sources, found, problem: tell, stop, selection };
-        scope.spawn(move || scanner.run(Planner::new(queue, 1)));
+        let scanner = Scanner { sources, found, problem: tell, keep, stop, selection };
+        scope.spawn(move || scanner.run(Planner::new(queue, 1, false)));
         for unit in units {
             match unit {
                 Unit::Batch(entries) => entries.iter().for_each(&mut show),
@@ -141,7 +145,7 @@ pub fn run(
     };
     let (queue, units) = bounded(QUEUE);
     let number = Streams::new(options);
-    let planner = Planner::new(queue, number.first);
+    let planner = Planner::new(queue, number.first, options.keep.sparse);
     let (answered, answers) = bounded(MAX_OPEN_OFFERS);
     let hash = |entry: &Entry| digest(sources, entry, &shared.stop);
     let dry_run = options.sync.as_ref().is_some_and(|sync| sync.dry_run);
@@ -150,7 +154,7 @@ pub fn run(
         let (shared, channel, breach) = (&shared, &channel, &breach);
         scope.spawn(move || {
             let (found, problem, stop) = (&shared.counters.found, shared.problem, &shared.stop);
-            let scanner = Scanner { sources, found, problem, stop, selection };
+            let scanner = Scanner { sources, found, problem, keep: options.keep, stop, selection };
             match offers {
                 true => scanner.run(Offers::new(
                     channel,

@@ -81,6 +81,7 @@ mod tests {
             cut: 1 << 20,
             there: There::Nothing,
             origin: Origin::default(),
+            sparse: false,
         })
     }
 

@@ -240,6 +240,8 @@ pub enum Job {
         sources: Vec<Vec<u8>>,
         /// Directories and what is in them.
         recursive: bool,
+        /// What [`Job::Send`] would keep.
+        keep: Keep,
     },
     /// Receive bytes and drop them: memory to memory.
     Discard {
@@ -420,7 +422,7 @@ pub struct Progress {
 /// Sums over entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Regular files.
+    /// Regular files, and further names of them.
     pub files: u64,
     /// Directories.
     pub directories: u64,
@@ -428,12 +430,14 @@ pub struct Totals {
     pub symlinks: u64,
     /// Payload bytes of regular files.
     pub bytes: u64,
+    /// Devices, named pipes and sockets.
+    pub specials: u64,
 }
 
 impl Totals {
     /// All entries.
     pub fn entries(&self) -> u64 {
-        self.files.saturating_add(self.directories).saturating_add(self.symlinks)
+        [self.directories, self.symlinks, self.specials].into_iter().fold(self.files, u64::saturating_add)
     }
 }
 

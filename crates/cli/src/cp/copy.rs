@@ -179,8 +179,9 @@ impl Copy {
 
     fn code(&self) -> Code {
         let of = &self.meters.local;
-        let [failed, changed, not_deleted] =
-            [&of.failed, &of.changed, &of.not_deleted].map(|count| count.load(Ordering::Relaxed));
-        Code::of_problems(failed, changed, not_deleted)
+        let [failed, not_kept, changed, not_deleted] =
+            [&of.failed, &of.not_kept, &of.changed, &of.not_deleted]
+                .map(|count| count.load(Ordering::Relaxed));
+        Code::of_problems(failed.saturating_add(not_kept), changed, not_deleted)
     }
 }

@@ -4,6 +4,7 @@ mod again;
 mod common;
 mod copy;
 mod far;
+mod losses;
 mod output;
 mod pull;
 mod push;
@@ -26,6 +27,7 @@ pub use spec::Spec;
 pub use summary::{Kind, Summary};
 
 use crate::exit::{CODES, Code};
+use crate::keep::KeepArgs;
 use crate::say::is_lost;
 use copy::Copy;
 
@@ -41,6 +43,8 @@ Examples:
       two files into the login directory
   linerate cp -rp host:/data/tree .
       pull, with modes and times kept
+  linerate cp -a tree host:/data/
+      everything of each entry, as rsync -aHAXS keeps it
   linerate cp 'host:logs/*.gz' .
       patterns are expanded at the far end
   linerate cp -e 'ssh -p 2222' x host:/tmp/
@@ -58,6 +62,8 @@ pub struct CpArgs {
     /// Keep modes, and times to the nanosecond; else files are new, with modes as the umask leaves them
     #[arg(short = 'p', long)]
     preserve: bool,
+    #[command(flatten)]
+    keep: KeepArgs,
     /// List what would be copied, copy nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -104,9 +110,10 @@ pub fn perform(output: Output, task: Result<Task, Failure>) -> ExitCode {
 
 impl CpArgs {
     fn into_task(self) -> Task {
-        let keep = if self.preserve { Keep::SCP } else { Keep::NOTHING };
+        let keep = self.keep.keep(if self.preserve { Keep::SCP } else { Keep::NOTHING });
+        let recursive = self.recursive || self.keep.archive;
         Task {
-            options: Options { recursive: self.recursive, keep, ..self.common.options() },
+            options: Options { recursive, keep, ..self.common.options() },
             selection: Selection::default(),
             sources: self.sources,
             destination: self.destination,

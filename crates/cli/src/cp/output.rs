@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::losses::Losses;
 use super::summary::Summary;
 use crate::exit::Code;
 use crate::units::{show_bytes, show_count, show_rate, show_time};
@@ -40,6 +41,7 @@ pub struct Output {
     /// Each change is told.
     itemize: bool,
     deleted: AtomicU64,
+    losses: Mutex<Losses>,
 }
 
 impl Output {
@@ -54,7 +56,7 @@ impl Output {
         let template = ProgressStyle::with_template("{bar:24} {percent:>3}%  {wide_msg}");
         bar.set_style(template.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─"));
         let last_event = Mutex::new(Instant::now());
-        Self { style, bar, last_event, itemize: false, deleted: AtomicU64::new(0) }
+        Self { style, bar, last_event, itemize: false, deleted: AtomicU64::new(0), losses: Mutex::default() }
     }
 
     /// The same, with a line for each change where `itemize` is set.
@@ -200,8 +202,8 @@ impl Output {
         match self.style {
             Style::Json => self.event(&json!({
                 "schema": SCHEMA, "type": "summary", "dry_run": true, "files": found.files,
-                "directories": found.directories, "symlinks": found.symlinks, "bytes": found.bytes,
-                "exit": code as u8,
+                "directories": found.directories, "symlinks": found.symlinks, "specials": found.specials,
+                "bytes": found.bytes, "exit": code as u8,
             })),
             Style::Quiet => {}
             Style::Plain | Style::Verbose => self.line(&format!(
@@ -238,6 +240,8 @@ impl Output {
             let s = if count == 1 { "" } else { "s" };
             self.detail(&format!("{} connection{s} to the data port turned away", show_count(count)));
         }
+        let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
+        losses.lines().for_each(|line| tell!("linerate: {line}"));
         let failed = meters.local.failed.load(Ordering::Relaxed);
         let changed = meters.local.changed.load(Ordering::Relaxed);
         if failed + changed > 0 && self.style != Style::Json {
@@ -282,6 +286,8 @@ impl Observer for Output {
             self.event(&json!({
                 "schema": SCHEMA, "type": "problem", "path": path, "message": message, "kind": kind,
             }));
+        } else if problem.kind == ProblemKind::NotKept && self.style != Style::Verbose {
+            self.losses.lock().unwrap_or_else(PoisonError::into_inner).add(message, path);
         } else {
             self.line(&format!("linerate: {path}: {message}"));
         }

@@ -30,7 +30,8 @@ impl Copy {
 
     /// Lists what [`Copy::pull`] would copy.
     pub fn list(&self, host: &OsStr, sources: Vec<Vec<u8>>) -> Result<Code, Failure> {
-        let job = Job::List { sources, recursive: self.task.options.recursive };
+        let options = &self.task.options;
+        let job = Job::List { sources, recursive: options.recursive, keep: options.keep };
         let (mut session, mut shell) = self.connect(host, job)?;
         let listed = session.receive_list(|path, entry| self.output.listed(path, entry));
         listed.map_err(|error| self.gave_up(&mut session, &mut shell, error))?;

@@ -20,7 +20,7 @@ impl Copy {
         let found = sender::find_sources(&written, self.task.options.recursive, false, &tell)?;
         if self.task.list {
             let show = |path: &Path, entry: &_| self.output.listed(path.as_os_str().as_bytes(), entry);
-            sender::survey(&found, &self.meters.local, &tell, show);
+            sender::survey(&found, self.task.options.keep, &self.meters.local, &tell, show);
             return Ok(self.surveyed(self.meters.local.found.get()));
         }
         let job = Job::Receive { destination, options: self.task.options.clone() };

@@ -80,6 +80,7 @@ impl Summary {
             directories: self.landed.directories.saturating_sub(there.directories),
             symlinks: self.landed.symlinks.saturating_sub(there.symlinks),
             bytes: self.landed.bytes.saturating_sub(there.bytes),
+            specials: self.landed.specials.saturating_sub(there.specials),
         }
     }
 
@@ -139,14 +140,15 @@ impl Summary {
         let mut event = json!({
             "schema": SCHEMA, "type": "summary",
             "files": self.landed.files, "directories": self.landed.directories,
-            "symlinks": self.landed.symlinks, "bytes": self.landed.bytes,
+            "symlinks": self.landed.symlinks, "specials": self.landed.specials, "bytes": self.landed.bytes,
             "payload_seconds": self.payload_seconds, "elapsed_seconds": self.elapsed_seconds,
             "gbit_per_second": moved.bytes as f64 * 8e-9 / self.payload_seconds.max(1e-9),
             "encrypted": self.cipher.is_some(), "cipher": self.cipher,
             "streams": self.streams, "turned_away": self.turned_away, "limiter": limiter.name(),
             "sender": end(self.sender), "receiver": end(self.receiver),
             "failed": meters.local.failed.load(Ordering::Relaxed),
-            "changed": meters.local.changed.load(Ordering::Relaxed), "exit": code as u8,
+            "changed": meters.local.changed.load(Ordering::Relaxed),
+            "not_kept": meters.local.not_kept.load(Ordering::Relaxed), "exit": code as u8,
         });
         if let (Some(synced), Some(fields)) = (self.synced, event.as_object_mut()) {
             fields.insert("dry_run".into(), synced.dry_run.into());

@@ -4,12 +4,13 @@ mod selecting;
 
 use clap::Args;
 use linerate_transfer::sender::Selection;
-use linerate_wire::control::{Keep, Options, Sync};
+use linerate_wire::control::{Options, Sync};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::cp::{Common, Failure, Output, Task, perform};
 use crate::exit::{CODES, Code};
+use crate::keep::{ARCHIVE, KeepArgs};
 use selecting::Selecting;
 
 // No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
@@ -57,6 +58,8 @@ pub struct SyncArgs {
     #[command(flatten)]
     selecting: Selecting,
     #[command(flatten)]
+    keep: KeepArgs,
+    #[command(flatten)]
     common: Common,
     /// What is made like
     #[arg(help = "The original: PATH or [USER@]HOST:PATH", value_name = "SRC")]
@@ -83,7 +86,7 @@ impl SyncArgs {
         let listed = self.selecting.listed().map_err(usage)?;
         let options = Options {
             recursive: true,
-            keep: Keep::SCP,
+            keep: self.keep.keep(ARCHIVE),
             sync: Some(self.sync()),
             filter: filter.clone(),
             listed: listed.is_some(),

@@ -5,6 +5,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod archive;
+mod archives;
 mod bed;
 mod failures;
 mod json;

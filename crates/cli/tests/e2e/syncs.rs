@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::bed::{Case, args, case};
+use crate::bed::{Case, args, case, case_alone};
 use crate::json::{summary_of, u64_at};
 use crate::tree::{make_mixed, nodes, noise, set_time, write};
 
@@ -351,4 +351,64 @@ fn what_is_written_into_keeps_its_inode_and_gets_everything_else() {
     case.sync(args!["--inplace", case.near.join("tree"), case.b("copy")]).exits(0);
     assert_rsync_finds_nothing(&here, &there, &[]);
     assert_eq!(inodes(&there), before);
+}
+
+#[test]
+fn an_archive_is_kept_like_its_original() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    make_tree(&here);
+    let name = |name: &str| here.join(name);
+    fs::hard_link(name("small"), name("a/small too")).unwrap();
+    let shell = |script: &str| {
+        let done = Command::new("sh").args(["-ec", script]).current_dir(&here).status().unwrap();
+        assert!(done.success(), "{script}");
+    };
+    shell("mkfifo pipe; mknod null c 1 3; truncate -s 3M holes; chown 1234:4321 one; chmod 4755 one");
+    let sync = || {
+        let run = case.sync(args!["--delete", "--itemize-changes", "tree", case.b("copy")]).exits(0);
+        assert_rsync_finds_nothing(&here, &there, &["--delete"]);
+        run.out
+    };
+    sync();
+    assert_eq!(sync(), "", "nothing is left to do");
+    shell(
+        "chown 99:98 one large a; chmod 2711 a; ln small again; rm null; mknod null c 1 5; rm pipe; mknod pipe p",
+    );
+    let out = sync();
+    assert!(out.contains(".f....og... large\n") && out.contains("cDc.t...... null\n"), "{out}");
+    assert!(out.contains("\nhf+++++++++ "), "{out}");
+    assert_eq!(sync(), "", "nothing is left to do");
+    shell("rm 'a/small too'; cp -a small 'a/small too'; touch -d @5 again");
+    sync();
+    assert_eq!(sync(), "", "nothing is left to do");
+}
+
+/// Prints a figure that depends on the machine: `cargo test --release -p linerate --test e2e -- --ignored --nocapture
+/// second_sync`.
+#[test]
+#[ignore = "measures, on a quiet machine: 100,000 files"]
+fn a_second_sync_of_100_000_unchanged_files_beside_rsyncs() {
+    let Some(case) = case_alone() else { return };
+    let here = case.near.join("tree");
+    for number in 0..100_000 {
+        write(here.join(format!("{:03}/file {number}", number % 500)), noise(number, 100));
+    }
+    case.sync(args!["tree", case.b("copy")]).exits(0);
+    let shell = format!("ssh -F {}", case.bed.lab.ssh_config().display());
+    let rsync = || {
+        let words = args!["rsync", "-aHAX", "-e", &shell, "tree/"];
+        case.start_with(words, args![case.b("copy/")]).end().exits(0).time.as_secs_f64()
+    };
+    let ours = || case.sync(args!["-q", "tree", case.b("copy")]).exits(0).time.as_secs_f64();
+    let mut ratios: Vec<f64> = (0..7)
+        .map(|_| {
+            let (ours, theirs) = (ours(), rsync());
+            println!("linerate sync {ours:.2} s, rsync -aHAX {theirs:.2} s");
+            ours / theirs
+        })
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    println!("median of the ratios: {:.2}", ratios[3]);
+    assert!(ratios[3] <= 0.7, "{ratios:?}");
 }

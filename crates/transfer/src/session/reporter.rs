@@ -25,7 +25,8 @@ impl Reporter {
     /// Tells one.
     pub fn problem(&self, problem: Problem) {
         let counter = match problem.kind {
-            ProblemKind::Failed | ProblemKind::Skipped | ProblemKind::NotKept => &self.counters.failed,
+            ProblemKind::Failed | ProblemKind::Skipped => &self.counters.failed,
+            ProblemKind::NotKept => &self.counters.not_kept,
             ProblemKind::Changed => &self.counters.changed,
             ProblemKind::NotDeleted => &self.counters.not_deleted,
         };

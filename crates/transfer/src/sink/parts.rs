@@ -3,6 +3,7 @@
 use linerate_wire::control::ProblemKind;
 use linerate_wire::entry::{Chunk, Entry, Kind, Origin};
 use linerate_wire::path::RelPath;
+use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::io::IoSlice;
@@ -30,6 +31,8 @@ pub struct Assembly {
     temporary: Mutex<Option<Temporary>>,
     /// An older version, of which the sender may take chunks as they are.
     basis: Option<Basis>,
+    /// There may be bytes in it that are not the new version's, until those have come.
+    has_old_bytes: bool,
     entry: Entry,
     place: RelPath,
     left: AtomicU32,
@@ -62,6 +65,8 @@ pub(super) struct Part {
     at: u64,
     end: u64,
     length: u64,
+    /// The file has its size.
+    sized: bool,
 }
 
 enum Target {
@@ -90,7 +95,8 @@ impl Worker<'_> {
             Ok::<_, StreamError>(Target::Dropped)
         })?;
         let end = chunk.offset + chunk.length;
-        self.part = Some(Part { target, number: chunk.file, at: chunk.offset, end, length: chunk.length });
+        let (number, at, length) = (chunk.file, chunk.offset, chunk.length);
+        self.part = Some(Part { target, number, at, end, length, sized: chunk.parts > 1 });
         self.clock.lap(Stage::Write);
         if chunk.length == 0 { self.finish_part() } else { Ok(()) }
     }
@@ -106,7 +112,7 @@ impl Worker<'_> {
     fn target(&mut self, chunk: &Chunk, place: &RelPath) -> Result<Target, Errno> {
         let parent = self.parent_of(place)?;
         if chunk.parts == 1 {
-            let temporary = self.new_file(place, parent, self.mode(&chunk.entry))?;
+            let temporary = self.new_file(place, parent, self.first_mode(&chunk.entry))?;
             return Ok(Target::Whole(temporary, chunk.entry.clone(), place.clone()));
         }
         let mut assemblies = lock(&self.shared.assemblies);
@@ -125,7 +131,8 @@ impl Worker<'_> {
     fn begun(&self, chunk: &Chunk, place: &RelPath, parent: Arc<Directory>) -> Result<Assembly, Errno> {
         let mut basis = self.shared.older.take(place, &parent);
         let temporary = self.sized(self.new_parts(place, &parent, chunk, basis.as_mut())?, chunk)?;
-        Ok(Assembly { basis, ..Assembly::new(temporary, chunk, place)? })
+        let has_old_bytes = basis.is_some() || self.shared.inplace;
+        Ok(Assembly { has_old_bytes, basis, ..Assembly::new(temporary, chunk, place)? })
     }
 
     /// What an earlier run brought of this file, where the sender goes on with the same chunks.
@@ -142,7 +149,7 @@ impl Worker<'_> {
         chunk: &Chunk,
         basis: Option<&mut Basis>,
     ) -> Result<Temporary, Errno> {
-        let mode = self.mode(&chunk.entry);
+        let mode = self.first_mode(&chunk.entry);
         if let Some(existing) = self.existing_file(place, parent, mode) {
             basis.into_iter().for_each(Basis::is_written_into);
             return Ok(existing);
@@ -197,6 +204,27 @@ impl Worker<'_> {
         self.shared.counters.unchanged.bytes(end - start);
         self.clock.lap(Stage::Write);
         self.finish_part()
+    }
+
+    /// The next bytes take no space at the sender, so they take none here: nothing is written where they are.
+    pub(super) fn hole(&mut self) -> Result<(), StreamError> {
+        let length = <[u8; 8]>::try_from(self.payload.as_slice()).map(u64::from_le_bytes);
+        let length = length.map_err(|_| StreamError::Protocol("a damaged hole"))?;
+        if !self.shared.keep.sparse {
+            return Err(StreamError::Protocol("a hole that wasn't asked for"));
+        }
+        let part = self.part.as_mut().ok_or(StreamError::Protocol("a hole without a chunk"))?;
+        if length == 0 || length > part.left() {
+            return Err(StreamError::Protocol("a hole that isn't in its chunk"));
+        }
+        let start = part.at;
+        part.at += length;
+        let result = part.size().and_then(|()| part.empty(start, length));
+        let result = result.or_else(|error| self.part_failed(error));
+        self.clock.bytes(length);
+        self.clock.lap(Stage::Write);
+        result?;
+        if self.part.as_ref().is_some_and(Part::is_whole) { self.finish_part() } else { Ok(()) }
     }
 
     /// The first failure of a file is told; what still comes of it is dropped.
@@ -280,6 +308,16 @@ fn is_chunk(offset: u64, length: u64, size: u64, chunk: u64) -> bool {
     chunk > 0 && offset.is_multiple_of(chunk) && length == chunk.min(size.saturating_sub(offset))
 }
 
+fn write_zeros(fd: BorrowedFd<'_>, mut at: u64, length: u64) -> Result<(), Errno> {
+    let (zeros, end) = ([0; 64 << 10], at + length);
+    while at < end {
+        let piece = usize::try_from(end - at).unwrap_or(zeros.len()).min(zeros.len());
+        write_all(fd, &mut [IoSlice::new(&zeros[..piece])], at)?;
+        at += piece as u64;
+    }
+    Ok(())
+}
+
 impl Part {
     /// All its bytes came.
     pub(super) fn is_whole(&self) -> bool {
@@ -303,6 +341,28 @@ impl Part {
         self.left() == self.length
     }
 
+    /// Gives the file its size, which a hole at its end wouldn't.
+    fn size(&mut self) -> Result<(), Errno> {
+        if let (Target::Whole(temporary, ..), false) = (&self.target, self.sized) {
+            rustix::fs::ftruncate(temporary.fd()?, self.end)?;
+            self.sized = true;
+        }
+        Ok(())
+    }
+
+    /// What an older version has where the new one has a hole, goes.
+    fn empty(&self, start: u64, length: u64) -> Result<(), Errno> {
+        let Target::Shared(assembly) = &self.target else { return Ok(()) };
+        if !assembly.has_old_bytes {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(&assembly.file, flags, start, length) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(assembly.file.as_fd(), start, length),
+            other => other,
+        }
+    }
+
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.target {
             Target::Whole(temporary, ..) => temporary.fd().ok(),
@@ -318,6 +378,7 @@ impl Assembly {
         Ok(Self {
             file: temporary.fd()?.try_clone_to_owned().map_err(|_| Errno::MFILE)?,
             temporary: Mutex::new(Some(temporary)),
+            has_old_bytes: false,
             basis: None,
             entry: chunk.entry.clone(),
             place: place.clone(),
@@ -335,7 +396,8 @@ impl Assembly {
         let index = Some(partial.index);
         // All of it is on stable storage since it was opened again.
         let listed = Listed { index, chunk: partial.chunk, chunks: there.clone(), stable: there.len() };
-        Ok(Self { listed: Mutex::new(listed), there, ..Self::new(temporary, chunk, place)? })
+        let new = Self::new(temporary, chunk, place)?;
+        Ok(Self { listed: Mutex::new(listed), there, has_old_bytes: true, ..new })
     }
 
     /// Tells the journal that a part is written, where the parts are such that it can.

@@ -6,6 +6,7 @@ use rustix::fs::{FileType, Mode, Stat};
 
 use super::times::{is_newer, same_time};
 use crate::itemize::{self, Changes, Item, Time, Update};
+use crate::metadata::compare::Differences;
 
 /// What happens to an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +44,17 @@ impl Rules {
         (is_file && self.sync.update && is_newer(there, entry.mtime)).then_some(Decision::LeftAlone)
     }
 
-    /// Decides, where contents were compared and a link's text read: `value_differs`. `mode` is what the entry gets.
-    pub fn decide(&self, entry: &Entry, mode: Mode, there: &Stat, value_differs: bool) -> Decision {
-        let changes = self.changes(entry, mode, there, value_differs);
+    /// Decides, where contents were compared, a link's text read, or a device's number: `value_differs`. `mode` is what
+    /// the entry gets, `more` what else differs.
+    pub fn decide(
+        &self,
+        entry: &Entry,
+        mode: Mode,
+        there: &Stat,
+        value_differs: bool,
+        more: Differences,
+    ) -> Decision {
+        let changes = self.changes(entry, mode, there, value_differs, more);
         let replaced = match entry.kind {
             Kind::File { .. } if self.sync.checksum => value_differs,
             Kind::File { .. } => changes.size || !same_time(entry.mtime, there),
@@ -54,7 +63,14 @@ impl Rules {
         if replaced { Decision::Contents(changes) } else { Decision::Attributes(changes) }
     }
 
-    fn changes(&self, entry: &Entry, mode: Mode, there: &Stat, value_differs: bool) -> Changes {
+    fn changes(
+        &self,
+        entry: &Entry,
+        mode: Mode,
+        there: &Stat,
+        value_differs: bool,
+        more: Differences,
+    ) -> Changes {
         let is_link = matches!(entry.kind, Kind::Symlink { .. });
         let size = matches!(entry.kind, Kind::File { size } if size != there.st_size as u64);
         let time = if self.keep.times { Time::Kept } else { Time::OfTransfer };
@@ -64,6 +80,10 @@ impl Rules {
             size,
             modified: (has_time && !same_time(entry.mtime, there)).then_some(time),
             permissions: self.keep.perms && !is_link && mode.as_raw_mode() != there.st_mode & 0o7777,
+            owner: more.owner,
+            group: more.group,
+            acl: more.acl,
+            xattrs: more.xattrs,
             ..Changes::default()
         }
     }
@@ -104,7 +124,8 @@ fn shown(kind: &Kind) -> itemize::Kind {
 
 fn is_same_kind(kind: &Kind, there: FileType) -> bool {
     match kind {
-        Kind::File { .. } | Kind::HardLink { .. } => there == FileType::RegularFile,
+        Kind::File { .. } => there == FileType::RegularFile,
+        Kind::HardLink { .. } => there != FileType::Directory,
         Kind::Directory => there == FileType::Directory,
         Kind::Symlink { .. } => there == FileType::Symlink,
         Kind::Device { block: true, .. } => there == FileType::BlockDevice,

@@ -15,13 +15,12 @@ pub fn open_existing(parent: &Directory, name: &OsStr, seen: &Stat) -> Result<Ow
     open_as_seen(parent, name, seen, OFlags::RDONLY | OFlags::NONBLOCK)
 }
 
-/// Sets the mode of what was seen as `seen`, without following a link that takes its place.
+/// Holds what was seen as `seen`, as a mere path: it may not let its owner read.
 ///
 /// # Errors
-/// What open(2) and chmod(2) return; `ESTALE` where something else has the name now.
-pub fn repair_mode(parent: &Directory, name: &OsStr, seen: &Stat, mode: Mode) -> Result<(), Errno> {
-    // It may not let its owner read.
-    set_mode(&open_as_seen(parent, name, seen, OFlags::PATH)?, mode)
+/// As [`open_existing`].
+pub fn hold_existing(parent: &Directory, name: &OsStr, seen: &Stat) -> Result<OwnedFd, Errno> {
+    open_as_seen(parent, name, seen, OFlags::PATH)
 }
 
 /// Sets the mode of what is held by a mere path.

@@ -10,7 +10,7 @@ use crossbeam_channel::Receiver;
 use linerate_wire::control::{Change, Link, MAX_OFFERS, Message, Offered, ProblemKind, Sync, Want};
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
-use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
@@ -18,16 +18,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::channel::Channel;
-use crate::itemize::Item;
+use crate::itemize::{Changes, Item};
 use crate::journal::Past;
+use crate::metadata::compare::Comparing;
+use crate::metadata::read::At;
+use crate::metadata::unasked;
+use crate::metadata::write::What;
 use crate::problem::{TransferError, problem};
 use crate::remove::Remover;
 use crate::resume;
 use crate::root::Directory;
 use crate::sink::Shared;
-use crate::source::hash;
+use crate::source::{hash, lock};
 use decide::{Decision, Rules};
-use existing::repair_mode;
+use existing::hold_existing;
 pub use existing::{open_existing, set_mode};
 pub use names::Offered as OfferedNames;
 pub use times::same_time;
@@ -41,6 +45,7 @@ pub struct Comparer<'a, 'b> {
     channel: &'b Channel,
     remover: Remover<'b>,
     names: OfferedNames,
+    comparing: Comparing,
     parent: Option<(RelPath, Option<Arc<Directory>>)>,
     buffer: Vec<u8>,
     /// Files of the offer that is being answered which may be compared chunk by chunk.
@@ -69,7 +74,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         remover: Remover<'b>,
     ) -> Self {
         let rules = Rules { sync: sync.cloned().unwrap_or_default(), keep: shared.keep };
-        let names = OfferedNames::default();
+        let (names, comparing) = (OfferedNames::default(), Comparing::new(shared.keep));
         Self {
             shared,
             sync,
@@ -78,6 +83,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             channel,
             remover,
             names,
+            comparing,
             parent: None,
             buffer: Vec::new(),
             large: 0,
@@ -110,6 +116,9 @@ impl<'a, 'b> Comparer<'a, 'b> {
         let entry = &offered.entry;
         let place = self.shared.landing.place(entry);
         let place = place.ok_or_else(|| breach("an offer of what wasn't announced"))?;
+        if let Some(why) = unasked(&entry.kind, entry.extra.as_deref(), &self.shared.keep) {
+            return Err(breach(why));
+        }
         if entry.path.is_root() {
             self.shared.arrived[entry.source as usize].store(true, Ordering::Relaxed);
         }
@@ -161,14 +170,31 @@ impl<'a, 'b> Comparer<'a, 'b> {
         if let Some(decision) = self.rules.early(entry, &there.stat) {
             return decision;
         }
+        if let Kind::HardLink { source, path } = &entry.kind {
+            return self.another_name(entry, *source, path, there);
+        }
         let value_differs = match &entry.kind {
             Kind::File { size } => {
                 self.rules.sync.checksum && self.contents_differ(offered, *size, place, there)
             }
             Kind::Symlink { target } => !says(target, place, there),
+            Kind::Device { major, minor, .. } => there.stat.st_rdev != rustix::fs::makedev(*major, *minor),
             _ => false,
         };
-        self.rules.decide(entry, self.shared.mode(entry), &there.stat, value_differs)
+        let at = At::In(there.parent.as_fd(), name(place).as_encoded_bytes());
+        let more = self.comparing.differences(&self.shared.writer, entry, &there.stat, at);
+        self.rules.decide(entry, self.shared.mode(entry), &there.stat, value_differs, more)
+    }
+
+    /// One more name of a file is as it should be only where the first one stays, and both are the same file already.
+    fn another_name(&self, entry: &Entry, source: u32, path: &RelPath, there: &There) -> Decision {
+        let first = Entry { source, path: path.clone(), kind: Kind::Fifo, extra: None, ..*entry };
+        let first = self.shared.landing.place(&first);
+        let kept = first.and_then(|first| lock(&self.shared.first_names).get(&first).copied());
+        match kept == Some((there.stat.st_dev, there.stat.st_ino)) {
+            true => Decision::Attributes(Changes::default()),
+            false => Decision::New,
+        }
     }
 
     fn contents_differ(&mut self, offered: &Offered, size: u64, place: &RelPath, there: &There) -> bool {
@@ -198,9 +224,13 @@ impl<'a, 'b> Comparer<'a, 'b> {
                 }
                 Want::Whole
             }
-            (Decision::Attributes(_), Some(there)) => {
+            (Decision::Attributes(changes), Some(there)) => {
                 if !sync.dry_run {
-                    self.repaired(entry, place, there);
+                    self.repaired(entry, place, there, changes);
+                }
+                if entry.extra.as_ref().is_some_and(|extra| extra.linked) {
+                    let file = (there.stat.st_dev, there.stat.st_ino);
+                    lock(&self.shared.first_names).insert(place.clone(), file);
                 }
                 Want::Nothing
             }
@@ -248,20 +278,31 @@ impl<'a, 'b> Comparer<'a, 'b> {
     }
 
     /// Contents are equal, and the rest is made so; a directory's when everything below it is there.
-    fn repaired(&self, entry: &Entry, place: &RelPath, there: &There) {
+    fn repaired(&self, entry: &Entry, place: &RelPath, there: &There, changes: &Changes) {
         if entry.kind == Kind::Directory {
-            return self.shared.keep_directory(place, entry, false);
+            let more = changes.owner || changes.group || changes.acl || changes.xattrs;
+            return self.shared.keep_directory(place, entry, false, !more);
         }
-        if let Err(error) = self.repair(entry, place, there) {
+        if changes.is_empty() || matches!(entry.kind, Kind::HardLink { .. }) {
+            return;
+        }
+        if let Err(error) = self.repair(entry, place, there, changes) {
             self.tell(place, format!("setting the mode or times of what is there failed: {error}"));
         }
     }
 
-    fn repair(&self, entry: &Entry, place: &RelPath, there: &There) -> Result<(), Errno> {
-        let mode = self.shared.mode(entry);
-        let has_mode = !matches!(entry.kind, Kind::Symlink { .. });
-        if has_mode && self.shared.keep.perms && mode.as_raw_mode() != there.stat.st_mode & 0o7777 {
-            repair_mode(&there.parent, name(place), &there.stat, mode)?;
+    fn repair(&self, entry: &Entry, place: &RelPath, there: &There, changes: &Changes) -> Result<(), Errno> {
+        if changes.permissions || changes.owner || changes.group || changes.acl || changes.xattrs {
+            let held = hold_existing(&there.parent, name(place), &there.stat)?;
+            let is_link = matches!(entry.kind, Kind::Symlink { .. });
+            let what = if is_link { What::Link } else { What::Existing };
+            let mode = self.shared.keep.perms.then(|| self.shared.mode(entry));
+            // What gets a new owner may lose bits of the mode it has.
+            let mode = mode.or(Some(Mode::from_raw_mode(there.stat.st_mode & 0o7777)));
+            for loss in self.shared.writer.give(held.as_fd(), entry, mode, what) {
+                let shown = self.shared.landing.root.shown(place);
+                (self.shared.problem)(problem(shown, ProblemKind::NotKept, loss.message()));
+            }
         }
         if self.shared.keep.times && !same_time(entry.mtime, &there.stat) {
             let times = crate::temporary::timestamps(entry);
