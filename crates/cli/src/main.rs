@@ -5,11 +5,13 @@ mod say;
 
 mod agent;
 mod bench;
+mod clean;
 mod compare;
 mod cp;
 mod data;
 mod exit;
 mod facts;
+mod keep;
 mod lab;
 mod load;
 mod measure;
@@ -45,6 +47,8 @@ enum Command {
     Cp(cp::CpArgs),
     /// Make a tree on another host, or one here, like its original: only what differs travels
     Sync(sync::SyncArgs),
+    /// List and remove what transfers that were cut off have left
+    Clean(clean::CleanArgs),
     /// Measure a path from memory to memory, over the same streams as cp
     Stream(stream::StreamArgs),
     /// Run a command, and tell what it achieved and what it cost
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Cp(args) => Ok(cp::run(args)),
         Command::Sync(args) => Ok(sync::run(args)),
+        Command::Clean(args) => Ok(clean::run(&args)),
         Command::Stream(args) => Ok(stream::run(args)),
         Command::Measure(args) => Ok(measure::run(args)),
         Command::Facts(args) => Ok(facts::run(&args)),

@@ -1,7 +1,7 @@
 //! The scan begins before the far end is there: while ssh logs in, thousands of files are found.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use linerate_wire::control::Problem;
+use linerate_wire::control::{Options, Problem};
 use linerate_wire::entry::{Entry, Kind};
 use rustix::fs::Stat;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +9,7 @@ use std::thread;
 
 use crate::clock::Counters;
 use crate::scan::{Scanner, Stopped, Taker};
+use crate::sender::Selection;
 use crate::source::SourceRoot;
 
 /// Entries that are handed on together, and bytes of their contents.
@@ -25,6 +26,8 @@ pub struct Ahead(Receiver<Found>);
 /// Does `work` while the sources are walked.
 pub fn scan_ahead<T>(
     sources: &[SourceRoot],
+    options: &Options,
+    selection: &Selection,
     counters: &Counters,
     problem: &(dyn Fn(Problem) + Sync),
     work: impl FnOnce(Ahead) -> T,
@@ -33,7 +36,7 @@ pub fn scan_ahead<T>(
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            let scanner = Scanner { sources, found: &counters.found, problem, stop: &stop };
+            let scanner = Scanner { sources, found: &counters.found, problem, keep: options.keep, stop: &stop, selection };
             scanner.run(Gathering { queue, found: Vec::new(), bytes: 0 });
             counters.scanned.store(true, Ordering::Release);
         });

@@ -2,7 +2,7 @@
 
 use crossbeam_channel::{Sender as CrossbeamSender, TrySendError, bounded};
 use linerate_host::CpuTimes;
-use linerate_wire::control::{MAX_OPEN_OFFERS, MAX_SOURCES, Message, Options, Problem, Totals, Want};
+use linerate_wire::control::{Keep, MAX_OPEN_OFFERS, MAX_SOURCES, Message, Options, Problem, Totals, Want};
 use linerate_wire::entry::Entry;
 use std::path::Path;
 use std::sync::Mutex;
@@ -20,6 +20,7 @@ use crate::plan::{Planner, SMALL, Unit};
 use crate::problem::TransferError;
 use crate::rate::RateLimit;
 use crate::scan::Scanner;
+pub use crate::scan::Selection;
 use crate::session::{Event, FEWER, MAX_STREAMS, Session, TICK, WorkerEnd, check_length, out_of_turn};
 use crate::source::{Shared, SourceRoot, Worker, digest, lock};
 use crate::stream::Stream;
@@ -86,17 +87,22 @@ fn announcement(sources: &[SourceRoot]) -> Message {
 /// Walks the sources and tells each entry, with its path as the user would write it, instead of sending it.
 pub fn survey(
     sources: &[SourceRoot],
+    keep: Keep,
     counters: &Counters,
     tell: &(dyn Fn(Problem) + Sync),
     mut each: impl FnMut(&Path, &Entry),
 ) {
     let (queue, units) = bounded(QUEUE);
     let stop = AtomicBool::new(false);
+    // What is large is of no interest.
+    let Keep { hard_links, devices, specials, .. } = keep;
+    let keep = Keep { hard_links, devices, specials, ..Keep::NOTHING };
     let mut show = |entry: &Entry| each(&sources[entry.source as usize].shown(&entry.path), entry);
+    let selection = &Selection::default();
     thread::scope(|scope| {
         let (found, stop) = (&counters.found, &stop);
-        let scanner = Scanner { sources, found, problem: tell, stop };
-        scope.spawn(move || scanner.run(Planner::new(queue, 1)));
+        let scanner = Scanner { sources, found, problem: tell, keep, stop, selection };
+        scope.spawn(move || scanner.run(Planner::new(queue, 1, false)));
         for unit in units {
             match unit {
                 Unit::Batch(entries) => entries.iter().for_each(&mut show),
@@ -117,12 +123,17 @@ pub fn run(
     ahead: Ahead,
     options: &Options,
 ) -> Result<Sent, TransferError> {
+    session.limit_silence(options.timeout);
     session.send(&announcement(sources))?;
     let offers = session.wait_for_ready()?;
     let channel = session.channel();
     let breach = Mutex::new(None);
     let reporter = session.reporter();
-    let tell = |problem: Problem| reporter.problem(problem);
+    let whole = AtomicBool::new(true);
+    let tell = |problem: Problem| {
+        whole.store(false, Ordering::Release);
+        reporter.problem(problem);
+    };
     let counters = session.meters.local.clone();
     let rate = options.rate_limit.map(RateLimit::new);
     let shared = Shared {
@@ -137,19 +148,23 @@ pub fn run(
     };
     let (queue, units) = bounded(QUEUE);
     let number = Streams::new(options, &counters.found.get());
-    let planner = Planner::new(queue, number.first);
+    let planner = Planner::new(queue, number.first, options.keep.sparse);
     let (answered, answers) = bounded(MAX_OPEN_OFFERS);
     let hash = |entry: &Entry| digest(sources, entry, &shared.stop);
+    let dry_run = options.sync.as_ref().is_some_and(|sync| sync.dry_run);
     let hash = options.sync.as_ref().filter(|sync| sync.checksum).map(|_| &hash as Hash<'_>);
     thread::scope(|scope| {
         let (shared, channel, breach) = (&shared, &channel, &breach);
         scope.spawn(move || match offers {
-            true => ahead.hand_on(Offers::new(channel, answers, planner, shared.counters, hash, breach)),
+            true => {
+                let counters = shared.counters;
+                ahead.hand_on(Offers::new(channel, answers, planner, counters, hash, breach, dry_run));
+            }
             false => ahead.hand_on(planner),
         });
         let crew = Crew::new(scope, move |stream| (true, Worker::new(shared, stream).run(&units)));
         let answers = Answers { answered: offers.then_some(answered), breach };
-        let sent = drive(session, crew, shared, number, &answers);
+        let sent = drive(session, crew, shared, number, &answers, &whole);
         drop(answers);
         shared.stop.store(true, Ordering::Relaxed);
         if sent.is_err() {
@@ -165,6 +180,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     shared: &Shared<'_>,
     mut streams: Streams,
     answers: &Answers<'_>,
+    whole: &AtomicBool,
 ) -> Result<Sent, TransferError> {
     session.more(streams.first - 1)?;
     let mut looked = Instant::now();
@@ -185,7 +201,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
         }
     }
     answers.check()?;
-    let (totals, complete) = (shared.counters.found.get(), shared.counters.has_no_problem());
+    let (totals, complete) = (shared.counters.found.get(), whole.load(Ordering::Acquire));
     session.send(&Message::Sent { totals, streams: crew.used, complete })?;
     Ok(Sent { landed: session.wait_for_commit()?, streams: crew.used })
 }

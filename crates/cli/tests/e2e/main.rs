@@ -5,6 +5,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod archive;
+mod archives;
 mod bed;
 mod failures;
 mod json;
@@ -13,6 +15,7 @@ mod killed;
 mod measure;
 mod network;
 mod paths;
+mod resumed;
 mod surroundings;
 mod syncs;
 mod tree;

@@ -7,9 +7,11 @@
 mod support;
 
 mod agent;
+mod archives;
 mod breaking;
 mod data;
 mod far;
 mod floods;
 mod names;
 mod push;
+mod syncs;
