@@ -313,3 +313,36 @@ pub fn timestamps(entry: &Entry) -> Timestamps {
     };
     Timestamps { last_access: time(entry.atime), last_modification: time(entry.mtime) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::root::Root;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn only_what_was_made_is_held() {
+        let top = tempfile::tempdir().unwrap();
+        let root = Root::open(top.path()).unwrap();
+        let names = Names::new(&[1]);
+        let fifo = || Temporary::special(root.top().clone(), &names, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        let honest = fifo();
+        assert!(honest.hold().is_ok());
+        fs::write(top.path().join("victim"), "x").unwrap();
+        let swaps: [fn(&std::path::Path, &std::path::Path); 2] = [
+            |victim, name| fs::hard_link(victim, name).unwrap(),
+            |victim, name| symlink(victim, name).unwrap(),
+        ];
+        for swap in swaps {
+            let made = fifo();
+            let name = top.path().join(&made.name);
+            fs::remove_file(&name).unwrap();
+            swap(&top.path().join("victim"), &name);
+            assert_eq!(made.hold().unwrap_err(), Errno::STALE);
+        }
+        let linked = fifo();
+        fs::hard_link(top.path().join(&linked.name), top.path().join("another")).unwrap();
+        assert_eq!(linked.hold().unwrap_err(), Errno::STALE, "somebody else holds a name of it");
+    }
+}

@@ -163,7 +163,7 @@ impl Copy {
     /// Nothing is believed to be there that the receiver hasn't counted.
     fn finish(&self, summary: &Summary, sent: Totals) -> Result<Code, Failure> {
         let code = self.code();
-        if code == Code::Done && sent != summary.landed {
+        if self.has_no_problem() && sent != summary.landed {
             let message = format!(
                 "{} entries ({} bytes) were sent and {} ({} bytes) arrived: the copy is not complete",
                 sent.entries(),
@@ -175,6 +175,11 @@ impl Copy {
         }
         self.output.summary(summary, code, &self.meters);
         Ok(code)
+    }
+
+    /// What was lost of an entry changes no count.
+    fn has_no_problem(&self) -> bool {
+        self.meters.local.has_no_problem()
     }
 
     fn code(&self) -> Code {

@@ -52,7 +52,7 @@ fn answers_that_fit_no_offer_are_refused() {
     let mib = 1 << 20;
     let missing = |chunk, present: usize| Want::Missing { chunk, present: vec![0; present] };
     let differing = |chunk, digests: usize| Want::Differing { chunk, digests: vec![[7; 32]; digests] };
-    for wants in [
+    for (number, wants) in [
         vec![],
         vec![Want::Nothing],
         vec![Want::Nothing, Want::Nothing, Want::Nothing],
@@ -61,17 +61,19 @@ fn answers_that_fit_no_offer_are_refused() {
         vec![Want::Nothing, missing(mib, 3)],
         vec![Want::Nothing, missing(mib, 5)],
         vec![Want::Nothing, missing(0, 4)],
-        vec![Want::Nothing, missing(1, 30 << 17)],
+        vec![Want::Nothing, missing(1000, 3933)],
         vec![Want::Nothing, missing(u64::MAX, 1)],
         vec![Want::Nothing, missing(30 << 20, 1)],
         vec![Want::Nothing, differing(mib, 31)],
         vec![Want::Nothing, differing(u64::MAX, 1)],
-    ] {
+    ]
+    .into_iter()
+    .enumerate()
+    {
         // The order of the two entries is known: a directory comes before what is in it.
-        let shown = format!("{wants:.60?}");
         let run = answer(wants);
-        assert_eq!(run.code, Some(5), "{shown}: {run}");
-        assert!(run.err.contains("breaks the protocol"), "{shown}: {run}");
+        assert_eq!(run.code, Some(5), "{number}: {run}");
+        assert!(run.err.contains("breaks the protocol"), "{number}: {run}");
     }
 }
 

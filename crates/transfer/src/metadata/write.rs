@@ -90,6 +90,7 @@ impl Writer {
                 mode.map(|mode| mode & !lost)
             }
         };
+        let opened = if what == What::Directory { self.open_up(fd, extra) } else { None };
         note("extended attributes", self.give_xattrs(fd, extra, what));
         if self.keep.acls && what != What::Link {
             note("ACL", self.give_acl(fd, ACCESS, &extra.acl, what));
@@ -97,7 +98,7 @@ impl Writer {
                 note("default ACL", self.give_acl(fd, DEFAULT, &extra.default_acl, what));
             }
         }
-        if let Some(mode) = mode
+        if let Some(mode) = mode.or(opened)
             && needs_mode(what, mode)
         {
             note("mode", set_mode(fd, mode));
@@ -164,14 +165,21 @@ impl Writer {
             return Ok(());
         }
         if matches!(what, What::Directory | What::Existing) {
-            if !self.is_root && !extra.xattrs.is_empty() {
-                set_mode(fd, Mode::RWXU)?;
-            }
             self.remove_others(fd, extra)?;
         }
         let kept = extra.xattrs.iter().filter(|(name, _)| is_kept(name, self.is_root));
         // All are tried; the first error is told.
         kept.map(|(name, value)| set_xattr(fd, name, value)).fold(Ok(()), Result::and)
+    }
+
+    /// Lets an ordinary user write attributes of a directory, and gives the mode that it had, where that forbade it.
+    fn open_up(&self, fd: BorrowedFd<'_>, extra: &Extra) -> Option<Mode> {
+        if self.is_root || extra.xattrs.is_empty() {
+            return None;
+        }
+        let now = Mode::from_raw_mode(rustix::fs::fstat(fd).ok()?.st_mode & 0o7777);
+        let opened = !now.contains(Mode::RWXU) && set_mode(fd, now | Mode::RWXU).is_ok();
+        opened.then_some(now)
     }
 
     /// What a directory that was there has, and the sender's doesn't.
@@ -252,4 +260,71 @@ fn remove_xattr(fd: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
 /// True where what is made in a directory gets an ACL from it.
 pub fn has_default_acl(directory: BorrowedFd<'_>) -> bool {
     rustix::fs::getxattr_query(through_proc(directory), DEFAULT).is_ok_and(|length| length > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_wire::entry::{Kind, Timestamp};
+    use linerate_wire::path::RelPath;
+    use std::fs::{self, File};
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    const ALL: Keep = Keep { owner: true, group: true, xattrs: true, ..Keep::SCP };
+
+    fn writer(keep: Keep, is_root: bool) -> Writer {
+        Writer { is_root, ..Writer::new(keep) }
+    }
+
+    fn entry(extra: Extra) -> Entry {
+        let (mtime, atime) = (Timestamp::default(), Timestamp::default());
+        let (path, kind) = (RelPath::root(), Kind::File { size: 0 });
+        Entry { source: 0, path, kind, mode: 0o400, mtime, atime, extra: Some(Box::new(extra)) }
+    }
+
+    fn commented() -> Entry {
+        entry(Extra { xattrs: vec![(b"user.comment".to_vec(), b"x".to_vec())], ..Extra::default() })
+    }
+
+    #[test]
+    fn root_is_never_mapped_and_numbers_are_where_they_are_asked_for() {
+        let named = |uid, user: &str| Owner { uid, gid: 77, user: user.into(), group: String::new() };
+        let by_name = writer(ALL, true);
+        assert_eq!(by_name.numbers(&named(4_000_000, "root")), (0, 77));
+        assert_eq!(by_name.numbers(&named(4_000_000, "nobody here has this name")), (4_000_000, 77));
+        assert_eq!(by_name.numbers(&named(0, "daemon")), (0, 77));
+        let by_number = writer(Keep { numeric_ids: true, ..ALL }, true);
+        assert_eq!(by_number.numbers(&named(4_000_000, "root")), (4_000_000, 77));
+    }
+
+    #[test]
+    fn a_file_is_made_without_rights_and_so_that_its_attributes_can_be_set() {
+        let mode = Mode::from_raw_mode(0o6455);
+        assert_eq!(writer(ALL, true).first_mode(&commented(), mode).as_raw_mode(), 0o455);
+        assert_eq!(writer(ALL, false).first_mode(&commented(), mode).as_raw_mode(), 0o655);
+        assert_eq!(writer(ALL, false).first_mode(&entry(Extra::default()), mode).as_raw_mode(), 0o455);
+    }
+
+    #[test]
+    fn a_directory_that_keeps_its_mode_has_it_at_the_end() {
+        let made = tempfile::tempdir_in("/var/tmp").unwrap();
+        fs::set_permissions(made.path(), PermissionsExt::from_mode(0o555)).unwrap();
+        let held = File::open(made.path()).unwrap();
+        // A file system without attributes tells so; the mode is the same either way.
+        let losses = writer(ALL, false).give(held.as_fd(), &commented(), None, What::Directory);
+        assert!(losses.iter().all(|loss| loss.1 == Errno::OPNOTSUPP), "{losses:?}");
+        assert_eq!(made.path().metadata().unwrap().mode() & 0o7777, 0o555);
+    }
+
+    #[test]
+    fn setuid_goes_where_the_owner_does_not_come() {
+        let made = tempfile::NamedTempFile::new().unwrap();
+        let owner = Owner { uid: u32::MAX, gid: u32::MAX, ..Owner::default() };
+        let entry = entry(Extra { owner: Some(owner), ..Extra::default() });
+        let (mode, new) = (Mode::from_raw_mode(0o6755), What::New { made: Mode::RWXU, inherits: false });
+        let losses = writer(ALL, true).give(made.as_file().as_fd(), &entry, Some(mode), new);
+        assert_eq!(losses, [Loss("group", Errno::INVAL), Loss("owner", Errno::INVAL)]);
+        assert_eq!(made.path().metadata().unwrap().mode() & 0o7777, 0o755);
+    }
 }
