@@ -36,7 +36,14 @@ pub fn scan_ahead<T>(
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            let scanner = Scanner { sources, found: &counters.found, problem, keep: options.keep, stop: &stop, selection };
+            let scanner = Scanner {
+                sources,
+                found: &counters.found,
+                problem,
+                keep: options.keep,
+                stop: &stop,
+                selection,
+            };
             scanner.run(Gathering { queue, found: Vec::new(), bytes: 0 });
             counters.scanned.store(true, Ordering::Release);
         });

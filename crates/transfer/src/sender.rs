@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Instant;
 
 use crate::ahead::Ahead;
-use crate::auto::{Advice, Controller};
+use crate::auto::{Advice, Controller, FEW_PROCESSORS, TRIAL};
 use crate::clock::{Counters, process_usage};
 use crate::crew::Crew;
 use crate::offer::{Hash, Offers};
@@ -35,8 +35,11 @@ const MOST_AUTO_STREAMS: u32 = 16;
 /// own work needs some too; but small files keep a receiver in the file system, and one that waits there needs a second.
 fn first_streams(found: &Totals) -> u32 {
     let small = found.files > 256 && found.bytes / found.files <= SMALL;
-    let few = thread::available_parallelism().map_or(1, usize::from) < 4;
-    if few && !small { 1 } else { 2 }
+    if has_few_processors() && !small { 1 } else { 2 }
+}
+
+fn has_few_processors() -> bool {
+    thread::available_parallelism().map_or(1, usize::from) < 4
 }
 
 /// What the sender's end came to.
@@ -262,7 +265,8 @@ impl Streams {
             Some(fixed) => Self { first: fixed.clamp(1, MAX_STREAMS), auto: None },
             None => {
                 let first = first_streams(found);
-                let controller = Controller::new(first, MOST_AUTO_STREAMS, Instant::now());
+                let patience = if has_few_processors() { FEW_PROCESSORS } else { TRIAL };
+                let controller = Controller::new(first, MOST_AUTO_STREAMS, patience, Instant::now());
                 Self { first, auto: Some((controller, Host::now())) }
             }
         }

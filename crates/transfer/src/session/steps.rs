@@ -1,6 +1,6 @@
 //! What the two ends say in the course of a transfer, step by step, to the last words.
 
-use linerate_wire::control::{MAX_SOURCES, Message, Source, Totals};
+use linerate_wire::control::{ControlError, MAX_SOURCES, Message, Source, Totals};
 use linerate_wire::entry::Entry;
 use linerate_wire::stages::{Stages, Usage};
 use std::time::{Duration, Instant};
@@ -164,6 +164,9 @@ impl Session {
                     Err(reason) => return reason,
                     Ok(_) => continue,
                 },
+                Ok(Incoming::Closed(breach @ (ControlError::TooLong(_) | ControlError::Decode(_)))) => {
+                    return TransferError::FarEnd(breach.to_string());
+                }
                 Ok(Incoming::Closed(_)) | Err(_) => break,
             }
         }
