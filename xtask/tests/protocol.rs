@@ -64,7 +64,7 @@ fn batch_frame() -> Vec<u8> {
 
 fn chunk_frame() -> Vec<u8> {
     let part = 64 << 20;
-    let origin = Origin { inode: 77, ctime: Timestamp { seconds: 1_750_000_000, nanoseconds: 0 } };
+    let origin = Origin { inode: 77, ctime: Timestamp { seconds: 1_700_000_000, nanoseconds: 5 } };
     let chunk = Chunk { entry: file("big", 1 << 30), file: 3, offset: part, length: part, parts: 16, origin };
     assert!(chunk.is_consistent());
     let payload = postcard::to_stdvec(&chunk).unwrap();

@@ -69,7 +69,9 @@ pub fn run(
     let received = receive(session, &landing, sources.len(), options, &resume, umask);
     rustix::process::umask(umask);
     let received = received?;
-    resume.finish(&landing);
+    // A client that is gone begins again, and must find what tells it that everything is there.
+    session.stand_by()?;
+    session.meanwhile(|| resume.finish(&landing))?;
     session.send(&Message::Committed(received.landed))?;
     Ok(received)
 }

@@ -173,6 +173,12 @@ impl<'a> Test<'a> {
         self.figures.wrong.extend(watch.end());
         self.figures.wrong.extend(tree::differences(&self.bed.tree, &self.bed.destination)?);
         self.figures.wrong.extend(self.bed.leftovers()?);
+        println!(
+            "{way:?}: {} kills so far, {} MB again, {} things wrong",
+            self.figures.kills.iter().sum::<u32>(),
+            again / 1_000_000,
+            self.figures.wrong.len()
+        );
         Ok(())
     }
 

@@ -267,3 +267,68 @@ impl Partial {
         if same { Ok(file) } else { Err(Errno::STALE) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::root::Root;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    const NAME: &str = ".linerate.journal.00000000000000000000000000000000";
+
+    fn find(directory: &tempfile::TempDir) -> Found {
+        let root = Root::open(directory.path()).unwrap();
+        Journal::find(root.top(), NAME.into(), [7; 8])
+    }
+
+    fn new(directory: &tempfile::TempDir) -> Journal {
+        let Found::Nothing(journal) = find(directory) else { panic!("there is one already") };
+        journal
+    }
+
+    #[test]
+    fn the_next_run_finds_what_this_one_wrote_and_only_behind_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let journal = new(&directory);
+        assert!(!journal.wants_done(0) && !directory.path().join(NAME).exists(), "made when it is worth it");
+        assert!(journal.wants_done(FEW_BYTES));
+        journal.done(vec![record::tests::done("a")]);
+        let index = journal.partial(record::tests::partial(99)).unwrap();
+        journal.chunk(index, 2);
+        assert!(matches!(find(&directory), Found::Busy), "two runs share it");
+        drop(journal);
+        let Found::Past(journal, past) = find(&directory) else { panic!("it isn't found") };
+        let sample = record::tests::partial(0);
+        assert!(past.done(&record::tests::path("a"), [1; 8]).is_some());
+        let earlier = past.partial(&sample.place, sample.mark, sample.origin).unwrap();
+        assert_eq!((earlier.partial.index, bits(&earlier.present())), (index, vec![0b100]));
+        assert_eq!(journal.partial(sample), Some(index + 1), "numbers go on");
+        journal.remove();
+        drop(new(&directory));
+    }
+
+    #[test]
+    fn what_somebody_else_may_have_put_there_is_not_believed() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = directory.path().join(NAME);
+        let real = directory.path().join("real");
+        let begin = Begin { epoch: Epoch::default(), nonce: [1; 8] };
+        fs::write(&real, record::tests::journal(&[Record::Begin(begin)])).unwrap();
+        let foreign = |what: &str| {
+            let Found::Nothing(journal) = find(&directory) else { panic!("{what} is believed") };
+            assert!(!journal.make(), "{what} is replaced");
+            fs::remove_file(&at).unwrap();
+        };
+        symlink(&real, &at).unwrap();
+        foreign("a link");
+        fs::hard_link(&real, &at).unwrap();
+        foreign("a second name of a file");
+        fs::copy(&real, &at).unwrap();
+        fs::set_permissions(&at, PermissionsExt::from_mode(0o666)).unwrap();
+        foreign("what others may write");
+        fs::set_permissions(&real, PermissionsExt::from_mode(0o600)).unwrap();
+        fs::copy(&real, &at).unwrap();
+        assert!(matches!(find(&directory), Found::Past(..)), "an own one is believed");
+    }
+}
