@@ -1,0 +1,76 @@
+//! The checks: one file each, a pure function of the facts, registered by one line below.
+//!
+//! A check looks at what is known. Where a fact isn't, it finds nothing: never a finding from a guess.
+
+use crate::{Finding, Host, Path, Source};
+
+/// One practice.
+pub struct Check {
+    /// Stable name, as `pcie-width`.
+    pub name: &'static str,
+    /// What it looks for, in half a sentence.
+    pub about: &'static str,
+    /// Where the advice comes from.
+    pub sources: &'static [Source],
+    /// The check itself.
+    pub run: Run,
+}
+
+/// What a check looks at.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// One host.
+    Host(fn(&Host<'_>) -> Vec<Finding>),
+    /// A path, with both of its ends.
+    Path(fn(&Path<'_>) -> Vec<Finding>),
+}
+
+impl Check {
+    /// Signs what it found.
+    pub(crate) fn signed(&self, host: &str, found: Vec<Finding>) -> Vec<Finding> {
+        let sign =
+            |finding| Finding { check: self.name, host: host.into(), sources: self.sources, ..finding };
+        found.into_iter().map(sign).collect()
+    }
+}
+
+/// Names the files beside this one; each holds a `CHECK`. `rustfmt` doesn't look into it: see CONTRIBUTING.md.
+macro_rules! checks {
+    ($($file:ident),* $(,)?) => {
+        $(mod $file;)*
+        /// All checks, in the order in which findings of the same cost are told.
+        pub static CHECKS: &[&Check] = &[$(&$file::CHECK),*];
+    };
+}
+
+// One line a check. The order is that of the way of a packet: slot, port, queues, processors, kernel, path.
+checks! {
+    // Slot, port, interrupts, queues, processors.
+    pcie_width,
+    // Guests, TCP, storage, tools.
+    // Paths.
+    path_loss,
+}
+
+/// The check of a name.
+pub fn named(name: &str) -> Option<&'static Check> {
+    CHECKS.iter().copied().find(|check| check.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_stable_and_sources_are_there() {
+        for (at, check) in CHECKS.iter().enumerate() {
+            let is_stable =
+                check.name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+            assert!(is_stable && !check.about.is_empty(), "{}", check.name);
+            assert!(!check.sources.is_empty(), "{}", check.name);
+            assert!(check.sources.iter().all(|s| s.url.starts_with("https://")), "{}", check.name);
+            assert!(CHECKS[..at].iter().all(|other| other.name != check.name), "{} twice", check.name);
+        }
+        assert!(named("pcie-width").is_some() && named("none").is_none());
+    }
+}
