@@ -129,6 +129,12 @@ impl Finding {
         }
     }
 
+    /// No worse than this: what limits some tools or paths only.
+    pub fn at_most(mut self, severity: Severity) -> Self {
+        self.severity = self.severity.min(severity);
+        self
+    }
+
     /// The port, file system or tool that it is about.
     pub fn at(mut self, place: impl Into<String>) -> Self {
         self.place = Some(place.into());

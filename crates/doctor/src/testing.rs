@@ -22,6 +22,13 @@ pub fn edited(name: &str, port: &str, change: impl FnOnce(&mut Port)) -> Facts {
     facts
 }
 
+/// The host of a fixture with anything changed.
+pub fn changed(name: &str, change: impl FnOnce(&mut Facts)) -> Facts {
+    let mut facts = fixture(name);
+    change(&mut facts);
+    facts
+}
+
 /// A port, to be changed.
 pub fn port_of<'a>(facts: &'a mut Facts, name: &str) -> &'a mut Port {
     let Fact::Known(ports) = &mut facts.ports else { panic!("no ports") };

@@ -4,6 +4,8 @@ pub mod bdp;
 pub mod cpu;
 pub mod goodput;
 pub mod pcie;
+pub mod ssh;
+pub mod trip;
 
 /// A rate that is known no closer: both ends in bits a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
