@@ -39,9 +39,15 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             gbit(one)
         ))
         .evidence(format!("{cores} cores; {} needed", gbit(host.rate())))
-        .fix("linerate cp --no-encrypt, in a network that is trusted; or a processor with AES instructions")
+        .fix(
+            "linerate cp --no-encrypt, in a network that is trusted; or a processor \
+                    with AES instructions",
+        )
         .undo("linerate cp without --no-encrypt")
-        .conflict("without encryption everybody on the path reads and changes the data; checksums remain");
+        .conflict(
+            "without encryption everybody on the path reads and changes the data; \
+                    checksums remain",
+        );
     Some(finding)
 }
 

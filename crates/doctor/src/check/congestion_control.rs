@@ -25,12 +25,19 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     // Half of the window is lost, and a segment a round trip is won.
     let seconds = window / 2.0 * trip::REGION;
     let better = better(tcp.available.known().map_or(&[][..], Vec::as_slice));
-    let finding = Finding::new(Severity::Minor, format!("{used} takes {seconds:.0} s to come back after one loss"))
-        .evidence(format!("tcp_congestion_control is {used}"))
-        .evidence(format!("{} at 10 ms: {window:.0} segments, half of them lost, one won each round trip", gbit(host.rate())))
-        .fix(format!("sysctl -w net.ipv4.tcp_congestion_control={better}"))
-        .undo(format!("sysctl -w net.ipv4.tcp_congestion_control={used}"))
-        .conflict("perfSONAR sets htcp, ESnet cubic or bbr, distributions cubic; bbr takes more than its share beside others");
+    let finding =
+        Finding::new(Severity::Minor, format!("{used} takes {seconds:.0} s to come back after one loss"))
+            .evidence(format!("tcp_congestion_control is {used}"))
+            .evidence(format!(
+                "{} at 10 ms: {window:.0} segments, half of them lost, one won each round trip",
+                gbit(host.rate())
+            ))
+            .fix(format!("sysctl -w net.ipv4.tcp_congestion_control={better}"))
+            .undo(format!("sysctl -w net.ipv4.tcp_congestion_control={used}"))
+            .conflict(
+                "perfSONAR sets htcp, ESnet cubic or bbr, distributions cubic; bbr takes \
+                    more than its share beside others",
+            );
     Some(finding)
 }
 

@@ -27,10 +27,16 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .at_most(Severity::Note)
         .evidence(format!("rmem_max {}, wmem_max {}", bytes(receive as f64), bytes(send as f64)))
         .evidence(format!("{} at 0.2 ms have {} under way", gbit(need), bytes(bdp::bytes(need, trip::NEAR))))
-        .evidence("programs that leave the window to the kernel, linerate among them, aren't held by it")
+        .evidence(
+            "programs that leave the window to the kernel, linerate among them, \
+                    aren't held by it",
+        )
         .fix(format!("sysctl -w net.core.rmem_max={size} net.core.wmem_max={size}"))
         .undo(format!("sysctl -w net.core.rmem_max={receive} net.core.wmem_max={send}"))
-        .conflict("tuned 16 MiB, ESnet 64 MiB to 2 GiB by the port's rate; large fixed windows make queues in the network");
+        .conflict(
+            "tuned 16 MiB, ESnet 64 MiB to 2 GiB by the port's rate; large fixed \
+                    windows make queues in the network",
+        );
     Some(finding)
 }
 

@@ -29,12 +29,21 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             .fix("give the guest a second processor")
             .undo("one processor"),
         many if many >= MANY => Finding::new(Severity::Note, "several guests may do more than this one")
-            .evidence(format!("{many} virtual processors; the papers' one guest with 8 was short of the bare host, eight with 1 each had its rate"))
-            .fix("for the most in all: several guests with one or two processors, each with its part of the work")
+            .evidence(format!(
+                "{many} virtual processors; the papers' one guest with 8 was short of \
+                    the bare host, eight with 1 each had its rate"
+            ))
+            .fix(
+                "for the most in all: several guests with one or two processors, each \
+                    with its part of the work",
+            )
             .undo("one guest"),
         _ => return None,
     };
-    Some(finding.conflict("more processors than a guest uses cost the hypervisor's scheduling; with several queues today one guest does better than in the papers"))
+    Some(finding.conflict(
+        "more processors than a guest uses cost the hypervisor's scheduling; \
+                    with several queues today one guest does better than in the papers",
+    ))
 }
 
 #[cfg(test)]

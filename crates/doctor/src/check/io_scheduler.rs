@@ -9,7 +9,8 @@ use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "io-scheduler",
-    about: "a scheduler that costs processor time on a fast disk, or none on one that turns",
+    about: "a scheduler that costs processor time on a fast disk, or none on one \
+                    that turns",
     sources: &[SCHEDULERS, BLOCK, ESNET_DISK],
     run: Run::Host(run),
 };
@@ -39,10 +40,16 @@ fn of(device: &BlockDevice, is_guest: bool) -> Option<Finding> {
     let severity = if matches!(now, "bfq" | "cfq") { Severity::Minor } else { Severity::Note };
     let finding = Finding::new(severity, format!("{} is served by {now}", device.name))
         .at(&device.name)
-        .evidence(format!("scheduler {now}; the disk {}", if turns { "says that it turns" } else { "doesn't turn" }))
+        .evidence(format!(
+            "scheduler {now}; the disk {}",
+            if turns { "says that it turns" } else { "doesn't turn" }
+        ))
         .fix(format!("echo {better} > /sys/block/{}/queue/scheduler", device.name))
         .undo(format!("echo {now} > /sys/block/{}/queue/scheduler", device.name))
-        .conflict("bfq is fairer where several use one slow disk; ESnet wants deadline or none; distributions differ");
+        .conflict(
+            "bfq is fairer where several use one slow disk; ESnet wants deadline or \
+                    none; distributions differ",
+        );
     Some(finding)
 }
 

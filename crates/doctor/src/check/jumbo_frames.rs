@@ -29,14 +29,30 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let (now, then) = (Segments::usual(mtu), Segments::usual(JUMBO));
     // Nobody misses what a cloud doesn't offer: where the port's speed is unknown, so is the cost.
     let is_guess = speed(port).is_none() && host.need == Need::OfPorts;
-    let finding = Finding::leaves(now.share() * need, then.share() * need, format!("headers leave {} of {}", percent(now.share()), gbit(need)))
-        .at_most(if is_guess { Severity::Note } else { Severity::Minor })
-        .at(&port.name)
-        .evidence(format!("MTU {mtu}: {:.0} packets a second, payload {}", now.packets(need), gbit(now.share() * need)))
-        .evidence(format!("MTU {JUMBO}: {:.0} packets a second, payload {}", then.packets(need), gbit(then.share() * need)))
-        .fix(format!("ip link set {} mtu {JUMBO}, where every switch and host on the path has it too", port.name))
-        .undo(format!("ip link set {} mtu {mtu}", port.name))
-        .conflict("ESnet wants 9000 everywhere; the internet takes 1500, Google Cloud 8896, Azure mostly 1500; with segmentation offload and GRO the processor gains little");
+    let finding = Finding::leaves(
+        now.share() * need,
+        then.share() * need,
+        format!("headers leave {} of {}", percent(now.share()), gbit(need)),
+    )
+    .at_most(if is_guess { Severity::Note } else { Severity::Minor })
+    .at(&port.name)
+    .evidence(format!(
+        "MTU {mtu}: {:.0} packets a second, payload {}",
+        now.packets(need),
+        gbit(now.share() * need)
+    ))
+    .evidence(format!(
+        "MTU {JUMBO}: {:.0} packets a second, payload {}",
+        then.packets(need),
+        gbit(then.share() * need)
+    ))
+    .fix(format!("ip link set {} mtu {JUMBO}, where every switch and host on the path has it too", port.name))
+    .undo(format!("ip link set {} mtu {mtu}", port.name))
+    .conflict(
+        "ESnet wants 9000 everywhere; the internet takes 1500, Google Cloud \
+                    8896, Azure mostly 1500; with segmentation offload and GRO the processor \
+                    gains little",
+    );
     Some(finding)
 }
 

@@ -8,7 +8,11 @@ use crate::{Finding, Host, Severity};
 const GAINS: [((u32, u32), &str); 3] = [
     ((4, 9), "bbr"),
     ((4, 13), "pacing without fq"),
-    ((4, 18), "segmentation offload for UDP, less work for each TCP segment (SACK compression)"),
+    (
+        (4, 18),
+        "segmentation offload for UDP, less work for each TCP segment (SACK \
+                    compression)",
+    ),
 ];
 /// Before it even tuned hosts are short of ten gigabits.
 const OLD: (u32, u32) = (4, 9);

@@ -17,14 +17,18 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if full == 0 {
         return None;
     }
-    let finding = Finding::new(
-        Severity::Note,
-        format!("{full} connections were dropped before they were taken"),
-    )
-    .evidence(format!("the queue of a listening socket was full {full} times since boot"))
-    .evidence("it matters to servers with many clients; the sender waits a second before it asks again")
-    .fix("sysctl -w net.core.somaxconn=8192 net.ipv4.tcp_max_syn_backlog=8192, and the program's own backlog")
-    .undo("sysctl -w net.core.somaxconn=4096 net.ipv4.tcp_max_syn_backlog=4096");
+    let finding =
+        Finding::new(Severity::Note, format!("{full} connections were dropped before they were taken"))
+            .evidence(format!("the queue of a listening socket was full {full} times since boot"))
+            .evidence(
+                "it matters to servers with many clients; the sender waits a second \
+                    before it asks again",
+            )
+            .fix(
+                "sysctl -w net.core.somaxconn=8192 net.ipv4.tcp_max_syn_backlog=8192, \
+                    and the program's own backlog",
+            )
+            .undo("sysctl -w net.core.somaxconn=4096 net.ipv4.tcp_max_syn_backlog=4096");
     Some(finding)
 }
 

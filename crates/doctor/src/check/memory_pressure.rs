@@ -30,11 +30,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     }
     let finding = Finding::new(Severity::Minor, "memory is short");
     let finding = told.into_iter().fold(finding, Finding::evidence);
-    Some(
-        finding.evidence("buffers and the page cache shrink first: both are what a transfer uses").fix(
-            "see who has it: ps -eo rss,comm --sort -rss | head; files in tmpfs count too; or more memory",
-        ),
-    )
+    Some(finding.evidence("buffers and the page cache shrink first: both are what a transfer uses").fix(
+        "see who has it: ps -eo rss,comm --sort -rss | head; files in tmpfs \
+                    count too; or more memory",
+    ))
 }
 
 fn short(host: &Host<'_>) -> Option<String> {

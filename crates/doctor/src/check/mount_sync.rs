@@ -31,7 +31,10 @@ fn of(fs: &FileSystem) -> Option<Finding> {
         .evidence(format!("options: {}", options.join(",")))
         .fix(format!("mount -o remount,{instead} {point}"))
         .undo(format!("mount -o remount,{option} {point}"))
-        .conflict("sync is for disks that are pulled out; linerate itself makes files safe before it says that they are");
+        .conflict(
+            "sync is for disks that are pulled out; linerate itself makes files safe \
+                    before it says that they are",
+        );
     Some(finding)
 }
 

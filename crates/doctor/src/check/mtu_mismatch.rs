@@ -35,7 +35,10 @@ fn lost(facts: &Facts, port: &Port) -> Option<Finding> {
     let finding = Finding::new(Severity::Major, title)
         .at(&port.name)
         .evidence(format!("MTU of {}: {above}; of {}: {below}", upper.name, lower.name))
-        .evidence("full segments are dropped or cut, small ones pass: connections are made, and hang")
+        .evidence(
+            "full segments are dropped or cut, small ones pass: connections are \
+                    made, and hang",
+        )
         .fix(format!("ip link set {} mtu {above}", lower.name))
         .undo(format!("ip link set {} mtu {below}", lower.name));
     Some(finding)
@@ -54,11 +57,19 @@ fn small(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
     }
     let need = host.rate_of(outside);
     let payload = |mtu| Segments::usual(mtu).share() * need;
-    let finding = Finding::leaves(payload(own), payload(outer), format!("containers on {} send packets of {own} bytes", bridge.name))
-        .at(&bridge.name)
-        .evidence(format!("MTU of {} is {own}, of {} {outer}", bridge.name, outside.name))
-        .fix(format!("set the bridge's MTU where it is made (docker: \"mtu\": {outer} in daemon.json); ip link set {} mtu {outer}", bridge.name))
-        .undo(format!("ip link set {} mtu {own}", bridge.name));
+    let finding = Finding::leaves(
+        payload(own),
+        payload(outer),
+        format!("containers on {} send packets of {own} bytes", bridge.name),
+    )
+    .at(&bridge.name)
+    .evidence(format!("MTU of {} is {own}, of {} {outer}", bridge.name, outside.name))
+    .fix(format!(
+        "set the bridge's MTU where it is made (docker: \"mtu\": {outer} in \
+                    daemon.json); ip link set {} mtu {outer}",
+        bridge.name
+    ))
+    .undo(format!("ip link set {} mtu {own}", bridge.name));
     Some(finding)
 }
 

@@ -14,7 +14,8 @@ pub(super) const CHECK: Check = Check {
     about: "fewer queues than guests, than interrupts, or than the driver was asked for",
     sources: &[
         Source {
-            name: "Networking technologies on IBM System x servers running VMware ESX 4.0: NetQueue, and how to verify it",
+            name: "Networking technologies on IBM System x servers running VMware ESX 4.0: \
+                    NetQueue, and how to verify it",
             url: "https://www.vmware.com/files/pdf/vmmark/VMmark-IBM-2009-04-27-3650M2.pdf",
         },
         SCALING,
@@ -41,9 +42,16 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let combined = if channels.max_combined > 0 { "combined" } else { "rx" };
     Some(
         finding
-            .fix(format!("ethtool -L {0} {combined} {wanted}; ethtool -S {0} shows each queue's packets; on ESX: esxcli system module parameters set -m MODULE", port.name))
+            .fix(format!(
+                "ethtool -L {0} {combined} {wanted}; ethtool -S {0} shows each queue's \
+                    packets; on ESX: esxcli system module parameters set -m MODULE",
+                port.name
+            ))
             .undo(format!("ethtool -L {} {combined} {queues}", port.name))
-            .conflict("NetQueue and VMDq sort packets by guest, RSS by connection: with one guest more queues bring nothing by the first"),
+            .conflict(
+                "NetQueue and VMDq sort packets by guest, RSS by connection: with one \
+                    guest more queues bring nothing by the first",
+            ),
     )
 }
 

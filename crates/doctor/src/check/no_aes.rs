@@ -28,8 +28,18 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let model = cpu.model.known().map_or("the processor", String::as_str);
     let finding = finding.evidence(format!("{model} has no 'aes' among its flags"));
     Some(match host.facts.machine.guest.get() {
-        Some(true) => finding.fix("give the guest the host's processor: libvirt <cpu mode='host-passthrough'/>, QEMU -cpu host").undo("the processor model that it had").conflict("a guest with the host's processor can only move to hosts like it"),
-        _ => finding.fix("switch AES-NI on in the firmware, where the processor has it; else ssh -c chacha20-poly1305@openssh.com, or linerate cp --no-encrypt in a network that is trusted"),
+        Some(true) => finding
+            .fix(
+                "give the guest the host's processor: libvirt <cpu \
+                    mode='host-passthrough'/>, QEMU -cpu host",
+            )
+            .undo("the processor model that it had")
+            .conflict("a guest with the host's processor can only move to hosts like it"),
+        _ => finding.fix(
+            "switch AES-NI on in the firmware, where the processor has it; else ssh \
+                    -c chacha20-poly1305@openssh.com, or linerate cp --no-encrypt in a \
+                    network that is trusted",
+        ),
     })
 }
 

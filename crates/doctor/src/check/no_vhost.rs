@@ -25,10 +25,19 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     };
     let finding = Finding::new(Severity::Major, "guests' packets go through a process")
         .evidence(format!("{guests} guests, {taps} taps, no vhost thread; {device}"))
-        .evidence("each packet wakes QEMU, which copies it by system calls; what that costs depends on the packets' size")
-        .fix("modprobe vhost_net; libvirt <driver name='vhost'/>, QEMU -netdev tap,...,vhost=on; then start the guests anew")
+        .evidence(
+            "each packet wakes QEMU, which copies it by system calls; what that \
+                    costs depends on the packets' size",
+        )
+        .fix(
+            "modprobe vhost_net; libvirt <driver name='vhost'/>, QEMU -netdev \
+                    tap,...,vhost=on; then start the guests anew",
+        )
         .undo("libvirt <driver name='qemu'/>, QEMU vhost=off")
-        .conflict("Firecracker and Cloud Hypervisor have no vhost-net by design, and are counted as guests here");
+        .conflict(
+            "Firecracker and Cloud Hypervisor have no vhost-net by design, and are \
+                    counted as guests here",
+        );
     Some(finding)
 }
 

@@ -22,13 +22,20 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     let need = path.rate();
     let payload = |mtu| Segments::usual(mtu).share() * need;
     let receiver = if small == from { path.from.name } else { path.to.name };
-    let finding = Finding::leaves(payload(small), payload(large), format!("{receiver} takes packets of {small} bytes, the other end {large}"))
-        .at_most(Severity::Minor)
-        .evidence(format!("MTU of {}: {from}; of {}: {to}", path.from.name, path.to.name))
-        .evidence(format!("payload {} instead of {}", gbit(payload(small)), gbit(payload(large))))
-        .evidence("in one network without a router between them, full packets to the smaller one are lost unless TCP's MSS says so")
-        .fix(format!("{receiver}: ip link set PORT mtu {large}, where the switches take it"))
-        .undo(format!("{receiver}: ip link set PORT mtu {small}"));
+    let finding = Finding::leaves(
+        payload(small),
+        payload(large),
+        format!("{receiver} takes packets of {small} bytes, the other end {large}"),
+    )
+    .at_most(Severity::Minor)
+    .evidence(format!("MTU of {}: {from}; of {}: {to}", path.from.name, path.to.name))
+    .evidence(format!("payload {} instead of {}", gbit(payload(small)), gbit(payload(large))))
+    .evidence(
+        "in one network without a router between them, full packets to the \
+                    smaller one are lost unless TCP's MSS says so",
+    )
+    .fix(format!("{receiver}: ip link set PORT mtu {large}, where the switches take it"))
+    .undo(format!("{receiver}: ip link set PORT mtu {small}"));
     Some(finding)
 }
 

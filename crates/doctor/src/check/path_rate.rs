@@ -25,9 +25,17 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     }
     let streams = path.measured.streams.unwrap_or(1);
     let finding = Finding::leaves(rate / share, need, format!("the path carried {} of payload", gbit(rate)))
-        .evidence(format!("from memory to memory with {streams} streams; headers at MTU {mtu} leave {} of {}", gbit(need * share), gbit(need)))
+        .evidence(format!(
+            "from memory to memory with {streams} streams; headers at MTU {mtu} \
+                    leave {} of {}",
+            gbit(need * share),
+            gbit(need)
+        ))
         .evidence("no tool that moves files is faster than this")
-        .fix("mend what else is found on the path and its ends; then measure by streams: linerate bench run quick, iperf3 -P 8")
+        .fix(
+            "mend what else is found on the path and its ends; then measure by \
+                    streams: linerate bench run quick, iperf3 -P 8",
+        )
         .conflict("a measurement of seconds includes the start: on long paths look at a minute");
     Some(finding)
 }

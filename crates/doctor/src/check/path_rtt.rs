@@ -25,12 +25,28 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         return None;
     }
     let rate = FILE * 8.0 / (sending + waiting);
-    let finding = Finding::leaves(rate, need, format!("{:.1} ms away: tools that wait for each file have {}", rtt * 1e3, gbit(rate)))
-        .at_most(Severity::Note)
-        .evidence(format!("round trip {:.2} ms: {} are under way at {}", rtt * 1e3, bytes(bdp::bytes(need, rtt)), gbit(need)))
-        .evidence(format!("files of 1.6 MB take {:.1} ms to send, and {TRIPS} round trips of {:.1} ms", sending * 1e3, rtt * 1e3))
-        .fix("use a tool that doesn't wait (linerate cp, rsync, tar), or several at once; scp and sftp of many files do")
-        .conflict("nothing to mend on the hosts: distance is what it is");
+    let finding = Finding::leaves(
+        rate,
+        need,
+        format!("{:.1} ms away: tools that wait for each file have {}", rtt * 1e3, gbit(rate)),
+    )
+    .at_most(Severity::Note)
+    .evidence(format!(
+        "round trip {:.2} ms: {} are under way at {}",
+        rtt * 1e3,
+        bytes(bdp::bytes(need, rtt)),
+        gbit(need)
+    ))
+    .evidence(format!(
+        "files of 1.6 MB take {:.1} ms to send, and {TRIPS} round trips of {:.1} ms",
+        sending * 1e3,
+        rtt * 1e3
+    ))
+    .fix(
+        "use a tool that doesn't wait (linerate cp, rsync, tar), or several at \
+                    once; scp and sftp of many files do",
+    )
+    .conflict("nothing to mend on the hosts: distance is what it is");
     Some(finding)
 }
 

@@ -21,10 +21,14 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     }
     let finding = Finding::new(Severity::Minor, "others use the storage")
         .evidence(format!(
-            "tasks waited for storage in {:.0} % of the last minute; all of them at once in {:.0} % of the last ten seconds",
+            "tasks waited for storage in {:.0} % of the last minute; all of them at \
+                    once in {:.0} % of the last ten seconds",
             stall.some_60, stall.full_10
         ))
-        .fix("see whose it is: pidstat -d 1; give it way: ionice -c 3, or a cgroup with a smaller io.weight; or transfer later");
+        .fix(
+            "see whose it is: pidstat -d 1; give it way: ionice -c 3, or a cgroup \
+                    with a smaller io.weight; or transfer later",
+        );
     Some(finding)
 }
 

@@ -39,7 +39,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .evidence(format!("buffers grow to {}", bytes(most as f64)))
         .fix(format!("sysctl -w net.ipv4.tcp_rmem='{least} {usual} {}'", most.saturating_mul(2)))
         .undo(format!("sysctl -w net.ipv4.tcp_rmem='{least} {usual} {most}'"))
-        .conflict("a larger buffer helps against bursts; where the program is too slow, it only waits in another place");
+        .conflict(
+            "a larger buffer helps against bursts; where the program is too slow, it \
+                    only waits in another place",
+        );
     Some(finding)
 }
 

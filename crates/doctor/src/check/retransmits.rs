@@ -28,14 +28,18 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         Finding::leaves(one, host.rate(), format!("{:.3} % of the segments were sent again", loss * 100.0))
             .at_most(Severity::Minor)
             .evidence(format!(
-                "{again} of {sent} segments since boot, on all paths together; {timeouts} timeouts"
+                "{again} of {sent} segments since boot, on all paths together; \
+                    {timeouts} timeouts"
             ))
             .evidence(format!(
                 "at 0.2 ms one connection keeps {}, at 10 ms {}",
                 gbit(one),
                 gbit(bdp::cubic(1448.0, trip::REGION, loss))
             ))
-            .fix("find the path: linerate doctor --path A B; ss -ti shows each connection's retransmissions")
+            .fix(
+                "find the path: linerate doctor --path A B; ss -ti shows each \
+                    connection's retransmissions",
+            )
             .conflict("bpftune switches to bbr beyond 1.5 %, which hides the loss and does not end it");
     Some(finding)
 }

@@ -23,13 +23,23 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         Some(false) => "no IOMMU is in use: switch it on first (firmware; intel_iommu=on iommu=pt)",
         None => "whether an IOMMU is in use isn't known",
     };
-    let finding = Finding::new(Severity::Note, format!("{} could lend {most} functions to guests", port.name))
-        .at(&port.name)
-        .evidence(format!("{guests} guests; virtual functions: {lent} of {most}; {iommu}"))
-        .evidence("the papers' guest had near the bare host's rate with a device of its own")
-        .fix(format!("echo {} > /sys/class/net/{}/device/sriov_numvfs; then give each guest one by VFIO", guests.min(most), port.name))
-        .undo(format!("echo 0 > /sys/class/net/{}/device/sriov_numvfs", port.name))
-        .conflict("a guest with a function can't be migrated, suspended or made fault tolerant by most hypervisors; SR-IOV isn't VMDq: with that the hypervisor still moves the packets");
+    let finding =
+        Finding::new(Severity::Note, format!("{} could lend {most} functions to guests", port.name))
+            .at(&port.name)
+            .evidence(format!("{guests} guests; virtual functions: {lent} of {most}; {iommu}"))
+            .evidence("the papers' guest had near the bare host's rate with a device of its own")
+            .fix(format!(
+                "echo {} > /sys/class/net/{}/device/sriov_numvfs; then give each guest \
+                    one by VFIO",
+                guests.min(most),
+                port.name
+            ))
+            .undo(format!("echo 0 > /sys/class/net/{}/device/sriov_numvfs", port.name))
+            .conflict(
+                "a guest with a function can't be migrated, suspended or made fault \
+                    tolerant by most hypervisors; SR-IOV isn't VMDq: with that the \
+                    hypervisor still moves the packets",
+            );
     Some(finding)
 }
 

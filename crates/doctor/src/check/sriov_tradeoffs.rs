@@ -25,9 +25,19 @@ fn of(port: &Port) -> Option<Finding> {
     let finding = Finding::new(Severity::Note, format!("{} {said}", port.name))
         .at(&port.name)
         .evidence(format!("driver {}{queues}", port.driver.known().map_or("unknown", String::as_str)))
-        .evidence("near the bare host's rate; lost with it: live migration, suspend and resume, fault tolerance, high availability, moving guests by load")
-        .fix("nothing, where none of these is needed; else a paravirtual port, or both in a bond (failover pair)")
-        .conflict("the functions of a port share its rate and its queues: one busy guest takes from the others unless rates are set (ip link set PORT vf N max_tx_rate)");
+        .evidence(
+            "near the bare host's rate; lost with it: live migration, suspend and \
+                    resume, fault tolerance, high availability, moving guests by load",
+        )
+        .fix(
+            "nothing, where none of these is needed; else a paravirtual port, or \
+                    both in a bond (failover pair)",
+        )
+        .conflict(
+            "the functions of a port share its rate and its queues: one busy guest \
+                    takes from the others unless rates are set (ip link set PORT vf N \
+                    max_tx_rate)",
+        );
     Some(finding)
 }
 

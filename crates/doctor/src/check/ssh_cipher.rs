@@ -27,14 +27,21 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if !is_better || chacha.low >= host.rate() || Ssh::is_hpn(client) {
         return None;
     }
-    let finding = Finding::leaves(chacha.low, host.rate(), format!("ssh's preferred cipher does {} to {}", gbit(chacha.low), gbit(chacha.high)))
-        .at_most(Severity::Note)
-        .at("ssh")
-        .evidence(format!("{client} prefers ChaCha20-Poly1305; the processor has instructions for AES"))
-        .evidence(format!("with AES-128-GCM a thread of it does {} to {}", gbit(aes.low), gbit(aes.high)))
-        .fix(format!("scp -c {FASTER}; rsync -e 'ssh -c {FASTER}'"))
-        .undo("scp without -c")
-        .conflict("only ssh's own tools: linerate's data has AES-128-GCM anyway; the rates are for a core of some 2.5 GHz");
+    let finding = Finding::leaves(
+        chacha.low,
+        host.rate(),
+        format!("ssh's preferred cipher does {} to {}", gbit(chacha.low), gbit(chacha.high)),
+    )
+    .at_most(Severity::Note)
+    .at("ssh")
+    .evidence(format!("{client} prefers ChaCha20-Poly1305; the processor has instructions for AES"))
+    .evidence(format!("with AES-128-GCM a thread of it does {} to {}", gbit(aes.low), gbit(aes.high)))
+    .fix(format!("scp -c {FASTER}; rsync -e 'ssh -c {FASTER}'"))
+    .undo("scp without -c")
+    .conflict(
+        "only ssh's own tools: linerate's data has AES-128-GCM anyway; the rates \
+                    are for a core of some 2.5 GHz",
+    );
     Some(finding)
 }
 

@@ -30,9 +30,18 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     let finding = Finding::leaves(rate, need, format!("scp and rsync over ssh have {} at most", gbit(rate)))
         .at_most(Severity::Minor)
         .at("ssh")
-        .evidence(format!("a channel has {} under way; {} at {:.1} ms need {}", bytes(ssh::CHANNEL), gbit(need), rtt * 1e3, bytes(bdp::bytes(need, rtt))))
+        .evidence(format!(
+            "a channel has {} under way; {} at {:.1} ms need {}",
+            bytes(ssh::CHANNEL),
+            gbit(need),
+            rtt * 1e3,
+            bytes(bdp::bytes(need, rtt))
+        ))
         .evidence(format!("client {client}, server {server}"))
-        .fix("linerate cp, whose data doesn't go through ssh; or HPN-SSH on the receiving end; or several at once")
+        .fix(
+            "linerate cp, whose data doesn't go through ssh; or HPN-SSH on the \
+                    receiving end; or several at once",
+        )
         .conflict("TCP's buffers don't help: the window is ssh's own");
     Some(finding)
 }

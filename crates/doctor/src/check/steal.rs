@@ -25,11 +25,26 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     // What was ready to run and didn't: of the time that the guest asked for, not of all of it.
     let asked = steal + host.facts.strain.busy.get().unwrap_or(1.0 - steal);
     let lost = (steal / asked).min(1.0);
-    let finding = Finding::leaves(host.rate() * (1.0 - steal), host.rate(), format!("others take {} of the time", percent(steal)))
-        .evidence(format!("stolen since boot: {} of all time, {} of what was asked for", percent(steal), percent(lost)))
-        .evidence(format!("where processors are the limit, {} are left of {}", gbit(host.rate() * (1.0 - steal)), gbit(host.rate())))
-        .fix("another host or size for the guest; fewer virtual processors on the hypervisor; processors of its own (pinning, dedicated hosts)")
-        .conflict("burstable sizes in clouds steal by design, when credits are used up");
+    let finding = Finding::leaves(
+        host.rate() * (1.0 - steal),
+        host.rate(),
+        format!("others take {} of the time", percent(steal)),
+    )
+    .evidence(format!(
+        "stolen since boot: {} of all time, {} of what was asked for",
+        percent(steal),
+        percent(lost)
+    ))
+    .evidence(format!(
+        "where processors are the limit, {} are left of {}",
+        gbit(host.rate() * (1.0 - steal)),
+        gbit(host.rate())
+    ))
+    .fix(
+        "another host or size for the guest; fewer virtual processors on the \
+                    hypervisor; processors of its own (pinning, dedicated hosts)",
+    )
+    .conflict("burstable sizes in clouds steal by design, when credits are used up");
     Some(finding)
 }
 

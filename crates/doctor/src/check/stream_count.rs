@@ -36,11 +36,11 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         .iter()
         .filter(|limit| limit.1.is_finite())
         .fold(finding, |finding, (name, rate)| finding.evidence(format!("{name}: {}", gbit(*rate))));
-    Some(
-        finding
-            .fix(format!("linerate cp --streams {streams:.0}; iperf3 -P {streams:.0}"))
-            .conflict("eight streams brought the papers' tools five times what one did, not eight; ESnet uses four of them; many take more than their share from others"),
-    )
+    Some(finding.fix(format!("linerate cp --streams {streams:.0}; iperf3 -P {streams:.0}")).conflict(
+        "eight streams brought the papers' tools five times what one did, not \
+                    eight; ESnet uses four of them; many take more than their share from \
+                    others",
+    ))
 }
 
 /// What one connection has by each cause, in bits a second.

@@ -23,8 +23,16 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let finding = Finding::new(Severity::Note, format!("{} are in swap space", bytes(used as f64)))
-        .evidence(format!("of {} swap space {} are free; memory {}", bytes(swap as f64), bytes(free as f64), bytes(total as f64)))
-        .evidence("what the page cache took from programs comes back from the disk, beside the transfer's own reads and writes")
+        .evidence(format!(
+            "of {} swap space {} are free; memory {}",
+            bytes(swap as f64),
+            bytes(free as f64),
+            bytes(total as f64)
+        ))
+        .evidence(
+            "what the page cache took from programs comes back from the disk, beside \
+                    the transfer's own reads and writes",
+        )
         .fix("sysctl -w vm.swappiness=10; swapoff -a && swapon -a, where the memory is free")
         .undo("sysctl -w vm.swappiness=60");
     Some(finding)

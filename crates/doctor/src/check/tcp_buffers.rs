@@ -26,9 +26,20 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let title = format!("buffers let one connection have {} at 10 ms", gbit(one));
     let finding = Finding::leaves(one, need, title)
         .at_most(Severity::Minor)
-        .evidence(format!("tcp_rmem may grow to {}, tcp_wmem to {}", bytes(receive as f64), bytes(send as f64)))
-        .evidence(format!("half of it is window: {} reach to a round trip of {:.1} ms", gbit(need), reach * 1e3))
-        .conflict("tuned sets 16 MiB; ESnet 32 MiB below 40 Gbit/s and 256 MiB from there: this is what the rate takes");
+        .evidence(format!(
+            "tcp_rmem may grow to {}, tcp_wmem to {}",
+            bytes(receive as f64),
+            bytes(send as f64)
+        ))
+        .evidence(format!(
+            "half of it is window: {} reach to a round trip of {:.1} ms",
+            gbit(need),
+            reach * 1e3
+        ))
+        .conflict(
+            "tuned sets 16 MiB; ESnet 32 MiB below 40 Gbit/s and 256 MiB from there: \
+                    this is what the rate takes",
+        );
     Some(with_commands(finding, tcp, need))
 }
 

@@ -34,7 +34,8 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .fix(format!("sysctl -w net.ipv4.tcp_mem='{low} {pages} {}'", most.max(pages.saturating_mul(3) / 2)))
         .undo(format!("sysctl -w net.ipv4.tcp_mem='{low} {pressure} {most}'"))
         .conflict(
-            "the kernel takes a share of the memory; no more than half of what is free should be given",
+            "the kernel takes a share of the memory; no more than half of what is \
+                    free should be given",
         );
     Some(finding)
 }

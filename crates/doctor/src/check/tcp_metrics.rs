@@ -26,10 +26,16 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let finding = Finding::new(Severity::Note, "what a bad connection learnt slows the next one's start")
-        .evidence(format!("tcp_no_metrics_save is 0, and {:.4} % of the segments were sent again", loss * 100.0))
+        .evidence(format!(
+            "tcp_no_metrics_save is 0, and {:.4} % of the segments were sent again",
+            loss * 100.0
+        ))
         .fix("sysctl -w net.ipv4.tcp_no_metrics_save=1; ip tcp_metrics flush")
         .undo("sysctl -w net.ipv4.tcp_no_metrics_save=0")
-        .conflict("ESnet sets 1 for tests and transfers; the kernel remembers, which helps where paths stay as they are");
+        .conflict(
+            "ESnet sets 1 for tests and transfers; the kernel remembers, which helps \
+                    where paths stay as they are",
+        );
     Some(finding)
 }
 

@@ -27,11 +27,15 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::new(Severity::Minor, "each lost segment costs a round trip")
         .evidence("tcp_sack is 0")
         .evidence(format!(
-            "at 10 ms {under_way:.0} segments are under way; with 10 of them lost it takes 0.1 s to repair"
+            "at 10 ms {under_way:.0} segments are under way; with 10 of them lost it \
+                    takes 0.1 s to repair"
         ))
         .fix("sysctl -w net.ipv4.tcp_sack=1")
         .undo("sysctl -w net.ipv4.tcp_sack=0")
-        .conflict("old guides for 10 Gbit/s cards and those of 2019 (SACK Panic, CVE-2019-11477) switch it off; kernels since then are mended");
+        .conflict(
+            "old guides for 10 Gbit/s cards and those of 2019 (SACK Panic, \
+                    CVE-2019-11477) switch it off; kernels since then are mended",
+        );
     Some(finding)
 }
 

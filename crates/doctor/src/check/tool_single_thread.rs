@@ -27,7 +27,8 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     .at_most(Severity::Note)
     .at("scp, rsync")
     .evidence(format!(
-        "AES-128-GCM on one thread: {}; ssh's own work takes 0.5 to 1 ns a byte beside it",
+        "AES-128-GCM on one thread: {}; ssh's own work takes 0.5 to 1 ns a byte \
+                    beside it",
         gbit(cipher * 8.0)
     ))
     .evidence(format!("{threads} processors, of which it uses one"))

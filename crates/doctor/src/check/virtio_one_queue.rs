@@ -26,13 +26,25 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let finding = one_queue(host, port, "virtio_net")?;
     let possible = port.channels.known().map_or(1, linerate_host::facts::Channels::max_receiving);
     let cores = host.facts.cpu.threads().get()?;
-    Some(match possible {
-        0 | 1 => finding
-            .fix(format!("on the hypervisor: libvirt <driver name='vhost' queues='{cores}'/>; QEMU -netdev tap,...,vhost=on,queues={cores} -device virtio-net-pci,mq=on,vectors={}", 2 * cores + 2))
-            .undo("the same without queues=; Firecracker has one queue only"),
-        _ => finding.fix(format!("ethtool -L {} combined {}", port.name, possible.min(cores))).undo(format!("ethtool -L {} combined 1", port.name)),
-    }
-    .conflict("with few connections several queues can be slower than one; set RPS instead where the hypervisor has one"))
+    Some(
+        match possible {
+            0 | 1 => finding
+                .fix(format!(
+                    "on the hypervisor: libvirt <driver name='vhost' queues='{cores}'/>; \
+                    QEMU -netdev tap,...,vhost=on,queues={cores} -device \
+                    virtio-net-pci,mq=on,vectors={}",
+                    2 * cores + 2
+                ))
+                .undo("the same without queues=; Firecracker has one queue only"),
+            _ => finding
+                .fix(format!("ethtool -L {} combined {}", port.name, possible.min(cores)))
+                .undo(format!("ethtool -L {} combined 1", port.name)),
+        }
+        .conflict(
+            "with few connections several queues can be slower than one; set RPS \
+                    instead where the hypervisor has one",
+        ),
+    )
 }
 
 /// A port of this driver with one receive queue in a guest with several processors, and what one of these leaves.

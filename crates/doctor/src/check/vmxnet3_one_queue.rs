@@ -21,7 +21,12 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     Some(
         finding
             .evidence(format!("the device can have {possible}"))
-            .fix(format!("on the hypervisor: ethernet0.pnicFeatures = \"4\" and NetQueue on; in the guest: ethtool -L {} rx {}", port.name, possible.min(cores)))
+            .fix(format!(
+                "on the hypervisor: ethernet0.pnicFeatures = \"4\" and NetQueue on; in \
+                    the guest: ethtool -L {} rx {}",
+                port.name,
+                possible.min(cores)
+            ))
             .undo(format!("ethtool -L {} rx 1; the line out of the .vmx", port.name)),
     )
 }

@@ -41,14 +41,19 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         ))
         .evidence(format!("{streams} streams; {:.0} would fill it", (need / one).ceil()))
         .fix(format!(
-            "{}: sysctl -w net.ipv4.tcp_wmem='{} {} {size}'; {}: sysctl -w net.ipv4.tcp_rmem='{} {} {size}'",
+            "{}: sysctl -w net.ipv4.tcp_wmem='{} {} {size}'; {}: sysctl -w \
+                    net.ipv4.tcp_rmem='{} {} {size}'",
             path.from.name, send[0], send[1], path.to.name, receive[0], receive[1]
         ))
         .undo(format!(
-            "{}: sysctl -w net.ipv4.tcp_wmem='{} {} {}'; {}: sysctl -w net.ipv4.tcp_rmem='{} {} {}'",
+            "{}: sysctl -w net.ipv4.tcp_wmem='{} {} {}'; {}: sysctl -w \
+                    net.ipv4.tcp_rmem='{} {} {}'",
             path.from.name, send[0], send[1], send[2], path.to.name, receive[0], receive[1], receive[2]
         ))
-        .conflict("more streams do as well, and repair a loss sooner; they also take more than their share");
+        .conflict(
+            "more streams do as well, and repair a loss sooner; they also take more \
+                    than their share",
+        );
     Some(finding)
 }
 

@@ -29,11 +29,23 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if seconds >= PAUSE {
         return None;
     }
-    let finding = Finding::new(Severity::Minor, format!("after {:.0} ms at {} writers wait for the disk", seconds * 1e3, gbit(host.rate())))
-        .evidence(format!("dirty_ratio {ratio} %, dirty_background_ratio {background} % of {} available: {}", bytes(available), bytes(limit)))
-        .fix("sysctl -w vm.dirty_ratio=40 vm.dirty_background_ratio=10; or more memory")
-        .undo(format!("sysctl -w vm.dirty_ratio={ratio} vm.dirty_background_ratio={background}"))
-        .conflict("guides conflict: tuned's throughput profile raises it to 40, guides for databases and large memories lower it, so that the end of a transfer doesn't wait long");
+    let finding = Finding::new(
+        Severity::Minor,
+        format!("after {:.0} ms at {} writers wait for the disk", seconds * 1e3, gbit(host.rate())),
+    )
+    .evidence(format!(
+        "dirty_ratio {ratio} %, dirty_background_ratio {background} % of {} \
+                    available: {}",
+        bytes(available),
+        bytes(limit)
+    ))
+    .fix("sysctl -w vm.dirty_ratio=40 vm.dirty_background_ratio=10; or more memory")
+    .undo(format!("sysctl -w vm.dirty_ratio={ratio} vm.dirty_background_ratio={background}"))
+    .conflict(
+        "guides conflict: tuned's throughput profile raises it to 40, guides for \
+                    databases and large memories lower it, so that the end of a transfer \
+                    doesn't wait long",
+    );
     Some(finding)
 }
 
