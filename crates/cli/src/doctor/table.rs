@@ -32,7 +32,7 @@ fn tell(out: &mut String, number: u32, finding: &Finding, several: bool) {
     let place = if several { format!("{}: ", finding.host) } else { String::new() };
     line(out, &format!("{number}. {:8} {place}{}  [{}]", finding.severity, finding.title, finding.check));
     if let (Some(ceiling), Some(loss)) = (finding.ceiling, finding.loss) {
-        row(out, "ceiling", &format!("{}: {} of the need is lost", gbit(ceiling), percent(loss)));
+        row(out, "ceiling", &format!("{}{}", gbit(ceiling), lost(loss)));
     }
     let evidence = if finding.severity == Severity::Note { 3 } else { 8 };
     finding.evidence.iter().take(evidence).for_each(|fact| row(out, "because", fact));
@@ -44,6 +44,10 @@ fn tell(out: &mut String, number: u32, finding: &Finding, several: bool) {
         .iter()
         .take(2)
         .for_each(|source| row(out, "see", &format!("{} <{}>", source.name, source.url)));
+}
+
+fn lost(share: f64) -> String {
+    if share > 0.0 { format!(": {} of the need is lost", percent(share)) } else { ", above the need".into() }
 }
 
 fn sum(report: &Report) -> String {
