@@ -111,6 +111,12 @@ impl Finding {
         Self { ceiling: Some(ceiling), loss: Some(loss), ..Self::new(Severity::of_loss(loss), title) }
     }
 
+    /// The same for a ceiling that may be above the need, and is near enough to be worth a word: minor at least.
+    pub fn near(ceiling: f64, need: f64, title: impl Into<String>) -> Self {
+        let finding = Self::leaves(ceiling, need, title);
+        Self { severity: finding.severity.max(Severity::Minor), ..finding }
+    }
+
     /// A finding whose cost can't be computed: say why in the evidence.
     pub fn new(severity: Severity, title: impl Into<String>) -> Self {
         Self {

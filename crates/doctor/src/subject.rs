@@ -80,7 +80,7 @@ impl<'a> Host<'a> {
 
     /// Bits a second of the fastest port that has a link and tells its speed.
     pub fn fastest(&self) -> Option<f64> {
-        self.linked().filter_map(speed).max_by(f64::total_cmp)
+        self.linked().filter(|port| is_line(port)).filter_map(speed).max_by(f64::total_cmp)
     }
 
     /// Ports that aren't down, the kernel's own too.
@@ -117,6 +117,11 @@ impl Path<'_> {
 /// A port's speed in bits a second, where it tells one.
 pub(crate) fn speed(port: &Port) -> Option<f64> {
     port.speed_mbps.get().map(|mbps| mbps as f64 * 1e6)
+}
+
+/// Cables end in it: not a tap or a veth, whose speeds are made up.
+fn is_line(port: &Port) -> bool {
+    port.kind.get() != Some(Kind::Software) || port.bond.known().is_some()
 }
 
 /// What isn't up has no carrier either; `unknown` is what drivers say that don't tell.

@@ -2,6 +2,9 @@
 //!
 //! A check looks at what is known. Where a fact isn't, it finds nothing: never a finding from a guess.
 
+mod cite;
+mod work;
+
 use crate::{Finding, Host, Path, Source};
 
 /// One practice.
@@ -47,6 +50,34 @@ macro_rules! checks {
 checks! {
     // Slot, port, interrupts, queues, processors.
     pcie_width,
+    pcie_bridge,
+    pcie_payload,
+    nic_model,
+    nic_speed,
+    queues_vs_cores,
+    irq_one_cpu,
+    irq_far_node,
+    irqbalance_conflict,
+    rx_ring,
+    tx_ring,
+    coalescing,
+    offload_off,
+    rss_indirection,
+    rps_off,
+    xps_off,
+    flow_control,
+    drops,
+    softnet_squeezed,
+    softnet_backlog,
+    numa_remote,
+    governor,
+    turbo_off,
+    smt_off,
+    mitigations,
+    bond_hash,
+    bond_single_flow,
+    bridge_in_path,
+    vlan_offload,
     // Guests, TCP, storage, tools.
     vm_emulated_nic,
     virtio_one_queue,
@@ -123,7 +154,9 @@ mod tests {
                 check.name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
             assert!(is_stable && !check.about.is_empty(), "{}", check.name);
             assert!(!check.sources.is_empty(), "{}", check.name);
-            assert!(check.sources.iter().all(|s| s.url.starts_with("https://")), "{}", check.name);
+            let is_address =
+                |source: &Source| source.url.starts_with("https://") || source.url == "docs/papers.md";
+            assert!(check.sources.iter().all(is_address), "{}", check.name);
             assert!(CHECKS[..at].iter().all(|other| other.name != check.name), "{} twice", check.name);
         }
         assert!(named("pcie-width").is_some() && named("none").is_none());

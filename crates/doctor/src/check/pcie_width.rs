@@ -2,23 +2,15 @@
 
 use linerate_host::facts::Port;
 
+use super::cite::{FEDEX, PCIE, SYSFS_PCI};
 use super::{Check, Run};
 use crate::formula::{gbit, pcie};
-use crate::{Finding, Host, Source};
+use crate::{Finding, Host};
 
 pub(super) const CHECK: Check = Check {
     name: "pcie-width",
     about: "a card in a slot with too few or too slow lanes for its port",
-    sources: &[
-        Source {
-            name: "Improving Network Performance in Multi-Core Systems, Figure 4: x4 Gen1 gives 6 Gbit/s",
-            url: "https://www.intel.com/content/dam/support/us/en/documents/network/sb/318483001us2.pdf",
-        },
-        Source {
-            name: "Linux, Documentation/PCI and ABI/testing/sysfs-bus-pci: current_link_width",
-            url: "https://docs.kernel.org/admin-guide/abi-testing.html",
-        },
-    ],
+    sources: &[FEDEX, PCIE, SYSFS_PCI],
     run: Run::Host(run),
 };
 
