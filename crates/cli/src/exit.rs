@@ -13,6 +13,7 @@ Exit codes:
        are there
   4    some sources changed or vanished while they were read; the others are there
   5    the far end could not be started, or it or the connection went away
+  6    doctor --fail-on: something is that bad
   7    the two ends' versions don't match
   25   not everything was deleted that the source doesn't have (sync --delete)
   130  interrupted";
@@ -32,6 +33,8 @@ pub enum Code {
     Changed = 4,
     /// The far end could not be started or went away.
     FarEnd = 5,
+    /// A doctor's finding is as bad as the user said.
+    Found = 6,
     /// The two ends don't fit.
     Version = 7,
     /// Something stays that was to be deleted; rsync's code.

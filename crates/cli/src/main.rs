@@ -9,6 +9,7 @@ mod clean;
 mod compare;
 mod cp;
 mod data;
+mod doctor;
 mod exit;
 mod facts;
 mod keep;
@@ -29,6 +30,7 @@ Examples:
   linerate cp -r host:/data/tree .      and the other way
   linerate sync tree host:/data/tree    only what differs
   linerate bench                        measure this machine's own test bed, draw the figure
+  linerate doctor                       what keeps this host from the line rate, and the fix
   linerate measure -- scp big host:/tmp what any command achieves, and what it costs
   linerate lab run --link 10gbit -- sh  a shell on a test bed of two hosts
 ";
@@ -55,6 +57,8 @@ enum Command {
     Measure(measure::MeasureArgs),
     /// Tell what a host says about itself: processors, slots, ports, TCP, storage
     Facts(facts::FactsArgs),
+    /// Tell what keeps transfers from the line rate, what it costs, and what to do
+    Doctor(doctor::DoctorArgs),
     /// Make traffic: requests and responses, bulk, HTTP users, tiles
     Load(load::LoadArgs),
     /// Answer the traffic of load
@@ -85,6 +89,7 @@ fn main() -> ExitCode {
         Command::Stream(args) => Ok(stream::run(args)),
         Command::Measure(args) => Ok(measure::run(args)),
         Command::Facts(args) => Ok(facts::run(&args)),
+        Command::Doctor(args) => Ok(doctor::run(&args)),
         Command::Load(args) => Ok(load::run(args)),
         Command::Serve(args) => Ok(load::serve(args)),
         Command::Agent(args) => Ok(agent::run(args)),
