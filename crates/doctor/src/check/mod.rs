@@ -81,6 +81,7 @@ checks! {
     // Guests, TCP, storage, tools.
     // Paths.
     path_loss,
+    path_rate,
 }
 
 /// The check of a name.

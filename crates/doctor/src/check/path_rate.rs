@@ -1,0 +1,68 @@
+//! What a path carried from memory to memory, against what the headers leave of the need.
+
+use super::cite::STACK;
+use super::{Check, Run};
+use crate::formula::gbit;
+use crate::formula::goodput::Segments;
+use crate::{Finding, Path, Source};
+
+/// Share of the possible rate from which a short measurement is as good as all of it.
+const ALL: f64 = 0.9;
+
+pub(super) const CHECK: Check = Check {
+    name: "path-rate",
+    about: "a path that carries less from memory to memory than is needed",
+    sources: &[
+        Source {
+            name: "RFC 6349, Framework for TCP throughput testing",
+            url: "https://www.rfc-editor.org/rfc/rfc6349",
+        },
+        STACK,
+    ],
+    run: Run::Path(run),
+};
+
+fn run(path: &Path<'_>) -> Vec<Finding> {
+    of(path).into_iter().collect()
+}
+
+fn of(path: &Path<'_>) -> Option<Finding> {
+    let (rate, need) = (path.measured.rate?, path.rate());
+    let share = Segments::usual(path.mtu()).share();
+    if rate >= need * share * ALL {
+        return None;
+    }
+    let title = format!("the path carried {} from memory to memory", gbit(rate));
+    let finding = Finding::leaves(rate / share, need, title)
+        .evidence(format!("headers leave {} of {}", gbit(need * share), gbit(need)))
+        .evidence(format!("in two seconds, with {} streams", path.measured.streams.unwrap_or(1)))
+        .fix("the other findings name causes; linerate stream --streams 8 tells whether more streams help");
+    Some(match path.measured.limiter {
+        Some(limiter) => finding.evidence(format!("held back by: {limiter}")),
+        None => finding,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Measured;
+    use crate::testing::{fixture, found_between, lines};
+
+    fn at(rate: f64) -> Vec<String> {
+        let host = fixture("stock-10g");
+        lines(&found_between(&CHECK, &host, &host, Measured { rate: Some(rate), ..Measured::default() }))
+    }
+
+    #[test]
+    fn a_slow_path_is_told() {
+        assert_eq!(at(4e9), ["path-rate - critical 4.2 Gbit/s"]);
+    }
+
+    #[test]
+    fn a_full_one_is_not() {
+        assert!(at(9.3e9).is_empty());
+        let host = fixture("stock-10g");
+        assert!(found_between(&CHECK, &host, &host, Measured::default()).is_empty());
+    }
+}
