@@ -35,6 +35,9 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     }
     let (streams, need) = (path.measured.streams.unwrap_or(1), path.rate());
     let one = bdp::cubic(Segments::usual(path.mtu()).payload(), rtt, loss);
+    if one * f64::from(streams) >= need {
+        return None;
+    }
     let title =
         format!("{:.4} % of the segments were sent again: a connection keeps {}", loss * 100.0, gbit(one));
     let finding = Finding::leaves(one * f64::from(streams), need, title)
