@@ -4,6 +4,7 @@ mod aa;
 mod commands;
 mod dist;
 mod docs;
+mod limits;
 mod setup;
 
 use anyhow::{Context, bail};
@@ -16,6 +17,8 @@ cargo xtask COMMAND
   test [ARGS]    setup, then cargo test --workspace [ARGS]
   docs           check the documentation: links, headings, and that every command and option it shows exists
   aa [N]         measure two equal cases, as root, and count how many of N comparisons (default 200) call them different
+  limits [--tries N] [--only KIND,KIND] [--program FILE]
+                 make each limit of a transfer on purpose, as root, and count how often it is named right
   dist           build the static binary as dist/linerate and check that it is static
   ci             everything that a change must pass: .ci/run
 ";
@@ -39,6 +42,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ("docs", []) => docs::run(repository()),
         ("aa", []) => aa::run(repository(), 200),
         ("aa", [number]) => aa::run(repository(), number.parse().context("the number of comparisons")?),
+        ("limits", rest) => limits::run(rest),
         ("dist", []) => dist::run(repository()),
         ("ci", []) => call(&mut Command::new(repository().join(".ci/run"))),
         ("help" | "-h" | "--help", _) => {

@@ -16,7 +16,7 @@ use crate::spent::Spent;
 /// How often a worker asks the kernel for its thread's time and its connection: some microseconds each.
 const LOOK: Duration = Duration::from_millis(100);
 /// How often an end's processors are read.
-const HOST: Duration = Duration::from_millis(500);
+const HOST: Duration = Duration::from_millis(200);
 
 /// The stages that a worker's time is divided into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

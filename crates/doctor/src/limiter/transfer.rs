@@ -20,6 +20,8 @@ const SETTLING: f64 = 0.5;
 const LOADED: f64 = 0.8;
 /// The same where the scheduler tells nothing, and the copying in the socket looks like waiting.
 const LOADED_UNCLOCKED: f64 = 0.5;
+/// Share of the sender's busy time in which the receiver's window held it, below which the receiver keeps up.
+const TAKEN: f64 = 0.1;
 /// Share of its time in which an end's workers could run and had no processor, from which others take it from them.
 const STARVED: f64 = 0.2;
 /// Share of a processor from which a worker is full.
@@ -58,7 +60,7 @@ pub fn name(evidence: &Evidence) -> Verdict {
     }
     let from = End::of(sender, evidence.sender_usage, "sender", *seconds);
     let to = End::of(receiver, evidence.receiver_usage, "receiver", *seconds);
-    paced(&from).or_else(|| settling(sender, *seconds)).unwrap_or_else(|| by_load(evidence, &from, &to))
+    paced(&from).or_else(|| settling(evidence, &to)).unwrap_or_else(|| by_load(evidence, &from, &to))
 }
 
 fn paced(sender: &End) -> Option<Verdict> {
@@ -67,20 +69,30 @@ fn paced(sender: &End) -> Option<Verdict> {
 }
 
 /// Most of the time passed when all had been sent.
-fn settling(sender: &Stages, seconds: f64) -> Option<Verdict> {
-    let settled = 1.0 - ratio(sender.span as f64 * 1e-9, seconds);
-    let evidence = format!("{} of the time was spent after the last byte had been sent", percent(settled));
-    (sender.span > 0 && settled >= SETTLING && seconds > 0.0)
-        .then(|| Verdict::new(Limiter::DestinationWrite, settled, evidence))
+fn settling(evidence: &Evidence, receiver: &End) -> Option<Verdict> {
+    let Evidence { sender, seconds, .. } = evidence;
+    let settled = 1.0 - ratio(sender.span as f64 * 1e-9, *seconds);
+    if sender.span == 0 || *seconds <= 0.0 || settled < SETTLING {
+        return None;
+    }
+    let told = format!("{} of the time was spent after the last byte had been sent", percent(settled));
+    small_files(evidence, receiver).or(Some(Verdict::new(Limiter::DestinationWrite, settled, told)))
+}
+
+/// What the receiver's own work can have held back. Where the sender's TCP hardly ever met a full window, the receiver
+/// took all that came, however late its threads got to run.
+fn receiver_load(sender: &Stages, receiver: &End) -> f64 {
+    let (limited, busy) = (sender.tcp_rwnd_limited as f64, sender.tcp_busy as f64);
+    if sender.tcp_looks > 0 && ratio(limited, busy) < TAKEN { 0.0 } else { receiver.load() }
 }
 
 fn by_load(evidence: &Evidence, from: &End, to: &End) -> Verdict {
-    let (load, enough) =
-        (from.load().max(to.load()), if from.clocked && to.clocked { LOADED } else { LOADED_UNCLOCKED });
-    if load < enough {
-        return flows(evidence).name(from.starved_by_path.min(to.starved_by_path));
+    let enough = if from.clocked && to.clocked { LOADED } else { LOADED_UNCLOCKED };
+    let (sending, receiving) = (from.load(), receiver_load(&evidence.sender, to));
+    if sending.max(receiving) < enough {
+        return flows(evidence).name(1.0 - sending.max(receiving));
     }
-    let (end, is_sender) = if from.load() > to.load() { (from, true) } else { (to, false) };
+    let (end, is_sender) = if sending > receiving { (from, true) } else { (to, false) };
     small_files(evidence, end).unwrap_or_else(|| end.name(is_sender))
 }
 

@@ -147,6 +147,7 @@ fn the_path_is_looked_at_where_both_wait() {
     let tcp = Stages {
         tcp_busy: 900_000,
         tcp_rwnd_limited: 800_000,
+        tcp_retransmits: 0,
         tcp_looks: 10,
         tcp_rtt: 10 * 50_000,
         tcp_min_rtt: 10 * 50_000,
@@ -166,6 +167,14 @@ fn the_path_is_looked_at_where_both_wait() {
     assert_eq!(named(lossy, idle_receiver()), Limiter::Loss);
     // A receiver that doesn't read is no window.
     assert_eq!(named(tcp, receiver(5, 5, 90, 10, 1)), Limiter::DestinationWrite);
+}
+
+#[test]
+fn a_receiver_that_takes_all_is_only_late() {
+    let late = receiver(20, 5, 75, 30, 60);
+    assert_eq!(named(idle_sender(), late), Limiter::ReceiverCpu);
+    let taken = Stages { tcp_looks: 5, tcp_busy: 900_000, tcp_rwnd_limited: 20_000, ..idle_sender() };
+    assert_eq!(named(taken, late), Limiter::Network);
 }
 
 #[test]
