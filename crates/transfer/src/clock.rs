@@ -238,7 +238,9 @@ impl Host {
         // Where it can't be read, nothing is said of it.
         let Ok(now) = CpuTimes::read(Path::new("/")) else { return };
         let passed = now.since(self.first.get_or_insert_with(|| now.clone()));
-        self.last = ((passed.busy() * 1e9) as u64, (passed.total() * 1e9) as u64);
+        // What others do at a lower priority yields.
+        let busy = passed.busy() - passed.nice;
+        self.last = ((busy * 1e9) as u64, (passed.total() * 1e9) as u64);
     }
 }
 

@@ -54,7 +54,8 @@ pub struct Stages {
     pub cpu: u64,
     /// Nanoseconds in which workers could have run and no processor was given to them.
     pub waited: u64,
-    /// Nanoseconds in which a processor of this host worked, whoever used it, summed over processors.
+    /// Nanoseconds in which a processor of this host worked, whoever used it, summed over processors. Work at a lower
+    /// priority (nice) doesn't count, since it yields.
     pub host_busy: u64,
     /// The same, idle processors included.
     pub host_time: u64,

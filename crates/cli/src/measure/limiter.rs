@@ -2,6 +2,7 @@
 
 use linerate_doctor::limiter::command::{self, HostLoad, Program};
 use linerate_doctor::limiter::{CommandEvidence, Flows, Verdict};
+use linerate_host::CpuSeconds;
 use linerate_host::sample::{Cost, Flow, flows, process_times};
 use linerate_wire::path::printable;
 use std::ffi::OsString;
@@ -34,7 +35,9 @@ fn pacing(words: &[OsString]) -> Option<String> {
 fn load(host: &Recorded, seconds: f64) -> HostLoad {
     let Recorded { name, recording } = host;
     let cost = Cost::of(recording);
-    let total = cost.cpu.map_or(0.0, |cpu| cpu.total());
+    let share = |part: fn(&CpuSeconds) -> f64| {
+        cost.cpu.filter(|cpu| cpu.total() > 0.0).map_or(0.0, |cpu| part(&cpu) / cpu.total())
+    };
     let own = std::process::id();
     let programs =
         process_times(recording).into_iter().filter(|process| process.pid != own).map(|of| Program {
@@ -50,8 +53,9 @@ fn load(host: &Recorded, seconds: f64) -> HostLoad {
     let (counted, sends, seen) = together(&all);
     HostLoad {
         name: printable(name.as_bytes()),
-        idle: 1.0 - cost.busy_percent().unwrap_or(0.0) / 100.0,
-        softirq: cost.cpu.filter(|_| total > 0.0).map_or(0.0, |cpu| cpu.softirq / total),
+        // What others do at a lower priority yields.
+        idle: share(|cpu| cpu.idle + cpu.iowait + cpu.nice),
+        softirq: share(|cpu| cpu.softirq),
         storage_pressure: pressure / cost.seconds.max(1e-3),
         programs: programs.collect(),
         flows: counted,

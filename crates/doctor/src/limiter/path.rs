@@ -102,6 +102,9 @@ impl Flows {
         if self.rtt > 0.0 {
             evidence += &format!(", round trip {}, at least {}", time(self.rtt), time(self.min_rtt));
         }
+        if self.delivery_rate > 0.0 {
+            evidence += &format!(", each flow delivers at {}", rate(8.0 * self.delivery_rate));
+        }
         if self.retransmits > 0.0 {
             evidence += &format!(", {:.3} % sent again", 100.0 * ratio(self.retransmits, self.segments));
         }

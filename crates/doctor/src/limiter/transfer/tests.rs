@@ -154,6 +154,7 @@ fn the_path_is_looked_at_where_both_wait() {
         tcp_segment_size: 10 * 1448,
         tcp_segments: 10_000,
         bytes: 1_000_000,
+        entries: 1,
         ..idle_sender()
     };
     let window = verdict(tcp, idle_receiver());
