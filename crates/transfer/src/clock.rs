@@ -158,6 +158,9 @@ pub struct Counters {
 impl Counters {
     fn add(&self, more: &Stages, from: Instant, to: Instant) {
         let mut first = self.first.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if first.is_none() {
+            self.host.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).now();
+        }
         let span = nanoseconds(to.saturating_duration_since(*first.get_or_insert(from)));
         drop(first);
         let mut sum = self.stages.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

@@ -5,6 +5,7 @@ if [ -n "${LINERATE_LAB_SSH_CONFIG-}" ]; then
     SSH="ssh -F $LINERATE_LAB_SSH_CONFIG"
     SCP="scp -q -F $LINERATE_LAB_SSH_CONFIG"
     CP="$PROGRAM cp --json -F $LINERATE_LAB_SSH_CONFIG"
+    STREAM="$PROGRAM stream --json -F $LINERATE_LAB_SSH_CONFIG"
     MEASURE="$PROGRAM measure --export json"
 fi
 

@@ -32,7 +32,7 @@ pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     }
     let chosen: Vec<&Kind> = KINDS.iter().filter(|kind| options.is_chosen(kind)).collect();
     let bed = Bed::up(options.program()?)?;
-    println!("{:<26} {:<18} {:>6}  {}", "made", "expected", "right", "named otherwise");
+    println!("{:<26} {:<18} {:>6}  named otherwise", "made", "expected", "right");
     let mut right = 0;
     for kind in &chosen {
         let named: Vec<String> = (0..options.tries).map(|_| bed.name(kind)).collect::<Result<_, _>>()?;
