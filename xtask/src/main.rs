@@ -5,6 +5,7 @@ mod chaos;
 mod commands;
 mod dist;
 mod docs;
+mod limits;
 mod setup;
 
 use anyhow::{Context, bail};
@@ -19,6 +20,8 @@ cargo xtask COMMAND
   aa [N]         measure two equal cases, as root, and count how many of N comparisons (default 200) call them different
   chaos [OPTIONS]  kill transfers at random moments, run them again, compare: --kills N, --size 2GB, --seed S,
                  --dir DIR, --program FILE
+  limits [--tries N] [--only KIND,KIND] [--program FILE]
+                 make each limit of a transfer on purpose, as root, and count how often it is named right
   dist           build the static binary as dist/linerate and check that it is static
   ci             everything that a change must pass: .ci/run
 ";
@@ -44,6 +47,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ("chaos-far", rest) => chaos::far(rest),
         ("aa", []) => aa::run(repository(), 200),
         ("aa", [number]) => aa::run(repository(), number.parse().context("the number of comparisons")?),
+        ("limits", rest) => limits::run(rest),
         ("dist", []) => dist::run(repository()),
         ("ci", []) => call(&mut Command::new(repository().join(".ci/run"))),
         ("help" | "-h" | "--help", _) => {

@@ -9,6 +9,12 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 pub struct TcpInfo {
     /// Smoothed round-trip time in microseconds.
     pub rtt_us: u32,
+    /// The shortest round-trip time of the last minutes in microseconds; 0 before Linux 4.6.
+    pub min_rtt_us: u32,
+    /// Bytes of a segment.
+    pub segment_size: u32,
+    /// Segments with data sent, those sent again included; 0 before Linux 4.6.
+    pub segments: u32,
     /// Microseconds in which there was something to send; 0 before Linux 4.10.
     pub busy_us: u64,
     /// Of these, limited by the peer's receive window.
@@ -46,6 +52,9 @@ impl TcpInfo {
         }
         Ok(Self {
             rtt_us: info.tcpi_rtt,
+            min_rtt_us: info.tcpi_min_rtt,
+            segment_size: info.tcpi_snd_mss,
+            segments: info.tcpi_data_segs_out,
             busy_us: info.tcpi_busy_time,
             rwnd_limited_us: info.tcpi_rwnd_limited,
             sndbuf_limited_us: info.tcpi_sndbuf_limited,

@@ -14,6 +14,7 @@ const MESSAGE_DEPTH: usize = 1024;
 
 /// What the control channel brings.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "messages are few, and the end is one")]
 pub enum Incoming {
     /// The other end said something.
     Message(Message),

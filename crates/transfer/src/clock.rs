@@ -1,12 +1,22 @@
 //! Counts what each stage does. A worker owns a [`Clock`] and adds it to the shared [`Counters`] now and then.
 
+use linerate_host::CpuTimes;
+use linerate_sys::tcp::TcpInfo;
 use linerate_sys::usage::{Who, usage};
 use linerate_wire::control::Totals;
 use linerate_wire::entry::Kind;
 use linerate_wire::stages::{Stages, Usage};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use crate::spent::Spent;
+
+/// How often a worker asks the kernel for its thread's time and its connection: some microseconds each.
+const LOOK: Duration = Duration::from_millis(100);
+/// How often an end's processors are read.
+const HOST: Duration = Duration::from_millis(200);
 
 /// The stages that a worker's time is divided into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,13 +40,17 @@ pub struct Clock {
     begun: Instant,
     last: Instant,
     stages: Stages,
+    spent: Spent,
+    tcp: TcpInfo,
+    looked: Instant,
 }
 
 impl Clock {
-    /// Starts now.
+    /// Starts now, for the calling thread.
     pub fn start() -> Self {
         let now = Instant::now();
-        Self { begun: now, last: now, stages: Stages { workers: 1, ..Stages::default() } }
+        let stages = Stages { workers: 1, ..Stages::default() };
+        Self { begun: now, last: now, stages, spent: Spent::start(), tcp: TcpInfo::default(), looked: now }
     }
 
     /// Gives the time since the last lap to `stage`.
@@ -67,20 +81,52 @@ impl Clock {
     /// Adds what was counted since the last call to `counters`.
     pub fn flush(&mut self, counters: &Counters) {
         self.stages.lifetime = nanoseconds(self.last - self.begun);
+        counters.add(&self.stages, self.begun, self.last);
         self.begun = self.last;
-        counters.add(&self.stages);
         self.stages = Stages::default();
     }
 
-    /// As [`Clock::flush`], with the kernel's view of the worker's connection at its end.
-    pub fn finish(mut self, counters: &Counters, tcp: Option<linerate_sys::tcp::TcpInfo>) {
-        if let Some(tcp) = tcp {
-            self.stages.tcp_busy = tcp.busy_us;
-            self.stages.tcp_rwnd_limited = tcp.rwnd_limited_us;
-            self.stages.tcp_sndbuf_limited = tcp.sndbuf_limited_us;
-            self.stages.tcp_retransmits = u64::from(tcp.retransmits);
+    /// As [`Clock::flush`], and every now and then with the kernel's view of the thread and of its connection.
+    pub fn flush_with(&mut self, counters: &Counters, tcp: impl FnOnce() -> Option<TcpInfo>) {
+        if self.last - self.looked >= LOOK {
+            self.look(tcp());
         }
         self.flush(counters);
+    }
+
+    /// As [`Clock::flush_with`], at the worker's end.
+    pub fn finish(mut self, counters: &Counters, tcp: Option<TcpInfo>) {
+        self.look(tcp);
+        self.flush(counters);
+    }
+
+    fn look(&mut self, tcp: Option<TcpInfo>) {
+        let passed = nanoseconds(self.last - self.looked);
+        self.looked = self.last;
+        if let Some((cpu, waited)) = self.spent.since_last() {
+            self.stages.clocked += passed;
+            self.stages.cpu += cpu;
+            self.stages.waited += waited;
+        }
+        if let Some(tcp) = tcp {
+            self.look_at(tcp);
+        }
+    }
+
+    fn look_at(&mut self, tcp: TcpInfo) {
+        let (before, stages) = (self.tcp, &mut self.stages);
+        stages.tcp_busy += tcp.busy_us.saturating_sub(before.busy_us);
+        stages.tcp_rwnd_limited += tcp.rwnd_limited_us.saturating_sub(before.rwnd_limited_us);
+        stages.tcp_sndbuf_limited += tcp.sndbuf_limited_us.saturating_sub(before.sndbuf_limited_us);
+        // These two are 32 bits wide, and go round.
+        stages.tcp_retransmits += u64::from(tcp.retransmits.wrapping_sub(before.retransmits));
+        stages.tcp_segments += u64::from(tcp.segments.wrapping_sub(before.segments));
+        stages.tcp_looks += 1;
+        stages.tcp_rtt += u64::from(tcp.rtt_us);
+        stages.tcp_min_rtt += u64::from(tcp.min_rtt_us);
+        stages.tcp_delivery_rate += tcp.delivery_rate;
+        stages.tcp_segment_size += u64::from(tcp.segment_size);
+        self.tcp = tcp;
     }
 }
 
@@ -92,6 +138,9 @@ fn nanoseconds(duration: std::time::Duration) -> u64 {
 #[derive(Default)]
 pub struct Counters {
     stages: Mutex<Stages>,
+    host: Mutex<Host>,
+    /// When the first worker began.
+    first: Mutex<Option<Instant>>,
     /// What the scanner found.
     pub found: SharedTotals,
     /// True once the scanner is done.
@@ -111,8 +160,15 @@ pub struct Counters {
 }
 
 impl Counters {
-    fn add(&self, more: &Stages) {
+    fn add(&self, more: &Stages, from: Instant, to: Instant) {
+        let mut first = self.first.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if first.is_none() {
+            self.host.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).now();
+        }
+        let span = nanoseconds(to.saturating_duration_since(*first.get_or_insert(from)));
+        drop(first);
         let mut sum = self.stages.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        sum.span = sum.span.max(span);
         sum.workers += more.workers;
         sum.lifetime += more.lifetime;
         sum.queue += more.queue;
@@ -127,6 +183,15 @@ impl Counters {
         sum.tcp_rwnd_limited += more.tcp_rwnd_limited;
         sum.tcp_sndbuf_limited += more.tcp_sndbuf_limited;
         sum.tcp_retransmits += more.tcp_retransmits;
+        sum.tcp_segments += more.tcp_segments;
+        sum.tcp_looks += more.tcp_looks;
+        sum.tcp_rtt += more.tcp_rtt;
+        sum.tcp_min_rtt += more.tcp_min_rtt;
+        sum.tcp_delivery_rate += more.tcp_delivery_rate;
+        sum.tcp_segment_size += more.tcp_segment_size;
+        sum.clocked += more.clocked;
+        sum.cpu += more.cpu;
+        sum.waited += more.waited;
     }
 
     /// True where no entry failed, was left out, or changed under way.
@@ -136,7 +201,15 @@ impl Counters {
 
     /// The sum so far.
     pub fn stages(&self) -> Stages {
-        *self.stages.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        let stages = *self.stages.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut host = self.host.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let (host_busy, host_time) = host.now();
+        Stages { host_busy, host_time, ..stages }
+    }
+
+    /// The payload so far, in bytes.
+    pub fn payload(&self) -> u64 {
+        self.stages.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).bytes
     }
 
     /// Everything, as the other end is told.
@@ -147,6 +220,34 @@ impl Counters {
             scanned: self.scanned.load(Ordering::Acquire),
             landed: self.landed.get(),
         }
+    }
+}
+
+/// The processors of this host since it was first asked for them.
+#[derive(Default)]
+struct Host {
+    first: Option<CpuTimes>,
+    last: (u64, u64),
+    read: Option<Instant>,
+}
+
+impl Host {
+    /// Nanoseconds busy, and altogether.
+    fn now(&mut self) -> (u64, u64) {
+        if self.read.is_none_or(|read| read.elapsed() >= HOST) {
+            self.read = Some(Instant::now());
+            self.read();
+        }
+        self.last
+    }
+
+    fn read(&mut self) {
+        // Where it can't be read, nothing is said of it.
+        let Ok(now) = CpuTimes::read(Path::new("/")) else { return };
+        let passed = now.since(self.first.get_or_insert_with(|| now.clone()));
+        // What others do at a lower priority yields.
+        let busy = passed.busy() - passed.nice;
+        self.last = ((busy * 1e9) as u64, (passed.total() * 1e9) as u64);
     }
 }
 

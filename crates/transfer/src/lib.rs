@@ -35,6 +35,7 @@ pub mod sender;
 pub mod session;
 mod sink;
 pub mod source;
+mod spent;
 mod stream;
 mod temporary;
 mod tls;

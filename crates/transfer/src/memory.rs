@@ -77,7 +77,7 @@ pub fn discard(session: &mut Session) -> Result<(), TransferError> {
         session.cut();
         driven
     })?;
-    let bytes = counters.stages().bytes;
+    let bytes = counters.payload();
     session.send(&Message::Committed(Totals { bytes, ..Totals::default() }))
 }
 
@@ -117,6 +117,7 @@ fn pour(
         feed.fill(payload, &mut clock)?;
         writer.send(FrameKind::Data, payload, &mut clock)?;
         clock.bytes(payload.len() as u64);
+        clock.flush_with(counters, || writer.tcp_info());
     }
     let transport = writer.end(&mut clock)?;
     clock.finish(counters, transport.tcp_info());

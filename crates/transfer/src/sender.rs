@@ -277,7 +277,7 @@ impl Streams {
         if session.is_tunnelled() {
             return Ok(());
         }
-        let bytes = shared.counters.stages().bytes;
+        let bytes = shared.counters.payload();
         match controller.advise(Instant::now(), bytes, || host.busy_seconds()) {
             Advice::Keep => {}
             Advice::Add(count) => session.more(count)?,

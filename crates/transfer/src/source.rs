@@ -171,12 +171,16 @@ impl<'a> Worker<'a> {
                 Unit::Batch(entries) => self.batch(entries)?,
                 Unit::Chunk { file, offset, length } => self.chunk(&file, offset, length)?,
             }
-            self.clock.flush(self.shared.counters);
+            self.flush();
         }
         self.clock.lap(Stage::Queue);
         let transport = self.stream.end(&mut self.clock)?;
         self.clock.finish(self.shared.counters, transport.tcp_info());
         Ok(())
+    }
+
+    fn flush(&mut self) {
+        self.clock.flush_with(self.shared.counters, || self.stream.tcp_info());
     }
 
     fn batch(&mut self, entries: Vec<Entry>) -> Result<(), StreamError> {
@@ -345,7 +349,7 @@ impl<'a> Worker<'a> {
                 return Ok(Err(problem));
             }
             self.clock.bytes(want as u64);
-            self.clock.flush(self.shared.counters);
+            self.flush();
             at += want as u64;
         }
         Ok(Ok(()))

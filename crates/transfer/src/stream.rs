@@ -191,6 +191,11 @@ impl FrameWriter {
         Ok(read)
     }
 
+    /// The kernel's view of the connection.
+    pub fn tcp_info(&self) -> Option<linerate_sys::tcp::TcpInfo> {
+        self.transport.tcp_info()
+    }
+
     /// Announces the end of the stream.
     ///
     /// # Errors

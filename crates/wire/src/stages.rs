@@ -34,6 +34,31 @@ pub struct Stages {
     pub tcp_sndbuf_limited: u64,
     /// Segments sent again.
     pub tcp_retransmits: u64,
+    /// Segments sent, those sent again included.
+    pub tcp_segments: u64,
+    /// How often TCP was asked for what follows: a few times a second for each stream.
+    pub tcp_looks: u64,
+    /// Sum over these of the smoothed round-trip time in microseconds.
+    pub tcp_rtt: u64,
+    /// Sum of the shortest round-trip time that the stream has seen by then, in microseconds.
+    pub tcp_min_rtt: u64,
+    /// Sum of the delivery rates in bytes a second.
+    pub tcp_delivery_rate: u64,
+    /// Sum of the segment sizes in bytes.
+    pub tcp_segment_size: u64,
+    /// Nanoseconds from the first worker's beginning to the last that was heard of any.
+    pub span: u64,
+    /// Nanoseconds of `lifetime` in which `cpu` and `waited` were counted; 0 where the kernel doesn't tell.
+    pub clocked: u64,
+    /// Nanoseconds of processor time of the workers.
+    pub cpu: u64,
+    /// Nanoseconds in which workers could have run and no processor was given to them.
+    pub waited: u64,
+    /// Nanoseconds in which a processor of this host worked, whoever used it, summed over processors. Work at a lower
+    /// priority (nice) doesn't count, since it yields.
+    pub host_busy: u64,
+    /// The same, idle processors included.
+    pub host_time: u64,
 }
 
 /// What one end's process used.

@@ -1,7 +1,7 @@
 //! What `cp` says under way and at its end: for people, or as JSON lines.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use linerate_doctor::limiter::{Evidence, Limiter, limiter};
+use linerate_doctor::limiter::{Evidence, Limiter, Verdict, transfer};
 use linerate_transfer::problem::Observer;
 use linerate_transfer::session::Meters;
 use linerate_wire::control::{Change, Link, Problem, ProblemKind, Totals};
@@ -108,15 +108,15 @@ impl Output {
         let seconds = begun.elapsed().as_secs_f64();
         let evidence =
             Evidence { sender: sender.stages, receiver: receiver.stages, seconds, ..Evidence::default() };
-        let limiter = limiter(&evidence);
+        let limiter = transfer::name(&evidence);
         let there = meters.local.unchanged.get();
         let done = receiver.stages.bytes.saturating_add(there.bytes).min(sender.found.bytes);
         match self.style {
             Style::Json => {
-                self.progress_event(sender.found, sender.scanned, receiver.landed, done, seconds, limiter)
+                self.progress_event(sender.found, sender.scanned, receiver.landed, done, seconds, &limiter)
             }
             Style::Plain | Style::Verbose => {
-                self.bar_at(sender.found, sender.scanned, receiver.landed, done, limiter, begun)
+                self.bar_at(sender.found, sender.scanned, receiver.landed, done, &limiter, begun)
             }
             Style::Quiet => {}
         }
@@ -129,7 +129,7 @@ impl Output {
         landed: Totals,
         done: u64,
         seconds: f64,
-        limiter: Limiter,
+        limiter: &Verdict,
     ) {
         let mut last = self.last_event.lock().unwrap_or_else(PoisonError::into_inner);
         if last.elapsed() < Duration::from_millis(500) {
@@ -139,7 +139,8 @@ impl Output {
         self.event(&json!({
             "schema": SCHEMA, "type": "progress", "seconds": seconds, "bytes": done, "files": landed.files,
             "found_files": found.files, "found_bytes": found.bytes, "scanned": scanned,
-            "limiter": limiter.name(),
+            "limiter": limiter.limiter.name(), "limiter_share": limiter.share,
+            "limiter_evidence": limiter.to_string(),
         }));
     }
 
@@ -149,7 +150,7 @@ impl Output {
         scanned: bool,
         landed: Totals,
         done: u64,
-        limiter: Limiter,
+        limiter: &Verdict,
         begun: Instant,
     ) {
         let seconds = begun.elapsed().as_secs_f64();
@@ -160,7 +161,10 @@ impl Output {
             (true, 1..) => show_left(left * seconds / done as f64),
             _ => "still scanning".to_owned(),
         };
-        let by = if limiter == Limiter::TooShort { String::new() } else { format!(", limited by {limiter}") };
+        let by = match limiter.limiter {
+            Limiter::TooShort => String::new(),
+            _ => format!(", limited by {} ({:.0} %)", limiter.what(), 100.0 * limiter.share),
+        };
         self.bar.set_message(format!(
             "{} of {}, {} of {} files, {}, {eta}{by}",
             show_bytes(done),
@@ -233,8 +237,8 @@ impl Output {
         let limiter = summary.limiter();
         match self.style {
             Style::Quiet => {}
-            Style::Json => self.event(&summary.event(limiter, code, meters)),
-            Style::Plain | Style::Verbose => tell!("{}", summary.text(limiter)),
+            Style::Json => self.event(&summary.event(&limiter, code, meters)),
+            Style::Plain | Style::Verbose => tell!("{}", summary.text(&limiter)),
         }
         if let Some(count @ 1..) = summary.turned_away {
             let s = if count == 1 { "" } else { "s" };

@@ -1,6 +1,6 @@
 //! What a transfer that went through came to: the last line, and the last event.
 
-use linerate_doctor::limiter::{Evidence, Limiter, limiter};
+use linerate_doctor::limiter::{Evidence, Verdict, transfer};
 use linerate_transfer::session::Meters;
 use linerate_wire::control::Totals;
 use linerate_wire::stages::{Stages, Usage};
@@ -62,8 +62,8 @@ pub enum Kind {
 
 impl Summary {
     /// What held the transfer back.
-    pub fn limiter(&self) -> Limiter {
-        limiter(&Evidence {
+    pub fn limiter(&self) -> Verdict {
+        transfer::name(&Evidence {
             sender: self.sender.0,
             receiver: self.receiver.0,
             sender_usage: Some(self.sender.1),
@@ -89,7 +89,7 @@ impl Summary {
     }
 
     /// The last line, for people.
-    pub fn text(&self, limiter: Limiter) -> String {
+    pub fn text(&self, limiter: &Verdict) -> String {
         let Totals { files, bytes, .. } = self.moved();
         if let Some(synced) = self.synced.filter(|synced| synced.dry_run) {
             let deleted = show_count(synced.deleted);
@@ -129,7 +129,7 @@ impl Summary {
     }
 
     /// The last event of `--json`.
-    pub fn event(&self, limiter: Limiter, code: Code, meters: &Meters) -> serde_json::Value {
+    pub fn event(&self, limiter: &Verdict, code: Code, meters: &Meters) -> serde_json::Value {
         let end = |(stages, usage): (Stages, Usage)| {
             json!({
                 "cpu_seconds": usage.cpu_seconds, "cpu_seconds_per_gb": self.cpu_per_gb(usage),
@@ -144,7 +144,8 @@ impl Summary {
             "payload_seconds": self.payload_seconds, "elapsed_seconds": self.elapsed_seconds,
             "gbit_per_second": moved.bytes as f64 * 8e-9 / self.payload_seconds.max(1e-9),
             "encrypted": self.cipher.is_some(), "cipher": self.cipher,
-            "streams": self.streams, "turned_away": self.turned_away, "limiter": limiter.name(),
+            "streams": self.streams, "turned_away": self.turned_away,
+            "limiter": limiter.limiter.name(), "limiter_share": limiter.share, "limiter_evidence": limiter.to_string(),
             "sender": end(self.sender), "receiver": end(self.receiver),
             "failed": meters.local.failed.load(Ordering::Relaxed),
             "changed": meters.local.changed.load(Ordering::Relaxed),

@@ -65,7 +65,7 @@ fn of(summary: &Summary, path: &Path<'_>) -> Measured {
         streams: Some(summary.streams),
         retransmitted: is_told.then_some(sender.tcp_retransmits),
         sent: is_told.then_some((bytes / segment.max(1.0)) as u64),
-        limiter: Some(summary.limiter().name()),
+        limiter: Some(summary.limiter().limiter.name()),
     }
 }
 

@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::command::Ended;
 use super::host::Recorded;
+use super::limiter::limiter;
 
 /// The version of the JSON form.
 const SCHEMA: u32 = 1;
@@ -49,6 +50,8 @@ fn unwrapped(error: csv::Error) -> io::Error {
 /// One object.
 pub fn json(measured: &Measured<'_>) -> io::Result<()> {
     let ended = measured.ended.as_ref();
+    let verdict = limiter(measured);
+    let verdict = verdict.as_ref();
     let object = Object {
         schema: SCHEMA,
         r#type: "measure",
@@ -56,6 +59,9 @@ pub fn json(measured: &Measured<'_>) -> io::Result<()> {
         exit: ended.map(|ended| ended.code),
         seconds: ended.map(|ended| ended.time.as_secs_f64()),
         cpu_seconds: ended.map(|ended| ended.cpu_seconds),
+        limiter: verdict.map(|verdict| verdict.limiter.name()),
+        limiter_share: verdict.map(|verdict| verdict.share),
+        limiter_evidence: verdict.map(ToString::to_string),
         hosts: measured.hosts.iter().map(OfHost::of).collect(),
     };
     let mut out = BufWriter::new(stdout().lock());
@@ -72,6 +78,9 @@ struct Object<'a> {
     exit: Option<u8>,
     seconds: Option<f64>,
     cpu_seconds: Option<f64>,
+    limiter: Option<&'a str>,
+    limiter_share: Option<f64>,
+    limiter_evidence: Option<String>,
     hosts: Vec<OfHost<'a>>,
 }
 

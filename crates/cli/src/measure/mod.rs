@@ -4,6 +4,7 @@ mod command;
 mod export;
 mod follow;
 mod host;
+mod limiter;
 mod table;
 
 use clap::{Args, ValueEnum};

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::export::Measured;
 use super::host::Recorded;
+use super::limiter::limiter;
 use crate::units::{show_bytes, show_count, show_rate, show_time};
 
 /// Everything, without an end of line at the end.
@@ -16,6 +17,7 @@ pub fn text(measured: &Measured<'_>) -> String {
         lines.push(format!("{}: {} after {}", words.join(" "), ended.told, show_time(ended.time)));
         let used = format!("{:.2} CPU-s, descendants that it waited for included", ended.cpu_seconds);
         lines.push(row("command", &used));
+        lines.extend(limiter(measured).map(|verdict| row("limited by", &verdict.to_string())));
     }
     for host in &measured.hosts {
         lines.push(String::new());

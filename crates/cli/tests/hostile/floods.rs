@@ -205,6 +205,18 @@ fn numbers_beyond_all_measure_do_no_harm() {
         tcp_rwnd_limited: u64::MAX,
         tcp_sndbuf_limited: u64::MAX,
         tcp_retransmits: u64::MAX,
+        tcp_segments: u64::MAX,
+        tcp_looks: u64::MAX,
+        tcp_rtt: u64::MAX,
+        tcp_min_rtt: u64::MAX,
+        tcp_delivery_rate: u64::MAX,
+        tcp_segment_size: u64::MAX,
+        span: u64::MAX,
+        clocked: u64::MAX,
+        cpu: u64::MAX,
+        waited: u64::MAX,
+        host_busy: u64::MAX,
+        host_time: u64::MAX,
     };
     let sums = control::Totals {
         files: u64::MAX,

@@ -57,6 +57,15 @@ pub struct Flow {
     pub retransmits: u64,
     /// Median of the smoothed round-trip times, in microseconds.
     pub rtt_us: u64,
+    /// The shortest round-trip time that the kernel has seen, in microseconds; 0 where it isn't known.
+    #[serde(default)]
+    pub min_rtt_us: u64,
+    /// Bytes of a segment.
+    #[serde(default)]
+    pub segment_size: u64,
+    /// Median of the delivery rates in bytes a second.
+    #[serde(default)]
+    pub delivery_rate: u64,
     /// Largest congestion window in segments.
     pub most_cwnd: u64,
     /// Microseconds meanwhile in which there was something to send.
@@ -114,8 +123,11 @@ fn flow(recording: &Recording, moments: &Moments<'_>) -> Flow {
     // One that was opened meanwhile has moved all that it tells.
     let is_old = recording.samples.first().is_none_or(|sample| sample.seconds == *from);
     let grown = |name| number(last, name).saturating_sub(if is_old { number(first, name) } else { 0 });
-    let mut rtts: Vec<_> = moments.iter().map(|(_, fields)| number(fields, "rtt")).collect();
-    rtts.sort_unstable();
+    let median = |name| {
+        let mut values: Vec<_> = moments.iter().map(|(_, fields)| number(fields, name)).collect();
+        values.sort_unstable();
+        values[values.len() / 2]
+    };
     Flow {
         near: text("near"),
         far: text("far"),
@@ -123,7 +135,10 @@ fn flow(recording: &Recording, moments: &Moments<'_>) -> Flow {
         bytes_sent: grown("bytes_acked"),
         bytes_received: grown("bytes_received"),
         retransmits: grown("retrans"),
-        rtt_us: rtts[rtts.len() / 2],
+        rtt_us: median("rtt"),
+        min_rtt_us: number(last, "min_rtt"),
+        segment_size: number(last, "mss"),
+        delivery_rate: median("delivery_rate"),
         most_cwnd: moments.iter().map(|(_, fields)| number(fields, "cwnd")).max().unwrap_or(0),
         busy_us: grown("busy"),
         rwnd_limited_us: grown("rwnd_limited"),

@@ -106,6 +106,9 @@ struct Process {
     user: u64,
     /// Since the host was booted.
     started: u64,
+    /// It waits for a device (state D), at the moment of the sample.
+    waits: bool,
+    threads: u64,
 }
 
 impl Process {
@@ -123,6 +126,8 @@ impl Process {
             children: number(13)?.saturating_add(number(14)?),
             user: number(11)?.saturating_add(number(13)?),
             started: number(19)?,
+            waits: fields.first() == Some(&"D"),
+            threads: number(17).unwrap_or(1),
         })
     }
 }
@@ -156,6 +161,53 @@ pub fn process_seconds(recording: &Recording) -> Vec<ProcessSeconds> {
     let mut all: Vec<_> = sums.into_values().collect();
     all.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     all
+}
+
+/// How one process spent the time in which it was seen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProcessTime {
+    /// Its number.
+    pub pid: u32,
+    /// Its name, as in /proc/PID/comm, at the end.
+    pub name: String,
+    /// Processors that it used in the mean, short-lived children that were never seen included.
+    pub processors: f64,
+    /// Its threads at most.
+    pub threads: u64,
+    /// Share of the samples in which it waited for a device.
+    pub waits: f64,
+    /// First and last second in which it was seen.
+    pub seen: (f64, f64),
+}
+
+/// The same of each process that was followed, in two samples at least.
+pub fn process_times(recording: &Recording) -> Vec<ProcessTime> {
+    let mut all: BTreeMap<(u32, u64), (ProcessTime, f64, f64)> = BTreeMap::new();
+    for Step { from, to, used } in steps(recording) {
+        for (process, seconds) in used {
+            let first = || {
+                let Process { pid, name, .. } = process.clone();
+                (
+                    ProcessTime { pid, name, processors: 0.0, threads: 0, waits: 0.0, seen: (from, to) },
+                    0.0,
+                    0.0,
+                )
+            };
+            let (time, samples, waits) = all.entry((process.pid, process.started)).or_insert_with(first);
+            time.name.clone_from(&process.name);
+            time.threads = time.threads.max(process.threads);
+            time.processors += seconds;
+            time.seen.1 = to;
+            *samples += 1.0;
+            *waits += f64::from(process.waits);
+        }
+    }
+    let mean = |(mut time, samples, waits): (ProcessTime, f64, f64)| {
+        time.processors /= (time.seen.1 - time.seen.0).max(1e-3);
+        time.waits = waits / samples;
+        time
+    };
+    all.into_values().map(mean).collect()
 }
 
 /// Seconds in user mode between the first and the last sample, of the processes that were followed and of all their
@@ -260,6 +312,19 @@ mod tests {
         let found = process_seconds(&recording_of(NAME, &[&first, &second, &third]));
         assert_eq!(found.iter().map(|of| (of.pid, of.seconds)).collect::<Vec<_>>(), [(10, 0.47), (11, 0.3)]);
         assert_eq!(found[0].name, "a) b");
+    }
+
+    #[test]
+    fn waiting_for_a_device_is_seen() {
+        let run = line(10, 1, 100, 0, 5);
+        let wait = run.replace(") S ", ") D ").replace(" 100 0 0 0 ", " 190 0 0 0 ");
+        let found =
+            process_times(&recording_of(NAME, &[&run, &wait, &wait, &run.replace(" 100 0", " 190 0")]));
+        assert_eq!((found[0].pid, found[0].threads, found[0].seen), (10, 1, (0.0, 3.0)));
+        assert!(
+            (found[0].waits - 2.0 / 3.0).abs() < 1e-9 && (found[0].processors - 0.3).abs() < 1e-9,
+            "{found:?}"
+        );
     }
 
     #[test]

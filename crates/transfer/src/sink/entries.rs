@@ -22,7 +22,7 @@ impl Worker<'_> {
         self.payload = payload;
         self.hand_over();
         self.clock.lap(Stage::Write);
-        self.clock.flush(self.shared.counters);
+        self.clock.flush_with(self.shared.counters, || None);
         Ok(())
     }
 

@@ -338,7 +338,7 @@ impl FrameHandler for Worker<'_> {
             FrameKind::Chunk => self.chunk(),
             FrameKind::Data if self.part.as_ref().is_some_and(Part::is_whole) => self.finish_part(),
             FrameKind::Data => {
-                self.clock.flush(self.shared.counters);
+                self.clock.flush_with(self.shared.counters, || None);
                 Ok(())
             }
             FrameKind::GiveUp => self.give_up(),

@@ -257,7 +257,7 @@ impl Worker<'_> {
             }
             Target::Dropped => {}
         }
-        self.clock.flush(self.shared.counters);
+        self.clock.flush_with(self.shared.counters, || None);
         Ok(())
     }
 

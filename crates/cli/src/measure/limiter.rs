@@ -1,0 +1,126 @@
+//! What limited the command: what was recorded, as the doctor takes it.
+
+use linerate_doctor::limiter::command::{self, HostLoad, Program};
+use linerate_doctor::limiter::{CommandEvidence, Flows, Verdict};
+use linerate_host::CpuSeconds;
+use linerate_host::sample::{Cost, Flow, flows, process_times};
+use linerate_wire::path::printable;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::export::Measured;
+use super::host::Recorded;
+
+/// A flow counts where it moved this share of what the largest moved.
+const COUNTS: f64 = 0.1;
+/// Options by which programs are told to be slow.
+const PACING: [&str; 3] = ["--bwlimit", "--limit-rate", "--max-rate"];
+
+/// What limited the command; none where there was none.
+pub fn limiter(measured: &Measured<'_>) -> Option<Verdict> {
+    let seconds = measured.ended.as_ref()?.time.as_secs_f64();
+    let hosts = measured.hosts.iter().map(|host| load(host, seconds)).collect();
+    Some(command::name(&CommandEvidence { seconds, paced_by: pacing(measured.command), hosts }))
+}
+
+fn pacing(words: &[OsString]) -> Option<String> {
+    let words: Vec<String> = words.iter().map(|word| printable(word.as_bytes())).collect();
+    let known = words.iter().find(|word| PACING.iter().any(|option| word.starts_with(option)));
+    let is_scp = words.first().is_some_and(|word| Path::new(word).ends_with("scp"));
+    let scp = words.iter().find(|word| is_scp && word.starts_with("-l"));
+    known.or(scp).cloned()
+}
+
+fn load(host: &Recorded, seconds: f64) -> HostLoad {
+    let Recorded { name, recording } = host;
+    let cost = Cost::of(recording);
+    let share = |part: fn(&CpuSeconds) -> f64| {
+        cost.cpu.filter(|cpu| cpu.total() > 0.0).map_or(0.0, |cpu| part(&cpu) / cpu.total())
+    };
+    let own = std::process::id();
+    let programs =
+        process_times(recording).into_iter().filter(|process| process.pid != own).map(|of| Program {
+            name: printable(of.name.as_bytes()),
+            processors: of.processors,
+            threads: of.threads,
+            disk: of.waits,
+            there: (of.seen.1 - of.seen.0) / seconds.max(1e-3),
+        });
+    let all = flows(recording);
+    let pressure =
+        cost.stalls.iter().find(|stall| stall.name == "io some").map_or(0.0, |stall| stall.seconds);
+    let (counted, sends, seen) = together(&all);
+    HostLoad {
+        name: printable(name.as_bytes()),
+        // What others do at a lower priority yields.
+        idle: share(|cpu| cpu.idle + cpu.iowait + cpu.nice),
+        softirq: share(|cpu| cpu.softirq),
+        storage_pressure: pressure / cost.seconds.max(1e-3),
+        programs: programs.collect(),
+        flows: counted,
+        sends,
+        seconds: seen,
+    }
+}
+
+/// The flows that moved the most as one, whether they send, and the seconds in which they were there.
+fn together(all: &[Flow]) -> (Option<Flows>, bool, f64) {
+    let moved = |flow: &Flow| flow.bytes_sent.saturating_add(flow.bytes_received) as f64;
+    let Some(largest) = all.first().map(moved).filter(|bytes| *bytes > 0.0) else {
+        return (None, false, 0.0);
+    };
+    let counted: Vec<&Flow> = all.iter().filter(|flow| moved(flow) >= COUNTS * largest).collect();
+    let sum = |value: fn(&Flow) -> u64| counted.iter().map(|flow| value(flow) as f64).sum::<f64>();
+    let number = counted.len() as f64;
+    let from = counted.iter().map(|flow| flow.seen.0).fold(f64::INFINITY, f64::min);
+    let seconds = counted.iter().map(|flow| flow.seen.1).fold(0.0, f64::max) - from;
+    let (sent, received) = (sum(|flow| flow.bytes_sent), sum(|flow| flow.bytes_received));
+    let segment_size = sum(|flow| flow.segment_size) / number;
+    let retransmits = sum(|flow| flow.retransmits);
+    let flows = Flows {
+        number,
+        bits: 8.0 * sent.max(received) / seconds.max(1e-3),
+        busy: sum(|flow| flow.busy_us),
+        rwnd_limited: sum(|flow| flow.rwnd_limited_us),
+        sndbuf_limited: sum(|flow| flow.sndbuf_limited_us),
+        retransmits,
+        segments: sent / segment_size.max(1.0) + retransmits,
+        rtt: sum(|flow| flow.rtt_us) / number,
+        min_rtt: sum(|flow| flow.min_rtt_us) / number,
+        segment_size,
+        delivery_rate: sum(|flow| flow.delivery_rate) / number,
+    };
+    (Some(flows), sent > received, seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_that_the_user_set_is_seen() {
+        let by = |words: &[&str]| pacing(&words.iter().map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(by(&["rsync", "--bwlimit=5m", "a", "b"]).as_deref(), Some("--bwlimit=5m"));
+        assert_eq!(by(&["/usr/bin/scp", "-l", "8000", "a"]).as_deref(), Some("-l"));
+        assert_eq!((by(&["ls", "-l"]), by(&[])), (None, None));
+    }
+
+    #[test]
+    fn small_flows_do_not_count() {
+        let flow = |sent, received, from, to| Flow {
+            bytes_sent: sent,
+            bytes_received: received,
+            busy_us: 1000,
+            segment_size: 1000,
+            seen: (from, to),
+            ..Flow::default()
+        };
+        let (flows, sends, seconds) =
+            together(&[flow(1_000_000, 10, 1.0, 3.0), flow(500_000, 0, 2.0, 5.0), flow(9, 0, 0.0, 9.0)]);
+        let flows = flows.unwrap();
+        assert_eq!((flows.number, flows.bits, flows.busy, flows.segments), (2.0, 3e6, 2000.0, 1500.0));
+        assert!(sends && seconds == 4.0);
+        assert_eq!(together(&[flow(0, 0, 0.0, 1.0)]), (None, false, 0.0));
+    }
+}

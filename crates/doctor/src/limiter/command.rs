@@ -1,0 +1,293 @@
+//! What limits any other program, from what the kernel tells of its processes and its connections.
+//!
+//! Unlike our own transfers nothing tells stages here. What can be seen is what is full: a thread, the processors, a
+//! device that its processes wait for, or a flow that always has something to send. Where nothing at this end is, and the
+//! flow has nothing to do, the far end's program is what is waited for.
+
+use super::evidence::{percent, rate, ratio};
+use super::path::Flows;
+use super::{Limiter, Verdict};
+
+/// Share of a processor from which a thread is full: the rest is its waiting for what it is fed with.
+const FULL: f64 = 0.8;
+/// A program of several threads that uses no more than this may have one that is full.
+const ONE: f64 = 1.1;
+/// Idle share of a host's processors below which more threads would find none.
+const IDLE: f64 = 0.05;
+/// Share of the samples in which a process waits for a device, from which storage limits.
+const DISK: f64 = 0.4;
+/// Share of the time in which a flow had something to send, from which the path may limit.
+const SENDING: f64 = 0.6;
+/// Share of a flow's busy time in which the peer took nothing, from which the peer limits.
+const NOT_TAKEN: f64 = 0.4;
+/// A round trip in microseconds below which no window is too small for 10 Gbit/s: 2 ms of it are 2.5 MB.
+const NEAR: f64 = 2000.0;
+/// Seconds below which nothing can be said.
+const TOO_SHORT: f64 = 0.5;
+
+/// One program of the command's, or one that was named.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Program {
+    /// Its name.
+    pub name: String,
+    /// Processors that it used, in the mean while it was there.
+    pub processors: f64,
+    /// Its threads at most.
+    pub threads: u64,
+    /// Share of the samples in which it waited for a device (state D).
+    pub disk: f64,
+    /// Share of the command's time in which it was there.
+    pub there: f64,
+}
+
+/// One host that was sampled.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HostLoad {
+    /// As the user calls it.
+    pub name: String,
+    /// Idle share of its processors.
+    pub idle: f64,
+    /// Share of its processors' time in soft interrupts, where the kernel does most of the network's work.
+    pub softirq: f64,
+    /// Share of the time in which some task waited for storage (pressure).
+    pub storage_pressure: f64,
+    /// The programs that were followed there.
+    pub programs: Vec<Program>,
+    /// The connections that moved most of the bytes.
+    pub flows: Option<Flows>,
+    /// They mostly send.
+    pub sends: bool,
+    /// Seconds in which they were seen.
+    pub seconds: f64,
+}
+
+/// What is known of a command.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CommandEvidence {
+    /// Seconds that it took.
+    pub seconds: f64,
+    /// The option by which the user set its rate.
+    pub paced_by: Option<String>,
+    /// The hosts that were sampled, its own first.
+    pub hosts: Vec<HostLoad>,
+}
+
+/// Names the limiter.
+pub fn name(evidence: &CommandEvidence) -> Verdict {
+    let Some((near, far)) = evidence.hosts.split_first() else { return too_short() };
+    if evidence.seconds < TOO_SHORT || near.programs.is_empty() {
+        return too_short();
+    }
+    full_thread(evidence)
+        .or_else(|| full_processors(near))
+        .or_else(|| storage(evidence))
+        .or_else(|| paced(evidence))
+        .or_else(|| path(near))
+        .or_else(|| far.iter().find_map(path))
+        .or_else(|| far_end(near))
+        .unwrap_or_else(|| Verdict::new(Limiter::Unknown, 0.0, figures(near)))
+}
+
+fn too_short() -> Verdict {
+    Verdict::new(Limiter::TooShort, 0.0, String::new())
+}
+
+/// The fullest thread of either end; where more than one is full, the fuller one holds the other back.
+fn full_thread(evidence: &CommandEvidence) -> Option<Verdict> {
+    let all = evidence.hosts.iter().flat_map(|host| host.programs.iter().map(move |program| (host, program)));
+    let may_be_full = |program: &Program| (FULL..=ONE).contains(&program.processors) && program.there >= 0.5;
+    let (host, program) = all
+        .filter(|(_, program)| may_be_full(program))
+        .max_by(|a, b| a.1.processors.total_cmp(&b.1.processors))?;
+    let share = program.processors.min(1.0);
+    let evidence =
+        format!("{} of a processor while {} is {} idle", percent(share), host.told(), percent(host.idle));
+    Some(Verdict::new(Limiter::OneThread, share, evidence).of(&program.name))
+}
+
+/// No processor of the command's host is idle, and it uses a part of them.
+fn full_processors(host: &HostLoad) -> Option<Verdict> {
+    let limiter = if host.sends { Limiter::SenderCpu } else { Limiter::ReceiverCpu };
+    let used: f64 = host.programs.iter().map(|program| program.processors).sum();
+    let evidence = format!(
+        "{} busy, of which {} in soft interrupts; the command's programs use {used:.2} processors",
+        percent(1.0 - host.idle),
+        percent(host.softirq)
+    );
+    (host.idle < IDLE && used >= 0.2).then(|| Verdict::new(limiter, 1.0 - host.idle, evidence))
+}
+
+/// A process that waits for a device, at either end.
+fn storage(evidence: &CommandEvidence) -> Option<Verdict> {
+    let all = evidence.hosts.iter().flat_map(|host| host.programs.iter().map(move |program| (host, program)));
+    let waits = all.filter(|(_, program)| program.disk >= DISK);
+    let (host, program) = waits.max_by(|a, b| a.1.disk.total_cmp(&b.1.disk))?;
+    let limiter = if host.sends { Limiter::SourceRead } else { Limiter::DestinationWrite };
+    let evidence = format!(
+        "{} waits for a device in {} of the samples; tasks wait for storage {} of the time",
+        program.name,
+        percent(program.disk),
+        percent(host.storage_pressure)
+    );
+    Some(Verdict::new(limiter, program.disk, evidence))
+}
+
+fn paced(evidence: &CommandEvidence) -> Option<Verdict> {
+    let near = evidence.hosts.first()?;
+    let share = 1.0 - near.fullest().map_or(0.0, |program| program.processors);
+    let option = evidence.paced_by.as_ref()?;
+    Some(Verdict::new(
+        Limiter::Pacing,
+        share,
+        format!("{option} was given, and nothing is full: {}", figures(near)),
+    ))
+}
+
+/// A flow that nearly always has something to send.
+fn path(host: &HostLoad) -> Option<Verdict> {
+    let flows = host.flows.filter(|_| host.sends)?;
+    let sending = ratio(flows.busy * 1e-6, host.seconds * flows.number.max(1.0)).min(1.0);
+    if sending < SENDING {
+        return None;
+    }
+    let not_taken = ratio(flows.rwnd_limited, flows.busy);
+    if not_taken >= NOT_TAKEN && flows.rtt < NEAR {
+        let evidence = format!(
+            "it takes nothing for {} of the time in which there is something to send",
+            percent(not_taken)
+        );
+        return Some(Verdict::new(Limiter::FarEndTool, not_taken, evidence));
+    }
+    Some(flows.name(sending))
+}
+
+/// Nothing at this end is full, and what it has to send is gone: it waits.
+fn far_end(near: &HostLoad) -> Option<Verdict> {
+    let flows = near.flows?;
+    let used = near.fullest().map_or(0.0, |program| program.processors);
+    let idle = if near.sends { "has sent all that it may" } else { "waits for what comes" };
+    let told = format!("this end {idle}: {}, {}", figures(near), rate(flows.bits));
+    (used < FULL).then(|| Verdict::new(Limiter::FarEndTool, 1.0 - used, told))
+}
+
+fn figures(host: &HostLoad) -> String {
+    let program =
+        host.fullest().map(|of| format!("{} uses {} of a processor", of.name, percent(of.processors)));
+    let program = program.unwrap_or_else(|| "no program was seen".into());
+    format!("{program}, {} is {} idle", host.told(), percent(host.idle))
+}
+
+impl HostLoad {
+    fn fullest(&self) -> Option<&Program> {
+        self.programs.iter().max_by(|a, b| a.processors.total_cmp(&b.processors))
+    }
+
+    fn told(&self) -> String {
+        if self.name.is_empty() { "the host".into() } else { format!("host {}", self.name) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(name: &str, processors: f64, disk: f64) -> Program {
+        Program { name: name.into(), processors, threads: 1, disk, there: 1.0 }
+    }
+
+    /// scp with ssh, ten seconds of sending, of which so many with something to send.
+    fn host(ssh: f64, busy: f64) -> HostLoad {
+        HostLoad {
+            idle: 0.52,
+            programs: vec![program("scp", 0.1, 0.0), program("ssh", ssh, 0.0)],
+            flows: Some(Flows {
+                number: 1.0,
+                bits: 1e9,
+                busy: busy * 1e6,
+                rtt: 300.0,
+                min_rtt: 50.0,
+                segment_size: 1448.0,
+                segments: 1e6,
+                ..Flows::default()
+            }),
+            sends: true,
+            seconds: 10.0,
+            ..HostLoad::default()
+        }
+    }
+
+    fn verdict(host: HostLoad) -> Verdict {
+        name(&CommandEvidence { seconds: 10.0, paced_by: None, hosts: vec![host] })
+    }
+
+    #[test]
+    fn one_full_thread_is_named_with_its_program() {
+        let full = verdict(host(0.98, 9.0));
+        assert_eq!(full.to_string(), "one thread of ssh (98 % of a processor while the host is 52 % idle)");
+        assert_eq!(full.limiter, Limiter::OneThread);
+    }
+
+    #[test]
+    fn the_far_ends_thread_is_found_where_it_is_sampled() {
+        let far = HostLoad {
+            name: "b".into(),
+            programs: vec![program("sshd", 0.97, 0.0)],
+            sends: false,
+            ..host(0.0, 0.0)
+        };
+        let both = CommandEvidence { seconds: 10.0, paced_by: None, hosts: vec![host(0.5, 1.0), far] };
+        let named = name(&both);
+        assert_eq!((named.limiter, named.whose.as_deref()), (Limiter::OneThread, Some("sshd")));
+        assert!(named.evidence.contains("host b"), "{}", named.evidence);
+    }
+
+    #[test]
+    fn all_processors_are_more_than_one_thread() {
+        let busy = HostLoad { idle: 0.01, ..host(0.6, 1.0) };
+        assert_eq!(verdict(busy.clone()).limiter, Limiter::SenderCpu);
+        assert_eq!(verdict(HostLoad { sends: false, ..busy }).limiter, Limiter::ReceiverCpu);
+    }
+
+    #[test]
+    fn a_device_is_the_source_or_the_destination_by_where_the_data_go() {
+        let waits = HostLoad { programs: vec![program("scp", 0.1, 0.8)], ..host(0.1, 1.0) };
+        assert_eq!(verdict(waits.clone()).limiter, Limiter::SourceRead);
+        assert_eq!(verdict(HostLoad { sends: false, ..waits }).limiter, Limiter::DestinationWrite);
+    }
+
+    #[test]
+    fn a_flow_with_something_to_send_is_the_paths() {
+        assert_eq!(verdict(host(0.3, 9.5)).limiter, Limiter::Network);
+        let mut not_taken = host(0.3, 9.5);
+        not_taken.flows.as_mut().unwrap().rwnd_limited = 9e6;
+        assert_eq!(verdict(not_taken.clone()).limiter, Limiter::FarEndTool);
+        not_taken.flows.as_mut().unwrap().rtt = 50_000.0;
+        not_taken.flows.as_mut().unwrap().min_rtt = 50_000.0;
+        assert_eq!(verdict(not_taken).limiter, Limiter::Window);
+    }
+
+    #[test]
+    fn an_idle_end_waits_for_the_other() {
+        let idle = verdict(host(0.2, 1.0));
+        assert_eq!(idle.limiter, Limiter::FarEndTool);
+        assert!(idle.evidence.contains("ssh uses 20 % of a processor"), "{}", idle.evidence);
+        assert_eq!(verdict(HostLoad { flows: None, ..host(0.2, 0.0) }).limiter, Limiter::Unknown);
+    }
+
+    #[test]
+    fn the_users_own_limit_is_named_where_nothing_is_full() {
+        let paced = |host| {
+            name(&CommandEvidence { seconds: 10.0, paced_by: Some("--bwlimit".into()), hosts: vec![host] })
+                .limiter
+        };
+        assert_eq!(paced(host(0.2, 9.0)), Limiter::Pacing);
+        assert_eq!(paced(host(0.99, 9.0)), Limiter::OneThread);
+    }
+
+    #[test]
+    fn nothing_is_said_of_an_instant_or_of_nothing() {
+        assert_eq!(name(&CommandEvidence::default()).limiter, Limiter::TooShort);
+        let short = CommandEvidence { seconds: 0.1, paced_by: None, hosts: vec![host(0.9, 1.0)] };
+        assert_eq!(name(&short).limiter, Limiter::TooShort);
+    }
+}

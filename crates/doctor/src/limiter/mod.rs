@@ -1,0 +1,174 @@
+//! Names the one thing that holds a transfer back, with its share of the time and the figures that show it.
+//!
+//! Two pure functions: [`transfer::name`] for linerate's own transfers, whose workers give all of their time to stages,
+//! and [`command::name`] for any other program, of which only what the kernel tells from outside is known.
+//! docs/guide/limiter.md argues the rules and the thresholds.
+
+pub mod command;
+mod evidence;
+mod path;
+pub mod transfer;
+
+use std::fmt;
+
+pub use command::CommandEvidence;
+pub use path::Flows;
+pub use transfer::Evidence;
+
+/// What holds a transfer back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limiter {
+    /// A rate that the user set.
+    Pacing,
+    /// Reading the sources.
+    SourceRead,
+    /// Opening, making and naming many small files.
+    SmallFiles,
+    /// The sender's processors, or its share of them.
+    SenderCpu,
+    /// A thread that is full while its host has idle processors.
+    OneThread,
+    /// The rate of the network: neither end has anything to do but wait for it.
+    Network,
+    /// TCP's window or buffers: less may be under way than the path holds.
+    Window,
+    /// Lost segments, after each of which the sender slows down.
+    Loss,
+    /// The receiver's processors, or its share of them.
+    ReceiverCpu,
+    /// Writing the destination, or getting it onto stable storage.
+    DestinationWrite,
+    /// The far end's program: this end and the network wait for it.
+    FarEndTool,
+    /// It was over before anything could be seen.
+    TooShort,
+    /// Nothing that was measured is full.
+    Unknown,
+}
+
+impl Limiter {
+    /// Every one of them.
+    pub const ALL: [Self; 13] = [
+        Self::Pacing,
+        Self::SourceRead,
+        Self::SmallFiles,
+        Self::SenderCpu,
+        Self::OneThread,
+        Self::Network,
+        Self::Window,
+        Self::Loss,
+        Self::ReceiverCpu,
+        Self::DestinationWrite,
+        Self::FarEndTool,
+        Self::TooShort,
+        Self::Unknown,
+    ];
+
+    /// A stable name for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pacing => "pacing",
+            Self::SourceRead => "source-read",
+            Self::SmallFiles => "small-files",
+            Self::SenderCpu => "sender-cpu",
+            Self::OneThread => "one-thread",
+            Self::Network => "network",
+            Self::Window => "window",
+            Self::Loss => "loss",
+            Self::ReceiverCpu => "receiver-cpu",
+            Self::DestinationWrite => "destination-write",
+            Self::FarEndTool => "far-end-tool",
+            Self::TooShort => "too-short",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for Limiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pacing => "the rate limit that was set",
+            Self::SourceRead => "reading the source",
+            Self::SmallFiles => "the number of small files",
+            Self::SenderCpu => "the sender's processors",
+            Self::OneThread => "one thread",
+            Self::Network => "the network",
+            Self::Window => "TCP's window",
+            Self::Loss => "lost segments",
+            Self::ReceiverCpu => "the receiver's processors",
+            Self::DestinationWrite => "writing the destination",
+            Self::FarEndTool => "the far end's program",
+            Self::TooShort => "nothing (too short to say)",
+            Self::Unknown => "nothing that was measured",
+        })
+    }
+}
+
+/// The limiter, and why it is this one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// What holds the transfer back.
+    pub limiter: Limiter,
+    /// Whose: the program or the end of [`Limiter::OneThread`]; none where the name says it.
+    pub whose: Option<String>,
+    /// The share of the time that it takes, 0 to 1: how much of the time the others wait for it, or it is full.
+    pub share: f64,
+    /// The figures that show it, for people; empty where there are none.
+    pub evidence: String,
+}
+
+impl Verdict {
+    /// A limiter with its share, which becomes one of 0 to 1, and its figures.
+    fn new(limiter: Limiter, share: f64, evidence: String) -> Self {
+        let share = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
+        Self { limiter, whose: None, share, evidence }
+    }
+
+    fn of(mut self, whose: &str) -> Self {
+        self.whose = Some(whose.to_owned());
+        self
+    }
+
+    /// What limits, without its figures: `one thread of scp`.
+    pub fn what(&self) -> String {
+        match &self.whose {
+            Some(whose) => format!("{} of {whose}", self.limiter),
+            None => self.limiter.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what())?;
+        if self.evidence.is_empty() { Ok(()) } else { write!(f, " ({})", self.evidence) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_words_of_their_own() {
+        let mut names: Vec<_> = Limiter::ALL.iter().map(|limiter| limiter.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Limiter::ALL.len());
+        assert!(names.iter().all(|name| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-')));
+    }
+
+    #[test]
+    fn a_share_is_one_whatever_was_measured() {
+        for (measured, share) in [(f64::NAN, 0.0), (-1.0, 0.0), (7.0, 1.0), (0.25, 0.25)] {
+            assert_eq!(Verdict::new(Limiter::Loss, measured, String::new()).share, share);
+        }
+    }
+
+    #[test]
+    fn it_reads_as_a_sentence() {
+        let verdict = Verdict::new(Limiter::OneThread, 0.98, "98 % of a processor".into()).of("scp");
+        assert_eq!(verdict.to_string(), "one thread of scp (98 % of a processor)");
+        assert_eq!(Verdict::new(Limiter::Network, 1.0, String::new()).to_string(), "the network");
+    }
+}

@@ -1,0 +1,170 @@
+//! What of the path between two ends holds a TCP flow back: its window, its losses, or the rate of the network.
+
+use super::evidence::{bytes, percent, rate, ratio, time};
+use super::{Limiter, Verdict};
+
+/// Share of a flow's busy time from which a window or a buffer is what limits it. While a flow is limited by
+/// congestion the kernel counts neither, so a half leaves room for its beginning only.
+const WINDOW: f64 = 0.4;
+/// Share of the segments that is sent again from which losses may be what limits: below, even 10 Gbit/s over 10 ms
+/// loses less to them than to its own probing.
+const LOSS: f64 = 1e-5;
+/// A round trip that is longer than the shortest by this factor means that a queue stands before the link: then the link
+/// is full, and the losses are that queue's.
+const QUEUED: f64 = 1.4;
+/// A round trip this much longer, in microseconds, is no queue but a busy host.
+const HOST_DELAY: f64 = 1000.0;
+/// How much faster than the model of congestion control a flow may be that losses still limit: the model is a mean.
+const MODEL: f64 = 4.0;
+
+/// What is known of the flows that carried the data, as sums and means over them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Flows {
+    /// Flows at a time.
+    pub number: f64,
+    /// Bits a second that they carried together.
+    pub bits: f64,
+    /// Microseconds with something to send.
+    pub busy: f64,
+    /// Of these, limited by the peer's window.
+    pub rwnd_limited: f64,
+    /// Of these, limited by the own buffer.
+    pub sndbuf_limited: f64,
+    /// Segments sent again.
+    pub retransmits: f64,
+    /// Segments sent.
+    pub segments: f64,
+    /// Mean smoothed round-trip time in microseconds; 0 where it isn't known.
+    pub rtt: f64,
+    /// Mean of the shortest ones.
+    pub min_rtt: f64,
+    /// Bytes of a segment.
+    pub segment_size: f64,
+    /// Mean delivery rate of a flow in bytes a second, as the kernel measures it.
+    pub delivery_rate: f64,
+}
+
+impl Flows {
+    /// What of the path limits, where the path does; `share` of the time it does.
+    pub fn name(&self, share: f64) -> Verdict {
+        self.window(share).or_else(|| self.loss(share)).unwrap_or_else(|| self.network(share))
+    }
+
+    /// The window, where it limits for most of the time and no queue stands.
+    pub fn window(&self, share: f64) -> Option<Verdict> {
+        let (peer, own) = (ratio(self.rwnd_limited, self.busy), ratio(self.sndbuf_limited, self.busy));
+        if peer.max(own) < WINDOW || self.is_queued() {
+            return None;
+        }
+        let whose = if peer >= own { "the peer's receive window" } else { "the send buffer" };
+        let held = ratio(self.bits, self.number) / 8.0 * self.rtt * 1e-6;
+        let evidence = format!(
+            "{whose} limits for {} of the time in which there is something to send; about {} under way in each of {:.0} \
+             flows, round trip {}",
+            percent(peer.max(own)),
+            bytes(held),
+            self.number.max(1.0),
+            time(self.rtt)
+        );
+        Some(Verdict::new(Limiter::Window, share, evidence))
+    }
+
+    fn loss(&self, share: f64) -> Option<Verdict> {
+        let lost = ratio(self.retransmits, self.segments);
+        let (each, model) = (ratio(self.bits, self.number), self.model(lost));
+        if lost < LOSS || self.is_queued() || each > MODEL * model {
+            return None;
+        }
+        let evidence = format!(
+            "{:.3} % of the segments sent again, and no queue: round trip {}, at least {}; at this loss congestion \
+             control gives each flow about {}, it had {}",
+            100.0 * lost,
+            time(self.rtt),
+            time(self.min_rtt),
+            rate(model),
+            rate(each)
+        );
+        Some(Verdict::new(Limiter::Loss, share, evidence))
+    }
+
+    /// Bits a second of one flow at this share of losses: the greater of what Reno (Mathis et al., 1997) and
+    /// CUBIC (RFC 9438, section 5.1) come to.
+    fn model(&self, lost: f64) -> f64 {
+        let (lost, seconds) = (lost.max(1e-12), (self.rtt * 1e-6).max(1e-6));
+        let reno = 1.22 / lost.sqrt();
+        let cubic = 1.054 * (seconds / lost).powf(0.75);
+        reno.max(cubic) * self.segment_size.max(536.0) * 8.0 / seconds
+    }
+
+    fn network(&self, share: f64) -> Verdict {
+        let mut evidence =
+            format!("both ends wait for it {} of the time; {}", percent(share), rate(self.bits));
+        if self.rtt > 0.0 {
+            evidence += &format!(", round trip {}, at least {}", time(self.rtt), time(self.min_rtt));
+        }
+        if self.delivery_rate > 0.0 {
+            evidence += &format!(", each flow delivers at {}", rate(8.0 * self.delivery_rate));
+        }
+        if self.retransmits > 0.0 {
+            evidence += &format!(", {:.3} % sent again", 100.0 * ratio(self.retransmits, self.segments));
+        }
+        Verdict::new(Limiter::Network, share, evidence)
+    }
+
+    fn is_queued(&self) -> bool {
+        self.min_rtt > 0.0 && self.rtt > QUEUED * self.min_rtt && self.rtt - self.min_rtt > HOST_DELAY
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2 flows of 20 ms that send all the time.
+    fn flows() -> Flows {
+        Flows {
+            number: 2.0,
+            bits: 10e6,
+            busy: 1e6,
+            segments: 1e5,
+            rtt: 20_500.0,
+            min_rtt: 20_000.0,
+            segment_size: 1448.0,
+            ..Flows::default()
+        }
+    }
+
+    #[test]
+    fn a_window_limits_without_a_queue_only() {
+        let held = Flows { rwnd_limited: 9e5, ..flows() };
+        let named = held.name(0.9);
+        assert_eq!(named.limiter, Limiter::Window);
+        assert!(named.evidence.contains("receive window limits for 90 %"), "{}", named.evidence);
+        assert!(Flows { sndbuf_limited: 9e5, ..flows() }.name(0.9).evidence.contains("send buffer"));
+        assert_eq!(Flows { rtt: 60_000.0, ..held }.name(0.9).limiter, Limiter::Network);
+    }
+
+    #[test]
+    fn losses_limit_who_is_as_slow_as_they_make() {
+        // 1 % at 20 ms: Reno gives 7 Mbit/s.
+        let lossy = Flows { retransmits: 1e3, ..flows() };
+        assert_eq!(lossy.name(0.9).limiter, Limiter::Loss);
+        let fast = Flows { bits: 2e9, ..lossy };
+        assert_eq!(fast.name(0.9).limiter, Limiter::Network, "a congestion control that doesn't mind");
+        assert_eq!(
+            Flows { rtt: 40_000.0, ..lossy }.name(0.9).limiter,
+            Limiter::Network,
+            "its own queue's losses"
+        );
+        assert_eq!(flows().name(0.9).limiter, Limiter::Network);
+    }
+
+    #[test]
+    fn the_model_is_that_of_the_papers() {
+        let flow = Flows { rtt: 100_000.0, segment_size: 1460.0, ..flows() };
+        // Mathis et al.: 1460 x 8 x 1.22 / (0.1 x sqrt(1e-2)).
+        assert!((flow.model(1e-2) / 1.4249e6 - 1.0).abs() < 1e-3);
+        // RFC 9438, table 1: 12 Gbit/s... at 1e-4 and 0.1 s a window of 187 segments.
+        assert!((flow.model(1e-4) / (1460.0 * 8.0 / 0.1) / 187.0 - 1.0).abs() < 0.01, "{}", flow.model(1e-4));
+    }
+}

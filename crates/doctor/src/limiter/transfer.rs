@@ -1,0 +1,254 @@
+//! What limits a transfer of linerate's own.
+//!
+//! Each end's workers give all of their time to stages, and the scheduler tells how much of it they ran or waited for a
+//! processor. What is left is time in which they were blocked: at the sender in the socket because what follows takes
+//! no more, at the receiver in the socket because nothing comes. An end whose workers are seldom blocked there is the
+//! one that limits, by what its time goes to; where both mostly are, the path between them limits.
+
+use linerate_wire::stages::{Stages, Usage};
+
+use super::evidence::{percent, rate, ratio};
+use super::path::Flows;
+use super::{Limiter, Verdict};
+
+/// Share of the time in which the user's rate limit held the sender, from which it is the limiter.
+const PACED: f64 = 0.2;
+/// Share of the whole time that passed after the last byte, from which stable storage is the limiter.
+const SETTLING: f64 = 0.5;
+/// How much of its time an end that limits has for its own work, at least. In a pipeline the limiting stage is full but
+/// for its beginning and the jitter of the others.
+const LOADED: f64 = 0.8;
+/// The same where the scheduler tells nothing, and the copying in the socket looks like waiting.
+const LOADED_UNCLOCKED: f64 = 0.5;
+/// Share of the sender's busy time in which the receiver's window held it, below which the receiver keeps up.
+const TAKEN: f64 = 0.1;
+/// Share of its time in which an end's workers could run and had no processor, from which others take it from them.
+const STARVED: f64 = 0.2;
+/// Share of a processor from which a worker is full.
+const FULL: f64 = 0.8;
+/// Share of a host's processor time that must be idle for a full thread to be a matter of threads.
+const IDLE: f64 = 0.05;
+/// Busy share of a host's processors from which they are full.
+const BUSY: f64 = 0.95;
+/// Mean size of an entry in bytes below which the files' number counts, not their bytes.
+const SMALL: f64 = 65536.0;
+/// Share of an end's time that small files take where they limit.
+const FILES: f64 = 0.4;
+/// Workers' time in nanoseconds below which nothing can be said.
+const TOO_SHORT: u64 = 20_000_000;
+
+/// What is known of a transfer, so far or as a whole.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Evidence {
+    /// The sender's stages.
+    pub sender: Stages,
+    /// The receiver's stages.
+    pub receiver: Stages,
+    /// What the sender's process used, where it is known.
+    pub sender_usage: Option<Usage>,
+    /// What the receiver's process used, where it is known.
+    pub receiver_usage: Option<Usage>,
+    /// Seconds of the transfer.
+    pub seconds: f64,
+}
+
+/// Names the limiter.
+pub fn name(evidence: &Evidence) -> Verdict {
+    let Evidence { sender, receiver, seconds, .. } = evidence;
+    if sender.lifetime < TOO_SHORT || receiver.lifetime < TOO_SHORT {
+        return Verdict::new(Limiter::TooShort, 0.0, String::new());
+    }
+    let from = End::of(sender, evidence.sender_usage, "sender", *seconds);
+    let to = End::of(receiver, evidence.receiver_usage, "receiver", *seconds);
+    paced(&from).or_else(|| settling(evidence, &to)).unwrap_or_else(|| by_load(evidence, &from, &to))
+}
+
+fn paced(sender: &End) -> Option<Verdict> {
+    let evidence = format!("it held the sender for {} of the time", percent(sender.limit));
+    (sender.limit >= PACED).then(|| Verdict::new(Limiter::Pacing, sender.limit, evidence))
+}
+
+/// Most of the time passed when all had been sent.
+fn settling(evidence: &Evidence, receiver: &End) -> Option<Verdict> {
+    let Evidence { sender, seconds, .. } = evidence;
+    let settled = 1.0 - ratio(sender.span as f64 * 1e-9, *seconds);
+    if sender.span == 0 || *seconds <= 0.0 || settled < SETTLING {
+        return None;
+    }
+    let told = format!("{} of the time was spent after the last byte had been sent", percent(settled));
+    small_files(evidence, receiver).or(Some(Verdict::new(Limiter::DestinationWrite, settled, told)))
+}
+
+/// What the receiver's own work can have held back. Where the sender's TCP hardly ever met a full window, the receiver
+/// took all that came, however late its threads got to run.
+fn receiver_load(sender: &Stages, receiver: &End) -> f64 {
+    let (limited, busy) = (sender.tcp_rwnd_limited as f64, sender.tcp_busy as f64);
+    if sender.tcp_looks > 0 && ratio(limited, busy) < TAKEN { 0.0 } else { receiver.load() }
+}
+
+fn by_load(evidence: &Evidence, from: &End, to: &End) -> Verdict {
+    let enough = if from.clocked && to.clocked { LOADED } else { LOADED_UNCLOCKED };
+    let (sending, receiving) = (from.load(), receiver_load(&evidence.sender, to));
+    if sending.max(receiving) < enough {
+        return flows(evidence).name(1.0 - sending.max(receiving));
+    }
+    let (end, is_sender) = if sending > receiving { (from, true) } else { (to, false) };
+    small_files(evidence, end).unwrap_or_else(|| end.name(is_sender))
+}
+
+fn small_files(evidence: &Evidence, end: &End) -> Option<Verdict> {
+    let (bytes, entries) = (evidence.sender.bytes as f64, evidence.sender.entries as f64);
+    let (mean, share) = (ratio(bytes, entries), end.files);
+    if entries < 1.0 || mean >= SMALL || share < FILES {
+        return None;
+    }
+    let evidence = format!(
+        "{mean:.0} bytes in the mean, {:.0} files a second; opening, reading and making them takes {} of the {}'s time",
+        ratio(entries, evidence.seconds),
+        percent(share),
+        end.whose
+    );
+    Some(Verdict::new(Limiter::SmallFiles, share, evidence))
+}
+
+fn flows(evidence: &Evidence) -> Flows {
+    let Stages { tcp_looks, .. } = evidence.sender;
+    let Evidence { sender, receiver, seconds, .. } = evidence;
+    let mean = |sum: u64| ratio(sum as f64, tcp_looks as f64);
+    Flows {
+        number: ratio(sender.lifetime as f64, sender.span as f64).max(1.0),
+        bits: ratio(receiver.bytes.min(sender.bytes) as f64 * 8.0, *seconds),
+        busy: sender.tcp_busy as f64,
+        rwnd_limited: sender.tcp_rwnd_limited as f64,
+        sndbuf_limited: sender.tcp_sndbuf_limited as f64,
+        retransmits: sender.tcp_retransmits as f64,
+        segments: sender.tcp_segments as f64,
+        rtt: mean(sender.tcp_rtt),
+        min_rtt: mean(sender.tcp_min_rtt),
+        segment_size: mean(sender.tcp_segment_size),
+        delivery_rate: mean(sender.tcp_delivery_rate),
+    }
+}
+
+/// One end's time, as shares of its workers' time.
+struct End {
+    whose: &'static str,
+    /// The scheduler told of its time.
+    clocked: bool,
+    /// Workers at a time.
+    workers: f64,
+    /// Running.
+    cpu: f64,
+    /// Ready to run, without a processor.
+    waited: f64,
+    /// Blocked in the socket.
+    starved_by_path: f64,
+    /// Blocked while reading or writing files, or waiting for the scan.
+    blocked_in_files: f64,
+    /// In these stages altogether.
+    files: f64,
+    /// Held by the rate limit.
+    limit: f64,
+    /// Idle share of the host's processors; none where it isn't known.
+    idle: Option<f64>,
+    /// Processors of the host; none where they aren't known.
+    processors: Option<f64>,
+    /// The process's share of the processors, over the whole time.
+    used: f64,
+    bits: f64,
+}
+
+impl End {
+    fn of(stages: &Stages, usage: Option<Usage>, whose: &'static str, seconds: f64) -> Self {
+        let life = stages.lifetime as f64;
+        let share = |time: u64| ratio(time as f64, life).min(1.0);
+        let of_clocked = |time: u64| ratio(time as f64, stages.clocked as f64).min(1.0);
+        let (cpu, waited) = (of_clocked(stages.cpu), of_clocked(stages.waited));
+        let files = (share(stages.queue) + share(stages.read) + share(stages.write)).min(1.0);
+        let (socket, cipher) = (share(stages.socket), share(stages.cipher));
+        // What it ran outside the cipher, which never blocks, it ran in the other stages, in each for its part.
+        let ran = (cpu + waited - cipher).max(0.0);
+        let blocked = |stage: f64| (stage - ran * ratio(stage, socket + files)).max(0.0);
+        let processors = usage.map(|usage| f64::from(usage.processors.max(1)));
+        Self {
+            whose,
+            clocked: stages.clocked > 0,
+            workers: ratio(life, stages.span as f64).max(1.0),
+            cpu: if stages.clocked > 0 { cpu } else { cipher },
+            waited,
+            starved_by_path: blocked(socket),
+            blocked_in_files: blocked(files),
+            files,
+            limit: share(stages.limit),
+            idle: (stages.host_time > 0)
+                .then(|| 1.0 - ratio(stages.host_busy as f64, stages.host_time as f64)),
+            processors: processors.or_else(|| {
+                (stages.host_time > 0)
+                    .then(|| (stages.host_time as f64 * 1e-9 / seconds.max(1e-3)).round().max(1.0))
+            }),
+            used: usage
+                .map_or(0.0, |usage| ratio(usage.cpu_seconds, seconds * f64::from(usage.processors.max(1)))),
+            bits: ratio(stages.bytes as f64 * 8.0, seconds),
+        }
+    }
+
+    /// The share of its time in which it doesn't wait for the path.
+    fn load(&self) -> f64 {
+        if self.used >= BUSY { 1.0 } else { 1.0 - self.starved_by_path }
+    }
+
+    /// What its own time goes to.
+    fn name(&self, is_sender: bool) -> Verdict {
+        let busy = (self.cpu + self.waited).min(1.0);
+        if self.blocked_in_files > busy {
+            return self.storage(is_sender);
+        }
+        let starved = self.waited >= STARVED;
+        if !starved && self.cpu + self.waited >= FULL && self.has_idle_processors() {
+            return self.one_thread();
+        }
+        let limiter = if is_sender { Limiter::SenderCpu } else { Limiter::ReceiverCpu };
+        Verdict::new(limiter, busy, self.processor_figures())
+    }
+
+    fn storage(&self, is_sender: bool) -> Verdict {
+        let (limiter, what) = match is_sender {
+            true => (Limiter::SourceRead, "finding and reading the files"),
+            false => (Limiter::DestinationWrite, "writing the files"),
+        };
+        let evidence =
+            format!("{what} takes {} of the {}'s time; {}", percent(self.files), self.whose, rate(self.bits));
+        Verdict::new(limiter, self.blocked_in_files, evidence)
+    }
+
+    fn one_thread(&self) -> Verdict {
+        let (each, idle) = (percent(self.cpu), percent(self.idle.unwrap_or(0.0)));
+        let evidence = format!("{each} of a processor while the host is {idle} idle");
+        let verdict = Verdict::new(Limiter::OneThread, self.cpu, evidence);
+        if self.workers < 1.5 {
+            verdict.of(&format!("the {}", self.whose))
+        } else {
+            verdict.of(&format!("each stream at the {}", self.whose))
+        }
+    }
+
+    /// More threads would have found a processor.
+    fn has_idle_processors(&self) -> bool {
+        self.idle.is_some_and(|idle| idle >= IDLE)
+            && self.processors.is_some_and(|processors| self.workers + 0.5 < processors)
+    }
+
+    fn processor_figures(&self) -> String {
+        let mut told = format!("its {:.0} workers ran for {} of their time", self.workers, percent(self.cpu));
+        if self.clocked {
+            told += &format!(" and were ready without a processor for {}", percent(self.waited));
+        }
+        if let Some(idle) = self.idle {
+            told += &format!("; the host was {} idle", percent(idle));
+        }
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+const PERCENT: u64 = SECOND / 100;
+
+/// A worker's second, in percent: reading, in the cipher, in the socket; of all that running and ready.
+fn sender(read: u64, cipher: u64, socket: u64, cpu: u64, waited: u64) -> Stages {
+    Stages {
+        queue: SECOND - (read + cipher + socket) * PERCENT,
+        read: read * PERCENT,
+        cipher: cipher * PERCENT,
+        socket: socket * PERCENT,
+        ..end(cpu, waited)
+    }
+}
+
+fn receiver(socket: u64, cipher: u64, write: u64, cpu: u64, waited: u64) -> Stages {
+    Stages { socket: socket * PERCENT, cipher: cipher * PERCENT, write: write * PERCENT, ..end(cpu, waited) }
+}
+
+/// On a host of 4 processors of which 2 are idle.
+fn end(cpu: u64, waited: u64) -> Stages {
+    Stages {
+        workers: 1,
+        lifetime: SECOND,
+        span: SECOND,
+        clocked: SECOND,
+        cpu: cpu * PERCENT,
+        waited: waited * PERCENT,
+        bytes: SECOND,
+        entries: 100,
+        host_busy: 2 * SECOND,
+        host_time: 4 * SECOND,
+        ..Stages::default()
+    }
+}
+
+fn verdict(sender: Stages, receiver: Stages) -> Verdict {
+    name(&Evidence { sender, receiver, seconds: 1.0, ..Evidence::default() })
+}
+
+fn named(sender: Stages, receiver: Stages) -> Limiter {
+    verdict(sender, receiver).limiter
+}
+
+fn idle_sender() -> Stages {
+    sender(5, 5, 90, 15, 1)
+}
+
+fn idle_receiver() -> Stages {
+    receiver(90, 5, 5, 15, 1)
+}
+
+#[test]
+fn each_end_is_named_where_the_other_waits_for_it() {
+    assert_eq!(named(idle_sender(), idle_receiver()), Limiter::Network);
+    assert_eq!(named(sender(85, 5, 10, 15, 1), idle_receiver()), Limiter::SourceRead);
+    assert_eq!(named(sender(10, 5, 5, 15, 1), idle_receiver()), Limiter::SourceRead, "a slow scan");
+    assert_eq!(named(idle_sender(), receiver(10, 5, 85, 15, 1)), Limiter::DestinationWrite);
+}
+
+#[test]
+fn a_full_thread_is_one_where_processors_are_idle() {
+    let full = verdict(sender(20, 50, 30, 97, 2), idle_receiver());
+    assert_eq!(
+        full.to_string(),
+        "one thread of the sender (97 % of a processor while the host is 50 % idle)"
+    );
+    let full = verdict(idle_sender(), receiver(20, 50, 30, 97, 2));
+    assert_eq!(full.what(), "one thread of the receiver");
+    let busy = |stages: Stages| Stages { host_busy: stages.host_time, ..stages };
+    assert_eq!(named(busy(sender(20, 50, 30, 97, 2)), idle_receiver()), Limiter::SenderCpu);
+    assert_eq!(named(idle_sender(), busy(receiver(20, 50, 30, 97, 2))), Limiter::ReceiverCpu);
+}
+
+#[test]
+fn as_many_full_threads_as_processors_are_the_processors() {
+    let four = |stages: Stages| Stages {
+        workers: 4,
+        lifetime: 4 * stages.lifetime,
+        read: 4 * stages.read,
+        cipher: 4 * stages.cipher,
+        socket: 4 * stages.socket,
+        ..stages
+    };
+    assert_eq!(named(four(sender(20, 50, 30, 97, 2)), idle_receiver()), Limiter::SenderCpu);
+}
+
+#[test]
+fn who_gets_no_processor_is_named_so() {
+    let starved = verdict(sender(20, 30, 50, 20, 75), idle_receiver());
+    assert_eq!((starved.limiter, starved.share), (Limiter::SenderCpu, 0.95));
+    assert!(starved.evidence.contains("ready without a processor for 75 %"), "{}", starved.evidence);
+    assert_eq!(named(idle_sender(), receiver(50, 30, 20, 20, 75)), Limiter::ReceiverCpu);
+}
+
+#[test]
+fn copying_is_no_waiting() {
+    // 10 Gbit/s: much of the time in the stages is work, and both ends still wait.
+    assert_eq!(named(sender(15, 25, 60, 55, 2), receiver(45, 25, 30, 55, 2)), Limiter::Network);
+}
+
+#[test]
+fn without_the_scheduler_the_stages_alone_tell() {
+    let blind = |stages: Stages| Stages { clocked: 0, cpu: 0, waited: 0, ..stages };
+    assert_eq!(named(blind(sender(20, 20, 60, 0, 0)), blind(receiver(60, 20, 20, 0, 0))), Limiter::Network);
+    assert_eq!(named(blind(sender(80, 10, 10, 0, 0)), blind(idle_receiver())), Limiter::SourceRead);
+    let sealing = named(blind(sender(5, 85, 10, 0, 0)), blind(idle_receiver()));
+    assert!(matches!(sealing, Limiter::SenderCpu | Limiter::OneThread), "{sealing:?}");
+}
+
+#[test]
+fn small_files_are_told_from_slow_storage() {
+    let small = |stages: Stages| Stages { entries: 1_000_000, ..stages };
+    assert_eq!(named(small(sender(80, 10, 10, 60, 2)), idle_receiver()), Limiter::SmallFiles);
+    assert_eq!(named(small(idle_sender()), receiver(10, 5, 85, 90, 2)), Limiter::SmallFiles);
+    assert_eq!(named(small(idle_sender()), idle_receiver()), Limiter::Network);
+}
+
+#[test]
+fn the_users_own_limit_comes_first() {
+    let limited = Stages { limit: SECOND / 2, ..sender(10, 10, 20, 10, 1) };
+    assert_eq!(
+        verdict(limited, idle_receiver()),
+        Verdict {
+            limiter: Limiter::Pacing,
+            whose: None,
+            share: 0.5,
+            evidence: "it held the sender for 50 % of the time".into(),
+        }
+    );
+}
+
+#[test]
+fn a_long_wait_for_storage_is_the_destinations() {
+    let evidence =
+        Evidence { sender: idle_sender(), receiver: idle_receiver(), seconds: 10.0, ..Evidence::default() };
+    let verdict = name(&evidence);
+    assert_eq!((verdict.limiter, verdict.share), (Limiter::DestinationWrite, 0.9));
+    // Streams that came later make no such wait.
+    let late = Stages { workers: 8, span: 10 * SECOND, ..idle_sender() };
+    assert_eq!(name(&Evidence { sender: late, ..evidence }).limiter, Limiter::Network);
+}
+
+#[test]
+fn the_path_is_looked_at_where_both_wait() {
+    let tcp = Stages {
+        tcp_busy: 900_000,
+        tcp_rwnd_limited: 800_000,
+        tcp_retransmits: 0,
+        tcp_looks: 10,
+        tcp_rtt: 10 * 50_000,
+        tcp_min_rtt: 10 * 50_000,
+        tcp_segment_size: 10 * 1448,
+        tcp_segments: 10_000,
+        bytes: 1_000_000,
+        entries: 1,
+        ..idle_sender()
+    };
+    let window = verdict(tcp, idle_receiver());
+    assert_eq!(window.limiter, Limiter::Window);
+    assert!(
+        window.evidence.contains("about 50 kB under way in each of 1 flows, round trip 50 ms"),
+        "{}",
+        window.evidence
+    );
+    let lossy = Stages { tcp_rwnd_limited: 0, tcp_retransmits: 100, ..tcp };
+    assert_eq!(named(lossy, idle_receiver()), Limiter::Loss);
+    // A receiver that doesn't read is no window.
+    assert_eq!(named(tcp, receiver(5, 5, 90, 10, 1)), Limiter::DestinationWrite);
+}
+
+#[test]
+fn a_receiver_that_takes_all_is_only_late() {
+    let late = receiver(20, 5, 75, 30, 60);
+    assert_eq!(named(idle_sender(), late), Limiter::ReceiverCpu);
+    let taken = Stages { tcp_looks: 5, tcp_busy: 900_000, tcp_rwnd_limited: 20_000, ..idle_sender() };
+    assert_eq!(named(taken, late), Limiter::Network);
+}
+
+#[test]
+fn nothing_is_said_of_an_instant() {
+    assert_eq!(named(Stages::default(), Stages::default()), Limiter::TooShort);
+}

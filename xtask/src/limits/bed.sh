@@ -1,0 +1,77 @@
+# What the limits are made with: data in memory, a file system whose device is throttled, a group with a part of a processor.
+# $WORK is a directory in memory, $GROUP the name of the control groups.
+set -eu
+if [ -n "${LINERATE_LAB_SSH_CONFIG-}" ]; then
+    SSH="ssh -F $LINERATE_LAB_SSH_CONFIG"
+    SCP="scp -q -F $LINERATE_LAB_SSH_CONFIG"
+    CP="$PROGRAM cp --json -F $LINERATE_LAB_SSH_CONFIG"
+    STREAM="$PROGRAM stream --json -F $LINERATE_LAB_SSH_CONFIG"
+    MEASURE="$PROGRAM measure --export json"
+fi
+
+# The directory of a new control group of this controller, of version 1 or 2.
+group() {
+    if [ -d "/sys/fs/cgroup/$1" ]; then
+        echo "/sys/fs/cgroup/$1/$GROUP"
+    else
+        echo "/sys/fs/cgroup/$GROUP-$1"
+    fi
+}
+
+# near CONTROLLER: this shell, and so the command. far CONTROLLER: host b with its ssh server.
+near() { echo $$ >"$(group "$1")/cgroup.procs"; }
+far() { for pid in $(ip netns pids "$LINERATE_LAB_NETNS_B"); do echo "$pid" >"$(group "$1")/cgroup.procs"; done; }
+
+bed_up() {
+    mkdir -p "$WORK/out" "$WORK/tiny" "$WORK/slow"
+    head -c 300000000 /dev/urandom >"$WORK/mid"
+    cat "$WORK/mid" "$WORK/mid" "$WORK/mid" "$WORK/mid" "$WORK/mid" "$WORK/mid" "$WORK/mid" "$WORK/mid" >"$WORK/big"
+    head -c 60000000 "$WORK/mid" >"$WORK/little"
+    head -c 8000000 "$WORK/mid" >"$WORK/few"
+    (cd "$WORK/tiny" && seq 1 30000 | split -l 1 -a 4 - f)
+    truncate -s 400M "$WORK/image"
+    mkfs.ext4 -q -F "$WORK/image"
+    loop=$(losetup --find --show "$WORK/image")
+    echo "$loop" >"$WORK/loop"
+    mkdir -p "$(group cpu)" "$(group blkio)"
+    throttle "$(cat "/sys/block/${loop#/dev/}/dev")" 20000000
+    quota 15000
+    mount -o sync "$loop" "$WORK/slow"
+    cp "$WORK/little" "$WORK/slow/source"
+}
+
+throttle() {
+    if [ -d /sys/fs/cgroup/blkio ]; then
+        echo "$1 $2" >"$(group blkio)/blkio.throttle.read_bps_device"
+        echo "$1 $2" >"$(group blkio)/blkio.throttle.write_bps_device"
+    else
+        echo +io >/sys/fs/cgroup/cgroup.subtree_control
+        echo "$1 rbps=$2 wbps=$2" >"$(group blkio)/io.max"
+    fi
+}
+
+quota() {
+    if [ -d /sys/fs/cgroup/cpu ]; then
+        echo 100000 >"$(group cpu)/cpu.cfs_period_us"
+        echo "$1" >"$(group cpu)/cpu.cfs_quota_us"
+    else
+        echo +cpu >/sys/fs/cgroup/cgroup.subtree_control
+        echo "$1 100000" >"$(group cpu)/cpu.max"
+    fi
+}
+
+# Nothing of the last try is left, and nothing of the slow file system is cached.
+bed_again() {
+    rm -rf "$WORK/out" "$WORK/slow/out"
+    mkdir -p "$WORK/out" "$WORK/slow/out"
+    umount "$WORK/slow"
+    mount -o sync "$(cat "$WORK/loop")" "$WORK/slow"
+}
+
+bed_down() {
+    set +e
+    umount "$WORK/slow"
+    losetup --detach "$(cat "$WORK/loop")"
+    rmdir "$(group cpu)" "$(group blkio)"
+    rm -rf "$WORK"
+}

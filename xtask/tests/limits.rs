@@ -1,0 +1,25 @@
+//! A part of `cargo xtask limits` that a busy machine doesn't change.
+
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn limits_made_on_purpose_are_named() {
+    let xtask = Path::new(env!("CARGO_BIN_EXE_xtask"));
+    let program = xtask.with_file_name("linerate");
+    if !program.exists() {
+        eprintln!("skipped: {} isn't built; `cargo test --workspace` does", program.display());
+        return;
+    }
+    let kinds = "bwlimit,window,slow-source,slow-destination,measure-slow-source";
+    let mut limits = Command::new(xtask);
+    limits.args(["limits", "--tries", "1", "--only", kinds, "--program"]).arg(program);
+    let output = limits.output().expect("xtask is there");
+    let told = String::from_utf8_lossy(&output.stdout);
+    if told.starts_with("skipped: ") {
+        eprint!("{told}");
+        return;
+    }
+    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(told.contains("5 of 5 named right"), "{told}");
+}
