@@ -4,9 +4,13 @@ use linerate_wire::control::{AbortKind, Job, MAX_SAMPLES, Message, Options, Samp
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 
+use crate::digest::ledger::Known;
 use crate::problem::TransferError;
 use crate::session::Session;
 use crate::{memory, receiver, sender};
+
+/// Digests are the client's to keep.
+const UNHEARD: Known<'static> = &|_, _, _| {};
 
 /// What the agent can say about its host, as JSON of the `host` crate's types.
 pub trait HostObserver {
@@ -49,7 +53,7 @@ fn perform(session: &mut Session, job: Job, host: &dyn HostObserver) -> Result<(
     match job {
         Job::Receive { destination, options } => {
             session.offer(&options)?;
-            receiver::run(session, &destination, &options, |_| Ok(()))?;
+            receiver::run(session, &destination, &options, |_| Ok(()), UNHEARD)?;
             session.tell_report()
         }
         Job::Send { sources, options } => send(session, &sources, &options),
@@ -67,7 +71,7 @@ fn send(session: &mut Session, sources: &[Vec<u8>], options: &Options) -> Result
     let reporter = session.reporter();
     let found = sender::find_sources(sources, options.recursive, true, &|problem| reporter.problem(problem))?;
     session.offer(options)?;
-    sender::run(session, &found, options)?;
+    sender::run(session, &found, options, UNHEARD)?;
     session.tell_report()
 }
 

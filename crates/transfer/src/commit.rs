@@ -1,7 +1,7 @@
 //! Gives finished files their real names, in groups: first the group's contents go to stable storage, then each
 //! is renamed, so that not even a power cut leaves half a file under its real name.
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use linerate_wire::control::{Problem, ProblemKind};
 use linerate_wire::entry::Kind;
 use rustix::fs::OFlags;
@@ -17,6 +17,7 @@ use crate::clock::Counters;
 use crate::problem::problem;
 use crate::root::Directory;
 use crate::temporary::Temporary;
+use crate::verify::{Proof, Verifier};
 
 /// A group is committed when it has so many entries (each may hold a file open),
 const GROUP: usize = 256;
@@ -37,12 +38,16 @@ pub struct Finished {
     pub kind: Kind,
     /// Its path as the user would write it.
     pub shown: PathBuf,
+    /// What the sender said of its contents, of files where digests are told.
+    pub proof: Option<Proof>,
 }
 
 /// What the workers and the receiver's thread tell the committer.
 pub enum ToCommit {
     /// This is whole.
     Whole(Finished),
+    /// So much has come: commit it and answer.
+    Settle(Sender<()>),
     /// Everything has come.
     End,
     /// The transfer has failed: what waits is removed.
@@ -55,6 +60,10 @@ pub struct Committer<'a> {
     pub counters: &'a Counters,
     /// Where problems are told.
     pub problem: &'a (dyn Fn(Problem) + Sync),
+    /// Reads files back before they get their names.
+    pub verifier: Option<&'a Verifier<'a>>,
+    /// Is told of each file that has its name, of which the digest is known.
+    pub proven: Option<&'a (dyn Fn(&Proof) + Sync)>,
 }
 
 #[derive(Default)]
@@ -86,6 +95,11 @@ impl Committer<'_> {
                         self.commit(&mut group, &mut touched)?;
                     }
                 }
+                Ok(ToCommit::Settle(settled)) => {
+                    self.commit(&mut group, &mut touched)?;
+                    // Nobody may wait for it any more.
+                    let _ = settled.send(());
+                }
                 Err(RecvTimeoutError::Timeout) => self.commit(&mut group, &mut touched)?,
                 Ok(ToCommit::End) => {
                     self.commit(&mut group, &mut touched)?;
@@ -99,7 +113,11 @@ impl Committer<'_> {
     fn commit(&self, group: &mut Group, touched: &mut Touched) -> Result<(), String> {
         let group = std::mem::take(group);
         sync_contents(&group.entries)?;
-        for entry in group.entries {
+        let entries = match self.verifier {
+            Some(verifier) => verifier.check(group.entries),
+            None => group.entries,
+        };
+        for entry in entries {
             touched.add(entry.temporary.parent());
             self.rename(entry);
         }
@@ -107,14 +125,17 @@ impl Committer<'_> {
     }
 
     fn rename(&self, entry: Finished) {
-        let Finished { temporary, name, kind, shown } = entry;
+        let Finished { temporary, name, kind, shown, proof } = entry;
         let parent = temporary.parent().clone();
         match temporary.rename(&name) {
-            Ok(()) => match kind {
-                Kind::File { size } => self.counters.landed.file(size),
-                Kind::Symlink { .. } => self.counters.landed.symlink(),
-                _ => {}
-            },
+            Ok(()) => {
+                match kind {
+                    Kind::File { size } => self.counters.landed.file(size),
+                    Kind::Symlink { .. } => self.counters.landed.symlink(),
+                    _ => {}
+                }
+                self.proven.iter().zip(&proof).for_each(|(proven, proof)| proven(proof));
+            }
             Err(Errno::ISDIR | Errno::EXIST | Errno::NOTEMPTY) if parent.has_directory(&name) => {
                 let message = "a directory of that name is in the way at the destination";
                 (self.problem)(problem(shown, ProblemKind::Failed, message));

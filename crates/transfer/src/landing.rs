@@ -18,6 +18,8 @@ pub struct Landing {
     pub root: Root,
     /// For each source the path that its own entry gets, and whether it was announced as a directory.
     places: Vec<(RelPath, bool)>,
+    /// Sources keep their own names; else the destination is the one source's new name.
+    pub within: bool,
 }
 
 impl Landing {
@@ -73,6 +75,7 @@ impl Landing {
         Ok(Self {
             root,
             places: sources.iter().map(|source| (source.name.clone(), source.directory)).collect(),
+            within: true,
         })
     }
 
@@ -100,7 +103,7 @@ impl Landing {
         let place = RelPath::new(name).map_err(|error| {
             TransferError::Arguments(format!("the destination {}: {error}", path.display()))
         })?;
-        Ok(Self { root: open(&parent)?, places: vec![(place, source.directory)] })
+        Ok(Self { root: open(&parent)?, places: vec![(place, source.directory)], within: false })
     }
 }
 

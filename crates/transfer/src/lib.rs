@@ -2,6 +2,7 @@
 //!
 //! Threads and blocking sockets. `docs/architecture.md` draws the pipeline and its invariants.
 
+mod again;
 pub mod agent;
 mod auto;
 mod channel;
@@ -10,6 +11,7 @@ mod commit;
 mod connect;
 mod crew;
 mod dial;
+pub mod digest;
 pub mod feed;
 mod handshake;
 mod keys;
@@ -18,6 +20,7 @@ pub mod memory;
 pub mod pattern;
 pub mod problem;
 mod rate;
+mod read_back;
 pub mod receiver;
 mod root;
 mod scan;
@@ -30,3 +33,4 @@ mod temporary;
 mod tls;
 mod transport;
 mod under_way;
+mod verify;

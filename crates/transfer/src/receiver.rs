@@ -1,7 +1,7 @@
 //! The receiving end, from the announced sources to the word that everything is on stable storage.
 
 use crossbeam_channel::bounded;
-use linerate_wire::control::{Keep, Message, Options, Problem, Source, Totals};
+use linerate_wire::control::{Message, Options, Problem, Source, Totals};
 use linerate_wire::entry::Entry;
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Mode};
@@ -13,8 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Instant;
 
+use crate::again;
 use crate::commit::{Committer, ToCommit, Touched};
 use crate::crew::Crew;
+use crate::digest::ledger::Known;
 use crate::landing::{Landing, umask};
 use crate::pattern::expand_home;
 use crate::problem::{TransferError, problem};
@@ -23,6 +25,7 @@ use crate::sink::{Shared, Worker, chmod};
 use crate::source::lock;
 use crate::stream::Stream;
 use crate::temporary::{Names, timestamps};
+use crate::verify::{Proof, Verifier};
 use linerate_wire::control::ProblemKind;
 
 /// Whole files that wait for the committer; each may be open.
@@ -36,10 +39,14 @@ pub struct Received {
     pub announced: Totals,
     /// Streams that carried data.
     pub streams: u32,
+    /// The destination took each source under its own name.
+    pub within: bool,
+    /// The sources' names, as the sender announced them.
+    pub sources: Vec<RelPath>,
 }
 
 /// Receives into `destination` as the user wrote it. `expected` looks at the announced sources: a client accepts
-/// only names that it asked for.
+/// only names that it asked for. `known` is told the digests of files that are in place, where they are asked for.
 ///
 /// # Errors
 /// Where the transfer as a whole failed; problems of single entries are told and counted.
@@ -48,6 +55,7 @@ pub fn run(
     destination: &[u8],
     options: &Options,
     expected: impl Fn(&[Source]) -> Result<(), TransferError>,
+    known: Known<'_>,
 ) -> Result<Received, TransferError> {
     let sources = session.receive_sources()?;
     expected(&sources)?;
@@ -55,10 +63,13 @@ pub fn run(
     // The near end's shell has seen the destination, the far end's has not.
     let destination = if session.is_agent() { expand_home(destination) } else { destination.to_vec() };
     let landing = Landing::find(&destination, &sources)?;
+    if options.digests {
+        session.send(&Message::Within(landing.within))?;
+    }
     session.send(&Message::Ready { offers: false })?;
     // Modes are made here, bit by bit; the kernel's mask would only take from them.
     rustix::process::umask(Mode::empty());
-    let received = receive(session, &landing, sources.len(), options.keep, umask);
+    let received = receive(session, &landing, sources, options, umask, known);
     rustix::process::umask(umask);
     let received = received?;
     session.send(&Message::Committed(received.landed))?;
@@ -68,9 +79,10 @@ pub fn run(
 fn receive(
     session: &mut Session,
     landing: &Landing,
-    sources: usize,
-    keep: Keep,
+    sources: Vec<Source>,
+    options: &Options,
     umask: Mode,
+    known: Known<'_>,
 ) -> Result<Received, TransferError> {
     let reporter = session.reporter();
     let tell = |problem: Problem| reporter.problem(problem);
@@ -78,11 +90,11 @@ fn receive(
     // A sender that is gone is noticed where its next message is waited for.
     let skip = |file: u64| drop(channel.send(&Message::Skip { file }));
     let counters = session.meters.local.clone();
-    let names = Names::new(session.nonce());
+    let names = Names::new(session.nonce(), options.verify);
     let (finished, whole) = bounded(WAITING_FILES);
     let shared = Shared {
         landing,
-        arrived: (0..sources).map(|_| AtomicBool::new(false)).collect(),
+        arrived: sources.iter().map(|_| AtomicBool::new(false)).collect(),
         names: &names,
         assemblies: Mutex::new(HashMap::new()),
         directories: Mutex::default(),
@@ -91,14 +103,23 @@ fn receive(
         counters: &counters,
         problem: &tell,
         skip: &skip,
-        keep,
+        keep: options.keep,
+        digests: options.digests,
         umask,
     };
-    let committer = Committer { counters: &counters, problem: &tell };
+    let verifier = (options.digests && options.verify).then(|| Verifier::new(&tell));
+    let verifier = verifier.as_ref();
+    let proven = |proof: &Proof| known(proof.source, &proof.path, Some(proof.digest));
+    let committer = Committer { counters: &counters, problem: &tell, verifier, proven: Some(&proven) };
     let (touched, streams, announced) = thread::scope(|scope| -> Result<_, TransferError> {
         let committing = scope.spawn(|| committer.run(whole));
-        let crew = Crew::new(scope, |stream| work(&shared, stream));
-        let received = drive(session, crew, &committing);
+        let mut crew = Crew::new(scope, |stream| work(&shared, stream));
+        let received = drive(session, &mut crew, &committing).and_then(|received| match verifier {
+            Some(verifier) if again::ask(session, verifier, &shared.finished)? => {
+                drive(session, &mut crew, &committing)
+            }
+            _ => Ok(received),
+        });
         session.cut();
         // The committer is there, so it takes this.
         let _ = shared.finished.send(if received.is_ok() { ToCommit::End } else { ToCommit::Abandon });
@@ -116,7 +137,8 @@ fn receive(
         )));
     }
     finish_directories(&shared, touched)?;
-    Ok(Received { landed: counters.landed.get(), announced, streams })
+    let sources = sources.into_iter().map(|source| source.name).collect();
+    Ok(Received { landed: counters.landed.get(), announced, streams, within: landing.within, sources })
 }
 
 fn work(shared: &Shared<'_>, stream: Stream) -> WorkerEnd {
@@ -129,7 +151,7 @@ fn work(shared: &Shared<'_>, stream: Stream) -> WorkerEnd {
 
 fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     session: &mut Session,
-    mut crew: Crew<'scope, '_, W>,
+    crew: &mut Crew<'scope, '_, W>,
     committing: &ScopedJoinHandle<'_, Result<Touched, String>>,
 ) -> Result<(u32, Totals), TransferError> {
     let mut announced = None;

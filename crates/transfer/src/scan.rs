@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::clock::SharedTotals;
 use crate::problem::problem;
-use crate::source::SourceRoot;
+use crate::source::{Opened, SourceRoot};
 
 /// Files up to this many bytes travel many in one frame.
 pub const SMALL: u64 = 64 << 10;
@@ -53,7 +53,7 @@ pub struct LargeFile {
     /// Set where nothing more of it is wanted or can be read.
     pub given_up: AtomicBool,
     /// Opened by the first worker that needs it.
-    pub descriptor: OnceLock<Result<OwnedFd, Errno>>,
+    pub descriptor: OnceLock<Result<Opened, Errno>>,
 }
 
 /// What the scanner needs to know.

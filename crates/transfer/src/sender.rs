@@ -9,9 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use crate::again::{self, Verdict, Wanted};
 use crate::auto::{Advice, Controller};
 use crate::clock::{Counters, process_usage};
 use crate::crew::Crew;
+use crate::digest::ledger::{Known, Ledger};
 use crate::pattern::{Named, expand};
 use crate::problem::TransferError;
 use crate::rate::RateLimit;
@@ -38,6 +40,8 @@ pub struct Sent {
     pub landed: Totals,
     /// Streams that carried data.
     pub streams: u32,
+    /// The destination took each source under its own name; only told where digests are.
+    pub within: bool,
 }
 
 /// Finds the sources that the user named; the ones that aren't there are told. At the far end `patterns` are
@@ -100,12 +104,18 @@ pub fn survey(
     });
 }
 
-/// Sends the sources and waits until they are in place.
+/// Sends the sources and waits until they are in place. `known` is told the digests, where they are asked for.
 ///
 /// # Errors
 /// Where the transfer as a whole failed; problems of single entries are told and counted.
-pub fn run(session: &mut Session, sources: &[SourceRoot], options: &Options) -> Result<Sent, TransferError> {
+pub fn run(
+    session: &mut Session,
+    sources: &[SourceRoot],
+    options: &Options,
+    known: Known<'_>,
+) -> Result<Sent, TransferError> {
     session.send(&announcement(sources))?;
+    let within = options.digests && session.hear_within()?;
     session.wait_for_ready()?;
     let reporter = session.reporter();
     let tell = |problem: Problem| reporter.problem(problem);
@@ -116,6 +126,7 @@ pub fn run(session: &mut Session, sources: &[SourceRoot], options: &Options) -> 
         counters: &counters,
         problem: &tell,
         rate: rate.as_ref(),
+        digests: options.digests.then(|| Ledger::new(known)),
         under_way: UnderWay::default(),
         stop: AtomicBool::new(false),
         leave: AtomicU32::new(0),
@@ -131,7 +142,21 @@ pub fn run(session: &mut Session, sources: &[SourceRoot], options: &Options) -> 
             shared.counters.scanned.store(true, Ordering::Release);
         });
         let crew = Crew::new(scope, move |stream| (true, Worker::new(shared, stream).run(&units)));
-        let sent = drive(session, crew, shared, number);
+        let sent = drive(session, crew, shared, number, (streams - 1, 0)).and_then(|used| {
+            let names = match again::verdict(session)? {
+                Verdict::Committed(landed) => return Ok(Sent { landed, streams: used, within }),
+                Verdict::Again(names) if options.verify => Wanted::new(names, sources.len())?,
+                Verdict::Again(_) => return Err(out_of_turn()),
+            };
+            let (queue, units) = bounded(QUEUE);
+            shared.begin_round();
+            session.begin_round();
+            scope.spawn(move || again::rescan(shared, names, &queue, streams));
+            let crew = Crew::new(scope, move |stream| (true, Worker::new(shared, stream).run(&units)));
+            let number = Streams { first: streams, auto: None };
+            let streams = drive(session, crew, shared, number, (streams, used))?;
+            Ok(Sent { landed: session.wait_for_commit()?, streams, within })
+        });
         shared.stop.store(true, Ordering::Relaxed);
         if sent.is_err() {
             session.cut();
@@ -140,13 +165,15 @@ pub fn run(session: &mut Session, sources: &[SourceRoot], options: &Options) -> 
     })
 }
 
+/// Sends a round: opens so many streams more than there are, and says at its end how many there were, with those `before`.
 fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     session: &mut Session,
     mut crew: Crew<'scope, '_, W>,
     shared: &Shared<'_>,
     mut streams: Streams,
-) -> Result<Sent, TransferError> {
-    session.more(streams.first - 1)?;
+    (more, before): (u32, u32),
+) -> Result<u32, TransferError> {
+    session.more(more)?;
     let mut looked = Instant::now();
     while crew.used == 0 || crew.running > 0 {
         match session.next(crew.ends())? {
@@ -163,8 +190,9 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
         }
     }
     let (totals, complete) = (shared.counters.found.get(), shared.counters.has_no_problem());
-    session.send(&Message::Sent { totals, streams: crew.used, complete })?;
-    Ok(Sent { landed: session.wait_for_commit()?, streams: crew.used })
+    let streams = before.saturating_add(crew.used);
+    session.send(&Message::Sent { totals, streams, complete })?;
+    Ok(streams)
 }
 
 /// The number of streams: as the user fixed it, or as it turns out best.

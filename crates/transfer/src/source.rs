@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::clock::{Clock, Counters, Stage};
+use crate::digest::ledger::Ledger;
+use crate::digest::{self, Hashing};
 use crate::pattern::Named;
 use crate::problem::problem;
 use crate::rate::RateLimit;
@@ -110,6 +112,8 @@ pub struct Shared<'a> {
     pub problem: &'a (dyn Fn(Problem) + Sync),
     /// The user's rate limit.
     pub rate: Option<&'a RateLimit>,
+    /// Where digests of what is read go, if they are asked for.
+    pub digests: Option<Ledger<'a>>,
     /// Large files that are begun, of which the receiver may want nothing more.
     pub under_way: UnderWay,
     /// Ends the transfer early.
@@ -121,6 +125,12 @@ pub struct Shared<'a> {
 }
 
 impl Shared<'_> {
+    /// No worker is there, and new ones will be.
+    pub fn begin_round(&self) {
+        self.leave.store(0, Ordering::Release);
+        self.working.store(0, Ordering::Release);
+    }
+
     /// True once for each worker that is to leave; never for the last one.
     fn is_dropped(&self) -> bool {
         let one_less = |left: u32| left.checked_sub(1);
@@ -191,13 +201,18 @@ impl<'a> Worker<'a> {
     }
 
     fn append(&mut self, entry: &mut Entry) {
-        let source = &self.shared.sources[entry.source as usize];
+        let shared = self.shared;
+        let source = &shared.sources[entry.source as usize];
         let scanned = entry.clone();
         let mut changed = false;
         let read = |out: &mut Vec<u8>| read_small(source, &scanned, out).map(|so| changed = so);
-        if let Err(error) = batch::Writer::new(&mut self.payload).push(entry, read) {
-            let (kind, message) = read_problem(error);
-            return self.tell(&scanned, kind, &message);
+        let digest = |read: &[u8]| shared.digests.as_ref().map(|_| digest::of_bytes(read));
+        match batch::Writer::new(&mut self.payload).push_with(entry, read, digest) {
+            Ok(digest) => shared.digests.iter().zip(digest).for_each(|(known, is)| known.file(entry, is)),
+            Err(error) => {
+                let (kind, message) = read_problem(error);
+                return self.tell(&scanned, kind, &message);
+            }
         }
         self.clock.entries(1);
         self.clock.bytes(file_size(entry));
@@ -214,10 +229,15 @@ impl<'a> Worker<'a> {
         let chunk = Chunk { entry: file.entry.clone(), file: file.number, offset, length, parts: file.parts };
         let header = postcard::to_stdvec(&chunk).expect("a chunk is always encodable");
         self.stream.send(FrameKind::Chunk, &header, &mut self.clock)?;
-        match self.contents(file, offset, length)? {
-            Ok(()) => self.finish_part(file),
+        let mut hashing = self.hashing(&chunk)?;
+        match self.contents(file, offset, length, &mut hashing)? {
+            Ok(()) => {
+                self.send_digest(&chunk, hashing)?;
+                self.finish_part(file);
+            }
             Err(message) => {
                 file.given_up.store(true, Ordering::Relaxed);
+                self.shared.digests.iter().for_each(|known| known.forget(file.number));
                 self.stream.send(FrameKind::GiveUp, &[], &mut self.clock)?;
                 self.tell(&file.entry, message.0, &message.1);
             }
@@ -231,6 +251,7 @@ impl<'a> Worker<'a> {
         file: &LargeFile,
         offset: u64,
         length: u64,
+        hashing: &mut Option<Hashing>,
     ) -> Result<Result<(), (ProblemKind, String)>, StreamError> {
         let source = &self.shared.sources[file.entry.source as usize];
         let descriptor = match file.descriptor.get_or_init(|| open_large(source, &file.entry)) {
@@ -243,7 +264,11 @@ impl<'a> Worker<'a> {
             self.limit(want);
             let read = |places: &mut [IoSliceMut<'_>]| match read_full(descriptor, places, at) {
                 Ok(got) if got < want => Err((ProblemKind::Changed, SHORTER.into())),
-                Ok(_) => Ok(()),
+                Ok(_) => {
+                    // Here it is in the processor's caches, and not yet encrypted.
+                    hashing.iter_mut().for_each(|hashing| hashing.update_from(places));
+                    Ok(())
+                }
                 Err(error) => Err(read_problem(error)),
             };
             if let Err(problem) = self.stream.send_data(want, &mut self.clock, read)? {
@@ -256,14 +281,30 @@ impl<'a> Worker<'a> {
         Ok(Ok(()))
     }
 
+    /// What the digest of a part is made with, where it is asked for.
+    fn hashing(&self, chunk: &Chunk) -> Result<Option<Hashing>, StreamError> {
+        if self.shared.digests.is_none() {
+            return Ok(None);
+        }
+        let hashing = Hashing::of(chunk.offset, chunk.length, file_size(&chunk.entry));
+        hashing.map(Some).ok_or(StreamError::Protocol("a part of a file that has no digest"))
+    }
+
+    fn send_digest(&mut self, chunk: &Chunk, hashing: Option<Hashing>) -> Result<(), StreamError> {
+        let (Some(known), Some(hashing)) = (&self.shared.digests, hashing) else { return Ok(()) };
+        let digest = hashing.finish();
+        known.part(chunk, digest);
+        self.stream.send(FrameKind::Digest, &digest, &mut self.clock)
+    }
+
     /// Whoever finishes the last part looks whether the file is still the one that was scanned.
     fn finish_part(&mut self, file: &LargeFile) {
         if file.left.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
         self.clock.entries(1);
-        let Some(Ok(descriptor)) = file.descriptor.get() else { return };
-        if rustix::fs::fstat(descriptor).is_ok_and(|stat| has_changed(&file.entry, &stat)) {
+        let Some(Ok(opened)) = file.descriptor.get() else { return };
+        if opened.has_changed(&file.entry).unwrap_or(true) {
             self.tell(&file.entry, ProblemKind::Changed, CHANGED);
         }
     }
@@ -295,21 +336,50 @@ fn file_size(entry: &Entry) -> u64 {
 /// Appends the contents of a small file, at most as many bytes as were scanned; true where it has changed since.
 fn read_small(source: &SourceRoot, entry: &Entry, out: &mut Vec<u8>) -> Result<bool, Errno> {
     let Kind::File { size } = entry.kind else { return Ok(false) };
-    let fd = source.root.open_at(&source.full_path(&entry.path), OFlags::RDONLY)?;
-    append(fd.as_fd(), size as usize, out)?;
-    Ok(has_changed(entry, &rustix::fs::fstat(&fd)?))
+    let opened = Opened::open(source, entry)?;
+    append(opened.as_fd(), size as usize, out)?;
+    opened.has_changed(entry)
 }
 
-fn has_changed(entry: &Entry, stat: &Stat) -> bool {
-    let mtime = Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 };
-    mtime != entry.mtime || stat.st_size as u64 != file_size(entry)
+/// A source that is being read.
+#[derive(Debug)]
+pub struct Opened {
+    fd: OwnedFd,
+    /// When its inode last changed, as it was opened. Nobody can set this time, so that a writer who puts the time of
+    /// modification back is noticed too.
+    ctime: Timestamp,
 }
 
-fn open_large(source: &SourceRoot, entry: &Entry) -> Result<OwnedFd, Errno> {
-    let fd = source.root.open_at(&source.full_path(&entry.path), OFlags::RDONLY)?;
+impl Opened {
+    fn open(source: &SourceRoot, entry: &Entry) -> Result<Self, Errno> {
+        let fd = source.root.open_at(&source.full_path(&entry.path), OFlags::RDONLY)?;
+        let ctime = ctime(&rustix::fs::fstat(&fd)?);
+        Ok(Self { fd, ctime })
+    }
+
+    /// Whether it is no longer what was scanned, or has changed since it was opened.
+    fn has_changed(&self, entry: &Entry) -> Result<bool, Errno> {
+        let now = rustix::fs::fstat(&self.fd)?;
+        let mtime = Timestamp { seconds: now.st_mtime, nanoseconds: now.st_mtime_nsec as u32 };
+        Ok(mtime != entry.mtime || now.st_size as u64 != file_size(entry) || ctime(&now) != self.ctime)
+    }
+}
+
+impl AsFd for Opened {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn ctime(stat: &Stat) -> Timestamp {
+    Timestamp { seconds: stat.st_ctime, nanoseconds: stat.st_ctime_nsec as u32 }
+}
+
+fn open_large(source: &SourceRoot, entry: &Entry) -> Result<Opened, Errno> {
+    let opened = Opened::open(source, entry)?;
     // Advice that isn't taken does no harm.
-    let _ = rustix::fs::fadvise(&fd, 0, None, Advice::Sequential);
-    Ok(fd)
+    let _ = rustix::fs::fadvise(&opened, 0, None, Advice::Sequential);
+    Ok(opened)
 }
 
 /// Appends at most `size` bytes of a file.
@@ -328,9 +398,11 @@ fn append(fd: BorrowedFd<'_>, size: usize, out: &mut Vec<u8>) -> Result<(), Errn
     Ok(())
 }
 
-/// Reads until all `places` are full, one behind the other, or the file ends.
-fn read_full(fd: BorrowedFd<'_>, mut places: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize, Errno> {
+/// Reads until all `places` are full, one behind the other, or the file ends. They stay as they are.
+fn read_full(fd: BorrowedFd<'_>, places: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize, Errno> {
     let mut have = 0;
+    let mut views: Vec<_> = places.iter_mut().map(|place| IoSliceMut::new(place)).collect();
+    let mut places = &mut views[..];
     IoSliceMut::advance_slices(&mut places, 0);
     while !places.is_empty() {
         match rustix::io::preadv(fd, places, offset + have as u64) {

@@ -19,13 +19,18 @@ pub struct Names {
     next: AtomicU64,
     /// Set where the destination's file system doesn't know files without a name.
     named_only: AtomicBool,
+    /// How files are opened.
+    access: OFlags,
 }
 
 impl Names {
-    /// Names of the transfer that `nonce` distinguishes from others.
-    pub fn new(nonce: &[u8]) -> Self {
+    /// Names of the transfer that `nonce` distinguishes from others; its files are for writing, and for reading too
+    /// where they are `read_back`.
+    pub fn new(nonce: &[u8], read_back: bool) -> Self {
         let transfer: String = nonce.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Self { transfer: transfer.into(), next: AtomicU64::new(0), named_only: AtomicBool::new(false) }
+        let access = if read_back { OFlags::RDWR } else { OFlags::WRONLY };
+        let (next, named_only) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { transfer: transfer.into(), next, named_only, access }
     }
 
     fn next(&self) -> Name {
@@ -64,7 +69,7 @@ impl Temporary {
     /// What open(2) returns.
     pub fn named(parent: Arc<Directory>, names: &Names, mode: Mode) -> Result<Self, Errno> {
         let name = names.next().write();
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = names.access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&parent, &name, flags, mode)?;
         Ok(Self { parent, name, spare: None, file: Some(file) })
     }
@@ -78,7 +83,7 @@ impl Temporary {
         if names.named_only.load(Ordering::Relaxed) {
             return Self::named(parent, names, mode);
         }
-        let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let flags = names.access | OFlags::TMPFILE | OFlags::CLOEXEC;
         match rustix::fs::openat(&parent, ".", flags, mode) {
             Ok(file) => {
                 Ok(Self { parent, name: OsString::new(), spare: Some(names.next()), file: Some(file) })
@@ -140,16 +145,22 @@ impl Temporary {
     pub fn sync(&self) -> Result<(), Errno> {
         match &self.file {
             Some(file) => rustix::fs::fsync(file),
-            None => {
-                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-                match rustix::fs::openat(&self.parent, &self.name, flags, Mode::empty()) {
-                    Ok(file) => rustix::fs::fsync(file),
-                    // A link has no contents but its own, which go with the directory.
-                    Err(Errno::LOOP) => Ok(()),
-                    Err(error) => Err(error),
-                }
-            }
+            None => match self.reopen() {
+                Ok(file) => rustix::fs::fsync(file),
+                // A link has no contents but its own, which go with the directory.
+                Err(Errno::LOOP) => Ok(()),
+                Err(error) => Err(error),
+            },
         }
+    }
+
+    /// Opens a closed file again, for reading.
+    ///
+    /// # Errors
+    /// What open(2) returns: `ELOOP` for a link.
+    pub fn reopen(&self) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        rustix::fs::openat(&self.parent, &self.name, flags, Mode::empty())
     }
 
     /// Gives it its real name, over whatever had it before.

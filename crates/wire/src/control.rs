@@ -120,7 +120,13 @@ pub enum Message {
     Wanted(Vec<Want>),
     /// Receiver to sender, instead of [`Message::Committed`]: these came damaged to stable storage; send them once more.
     Again(Vec<(u32, RelPath)>),
+    /// Receiver to sender, before [`Message::Ready`] where [`Options::digests`] is set: whether the destination is a
+    /// directory that takes each source under its own name; else it is the one source's new name.
+    Within(bool),
 }
+
+/// The most names of one [`Message::Again`].
+pub const MAX_AGAIN: usize = 1024;
 
 /// The most entries of one [`Message::Offer`].
 pub const MAX_OFFERS: usize = 1024;
@@ -230,7 +236,9 @@ pub struct Options {
     pub recursive: bool,
     /// What is kept of each entry.
     pub keep: Keep,
-    /// The sender tells BLAKE3 of what it read, and the receiver compares it with what is on stable storage.
+    /// The sender tells BLAKE3 of what it reads of each file.
+    pub digests: bool,
+    /// The receiver compares these digests with what is on stable storage; needs [`Options::digests`].
     pub verify: bool,
     /// Only what differs is sent, and how.
     pub sync: Option<Sync>,

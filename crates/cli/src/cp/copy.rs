@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::far::{end, start};
+use super::manifest::{Delivered, Landed};
 use super::showing::Showing;
 use super::spec::Route;
 use super::summary::{Kind, Summary};
@@ -28,18 +29,22 @@ pub struct Copy {
     pub output: Arc<Output>,
     /// Both ends' counters.
     pub meters: Meters,
+    /// What the manifest is made of.
+    pub delivered: Arc<Delivered>,
     begun: Instant,
     interrupted: Arc<AtomicBool>,
 }
 
 /// What a transfer came to, either way.
-pub struct Moved {
+pub struct Moved<'a> {
     /// What is in place, as the receiver counted.
     pub landed: Totals,
     /// What was sent, as the sender counted.
     pub sent: Totals,
     /// Streams that carried data.
     pub streams: u32,
+    /// Where it is.
+    pub place: Landed<'a>,
 }
 
 impl Copy {
@@ -50,7 +55,10 @@ impl Copy {
     pub fn new(args: CpArgs, output: Arc<Output>) -> Result<Self, Failure> {
         let begun = Instant::now();
         let interrupted = interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
-        Ok(Self { options: args.options(), args, output, meters: Meters::default(), begun, interrupted })
+        let delivered = Delivered::new(args.manifest.as_deref(), output.clone())
+            .map_err(|message| Failure(message, Code::Usage))?;
+        let (options, meters, delivered) = (args.options(), Meters::default(), Arc::new(delivered));
+        Ok(Self { options, args, output, meters, delivered, begun, interrupted })
     }
 
     /// Copies, or lists what would be copied.
@@ -75,7 +83,7 @@ impl Copy {
         check_job(&job)?;
         let far_end = self.args.reach.far_end(host, self.args.quiet).map_err(|m| Failure(m, Code::Usage))?;
         let ((reader, writer), mut shell) = start(&far_end, &self.output, &self.interrupted)?;
-        let (interrupted, observer) = (self.interrupted.clone(), self.output.clone());
+        let (interrupted, observer) = (self.interrupted.clone(), self.delivered.clone());
         match Session::client(reader, writer, Client { job, interrupted, observer }, self.meters.clone()) {
             Ok(session) => {
                 self.output.detail(&format!("data connection: {}", session.route()));
@@ -89,11 +97,11 @@ impl Copy {
     }
 
     /// Does `work` with its progress shown, waits for the far end's last word, and tells what it came to.
-    pub fn transfer(
+    pub fn transfer<'a>(
         &self,
         (mut session, mut shell): (Session, Shell),
         pushed: bool,
-        work: impl FnOnce(&mut Session) -> Result<Moved, TransferError>,
+        work: impl FnOnce(&mut Session) -> Result<Moved<'a>, TransferError>,
     ) -> Result<Code, Failure> {
         let showing = Showing::start(self.output.clone(), self.meters.clone(), pushed);
         let moved = work(&mut session);
@@ -103,6 +111,7 @@ impl Copy {
         let (moved, far) = moved.map_err(|error| self.gave_up(&mut session, &mut shell, error))?;
         let (turned_away, cipher) = (session.strangers(), session.cipher());
         end(session, &mut shell);
+        self.delivered.write(&moved.place).map_err(|message| Failure(message, Code::Failed))?;
         let near = (self.meters.local.stages(), process_usage());
         let (sender, receiver) = if pushed { (near, far) } else { (far, near) };
         let summary = Summary {
@@ -122,7 +131,7 @@ impl Copy {
 
     /// Where problems with single entries are told and counted.
     pub fn reporter(&self) -> Reporter {
-        Reporter::new(self.output.clone(), &self.meters)
+        Reporter::new(self.delivered.clone(), &self.meters)
     }
 
     /// Tells the far end why this one gives up, and ends it.

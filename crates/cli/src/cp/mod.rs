@@ -2,6 +2,7 @@
 
 mod copy;
 mod far;
+mod manifest;
 mod output;
 mod pull;
 mod push;
@@ -73,6 +74,12 @@ pub struct CpArgs {
     /// Limit of the payload rate: KiB a second, or 20m (MiB a second), or 500mbit
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     bwlimit: Option<Limit>,
+    /// Read each file back from the destination's storage before it gets its name, and compare BLAKE3 hashes
+    #[arg(long)]
+    verify: bool,
+    /// Write the BLAKE3 hashes of what was copied to FILE, for `b3sum --check FILE` in DST
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<OsString>,
     /// List what would be copied, copy nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -132,6 +139,8 @@ impl CpArgs {
         Options {
             recursive: self.recursive,
             keep: if self.preserve { Keep::SCP } else { Keep::NOTHING },
+            digests: self.verify || self.manifest.is_some(),
+            verify: self.verify,
             clear: self.no_encrypt,
             streams: self.streams,
             rate_limit: self.bwlimit.flatten(),

@@ -2,12 +2,14 @@
 
 use linerate_transfer::sender;
 use linerate_wire::control::Job;
+use linerate_wire::path::RelPath;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use super::Failure;
 use super::copy::{Copy, Moved};
+use super::manifest::Landed;
 use crate::exit::Code;
 
 impl Copy {
@@ -23,10 +25,13 @@ impl Copy {
             sender::survey(&found, &self.meters.local, &tell, show);
             return Ok(self.surveyed(self.meters.local.found.get()));
         }
-        let job = Job::Receive { destination, options: self.options.clone() };
+        let job = Job::Receive { destination: destination.clone(), options: self.options.clone() };
         self.transfer(self.connect(host, job)?, true, |session| {
-            let sent = sender::run(session, &found, &self.options)?;
-            Ok(Moved { landed: sent.landed, sent: self.meters.local.found.get(), streams: sent.streams })
+            let known = |source, path: &RelPath, digest| self.delivered.known(source, path, digest);
+            let sent = sender::run(session, &found, &self.options, &known)?;
+            let sources = found.iter().map(|found| found.source.name.clone()).collect();
+            let place = Landed { sources, within: sent.within, destination: &destination };
+            Ok(Moved { landed: sent.landed, sent: self.meters.local.found.get(), streams: sent.streams, place })
         })
     }
 }

@@ -42,6 +42,17 @@ impl Session {
         }
     }
 
+    /// The sender of digests: whether the destination takes the sources under their own names.
+    ///
+    /// # Errors
+    /// Where the receiver gave up or goes away.
+    pub fn hear_within(&mut self) -> Result<bool, TransferError> {
+        match self.receive()? {
+            Message::Within(within) => Ok(within),
+            _ => Err(out_of_turn()),
+        }
+    }
+
     /// The sender: waits until everything is in place, and says what is.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ mod entries;
 mod parts;
 
 use crossbeam_channel::Sender;
-use linerate_wire::control::{Keep, Problem, ProblemKind};
+use linerate_wire::control::{Digest, Keep, Problem, ProblemKind};
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::frame::{FrameKind, Header};
 use linerate_wire::path::RelPath;
@@ -25,6 +25,7 @@ use crate::root::Directory;
 use crate::source::lock;
 use crate::stream::{FrameHandler, StreamError};
 use crate::temporary::{Names, Temporary};
+use crate::verify::Proof;
 use parts::Part;
 
 pub use parts::Assembly;
@@ -53,6 +54,8 @@ pub struct Shared<'a> {
     pub skip: &'a (dyn Fn(u64) + Sync),
     /// What is kept of each entry.
     pub keep: Keep,
+    /// The sender tells digests.
+    pub digests: bool,
     /// The process's mask for new files.
     pub umask: Mode,
 }
@@ -148,7 +151,13 @@ impl<'a> Worker<'a> {
     }
 
     /// Hands what is whole to the committer, with its times set where they are kept.
-    fn hand_on(&self, mut temporary: Temporary, place: &RelPath, entry: &Entry) -> Result<(), Errno> {
+    fn hand_on(
+        &self,
+        mut temporary: Temporary,
+        place: &RelPath,
+        entry: &Entry,
+        digest: Option<Digest>,
+    ) -> Result<(), Errno> {
         if self.shared.keep.times {
             temporary.set_times(entry)?;
         }
@@ -157,7 +166,8 @@ impl<'a> Worker<'a> {
         let shown = self.shown(place);
         let kind = entry.kind.clone();
         // Without a committer the transfer has failed, and dropping the file removes it.
-        let _ = self.shared.finished.send(ToCommit::Whole(Finished { temporary, name, kind, shown }));
+        let proof = digest.map(|digest| Proof { digest, source: entry.source, path: entry.path.clone() });
+        let _ = self.shared.finished.send(ToCommit::Whole(Finished { temporary, name, kind, shown, proof }));
         Ok(())
     }
 
@@ -196,7 +206,7 @@ impl FrameHandler for Worker<'_> {
     fn start(&mut self, header: Header) -> Result<(), StreamError> {
         self.kind = header.kind;
         self.frames += 1;
-        if matches!(header.kind, FrameKind::Batch | FrameKind::Chunk) {
+        if matches!(header.kind, FrameKind::Batch | FrameKind::Chunk | FrameKind::Digest) {
             self.payload.clear();
             self.payload.reserve(header.length as usize);
         }
@@ -216,7 +226,10 @@ impl FrameHandler for Worker<'_> {
         match kind {
             FrameKind::Batch => self.batch(),
             FrameKind::Chunk => self.chunk(),
-            FrameKind::Data if self.part.as_ref().is_some_and(Part::is_whole) => self.finish_part(),
+            FrameKind::Data if !self.shared.digests && self.part.as_ref().is_some_and(Part::is_whole) => {
+                self.finish_part(None)
+            }
+            FrameKind::Digest if self.shared.digests => self.digest(),
             FrameKind::Data => {
                 self.clock.flush(self.shared.counters);
                 Ok(())

@@ -1,5 +1,6 @@
 //! What comes in chunks: larger files, whole or in parts that several streams bring.
 
+use linerate_wire::control::Digest;
 use linerate_wire::entry::{Chunk, Entry, Kind};
 use linerate_wire::path::RelPath;
 use rustix::io::Errno;
@@ -10,6 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use super::{Worker, write_all};
 use crate::clock::Stage;
+use crate::digest;
 use crate::source::lock;
 use crate::stream::{StreamError, total};
 use crate::temporary::Temporary;
@@ -26,6 +28,8 @@ pub struct Assembly {
     left: AtomicU32,
     /// Offset and length of the parts that came.
     parts: Mutex<Vec<(u64, u64)>>,
+    /// What the sender said of them.
+    digests: Mutex<Vec<digest::Part>>,
     failed: AtomicBool,
 }
 
@@ -66,7 +70,7 @@ impl Worker<'_> {
         let end = chunk.offset + chunk.length;
         self.part = Some(Part { target, number: chunk.file, at: chunk.offset, end, length: chunk.length });
         self.clock.lap(Stage::Write);
-        if chunk.length == 0 { self.finish_part() } else { Ok(()) }
+        if chunk.length == 0 && !self.shared.digests { self.finish_part(None) } else { Ok(()) }
     }
 
     fn has_too_many(&self, file: u64) -> bool {
@@ -97,6 +101,7 @@ impl Worker<'_> {
             place: place.clone(),
             left: AtomicU32::new(chunk.parts),
             parts: Mutex::default(),
+            digests: Mutex::default(),
             failed: AtomicBool::new(false),
         });
         assemblies.insert(chunk.file, assembly.clone());
@@ -142,12 +147,24 @@ impl Worker<'_> {
         if first { self.failed(&place, &entry, error) } else { Ok(()) }
     }
 
-    pub(super) fn finish_part(&mut self) -> Result<(), StreamError> {
+    /// The part is finished only when its digest has come.
+    pub(super) fn digest(&mut self) -> Result<(), StreamError> {
+        let whole = self.part.as_ref().is_some_and(Part::is_whole);
+        match Digest::try_from(self.payload.as_slice()) {
+            Ok(digest) if whole => self.finish_part(Some(digest)),
+            _ => Err(StreamError::Protocol("a digest that has no place")),
+        }
+    }
+
+    pub(super) fn finish_part(&mut self, digest: Option<Digest>) -> Result<(), StreamError> {
         let Some(part) = self.part.take() else { return Ok(()) };
         match part.target {
-            Target::Whole(temporary, entry, place) => self.complete(temporary, &entry, &place)?,
+            Target::Whole(temporary, entry, place) => self.complete(temporary, &entry, &place, digest)?,
             Target::Shared(assembly) => {
-                lock(&assembly.parts).push((part.end - part.length, part.length));
+                let (offset, length) = (part.end - part.length, part.length);
+                lock(&assembly.digests)
+                    .extend(digest.map(|digest| digest::Part { offset, length, digest }));
+                lock(&assembly.parts).push((offset, length));
                 if assembly.left.fetch_sub(1, Ordering::AcqRel) == 1 {
                     self.assembled(part.number, &assembly)?;
                 }
@@ -165,12 +182,19 @@ impl Worker<'_> {
         if !assembly.is_covered() {
             return Err(StreamError::Protocol("the parts of a file don't add up to it"));
         }
-        self.complete(temporary, &assembly.entry, &assembly.place)
+        let digest = self.shared.digests.then(|| assembly.digest()).transpose()?;
+        self.complete(temporary, &assembly.entry, &assembly.place, digest)
     }
 
-    fn complete(&mut self, temporary: Temporary, entry: &Entry, place: &RelPath) -> Result<(), StreamError> {
+    fn complete(
+        &mut self,
+        temporary: Temporary,
+        entry: &Entry,
+        place: &RelPath,
+        digest: Option<Digest>,
+    ) -> Result<(), StreamError> {
         self.clock.entries(1);
-        self.hand_on(temporary, place, entry).or_else(|error| self.failed(place, entry, error))
+        self.hand_on(temporary, place, entry, digest).or_else(|error| self.failed(place, entry, error))
     }
 
     /// The sender can't finish the file and has told why.
@@ -217,6 +241,15 @@ impl Assembly {
         parts.sort_unstable();
         let end = parts.iter().try_fold(0, |at, (offset, length)| (at == *offset).then_some(at + length));
         end.is_some_and(|size| self.entry.kind == Kind::File { size })
+    }
+
+    /// The root of what the sender read.
+    fn digest(&self) -> Result<Digest, StreamError> {
+        let Kind::File { size } = self.entry.kind else {
+            return Err(StreamError::Protocol("parts of what is no file"));
+        };
+        let parts = std::mem::take(&mut *lock(&self.digests));
+        digest::join(parts, size).ok_or(StreamError::Protocol("parts of a file whose digests can't be joined"))
     }
 
     /// Removes what is there of the file; true where somebody did so before.
