@@ -9,7 +9,7 @@ Exit codes:
   0    all that was asked for is there, whole, verified and on stable storage
   1    it failed as a whole
   2    the arguments can't be served
-  3    some entries failed or were skipped; the others are there
+  3    some entries failed, were skipped or (verify) differ; the others are there
   4    some sources changed or vanished while they were read; the others are there
   5    the far end could not be started, or it or the connection went away
   7    the two ends' versions don't match

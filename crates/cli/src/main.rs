@@ -15,6 +15,7 @@ mod measure;
 mod reach;
 mod stream;
 mod units;
+mod verify;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -40,6 +41,8 @@ struct Cli {
 enum Command {
     /// Copy files and trees to another host, or from it
     Cp(cp::CpArgs),
+    /// Compare a tree here with one on another host, without moving it
+    Verify(verify::VerifyArgs),
     /// Measure a path from memory to memory, over the same streams as cp
     Stream(stream::StreamArgs),
     /// Run a command, and tell what it achieved and what it cost
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
         Command::Cp(args) => Ok(cp::run(args)),
+        Command::Verify(args) => Ok(verify::run(&args)),
         Command::Stream(args) => Ok(stream::run(args)),
         Command::Measure(args) => Ok(measure::run(args)),
         Command::Load(args) => Ok(load::run(args)),

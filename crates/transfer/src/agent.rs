@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::digest::ledger::Known;
 use crate::problem::TransferError;
 use crate::session::Session;
-use crate::{memory, receiver, sender};
+use crate::{compare, memory, receiver, sender};
 
 /// Digests are the client's to keep.
 const UNHEARD: Known<'static> = &|_, _, _| {};
@@ -64,6 +64,7 @@ fn perform(session: &mut Session, job: Job, host: &dyn HostObserver) -> Result<(
             session.tell_report()
         }
         Job::Observe => observe(session, host),
+        Job::Digests { path } => compare::serve(session, &path),
     }
 }
 

@@ -8,6 +8,7 @@ mod auto;
 mod channel;
 pub mod clock;
 mod commit;
+pub mod compare;
 mod connect;
 mod crew;
 mod dial;

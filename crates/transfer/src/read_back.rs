@@ -56,8 +56,7 @@ enum Readable<'a> {
 impl<'a> ReadBack<'a> {
     /// Of the files in `group` that have a digest to compare with.
     pub fn of(group: &'a [Finished]) -> Self {
-        let mut back =
-            Self { files: Vec::new(), shares: Vec::new(), next: AtomicUsize::new(0), bytes: 0 };
+        let mut back = Self { files: Vec::new(), shares: Vec::new(), next: AtomicUsize::new(0), bytes: 0 };
         for (number, entry) in group.iter().enumerate() {
             let file = match (&entry.proof, &entry.kind) {
                 (Some(_), Kind::File { size }) => Some(File::new(&entry.temporary, *size)),
@@ -92,7 +91,8 @@ impl<'a> ReadBack<'a> {
 
     fn work(&self) {
         let mut buffer = Buffer::default();
-        while let Some(&(number, offset, length)) = self.shares.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some(&(number, offset, length)) = self.shares.get(self.next.fetch_add(1, Ordering::Relaxed))
+        {
             if let Some(file) = &self.files[number] {
                 file.read(offset, length, &mut buffer);
             }

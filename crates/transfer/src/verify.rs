@@ -3,12 +3,12 @@
 use linerate_wire::control::{Digest, MAX_AGAIN, MAX_MESSAGE, Problem, ProblemKind};
 use linerate_wire::path::RelPath;
 use rustix::io::Errno;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::commit::Finished;
-use crate::read_back::ReadBack;
 use crate::problem::problem;
+use crate::read_back::ReadBack;
 use crate::source::lock;
 
 /// Bytes of names that are asked for once more; [`linerate_wire::control::Message::Again`] must be sendable.
@@ -91,4 +91,3 @@ impl<'a> Verifier<'a> {
         (self.problem)(problem(&entry.shown, ProblemKind::Failed, message));
     }
 }
-

@@ -233,7 +233,11 @@ mod tests {
         let contents = &b"hello"[..];
         assert_eq!(records[0], Record { entry: file("a", 5), contents, digest: Some([5; DIGEST]) });
         assert_eq!(records[1], Record { entry: directory, contents: &[], digest: None });
-        assert_eq!(Reader::new(&payload).next(), Some(Err(BatchError::Size)), "a digest that nobody asked for");
+        assert_eq!(
+            Reader::new(&payload).next(),
+            Some(Err(BatchError::Size)),
+            "a digest that nobody asked for"
+        );
     }
 
     #[test]

@@ -123,7 +123,13 @@ pub enum Message {
     /// Receiver to sender, before [`Message::Ready`] where [`Options::digests`] is set: whether the destination is a
     /// directory that takes each source under its own name; else it is the one source's new name.
     Within(bool),
+    /// Agent to client: the next entries of a [`Job::Digests`], at most [`MAX_DIGESTED`], with BLAKE3 of the files that could
+    /// be read. Directories come before what is in them, and names in the order of their bytes.
+    Digested(Vec<(Entry, Option<Digest>)>),
 }
+
+/// The most entries of one [`Message::Digested`].
+pub const MAX_DIGESTED: usize = 128;
 
 /// The most names of one [`Message::Again`].
 pub const MAX_AGAIN: usize = 1024;
@@ -227,6 +233,11 @@ pub enum Job {
     },
     /// Answer questions about the host until the channel closes.
     Observe,
+    /// Tell what is at a path, and BLAKE3 of the files in it; send nothing.
+    Digests {
+        /// A directory or a file, as the user wrote it.
+        path: Vec<u8>,
+    },
 }
 
 /// Options that both ends must know.

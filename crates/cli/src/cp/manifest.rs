@@ -43,7 +43,10 @@ impl Delivered {
         if let Some(file) = &file {
             let parent = parent(file);
             if !parent.is_dir() || file.is_dir() {
-                return Err(format!("the manifest can't be written to {}: no such directory", file.display()));
+                return Err(format!(
+                    "the manifest can't be written to {}: no such directory",
+                    file.display()
+                ));
             }
         }
         Ok(Self { file, output, files: Mutex::default(), failed: Mutex::default() })

@@ -18,7 +18,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 pub use far::{end, start};
-pub use output::{Output, Style};
+pub use output::{Output, SCHEMA, Style};
+pub use spec::Spec;
 pub use summary::{Kind, Summary};
 
 use crate::exit::{CODES, Code};

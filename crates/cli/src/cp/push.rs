@@ -31,7 +31,12 @@ impl Copy {
             let sent = sender::run(session, &found, &self.options, &known)?;
             let sources = found.iter().map(|found| found.source.name.clone()).collect();
             let place = Landed { sources, within: sent.within, destination: &destination };
-            Ok(Moved { landed: sent.landed, sent: self.meters.local.found.get(), streams: sent.streams, place })
+            Ok(Moved {
+                landed: sent.landed,
+                sent: self.meters.local.found.get(),
+                streams: sent.streams,
+                place,
+            })
         })
     }
 }

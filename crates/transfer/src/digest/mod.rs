@@ -181,9 +181,14 @@ mod tests {
 
     #[test]
     fn what_is_no_subtree_is_refused() {
-        for (offset, length, size) in
-            [(1024, 0, 4096), (1, 1024, 4096), (1024, 2048, 4096), (0, 1500, 4096), (u64::MAX, 2, 3), (4096, 1, 4096)]
-        {
+        for (offset, length, size) in [
+            (1024, 0, 4096),
+            (1, 1024, 4096),
+            (1024, 2048, 4096),
+            (0, 1500, 4096),
+            (u64::MAX, 2, 3),
+            (4096, 1, 4096),
+        ] {
             assert!(Hashing::of(offset, length, size).is_none(), "{offset} {length} {size}");
         }
         assert!(Hashing::of(0, 0, 0).is_some(), "an empty file is whole");

@@ -262,7 +262,7 @@ pub(crate) fn check_length(message: &Message) -> Result<(), TransferError> {
 fn job_options(job: &Job) -> Option<&Options> {
     match job {
         Job::Receive { options, .. } | Job::Send { options, .. } | Job::Discard { options } => Some(options),
-        Job::List { .. } | Job::Observe => None,
+        Job::List { .. } | Job::Observe | Job::Digests { .. } => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the two ends say in the course of a transfer, step by step, to the last words.
 
-use linerate_wire::control::{MAX_SOURCES, Message, Source, Totals};
+use linerate_wire::control::{MAX_DIGESTED, MAX_SOURCES, Message, Source, Totals};
 use linerate_wire::entry::Entry;
 use linerate_wire::stages::{Stages, Usage};
 use std::time::{Duration, Instant};
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::{Session, out_of_turn};
 use crate::channel::Incoming;
 use crate::clock::process_usage;
+use crate::compare::walk::Found;
 use crate::problem::TransferError;
 
 /// How long the end of a channel waits for the reason that may still be in it.
@@ -24,6 +25,24 @@ impl Session {
         while self.report.is_none() {
             match self.poll()? {
                 Some(Message::Listed { path, entry }) => each(&path, &entry),
+                Some(_) => return Err(out_of_turn()),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The client of [`linerate_wire::control::Job::Digests`]: hands the entries to `each` until the list ends.
+    ///
+    /// # Errors
+    /// Where the agent gives up or goes away, or `each` fails.
+    pub fn receive_digests(
+        &mut self,
+        mut each: impl FnMut(Vec<Found>) -> Result<(), TransferError>,
+    ) -> Result<(), TransferError> {
+        while self.report.is_none() {
+            match self.poll()? {
+                Some(Message::Digested(found)) if found.len() <= MAX_DIGESTED => each(found)?,
                 Some(_) => return Err(out_of_turn()),
                 None => {}
             }

@@ -162,8 +162,7 @@ impl Worker<'_> {
             Target::Whole(temporary, entry, place) => self.complete(temporary, &entry, &place, digest)?,
             Target::Shared(assembly) => {
                 let (offset, length) = (part.end - part.length, part.length);
-                lock(&assembly.digests)
-                    .extend(digest.map(|digest| digest::Part { offset, length, digest }));
+                lock(&assembly.digests).extend(digest.map(|digest| digest::Part { offset, length, digest }));
                 lock(&assembly.parts).push((offset, length));
                 if assembly.left.fetch_sub(1, Ordering::AcqRel) == 1 {
                     self.assembled(part.number, &assembly)?;
@@ -249,7 +248,8 @@ impl Assembly {
             return Err(StreamError::Protocol("parts of what is no file"));
         };
         let parts = std::mem::take(&mut *lock(&self.digests));
-        digest::join(parts, size).ok_or(StreamError::Protocol("parts of a file whose digests can't be joined"))
+        digest::join(parts, size)
+            .ok_or(StreamError::Protocol("parts of a file whose digests can't be joined"))
     }
 
     /// Removes what is there of the file; true where somebody did so before.
