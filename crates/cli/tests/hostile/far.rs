@@ -276,6 +276,16 @@ impl Ground {
 
     /// Starts `linerate cp` with these arguments against a far end that does this; its host is `far`.
     pub fn start(&self, args: &[&str], behave: impl FnOnce(&mut Far) -> Said + Send + 'static) -> Talk {
+        self.start_command("cp", args, behave)
+    }
+
+    /// The same with another command of `linerate`.
+    pub fn start_command(
+        &self,
+        name: &str,
+        args: &[&str],
+        behave: impl FnOnce(&mut Far) -> Said + Send + 'static,
+    ) -> Talk {
         let pipes = ["to", "from"].map(|name| self.top.path().join("pipes").join(name));
         for pipe in &pipes {
             rustix::fs::mknodat(CWD, pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("writable");
@@ -294,7 +304,7 @@ impl Ground {
             }
         });
         let rsh = format!("sh {}", shell.display());
-        let mut command = self.linerate(&[&["cp", "--rsh", &rsh], args].concat());
+        let mut command = self.linerate(&[&[name, "--rsh", &rsh], args].concat());
         command.env_remove("SSH_CONNECTION");
         Talk { running: Some(Running::start(command)), far: Some(far), pipes }
     }

@@ -12,4 +12,6 @@ mod data;
 mod far;
 mod floods;
 mod names;
+mod proof;
 mod push;
+mod relay;
