@@ -204,3 +204,142 @@ impl Buffer {
         &mut self.0[start..start + AT_ONCE]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::root::Root;
+    use crate::temporary::Names;
+    use crate::verify::Proof;
+    use linerate_wire::path::RelPath;
+    use rustix::fs::Mode;
+    use std::fs;
+    use std::os::unix::fs::FileExt;
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+
+    /// A file with these contents, on stable storage, as the committer has it.
+    fn finished(root: &Root, contents: &[u8], named: bool) -> Finished {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let names = Names::new(&NUMBER.fetch_add(1, Ordering::Relaxed).to_le_bytes(), true);
+        let make = if named { Temporary::named } else { Temporary::unnamed };
+        let mut temporary = make(root.top().clone(), &names, Mode::RUSR | Mode::WUSR).unwrap();
+        let file = fs::File::from(temporary.fd().unwrap().try_clone_to_owned().unwrap());
+        file.write_all_at(contents, 0).unwrap();
+        temporary.close(Mode::RUSR);
+        temporary.sync().unwrap();
+        let path = RelPath::new(b"x").unwrap();
+        Finished {
+            temporary,
+            name: "x".into(),
+            kind: Kind::File { size: contents.len() as u64 },
+            shown: PathBuf::from("x"),
+            proof: Some(Proof { digest: [0; 32], source: 0, path }),
+        }
+    }
+
+    fn noise(length: usize) -> Vec<u8> {
+        let mut state = 88_172_645_463_325_252_u64;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as u8
+        };
+        (0..length).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn files_of_any_size_come_back_as_they_are() {
+        let top = tempfile::tempdir().unwrap();
+        let root = Root::open(top.path()).unwrap();
+        let sizes = [0, 1, 4095, 4096, 4097, AT_ONCE, AT_ONCE + 1, SHARE as usize, 2 * SHARE as usize + 777];
+        let contents: Vec<_> = sizes.iter().map(|size| noise(*size)).collect();
+        for named in [false, true] {
+            let group: Vec<_> = contents.iter().map(|bytes| finished(&root, bytes, named)).collect();
+            let expected: Vec<_> =
+                contents.iter().map(|bytes| Some(Ok(crate::digest::of_bytes(bytes)))).collect();
+            assert_eq!(ReadBack::of(&group).run(), expected, "named: {named}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_ends_early_is_not_the_one() {
+        let top = tempfile::tempdir().unwrap();
+        let root = Root::open(top.path()).unwrap();
+        let mut short = finished(&root, b"abc", false);
+        short.kind = Kind::File { size: 4 };
+        let outcome = ReadBack::of(&[short]).run();
+        assert_ne!(outcome, [Some(Ok(crate::digest::of_bytes(b"abc")))]);
+    }
+
+    /// A file system in a file, so that what is on its storage can be changed behind its back.
+    struct Disk {
+        image: PathBuf,
+        mount: PathBuf,
+        _top: tempfile::TempDir,
+    }
+
+    impl Disk {
+        fn up() -> Option<Self> {
+            let top = tempfile::tempdir().ok()?;
+            let (image, mount) = (top.path().join("image"), top.path().join("mount"));
+            fs::create_dir(&mount).ok()?;
+            fs::File::create(&image).ok()?.set_len(64 << 20).ok()?;
+            let disk = Self { image, mount, _top: top };
+            let made = run("mkfs.ext4", &[Path::new("-q"), Path::new("-F"), &disk.image]);
+            (made && run("mount", &[Path::new("-o"), Path::new("loop"), &disk.image, &disk.mount]))
+                .then_some(disk)
+        }
+
+        /// Flips a bit of the block that begins so.
+        fn flip(&self, begins: &[u8]) {
+            let image = fs::File::options().read(true).write(true).open(&self.image).unwrap();
+            let is_it = |at: &u64| {
+                let mut found = [0; 64];
+                image.read_exact_at(&mut found, *at).is_ok() && found == begins[..64]
+            };
+            let at = (0..64 << 20).step_by(1024).find(is_it).expect("it is on the storage");
+            image.write_all_at(&[begins[0] ^ 1], at).unwrap();
+        }
+    }
+
+    impl Drop for Disk {
+        fn drop(&mut self) {
+            run("umount", &[&self.mount]);
+        }
+    }
+
+    fn run(program: &str, args: &[&Path]) -> bool {
+        Command::new(program).args(args).output().is_ok_and(|run| run.status.success())
+    }
+
+    /// The page cache still has the right bytes; only the storage has others.
+    #[test]
+    fn what_is_read_comes_from_the_storage() {
+        let Some(disk) = Disk::up() else {
+            eprintln!("skipped: no file system in a file here (needs root, mkfs.ext4 and loop devices)");
+            return;
+        };
+        let root = Root::open(&disk.mount).unwrap();
+        for named in [false, true] {
+            let contents = noise(300_000 + usize::from(named));
+            let begins = [&contents[..63], &[u8::from(named)]].concat();
+            let contents = [&begins, &contents[64..]].concat();
+            let group = [finished(&root, &contents, named)];
+            let file = &group[0].temporary;
+            let held = match file.fd() {
+                Ok(held) => held.try_clone_to_owned().unwrap(),
+                Err(_) => file.reopen().unwrap(),
+            };
+            disk.flip(&begins);
+            let mut cached = [0; 64];
+            rustix::io::pread(&held, &mut cached, 0).unwrap();
+            assert_eq!(cached, begins[..], "the page cache has what was written");
+            let outcome = ReadBack::of(&group).run();
+            assert!(
+                matches!(outcome[..], [Some(Ok(digest))] if digest != crate::digest::of_bytes(&contents))
+            );
+        }
+    }
+}

@@ -434,6 +434,29 @@ mod tests {
     }
 
     #[test]
+    fn a_change_is_noticed_though_the_time_is_put_back() {
+        use std::os::unix::fs::FileExt;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x");
+        std::fs::write(&path, "before").unwrap();
+        let source = SourceRoot::find(&Named::plain(path.as_os_str().as_bytes()), 0, false).unwrap();
+        let stat = rustix::fs::stat(&path).unwrap();
+        let mtime = Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 };
+        let (kind, path_below) = (Kind::File { size: 6 }, RelPath::root());
+        let entry =
+            Entry { source: 0, path: path_below, kind, mode: 0o644, mtime, atime: mtime, extra: None };
+        let opened = Opened::open(&source, &entry).unwrap();
+        assert!(!opened.has_changed(&entry).unwrap());
+        // The clock of a file system may tick a hundred times a second.
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        let modified = file.metadata().unwrap().modified().unwrap();
+        file.write_all_at(b"B", 0).unwrap();
+        file.set_modified(modified).unwrap();
+        assert!(opened.has_changed(&entry).unwrap());
+    }
+
+    #[test]
     fn a_directory_needs_recursion() {
         let directory = tempfile::tempdir().unwrap();
         let named = Named::plain(directory.path().as_os_str().as_bytes());

@@ -115,7 +115,7 @@ fn flip(file: &File) -> bool {
 }
 
 /// Pushes files of which each is damaged where it was written, before it is read back.
-fn push_with_flips(way: Way) -> (Run, u64, Ground) {
+fn push_with_flips(way: Way, verify: &'static str) -> (Run, u64, Ground) {
     let ground = Ground::new();
     let inside = ground.inside();
     fs::create_dir_all(inside.join("tree")).unwrap();
@@ -132,7 +132,7 @@ fn push_with_flips(way: Way) -> (Run, u64, Ground) {
         move || flip_unnamed(&pid, &stop)
     });
     let agent = ground.linerate(&["agent"]);
-    let args = ["-r", "--verify", "--streams", "2", "--bwlimit", "20m", "tree", "tail", "far:to/"];
+    let args = ["-r", verify, "--streams", "2", "--bwlimit", "20m", "tree", "tail", "far:to/"];
     let run =
         ground.start(&args, move |far| relay(far, agent, &pid, move |message| way.close_others(message)));
     let run = run.end_within(Duration::from_secs(60));
@@ -140,17 +140,26 @@ fn push_with_flips(way: Way) -> (Run, u64, Ground) {
     (run, flipper.join().unwrap(), ground)
 }
 
+/// Files that aren't what was sent.
+fn damaged(ground: &Ground) -> usize {
+    let read = |top: &str, number: u64| fs::read(ground.inside().join(top).join(number.to_string())).unwrap();
+    (0..DAMAGED).filter(|number| read("tree", *number) != read("to/tree", *number)).count()
+}
+
 #[test]
 fn bits_that_flip_in_the_destination_are_found_and_mended() {
-    for way in [Way::Direct, Way::Back, Way::Tunnel] {
-        let (run, flipped, ground) = push_with_flips(way);
-        let run = run.exits(0);
-        assert_eq!(flipped, DAMAGED, "{way:?}: {run}");
-        for number in 0..DAMAGED {
-            let read = |top: &str| fs::read(ground.inside().join(top).join(number.to_string())).unwrap();
-            assert!(read("tree") == read("to/tree"), "{way:?}: file {number} is damaged");
-        }
+    for (way, word) in [(Way::Direct, ""), (Way::Back, "connect back"), (Way::Tunnel, "through ssh")] {
+        let (run, flipped, ground) = push_with_flips(way, "--verify");
+        let run = run.exits(0).says(&[word]);
+        assert_eq!((flipped, damaged(&ground)), (DAMAGED, 0), "{way:?}: flipped, and not mended; {run}");
     }
+}
+
+#[test]
+fn without_verify_the_same_flips_land() {
+    let (run, flipped, ground) = push_with_flips(Way::Direct, "--preserve");
+    let run = run.exits(0);
+    assert_eq!((flipped, damaged(&ground) as u64), (DAMAGED, DAMAGED), "{run}");
 }
 
 /// A proxy that flips one bit of what is sent to `to`, all connections together; gives where it listens.
@@ -190,41 +199,57 @@ fn pump(mut from: TcpStream, mut to: TcpStream, mut change: impl FnMut(&mut [u8]
     let _ = from.shutdown(Shutdown::Read);
 }
 
+const BYTES: u64 = 60_000;
+/// Tries at the same time: most of each is waiting.
+const AT_ONCE: usize = 8;
+
 /// Tries for each of the two ways to protect the data: a few in every run, as many as `LINERATE_FLIPS` says in a long one.
 fn tries() -> usize {
     std::env::var("LINERATE_FLIPS").ok().and_then(|text| text.parse().ok()).unwrap_or(40) / 2
 }
 
+/// Pushes a file of which a bit is flipped on its way; true where the whole failed for it.
+fn push_through_proxy(args: &[&str]) -> bool {
+    let ground = Ground::new();
+    let contents: Vec<u8> = (0..BYTES).map(|_| fastrand::u8(..)).collect();
+    fs::write(ground.inside().join("x"), &contents).unwrap();
+    let (at, flipped) = (fastrand::u64(..BYTES), Arc::new(AtomicBool::new(false)));
+    let (agent, hit) = (ground.linerate(&["agent"]), flipped.clone());
+    let run = ground.run(args, move |far| {
+        relay(far, agent, &AtomicU32::new(0), move |message| {
+            if let Message::Listening(listening) = message
+                && let Some(first) = listening.candidates.first()
+            {
+                let there = SocketAddr::from(([127, 0, 0, 1], first.port()));
+                listening.candidates = vec![flipping_proxy(there, at, hit.clone()).unwrap()];
+            }
+        })
+    });
+    assert!(flipped.load(Ordering::Acquire), "nothing was flipped: {run}");
+    let landed = fs::read(ground.inside().join("to"));
+    // One that damages a handshake is noticed too, and another connection is made.
+    let whole = landed.as_ref().is_ok_and(|landed| *landed == contents);
+    assert!(whole || landed.is_err(), "byte {at}: what is there isn't what was sent: {run}");
+    assert!(run.code != Some(0) || whole, "byte {at}: {run}");
+    run.code != Some(0)
+}
+
 #[test]
 fn bits_that_flip_on_the_wire_are_noticed() {
-    const BYTES: u64 = 60_000;
     for args in [&["x", "far:to"][..], &["--no-encrypt", "x", "far:to"]] {
-        let mut failed = 0;
-        for _ in 0..tries() {
-            let ground = Ground::new();
-            let contents: Vec<u8> = (0..BYTES).map(|_| fastrand::u8(..)).collect();
-            fs::write(ground.inside().join("x"), &contents).unwrap();
-            let (at, flipped) = (fastrand::u64(..BYTES), Arc::new(AtomicBool::new(false)));
-            let (agent, hit) = (ground.linerate(&["agent"]), flipped.clone());
-            let run = ground.run(args, move |far| {
-                relay(far, agent, &AtomicU32::new(0), move |message| {
-                    if let Message::Listening(listening) = message
-                        && let Some(first) = listening.candidates.first()
-                    {
-                        let there = SocketAddr::from(([127, 0, 0, 1], first.port()));
-                        let proxy = flipping_proxy(there, at, hit.clone()).unwrap();
-                        listening.candidates = vec![proxy];
+        let (left, failed) = (AtomicU64::new(tries() as u64), AtomicU64::new(0));
+        let one_less = |left: u64| left.checked_sub(1);
+        thread::scope(|scope| {
+            for _ in 0..AT_ONCE {
+                scope.spawn(|| {
+                    while left.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less).is_ok() {
+                        failed.fetch_add(u64::from(push_through_proxy(args)), Ordering::AcqRel);
                     }
-                })
-            });
-            assert!(flipped.load(Ordering::Acquire), "nothing was flipped: {run}");
-            let landed = fs::read(ground.inside().join("to"));
-            // One that damages a handshake is noticed too, and another connection is made.
-            let whole = landed.as_ref().is_ok_and(|landed| *landed == contents);
-            assert!(whole || landed.is_err(), "byte {at}: what is there isn't what was sent: {run}");
-            assert!(run.code != Some(0) || whole, "byte {at}: {run}");
-            failed += usize::from(run.code != Some(0));
-        }
+                });
+            }
+        });
+        let failed = failed.into_inner() as usize;
+        eprintln!("{}: {} bits flipped, {failed} ended the transfer, 0 unnoticed", args[0], tries());
         assert!(failed * 2 >= tries(), "most flips are in the data, and {failed} were noticed");
     }
 }

@@ -82,7 +82,10 @@ impl Walk<'_> {
         let opened = root.open_at(&top, OFlags::PATH).and_then(|fd| rustix::fs::fstat(&fd));
         let stat = match opened {
             Ok(stat) => stat,
-            Err(error) => return Ok(self.failed(&RelPath::root(), "reading", error)),
+            Err(error) => {
+                self.failed(&RelPath::root(), "reading", error);
+                return Ok(());
+            }
         };
         self.found(RelPath::root(), &stat, Vec::new())?;
         let mut levels = Vec::new();
