@@ -145,7 +145,7 @@ impl VerifyArgs {
     fn conclude(&self, compared: &Compared, meters: &Meters) -> Code {
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let (failed, changed) = (count(&meters.local.failed), count(&meters.local.changed));
-        let code = if compared.is_same() { Code::of_problems(failed, changed) } else { Code::Some };
+        let code = if compared.is_same() { Code::of_problems(failed, changed, 0) } else { Code::Some };
         let Compared { entries, bytes, differ, missing, extra } = *compared;
         if self.json {
             say!(

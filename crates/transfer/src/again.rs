@@ -1,24 +1,21 @@
 //! The second round of a transfer: files that came damaged to stable storage are sent once more.
 
 use crossbeam_channel::{Sender, bounded};
-use linerate_wire::control::{MAX_AGAIN, Message, ProblemKind, Totals};
+use linerate_wire::control::{Keep, MAX_AGAIN, Message, ProblemKind, Totals};
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
+use rustix::fs::Stat;
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::thread;
 
 use crate::clock::SharedTotals;
 use crate::commit::ToCommit;
+use crate::plan::Planner;
 use crate::problem::{TransferError, problem};
-use crate::scan::{LargeFile, Scanner, Unit};
+use crate::scan::{Scanner, Selection, Stopped, Taker};
 use crate::session::{Session, TICK, out_of_turn};
 use crate::source::Shared;
 use crate::verify::Verifier;
 
-/// Units of the second scan that wait.
-const QUEUE: usize = 32;
 /// Added to the numbers of large files, which are those of the first round otherwise.
 const SECOND: u64 = 1 << 62;
 
@@ -42,13 +39,14 @@ pub fn ask(
 }
 
 /// Waits until the committer is done with what it has. One that has failed tells so at its end.
-fn settle(session: &Session, finished: &Sender<ToCommit>) -> Result<(), TransferError> {
+fn settle(session: &mut Session, finished: &Sender<ToCommit>) -> Result<(), TransferError> {
     let (done, settled) = bounded(1);
     if finished.send(ToCommit::Settle(done)).is_err() {
         return Ok(());
     }
     while settled.recv_timeout(TICK).is_err_and(|error| error.is_timeout()) {
         session.tell_progress()?;
+        session.stand_by()?;
     }
     Ok(())
 }
@@ -102,27 +100,19 @@ impl Wanted {
     }
 }
 
-/// The sender: walks the sources as before, and queues of what it finds the files that are wanted. So nothing can be had
-/// that wasn't sent before, however it is asked for, and no list of what was sent is kept.
-pub fn rescan(shared: &Shared<'_>, mut wanted: Wanted, queue: &Sender<Unit>, streams: u32) {
+/// The sender: walks the sources as before, with the same `selection`, and plans of what it finds the files that are wanted.
+/// So nothing can be had that wasn't sent before, however it is asked for, and no list of what was sent is kept.
+pub fn rescan(shared: &Shared<'_>, mut wanted: Wanted, planner: Planner, keep: Keep, selection: &Selection) {
     for (source, path) in &wanted.names {
         shared.digests.iter().for_each(|known| known.withdraw(*source, path));
     }
-    let (all, units) = bounded(QUEUE);
-    let (stop, found) = (AtomicBool::new(false), SharedTotals::default());
-    thread::scope(|scope| {
-        let (sources, found, stop) = (shared.sources, &found, &stop);
-        // What is wrong was told in the first round.
-        scope.spawn(move || Scanner { sources, queue: all, found, problem: &|_| {}, streams, stop }.run());
-        let mut current = None;
-        for unit in units {
-            let unit = wanted.only(unit, &mut current);
-            if unit.is_some_and(|unit| queue.send(unit).is_err()) || shared.stop.load(Ordering::Relaxed) {
-                break;
-            }
-        }
-        stop.store(true, Ordering::Relaxed);
-    });
+    let (found, linked) = (&SharedTotals::default(), keep.hard_links);
+    // Any name of a file may be the first now.
+    let keep = Keep { hard_links: false, ..keep };
+    let (sources, stop) = (shared.sources, &shared.stop);
+    // What is wrong was told in the first round.
+    let scanner = Scanner { sources, found, problem: &|_| {}, keep, stop, selection };
+    scanner.run(Only { wanted: &mut wanted, planner: planner.numbered_from(SECOND), linked });
     for (source, path) in &wanted.names {
         let shown = shared.sources[*source as usize].shown(path);
         let message = "came damaged to stable storage, and is no longer there to be sent once more";
@@ -130,32 +120,31 @@ pub fn rescan(shared: &Shared<'_>, mut wanted: Wanted, queue: &Sender<Unit>, str
     }
 }
 
-impl Wanted {
-    /// What is wanted of a unit. `current` is the large file whose parts are coming.
-    fn only(&mut self, unit: Unit, current: &mut Option<Arc<LargeFile>>) -> Option<Unit> {
-        match unit {
-            Unit::Batch(mut entries) => {
-                entries.retain(|entry| self.take(entry));
-                (!entries.is_empty()).then_some(Unit::Batch(entries))
-            }
-            Unit::Chunk { file, offset, length } => {
-                if offset == 0 {
-                    *current = self.take(&file.entry).then(|| renumbered(&file));
-                    file.given_up.store(current.is_none(), Ordering::Relaxed);
-                }
-                current.clone().map(|file| Unit::Chunk { file, offset, length })
-            }
-        }
-    }
+/// Plans what is wanted, and nothing else.
+struct Only<'a> {
+    wanted: &'a mut Wanted,
+    planner: Planner,
+    /// Files that have several names are marked.
+    linked: bool,
 }
 
-fn renumbered(file: &LargeFile) -> Arc<LargeFile> {
-    Arc::new(LargeFile {
-        entry: file.entry.clone(),
-        number: SECOND + file.number,
-        parts: file.parts,
-        left: AtomicU32::new(file.parts),
-        given_up: AtomicBool::new(false),
-        descriptor: OnceLock::new(),
-    })
+impl Taker for Only<'_> {
+    fn take(&mut self, mut entry: Entry, stat: &Stat) -> Result<(), Stopped> {
+        if !self.wanted.take(&entry) {
+            return Ok(());
+        }
+        if self.linked && stat.st_nlink > 1 {
+            entry.extra.get_or_insert_default().linked = true;
+        }
+        self.planner.take(entry, stat)?;
+        if self.wanted.names.is_empty() {
+            self.planner.finish()?;
+            return Err(Stopped);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), Stopped> {
+        self.planner.finish()
+    }
 }

@@ -2,6 +2,7 @@
 
 use linerate_sys::usage::{Who, usage};
 use linerate_wire::control::Totals;
+use linerate_wire::entry::Kind;
 use linerate_wire::stages::{Stages, Usage};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -97,10 +98,16 @@ pub struct Counters {
     pub scanned: AtomicBool,
     /// What is in place.
     pub landed: SharedTotals,
+    /// What of it was there before and didn't travel.
+    pub unchanged: SharedTotals,
     /// Entries that aren't at the destination: problems of the kinds failed and skipped.
     pub failed: AtomicU64,
     /// Entries whose source changed or vanished under way.
     pub changed: AtomicU64,
+    /// Times that something wasn't deleted that the sender doesn't have.
+    pub not_deleted: AtomicU64,
+    /// Things that could not be kept of entries that are there.
+    pub not_kept: AtomicU64,
 }
 
 impl Counters {
@@ -149,13 +156,30 @@ pub struct SharedTotals {
     files: AtomicU64,
     directories: AtomicU64,
     symlinks: AtomicU64,
+    specials: AtomicU64,
     bytes: AtomicU64,
 }
 
 impl SharedTotals {
+    /// Counts an entry of a kind that is counted.
+    pub fn entry(&self, kind: &Kind) {
+        match kind {
+            Kind::File { size } => self.file(*size),
+            Kind::Directory => self.directory(),
+            Kind::Symlink { .. } => self.symlink(),
+            Kind::Device { .. } | Kind::Fifo | Kind::Socket => self.special(),
+            Kind::HardLink { .. } => self.file(0),
+        }
+    }
+
     /// Counts a regular file of so many bytes.
     pub fn file(&self, bytes: u64) {
         self.files.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts bytes of a file that is counted elsewhere.
+    pub fn bytes(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
@@ -169,12 +193,18 @@ impl SharedTotals {
         self.symlinks.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts a device, a named pipe or a socket.
+    pub fn special(&self) {
+        self.specials.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The sums.
     pub fn get(&self) -> Totals {
         Totals {
             files: self.files.load(Ordering::Relaxed),
             directories: self.directories.load(Ordering::Relaxed),
             symlinks: self.symlinks.load(Ordering::Relaxed),
+            specials: self.specials.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
         }
     }

@@ -17,7 +17,7 @@ pub struct Landing {
     /// The directory that everything lands below.
     pub root: Root,
     /// For each source the path that its own entry gets, and whether it was announced as a directory.
-    places: Vec<(RelPath, bool)>,
+    pub places: Vec<(RelPath, bool)>,
     /// Sources keep their own names; else the destination is the one source's new name.
     pub within: bool,
 }
@@ -44,6 +44,44 @@ impl Landing {
         Self::under_new_name(&path, sources)
     }
 
+    /// The one source becomes what is at `written`: a directory's contents lie in it. It is made where it is missing;
+    /// its parent must exist.
+    ///
+    /// # Errors
+    /// Where the destination can't take the source.
+    pub fn mirror(written: &[u8], sources: &[Source]) -> Result<Self, TransferError> {
+        let [source] = sources else {
+            let message = "a tree is kept like one other: name one source, not a pattern for several";
+            return Err(TransferError::Arguments(message.into()));
+        };
+        let written = if written.is_empty() { b"." } else { written };
+        let path = PathBuf::from(OsString::from_vec(written.to_vec()));
+        if !source.directory && path.is_dir() {
+            return Err(TransferError::Arguments(format!(
+                "the destination {} is a directory and the source a file: name the file's place in it",
+                path.display()
+            )));
+        }
+        if path.is_dir() {
+            return Ok(Self { root: open(&path)?, places: vec![(RelPath::root(), true)], within: false });
+        }
+        Self::under_new_name(&path.components().collect::<PathBuf>(), sources)
+    }
+
+    /// As it was when a directory that is there now was not yet: the one source gets its name. `None` where that can't
+    /// have been.
+    pub fn as_new(written: &[u8], sources: &[Source]) -> Option<Self> {
+        let path = PathBuf::from(OsString::from_vec(written.to_vec()));
+        let ([source], true) = (sources, path.is_dir() && !written.ends_with(b"/")) else { return None };
+        let place = RelPath::new(path.file_name()?.as_bytes()).ok().filter(|_| source.directory)?;
+        Some(Self { root: open(path.parent()?).ok()?, places: vec![(place, true)], within: false })
+    }
+
+    /// True where a directory gets a new name, which a second run would find taken.
+    pub fn is_new(&self) -> bool {
+        matches!(&self.places[..], [(place, true)] if !place.is_root())
+    }
+
     /// The path of an entry below [`Landing::root`]; `None` for an entry of a source that was not announced, or
     /// not as a directory.
     pub fn place(&self, entry: &Entry) -> Option<RelPath> {
@@ -59,6 +97,11 @@ impl Landing {
             return Some(path.clone());
         }
         RelPath::new([place.as_bytes(), b"/", path.as_bytes()].concat()).ok()
+    }
+
+    /// Where each source begins below [`Landing::root`].
+    pub fn places(&self) -> Vec<RelPath> {
+        self.places.iter().map(|(place, _)| place.clone()).collect()
     }
 
     fn into_directory(path: &Path, sources: &[Source]) -> Result<Self, TransferError> {

@@ -37,7 +37,9 @@ pub fn send(
     until: Until,
     files: Option<&Files>,
 ) -> Result<(u64, u32), TransferError> {
-    session.wait_for_ready()?;
+    if session.wait_for_ready()? {
+        return Err(out_of_turn());
+    }
     let counters = session.meters.local.clone();
     let left = AtomicU64::new(if let Until::Bytes(bytes) = until { bytes } else { u64::MAX });
     let deadline = if let Until::Time(time) = until { Some(Instant::now() + time) } else { None };

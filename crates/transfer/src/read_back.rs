@@ -223,10 +223,9 @@ mod tests {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let names = Names::new(&NUMBER.fetch_add(1, Ordering::Relaxed).to_le_bytes(), true);
         let make = if named { Temporary::named } else { Temporary::unnamed };
-        let mut temporary = make(root.top().clone(), &names, Mode::RUSR | Mode::WUSR).unwrap();
+        let temporary = make(root.top().clone(), &names, Mode::RUSR | Mode::WUSR).unwrap();
         let file = fs::File::from(temporary.fd().unwrap().try_clone_to_owned().unwrap());
         file.write_all_at(contents, 0).unwrap();
-        temporary.close(Mode::RUSR);
         temporary.sync().unwrap();
         let path = RelPath::new(b"x").unwrap();
         Finished {
@@ -235,6 +234,7 @@ mod tests {
             kind: Kind::File { size: contents.len() as u64 },
             shown: PathBuf::from("x"),
             proof: Some(Proof { digest: [0; 32], source: 0, path }),
+            journalled: None,
         }
     }
 

@@ -1,35 +1,37 @@
 //! The receiving end, from the announced sources to the word that everything is on stable storage.
 
-use crossbeam_channel::bounded;
-use linerate_wire::control::{Message, Options, Problem, Source, Totals};
-use linerate_wire::entry::Entry;
+use crossbeam_channel::{Sender as CrossbeamSender, TrySendError, bounded};
+use linerate_wire::control::{MAX_OPEN_OFFERS, Message, Offered, Options, Problem, Source, Totals};
 use linerate_wire::path::RelPath;
-use rustix::fs::{AtFlags, Mode};
-use rustix::io::Errno;
-use std::collections::{BTreeMap, HashMap};
-use std::os::fd::AsFd;
+use rustix::fs::Mode;
+use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, ScopedJoinHandle};
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
 use crate::again;
+use crate::channel::Channel;
 use crate::commit::{Committer, ToCommit, Touched};
 use crate::crew::Crew;
-use crate::digest::ledger::Known;
+use crate::digest::ledger::{Known, Told};
+use crate::journal::Past;
 use crate::landing::{Landing, umask};
+use crate::metadata::write::Writer as MetadataWriter;
 use crate::pattern::expand_home;
-use crate::problem::{TransferError, problem};
+use crate::problem::TransferError;
+use crate::remove::{News, Remover};
+use crate::resume::{self, Resume, settle};
 use crate::session::{Event, Session, TICK, WorkerEnd, out_of_turn};
-use crate::sink::{Shared, Worker, chmod};
+use crate::sink::{Older, Shared, Worker};
 use crate::source::lock;
 use crate::stream::Stream;
-use crate::temporary::{Names, timestamps};
+use crate::temporary::Names;
 use crate::verify::{Proof, Verifier};
-use linerate_wire::control::ProblemKind;
+use crate::wanted::{Comparer, OfferedNames};
 
-/// Whole files that wait for the committer; each may be open.
-const WAITING_FILES: usize = 256;
+/// What waits for the committer, up to 64 files at a time; each may be open.
+const WAITING: usize = 16;
 
 /// What the receiver's end came to.
 pub struct Received {
@@ -57,21 +59,29 @@ pub fn run(
     expected: impl Fn(&[Source]) -> Result<(), TransferError>,
     known: Known<'_>,
 ) -> Result<Received, TransferError> {
+    session.limit_silence(options.timeout);
     let sources = session.receive_sources()?;
     expected(&sources)?;
     let umask = umask();
     // The near end's shell has seen the destination, the far end's has not.
     let destination = if session.is_agent() { expand_home(destination) } else { destination.to_vec() };
-    let landing = Landing::find(&destination, &sources)?;
+    let landing = match (resume::landing(&destination, &sources, options), &options.sync) {
+        (Some(again), _) => again,
+        (None, Some(_)) => Landing::mirror(&destination, &sources)?,
+        (None, None) => Landing::find(&destination, &sources)?,
+    };
+    let resume = Resume::find(session, &landing, options)?;
+    let offers = options.sync.is_some() || resume.past.is_some();
     if options.digests {
         session.send(&Message::Within(landing.within))?;
     }
-    session.send(&Message::Ready { offers: false })?;
+    session.send(&Message::Ready { offers })?;
     // Modes are made here, bit by bit; the kernel's mask would only take from them.
     rustix::process::umask(Mode::empty());
-    let received = receive(session, &landing, sources, options, umask, known);
+    let received = receive(session, &landing, sources, options, &resume, umask, known);
     rustix::process::umask(umask);
     let received = received?;
+    resume.finish(&landing);
     session.send(&Message::Committed(received.landed))?;
     Ok(received)
 }
@@ -81,6 +91,7 @@ fn receive(
     landing: &Landing,
     sources: Vec<Source>,
     options: &Options,
+    resume: &Resume,
     umask: Mode,
     known: Known<'_>,
 ) -> Result<Received, TransferError> {
@@ -91,41 +102,68 @@ fn receive(
     let skip = |file: u64| drop(channel.send(&Message::Skip { file }));
     let counters = session.meters.local.clone();
     let names = Names::new(session.nonce(), options.verify);
-    let (finished, whole) = bounded(WAITING_FILES);
+    let (finished, whole) = bounded(WAITING);
     let shared = Shared {
         landing,
         arrived: sources.iter().map(|_| AtomicBool::new(false)).collect(),
         names: &names,
         assemblies: Mutex::new(HashMap::new()),
+        older: Older::default(),
+        dry_run: options.sync.as_ref().is_some_and(|sync| sync.dry_run),
+        inplace: options.sync.as_ref().is_some_and(|sync| sync.inplace),
         directories: Mutex::default(),
+        first_names: Mutex::default(),
+        further_names: Mutex::default(),
         opened: Mutex::default(),
         finished,
         counters: &counters,
         problem: &tell,
         skip: &skip,
+        journal: &resume.journal,
+        resumed: Mutex::default(),
+        standing: Mutex::default(),
         keep: options.keep,
         digests: options.digests,
+        writer: MetadataWriter::new(options.keep),
         umask,
     };
     let verifier = (options.digests && options.verify).then(|| Verifier::new(&tell));
     let verifier = verifier.as_ref();
-    let proven = |proof: &Proof| known(proof.source, &proof.path, Some(proof.digest));
-    let committer = Committer { counters: &counters, problem: &tell, verifier, proven: Some(&proven) };
-    let (touched, streams, announced) = thread::scope(|scope| -> Result<_, TransferError> {
+    let proven = |proof: &Proof| known(proof.source, &proof.path, Told::Digest(proof.digest));
+    let journal = &resume.journal;
+    let committer = Committer { counters: &counters, problem: &tell, journal, verifier, proven: &proven };
+    let past = resume.past.as_deref();
+    let offers = options.sync.is_some() || past.is_some();
+    let (mut touched, streams, announced, compared) = thread::scope(|scope| -> Result<_, TransferError> {
         let committing = scope.spawn(|| committer.run(whole));
         let mut crew = Crew::new(scope, |stream| work(&shared, stream));
-        let received = drive(session, &mut crew, &committing).and_then(|received| match verifier {
+        let (settling, ended) = bounded(0);
+        scope.spawn(|| settle(&shared, ended));
+        let mut desk = offers.then(|| {
+            let news = News::new(reporter.clone(), session.is_agent());
+            Desk::open(scope, &shared, options, past, &channel, news)
+        });
+        let received = drive(session, &mut crew, &committing, desk.as_ref());
+        let received = received.and_then(|received| match verifier {
+            Some(_) if desk.as_ref().is_some_and(Desk::has_ended) => Ok(received),
             Some(verifier) if again::ask(session, verifier, &shared.finished)? => {
-                drive(session, &mut crew, &committing)
+                drive(session, &mut crew, &committing, None)
             }
             _ => Ok(received),
         });
         session.cut();
+        drop(settling);
+        let compared = desk.take().map(Desk::close).transpose();
         // The committer is there, so it takes this.
         let _ = shared.finished.send(if received.is_ok() { ToCommit::End } else { ToCommit::Abandon });
+        // An end that breaks the protocol is told so, not that it went away for it.
+        let compared = compared?;
         let (streams, announced) = received?;
+        while !committing.is_finished() {
+            session.stand_by()?;
+        }
         let touched = committing.join().unwrap_or_else(|_| Err("the committer failed".into()));
-        Ok((touched.map_err(TransferError::Failed)?, streams, announced))
+        Ok((touched.map_err(TransferError::Failed)?, streams, announced, compared))
     })?;
     if lock(&shared.assemblies).values().any(|assembly| !assembly.has_failed()) {
         return Err(TransferError::Failed("the far end left files unfinished".into()));
@@ -136,9 +174,24 @@ fn receive(
             "the far end announced {missing} sources that it didn't send"
         )));
     }
-    finish_directories(&shared, touched)?;
+    let mut last = Worker::new(&shared);
+    last.make_further_names(&mut touched, known);
+    if let Some((offered, remover)) =
+        compared.filter(|_| options.sync.as_ref().is_some_and(|sync| sync.delete))
+    {
+        match announced.complete {
+            true => remover.run(&landing.places, &offered, &mut touched),
+            false => remover.refuse(),
+        }
+    }
+    session.meanwhile(|| {
+        last.finish_directories(&mut touched);
+        last.finish();
+        touched.sync().map_err(TransferError::Failed)
+    })??;
     let sources = sources.into_iter().map(|source| source.name).collect();
-    Ok(Received { landed: counters.landed.get(), announced, streams, within: landing.within, sources })
+    let (landed, announced) = (counters.landed.get(), announced.totals);
+    Ok(Received { landed, announced, streams, within: landing.within, sources })
 }
 
 fn work(shared: &Shared<'_>, stream: Stream) -> WorkerEnd {
@@ -153,57 +206,81 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     session: &mut Session,
     crew: &mut Crew<'scope, '_, W>,
     committing: &ScopedJoinHandle<'_, Result<Touched, String>>,
-) -> Result<(u32, Totals), TransferError> {
+    desk: Option<&Desk<'_, '_>>,
+) -> Result<(u32, Announced), TransferError> {
     let mut announced = None;
     let mut looked = Instant::now();
     while announced.is_none_or(|(streams, _)| crew.used < streams) {
         match session.next(crew.ends())? {
             Event::Stream(stream) => crew.hire(stream),
             Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
-            Event::Message(Message::Sent { totals, streams, .. }) => announced = Some((streams, totals)),
+            Event::Message(Message::Sent { totals, streams, complete }) => {
+                announced = Some((streams, Announced { totals, complete }));
+            }
+            Event::Message(Message::Offer(offered)) => desk.ok_or_else(out_of_turn)?.hand_on(offered)?,
             Event::Message(_) => return Err(out_of_turn()),
             Event::Tick => {}
         }
         if looked.elapsed() >= TICK {
             looked = Instant::now();
             session.tell_progress()?;
-            // It ends early only where the storage has failed; the join tells how.
-            if committing.is_finished() {
+            // They end early only where the storage or the sender's offers failed; the joins tell how.
+            if committing.is_finished() || desk.is_some_and(Desk::has_ended) {
                 break;
             }
         }
     }
-    Ok((crew.used, announced.map_or_else(Totals::default, |(_, totals)| totals)))
+    Ok((crew.used, announced.map(|(_, announced)| announced).unwrap_or_default()))
 }
 
-/// Modes and times of directories, deepest first: a parent may no longer let its owner in.
-fn finish_directories(shared: &Shared<'_>, mut touched: Touched) -> Result<(), TransferError> {
-    let opened = lock(&shared.opened).drain().map(|(path, mode)| (path, (mode, None))).collect::<Vec<_>>();
-    let explicit = lock(&shared.directories).drain(..).collect::<Vec<_>>();
-    let explicit = explicit
-        .into_iter()
-        .map(|(path, entry)| (path, (Mode::from_raw_mode(entry.mode), shared.keep.times.then_some(entry))));
-    let modes: BTreeMap<RelPath, (Mode, Option<Entry>)> = opened.into_iter().chain(explicit).collect();
-    for (path, (mode, times)) in modes.into_iter().rev() {
-        if let Err(error) = finish_directory(shared, &path, mode, times.as_ref(), &mut touched) {
-            let message = format!("setting the directory's mode or times failed: {error}");
-            (shared.problem)(problem(shared.landing.root.shown(&path), ProblemKind::Failed, message));
+/// What the sender says it has sent.
+#[derive(Clone, Copy, Default)]
+struct Announced {
+    totals: Totals,
+    complete: bool,
+}
+
+/// Where offers are handed to the thread that answers them.
+struct Desk<'scope, 'env> {
+    offers: CrossbeamSender<Vec<Offered>>,
+    thread: ScopedJoinHandle<'scope, Result<Compared<'env>, TransferError>>,
+}
+
+type Compared<'env> = (OfferedNames, Remover<'env>);
+
+impl<'scope, 'env: 'scope> Desk<'scope, 'env> {
+    fn open(
+        scope: &'scope Scope<'scope, 'env>,
+        shared: &'env Shared<'env>,
+        options: &'env Options,
+        past: Option<&'env Past>,
+        channel: &'env Channel,
+        news: News,
+    ) -> Self {
+        let (offers, offered) = bounded(MAX_OPEN_OFFERS);
+        let sync = options.sync.as_ref();
+        let remover = Remover::new(shared, sync, &options.filter, news);
+        let thread = scope.spawn(move || Comparer::new(shared, sync, past, channel, remover).run(&offered));
+        Self { offers, thread }
+    }
+
+    /// Never waits: there is room for as many as may be open.
+    fn hand_on(&self, offered: Vec<Offered>) -> Result<(), TransferError> {
+        match self.offers.try_send(offered) {
+            Err(TrySendError::Full(_)) => {
+                Err(TransferError::FarEnd("the far end breaks the protocol: too many offers are open".into()))
+            }
+            // The join tells why it ended.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
         }
     }
-    touched.sync().map_err(TransferError::Failed)
-}
 
-fn finish_directory(
-    shared: &Shared<'_>,
-    path: &RelPath,
-    mode: Mode,
-    times: Option<&Entry>,
-    touched: &mut Touched,
-) -> Result<(), Errno> {
-    let held = shared.landing.root.directory(path)?;
-    touched.add(&held);
-    if let Some(entry) = times {
-        rustix::fs::utimensat(held.as_fd(), ".", &timestamps(entry), AtFlags::empty())?;
+    fn has_ended(&self) -> bool {
+        self.thread.is_finished()
     }
-    chmod(&held, mode)
+
+    fn close(self) -> Result<Compared<'env>, TransferError> {
+        drop(self.offers);
+        self.thread.join().unwrap_or_else(|_| Err(TransferError::Failed("comparing failed".into())))
+    }
 }

@@ -1,127 +1,114 @@
-//! Walks the sources and cuts them into units of work while the workers already send.
+//! Walks the sources while the workers already send.
 
-use crossbeam_channel::Sender;
-use linerate_wire::control::{Problem, ProblemKind};
+use linerate_wire::control::{Keep, Problem, ProblemKind};
 use linerate_wire::entry::{Entry, Kind, Timestamp};
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::clock::SharedTotals;
+use crate::filter::files_from::Wanted;
+use crate::filter::{FilesFrom, Filter, Place, Rules, Scope, Side, merge_file};
+use crate::metadata::read::{At, Reader};
 use crate::problem::problem;
-use crate::source::{Opened, SourceRoot};
+use crate::source::SourceRoot;
 
-/// Files up to this many bytes travel many in one frame.
-pub const SMALL: u64 = 64 << 10;
-/// Contents of a batch in bytes, and its entries, at most.
-const BATCH_BYTES: u64 = 256 << 10;
-const BATCH_ENTRIES: usize = 256;
-/// A file up to this many bytes is one chunk: writers of one file wait for each other.
-const WHOLE: u64 = 16 << 20;
-/// Bounds of a chunk of a larger file in bytes; it is a power of two.
-const CHUNK_MIN: u64 = 4 << 20;
-const CHUNK_MAX: u64 = 64 << 20;
+/// Where the scanner's entries go.
+pub trait Taker {
+    /// The next entry, with what the file system said of it.
+    ///
+    /// # Errors
+    /// Where nobody takes more.
+    fn take(&mut self, entry: Entry, stat: &Stat) -> Result<(), Stopped>;
 
-/// What a worker takes from the queue.
-pub enum Unit {
-    /// Directories, links and small files.
-    Batch(Vec<Entry>),
-    /// A part of a large file.
-    Chunk {
-        /// The file.
-        file: Arc<LargeFile>,
-        /// Where the part begins in bytes.
-        offset: u64,
-        /// Its length in bytes.
-        length: u64,
-    },
-}
-
-/// A file that travels in chunks.
-pub struct LargeFile {
-    /// The file as it was scanned.
-    pub entry: Entry,
-    /// Its number.
-    pub number: u64,
-    /// Into how many parts it is cut.
-    pub parts: u32,
-    /// Parts that no worker has finished.
-    pub left: AtomicU32,
-    /// Set where nothing more of it is wanted or can be read.
-    pub given_up: AtomicBool,
-    /// Opened by the first worker that needs it.
-    pub descriptor: OnceLock<Result<Opened, Errno>>,
+    /// That was all.
+    ///
+    /// # Errors
+    /// Where nobody takes more.
+    fn finish(&mut self) -> Result<(), Stopped>;
 }
 
 /// What the scanner needs to know.
 pub struct Scanner<'a> {
     /// The sources, in their order.
     pub sources: &'a [SourceRoot],
-    /// Where units go; full means that the workers are busy.
-    pub queue: Sender<Unit>,
     /// Sums for the progress line.
     pub found: &'a SharedTotals,
     /// Where problems are told.
     pub problem: &'a (dyn Fn(Problem) + Sync),
-    /// Streams, for the size of chunks.
-    pub streams: u32,
+    /// What is kept of each entry.
+    pub keep: Keep,
     /// Ends the scan early.
     pub stop: &'a AtomicBool,
+    /// What is left out, and what alone is sent.
+    pub selection: &'a Selection,
 }
 
-/// The scan can't go on: nobody takes units any more.
-struct Stopped;
+/// What of the sources is sent.
+#[derive(Default)]
+pub struct Selection {
+    /// Left out.
+    pub filter: Rules,
+    /// Sent, and nothing else.
+    pub listed: Option<FilesFrom>,
+}
+
+/// The scan can't go on: nobody takes entries any more.
+pub struct Stopped;
 
 /// One directory on the way down.
 struct Level {
     path: RelPath,
     listing: Dir,
     fd: OwnedFd,
+    scope: Scope,
 }
 
-struct Walk<'a, 'b> {
+struct Walk<'a, 'b, T> {
     scanner: &'b Scanner<'a>,
-    batch: Vec<Entry>,
-    batch_bytes: u64,
-    next_file: u64,
+    reader: Reader,
+    taker: T,
 }
 
 impl Scanner<'_> {
-    /// Walks all sources. Ends early where the workers are gone.
-    pub fn run(&self) {
-        let mut walk = Walk { scanner: self, batch: Vec::new(), batch_bytes: 0, next_file: 0 };
+    /// Walks all sources. Ends early where `taker` takes no more.
+    pub fn run(&self, taker: impl Taker) {
+        let mut walk = Walk { scanner: self, reader: Reader::new(self.keep), taker };
         for number in 0..self.sources.len() {
             if walk.source(number).is_err() {
                 return;
             }
         }
-        let _ = walk.flush();
+        let _ = walk.taker.finish();
     }
 }
 
-impl Walk<'_, '_> {
+impl<T: Taker> Walk<'_, '_, T> {
     fn source(&mut self, number: usize) -> Result<(), Stopped> {
         let source = &self.scanner.sources[number];
         let at = source.top_path();
         let opened = source.root.open_at(&at, OFlags::PATH).and_then(|fd| Ok((rustix::fs::fstat(&fd)?, fd)));
-        let stat = match opened {
-            Ok((stat, _)) => stat,
+        let (stat, held) = match opened {
+            Ok(opened) => opened,
             Err(error) => {
                 self.fail(number, &RelPath::root(), "reading", error);
                 return Ok(());
             }
         };
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        self.found(number, RelPath::root(), &stat, None)?;
+        self.found(number, RelPath::root(), &stat, At::Open(held.as_fd()))?;
         if is_directory { self.descend(number, RelPath::root()) } else { Ok(()) }
     }
 
     fn descend(&mut self, source: usize, top: RelPath) -> Result<(), Stopped> {
+        let root = self.scanner.sources[source].root.shown(&RelPath::root()).into_os_string().into_vec();
+        let place = Place { root, prefix: RelPath::root() };
+        let scope = Filter::new(&self.scanner.selection.filter, Side::Sender, place).scope();
         let mut levels = Vec::new();
-        levels.extend(self.enter(source, top));
+        levels.extend(self.enter(source, top, &scope));
         while let Some(level) = levels.last_mut() {
             if self.scanner.stop.load(Ordering::Relaxed) {
                 return Err(Stopped);
@@ -164,39 +151,62 @@ impl Walk<'_, '_> {
                 }
             };
             let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-            self.found(source, path.clone(), &stat, Some((level, &name)))?;
-            if is_directory {
-                levels.extend(self.enter(source, path));
+            let wanted = self.wanted(&path, is_directory, &level.scope);
+            if wanted.sent {
+                self.found(source, path.clone(), &stat, At::In(level.fd.as_fd(), &name))?;
+            }
+            if is_directory && wanted.entered {
+                let scope = level.scope.clone();
+                levels.extend(self.enter(source, path, &scope));
             }
         }
         Ok(())
     }
 
-    fn enter(&mut self, source: usize, path: RelPath) -> Option<Level> {
+    fn wanted(&self, path: &RelPath, is_directory: bool, scope: &Scope) -> Wanted {
+        let selection = self.scanner.selection;
+        let wanted = match &selection.listed {
+            Some(listed) => listed.wants(path, false),
+            None => Wanted { sent: true, entered: true },
+        };
+        let excluded = (wanted.sent || wanted.entered) && scope.excludes(path, is_directory);
+        Wanted { sent: wanted.sent && !excluded, entered: wanted.entered && !excluded }
+    }
+
+    fn enter(&mut self, source: usize, path: RelPath, scope: &Scope) -> Option<Level> {
         let root = &self.scanner.sources[source].root;
         let opened = root
             .open_at(&self.scanner.sources[source].full_path(&path), OFlags::RDONLY | OFlags::DIRECTORY)
             .and_then(|fd| Ok((Dir::read_from(&fd)?, fd)));
-        match opened {
-            Ok((listing, fd)) => Some(Level { path, listing, fd }),
+        let (listing, fd) = match opened {
+            Ok(opened) => opened,
             Err(error) => {
                 self.fail(source, &path, "opening the directory", error);
+                return None;
+            }
+        };
+        match scope.enter(&path, &mut |name| merge_file(&fd, name)) {
+            Ok(scope) => Some(Level { path, listing, fd, scope }),
+            Err(error) => {
+                self.tell(source, &path, ProblemKind::Failed, format!("nothing in it is sent: {error}"));
                 None
             }
         }
     }
 
-    fn found(
-        &mut self,
-        source: usize,
-        path: RelPath,
-        stat: &Stat,
-        link_at: Option<(&Level, &[u8])>,
-    ) -> Result<(), Stopped> {
+    fn found(&mut self, source: usize, path: RelPath, stat: &Stat, at: At<'_>) -> Result<(), Stopped> {
+        let keep = &self.scanner.keep;
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Kind::File { size: u64::try_from(stat.st_size).unwrap_or(0) },
             FileType::Directory => Kind::Directory,
-            FileType::Symlink => match self.link_target(link_at) {
+            FileType::Fifo if keep.specials => Kind::Fifo,
+            FileType::Socket if keep.specials => Kind::Socket,
+            device @ (FileType::BlockDevice | FileType::CharacterDevice) if keep.devices => Kind::Device {
+                block: device == FileType::BlockDevice,
+                major: rustix::fs::major(stat.st_rdev),
+                minor: rustix::fs::minor(stat.st_rdev),
+            },
+            FileType::Symlink => match link_target(at) {
                 Ok(target) => Kind::Symlink { target },
                 Err(error) => {
                     self.fail(source, &path, "reading the link", error);
@@ -208,15 +218,12 @@ impl Walk<'_, '_> {
                 return Ok(());
             }
         };
-        let entry = entry(source, path, kind, stat);
+        let mut entry = entry(source, path, kind, stat);
+        if let Err(message) = self.reader.complete(&mut entry, stat, at) {
+            self.tell(source, &entry.path, ProblemKind::NotKept, message);
+        }
         self.count(&entry);
-        self.add(entry)
-    }
-
-    fn link_target(&self, at: Option<(&Level, &[u8])>) -> Result<Vec<u8>, Errno> {
-        // A source that is a link itself was resolved before the scan.
-        let (level, name) = at.ok_or(Errno::LOOP)?;
-        Ok(rustix::fs::readlinkat(&level.fd, name, Vec::new())?.into_bytes())
+        self.taker.take(entry, stat)
     }
 
     fn count(&self, entry: &Entry) {
@@ -224,58 +231,9 @@ impl Walk<'_, '_> {
             Kind::File { size } => self.scanner.found.file(size),
             Kind::Directory => self.scanner.found.directory(),
             Kind::Symlink { .. } => self.scanner.found.symlink(),
-            _ => {}
+            Kind::Device { .. } | Kind::Fifo | Kind::Socket => self.scanner.found.special(),
+            Kind::HardLink { .. } => self.scanner.found.file(0),
         }
-    }
-
-    fn add(&mut self, entry: Entry) -> Result<(), Stopped> {
-        match entry.kind {
-            Kind::File { size } if size > SMALL => self.add_large(entry, size),
-            Kind::File { size } => self.add_small(entry, size),
-            _ => self.add_small(entry, 0),
-        }
-    }
-
-    fn add_small(&mut self, entry: Entry, size: u64) -> Result<(), Stopped> {
-        if self.batch_bytes + size > BATCH_BYTES || self.batch.len() == BATCH_ENTRIES {
-            self.flush()?;
-        }
-        self.batch_bytes += size;
-        self.batch.push(entry);
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), Stopped> {
-        self.batch_bytes = 0;
-        let batch = std::mem::take(&mut self.batch);
-        if batch.is_empty() { Ok(()) } else { self.queue(Unit::Batch(batch)) }
-    }
-
-    fn add_large(&mut self, entry: Entry, size: u64) -> Result<(), Stopped> {
-        let chunk = chunk_size(size, self.scanner.streams);
-        let parts = u32::try_from(size.div_ceil(chunk)).unwrap_or(u32::MAX);
-        let number = self.next_file;
-        self.next_file += 1;
-        let file = Arc::new(LargeFile {
-            entry,
-            number,
-            parts,
-            left: AtomicU32::new(parts),
-            given_up: AtomicBool::new(false),
-            descriptor: OnceLock::new(),
-        });
-        for part in 0..u64::from(parts) {
-            if file.given_up.load(Ordering::Relaxed) {
-                break;
-            }
-            let offset = part * chunk;
-            self.queue(Unit::Chunk { file: file.clone(), offset, length: chunk.min(size - offset) })?;
-        }
-        Ok(())
-    }
-
-    fn queue(&self, unit: Unit) -> Result<(), Stopped> {
-        self.scanner.queue.send(unit).map_err(|_| Stopped)
     }
 
     fn fail(&self, source: usize, path: &RelPath, doing: &str, error: Errno) {
@@ -315,23 +273,10 @@ fn entry(source: usize, path: RelPath, kind: Kind, stat: &Stat) -> Entry {
     }
 }
 
-/// A quarter of each stream's share, as a power of two between 4 and 64 MiB.
-fn chunk_size(size: u64, streams: u32) -> u64 {
-    if size <= WHOLE {
-        return size;
-    }
-    (size / (4 * u64::from(streams.max(1)))).next_power_of_two().clamp(CHUNK_MIN, CHUNK_MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chunks_are_powers_of_two_within_bounds() {
-        assert_eq!(chunk_size(WHOLE, 8), WHOLE);
-        assert_eq!(chunk_size(WHOLE + 1, 8), CHUNK_MIN);
-        assert_eq!(chunk_size(1 << 40, 8), CHUNK_MAX);
-        assert_eq!(chunk_size(400 << 20, 8), 16 << 20);
+fn link_target(at: At<'_>) -> Result<Vec<u8>, Errno> {
+    match at {
+        At::In(directory, name) => Ok(rustix::fs::readlinkat(directory, name, Vec::new())?.into_bytes()),
+        // A source that is a link itself was resolved before the scan.
+        At::Open(_) => Err(Errno::LOOP),
     }
 }

@@ -1,25 +1,30 @@
 //! The sending end, from the sources to the receiver's word that everything is on stable storage.
 
-use crossbeam_channel::bounded;
+use crossbeam_channel::{Sender as CrossbeamSender, TrySendError, bounded};
 use linerate_host::CpuTimes;
-use linerate_wire::control::{MAX_SOURCES, Message, Options, Problem, Totals};
+use linerate_wire::control::{Keep, MAX_OPEN_OFFERS, MAX_SOURCES, Message, Options, Problem, Totals, Want};
 use linerate_wire::entry::Entry;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Instant;
 
 use crate::again::{self, Verdict, Wanted};
+use crate::ahead::Ahead;
 use crate::auto::{Advice, Controller};
 use crate::clock::{Counters, process_usage};
 use crate::crew::Crew;
 use crate::digest::ledger::{Known, Ledger};
+use crate::offer::{Hash, Offers};
 use crate::pattern::{Named, expand};
+use crate::plan::{Planner, SMALL, Unit};
 use crate::problem::TransferError;
 use crate::rate::RateLimit;
-use crate::scan::{Scanner, Unit};
+use crate::scan::Scanner;
+pub use crate::scan::Selection;
 use crate::session::{Event, FEWER, MAX_STREAMS, Session, TICK, WorkerEnd, check_length, out_of_turn};
-use crate::source::{Shared, SourceRoot, Worker};
+use crate::source::{Shared, SourceRoot, Worker, digest, lock};
 use crate::stream::Stream;
 use crate::under_way::UnderWay;
 
@@ -29,9 +34,11 @@ const QUEUE: usize = 32;
 const MOST_AUTO_STREAMS: u32 = 16;
 
 /// Streams at the beginning where the user leaves it to us. Each keeps a processor busy at either end, and the network's
-/// own work needs some too.
-fn first_streams() -> u32 {
-    if thread::available_parallelism().map_or(1, usize::from) < 4 { 1 } else { 2 }
+/// own work needs some too; but small files keep a receiver in the file system, and one that waits there needs a second.
+fn first_streams(found: &Totals) -> u32 {
+    let small = found.files > 256 && found.bytes / found.files <= SMALL;
+    let few = thread::available_parallelism().map_or(1, usize::from) < 4;
+    if few && !small { 1 } else { 2 }
 }
 
 /// What the sender's end came to.
@@ -84,16 +91,22 @@ fn announcement(sources: &[SourceRoot]) -> Message {
 /// Walks the sources and tells each entry, with its path as the user would write it, instead of sending it.
 pub fn survey(
     sources: &[SourceRoot],
+    keep: Keep,
     counters: &Counters,
     tell: &(dyn Fn(Problem) + Sync),
     mut each: impl FnMut(&Path, &Entry),
 ) {
     let (queue, units) = bounded(QUEUE);
     let stop = AtomicBool::new(false);
+    // What is large is of no interest.
+    let Keep { hard_links, devices, specials, .. } = keep;
+    let keep = Keep { hard_links, devices, specials, ..Keep::NOTHING };
     let mut show = |entry: &Entry| each(&sources[entry.source as usize].shown(&entry.path), entry);
+    let selection = &Selection::default();
     thread::scope(|scope| {
         let (found, stop) = (&counters.found, &stop);
-        scope.spawn(move || Scanner { sources, queue, found, problem: tell, streams: 1, stop }.run());
+        let scanner = Scanner { sources, found, problem: tell, keep, stop, selection };
+        scope.spawn(move || scanner.run(Planner::new(queue, 1, false)));
         for unit in units {
             match unit {
                 Unit::Batch(entries) => entries.iter().for_each(&mut show),
@@ -104,21 +117,30 @@ pub fn survey(
     });
 }
 
-/// Sends the sources and waits until they are in place. `known` is told the digests, where they are asked for.
+/// Sends the sources, of which `ahead` brings what is in them, and waits until they are in place. `known` is told the
+/// digests, where they are asked for.
 ///
 /// # Errors
 /// Where the transfer as a whole failed; problems of single entries are told and counted.
 pub fn run(
     session: &mut Session,
     sources: &[SourceRoot],
+    ahead: Ahead<'_>,
     options: &Options,
     known: Known<'_>,
 ) -> Result<Sent, TransferError> {
+    session.limit_silence(options.timeout);
     session.send(&announcement(sources))?;
     let within = options.digests && session.hear_within()?;
-    session.wait_for_ready()?;
+    let offers = session.wait_for_ready()?;
+    let channel = session.channel();
+    let breach = Mutex::new(None);
     let reporter = session.reporter();
-    let tell = |problem: Problem| reporter.problem(problem);
+    let whole = AtomicBool::new(true);
+    let tell = |problem: Problem| {
+        whole.store(false, Ordering::Release);
+        reporter.problem(problem);
+    };
     let counters = session.meters.local.clone();
     let rate = options.rate_limit.map(RateLimit::new);
     let shared = Shared {
@@ -133,16 +155,26 @@ pub fn run(
         working: AtomicU32::new(0),
     };
     let (queue, units) = bounded(QUEUE);
-    let number = Streams::new(options);
+    let number = Streams::new(options, &counters.found.get());
+    let (streams, selection) = (number.first, ahead.selection);
+    let planner = Planner::new(queue, streams, options.keep.sparse);
+    let (answered, answers) = bounded(MAX_OPEN_OFFERS);
+    let hash = |entry: &Entry| digest(sources, entry, &shared.stop);
+    let hash = options.sync.as_ref().filter(|sync| sync.checksum).map(|_| &hash as Hash<'_>);
     thread::scope(|scope| {
-        let (shared, streams) = (&shared, number.first);
-        scope.spawn(move || {
-            let (found, problem, stop) = (&shared.counters.found, shared.problem, &shared.stop);
-            Scanner { sources, queue, found, problem, streams, stop }.run();
-            shared.counters.scanned.store(true, Ordering::Release);
+        let (shared, channel, breach) = (&shared, &channel, &breach);
+        scope.spawn(move || match offers {
+            true => {
+                let counters = shared.counters;
+                ahead.hand_on(Offers::new(channel, answers, planner, counters, hash, breach, options));
+            }
+            false => ahead.hand_on(planner),
         });
         let crew = Crew::new(scope, move |stream| (true, Worker::new(shared, stream).run(&units)));
-        let sent = drive(session, crew, shared, number, (streams - 1, 0)).and_then(|used| {
+        let answers = Answers { answered: offers.then_some(answered), breach };
+        let sent = drive(session, crew, shared, number, &answers, &whole, (streams - 1, 0));
+        drop(answers);
+        let sent = sent.and_then(|used| {
             let names = match again::verdict(session)? {
                 Verdict::Committed(landed) => return Ok(Sent { landed, streams: used, within }),
                 Verdict::Again(names) if options.verify => Wanted::new(names, sources.len())?,
@@ -151,10 +183,12 @@ pub fn run(
             let (queue, units) = bounded(QUEUE);
             shared.begin_round();
             session.begin_round();
-            scope.spawn(move || again::rescan(shared, names, &queue, streams));
+            let planner = Planner::new(queue, streams, options.keep.sparse);
+            scope.spawn(move || again::rescan(shared, names, planner, options.keep, selection));
             let crew = Crew::new(scope, move |stream| (true, Worker::new(shared, stream).run(&units)));
             let number = Streams { first: streams, auto: None };
-            let streams = drive(session, crew, shared, number, (streams, used))?;
+            let answers = Answers { answered: None, breach };
+            let streams = drive(session, crew, shared, number, &answers, &whole, (streams, used))?;
             Ok(Sent { landed: session.wait_for_commit()?, streams, within })
         });
         shared.stop.store(true, Ordering::Relaxed);
@@ -171,6 +205,8 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     mut crew: Crew<'scope, '_, W>,
     shared: &Shared<'_>,
     mut streams: Streams,
+    answers: &Answers<'_>,
+    whole: &AtomicBool,
     (more, before): (u32, u32),
 ) -> Result<u32, TransferError> {
     session.more(more)?;
@@ -180,6 +216,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
             Event::Stream(stream) => crew.hire(stream),
             Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
             Event::Message(Message::Skip { file }) => shared.under_way.skip(file)?,
+            Event::Message(Message::Wanted(wants)) => answers.hand_on(wants)?,
             Event::Message(_) => return Err(out_of_turn()),
             Event::Tick => {}
         }
@@ -187,12 +224,37 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
             looked = Instant::now();
             session.tell_progress()?;
             streams.adjust(session, shared, crew.running)?;
+            answers.check()?;
         }
     }
-    let (totals, complete) = (shared.counters.found.get(), shared.counters.has_no_problem());
+    answers.check()?;
+    let (totals, complete) = (shared.counters.found.get(), whole.load(Ordering::Acquire));
     let streams = before.saturating_add(crew.used);
     session.send(&Message::Sent { totals, streams, complete })?;
     Ok(streams)
+}
+
+/// The way of the receiver's answers to whoever offers.
+struct Answers<'a> {
+    answered: Option<CrossbeamSender<Vec<Want>>>,
+    breach: &'a Mutex<Option<String>>,
+}
+
+impl Answers<'_> {
+    /// Never waits: there is room for as many as may be open.
+    fn hand_on(&self, wants: Vec<Want>) -> Result<(), TransferError> {
+        let answered = self.answered.as_ref().ok_or_else(out_of_turn)?;
+        match answered.try_send(wants) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(_)) => Err(out_of_turn()),
+            // Why nobody offers any more is told, or was.
+            Err(TrySendError::Disconnected(_)) => self.check(),
+        }
+    }
+
+    fn check(&self) -> Result<(), TransferError> {
+        lock(self.breach).take().map_or(Ok(()), |breach| Err(TransferError::FarEnd(breach)))
+    }
 }
 
 /// The number of streams: as the user fixed it, or as it turns out best.
@@ -223,11 +285,11 @@ impl Host {
 }
 
 impl Streams {
-    fn new(options: &Options) -> Self {
+    fn new(options: &Options, found: &Totals) -> Self {
         match options.streams {
             Some(fixed) => Self { first: fixed.clamp(1, MAX_STREAMS), auto: None },
             None => {
-                let first = first_streams();
+                let first = first_streams(found);
                 let controller = Controller::new(first, MOST_AUTO_STREAMS, Instant::now());
                 Self { first, auto: Some((controller, Host::now())) }
             }

@@ -2,7 +2,7 @@
 
 use crossbeam_channel::Receiver;
 use linerate_wire::batch;
-use linerate_wire::control::{Problem, ProblemKind, Source};
+use linerate_wire::control::{Digest, Problem, ProblemKind, Source};
 use linerate_wire::entry::{Chunk, Entry, Kind, Timestamp};
 use linerate_wire::frame::FrameKind;
 use linerate_wire::path::RelPath;
@@ -19,16 +19,19 @@ use std::sync::{Arc, Mutex};
 use crate::clock::{Clock, Counters, Stage};
 use crate::digest::ledger::Ledger;
 use crate::digest::{self, Hashing};
+use crate::metadata::holes::{Run, next_run};
 use crate::pattern::Named;
+use crate::plan::{LargeFile, There, Unit};
 use crate::problem::problem;
 use crate::rate::RateLimit;
-use crate::root::Root;
-use crate::scan::{LargeFile, Unit};
+use crate::root::{Directory, Root};
 use crate::stream::{DATA_FRAME, FrameWriter, Stream, StreamError};
 use crate::under_way::UnderWay;
 
 /// A batch is sent when its payload has so many bytes, however many entries are left of its unit.
 const BATCH_PAYLOAD: usize = 1 << 20;
+/// Bytes that are read and hashed at once.
+const HASHED: usize = 1 << 20;
 const SHORTER: &str = "became shorter while it was read; not copied";
 const CHANGED: &str = "changed while it was read; the copy may mix old and new";
 
@@ -148,13 +151,21 @@ pub struct Worker<'a> {
     stream: FrameWriter,
     clock: Clock,
     payload: Vec<u8>,
+    /// The directory that the last small file was read from, and whose it is: the next one most often is its neighbour.
+    parent: Option<(u32, RelPath, Arc<Directory>)>,
 }
 
 impl<'a> Worker<'a> {
     /// A worker that sends on `stream`.
     pub fn new(shared: &'a Shared<'a>, stream: Stream) -> Self {
         shared.working.fetch_add(1, Ordering::AcqRel);
-        Self { shared, stream: stream.into_writer(), clock: Clock::start(), payload: Vec::new() }
+        Self {
+            shared,
+            stream: stream.into_writer(),
+            clock: Clock::start(),
+            payload: Vec::new(),
+            parent: None,
+        }
     }
 
     /// Sends the units of the queue until it is closed and empty, or this worker is to leave; then ends the stream.
@@ -202,13 +213,13 @@ impl<'a> Worker<'a> {
 
     fn append(&mut self, entry: &mut Entry) {
         let shared = self.shared;
-        let source = &shared.sources[entry.source as usize];
         let scanned = entry.clone();
+        let opened = self.open_small(&scanned);
         let mut changed = false;
-        let read = |out: &mut Vec<u8>| read_small(source, &scanned, out).map(|so| changed = so);
+        let read = |out: &mut Vec<u8>| read_small(opened?, &scanned, out).map(|so| changed = so);
         let digest = |read: &[u8]| shared.digests.as_ref().map(|_| digest::of_bytes(read));
         match batch::Writer::new(&mut self.payload).push_with(entry, read, digest) {
-            Ok(digest) => shared.digests.iter().zip(digest).for_each(|(known, is)| known.file(entry, is)),
+            Ok(digest) => shared.digests.iter().for_each(|known| known.entry(entry, digest)),
             Err(error) => {
                 let (kind, message) = read_problem(error);
                 return self.tell(&scanned, kind, &message);
@@ -221,16 +232,39 @@ impl<'a> Worker<'a> {
         }
     }
 
+    /// Opens a small file by its name in the directory that is held; `None` for what has no contents.
+    fn open_small(&mut self, entry: &Entry) -> Result<Option<OwnedFd>, Errno> {
+        if !matches!(entry.kind, Kind::File { .. }) {
+            return Ok(None);
+        }
+        let source = &self.shared.sources[entry.source as usize];
+        let path = source.full_path(&entry.path);
+        let (parent, name) = path.split().ok_or(Errno::ISDIR)?;
+        let held = match self.parent.take() {
+            Some((number, path, held)) if number == entry.source && path == parent => held,
+            _ => source.root.directory(&parent)?,
+        };
+        let opened = held.open_file(name);
+        self.parent = Some((entry.source, parent, held));
+        opened.map(Some)
+    }
+
     fn chunk(&mut self, file: &Arc<LargeFile>, offset: u64, length: u64) -> Result<(), StreamError> {
         if self.shared.stop.load(Ordering::Relaxed) || file.given_up.load(Ordering::Relaxed) {
             return Ok(());
         }
         self.shared.under_way.begin(file);
-        let chunk = Chunk { entry: file.entry.clone(), file: file.number, offset, length, parts: file.parts };
+        let (entry, parts, origin) = (file.entry.clone(), file.parts, file.origin);
+        let chunk = Chunk { entry, file: file.number, offset, length, parts, origin };
         let header = postcard::to_stdvec(&chunk).expect("a chunk is always encodable");
         self.stream.send(FrameKind::Chunk, &header, &mut self.clock)?;
         let mut hashing = self.hashing(&chunk)?;
-        match self.contents(file, offset, length, &mut hashing)? {
+        let sent = match self.is_there(file, offset, length) {
+            Ok(true) => self.same(file, offset, length, &mut hashing)?,
+            Ok(false) => self.contents(file, offset, length, &mut hashing)?,
+            Err(problem) => Err(problem),
+        };
+        match sent {
             Ok(()) => {
                 self.send_digest(&chunk, hashing)?;
                 self.finish_part(file);
@@ -239,10 +273,80 @@ impl<'a> Worker<'a> {
                 file.given_up.store(true, Ordering::Relaxed);
                 self.shared.digests.iter().for_each(|known| known.forget(file.number));
                 self.stream.send(FrameKind::GiveUp, &[], &mut self.clock)?;
-                self.tell(&file.entry, message.0, &message.1);
+                if !self.shared.stop.load(Ordering::Relaxed) {
+                    self.tell(&file.entry, message.0, &message.1);
+                }
             }
         }
         Ok(())
+    }
+
+    /// Says of a part that the receiver has its bytes. What is told of them is of those that are here: they are read.
+    fn same(
+        &mut self,
+        file: &LargeFile,
+        offset: u64,
+        length: u64,
+        hashing: &mut Option<Hashing>,
+    ) -> Result<Result<(), (ProblemKind, String)>, StreamError> {
+        if let Some(hashing) = hashing
+            && let Err(problem) = self.hash_part(file, offset, length, hashing)
+        {
+            return Ok(Err(problem));
+        }
+        self.stream.send(FrameKind::Same, &[], &mut self.clock)?;
+        self.shared.counters.unchanged.bytes(length);
+        Ok(Ok(()))
+    }
+
+    fn hash_part(
+        &mut self,
+        file: &LargeFile,
+        offset: u64,
+        length: u64,
+        hashing: &mut Hashing,
+    ) -> Result<(), (ProblemKind, String)> {
+        let source = &self.shared.sources[file.entry.source as usize];
+        let opened = file.descriptor.get_or_init(|| open_large(source, &file.entry));
+        let opened = opened.as_ref().map_err(|error| read_problem(*error))?;
+        let mut buffer = std::mem::take(&mut self.payload);
+        let go_on = || !self.shared.stop.load(Ordering::Relaxed) && !file.given_up.load(Ordering::Relaxed);
+        let read =
+            read_while(opened.as_fd(), offset, length, &mut buffer, go_on, |read| hashing.update(read));
+        self.payload = buffer;
+        self.clock.lap(Stage::Read);
+        match read {
+            Ok(true) => Ok(()),
+            Ok(false) => Err((ProblemKind::Changed, SHORTER.into())),
+            Err(error) => Err(read_problem(error)),
+        }
+    }
+
+    /// Whether the receiver has the bytes of a part.
+    fn is_there(
+        &mut self,
+        file: &LargeFile,
+        offset: u64,
+        length: u64,
+    ) -> Result<bool, (ProblemKind, String)> {
+        let number = (offset / (file.cut.max(1))) as usize;
+        match &file.there {
+            There::Nothing => Ok(false),
+            There::Present(present) => {
+                Ok(present.get(number / 8).is_some_and(|byte| byte >> (number % 8) & 1 == 1))
+            }
+            There::Older(digests) => {
+                let Some(theirs) = digests.get(number) else { return Ok(false) };
+                let source = &self.shared.sources[file.entry.source as usize];
+                let descriptor = file.descriptor.get_or_init(|| open_large(source, &file.entry));
+                let descriptor = descriptor.as_ref().map_err(|error| read_problem(*error))?;
+                let mut buffer = std::mem::take(&mut self.payload);
+                let ours = hash(descriptor.as_fd(), offset, length, &mut buffer);
+                self.payload = buffer;
+                self.clock.lap(Stage::Read);
+                Ok(ours.map_err(read_problem)? == Some(*theirs))
+            }
+        }
     }
 
     /// Sends the bytes of a part; the inner result is a problem of the file, the outer one of the stream.
@@ -258,6 +362,40 @@ impl<'a> Worker<'a> {
             Ok(descriptor) => descriptor.as_fd(),
             Err(error) => return Ok(Err(read_problem(*error))),
         };
+        let (mut at, end) = (offset, offset + length);
+        while at < end {
+            let run = if file.sparse { next_run(descriptor, at, end) } else { Run::Data(end - at) };
+            match run {
+                Run::Hole(length) => {
+                    hashing.iter_mut().for_each(|hashing| hashing.update_zeros(length));
+                    self.hole(length)?;
+                }
+                Run::Data(length) => {
+                    if let Err(problem) = self.data(descriptor, at, length, hashing)? {
+                        return Ok(Err(problem));
+                    }
+                }
+            }
+            let (Run::Hole(length) | Run::Data(length)) = run;
+            at += length;
+        }
+        Ok(Ok(()))
+    }
+
+    fn hole(&mut self, length: u64) -> Result<(), StreamError> {
+        self.stream.send(FrameKind::Hole, &length.to_le_bytes(), &mut self.clock)?;
+        self.clock.bytes(length);
+        self.clock.flush(self.shared.counters);
+        Ok(())
+    }
+
+    fn data(
+        &mut self,
+        descriptor: BorrowedFd<'_>,
+        offset: u64,
+        length: u64,
+        hashing: &mut Option<Hashing>,
+    ) -> Result<Result<(), (ProblemKind, String)>, StreamError> {
         let mut at = offset;
         while at < offset + length {
             let want = usize::try_from(offset + length - at).unwrap_or(DATA_FRAME).min(DATA_FRAME);
@@ -334,10 +472,10 @@ fn file_size(entry: &Entry) -> u64 {
 }
 
 /// Appends the contents of a small file, at most as many bytes as were scanned; true where it has changed since.
-fn read_small(source: &SourceRoot, entry: &Entry, out: &mut Vec<u8>) -> Result<bool, Errno> {
-    let Kind::File { size } = entry.kind else { return Ok(false) };
-    let opened = Opened::open(source, entry)?;
-    append(opened.as_fd(), size as usize, out)?;
+fn read_small(opened: Option<OwnedFd>, entry: &Entry, out: &mut Vec<u8>) -> Result<bool, Errno> {
+    let Some(fd) = opened else { return Ok(false) };
+    let opened = Opened::new(fd)?;
+    append(opened.as_fd(), file_size(entry) as usize, out)?;
     opened.has_changed(entry)
 }
 
@@ -352,7 +490,10 @@ pub struct Opened {
 
 impl Opened {
     fn open(source: &SourceRoot, entry: &Entry) -> Result<Self, Errno> {
-        let fd = source.root.open_at(&source.full_path(&entry.path), OFlags::RDONLY)?;
+        Self::new(source.root.open_at(&source.full_path(&entry.path), OFlags::RDONLY)?)
+    }
+
+    fn new(fd: OwnedFd) -> Result<Self, Errno> {
         let ctime = ctime(&rustix::fs::fstat(&fd)?);
         Ok(Self { fd, ctime })
     }
@@ -375,6 +516,62 @@ fn ctime(stat: &Stat) -> Timestamp {
     Timestamp { seconds: stat.st_ctime, nanoseconds: stat.st_ctime_nsec as u32 }
 }
 
+/// BLAKE3 of a file's contents; `None` where they can't be read, which whoever sends them tells.
+pub fn digest(sources: &[SourceRoot], entry: &Entry, stop: &AtomicBool) -> Option<Digest> {
+    let Kind::File { size } = entry.kind else { return None };
+    let file = open_large(&sources[entry.source as usize], entry).ok()?;
+    hash_while(file.as_fd(), 0, size, &mut Vec::new(), || !stop.load(Ordering::Relaxed)).ok()?
+}
+
+/// BLAKE3 of `length` bytes from `offset` on; `None` where the file ends before. `buffer` is overwritten.
+pub fn hash(
+    fd: BorrowedFd<'_>,
+    offset: u64,
+    length: u64,
+    buffer: &mut Vec<u8>,
+) -> Result<Option<Digest>, Errno> {
+    hash_while(fd, offset, length, buffer, || true)
+}
+
+fn hash_while(
+    fd: BorrowedFd<'_>,
+    offset: u64,
+    length: u64,
+    buffer: &mut Vec<u8>,
+    go_on: impl Fn() -> bool,
+) -> Result<Option<Digest>, Errno> {
+    let mut hasher = blake3::Hasher::new();
+    let whole = read_while(fd, offset, length, buffer, go_on, |read| {
+        hasher.update(read);
+    })?;
+    Ok(whole.then(|| hasher.finalize().into()))
+}
+
+/// Hands `length` bytes from `offset` on to `each`, piece by piece; false where the file ends before, or it isn't to
+/// `go_on`. `buffer` is overwritten, and empty at the end.
+fn read_while(
+    fd: BorrowedFd<'_>,
+    offset: u64,
+    length: u64,
+    buffer: &mut Vec<u8>,
+    go_on: impl Fn() -> bool,
+    mut each: impl FnMut(&[u8]),
+) -> Result<bool, Errno> {
+    let mut at = 0;
+    while at < length && go_on() {
+        buffer.clear();
+        let want = usize::try_from(length - at).unwrap_or(HASHED).min(HASHED);
+        append_from(fd, offset + at, want, buffer)?;
+        if buffer.len() < want {
+            break;
+        }
+        each(buffer);
+        at += want as u64;
+    }
+    buffer.clear();
+    Ok(at == length)
+}
+
 fn open_large(source: &SourceRoot, entry: &Entry) -> Result<Opened, Errno> {
     let opened = Opened::open(source, entry)?;
     // Advice that isn't taken does no harm.
@@ -384,10 +581,14 @@ fn open_large(source: &SourceRoot, entry: &Entry) -> Result<Opened, Errno> {
 
 /// Appends at most `size` bytes of a file.
 fn append(fd: BorrowedFd<'_>, size: usize, out: &mut Vec<u8>) -> Result<(), Errno> {
+    append_from(fd, 0, size, out)
+}
+
+fn append_from(fd: BorrowedFd<'_>, from: u64, size: usize, out: &mut Vec<u8>) -> Result<(), Errno> {
     let (start, end) = (out.len(), out.len() + size);
     out.reserve(size);
     while out.len() < end {
-        let offset = (out.len() - start) as u64;
+        let offset = from + (out.len() - start) as u64;
         match rustix::io::pread(fd, rustix::buffer::spare_capacity(out), offset) {
             Ok(0) => break,
             Ok(_) | Err(Errno::INTR) => {}

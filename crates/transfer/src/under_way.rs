@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 
+use crate::plan::LargeFile;
 use crate::problem::TransferError;
-use crate::scan::LargeFile;
 use crate::source::lock;
 
 /// Files of which parts are queued or being sent. It keeps none of them alive, and none that is done.
@@ -52,7 +52,8 @@ impl UnderWay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_wire::entry::{Entry, Kind, Timestamp};
+    use crate::plan::There;
+    use linerate_wire::entry::{Entry, Kind, Origin, Timestamp};
     use linerate_wire::path::RelPath;
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -70,7 +71,18 @@ mod tests {
             extra: None,
         };
         let (left, given_up) = (AtomicU32::new(1), AtomicBool::new(false));
-        Arc::new(LargeFile { entry, number, parts: 1, left, given_up, descriptor: OnceLock::new() })
+        Arc::new(LargeFile {
+            entry,
+            number,
+            parts: 1,
+            left,
+            given_up,
+            descriptor: OnceLock::new(),
+            cut: 1 << 20,
+            there: There::Nothing,
+            origin: Origin::default(),
+            sparse: false,
+        })
     }
 
     #[test]

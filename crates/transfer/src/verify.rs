@@ -1,6 +1,7 @@
 //! Compares what came back from stable storage with what the sender read, before a file gets its name.
 
 use linerate_wire::control::{Digest, MAX_AGAIN, MAX_MESSAGE, Problem, ProblemKind};
+use linerate_wire::entry::Entry;
 use linerate_wire::path::RelPath;
 use rustix::io::Errno;
 use std::sync::Mutex;
@@ -27,6 +28,13 @@ pub struct Proof {
     pub source: u32,
     /// and where below that.
     pub path: RelPath,
+}
+
+impl Proof {
+    /// What the sender said of `entry`.
+    pub fn of(entry: &Entry, digest: Digest) -> Self {
+        Self { digest, source: entry.source, path: entry.path.clone() }
+    }
 }
 
 /// Compares the files of a transfer, and keeps the names of those that have to be sent once more.
@@ -72,6 +80,8 @@ impl<'a> Verifier<'a> {
             Some(Ok(_)) | None if self.last_round.load(Ordering::Relaxed) => self.tell(&entry, TWICE),
             Some(Ok(_)) | None => self.tell(&entry, ONCE),
         }
+        // The journal may list it, and what it has isn't worth going on from.
+        entry.temporary.discard();
         None
     }
 

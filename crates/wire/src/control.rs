@@ -3,6 +3,7 @@
 //! Each is a length (4 bytes, little endian) and a [`Message`] in postcard.
 
 use crate::entry::{Entry, Timestamp};
+use crate::filter::{ListedPath, Rules};
 use crate::path::RelPath;
 use crate::stages::{Stages, Usage};
 use serde::{Deserialize, Serialize};
@@ -97,11 +98,12 @@ pub enum Message {
         /// How it is to be told to the caller of the program.
         kind: AbortKind,
     },
-    /// Client to agent: facts about your host.
-    AskFacts,
+    /// Client to agent: facts about your host, and about the file systems of these paths of it, raw bytes; without
+    /// any, of those that it finds fit.
+    AskFacts(Vec<Vec<u8>>),
     /// Client to agent: your host's processor times.
     AskCpu,
-    /// Agent to client: the answer, as JSON of the `host` crate's types.
+    /// Agent to client: the answer, a compressed snapshot of facts, or JSON of the `host` crate's `CpuTimes`.
     Answer(Vec<u8>),
     /// Client to agent: record your host's counters from now on. An [`Message::Answer`] follows: the interval in force,
     /// in milliseconds, as JSON.
@@ -120,12 +122,38 @@ pub enum Message {
     Wanted(Vec<Want>),
     /// Receiver to sender, instead of [`Message::Committed`]: these came damaged to stable storage; send them once more.
     Again(Vec<(u32, RelPath)>),
+    /// Agent to client, of a receiver: what it changes, or would.
+    Changes(Vec<Change>),
+    /// Client to an agent that sends, behind its [`Job`]: the next paths of a list of files; none at its end.
+    Select(Vec<ListedPath>),
     /// Receiver to sender, before [`Message::Ready`] where [`Options::digests`] is set: whether the destination is a
     /// directory that takes each source under its own name; else it is the one source's new name.
     Within(bool),
     /// Agent to client: the next entries of a [`Job::Digests`], at most [`MAX_DIGESTED`], with BLAKE3 of the files that could
     /// be read. Directories come before what is in them, and names in the order of their bytes.
     Digested(Vec<(Entry, Option<Digest>)>),
+}
+
+/// What becomes of one entry at the receiver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// What happens, as rsync's `--itemize-changes` writes it.
+    pub item: [u8; 11],
+    /// The entry below its source.
+    pub path: RelPath,
+    /// It is, or was, a directory.
+    pub directory: bool,
+    /// What follows the name.
+    pub link: Option<Link>,
+}
+
+/// What a change of a link tells beside its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Link {
+    /// A symbolic link's text.
+    Target(Vec<u8>),
+    /// The entry with which it shares its contents, below its source.
+    SameAs(RelPath),
 }
 
 /// The most entries of one [`Message::Digested`].
@@ -173,6 +201,8 @@ pub enum Want {
         /// BLAKE3 of each chunk that lies within the old file, in order.
         digests: Vec<Digest>,
     },
+    /// Nothing of its contents, since all of it is there: only what they come to at the sender.
+    Digest,
 }
 
 /// A BLAKE3 hash.
@@ -225,6 +255,8 @@ pub enum Job {
         sources: Vec<Vec<u8>>,
         /// Directories and what is in them.
         recursive: bool,
+        /// What [`Job::Send`] would keep.
+        keep: Keep,
     },
     /// Receive bytes and drop them: memory to memory.
     Discard {
@@ -233,6 +265,13 @@ pub enum Job {
     },
     /// Answer questions about the host until the channel closes.
     Observe,
+    /// Tell what abandoned transfers have left, in [`Message::Listed`].
+    Clean {
+        /// Below which directory, as the user wrote it.
+        destination: Vec<u8>,
+        /// Remove it too.
+        remove: bool,
+    },
     /// Tell what is at a path, and BLAKE3 of the files in it; send nothing.
     Digests {
         /// A directory or a file, as the user wrote it.
@@ -253,6 +292,10 @@ pub struct Options {
     pub verify: bool,
     /// Only what differs is sent, and how.
     pub sync: Option<Sync>,
+    /// What is left out.
+    pub filter: Rules,
+    /// Only what is on a list of files; one for an agent that sends comes in [`Message::Select`].
+    pub listed: bool,
     /// Only the data's encryption is off; set by the user, never by negotiation.
     pub clear: bool,
     /// Streams; `None` lets the sender decide.
@@ -261,6 +304,10 @@ pub struct Options {
     pub rate_limit: Option<u64>,
     /// TCP ports for data connections, first and last.
     pub ports: Option<(u16, u16)>,
+    /// Names the user's command: a receiver writes down what it has, so that the same command goes on from there.
+    pub resume: Option<[u8; 16]>,
+    /// Seconds after which an end gives up that hears nothing of the other; `None` waits for ever.
+    pub timeout: Option<u32>,
 }
 
 /// What is kept of each entry, by rsync's names. Symbolic links always are links.
@@ -377,6 +424,8 @@ pub enum ProblemKind {
     Skipped,
     /// It is there, and something of it could not be kept.
     NotKept,
+    /// It isn't at the source and was not removed from the destination.
+    NotDeleted,
 }
 
 /// Counters under way.
@@ -395,7 +444,7 @@ pub struct Progress {
 /// Sums over entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Regular files.
+    /// Regular files, and further names of them.
     pub files: u64,
     /// Directories.
     pub directories: u64,
@@ -403,12 +452,14 @@ pub struct Totals {
     pub symlinks: u64,
     /// Payload bytes of regular files.
     pub bytes: u64,
+    /// Devices, named pipes and sockets.
+    pub specials: u64,
 }
 
 impl Totals {
     /// All entries.
     pub fn entries(&self) -> u64 {
-        self.files.saturating_add(self.directories).saturating_add(self.symlinks)
+        [self.directories, self.symlinks, self.specials].into_iter().fold(self.files, u64::saturating_add)
     }
 }
 
@@ -421,6 +472,8 @@ pub enum AbortKind {
     Arguments,
     /// The user interrupted it.
     Interrupted,
+    /// A connection broke.
+    Lost,
 }
 
 /// Why a control message can't be exchanged.

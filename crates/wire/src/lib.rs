@@ -6,6 +6,7 @@
 pub mod batch;
 pub mod control;
 pub mod entry;
+pub mod filter;
 pub mod frame;
 pub mod path;
 pub mod stages;

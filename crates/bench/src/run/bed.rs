@@ -5,13 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use linerate_host::{CpuTimes, Facts};
+use linerate_host::{CpuTimes, Facts, Profile, Snapshot};
 pub use linerate_lab::End;
 use linerate_remote::host_agent::HostAgent;
 use linerate_remote::place::Place;
-use serde::de::DeserializeOwned;
 
-use super::samples;
+use super::samples::{self, Followed};
 use crate::data::{Answer, Task, Tree};
 use crate::record::Link;
 use crate::spec::{Value, Values};
@@ -96,12 +95,20 @@ pub trait Bed {
         None
     }
 
+    /// The processes of an end whose processor time is sampled, with their descendants: the study's own.
+    fn followed(&self, _end: End) -> Followed {
+        Followed::Process(std::process::id())
+    }
+
     /// Starts to record what the ends' samplers see.
     ///
     /// # Errors
     /// An end's agent doesn't answer.
     fn start_samples(&mut self) -> io::Result<()> {
-        [End::A, End::B].into_iter().try_for_each(|end| self.agent(end).map_or(Ok(()), samples::start))
+        [End::A, End::B].into_iter().try_for_each(|end| {
+            let followed = self.followed(end);
+            self.agent(end).map_or(Ok(()), |agent| samples::start(agent, followed))
+        })
     }
 
     /// What an end's sampler recorded since the start; `None` where nothing samples.
@@ -125,8 +132,8 @@ pub trait Bed {
     ///
     /// # Errors
     /// The end's agent doesn't answer.
-    fn facts(&mut self, end: End) -> io::Result<Facts> {
-        asked(self.agent(end), HostAgent::facts)
+    fn facts(&mut self, end: End) -> io::Result<Profile> {
+        profile(self.agent(end).ok_or_else(no_agent)?)
     }
 
     /// An end's processor time, all of the host's.
@@ -134,16 +141,19 @@ pub trait Bed {
     /// # Errors
     /// The end's agent doesn't answer, or can't read it.
     fn cpu(&mut self, end: End) -> io::Result<CpuTimes> {
-        asked(self.agent(end), HostAgent::cpu)
+        let agent = self.agent(end).ok_or_else(no_agent)?;
+        serde_json::from_slice(&agent.cpu()?).map_err(io::Error::other)
     }
 }
 
-fn asked<T: DeserializeOwned>(
-    agent: Option<&mut HostAgent>,
-    question: impl Fn(&mut HostAgent) -> io::Result<Vec<u8>>,
-) -> io::Result<T> {
-    let agent = agent.ok_or_else(|| io::Error::other("there is no agent to ask"))?;
-    serde_json::from_slice(&question(agent)?).map_err(io::Error::other)
+fn no_agent() -> io::Error {
+    io::Error::other("there is no agent to ask")
+}
+
+/// What is kept of an agent's host.
+pub(crate) fn profile(agent: &mut HostAgent) -> io::Result<Profile> {
+    let snapshot = Snapshot::from_bytes(&agent.facts(&[])?)?;
+    Ok(Profile::from(&Facts::of_snapshot(&snapshot)))
 }
 
 /// The placeholders that a bed gives values to, for the copy of this number.

@@ -5,22 +5,26 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use linerate_host::Facts;
+use linerate_host::Profile;
 use linerate_lab::{Journal, Undo};
 use linerate_remote::far_end::FarEnd;
 use linerate_remote::host_agent::HostAgent;
 use linerate_remote::install::Binary;
 use linerate_remote::place::Place;
 
-use super::bed::{Bed, End};
+use super::bed::{Bed, End, profile};
 use super::hosts::Hosts;
 use super::process::{Stop, tail};
 use super::programs;
+use super::samples::Followed;
 use crate::data::{Answer, Task, Tree};
 use crate::record::Link;
 
 /// Bytes that an Ethernet spends on each packet beside it: preamble 8, header 14, checksum 4, gap 12.
 const ETHERNET_OVERHEAD: u32 = 38;
+
+/// The kernel keeps so many characters of a process's name (proc_pid_comm(5)).
+const LONGEST_COMM: usize = 15;
 
 /// Two hosts with an agent each, and a directory for data on both that goes with the bed.
 pub struct HostBed {
@@ -99,6 +103,17 @@ impl HostEnd {
         self.place.command(&held)
     }
 
+    /// On another host this program's process is none or a stranger: what it starts there descends from the linerate
+    /// there or from the ssh server.
+    fn followed(&self) -> Followed {
+        if !self.is_far() {
+            return Followed::Process(std::process::id());
+        }
+        let own = self.linerate.file_name().unwrap_or_default().to_string_lossy();
+        let own = own.chars().take(LONGEST_COMM).collect();
+        Followed::Named([own, "sshd".into(), "sshd-session".into(), "sshd-auth".into()].into())
+    }
+
     /// What a shell line prints there.
     fn ask(&self, script: &str) -> io::Result<String> {
         ask(&self.place, script)
@@ -151,8 +166,7 @@ impl HostEnd {
         let link: serde_json::Value = serde_json::from_str(&shown).map_err(io::Error::other)?;
         let mtu = link[0]["mtu"].as_u64().and_then(|mtu| u32::try_from(mtu).ok());
         let mtu = mtu.ok_or_else(|| io::Error::other(format!("ip doesn't tell the MTU of {name}")))?;
-        let facts: Facts = serde_json::from_slice(&self.agent.facts()?).map_err(io::Error::other)?;
-        Ok(describe(&name, mtu, &facts))
+        Ok(describe(&name, mtu, &profile(&mut self.agent)?))
     }
 }
 
@@ -211,6 +225,10 @@ impl Bed for HostBed {
             End::A => Some(&mut self.ends[0].agent),
             End::B => Some(&mut self.ends[1].agent),
         }
+    }
+
+    fn followed(&self, end: End) -> Followed {
+        self.end(end).followed()
     }
 
     fn link(&self) -> Link {
@@ -272,7 +290,7 @@ fn make_work(ends: &[HostEnd; 2]) -> io::Result<(PathBuf, Journal)> {
 }
 
 /// A link of this interface's rate. One without a device of its own, such as a tunnel or a veth, promises none.
-fn describe(name: &str, mtu: u32, facts: &Facts) -> Link {
+fn describe(name: &str, mtu: u32, facts: &Profile) -> Link {
     let interface = facts.interfaces.iter().find(|interface| interface.name == name);
     let driver = interface.and_then(|interface| interface.driver.known());
     let speed = interface.and_then(|interface| interface.speed_mbps.known()).filter(|_| driver.is_some());

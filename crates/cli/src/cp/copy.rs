@@ -1,10 +1,10 @@
-//! One run of `linerate cp`: which way it goes, and what both ways have in common.
+//! One run of `linerate cp` or `sync`: which way it goes, and what both ways have in common.
 
 use linerate_remote::far_end::Shell;
 use linerate_transfer::clock::process_usage;
 use linerate_transfer::problem::{Observer, TransferError};
 use linerate_transfer::session::{Client, Meters, Reporter, Session, check_job};
-use linerate_wire::control::{Job, Options, Totals};
+use linerate_wire::control::{Job, Totals};
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,25 +14,30 @@ use super::far::{end, start};
 use super::manifest::{Delivered, Landed};
 use super::showing::Showing;
 use super::spec::Route;
-use super::summary::{Kind, Summary};
-use super::{CpArgs, Failure, Output};
+use super::summary::{Kind, Summary, Synced};
+use super::{Failure, Output, Task};
 use crate::exit::Code;
 use crate::reach::interrupted;
 
+/// Said behind why a run ended early.
+const GO_ON: &str =
+    "; run the same command again to go on from here, or 'linerate clean DST' to remove what is left";
+
 /// What a run works with.
 pub struct Copy {
-    /// As the user wrote them.
-    pub args: CpArgs,
-    /// What of them both ends must know.
-    pub options: Options,
+    /// What the user wants.
+    pub task: Task,
     /// Where everything is told.
     pub output: Arc<Output>,
     /// Both ends' counters.
     pub meters: Meters,
     /// What the manifest is made of.
     pub delivered: Arc<Delivered>,
+    /// Set once the two ends had a connection.
+    pub was_connected: AtomicBool,
+    /// Set by a signal.
+    pub interrupted: Arc<AtomicBool>,
     begun: Instant,
-    interrupted: Arc<AtomicBool>,
 }
 
 /// What a transfer came to, either way.
@@ -52,28 +57,29 @@ impl Copy {
     ///
     /// # Errors
     /// Where the system takes no signal handlers.
-    pub fn new(args: CpArgs, output: Arc<Output>) -> Result<Self, Failure> {
+    pub fn new(task: Task, output: Arc<Output>) -> Result<Self, Failure> {
         let begun = Instant::now();
         let interrupted = interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
-        let delivered = Delivered::new(args.manifest.as_deref(), output.clone())
-            .map_err(|message| Failure(message, Code::Usage))?;
-        let (options, meters, delivered) = (args.options(), Meters::default(), Arc::new(delivered));
-        Ok(Self { options, args, output, meters, delivered, begun, interrupted })
+        let delivered = Delivered::new(task.manifest.as_deref(), output.clone());
+        let delivered = Arc::new(delivered.map_err(|message| Failure(message, Code::Usage))?);
+        let (meters, was_connected) = (Meters::default(), AtomicBool::new(false));
+        Ok(Self { task, output, meters, delivered, was_connected, interrupted, begun })
     }
 
     /// Copies, or lists what would be copied.
     ///
     /// # Errors
     /// Where the whole failed; problems with single entries are told, and in the code.
-    pub fn run(&self) -> Result<Code, Failure> {
+    pub fn once(&self) -> Result<Code, Failure> {
         let usage = |message| Failure(message, Code::Usage);
-        let route = Route::find(&self.args.sources, &self.args.destination).map_err(usage)?;
-        if self.args.no_encrypt && !self.args.dry_run {
+        self.delivered.begin();
+        let route = Route::find(&self.task.sources, &self.task.destination).map_err(usage)?;
+        if self.task.options.clear && !self.task.list {
             self.output.note("the data travels in clear (--no-encrypt), protected by checksums only");
         }
         match route {
             Route::Push { sources, host, destination } => self.push(sources, &host, destination),
-            Route::Pull { host, sources, .. } if self.args.dry_run => self.list(&host, sources),
+            Route::Pull { host, sources, .. } if self.task.list => self.list(&host, sources),
             Route::Pull { host, sources, destination } => self.pull(&host, sources, &destination),
         }
     }
@@ -81,11 +87,12 @@ impl Copy {
     /// Logs in and starts `job` there, up to the first data stream where it needs one.
     pub fn connect(&self, host: &OsStr, job: Job) -> Result<(Session, Shell), Failure> {
         check_job(&job)?;
-        let far_end = self.args.reach.far_end(host, self.args.quiet).map_err(|m| Failure(m, Code::Usage))?;
+        let far_end = self.task.reach.far_end(host, self.task.quiet).map_err(|m| Failure(m, Code::Usage))?;
         let ((reader, writer), mut shell) = start(&far_end, &self.output, &self.interrupted)?;
         let (interrupted, observer) = (self.interrupted.clone(), self.delivered.clone());
         match Session::client(reader, writer, Client { job, interrupted, observer }, self.meters.clone()) {
             Ok(session) => {
+                self.was_connected.store(true, Ordering::Relaxed);
                 self.output.detail(&format!("data connection: {}", session.route()));
                 Ok((session, shell))
             }
@@ -125,6 +132,11 @@ impl Copy {
             pushed,
             turned_away,
             kind: Kind::Files,
+            synced: self.task.options.sync.as_ref().map(|sync| Synced {
+                unchanged: self.meters.local.unchanged.get(),
+                deleted: self.output.deleted(),
+                dry_run: sync.dry_run,
+            }),
         };
         self.finish(&summary, moved.sent)
     }
@@ -140,7 +152,14 @@ impl Copy {
         session.cut();
         // The far end has a moment to clean up: it ends by itself when it has read the reason.
         shell.end();
-        error.into()
+        let Failure(message, code) = error.into();
+        Failure(format!("{message}{}", self.how_to_go_on()), code)
+    }
+
+    /// What has arrived is not lost.
+    fn how_to_go_on(&self) -> &'static str {
+        let moved = self.meters.local.stages().bytes > 0;
+        if moved && self.task.options.resume.is_some() { GO_ON } else { "" }
     }
 
     /// The end of a run that only listed.
@@ -153,7 +172,7 @@ impl Copy {
     /// Nothing is believed to be there that the receiver hasn't counted.
     fn finish(&self, summary: &Summary, sent: Totals) -> Result<Code, Failure> {
         let code = self.code();
-        if code == Code::Done && sent != summary.landed {
+        if self.has_no_problem() && sent != summary.landed {
             let message = format!(
                 "{} entries ({} bytes) were sent and {} ({} bytes) arrived: the copy is not complete",
                 sent.entries(),
@@ -167,8 +186,16 @@ impl Copy {
         Ok(code)
     }
 
+    /// What was lost of an entry changes no count.
+    fn has_no_problem(&self) -> bool {
+        self.meters.local.has_no_problem()
+    }
+
     fn code(&self) -> Code {
-        let (failed, changed) = (&self.meters.local.failed, &self.meters.local.changed);
-        Code::of_problems(failed.load(Ordering::Relaxed), changed.load(Ordering::Relaxed))
+        let of = &self.meters.local;
+        let [failed, not_kept, changed, not_deleted] =
+            [&of.failed, &of.not_kept, &of.changed, &of.not_deleted]
+                .map(|count| count.load(Ordering::Relaxed));
+        Code::of_problems(failed.saturating_add(not_kept), changed, not_deleted)
     }
 }

@@ -1,8 +1,9 @@
 //! `--manifest`: the digests of what was delivered, in a file that b3sum reads.
 
+use linerate_transfer::digest::ledger::Told;
 use linerate_transfer::digest::manifest::Manifest;
 use linerate_transfer::problem::Observer;
-use linerate_wire::control::{Digest, Problem, ProblemKind};
+use linerate_wire::control::{Change, Digest, Problem, ProblemKind};
 use linerate_wire::path::RelPath;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -18,7 +19,7 @@ use super::Output;
 pub struct Delivered {
     file: Option<PathBuf>,
     output: Arc<Output>,
-    files: Mutex<BTreeMap<(u32, RelPath), Digest>>,
+    files: Mutex<BTreeMap<(u32, RelPath), Told>>,
     /// Paths as the receiver tells them.
     failed: Mutex<HashSet<Vec<u8>>>,
 }
@@ -52,15 +53,21 @@ impl Delivered {
         Ok(Self { file, output, files: Mutex::default(), failed: Mutex::default() })
     }
 
-    /// A digest is known, or what was told of it no longer counts.
-    pub fn known(&self, source: u32, path: &RelPath, digest: Option<Digest>) {
+    /// Another try begins: it tells all that an earlier one told.
+    pub fn begin(&self) {
+        lock(&self.files).clear();
+        lock(&self.failed).clear();
+    }
+
+    /// Something is known of a file.
+    pub fn known(&self, source: u32, path: &RelPath, told: Told) {
         if self.file.is_none() {
             return;
         }
         let key = (source, path.clone());
-        match digest {
-            Some(digest) => lock(&self.files).insert(key, digest),
-            None => lock(&self.files).remove(&key),
+        match told {
+            Told::Withdrawn => lock(&self.files).remove(&key),
+            told => lock(&self.files).insert(key, told),
         };
     }
 
@@ -71,14 +78,15 @@ impl Delivered {
     pub fn write(&self, landed: &Landed<'_>) -> Result<(), String> {
         let Some(file) = &self.file else { return Ok(()) };
         let mut manifest = Manifest::default();
-        let failed = lock(&self.failed);
-        for ((source, path), digest) in lock(&self.files).iter() {
+        let (files, failed) = (lock(&self.files), lock(&self.failed));
+        for ((source, path), told) in files.iter() {
             let Some(source) = landed.sources.get(*source as usize) else { continue };
+            let Some(digest) = digest(&files, told) else { continue };
             if !failed.iter().any(|shown| landed.is_shown_as(source, path, shown)) {
-                manifest.add(landed.name(source, path), *digest);
+                manifest.add(landed.name(source, path), digest);
             }
         }
-        drop(failed);
+        drop((files, failed));
         let (text, unfit) = manifest.text();
         unfit.into_iter().for_each(|name| self.problem(unnamed(name)));
         replace(file, text.as_bytes())
@@ -121,9 +129,22 @@ impl Observer for Delivered {
         self.output.problem(problem);
     }
 
+    fn changes(&self, changes: Vec<Change>) {
+        self.output.changes(changes);
+    }
+
     fn note(&self, note: &str) {
         self.output.note(note);
     }
+}
+
+/// What a file comes to, if by another name.
+fn digest(files: &BTreeMap<(u32, RelPath), Told>, told: &Told) -> Option<Digest> {
+    let first = match told {
+        Told::SameAs(source, path) => files.get(&(*source, path.clone()))?,
+        told => told,
+    };
+    if let Told::Digest(digest) = first { Some(*digest) } else { None }
 }
 
 fn unnamed(name: &[u8]) -> Problem {

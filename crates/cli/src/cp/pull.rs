@@ -17,13 +17,16 @@ use crate::exit::Code;
 impl Copy {
     /// Copies `sources` of the host into `destination`.
     pub fn pull(&self, host: &OsStr, sources: Vec<Vec<u8>>, destination: &OsStr) -> Result<Code, Failure> {
-        let job = Job::Send { sources: sources.clone(), options: self.options.clone() };
+        let job = Job::Send { sources: sources.clone(), options: self.task.options.clone() };
         let expected =
-            |announced: &[Source]| only_what_was_asked_for(&sources, self.options.recursive, announced);
+            |announced: &[Source]| only_what_was_asked_for(&sources, self.task.options.recursive, announced);
         self.transfer(self.connect(host, job)?, false, |session| {
-            let known = |source, path: &RelPath, digest| self.delivered.known(source, path, digest);
+            if let Some(listed) = &self.task.selection.listed {
+                session.send_selection(listed)?;
+            }
+            let known = |source, path: &RelPath, what| self.delivered.known(source, path, what);
             let destination = destination.as_bytes();
-            let received = receiver::run(session, destination, &self.options, expected, &known)?;
+            let received = receiver::run(session, destination, &self.task.options, expected, &known)?;
             let place = Landed { sources: received.sources, within: received.within, destination };
             Ok(Moved { landed: received.landed, sent: received.announced, streams: received.streams, place })
         })
@@ -31,7 +34,8 @@ impl Copy {
 
     /// Lists what [`Copy::pull`] would copy.
     pub fn list(&self, host: &OsStr, sources: Vec<Vec<u8>>) -> Result<Code, Failure> {
-        let job = Job::List { sources, recursive: self.options.recursive };
+        let options = &self.task.options;
+        let job = Job::List { sources, recursive: options.recursive, keep: options.keep };
         let (mut session, mut shell) = self.connect(host, job)?;
         let listed = session.receive_list(|path, entry| self.output.listed(path, entry));
         listed.map_err(|error| self.gave_up(&mut session, &mut shell, error))?;

@@ -1,5 +1,6 @@
 //! From here to the far host; or only the list of what would go.
 
+use linerate_transfer::ahead::scan_ahead;
 use linerate_transfer::sender;
 use linerate_wire::control::Job;
 use linerate_wire::path::RelPath;
@@ -19,23 +20,22 @@ impl Copy {
         let reporter = self.reporter();
         let tell = |problem| reporter.problem(problem);
         // Before any login: a name that was mistyped needs none.
-        let found = sender::find_sources(&written, self.options.recursive, false, &tell)?;
-        if self.args.dry_run {
+        let found = sender::find_sources(&written, self.task.options.recursive, false, &tell)?;
+        if self.task.list {
             let show = |path: &Path, entry: &_| self.output.listed(path.as_os_str().as_bytes(), entry);
-            sender::survey(&found, &self.meters.local, &tell, show);
+            sender::survey(&found, self.task.options.keep, &self.meters.local, &tell, show);
             return Ok(self.surveyed(self.meters.local.found.get()));
         }
-        let job = Job::Receive { destination: destination.clone(), options: self.options.clone() };
-        self.transfer(self.connect(host, job)?, true, |session| {
-            let known = |source, path: &RelPath, digest| self.delivered.known(source, path, digest);
-            let sent = sender::run(session, &found, &self.options, &known)?;
-            let sources = found.iter().map(|found| found.source.name.clone()).collect();
-            let place = Landed { sources, within: sent.within, destination: &destination };
-            Ok(Moved {
-                landed: sent.landed,
-                sent: self.meters.local.found.get(),
-                streams: sent.streams,
-                place,
+        let job = Job::Receive { destination: destination.clone(), options: self.task.options.clone() };
+        let selection = &self.task.selection;
+        let known = |source, path: &RelPath, what| self.delivered.known(source, path, what);
+        scan_ahead(&found, &self.task.options, selection, &self.meters.local, &tell, |ahead| {
+            self.transfer(self.connect(host, job)?, true, |session| {
+                let sent = sender::run(session, &found, ahead, &self.task.options, &known)?;
+                let sources = found.iter().map(|found| found.source.name.clone()).collect();
+                let place = Landed { sources, within: sent.within, destination: &destination };
+                let found = self.meters.local.found.get();
+                Ok(Moved { landed: sent.landed, sent: found, streams: sent.streams, place })
             })
         })
     }

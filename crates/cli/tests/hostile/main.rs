@@ -7,6 +7,7 @@
 mod support;
 
 mod agent;
+mod archives;
 mod breaking;
 mod data;
 mod far;
@@ -15,3 +16,4 @@ mod names;
 mod proof;
 mod push;
 mod relay;
+mod syncs;

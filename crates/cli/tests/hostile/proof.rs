@@ -235,7 +235,7 @@ fn there_is_one_more_round_and_no_other() {
 fn compared(entries: Vec<(linerate_wire::entry::Entry, Option<[u8; 32]>)>) -> Run {
     let ground = Ground::new();
     fs::write(ground.inside().join("x"), "ab").unwrap();
-    let talk = ground.start_command("verify", &[".", "far:"], move |far| {
+    let talk = ground.start_as("verify", &[".", "far:"], move |far| {
         far.greet()?;
         far.say(&Message::Digested(entries))?;
         far.report()?;

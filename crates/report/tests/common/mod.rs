@@ -5,7 +5,7 @@
 pub mod studies;
 
 use linerate_bench::record::*;
-use linerate_host::{Fact, Facts, Interface};
+use linerate_host::{Fact, Interface, Profile};
 use serde_json::json;
 
 /// A tool with its rates and CPU for 1, 8 and its own choice of streams; `None` where it has no such case.
@@ -175,6 +175,9 @@ fn outcome(case: &Case, block: u32, index: usize) -> Outcome {
         limiter: case.tool.starts_with("linerate").then(|| "network".to_owned()),
         streams: case.streams,
         disturbed: (case.tool == "rsync" && block == 3).then(|| "steal 6 % of the processors".to_owned()),
+        notes: (case.tool == "rsync" && block == 2)
+            .then(|| vec!["warning: a smaller window".to_owned()])
+            .unwrap_or_default(),
         ..Measures::default()
     })
 }
@@ -201,7 +204,7 @@ pub fn cpu(percent: f64, seconds: f64) -> Cpu {
 }
 
 fn host(name: &str) -> Host {
-    let facts = Facts {
+    let facts = Profile {
         hostname: Fact::Known(format!("lab-{name}")),
         kernel: Fact::Known("6.1.0-25-cloud-amd64".into()),
         distribution: Fact::Known("Debian GNU/Linux 12 (bookworm)".into()),

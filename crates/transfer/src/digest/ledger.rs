@@ -9,9 +9,19 @@ use std::sync::Mutex;
 use super::{Part, join};
 use crate::source::lock;
 
-/// Is told of each file whose digest is known: its source, its path there, and `None` where what was told before no
-/// longer counts.
-pub type Known<'a> = &'a (dyn Fn(u32, &RelPath, Option<Digest>) + Sync);
+/// What becomes known of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// What its contents come to.
+    Digest(Digest),
+    /// It is one more name of the file at this path of this source.
+    SameAs(u32, RelPath),
+    /// What was told before no longer counts.
+    Withdrawn,
+}
+
+/// Is told of each file of which something becomes known: its source, its path there, and what.
+pub type Known<'a> = &'a (dyn Fn(u32, &RelPath, Told) + Sync);
 
 /// Joins the parts of the sender's files, which several workers read.
 pub struct Ledger<'a> {
@@ -25,9 +35,14 @@ impl<'a> Ledger<'a> {
         Self { known, open: Mutex::default() }
     }
 
-    /// A small file was read.
-    pub fn file(&self, entry: &Entry, digest: Digest) {
-        (self.known)(entry.source, &entry.path, Some(digest));
+    /// An entry of a batch was read, which has a digest where it is a file.
+    pub fn entry(&self, entry: &Entry, digest: Option<Digest>) {
+        let told = match (&entry.kind, digest) {
+            (_, Some(digest)) => Told::Digest(digest),
+            (Kind::HardLink { source, path }, None) => Told::SameAs(*source, path.clone()),
+            _ => return,
+        };
+        (self.known)(entry.source, &entry.path, told);
     }
 
     /// A part of a large file was read.
@@ -44,13 +59,13 @@ impl<'a> Ledger<'a> {
         if let Kind::File { size } = chunk.entry.kind
             && let Some(root) = join(parts, size)
         {
-            self.file(&chunk.entry, root);
+            self.entry(&chunk.entry, Some(root));
         }
     }
 
     /// What was told of a file no longer counts.
     pub fn withdraw(&self, source: u32, path: &RelPath) {
-        (self.known)(source, path, None);
+        (self.known)(source, path, Told::Withdrawn);
     }
 
     /// A large file is given up.

@@ -40,6 +40,16 @@ impl Hashing {
         places.iter().for_each(|place| self.update(place));
     }
 
+    /// The next `length` bytes, which are zeros.
+    pub fn update_zeros(&mut self, mut length: u64) {
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        while length > 0 {
+            let piece = usize::try_from(length).unwrap_or(ZEROS.len()).min(ZEROS.len());
+            self.update(&ZEROS[..piece]);
+            length -= piece as u64;
+        }
+    }
+
     /// The root of a whole file, else the chaining value of the part.
     pub fn finish(self) -> Digest {
         if self.whole { *self.hasher.finalize().as_bytes() } else { self.hasher.finalize_non_root() }

@@ -2,6 +2,7 @@
 
 mod reach;
 mod reporter;
+mod silence;
 mod steps;
 mod waiting;
 
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 use self::reach::Opener;
 pub use self::reporter::Reporter;
 use self::reporter::{Quiet, Teller};
+use self::silence::Silence;
 use crate::channel::Control;
 use crate::clock::Counters;
 use crate::connect::Listener;
@@ -78,6 +80,7 @@ pub struct Session {
     /// Streams that were handed to the caller, and whose workers have not ended.
     admitted: u32,
     cipher: Option<&'static str>,
+    silence: Silence,
 }
 
 /// How a worker ended: whether its stream carried anything, and its error.
@@ -175,6 +178,7 @@ impl Session {
             early: None,
             admitted: 0,
             cipher: None,
+            silence: Silence::default(),
         };
         session.send(&Message::Hello(hello))?;
         Ok(session)
@@ -262,7 +266,7 @@ pub(crate) fn check_length(message: &Message) -> Result<(), TransferError> {
 fn job_options(job: &Job) -> Option<&Options> {
     match job {
         Job::Receive { options, .. } | Job::Send { options, .. } | Job::Discard { options } => Some(options),
-        Job::List { .. } | Job::Observe | Job::Digests { .. } => None,
+        Job::List { .. } | Job::Observe | Job::Clean { .. } | Job::Digests { .. } => None,
     }
 }
 

@@ -4,12 +4,12 @@ use linerate_wire::batch;
 use linerate_wire::control::Digest;
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
+use rustix::fs::{Dev, FileType};
 use rustix::io::Errno;
 use std::io::IoSlice;
 
 use super::{Worker, write_all};
 use crate::clock::Stage;
-use crate::source::lock;
 use crate::stream::StreamError;
 use crate::temporary::Temporary;
 
@@ -24,6 +24,7 @@ impl Worker<'_> {
             self.land(record.map_err(|_| StreamError::Protocol("a damaged batch"))?)?;
         }
         self.payload = payload;
+        self.hand_over();
         self.clock.lap(Stage::Write);
         self.clock.flush(self.shared.counters);
         Ok(())
@@ -37,9 +38,13 @@ impl Worker<'_> {
             Kind::Directory => self.directory(&place, &entry),
             Kind::File { .. } => self.small_file(&place, &entry, contents, digest),
             Kind::Symlink { target } => self.symlink(&place, &entry, target),
-            Kind::Device { .. } | Kind::Fifo | Kind::Socket | Kind::HardLink { .. } => {
-                return Err(StreamError::Protocol("an entry of a kind that wasn't asked for"));
+            Kind::Device { block, major, minor } => {
+                let kind = if *block { FileType::BlockDevice } else { FileType::CharacterDevice };
+                self.special(&place, &entry, kind, rustix::fs::makedev(*major, *minor))
             }
+            Kind::Fifo => self.special(&place, &entry, FileType::Fifo, 0),
+            Kind::Socket => self.special(&place, &entry, FileType::Socket, 0),
+            Kind::HardLink { source, path } => return self.further_name(place, &entry, *source, path),
         };
         landed.or_else(|error| self.failed(&place, &entry, error))
     }
@@ -48,11 +53,7 @@ impl Worker<'_> {
         let shared = self.shared;
         let created = self.created();
         let is_new = self.with_access(place, || shared.landing.root.make_directory(place, created))?;
-        let mode = self.mode(entry);
-        if shared.keep.perms || is_new && mode != created {
-            lock(&shared.directories)
-                .push((place.clone(), Entry { mode: mode.as_raw_mode(), ..entry.clone() }));
-        }
+        shared.keep_directory(place, entry, is_new, false);
         shared.counters.landed.directory();
         Ok(())
     }
@@ -65,7 +66,7 @@ impl Worker<'_> {
         digest: Option<Digest>,
     ) -> Result<(), Errno> {
         let parent = self.parent_of(place)?;
-        let temporary = self.new_file(place, parent, self.mode(entry))?;
+        let temporary = self.new_file(place, parent, self.first_mode(entry))?;
         write_all(temporary.fd()?, &mut [IoSlice::new(contents)], 0)?;
         self.clock.bytes(contents.len() as u64);
         self.hand_on(temporary, place, entry, digest)
@@ -74,6 +75,13 @@ impl Worker<'_> {
     fn symlink(&mut self, place: &RelPath, entry: &Entry, target: &[u8]) -> Result<(), Errno> {
         let parent = self.parent_of(place)?;
         let make = || Temporary::symlink(parent.clone(), self.shared.names, target);
+        let temporary = self.with_access(place, make)?;
+        self.hand_on(temporary, place, entry, None)
+    }
+
+    fn special(&mut self, place: &RelPath, entry: &Entry, kind: FileType, device: Dev) -> Result<(), Errno> {
+        let (parent, mode) = (self.parent_of(place)?, self.first_mode(entry));
+        let make = || Temporary::special(parent.clone(), self.shared.names, kind, mode, device);
         let temporary = self.with_access(place, make)?;
         self.hand_on(temporary, place, entry, None)
     }

@@ -1,0 +1,113 @@
+//! What every command that moves files takes, and what it makes of it.
+
+use clap::Args;
+use linerate_transfer::sender::Selection;
+use linerate_wire::control::Options;
+use std::ffi::OsString;
+
+use super::Style;
+use crate::reach::Reach;
+use crate::units::{parse_ports, parse_rate, parse_streams};
+
+/// Options of every command that moves files.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// Say nothing but what went wrong
+    #[arg(short = 'q', long, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Say each step
+    #[arg(short = 'v', long)]
+    pub verbose: bool,
+    /// Data streams: 1 to 64, or auto, which adds streams while they help
+    #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_streams)]
+    streams: Streams,
+    /// TCP ports for the data, at whichever end listens
+    #[arg(long, value_name = "FIRST-LAST", value_parser = parse_ports)]
+    port_range: Option<(u16, u16)>,
+    /// Send the data in clear, with a checksum on each frame: for a network that you trust
+    #[arg(long)]
+    no_encrypt: bool,
+    /// Limit of the payload rate: KiB a second, or 20m (MiB a second), or 500mbit
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    bwlimit: Option<Limit>,
+    /// Reconnect so often after the connection is lost, and go on from there
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub retry: u32,
+    /// Give a connection up on which nothing moves for so long; 0 waits for ever
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    timeout: u32,
+    /// Print events as JSON lines on standard output
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+/// How what was delivered is proven.
+#[derive(Debug, Args)]
+pub struct Prove {
+    /// Read each file back from the destination's storage before it gets its name, and compare BLAKE3 hashes
+    #[arg(long, conflicts_with = "dry_run")]
+    verify: bool,
+    /// Write the BLAKE3 hashes of what was copied to FILE, for `b3sum --check FILE` in DST
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    pub manifest: Option<OsString>,
+}
+
+/// `None` is auto. A type of its own, since clap would take an `Option` for an argument that may be missing.
+type Streams = std::option::Option<u32>;
+/// `None` is no limit.
+type Limit = std::option::Option<u64>;
+
+/// One run of a command that moves files.
+pub struct Task {
+    /// As the user wrote them.
+    pub sources: Vec<OsString>,
+    /// As the user wrote it.
+    pub destination: OsString,
+    /// What both ends must know.
+    pub options: Options,
+    /// What of the sources is sent.
+    pub selection: Selection,
+    /// Where the hashes of what was delivered are written.
+    pub manifest: Option<OsString>,
+    /// Entries are only listed, and no far end that receives is started.
+    pub list: bool,
+    /// How the far end is reached.
+    pub reach: Reach,
+    /// The remote shell is to be quiet too.
+    pub quiet: bool,
+    /// How often it is tried again after the far end was lost.
+    pub retries: u32,
+}
+
+impl Prove {
+    /// The same options, with what these ask for.
+    pub fn options(&self, options: Options) -> Options {
+        Options { digests: self.verify || self.manifest.is_some(), verify: self.verify, ..options }
+    }
+}
+
+impl Common {
+    /// How much is said.
+    pub fn style(&self) -> Style {
+        match (self.json, self.quiet, self.verbose) {
+            (true, ..) => Style::Json,
+            (_, true, _) => Style::Quiet,
+            (_, _, true) => Style::Verbose,
+            _ => Style::Plain,
+        }
+    }
+
+    /// What both ends must know of these.
+    pub fn options(&self) -> Options {
+        Options {
+            clear: self.no_encrypt,
+            streams: self.streams,
+            rate_limit: self.bwlimit.flatten(),
+            ports: self.port_range,
+            timeout: Some(self.timeout).filter(|seconds| *seconds > 0),
+            ..Options::default()
+        }
+    }
+}

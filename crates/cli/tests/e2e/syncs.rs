@@ -1,0 +1,414 @@
+//! `linerate sync`: what comes to be there is what rsync would have made, and only what differs has travelled.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::bed::{Case, args, case, case_alone};
+use crate::json::{summary_of, u64_at};
+use crate::tree::{make_mixed, nodes, noise, set_time, write};
+
+/// What rsync would still change; `None`, and a line that says why, where there is no rsync.
+#[track_caller]
+fn left_to_rsync(from: &Path, to: &Path, options: &[&str]) -> Option<String> {
+    let (mut from, mut to) = (from.as_os_str().to_owned(), to.as_os_str().to_owned());
+    from.push("/");
+    to.push("/");
+    let run = Command::new("rsync")
+        .args(["-aHAXn", "--checksum", "-i", "--modify-window=-1"])
+        .args(options)
+        .arg(from)
+        .arg(to)
+        .output();
+    let Ok(run) = run else {
+        eprintln!("skipped: rsync, which tells what differs, isn't installed");
+        return None;
+    };
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    Some(String::from_utf8_lossy(&run.stdout).into_owned())
+}
+
+#[track_caller]
+fn assert_rsync_finds_nothing(from: &Path, to: &Path, options: &[&str]) {
+    if let Some(left) = left_to_rsync(from, to, options) {
+        assert_eq!(left, "", "rsync would still do this");
+    }
+}
+
+/// A number below `below`, another with each call.
+fn draw(state: &mut u64, below: usize) -> usize {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) as usize % below
+}
+
+fn paths(top: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = crate::tree::names(top).into_iter().map(|path| top.join(path)).collect();
+    found.sort();
+    found
+}
+
+fn remove(path: &Path) {
+    match path.symlink_metadata() {
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(path).unwrap(),
+        Ok(_) => fs::remove_file(path).unwrap(),
+        Err(_) => {}
+    }
+}
+
+/// Does so many random things to what is below `top`, the same ones for the same `seed`.
+fn edit(top: &Path, seed: u64, times: usize) {
+    let mut state = seed;
+    for number in 0..times {
+        let all = paths(top);
+        let Some(path) = all.get(draw(&mut state, all.len().max(1))) else { return };
+        let meta = path.symlink_metadata().unwrap();
+        match draw(&mut state, 9) {
+            0 if meta.is_file() => {
+                fs::write(path, noise(seed + number as u64, meta.len() as usize / 2 + 7)).unwrap()
+            }
+            1 if meta.is_file() => set_time(path, Duration::new(1_500_000_000 + number as u64, 123_456_789)),
+            2 if !meta.is_symlink() => {
+                fs::set_permissions(path, PermissionsExt::from_mode(0o700 | draw(&mut state, 0o100) as u32))
+                    .unwrap();
+            }
+            3 => remove(path),
+            4 if meta.is_file() => {
+                remove(path);
+                write(path.join("now a directory/with a file"), noise(number as u64, 99));
+            }
+            5 => {
+                remove(path);
+                symlink("now a link", path).unwrap();
+            }
+            6 => {
+                remove(path);
+                write(path.clone(), "now a file");
+            }
+            7 => fs::rename(path, path.with_file_name(format!("renamed {number}"))).unwrap(),
+            _ if meta.is_dir() => write(path.join(format!("new {number}")), noise(number as u64, 40_000)),
+            _ => {}
+        }
+    }
+}
+
+/// A file for each of the ways in which it can travel.
+fn make_tree(top: &Path) {
+    make_mixed(top);
+    for number in 0..40 {
+        write(top.join(format!("many/{}/file {number}", number % 7)), noise(number, 100 * number as usize));
+    }
+}
+
+#[test]
+fn a_tree_follows_its_original_through_random_edits() {
+    for seed in 1..=4 {
+        let Some(case) = case() else { return };
+        let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+        make_tree(&here);
+        case.sync(args!["tree", case.b("copy")]).exits(0);
+        assert_rsync_finds_nothing(&here, &there, &["--delete"]);
+        for round in 0..4 {
+            edit(&here, seed * 100 + round, 12);
+            edit(&there, seed * 100 + 50 + round, 5);
+            if round % 2 == 0 {
+                let (from, to) = (args!["tree"], args![case.b("copy")]);
+                follow(&case, (&here, from), (&there, to));
+            } else {
+                let (from, to) = (args![case.b("copy")], args!["tree"]);
+                follow(&case, (&there, from), (&here, to));
+            }
+        }
+    }
+}
+
+/// One tree becomes like another, as rsync would make it; a dry run tells what then happens, and so does rsync's.
+fn follow(case: &Case, (from, source): (&Path, Vec<OsString>), (to, target): (&Path, Vec<OsString>)) {
+    let run = |options: &[&str]| {
+        let options: Vec<OsString> = options.iter().map(Into::into).collect();
+        case.sync([options, source.clone(), target.clone()].concat()).exits(0).out
+    };
+    let rsyncs = left_to_rsync(from, to, &["--delete", "--no-checksum"]);
+    let before = nodes(to);
+    let dry = run(&["--delete", "--dry-run"]);
+    assert_eq!(nodes(to), before, "a dry run changes nothing");
+    let real = run(&["--delete", "--itemize-changes"]);
+    assert_eq!(dry, real, "a dry run tells what happens");
+    if let Some(rsyncs) = rsyncs {
+        assert_eq!(sorted(&real), sorted(&rsyncs));
+    }
+    assert_rsync_finds_nothing(from, to, &["--delete"]);
+}
+
+fn sorted(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = text
+        .lines()
+        .map(|line| line.strip_prefix('<').map_or(line.into(), |rest| format!(">{rest}")))
+        .collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn nothing_is_deleted_where_the_source_could_not_be_read_whole() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    make_tree(&here);
+    case.sync(args!["tree", case.b("copy")]).exits(0);
+    fs::remove_file(here.join("small")).unwrap();
+    // A rule that is none makes the directory unreadable, to root too.
+    write(here.join("a/.rules"), "nonsense here");
+    let run = case.sync(args!["--delete", "-f", ": .rules", "tree", case.b("copy")]).exits(3);
+    assert!(run.err.contains("nothing is deleted"), "{}", run.err);
+    assert!(there.join("small").exists() && there.join("a/b/c/deep").exists());
+    fs::remove_file(here.join("a/.rules")).unwrap();
+    case.sync(args!["--delete", "-f", ": .rules", "tree", case.b("copy")]).exits(0);
+    assert_rsync_finds_nothing(&here, &there, &["--delete"]);
+}
+
+#[test]
+fn no_more_is_deleted_than_the_user_allows() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    make_tree(&here);
+    case.sync(args!["tree", case.b("copy")]).exits(0);
+    fs::remove_dir_all(here.join("many")).unwrap();
+    let before = paths(&there).len();
+    let run = case
+        .sync(args!["--delete", "--max-delete", "5", "--itemize-changes", "tree", case.b("copy")])
+        .exits(25);
+    assert_eq!(
+        run.out.lines().filter(|line| line.starts_with("*deleting   many/")).count(),
+        5,
+        "{}",
+        run.out
+    );
+    assert_eq!(before - paths(&there).len(), 5);
+    assert!(run.err.contains("--max-delete allows no more"), "{}", run.err);
+    case.sync(args!["--delete", "--max-delete", "1000", "tree", case.b("copy")]).exits(0);
+    assert_rsync_finds_nothing(&here, &there, &["--delete"]);
+}
+
+#[test]
+fn what_is_left_out_neither_travels_nor_goes() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    make_tree(&here);
+    write(here.join("a/x.o"), "object");
+    write(here.join("build/out"), "built");
+    write(there.join("build/kept"), "kept");
+    write(there.join("a/y.o"), "kept too");
+    write(there.join("a/gone"), "goes");
+    let rules = ["--exclude=*.o", "--exclude=/build/", "--delete"];
+    let with = |more: &[&str], source: OsString, target: OsString| {
+        let options = rules.iter().chain(more).map(OsString::from).collect();
+        case.sync([options, args![source, target]].concat()).exits(0)
+    };
+    with(&[], "tree".into(), case.b("copy"));
+    assert!(
+        there.join("build/kept").exists() && there.join("a/y.o").exists() && !there.join("a/gone").exists()
+    );
+    assert!(!there.join("a/x.o").exists() && !there.join("build/out").exists());
+    assert_rsync_finds_nothing(&here, &there, &rules);
+    with(&[], case.b("copy"), "tree".into());
+    assert!(here.join("a/x.o").exists() && !here.join("a/y.o").exists());
+    with(&["--delete-excluded"], "tree".into(), case.b("copy"));
+    assert!(!there.join("build").exists() && !there.join("a/y.o").exists());
+}
+
+#[test]
+fn a_list_of_files_is_all_that_travels() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    make_tree(&here);
+    write(case.near.join("list"), "a/b/c/deep\nmany/3/\nlink\n");
+    case.sync(args!["--files-from", "list", "tree", case.b("copy")]).exits(0);
+    let names = |top: &Path| -> Vec<PathBuf> {
+        paths(top).iter().map(|path| path.strip_prefix(top).unwrap().to_owned()).collect()
+    };
+    let mut expected: Vec<PathBuf> = names(&here)
+        .into_iter()
+        .filter(|path| path.starts_with("many/3"))
+        .chain(["a", "a/b", "a/b/c", "a/b/c/deep", "link", "many"].map(PathBuf::from))
+        .collect();
+    expected.sort();
+    assert_eq!(names(&there), expected);
+    write(case.near.join("list"), "a/b/c\n");
+    case.sync(args!["--files-from", "list", case.b("copy"), "pulled"]).exits(0);
+    assert_eq!(names(&case.near.join("pulled")), ["a", "a/b", "a/b/c"].map(PathBuf::from));
+}
+
+#[test]
+fn what_is_there_does_not_travel_again() {
+    let Some(case) = case() else { return };
+    make_tree(&case.near.join("tree"));
+    case.sync(args!["tree", case.b("copy")]).exits(0);
+    write(case.near.join("tree/one more"), noise(5, 1000));
+    let second = case.sync(args!["--json", "tree", case.b("copy")]).exits(0);
+    assert_eq!(u64_at(&summary_of(&second.out), "/sender/stages/bytes"), 1000);
+}
+
+#[test]
+fn contents_are_compared_where_that_is_asked_for() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    make_tree(&here);
+    case.sync(args!["tree", case.b("copy")]).exits(0);
+    let time = Duration::new(1_600_000_000, 5);
+    for (top, text) in [(&here, "one"), (&there, "two")] {
+        write(top.join("alike outside"), text);
+        set_time(&top.join("alike outside"), time);
+    }
+    case.sync(args!["tree", case.b("copy")]).exits(0);
+    assert_eq!(
+        fs::read(there.join("alike outside")).unwrap(),
+        b"two",
+        "size and time are all that is looked at"
+    );
+    case.sync(args!["--checksum", "tree", case.b("copy")]).exits(0);
+    assert_rsync_finds_nothing(&here, &there, &[]);
+}
+
+#[test]
+fn a_copy_is_left_alone_where_it_is_newer_or_there_at_all() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    for (top, text) in [(&here, "original"), (&there, "copy")] {
+        for (name, here_time, there_time) in [("newer there", 5, 9), ("older there", 9, 5)] {
+            write(top.join(name), text);
+            let seconds = if top == &here { here_time } else { there_time };
+            set_time(&top.join(name), Duration::from_secs(seconds));
+        }
+    }
+    let reads = |name: &str| fs::read_to_string(there.join(name)).unwrap();
+    case.sync(args!["--ignore-existing", "tree", case.b("copy")]).exits(0);
+    assert_eq!((reads("newer there"), reads("older there")), ("copy".into(), "copy".into()));
+    case.sync(args!["--update", "tree", case.b("copy")]).exits(0);
+    assert_eq!((reads("newer there"), reads("older there")), ("copy".into(), "original".into()));
+    case.sync(args!["tree", case.b("copy")]).exits(0);
+    assert_rsync_finds_nothing(&here, &there, &[]);
+}
+
+const MIB: usize = 1 << 20;
+
+/// Changes one byte in each of these MiB of a file.
+fn change(path: &Path, places: &[usize]) {
+    let mut bytes = fs::read(path).unwrap();
+    places.iter().for_each(|mib| bytes[mib * MIB + 77] ^= 1);
+    fs::write(path, bytes).unwrap();
+}
+
+fn sent(case: &Case, options: &[&str]) -> u64 {
+    let mut words = args!["--json"];
+    words.extend(options.iter().map(Into::into));
+    words.extend(args!["tree", case.b("copy")]);
+    u64_at(&summary_of(&case.sync(words).exits(0).out), "/sender/stages/bytes")
+}
+
+#[test]
+fn of_a_large_file_only_the_chunks_travel_that_differ() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree/large"), case.far.join("copy/large"));
+    write(here.clone(), noise(3, 20 * MIB + 12_345));
+    assert_eq!(sent(&case, &[]), 20 * MIB as u64 + 12_345);
+    change(&here, &[0, 7, 19]);
+    assert_eq!(sent(&case, &[]), 3 * MIB as u64);
+    assert_rsync_finds_nothing(&case.near.join("tree"), &case.far.join("copy"), &[]);
+    set_time(&here, Duration::from_secs(7));
+    assert_eq!(sent(&case, &[]), 0, "touched, not changed");
+    let inode = |path: &Path| path.metadata().unwrap().ino();
+    let before = inode(&there);
+    change(&here, &[5]);
+    assert_eq!(sent(&case, &["--inplace"]), MIB as u64);
+    assert_eq!(inode(&there), before, "it is the same file still");
+    let mut before = 20 * MIB;
+    for length in [15 * MIB, 33 * MIB, 5 * MIB + 1] {
+        write(here.clone(), noise(3, length));
+        let (grown, changed) = (length.saturating_sub(before), if before == 20 * MIB { 3 } else { 1 });
+        assert!(sent(&case, &[]) <= (grown + changed * MIB) as u64 + 12_345);
+        assert_rsync_finds_nothing(&case.near.join("tree"), &case.far.join("copy"), &[]);
+        before = length;
+    }
+}
+
+#[test]
+fn what_is_written_into_keeps_its_inode_and_gets_everything_else() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    make_tree(&here);
+    case.sync(args!["tree", case.b("copy")]).exits(0);
+    let inodes = |top: &Path| -> Vec<(PathBuf, u64)> {
+        let files = paths(top).into_iter().filter(|path| path.symlink_metadata().unwrap().is_file());
+        files.map(|path| (path.clone(), path.metadata().unwrap().ino())).collect()
+    };
+    let before = inodes(&there);
+    for path in paths(&here).into_iter().filter(|path| path.symlink_metadata().unwrap().is_file()) {
+        write(path.clone(), noise(8, path.metadata().unwrap().len() as usize / 2));
+        fs::set_permissions(path, PermissionsExt::from_mode(0o640)).unwrap();
+    }
+    case.sync(args!["--inplace", case.near.join("tree"), case.b("copy")]).exits(0);
+    assert_rsync_finds_nothing(&here, &there, &[]);
+    assert_eq!(inodes(&there), before);
+}
+
+#[test]
+fn an_archive_is_kept_like_its_original() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    make_tree(&here);
+    let name = |name: &str| here.join(name);
+    fs::hard_link(name("small"), name("a/small too")).unwrap();
+    let shell = |script: &str| {
+        let done = Command::new("sh").args(["-ec", script]).current_dir(&here).status().unwrap();
+        assert!(done.success(), "{script}");
+    };
+    shell("mkfifo pipe; mknod null c 1 3; truncate -s 3M holes; chown 1234:4321 one; chmod 4755 one");
+    let sync = || {
+        let run = case.sync(args!["--delete", "--itemize-changes", "tree", case.b("copy")]).exits(0);
+        assert_rsync_finds_nothing(&here, &there, &["--delete"]);
+        run.out
+    };
+    sync();
+    assert_eq!(sync(), "", "nothing is left to do");
+    shell(
+        "chown 99:98 one large a; chmod 2711 a; ln small again; rm null; mknod null c 1 5; rm pipe; mknod pipe p",
+    );
+    let out = sync();
+    assert!(out.contains(".f....og... large\n") && out.contains("cDc.t...... null\n"), "{out}");
+    assert!(out.contains("\nhf+++++++++ "), "{out}");
+    assert_eq!(sync(), "", "nothing is left to do");
+    shell("rm 'a/small too'; cp -a small 'a/small too'; touch -d @5 again");
+    sync();
+    assert_eq!(sync(), "", "nothing is left to do");
+}
+
+/// Prints a figure that depends on the machine: `cargo test --release -p linerate --test e2e -- --ignored --nocapture
+/// second_sync`.
+#[test]
+#[ignore = "measures, on a quiet machine: 100,000 files"]
+fn a_second_sync_of_100_000_unchanged_files_beside_rsyncs() {
+    let Some(case) = case_alone() else { return };
+    let here = case.near.join("tree");
+    for number in 0..100_000 {
+        write(here.join(format!("{:03}/file {number}", number % 500)), noise(number, 100));
+    }
+    case.sync(args!["tree", case.b("copy")]).exits(0);
+    let shell = format!("ssh -F {}", case.bed.lab.ssh_config().display());
+    let rsync = || {
+        let words = args!["rsync", "-aHAX", "-e", &shell, "tree/"];
+        case.start_with(words, args![case.b("copy/")]).end().exits(0).time.as_secs_f64()
+    };
+    let ours = || case.sync(args!["-q", "tree", case.b("copy")]).exits(0).time.as_secs_f64();
+    let mut ratios: Vec<f64> = (0..7)
+        .map(|_| {
+            let (ours, theirs) = (ours(), rsync());
+            println!("linerate sync {ours:.2} s, rsync -aHAX {theirs:.2} s");
+            ours / theirs
+        })
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    println!("median of the ratios: {:.2}", ratios[3]);
+    assert!(ratios[3] <= 0.7, "{ratios:?}");
+}

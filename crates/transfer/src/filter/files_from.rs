@@ -1,0 +1,133 @@
+//! A list of files: exactly what is to be sent.
+
+use linerate_wire::filter::ListedPath;
+use linerate_wire::path::{BadPath, RelPath, printable};
+use std::collections::BTreeMap;
+
+use super::parse::lines;
+
+/// The most paths of one list.
+pub const MAX_LISTED: usize = 4_000_000;
+
+/// Why a list isn't accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FilesFromError {
+    /// A line isn't a path below the source.
+    #[error(
+        "reading the list of files, line {line}: '{shown}' can't be sent: {error}; name paths below the source"
+    )]
+    Path {
+        /// Which, from 1.
+        line: usize,
+        /// The line, safe on a terminal.
+        shown: String,
+        /// What is wrong.
+        error: BadPath,
+    },
+    /// More than [`MAX_LISTED`].
+    #[error("the list of files has more than {MAX_LISTED} paths; send the tree, or lists one after another")]
+    TooMany,
+}
+
+/// What a list says about one path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// It is to be sent: it is listed, on the way to something listed, or in a directory whose contents are wanted.
+    pub sent: bool,
+    /// A directory: something in it is to be sent.
+    pub entered: bool,
+}
+
+/// The paths of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FilesFrom {
+    /// Every path that is listed or on the way to one.
+    known: BTreeMap<RelPath, Known>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Known {
+    listed: bool,
+    contents: bool,
+    on_the_way: bool,
+}
+
+impl FilesFrom {
+    /// Reads a list: a path a line, or ended by zero bytes. Slashes in front are taken away; empty lines and those
+    /// that begin with `#` or `;` are passed over.
+    ///
+    /// # Errors
+    /// Where a path has `..`, is too long, or there are too many.
+    pub fn parse(text: &[u8], nul: bool) -> Result<Self, FilesFromError> {
+        let mut list = Self::default();
+        for (index, line) in lines(text, nul).enumerate() {
+            if matches!(line.first(), None | Some(b'#' | b';')) {
+                continue;
+            }
+            let listed = listed(line).map_err(|error| FilesFromError::Path {
+                line: index + 1,
+                shown: printable(line),
+                error,
+            })?;
+            list.add(listed)?;
+        }
+        Ok(list)
+    }
+
+    /// Adds one path, such as one that the other end told.
+    ///
+    /// # Errors
+    /// Where there are too many.
+    pub fn add(&mut self, listed: ListedPath) -> Result<(), FilesFromError> {
+        let mut way = listed.path.split().map(|(parent, _)| parent);
+        let known = self.known.entry(listed.path).or_default();
+        known.listed = true;
+        known.contents |= listed.contents;
+        while let Some(parent) = way {
+            way = parent.split().map(|(parent, _)| parent);
+            let known = self.known.entry(parent).or_default();
+            if std::mem::replace(&mut known.on_the_way, true) {
+                break;
+            }
+        }
+        if self.known.len() > MAX_LISTED { Err(FilesFromError::TooMany) } else { Ok(()) }
+    }
+
+    /// The paths that the list names, in the order of their bytes.
+    pub fn listed(&self) -> impl Iterator<Item = ListedPath> {
+        let listed = self.known.iter().filter(|(_, known)| known.listed);
+        listed.map(|(path, known)| ListedPath { path: path.clone(), contents: known.contents })
+    }
+
+    /// Whether `path` is to be sent, and whether a walk has to look into it; `recursive` where the user asked for
+    /// whole trees.
+    pub fn wants(&self, path: &RelPath, recursive: bool) -> Wanted {
+        if recursive && self.is_in_listed(path) {
+            return Wanted { sent: true, entered: true };
+        }
+        let known = self.known.get(path).copied().unwrap_or_default();
+        let of_parent = || path.split().is_some_and(|(parent, _)| self.has_contents(&parent));
+        Wanted {
+            sent: known.listed || known.on_the_way || of_parent(),
+            entered: known.contents || known.on_the_way,
+        }
+    }
+
+    fn has_contents(&self, directory: &RelPath) -> bool {
+        self.known.get(directory).is_some_and(|known| known.contents)
+    }
+
+    fn is_in_listed(&self, path: &RelPath) -> bool {
+        let up = |path: &RelPath| path.split().map(|(parent, _)| parent);
+        std::iter::successors(Some(path.clone()), up)
+            .any(|path| self.known.get(&path).is_some_and(|known| known.listed))
+    }
+}
+
+fn listed(line: &[u8]) -> Result<ListedPath, BadPath> {
+    let parts: Vec<&[u8]> =
+        line.split(|&b| b == b'/').filter(|part| !part.is_empty() && *part != b".").collect();
+    let path = RelPath::new(parts.join(&b"/"[..]))?;
+    let contents = path.is_root() || line.ends_with(b"/") || line.ends_with(b"/.");
+    Ok(ListedPath { path, contents })
+}

@@ -1,0 +1,281 @@
+//! One pattern: does it match a path?
+
+/// A pattern, ready to match.
+#[derive(Clone, Debug)]
+pub(super) struct Pattern {
+    text: Text,
+    reach: Reach,
+    /// It only matches directories.
+    directory_only: bool,
+    /// It ends in `***`: a directory matches with a slash behind it.
+    directory_and_contents: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Text {
+    Literal(Vec<u8>),
+    Wild(Vec<Token>),
+}
+
+/// Which part of a path the pattern is matched against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// The last component.
+    Name,
+    /// As many last components as the pattern has.
+    Tail(usize),
+    /// The whole path, from the anchor on.
+    Anchored,
+    /// The whole path with a slash in front, since the pattern begins with `**`.
+    FromAnySlash,
+    /// The whole path, or what is behind any slash in it.
+    BehindAnySlash,
+}
+
+#[derive(Clone, Debug)]
+enum Token {
+    /// This byte.
+    Byte(u8),
+    /// `?`: any byte but a slash.
+    One,
+    /// `*`: any bytes but slashes.
+    Star,
+    /// `**`: any bytes.
+    Stars,
+    /// `[...]`: a byte of the class, but no slash.
+    Class(Box<Class>),
+    /// A class that isn't closed or has an unknown name: nothing.
+    Nothing,
+}
+
+#[derive(Clone, Debug)]
+struct Class([u64; 4]);
+
+impl Pattern {
+    /// Reads `written`. Every text is a pattern.
+    pub fn new(written: &[u8]) -> Self {
+        let (body, directory_only) = match written {
+            [body @ .., b'/'] if !body.is_empty() => (body, true),
+            _ => (written, false),
+        };
+        let is_wild = body.iter().any(|b| matches!(b, b'*' | b'?' | b'['));
+        let crosses = body.windows(2).any(|pair| pair == b"**");
+        let anchored = body.strip_prefix(b"/");
+        let rest = anchored.unwrap_or(body);
+        let text = if is_wild { Text::Wild(tokens(rest)) } else { Text::Literal(rest.to_vec()) };
+        let slashes = rest.iter().filter(|&&b| b == b'/').count();
+        let reach = match (anchored, crosses) {
+            (Some(_), _) => Reach::Anchored,
+            (None, true) if body.starts_with(b"**") => Reach::FromAnySlash,
+            (None, true) => Reach::BehindAnySlash,
+            (None, false) if slashes > 0 => Reach::Tail(slashes + 1),
+            (None, false) => Reach::Name,
+        };
+        Self { text, reach, directory_only, directory_and_contents: body.ends_with(b"***") }
+    }
+
+    /// True where it begins with a slash.
+    pub fn is_anchored(&self) -> bool {
+        self.reach == Reach::Anchored
+    }
+
+    /// True where it matches `path`, which has components and single slashes between them only.
+    pub fn matches(&self, path: &[u8], is_directory: bool) -> bool {
+        if path.is_empty() || (self.directory_only && !is_directory) {
+            return false;
+        }
+        let end: &[u8] = if self.directory_and_contents && is_directory { b"/" } else { b"" };
+        match self.reach {
+            Reach::Name => self.text.matches(b"", last_components(path, 1).unwrap_or(path), end),
+            Reach::Tail(count) => {
+                last_components(path, count).is_some_and(|tail| self.text.matches(b"", tail, end))
+            }
+            Reach::Anchored => self.text.matches(b"", path, end),
+            Reach::FromAnySlash => self.text.matches(b"/", path, end),
+            Reach::BehindAnySlash => starts(path).any(|at| self.text.matches(b"", &path[at..], end)),
+        }
+    }
+}
+
+fn last_components(path: &[u8], count: usize) -> Option<&[u8]> {
+    let mut slashes = path.iter().enumerate().rev().filter(|(_, b)| **b == b'/').map(|(at, _)| at);
+    match slashes.nth(count - 1) {
+        Some(at) => Some(&path[at + 1..]),
+        None => (path.iter().filter(|&&b| b == b'/').count() + 1 == count).then_some(path),
+    }
+}
+
+fn starts(path: &[u8]) -> impl Iterator<Item = usize> {
+    let behind = path.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(at, _)| at + 1);
+    std::iter::once(0).chain(behind)
+}
+
+impl Text {
+    /// True where it matches the three parts one behind another.
+    fn matches(&self, front: &[u8], path: &[u8], end: &[u8]) -> bool {
+        match self {
+            Text::Literal(text) => text == path,
+            Text::Wild(tokens) => {
+                let bytes = front.iter().chain(path).chain(end).copied();
+                if tokens.len() < 64 { run::<1>(tokens, bytes) } else { run::<MOST_WORDS>(tokens, bytes) }
+            }
+        }
+    }
+}
+
+/// Words of a set of states: a pattern has no more tokens than bytes.
+const MOST_WORDS: usize = linerate_wire::filter::MAX_PATTERN / 64 + 1;
+
+/// Follows all tokens that may be next, in sets of so many words: time grows with the pattern times the bytes,
+/// whatever stars are in it.
+fn run<const WORDS: usize>(tokens: &[Token], bytes: impl Iterator<Item = u8>) -> bool {
+    let mut now = [0; WORDS];
+    add(&mut now, tokens, 0);
+    for byte in bytes {
+        let mut next = [0; WORDS];
+        for (word, states) in now.iter().enumerate() {
+            let mut left: u64 = *states;
+            while left != 0 {
+                step(&mut next, tokens, word * 64 + left.trailing_zeros() as usize, byte);
+                left &= left - 1;
+            }
+        }
+        if next == [0; WORDS] {
+            return false;
+        }
+        now = next;
+    }
+    now[tokens.len() / 64] >> (tokens.len() % 64) & 1 == 1
+}
+
+fn step(next: &mut [u64], tokens: &[Token], at: usize, byte: u8) {
+    match tokens.get(at) {
+        Some(Token::Byte(wanted)) if *wanted == byte => add(next, tokens, at + 1),
+        Some(Token::One) if byte != b'/' => add(next, tokens, at + 1),
+        Some(Token::Class(class)) if byte != b'/' && class.has(byte) => add(next, tokens, at + 1),
+        Some(Token::Star) if byte != b'/' => add(next, tokens, at),
+        Some(Token::Stars) => add(next, tokens, at),
+        _ => {}
+    }
+}
+
+/// Adds a state, and those behind it that need no byte.
+fn add(states: &mut [u64], tokens: &[Token], mut at: usize) {
+    loop {
+        states[at / 64] |= 1 << (at % 64);
+        match tokens.get(at) {
+            Some(Token::Star | Token::Stars) => at += 1,
+            _ => return,
+        }
+    }
+}
+
+fn tokens(mut text: &[u8]) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    while let [first, rest @ ..] = text {
+        let (token, behind) = match (first, rest) {
+            (b'*', rest) => stars(rest),
+            (b'?', rest) => (Token::One, rest),
+            (b'[', rest) => Class::read(rest).unwrap_or((Token::Nothing, b"")),
+            (b'\\', [escaped, rest @ ..]) => (Token::Byte(*escaped), rest),
+            (b'\\', []) => (Token::Nothing, rest),
+            (byte, rest) => (Token::Byte(*byte), rest),
+        };
+        tokens.push(token);
+        text = behind;
+    }
+    tokens
+}
+
+fn stars(rest: &[u8]) -> (Token, &[u8]) {
+    let more = rest.iter().take_while(|&&b| b == b'*').count();
+    (if more == 0 { Token::Star } else { Token::Stars }, &rest[more..])
+}
+
+impl Class {
+    /// Reads what is behind `[`; `None` where it isn't closed or names an unknown class.
+    fn read(text: &[u8]) -> Option<(Token, &[u8])> {
+        let (negated, mut text) = match text {
+            [b'!' | b'^', rest @ ..] => (true, rest),
+            _ => (false, text),
+        };
+        let mut class = Self([0; 4]);
+        let mut first = true;
+        loop {
+            text = match text {
+                [b']', rest @ ..] if !first => {
+                    return Some((Token::Class(Box::new(class.or_not(negated))), rest));
+                }
+                [b'[', b':', rest @ ..] => class.add_named(rest)?,
+                _ => class.add_range(text)?,
+            };
+            first = false;
+        }
+    }
+
+    fn add_named<'a>(&mut self, text: &'a [u8]) -> Option<&'a [u8]> {
+        let end = text.iter().position(|&b| b == b']')?;
+        let Some(name) = text[..end].strip_suffix(b":") else {
+            // Not a name: the bracket stands for itself, and the colon is read again.
+            self.add(b'[');
+            self.add(b':');
+            return Some(text);
+        };
+        let is_in = named(name)?;
+        (0..=255).filter(is_in).for_each(|byte| self.add(byte));
+        Some(&text[end + 1..])
+    }
+
+    fn add_range<'a>(&mut self, text: &'a [u8]) -> Option<&'a [u8]> {
+        let (low, rest) = one(text)?;
+        match rest {
+            [b'-', rest @ ..] if !matches!(rest.first(), None | Some(b']')) => {
+                let (high, rest) = one(rest)?;
+                (low..=high).for_each(|byte| self.add(byte));
+                Some(rest)
+            }
+            _ => {
+                self.add(low);
+                Some(rest)
+            }
+        }
+    }
+
+    fn add(&mut self, byte: u8) {
+        self.0[usize::from(byte / 64)] |= 1 << (byte % 64);
+    }
+
+    fn has(&self, byte: u8) -> bool {
+        self.0[usize::from(byte / 64)] >> (byte % 64) & 1 == 1
+    }
+
+    fn or_not(self, negated: bool) -> Self {
+        if negated { Self(self.0.map(|word| !word)) } else { self }
+    }
+}
+
+fn one(text: &[u8]) -> Option<(u8, &[u8])> {
+    match text {
+        [b'\\', byte, rest @ ..] => Some((*byte, rest)),
+        [b'\\'] | [] => None,
+        [byte, rest @ ..] => Some((*byte, rest)),
+    }
+}
+
+fn named(name: &[u8]) -> Option<fn(&u8) -> bool> {
+    Some(match name {
+        b"alnum" => u8::is_ascii_alphanumeric,
+        b"alpha" => u8::is_ascii_alphabetic,
+        b"blank" => |byte| matches!(byte, b' ' | b'\t'),
+        b"cntrl" => u8::is_ascii_control,
+        b"digit" => u8::is_ascii_digit,
+        b"graph" => u8::is_ascii_graphic,
+        b"lower" => u8::is_ascii_lowercase,
+        b"print" => |byte| byte.is_ascii_graphic() || *byte == b' ',
+        b"punct" => u8::is_ascii_punctuation,
+        b"space" => |byte| byte.is_ascii_whitespace() || *byte == 0x0b,
+        b"upper" => u8::is_ascii_uppercase,
+        b"xdigit" => u8::is_ascii_hexdigit,
+        _ => return None,
+    })
+}

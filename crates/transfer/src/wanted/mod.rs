@@ -1,0 +1,388 @@
+//! Answers the sender's offers: what of them the destination doesn't have.
+
+mod decide;
+mod existing;
+mod names;
+mod older;
+mod times;
+
+use crossbeam_channel::Receiver;
+use linerate_wire::control::{Change, Link, MAX_OFFERS, Message, Offered, ProblemKind, Sync, Want};
+use linerate_wire::entry::{Entry, Kind};
+use linerate_wire::path::RelPath;
+use rustix::fs::{AtFlags, FileType, Mode, Stat};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::channel::Channel;
+use crate::itemize::{Changes, Item};
+use crate::journal::Past;
+use crate::metadata::compare::Comparing;
+use crate::metadata::read::At;
+use crate::metadata::unasked;
+use crate::metadata::write::What;
+use crate::problem::{TransferError, problem};
+use crate::remove::Remover;
+use crate::resume;
+use crate::root::Directory;
+use crate::sink::Shared;
+use crate::source::{hash, lock};
+use decide::{Decision, Rules};
+use existing::hold_existing;
+pub use existing::{open_existing, set_mode};
+pub use names::Offered as OfferedNames;
+pub use times::same_time;
+
+/// Compares offers with what is there. One directory is held, since offers come directory by directory.
+pub struct Comparer<'a, 'b> {
+    shared: &'b Shared<'a>,
+    sync: Option<&'b Sync>,
+    past: Option<&'b Past>,
+    rules: Rules,
+    channel: &'b Channel,
+    remover: Remover<'b>,
+    names: OfferedNames,
+    comparing: Comparing,
+    parent: Option<(RelPath, Option<Arc<Directory>>)>,
+    buffer: Vec<u8>,
+    /// Files of the offer that is being answered which may be compared chunk by chunk.
+    large: u64,
+}
+
+/// What is at an entry's place.
+struct There {
+    parent: Arc<Directory>,
+    stat: Stat,
+}
+
+impl There {
+    fn kind(&self) -> FileType {
+        FileType::from_raw_mode(self.stat.st_mode)
+    }
+}
+
+impl<'a, 'b> Comparer<'a, 'b> {
+    /// Answers on `channel`; without `sync` everything is wanted that no earlier run brought, as `past` tells.
+    pub fn new(
+        shared: &'b Shared<'a>,
+        sync: Option<&'b Sync>,
+        past: Option<&'b Past>,
+        channel: &'b Channel,
+        remover: Remover<'b>,
+    ) -> Self {
+        let rules = Rules { sync: sync.cloned().unwrap_or_default(), keep: shared.keep };
+        let (names, comparing) = (OfferedNames::default(), Comparing::new(shared.keep));
+        Self {
+            shared,
+            sync,
+            past,
+            rules,
+            channel,
+            remover,
+            names,
+            comparing,
+            parent: None,
+            buffer: Vec::new(),
+            large: 0,
+        }
+    }
+
+    /// Answers offers until there are no more, and gives what is to be removed by.
+    ///
+    /// # Errors
+    /// Where the sender is gone, or offers what it didn't announce.
+    pub fn run(
+        mut self,
+        offers: &Receiver<Vec<Offered>>,
+    ) -> Result<(OfferedNames, Remover<'b>), TransferError> {
+        for offered in offers {
+            if offered.len() > MAX_OFFERS {
+                return Err(breach("an offer of too many entries"));
+            }
+            self.large = offered.iter().filter(|offered| is_large(&offered.entry)).count() as u64;
+            let wants = offered.iter().map(|offered| self.want(offered)).collect::<Result<_, _>>()?;
+            self.remover.news.flush();
+            let sent = self.channel.send(&Message::Wanted(wants));
+            sent.map_err(|error| TransferError::FarEnd(error.to_string()))?;
+        }
+        self.names.sort();
+        Ok((self.names, self.remover))
+    }
+
+    fn want(&mut self, offered: &Offered) -> Result<Want, TransferError> {
+        let entry = &offered.entry;
+        let place = self.shared.landing.place(entry);
+        let place = place.ok_or_else(|| breach("an offer of what wasn't announced"))?;
+        if let Some(why) = unasked(&entry.kind, entry.extra.as_deref(), &self.shared.keep) {
+            return Err(breach(why));
+        }
+        if entry.path.is_root() {
+            self.shared.arrived[entry.source as usize].store(true, Ordering::Relaxed);
+        }
+        if self.sync.is_some_and(|sync| sync.delete) && !self.names.add(&place, entry.kind == Kind::Directory)
+        {
+            return Err(breach("more entries than can be remembered for --delete"));
+        }
+        match self.past.and_then(|past| resume::want(self.shared, past, offered, &place)) {
+            Some(Want::Nothing) => return Ok(self.done(entry, &place)),
+            Some(want) => return Ok(want),
+            None => {}
+        }
+        let Some(sync) = self.sync else { return Ok(Want::Whole) };
+        let there = self.look(&place);
+        let decision = match &there {
+            Some(there) => self.decide(offered, &place, there),
+            None if sync.ignore_existing && self.is_under_something_else(&place) => Decision::LeftAlone,
+            None => Decision::New,
+        };
+        Ok(self.act(sync, entry, &place, there.as_ref(), decision))
+    }
+
+    /// An earlier run gave the entry its name.
+    fn done(&mut self, entry: &Entry, place: &RelPath) -> Want {
+        let Some(there) = self.look(place) else { return Want::Whole };
+        self.keeps_first_name(entry, place, &there);
+        let want = self.proof(entry, place, &there).unwrap_or(Want::Nothing);
+        match want {
+            Want::Nothing => {
+                self.shared.counters.landed.entry(&entry.kind);
+                self.shared.counters.unchanged.entry(&entry.kind);
+            }
+            Want::Digest => self.shared.counters.unchanged.file(0),
+            _ => {}
+        }
+        want
+    }
+
+    /// Where digests are told, that of a file which stays as it is is wanted too, and it is proven like what comes. One that
+    /// can't be read comes once more. `None` for what has no digest.
+    fn proof(&self, entry: &Entry, place: &RelPath, there: &There) -> Option<Want> {
+        match entry.kind {
+            _ if !self.shared.digests || self.shared.dry_run => None,
+            Kind::File { .. } if open_existing(&there.parent, name(place), &there.stat).is_ok() => {
+                lock(&self.shared.standing).insert(place.clone(), there.stat);
+                Some(Want::Digest)
+            }
+            // Of one more name it is told which file it is.
+            Kind::File { .. } | Kind::HardLink { .. } => Some(Want::Whole),
+            _ => None,
+        }
+    }
+
+    /// Further names may come of what stays.
+    fn keeps_first_name(&self, entry: &Entry, place: &RelPath, there: &There) {
+        if entry.extra.as_ref().is_some_and(|extra| extra.linked) {
+            let file = (there.stat.st_dev, there.stat.st_ino);
+            lock(&self.shared.first_names).insert(place.clone(), file);
+        }
+    }
+
+    /// `None` where nothing is there, or what is can't be seen: then whoever writes tells why it can't.
+    fn look(&mut self, place: &RelPath) -> Option<There> {
+        let Some((parent, name)) = place.split() else {
+            let top = self.shared.landing.root.top().clone();
+            let stat = rustix::fs::fstat(&top).ok()?;
+            return Some(There { parent: top, stat });
+        };
+        if self.parent.as_ref().is_none_or(|(held, _)| *held != parent) {
+            let held = self.shared.landing.root.directory(&parent).ok();
+            self.parent = Some((parent, held));
+        }
+        let parent = self.parent.as_ref().and_then(|(_, held)| held.clone())?;
+        let stat = parent.stat(name).ok()?;
+        Some(There { parent, stat })
+    }
+
+    /// Something that is no directory, and stays, has the name of a directory above `place`.
+    fn is_under_something_else(&self, place: &RelPath) -> bool {
+        let parent = place.split().map(|(parent, _)| parent).unwrap_or_default();
+        matches!(self.shared.landing.root.directory(&parent), Err(Errno::NOTDIR | Errno::LOOP))
+    }
+
+    fn decide(&mut self, offered: &Offered, place: &RelPath, there: &There) -> Decision {
+        let entry = &offered.entry;
+        if let Some(decision) = self.rules.early(entry, &there.stat) {
+            return decision;
+        }
+        if let Kind::HardLink { source, path } = &entry.kind {
+            return self.another_name(entry, *source, path, there);
+        }
+        let value_differs = match &entry.kind {
+            Kind::File { size } => {
+                self.rules.sync.checksum && self.contents_differ(offered, *size, place, there)
+            }
+            Kind::Symlink { target } => !says(target, place, there),
+            Kind::Device { major, minor, .. } => there.stat.st_rdev != rustix::fs::makedev(*major, *minor),
+            _ => false,
+        };
+        let at = At::In(there.parent.as_fd(), name(place).as_encoded_bytes());
+        let more = self.comparing.differences(&self.shared.writer, entry, &there.stat, at);
+        self.rules.decide(entry, self.shared.mode(entry), &there.stat, value_differs, more)
+    }
+
+    /// One more name of a file is as it should be only where the first one stays, and both are the same file already.
+    fn another_name(&self, entry: &Entry, source: u32, path: &RelPath, there: &There) -> Decision {
+        let first = Entry { source, path: path.clone(), kind: Kind::Fifo, extra: None, ..*entry };
+        let first = self.shared.landing.place(&first);
+        let kept = first.and_then(|first| lock(&self.shared.first_names).get(&first).copied());
+        match kept == Some((there.stat.st_dev, there.stat.st_ino)) {
+            true => Decision::Attributes(Changes::default()),
+            false => Decision::New,
+        }
+    }
+
+    fn contents_differ(&mut self, offered: &Offered, size: u64, place: &RelPath, there: &There) -> bool {
+        if there.stat.st_size as u64 != size {
+            return true;
+        }
+        let Some(theirs) = offered.digest else { return true };
+        let Ok(file) = open_existing(&there.parent, name(place), &there.stat) else { return true };
+        !matches!(hash(file.as_fd(), 0, size, &mut self.buffer), Ok(Some(ours)) if ours == theirs)
+    }
+
+    fn act(
+        &mut self,
+        sync: &Sync,
+        entry: &Entry,
+        place: &RelPath,
+        there: Option<&There>,
+        decision: Decision,
+    ) -> Want {
+        let want = match (&decision, there) {
+            (Decision::LeftAlone, _) => Want::Nothing,
+            (Decision::New, None) => Want::Whole,
+            (Decision::New, Some(there)) => {
+                if let Err(why) = self.make_way(entry, place, there) {
+                    self.tell(place, why);
+                    return Want::Nothing;
+                }
+                Want::Whole
+            }
+            (Decision::Attributes(changes), Some(there)) => {
+                if !sync.dry_run {
+                    self.repaired(entry, place, there, changes);
+                }
+                self.keeps_first_name(entry, place, there);
+                self.proof(entry, place, there).unwrap_or(Want::Nothing)
+            }
+            (Decision::Contents(_), there) if !sync.dry_run => {
+                there.and_then(|there| self.differing(entry, place, there)).unwrap_or(Want::Whole)
+            }
+            (Decision::Contents(_) | Decision::Attributes(_), _) => Want::Whole,
+        };
+        self.itemize(entry, &decision);
+        match want {
+            Want::Nothing => self.shared.counters.unchanged.entry(&entry.kind),
+            Want::Digest => self.shared.counters.unchanged.file(0),
+            _ => {}
+        }
+        if want == Want::Nothing || sync.dry_run {
+            self.shared.counters.landed.entry(&entry.kind);
+        }
+        want
+    }
+
+    fn itemize(&mut self, entry: &Entry, decision: &Decision) {
+        let received = !self.remover.news.is_told_far_away();
+        let Some(item) = decision.item(&entry.kind, received).filter(|item| !item.is_unchanged()) else {
+            return;
+        };
+        let link = match &entry.kind {
+            Kind::Symlink { target } => Some(Link::Target(target.clone())),
+            Kind::HardLink { path, .. } => Some(Link::SameAs(path.clone())),
+            _ => None,
+        };
+        if self.rules.sync.itemize {
+            let directory = entry.kind == Kind::Directory;
+            self.remover.news.tell(change(item, entry.path.clone(), directory, link));
+        }
+    }
+
+    /// A large file that has changed; `None` where asking for all of it is better, or what is there can't be read.
+    fn differing(&self, entry: &Entry, place: &RelPath, there: &There) -> Option<Want> {
+        let Kind::File { size } = entry.kind else { return None };
+        let older = u64::try_from(there.stat.st_size).ok()?;
+        let chunk = older::chunk_of(size, older, self.large)?;
+        let file = open_existing(&there.parent, name(place), &there.stat).ok()?;
+        let digests = older::digests(&file, chunk, size, older).ok()?;
+        let hashed = (chunk * digests.len() as u64).min(size);
+        self.shared.older.note(place, there.stat, hashed);
+        Some(Want::Differing { chunk, digests })
+    }
+
+    /// Contents are equal, and the rest is made so; a directory's when everything below it is there.
+    fn repaired(&self, entry: &Entry, place: &RelPath, there: &There, changes: &Changes) {
+        if entry.kind == Kind::Directory {
+            let more = changes.owner || changes.group || changes.acl || changes.xattrs;
+            return self.shared.keep_directory(place, entry, false, !more);
+        }
+        if changes.is_empty() || matches!(entry.kind, Kind::HardLink { .. }) {
+            return;
+        }
+        if let Err(error) = self.repair(entry, place, there, changes) {
+            self.tell(place, format!("setting the mode or times of what is there failed: {error}"));
+        }
+    }
+
+    fn repair(&self, entry: &Entry, place: &RelPath, there: &There, changes: &Changes) -> Result<(), Errno> {
+        if changes.permissions || changes.owner || changes.group || changes.acl || changes.xattrs {
+            let held = hold_existing(&there.parent, name(place), &there.stat)?;
+            let is_link = matches!(entry.kind, Kind::Symlink { .. });
+            let what = if is_link { What::Link } else { What::Existing };
+            let mode = self.shared.keep.perms.then(|| self.shared.mode(entry));
+            // What gets a new owner may lose bits of the mode it has.
+            let mode = mode.or(Some(Mode::from_raw_mode(there.stat.st_mode & 0o7777)));
+            for loss in self.shared.writer.give(held.as_fd(), entry, mode, what) {
+                let shown = self.shared.landing.root.shown(place);
+                (self.shared.problem)(problem(shown, ProblemKind::NotKept, loss.message()));
+            }
+        }
+        if self.shared.keep.times && !same_time(entry.mtime, &there.stat) {
+            let times = crate::temporary::timestamps(entry);
+            rustix::fs::utimensat(&there.parent, name(place), &times, AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+        Ok(())
+    }
+
+    /// Something of another kind has the entry's name. A rename replaces it, unless one of the two is a directory.
+    fn make_way(&mut self, entry: &Entry, place: &RelPath, there: &There) -> Result<(), String> {
+        match (&entry.kind, there.kind()) {
+            (_, FileType::Directory) => self.remover.make_way(&entry.path, place, &there.parent),
+            (Kind::Directory, _) => self.remover.make_way_for_directory(&there.parent, name(place)),
+            _ => Ok(()),
+        }
+    }
+
+    fn tell(&self, place: &RelPath, message: String) {
+        let shown = self.shared.landing.root.shown(place);
+        (self.shared.problem)(problem(shown, ProblemKind::Failed, message));
+    }
+}
+
+/// A change as it is told.
+pub fn change(item: Item, path: RelPath, directory: bool, link: Option<Link>) -> Change {
+    let mut letters = [b' '; 11];
+    letters.iter_mut().zip(item.to_string().bytes()).for_each(|(letter, byte)| *letter = byte);
+    Change { item: letters, path, directory, link }
+}
+
+fn is_large(entry: &Entry) -> bool {
+    matches!(entry.kind, Kind::File { size } if older::chunk_of(size, size, 1).is_some())
+}
+
+/// True where the link that is there leads to `target`.
+fn says(target: &[u8], place: &RelPath, there: &There) -> bool {
+    rustix::fs::readlinkat(&there.parent, name(place), Vec::new()).is_ok_and(|says| says.as_bytes() == target)
+}
+
+/// The top itself has no name, and is opened as `.`.
+fn name(place: &RelPath) -> &OsStr {
+    place.split().map_or(OsStr::new("."), |(_, name)| name)
+}
+
+fn breach(what: &str) -> TransferError {
+    TransferError::FarEnd(format!("the far end breaks the protocol: {what}"))
+}

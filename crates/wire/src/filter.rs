@@ -1,0 +1,288 @@
+//! Filter rules as they were parsed, and the paths of a list of files: what one end tells the other to leave out.
+//!
+//! The rules are plain data; the room `transfer` parses and matches them. What is decoded from the peer's bytes is
+//! checked as what the user wrote is.
+
+use crate::path::{MAX_NAME, RelPath};
+use serde::{Deserialize, Serialize};
+
+/// The most rules of one list.
+pub const MAX_RULES: usize = 65_536;
+/// The longest pattern in bytes, and the longest path in a rule.
+pub const MAX_PATTERN: usize = 4096;
+/// The most bytes of all patterns of one list, so that it fits into a control message with its surroundings.
+pub const MAX_RULE_BYTES: usize = 512 << 10;
+/// The most per-directory merge files of one list.
+pub const MAX_MERGES: usize = 64;
+
+/// Why a list of rules isn't accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadRules {
+    /// More than [`MAX_RULES`].
+    #[error("there are more than {MAX_RULES} filter rules")]
+    TooMany,
+    /// More than [`MAX_RULE_BYTES`] in all patterns.
+    #[error("the filter rules together have more than {} KiB", MAX_RULE_BYTES >> 10)]
+    TooLong,
+    /// More than [`MAX_MERGES`].
+    #[error("there are more than {MAX_MERGES} per-directory merge files")]
+    TooManyMerges,
+    /// A pattern is empty, longer than [`MAX_PATTERN`], or has a zero byte.
+    #[error("a filter rule's pattern is empty, longer than {MAX_PATTERN} bytes, or has a zero byte")]
+    Pattern,
+    /// A merge file's name isn't one component.
+    #[error("a per-directory merge file's name isn't the name of a file")]
+    MergeName,
+}
+
+/// Rules in the order in which they are tried; the first that matches decides.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "RawRules", into = "RawRules")]
+pub struct Rules(RawRules);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct RawRules {
+    rules: Vec<Rule>,
+    reading: Reading,
+}
+
+/// How merge files in directories are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// Rules that name no side are the sender's only, so that what they exclude is deleted at the receiver.
+    pub delete_excluded: bool,
+    /// Rules in a file end with a zero byte, not with a line.
+    pub nul: bool,
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Rule {
+    /// Names that are excluded or included.
+    Pattern(PatternRule),
+    /// A file that each directory may have, with rules that stand here.
+    Merge(DirMerge),
+}
+
+/// A pattern and what it does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PatternRule {
+    /// What matches is included, else excluded.
+    pub include: bool,
+    /// Where it counts.
+    pub sides: Sides,
+    /// It holds where the pattern does not match.
+    pub negated: bool,
+    /// It doesn't count in a directory that is being deleted.
+    pub perishable: bool,
+    /// It is matched against the absolute path.
+    pub absolute: bool,
+    /// As it was written, raw bytes.
+    pub pattern: Vec<u8>,
+}
+
+/// At which end a rule counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sides {
+    /// It hides from the transfer and protects from deletion.
+    #[default]
+    Both,
+    /// It hides from the transfer.
+    Sender,
+    /// It protects from deletion.
+    Receiver,
+}
+
+/// A per-directory merge file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirMerge {
+    /// Its name in each directory, one component.
+    pub name: Vec<u8>,
+    /// Also the directories above the transfer are asked, from this one on: absolute, or below the transfer's root.
+    pub above: Option<Vec<u8>>,
+    /// Its rules hold in subdirectories too.
+    pub inherited: bool,
+    /// How its lines are read.
+    pub style: MergeStyle,
+}
+
+/// How a merge file is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MergeStyle {
+    /// Its lines are patterns only: to include, or to exclude. `None`: whole rules.
+    pub patterns: Option<bool>,
+    /// Rules are words, not lines.
+    pub words: bool,
+    /// As cvs reads its files: a lone `!` clears even where lines are patterns only.
+    pub cvs: bool,
+    /// Its rules count here, and may not say otherwise.
+    pub sides: Option<Sides>,
+    /// Its rules are [`PatternRule::perishable`].
+    pub perishable: bool,
+    /// Its rules are [`PatternRule::absolute`].
+    pub absolute: bool,
+}
+
+impl Rules {
+    /// Checks `rules`.
+    ///
+    /// # Errors
+    /// Where they pass a limit of this module, or a name in them isn't one.
+    pub fn new(rules: Vec<Rule>, reading: Reading) -> Result<Self, BadRules> {
+        Self::try_from(RawRules { rules, reading })
+    }
+
+    /// The rules in their order.
+    pub fn as_slice(&self) -> &[Rule] {
+        &self.0.rules
+    }
+
+    /// How merge files in directories are read.
+    pub fn reading(&self) -> Reading {
+        self.0.reading
+    }
+
+    /// True where nothing is left out and nothing protected.
+    pub fn is_empty(&self) -> bool {
+        self.0.rules.is_empty()
+    }
+}
+
+impl TryFrom<RawRules> for Rules {
+    type Error = BadRules;
+
+    fn try_from(raw: RawRules) -> Result<Self, BadRules> {
+        if raw.rules.len() > MAX_RULES {
+            return Err(BadRules::TooMany);
+        }
+        raw.rules.iter().try_for_each(Rule::check)?;
+        if raw.rules.iter().map(Rule::bytes).sum::<usize>() > MAX_RULE_BYTES {
+            return Err(BadRules::TooLong);
+        }
+        if raw.rules.iter().filter(|rule| matches!(rule, Rule::Merge(_))).count() > MAX_MERGES {
+            return Err(BadRules::TooManyMerges);
+        }
+        Ok(Self(raw))
+    }
+}
+
+impl From<Rules> for RawRules {
+    fn from(rules: Rules) -> Self {
+        rules.0
+    }
+}
+
+impl Rule {
+    /// Checks what a list of rules checks of each.
+    ///
+    /// # Errors
+    /// Where the pattern or the name in it isn't one.
+    pub fn check(&self) -> Result<(), BadRules> {
+        match self {
+            Rule::Pattern(rule) if is_text(&rule.pattern) => Ok(()),
+            Rule::Pattern(_) => Err(BadRules::Pattern),
+            Rule::Merge(merge) => merge.check(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Rule::Pattern(rule) => rule.pattern.len(),
+            Rule::Merge(merge) => merge.name.len() + merge.above.as_ref().map_or(0, Vec::len),
+        }
+    }
+}
+
+impl DirMerge {
+    fn check(&self) -> Result<(), BadRules> {
+        let is_component = !self.name.contains(&b'/') && RelPath::new(&self.name[..]).is_ok();
+        if self.name.is_empty() || self.name.len() > MAX_NAME || !is_component {
+            return Err(BadRules::MergeName);
+        }
+        if self.above.as_ref().is_some_and(|above| !is_text(above)) {
+            return Err(BadRules::Pattern);
+        }
+        Ok(())
+    }
+}
+
+fn is_text(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.len() <= MAX_PATTERN && !bytes.contains(&0)
+}
+
+/// A path of a list of files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedPath {
+    /// Where it is below the source; empty is the source itself.
+    pub path: RelPath,
+    /// It ended in a slash: what is directly in it is wanted too.
+    pub contents: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn exclude(pattern: &[u8]) -> Rule {
+        Rule::Pattern(PatternRule {
+            include: false,
+            sides: Sides::Both,
+            negated: false,
+            perishable: false,
+            absolute: false,
+            pattern: pattern.to_vec(),
+        })
+    }
+
+    fn merge(name: &[u8]) -> Rule {
+        Rule::Merge(DirMerge {
+            name: name.to_vec(),
+            above: None,
+            inherited: true,
+            style: MergeStyle::default(),
+        })
+    }
+
+    fn decoded(rules: Vec<Rule>) -> Result<Rules, postcard::Error> {
+        let raw = RawRules { rules, reading: Reading::default() };
+        postcard::from_bytes(&postcard::to_stdvec(&raw).unwrap())
+    }
+
+    #[test]
+    fn what_passes_a_limit_is_refused_also_from_the_peer() {
+        let long = vec![b'x'; MAX_PATTERN + 1];
+        let cases: Vec<(Vec<Rule>, BadRules)> = vec![
+            (vec![exclude(b"")], BadRules::Pattern),
+            (vec![exclude(b"a\0b")], BadRules::Pattern),
+            (vec![exclude(&long)], BadRules::Pattern),
+            (vec![exclude(b"x"); MAX_RULES + 1], BadRules::TooMany),
+            (vec![exclude(&long[1..]); 129], BadRules::TooLong),
+            (vec![merge(b".r"); MAX_MERGES + 1], BadRules::TooManyMerges),
+            (vec![merge(b"..")], BadRules::MergeName),
+            (vec![merge(b"a/b")], BadRules::MergeName),
+            (vec![merge(b"")], BadRules::MergeName),
+        ];
+        for (rules, why) in cases {
+            assert_eq!(Rules::new(rules.clone(), Reading::default()), Err(why.clone()));
+            assert!(decoded(rules).is_err(), "{why}");
+        }
+    }
+
+    #[test]
+    fn rules_come_back_as_they_went() {
+        let list = vec![exclude(b"/a\xff/**"), merge(b".rules"), exclude(b"*.o")];
+        let rules = Rules::new(list, Reading { delete_excluded: true, nul: false }).unwrap();
+        let back: Rules = postcard::from_bytes(&postcard::to_stdvec(&rules).unwrap()).unwrap();
+        assert_eq!(back, rules);
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(rules) = postcard::from_bytes::<Rules>(&bytes) {
+                prop_assert!(rules.as_slice().iter().all(|rule| rule.check().is_ok()));
+            }
+        }
+    }
+}
