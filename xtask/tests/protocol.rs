@@ -128,6 +128,8 @@ fn every_message_has_the_number_of_the_table() {
         (Message::Offer(Vec::new()), "Offer"),
         (Message::Wanted(Vec::new()), "Wanted"),
         (Message::Again(Vec::new()), "Again"),
+        (Message::Within(true), "Within"),
+        (Message::Digested(Vec::new()), "Digested"),
     ] {
         let number = postcard::to_stdvec(&message).unwrap()[0];
         assert!(named(number.into(), name), "{name} is number {number}");

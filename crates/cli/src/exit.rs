@@ -9,8 +9,8 @@ Exit codes:
   0    all that was asked for is there, whole, verified and on stable storage
   1    it failed as a whole
   2    the arguments can't be served
-  3    some entries failed, were skipped, or lost what was to be kept; the others
-       are there
+  3    some entries failed, were skipped, lost what was to be kept, or differ
+       (verify); the others are there
   4    some sources changed or vanished while they were read; the others are there
   5    the far end could not be started, or it or the connection went away
   6    doctor --fail-on: something is that bad

@@ -20,6 +20,7 @@ mod reach;
 mod stream;
 mod sync;
 mod units;
+mod verify;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -51,6 +52,8 @@ enum Command {
     Sync(sync::SyncArgs),
     /// List and remove what transfers that were cut off have left
     Clean(clean::CleanArgs),
+    /// Compare a tree here with one on another host, without moving it
+    Verify(verify::VerifyArgs),
     /// Measure a path from memory to memory, over the same streams as cp
     Stream(stream::StreamArgs),
     /// Run a command, and tell what it achieved and what it cost
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Command::Cp(args) => Ok(cp::run(args)),
         Command::Sync(args) => Ok(sync::run(args)),
         Command::Clean(args) => Ok(clean::run(&args)),
+        Command::Verify(args) => Ok(verify::run(&args)),
         Command::Stream(args) => Ok(stream::run(args)),
         Command::Measure(args) => Ok(measure::run(args)),
         Command::Facts(args) => Ok(facts::run(&args)),

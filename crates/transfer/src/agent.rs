@@ -5,12 +5,16 @@ use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 
 use crate::ahead::scan_ahead;
+use crate::digest::ledger::Known;
 use crate::leftovers::{self, Leftover};
 use crate::pattern::expand_home;
 use crate::problem::TransferError;
 use crate::sender::Selection;
 use crate::session::Session;
-use crate::{memory, receiver, sender};
+use crate::{compare, memory, receiver, sender};
+
+/// Digests are the client's to keep.
+const UNHEARD: Known<'static> = &|_, _, _| {};
 
 /// What the agent can say about its host, as JSON of the `host` crate's types.
 pub trait HostObserver {
@@ -54,7 +58,7 @@ fn perform(session: &mut Session, job: Job, host: &dyn HostObserver) -> Result<(
     match job {
         Job::Receive { destination, options } => {
             session.offer(&options)?;
-            receiver::run(session, &destination, &options, |_| Ok(()))?;
+            receiver::run(session, &destination, &options, |_| Ok(()), UNHEARD)?;
             session.tell_report()
         }
         Job::Send { sources, options } => send(session, &sources, &options),
@@ -66,6 +70,7 @@ fn perform(session: &mut Session, job: Job, host: &dyn HostObserver) -> Result<(
         }
         Job::Observe => observe(session, host),
         Job::Clean { destination, remove } => clean(session, &destination, remove),
+        Job::Digests { path } => compare::serve(session, &path),
     }
 }
 
@@ -78,7 +83,7 @@ fn send(session: &mut Session, sources: &[Vec<u8>], options: &Options) -> Result
     let selection = Selection { filter: options.filter.clone(), listed };
     let counters = session.meters.local.clone();
     scan_ahead(&found, options, &selection, &counters, &tell, |ahead| {
-        sender::run(session, &found, ahead, options)
+        sender::run(session, &found, ahead, options, UNHEARD)
     })?;
     session.tell_report()
 }

@@ -21,7 +21,11 @@ const WAITING: usize = 128;
 type Found = Vec<(Entry, Stat)>;
 
 /// What a scan has found that is under way.
-pub struct Ahead(Receiver<Found>);
+pub struct Ahead<'a> {
+    found: Receiver<Found>,
+    /// What is left out of it, for a second walk.
+    pub selection: &'a Selection,
+}
 
 /// Does `work` while the sources are walked.
 pub fn scan_ahead<T>(
@@ -30,7 +34,7 @@ pub fn scan_ahead<T>(
     selection: &Selection,
     counters: &Counters,
     problem: &(dyn Fn(Problem) + Sync),
-    work: impl FnOnce(Ahead) -> T,
+    work: impl FnOnce(Ahead<'_>) -> T,
 ) -> T {
     let (queue, found) = bounded(WAITING);
     let stop = AtomicBool::new(false);
@@ -47,16 +51,16 @@ pub fn scan_ahead<T>(
             scanner.run(Gathering { queue, found: Vec::new(), bytes: 0 });
             counters.scanned.store(true, Ordering::Release);
         });
-        let done = work(Ahead(found));
+        let done = work(Ahead { found, selection });
         stop.store(true, Ordering::Relaxed);
         done
     })
 }
 
-impl Ahead {
+impl Ahead<'_> {
     /// Hands everything to `taker`, as it is found.
     pub fn hand_on(self, mut taker: impl Taker) {
-        for (entry, stat) in self.0.iter().flatten() {
+        for (entry, stat) in self.found.iter().flatten() {
             if taker.take(entry, &stat).is_err() {
                 return;
             }

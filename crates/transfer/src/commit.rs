@@ -1,7 +1,7 @@
 //! Gives finished files their real names, in groups: first the group's contents go to stable storage, then each
 //! is renamed, so that not even a power cut leaves half a file under its real name.
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use linerate_wire::control::{Problem, ProblemKind};
 use linerate_wire::entry::Kind;
 use linerate_wire::path::RelPath;
@@ -19,6 +19,7 @@ use crate::journal::{Done, Journal, Mark};
 use crate::problem::problem;
 use crate::root::Directory;
 use crate::temporary::Temporary;
+use crate::verify::{Proof, Verifier};
 
 /// A group is committed when it has so many entries (each may hold a file open)
 const GROUP: usize = 256;
@@ -42,6 +43,8 @@ pub struct Finished {
     pub kind: Kind,
     /// Its path as the user would write it.
     pub shown: PathBuf,
+    /// What the sender said of its contents, of files where digests are told.
+    pub proof: Option<Proof>,
     /// What the journal is told of it: where it is below the landing's root, and what was to be made.
     pub journalled: Option<(RelPath, Mark)>,
 }
@@ -50,6 +53,8 @@ pub struct Finished {
 pub enum ToCommit {
     /// These are whole, a few at a time: to be woken for each costs more than to name it.
     Whole(Vec<Finished>),
+    /// So much has come: commit it and answer.
+    Settle(Sender<()>),
     /// Everything has come.
     End,
     /// The transfer has failed: what waits is removed.
@@ -64,6 +69,10 @@ pub struct Committer<'a> {
     pub problem: &'a (dyn Fn(Problem) + Sync),
     /// Where what has its name is written down.
     pub journal: &'a Journal,
+    /// Reads files back before they get their names.
+    pub verifier: Option<&'a Verifier<'a>>,
+    /// Is told of each file that has its name, of which the digest is known.
+    pub proven: &'a (dyn Fn(&Proof) + Sync),
 }
 
 #[derive(Default)]
@@ -95,6 +104,11 @@ impl Committer<'_> {
                         self.commit(&mut group, &mut touched)?;
                     }
                 }
+                Ok(ToCommit::Settle(settled)) => {
+                    self.commit(&mut group, &mut touched)?;
+                    // Nobody may wait for it any more.
+                    let _ = settled.send(());
+                }
                 Err(RecvTimeoutError::Timeout) => self.commit(&mut group, &mut touched)?,
                 Ok(ToCommit::End) => {
                     self.commit(&mut group, &mut touched)?;
@@ -112,9 +126,13 @@ impl Committer<'_> {
     fn commit(&self, group: &mut Group, touched: &mut Touched) -> Result<(), String> {
         let group = std::mem::take(group);
         sync_contents(&group.entries).inspect_err(|_| self.journal.distrust())?;
+        let entries = match self.verifier {
+            Some(verifier) => verifier.check(group.entries),
+            None => group.entries,
+        };
         let writes_down = self.journal.wants_done(self.counters.landed.get().bytes);
         let mut done = Vec::new();
-        for mut entry in group.entries {
+        for mut entry in entries {
             touched.add(entry.temporary.parent());
             let record = if writes_down { self.record(&mut entry) } else { None };
             if self.rename(entry) {
@@ -134,7 +152,7 @@ impl Committer<'_> {
 
     /// True where it has its name now.
     fn rename(&self, entry: Finished) -> bool {
-        let Finished { temporary, name, kind, shown, .. } = entry;
+        let Finished { temporary, name, kind, shown, proof, .. } = entry;
         let parent = temporary.parent().clone();
         match temporary.rename(&name) {
             Ok(()) => {
@@ -145,6 +163,7 @@ impl Committer<'_> {
                     // They are made elsewhere, at the end.
                     Kind::Directory | Kind::HardLink { .. } => {}
                 }
+                proof.iter().for_each(|proof| (self.proven)(proof));
                 return true;
             }
             Err(Errno::ISDIR | Errno::EXIST | Errno::NOTEMPTY) if parent.has_directory(&name) => {

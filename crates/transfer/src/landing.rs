@@ -18,6 +18,8 @@ pub struct Landing {
     pub root: Root,
     /// For each source the path that its own entry gets, and whether it was announced as a directory.
     pub places: Vec<(RelPath, bool)>,
+    /// Sources keep their own names; else the destination is the one source's new name.
+    pub within: bool,
 }
 
 impl Landing {
@@ -61,7 +63,7 @@ impl Landing {
             )));
         }
         if path.is_dir() {
-            return Ok(Self { root: open(&path)?, places: vec![(RelPath::root(), true)] });
+            return Ok(Self { root: open(&path)?, places: vec![(RelPath::root(), true)], within: false });
         }
         Self::under_new_name(&path.components().collect::<PathBuf>(), sources)
     }
@@ -72,7 +74,7 @@ impl Landing {
         let path = PathBuf::from(OsString::from_vec(written.to_vec()));
         let ([source], true) = (sources, path.is_dir() && !written.ends_with(b"/")) else { return None };
         let place = RelPath::new(path.file_name()?.as_bytes()).ok().filter(|_| source.directory)?;
-        Some(Self { root: open(path.parent()?).ok()?, places: vec![(place, true)] })
+        Some(Self { root: open(path.parent()?).ok()?, places: vec![(place, true)], within: false })
     }
 
     /// True where a directory gets a new name, which a second run would find taken.
@@ -116,6 +118,7 @@ impl Landing {
         Ok(Self {
             root,
             places: sources.iter().map(|source| (source.name.clone(), source.directory)).collect(),
+            within: true,
         })
     }
 
@@ -143,7 +146,7 @@ impl Landing {
         let place = RelPath::new(name).map_err(|error| {
             TransferError::Arguments(format!("the destination {}: {error}", path.display()))
         })?;
-        Ok(Self { root: open(&parent)?, places: vec![(place, source.directory)] })
+        Ok(Self { root: open(&parent)?, places: vec![(place, source.directory)], within: false })
     }
 }
 

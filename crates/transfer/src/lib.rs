@@ -2,15 +2,18 @@
 //!
 //! Threads and blocking sockets. `docs/architecture.md` draws the pipeline and its invariants.
 
+mod again;
 pub mod agent;
 pub mod ahead;
 mod auto;
 mod channel;
 pub mod clock;
 mod commit;
+pub mod compare;
 mod connect;
 mod crew;
 mod dial;
+pub mod digest;
 pub mod feed;
 pub mod filter;
 mod handshake;
@@ -26,6 +29,7 @@ pub mod pattern;
 mod plan;
 pub mod problem;
 mod rate;
+mod read_back;
 pub mod receiver;
 mod remove;
 mod resume;
@@ -41,4 +45,5 @@ mod temporary;
 mod tls;
 mod transport;
 mod under_way;
+mod verify;
 mod wanted;

@@ -1,7 +1,7 @@
 //! Offers what was found to a receiver that may have it already, and queues what it wants.
 
 use crossbeam_channel::{Receiver, TryRecvError};
-use linerate_wire::control::{Digest, MAX_OFFERS, MAX_OPEN_OFFERS, Message, Offered, Want};
+use linerate_wire::control::{Digest, MAX_OFFERS, MAX_OPEN_OFFERS, Message, Offered, Options, Want};
 use linerate_wire::entry::{Entry, Kind, Origin};
 use rustix::fs::Stat;
 use std::collections::VecDeque;
@@ -40,6 +40,8 @@ pub struct Offers<'a> {
     pub breach: &'a Mutex<Option<String>>,
     /// What is wanted isn't sent.
     dry_run: bool,
+    /// Digests are told of everything, of what the receiver has, too.
+    digests: bool,
     pending: Vec<Offered>,
     /// What else is known of them.
     seen: Vec<Seen>,
@@ -56,7 +58,7 @@ impl<'a> Offers<'a> {
         counters: &'a Counters,
         hash: Option<Hash<'a>>,
         breach: &'a Mutex<Option<String>>,
-        dry_run: bool,
+        options: &Options,
     ) -> Self {
         Self {
             channel,
@@ -65,7 +67,8 @@ impl<'a> Offers<'a> {
             counters,
             hash,
             breach,
-            dry_run,
+            dry_run: options.sync.as_ref().is_some_and(|sync| sync.dry_run),
+            digests: options.digests,
             pending: Vec::new(),
             seen: Vec::new(),
             pending_bytes: 0,
@@ -124,6 +127,13 @@ impl<'a> Offers<'a> {
             }
             _ if self.dry_run => Ok(()),
             Want::Whole => self.planner.add(entry, seen),
+            Want::Digest => match entry.kind {
+                Kind::File { size } if self.digests => {
+                    self.counters.unchanged.file(0);
+                    self.planner.add_proof(entry, seen, size)
+                }
+                _ => Err(self.breach("it wants a digest that it didn't ask for, or of what has none")),
+            },
             Want::Missing { chunk, present } => {
                 let (size, parts) = self.cut(&entry, chunk)?;
                 if present.len() as u64 != parts.div_ceil(8) {
@@ -149,6 +159,9 @@ impl<'a> Offers<'a> {
             return Err(self.breach("it wants parts of something that is no file"));
         };
         let parts = size.div_ceil(chunk.max(1));
+        if self.digests && !chunk.is_power_of_two() {
+            return Err(self.breach("it wants a file in chunks that have no digests"));
+        }
         if !(CHUNK_LEAST..=CHUNK_MOST).contains(&chunk) || parts < 2 || u32::try_from(parts).is_err() {
             return Err(self.breach("it wants a file in chunks that don't fit it"));
         }

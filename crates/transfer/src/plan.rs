@@ -5,12 +5,12 @@ use linerate_wire::control::Digest;
 use linerate_wire::entry::{Entry, Extra, Kind, Origin, Timestamp};
 use rustix::fs::Stat;
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::metadata::holes::has_holes;
 use crate::scan::{Stopped, Taker};
+use crate::source::Opened;
 
 /// Files up to this many bytes travel many in one frame.
 pub const SMALL: u64 = 64 << 10;
@@ -53,7 +53,7 @@ pub struct LargeFile {
     /// Set where nothing more of it is wanted or can be read.
     pub given_up: AtomicBool,
     /// Opened by the first worker that needs it.
-    pub descriptor: OnceLock<Result<OwnedFd, Errno>>,
+    pub descriptor: OnceLock<Result<Opened, Errno>>,
     /// Bytes of a part; the last one may be shorter.
     pub cut: u64,
     /// What the receiver has of it already.
@@ -110,6 +110,11 @@ impl Planner {
         Self { queue, streams, sparse, batch: Vec::new(), batch_bytes: 0, next_file: 0 }
     }
 
+    /// The same, whose large files have numbers from `first` on.
+    pub fn numbered_from(self, first: u64) -> Self {
+        Self { next_file: first, ..self }
+    }
+
     /// What `stat` says of an entry that is to be sent.
     pub fn see(&self, entry: &Entry, stat: &Stat) -> Seen {
         let sparse = self.sparse && matches!(entry.kind, Kind::File { .. }) && has_holes(stat);
@@ -138,7 +143,7 @@ impl Planner {
     pub fn add_large(&mut self, entry: Entry, seen: Seen, size: u64, cut: Cut) -> Result<(), Stopped> {
         let Cut { cut: chunk, there } = cut;
         let Seen { sparse, origin } = seen;
-        let parts = u32::try_from(size.div_ceil(chunk)).unwrap_or(u32::MAX);
+        let parts = u32::try_from(size.div_ceil(chunk).max(1)).unwrap_or(u32::MAX);
         let number = self.next_file;
         self.next_file += 1;
         let file = Arc::new(LargeFile {
@@ -161,6 +166,14 @@ impl Planner {
             self.queue(Unit::Chunk { file: file.clone(), offset, length: chunk.min(size - offset) })?;
         }
         Ok(())
+    }
+
+    /// Queues a file of which the receiver has all, and wants to know what it comes to here.
+    ///
+    /// # Errors
+    /// Where the workers are gone.
+    pub fn add_proof(&mut self, entry: Entry, seen: Seen, size: u64) -> Result<(), Stopped> {
+        self.add_large(entry, seen, size, Cut { cut: size.max(1), there: There::Present(vec![1]) })
     }
 
     fn add_small(&mut self, entry: Entry, size: u64) -> Result<(), Stopped> {

@@ -2,6 +2,7 @@
 
 use crossbeam_channel::{Sender as CrossbeamSender, TrySendError, bounded};
 use linerate_wire::control::{MAX_OPEN_OFFERS, Message, Offered, Options, Problem, Source, Totals};
+use linerate_wire::path::RelPath;
 use rustix::fs::Mode;
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -9,9 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
+use crate::again;
 use crate::channel::Channel;
 use crate::commit::{Committer, ToCommit, Touched};
 use crate::crew::Crew;
+use crate::digest::ledger::{Known, Told};
 use crate::journal::Past;
 use crate::landing::{Landing, umask};
 use crate::metadata::write::Writer as MetadataWriter;
@@ -24,6 +27,7 @@ use crate::sink::{Older, Shared, Worker};
 use crate::source::lock;
 use crate::stream::Stream;
 use crate::temporary::Names;
+use crate::verify::{Proof, Verifier};
 use crate::wanted::{Comparer, OfferedNames};
 
 /// What waits for the committer, up to 64 files at a time; each may be open.
@@ -37,10 +41,14 @@ pub struct Received {
     pub announced: Totals,
     /// Streams that carried data.
     pub streams: u32,
+    /// The destination took each source under its own name.
+    pub within: bool,
+    /// The sources' names, as the sender announced them.
+    pub sources: Vec<RelPath>,
 }
 
 /// Receives into `destination` as the user wrote it. `expected` looks at the announced sources: a client accepts
-/// only names that it asked for.
+/// only names that it asked for. `known` is told the digests of files that are in place, where they are asked for.
 ///
 /// # Errors
 /// Where the transfer as a whole failed; problems of single entries are told and counted.
@@ -49,6 +57,7 @@ pub fn run(
     destination: &[u8],
     options: &Options,
     expected: impl Fn(&[Source]) -> Result<(), TransferError>,
+    known: Known<'_>,
 ) -> Result<Received, TransferError> {
     session.limit_silence(options.timeout);
     let sources = session.receive_sources()?;
@@ -63,10 +72,13 @@ pub fn run(
     };
     let resume = Resume::find(session, &landing, options)?;
     let offers = options.sync.is_some() || resume.past.is_some();
+    if options.digests {
+        session.send(&Message::Within(landing.within))?;
+    }
     session.send(&Message::Ready { offers })?;
     // Modes are made here, bit by bit; the kernel's mask would only take from them.
     rustix::process::umask(Mode::empty());
-    let received = receive(session, &landing, sources.len(), options, &resume, umask);
+    let received = receive(session, &landing, sources, options, &resume, umask, known);
     rustix::process::umask(umask);
     let received = received?;
     // A client that is gone begins again, and must find what tells it that everything is there.
@@ -79,10 +91,11 @@ pub fn run(
 fn receive(
     session: &mut Session,
     landing: &Landing,
-    sources: usize,
+    sources: Vec<Source>,
     options: &Options,
     resume: &Resume,
     umask: Mode,
+    known: Known<'_>,
 ) -> Result<Received, TransferError> {
     let reporter = session.reporter();
     let tell = |problem: Problem| reporter.problem(problem);
@@ -90,11 +103,11 @@ fn receive(
     // A sender that is gone is noticed where its next message is waited for.
     let skip = |file: u64| drop(channel.send(&Message::Skip { file }));
     let counters = session.meters.local.clone();
-    let names = Names::new(session.nonce());
+    let names = Names::new(session.nonce(), options.verify);
     let (finished, whole) = bounded(WAITING);
     let shared = Shared {
         landing,
-        arrived: (0..sources).map(|_| AtomicBool::new(false)).collect(),
+        arrived: sources.iter().map(|_| AtomicBool::new(false)).collect(),
         names: &names,
         assemblies: Mutex::new(HashMap::new()),
         older: Older::default(),
@@ -110,23 +123,36 @@ fn receive(
         skip: &skip,
         journal: &resume.journal,
         resumed: Mutex::default(),
+        standing: Mutex::default(),
         keep: options.keep,
+        digests: options.digests,
         writer: MetadataWriter::new(options.keep),
         umask,
     };
-    let committer = Committer { counters: &counters, problem: &tell, journal: &resume.journal };
+    let verifier = (options.digests && options.verify).then(|| Verifier::new(&tell));
+    let verifier = verifier.as_ref();
+    let proven = |proof: &Proof| known(proof.source, &proof.path, Told::Digest(proof.digest));
+    let journal = &resume.journal;
+    let committer = Committer { counters: &counters, problem: &tell, journal, verifier, proven: &proven };
     let past = resume.past.as_deref();
     let offers = options.sync.is_some() || past.is_some();
     let (mut touched, streams, announced, compared) = thread::scope(|scope| -> Result<_, TransferError> {
         let committing = scope.spawn(|| committer.run(whole));
-        let crew = Crew::new(scope, |stream| work(&shared, stream));
+        let mut crew = Crew::new(scope, |stream| work(&shared, stream));
         let (settling, ended) = bounded(0);
         scope.spawn(|| settle(&shared, ended));
         let mut desk = offers.then(|| {
             let news = News::new(reporter.clone(), session.is_agent());
             Desk::open(scope, &shared, options, past, &channel, news)
         });
-        let received = drive(session, crew, &committing, desk.as_ref());
+        let received = drive(session, &mut crew, &committing, desk.as_ref());
+        let received = received.and_then(|received| match verifier {
+            Some(_) if desk.as_ref().is_some_and(Desk::has_ended) => Ok(received),
+            Some(verifier) if again::ask(session, verifier, &shared.finished)? => {
+                drive(session, &mut crew, &committing, None)
+            }
+            _ => Ok(received),
+        });
         session.cut();
         drop(settling);
         let compared = desk.take().map(Desk::close).transpose();
@@ -151,7 +177,7 @@ fn receive(
         )));
     }
     let mut last = Worker::new(&shared);
-    last.make_further_names(&mut touched);
+    last.make_further_names(&mut touched, known);
     if let Some((offered, remover)) =
         compared.filter(|_| options.sync.as_ref().is_some_and(|sync| sync.delete))
     {
@@ -165,7 +191,9 @@ fn receive(
         last.finish();
         touched.sync().map_err(TransferError::Failed)
     })??;
-    Ok(Received { landed: counters.landed.get(), announced: announced.totals, streams })
+    let sources = sources.into_iter().map(|source| source.name).collect();
+    let (landed, announced) = (counters.landed.get(), announced.totals);
+    Ok(Received { landed, announced, streams, within: landing.within, sources })
 }
 
 fn work(shared: &Shared<'_>, stream: Stream) -> WorkerEnd {
@@ -178,7 +206,7 @@ fn work(shared: &Shared<'_>, stream: Stream) -> WorkerEnd {
 
 fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     session: &mut Session,
-    mut crew: Crew<'scope, '_, W>,
+    crew: &mut Crew<'scope, '_, W>,
     committing: &ScopedJoinHandle<'_, Result<Touched, String>>,
     desk: Option<&Desk<'_, '_>>,
 ) -> Result<(u32, Announced), TransferError> {

@@ -96,6 +96,7 @@ pub fn want(shared: &Shared<'_>, past: &Past, offered: &Offered, place: &RelPath
         CHUNKS.contains(&earlier.partial.chunk)
             && earlier.partial.chunk < size
             && earlier.partial.size == size
+            && (!shared.digests || earlier.partial.chunk.is_power_of_two())
     })?;
     let (parent, _) = place.split()?;
     let resumed = Resumed::open(earlier, &shared.landing.root.directory(&parent).ok()?)?;

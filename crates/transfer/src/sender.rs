@@ -10,10 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use crate::again::{self, Verdict, Wanted};
 use crate::ahead::Ahead;
 use crate::auto::{Advice, Controller, FEW_PROCESSORS, TRIAL};
 use crate::clock::{Counters, process_usage};
 use crate::crew::Crew;
+use crate::digest::ledger::{Known, Ledger};
 use crate::offer::{Hash, Offers};
 use crate::pattern::{Named, expand};
 use crate::plan::{Planner, SMALL, Unit};
@@ -48,6 +50,8 @@ pub struct Sent {
     pub landed: Totals,
     /// Streams that carried data.
     pub streams: u32,
+    /// The destination took each source under its own name; only told where digests are.
+    pub within: bool,
 }
 
 /// Finds the sources that the user named; the ones that aren't there are told. At the far end `patterns` are
@@ -116,18 +120,21 @@ pub fn survey(
     });
 }
 
-/// Sends the sources, of which `ahead` brings what is in them, and waits until they are in place.
+/// Sends the sources, of which `ahead` brings what is in them, and waits until they are in place. `known` is told the
+/// digests, where they are asked for.
 ///
 /// # Errors
 /// Where the transfer as a whole failed; problems of single entries are told and counted.
 pub fn run(
     session: &mut Session,
     sources: &[SourceRoot],
-    ahead: Ahead,
+    ahead: Ahead<'_>,
     options: &Options,
+    known: Known<'_>,
 ) -> Result<Sent, TransferError> {
     session.limit_silence(options.timeout);
     session.send(&announcement(sources))?;
+    let within = options.digests && session.hear_within()?;
     let offers = session.wait_for_ready()?;
     let channel = session.channel();
     let breach = Mutex::new(None);
@@ -144,6 +151,7 @@ pub fn run(
         counters: &counters,
         problem: &tell,
         rate: rate.as_ref(),
+        digests: options.digests.then(|| Ledger::new(known)),
         under_way: UnderWay::default(),
         stop: AtomicBool::new(false),
         leave: AtomicU32::new(0),
@@ -151,24 +159,41 @@ pub fn run(
     };
     let (queue, units) = bounded(QUEUE);
     let number = Streams::new(options, &counters.found.get());
-    let planner = Planner::new(queue, number.first, options.keep.sparse);
+    let (streams, selection) = (number.first, ahead.selection);
+    let planner = Planner::new(queue, streams, options.keep.sparse);
     let (answered, answers) = bounded(MAX_OPEN_OFFERS);
     let hash = |entry: &Entry| digest(sources, entry, &shared.stop);
-    let dry_run = options.sync.as_ref().is_some_and(|sync| sync.dry_run);
     let hash = options.sync.as_ref().filter(|sync| sync.checksum).map(|_| &hash as Hash<'_>);
     thread::scope(|scope| {
         let (shared, channel, breach) = (&shared, &channel, &breach);
         scope.spawn(move || match offers {
             true => {
                 let counters = shared.counters;
-                ahead.hand_on(Offers::new(channel, answers, planner, counters, hash, breach, dry_run));
+                ahead.hand_on(Offers::new(channel, answers, planner, counters, hash, breach, options));
             }
             false => ahead.hand_on(planner),
         });
         let crew = Crew::new(scope, move |stream| (true, Worker::new(shared, stream).run(&units)));
         let answers = Answers { answered: offers.then_some(answered), breach };
-        let sent = drive(session, crew, shared, number, &answers, &whole);
+        let sent = drive(session, crew, shared, number, &answers, &whole, (streams - 1, 0));
         drop(answers);
+        let sent = sent.and_then(|used| {
+            let names = match again::verdict(session)? {
+                Verdict::Committed(landed) => return Ok(Sent { landed, streams: used, within }),
+                Verdict::Again(names) if options.verify => Wanted::new(names, sources.len())?,
+                Verdict::Again(_) => return Err(out_of_turn()),
+            };
+            let (queue, units) = bounded(QUEUE);
+            shared.begin_round();
+            session.begin_round();
+            let planner = Planner::new(queue, streams, options.keep.sparse);
+            scope.spawn(move || again::rescan(shared, names, planner, options.keep, selection));
+            let crew = Crew::new(scope, move |stream| (true, Worker::new(shared, stream).run(&units)));
+            let number = Streams { first: streams, auto: None };
+            let answers = Answers { answered: None, breach };
+            let streams = drive(session, crew, shared, number, &answers, &whole, (streams, used))?;
+            Ok(Sent { landed: session.wait_for_commit()?, streams, within })
+        });
         shared.stop.store(true, Ordering::Relaxed);
         if sent.is_err() {
             session.cut();
@@ -177,6 +202,7 @@ pub fn run(
     })
 }
 
+/// Sends a round: opens so many streams more than there are, and says at its end how many there were, with those `before`.
 fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     session: &mut Session,
     mut crew: Crew<'scope, '_, W>,
@@ -184,8 +210,9 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     mut streams: Streams,
     answers: &Answers<'_>,
     whole: &AtomicBool,
-) -> Result<Sent, TransferError> {
-    session.more(streams.first - 1)?;
+    (more, before): (u32, u32),
+) -> Result<u32, TransferError> {
+    session.more(more)?;
     let mut looked = Instant::now();
     while crew.used == 0 || crew.running > 0 {
         match session.next(crew.ends())? {
@@ -205,8 +232,9 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     }
     answers.check()?;
     let (totals, complete) = (shared.counters.found.get(), whole.load(Ordering::Acquire));
-    session.send(&Message::Sent { totals, streams: crew.used, complete })?;
-    Ok(Sent { landed: session.wait_for_commit()?, streams: crew.used })
+    let streams = before.saturating_add(crew.used);
+    session.send(&Message::Sent { totals, streams, complete })?;
+    Ok(streams)
 }
 
 /// The way of the receiver's answers to whoever offers.

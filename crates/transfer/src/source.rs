@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::clock::{Clock, Counters, Stage};
+use crate::digest::ledger::Ledger;
+use crate::digest::{self, Hashing};
 use crate::metadata::holes::{Run, next_run};
 use crate::pattern::Named;
 use crate::plan::{LargeFile, There, Unit};
@@ -113,6 +115,8 @@ pub struct Shared<'a> {
     pub problem: &'a (dyn Fn(Problem) + Sync),
     /// The user's rate limit.
     pub rate: Option<&'a RateLimit>,
+    /// Where digests of what is read go, if they are asked for.
+    pub digests: Option<Ledger<'a>>,
     /// Large files that are begun, of which the receiver may want nothing more.
     pub under_way: UnderWay,
     /// Ends the transfer early.
@@ -124,6 +128,12 @@ pub struct Shared<'a> {
 }
 
 impl Shared<'_> {
+    /// No worker is there, and new ones will be.
+    pub fn begin_round(&self) {
+        self.leave.store(0, Ordering::Release);
+        self.working.store(0, Ordering::Release);
+    }
+
     /// True once for each worker that is to leave; never for the last one.
     fn is_dropped(&self) -> bool {
         let one_less = |left: u32| left.checked_sub(1);
@@ -206,13 +216,18 @@ impl<'a> Worker<'a> {
     }
 
     fn append(&mut self, entry: &mut Entry) {
+        let shared = self.shared;
         let scanned = entry.clone();
         let opened = self.open_small(&scanned);
         let mut changed = false;
         let read = |out: &mut Vec<u8>| read_small(opened?, &scanned, out).map(|so| changed = so);
-        if let Err(error) = batch::Writer::new(&mut self.payload).push(entry, read) {
-            let (kind, message) = read_problem(error);
-            return self.tell(&scanned, kind, &message);
+        let digest = |read: &[u8]| shared.digests.as_ref().map(|_| digest::of_bytes(read));
+        match batch::Writer::new(&mut self.payload).push_with(entry, read, digest) {
+            Ok(digest) => shared.digests.iter().for_each(|known| known.entry(entry, digest)),
+            Err(error) => {
+                let (kind, message) = read_problem(error);
+                return self.tell(&scanned, kind, &message);
+            }
         }
         self.clock.entries(1);
         self.clock.bytes(file_size(entry));
@@ -247,24 +262,68 @@ impl<'a> Worker<'a> {
         let chunk = Chunk { entry, file: file.number, offset, length, parts, origin };
         let header = postcard::to_stdvec(&chunk).expect("a chunk is always encodable");
         self.stream.send(FrameKind::Chunk, &header, &mut self.clock)?;
+        let mut hashing = self.hashing(&chunk)?;
         let sent = match self.is_there(file, offset, length) {
-            Ok(true) => {
-                self.stream.send(FrameKind::Same, &[], &mut self.clock)?;
-                self.shared.counters.unchanged.bytes(length);
-                Ok(())
-            }
-            Ok(false) => self.contents(file, offset, length)?,
+            Ok(true) => self.same(file, offset, length, &mut hashing)?,
+            Ok(false) => self.contents(file, offset, length, &mut hashing)?,
             Err(problem) => Err(problem),
         };
         match sent {
-            Ok(()) => self.finish_part(file),
+            Ok(()) => {
+                self.send_digest(&chunk, hashing)?;
+                self.finish_part(file);
+            }
             Err(message) => {
                 file.given_up.store(true, Ordering::Relaxed);
+                self.shared.digests.iter().for_each(|known| known.forget(file.number));
                 self.stream.send(FrameKind::GiveUp, &[], &mut self.clock)?;
-                self.tell(&file.entry, message.0, &message.1);
+                if !self.shared.stop.load(Ordering::Relaxed) {
+                    self.tell(&file.entry, message.0, &message.1);
+                }
             }
         }
         Ok(())
+    }
+
+    /// Says of a part that the receiver has its bytes. What is told of them is of those that are here: they are read.
+    fn same(
+        &mut self,
+        file: &LargeFile,
+        offset: u64,
+        length: u64,
+        hashing: &mut Option<Hashing>,
+    ) -> Result<Result<(), (ProblemKind, String)>, StreamError> {
+        if let Some(hashing) = hashing
+            && let Err(problem) = self.hash_part(file, offset, length, hashing)
+        {
+            return Ok(Err(problem));
+        }
+        self.stream.send(FrameKind::Same, &[], &mut self.clock)?;
+        self.shared.counters.unchanged.bytes(length);
+        Ok(Ok(()))
+    }
+
+    fn hash_part(
+        &mut self,
+        file: &LargeFile,
+        offset: u64,
+        length: u64,
+        hashing: &mut Hashing,
+    ) -> Result<(), (ProblemKind, String)> {
+        let source = &self.shared.sources[file.entry.source as usize];
+        let opened = file.descriptor.get_or_init(|| open_large(source, &file.entry));
+        let opened = opened.as_ref().map_err(|error| read_problem(*error))?;
+        let mut buffer = std::mem::take(&mut self.payload);
+        let go_on = || !self.shared.stop.load(Ordering::Relaxed) && !file.given_up.load(Ordering::Relaxed);
+        let read =
+            read_while(opened.as_fd(), offset, length, &mut buffer, go_on, |read| hashing.update(read));
+        self.payload = buffer;
+        self.clock.lap(Stage::Read);
+        match read {
+            Ok(true) => Ok(()),
+            Ok(false) => Err((ProblemKind::Changed, SHORTER.into())),
+            Err(error) => Err(read_problem(error)),
+        }
     }
 
     /// Whether the receiver has the bytes of a part.
@@ -300,6 +359,7 @@ impl<'a> Worker<'a> {
         file: &LargeFile,
         offset: u64,
         length: u64,
+        hashing: &mut Option<Hashing>,
     ) -> Result<Result<(), (ProblemKind, String)>, StreamError> {
         let source = &self.shared.sources[file.entry.source as usize];
         let descriptor = match file.descriptor.get_or_init(|| open_large(source, &file.entry)) {
@@ -310,9 +370,12 @@ impl<'a> Worker<'a> {
         while at < end {
             let run = if file.sparse { next_run(descriptor, at, end) } else { Run::Data(end - at) };
             match run {
-                Run::Hole(length) => self.hole(length)?,
+                Run::Hole(length) => {
+                    hashing.iter_mut().for_each(|hashing| hashing.update_zeros(length));
+                    self.hole(length)?;
+                }
                 Run::Data(length) => {
-                    if let Err(problem) = self.data(descriptor, at, length)? {
+                    if let Err(problem) = self.data(descriptor, at, length, hashing)? {
                         return Ok(Err(problem));
                     }
                 }
@@ -335,6 +398,7 @@ impl<'a> Worker<'a> {
         descriptor: BorrowedFd<'_>,
         offset: u64,
         length: u64,
+        hashing: &mut Option<Hashing>,
     ) -> Result<Result<(), (ProblemKind, String)>, StreamError> {
         let mut at = offset;
         while at < offset + length {
@@ -342,7 +406,11 @@ impl<'a> Worker<'a> {
             self.limit(want);
             let read = |places: &mut [IoSliceMut<'_>]| match read_full(descriptor, places, at) {
                 Ok(got) if got < want => Err((ProblemKind::Changed, SHORTER.into())),
-                Ok(_) => Ok(()),
+                Ok(_) => {
+                    // Here it is in the processor's caches, and not yet encrypted.
+                    hashing.iter_mut().for_each(|hashing| hashing.update_from(places));
+                    Ok(())
+                }
                 Err(error) => Err(read_problem(error)),
             };
             if let Err(problem) = self.stream.send_data(want, &mut self.clock, read)? {
@@ -355,14 +423,30 @@ impl<'a> Worker<'a> {
         Ok(Ok(()))
     }
 
+    /// What the digest of a part is made with, where it is asked for.
+    fn hashing(&self, chunk: &Chunk) -> Result<Option<Hashing>, StreamError> {
+        if self.shared.digests.is_none() {
+            return Ok(None);
+        }
+        let hashing = Hashing::of(chunk.offset, chunk.length, file_size(&chunk.entry));
+        hashing.map(Some).ok_or(StreamError::Protocol("a part of a file that has no digest"))
+    }
+
+    fn send_digest(&mut self, chunk: &Chunk, hashing: Option<Hashing>) -> Result<(), StreamError> {
+        let (Some(known), Some(hashing)) = (&self.shared.digests, hashing) else { return Ok(()) };
+        let digest = hashing.finish();
+        known.part(chunk, digest);
+        self.stream.send(FrameKind::Digest, &digest, &mut self.clock)
+    }
+
     /// Whoever finishes the last part looks whether the file is still the one that was scanned.
     fn finish_part(&mut self, file: &LargeFile) {
         if file.left.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
         self.clock.entries(1);
-        let Some(Ok(descriptor)) = file.descriptor.get() else { return };
-        if rustix::fs::fstat(descriptor).is_ok_and(|stat| has_changed(&file.entry, &stat)) {
+        let Some(Ok(opened)) = file.descriptor.get() else { return };
+        if opened.has_changed(&file.entry).unwrap_or(true) {
             self.tell(&file.entry, ProblemKind::Changed, CHANGED);
         }
     }
@@ -394,13 +478,46 @@ fn file_size(entry: &Entry) -> u64 {
 /// Appends the contents of a small file, at most as many bytes as were scanned; true where it has changed since.
 fn read_small(opened: Option<OwnedFd>, entry: &Entry, out: &mut Vec<u8>) -> Result<bool, Errno> {
     let Some(fd) = opened else { return Ok(false) };
-    append(fd.as_fd(), file_size(entry) as usize, out)?;
-    Ok(has_changed(entry, &rustix::fs::fstat(&fd)?))
+    let opened = Opened::new(fd)?;
+    append(opened.as_fd(), file_size(entry) as usize, out)?;
+    opened.has_changed(entry)
 }
 
-fn has_changed(entry: &Entry, stat: &Stat) -> bool {
-    let mtime = Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 };
-    mtime != entry.mtime || stat.st_size as u64 != file_size(entry)
+/// A source that is being read.
+#[derive(Debug)]
+pub struct Opened {
+    fd: OwnedFd,
+    /// When its inode last changed, as it was opened. Nobody can set this time, so that a writer who puts the time of
+    /// modification back is noticed too.
+    ctime: Timestamp,
+}
+
+impl Opened {
+    fn open(source: &SourceRoot, entry: &Entry) -> Result<Self, Errno> {
+        Self::new(source.root.open_at(&source.full_path(&entry.path), OFlags::RDONLY)?)
+    }
+
+    fn new(fd: OwnedFd) -> Result<Self, Errno> {
+        let ctime = ctime(&rustix::fs::fstat(&fd)?);
+        Ok(Self { fd, ctime })
+    }
+
+    /// Whether it is no longer what was scanned, or has changed since it was opened.
+    fn has_changed(&self, entry: &Entry) -> Result<bool, Errno> {
+        let now = rustix::fs::fstat(&self.fd)?;
+        let mtime = Timestamp { seconds: now.st_mtime, nanoseconds: now.st_mtime_nsec as u32 };
+        Ok(mtime != entry.mtime || now.st_size as u64 != file_size(entry) || ctime(&now) != self.ctime)
+    }
+}
+
+impl AsFd for Opened {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn ctime(stat: &Stat) -> Timestamp {
+    Timestamp { seconds: stat.st_ctime, nanoseconds: stat.st_ctime_nsec as u32 }
 }
 
 /// BLAKE3 of a file's contents; `None` where they can't be read, which whoever sends them tells.
@@ -428,25 +545,42 @@ fn hash_while(
     go_on: impl Fn() -> bool,
 ) -> Result<Option<Digest>, Errno> {
     let mut hasher = blake3::Hasher::new();
+    let whole = read_while(fd, offset, length, buffer, go_on, |read| {
+        hasher.update(read);
+    })?;
+    Ok(whole.then(|| hasher.finalize().into()))
+}
+
+/// Hands `length` bytes from `offset` on to `each`, piece by piece; false where the file ends before, or it isn't to
+/// `go_on`. `buffer` is overwritten, and empty at the end.
+fn read_while(
+    fd: BorrowedFd<'_>,
+    offset: u64,
+    length: u64,
+    buffer: &mut Vec<u8>,
+    go_on: impl Fn() -> bool,
+    mut each: impl FnMut(&[u8]),
+) -> Result<bool, Errno> {
     let mut at = 0;
     while at < length && go_on() {
         buffer.clear();
         let want = usize::try_from(length - at).unwrap_or(HASHED).min(HASHED);
         append_from(fd, offset + at, want, buffer)?;
         if buffer.len() < want {
-            return Ok(None);
+            break;
         }
-        hasher.update(buffer);
+        each(buffer);
         at += want as u64;
     }
-    Ok((at == length).then(|| hasher.finalize().into()))
+    buffer.clear();
+    Ok(at == length)
 }
 
-fn open_large(source: &SourceRoot, entry: &Entry) -> Result<OwnedFd, Errno> {
-    let fd = source.root.open_at(&source.full_path(&entry.path), OFlags::RDONLY)?;
+fn open_large(source: &SourceRoot, entry: &Entry) -> Result<Opened, Errno> {
+    let opened = Opened::open(source, entry)?;
     // Advice that isn't taken does no harm.
-    let _ = rustix::fs::fadvise(&fd, 0, None, Advice::Sequential);
-    Ok(fd)
+    let _ = rustix::fs::fadvise(&opened, 0, None, Advice::Sequential);
+    Ok(opened)
 }
 
 /// Appends at most `size` bytes of a file.
@@ -469,9 +603,11 @@ fn append_from(fd: BorrowedFd<'_>, from: u64, size: usize, out: &mut Vec<u8>) ->
     Ok(())
 }
 
-/// Reads until all `places` are full, one behind the other, or the file ends.
-fn read_full(fd: BorrowedFd<'_>, mut places: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize, Errno> {
+/// Reads until all `places` are full, one behind the other, or the file ends. They stay as they are.
+fn read_full(fd: BorrowedFd<'_>, places: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize, Errno> {
     let mut have = 0;
+    let mut views: Vec<_> = places.iter_mut().map(|place| IoSliceMut::new(place)).collect();
+    let mut places = &mut views[..];
     IoSliceMut::advance_slices(&mut places, 0);
     while !places.is_empty() {
         match rustix::io::preadv(fd, places, offset + have as u64) {
@@ -500,6 +636,29 @@ mod tests {
         for (path, name) in [("a/b", "b"), ("a/b//", "b"), ("b", "b"), (".", ""), ("a/..", ""), ("/", "")] {
             assert_eq!(own_name(Path::new(path)), name.as_bytes(), "{path}");
         }
+    }
+
+    #[test]
+    fn a_change_is_noticed_though_the_time_is_put_back() {
+        use std::os::unix::fs::FileExt;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x");
+        std::fs::write(&path, "before").unwrap();
+        let source = SourceRoot::find(&Named::plain(path.as_os_str().as_bytes()), 0, false).unwrap();
+        let stat = rustix::fs::stat(&path).unwrap();
+        let mtime = Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 };
+        let (kind, path_below) = (Kind::File { size: 6 }, RelPath::root());
+        let entry =
+            Entry { source: 0, path: path_below, kind, mode: 0o644, mtime, atime: mtime, extra: None };
+        let opened = Opened::open(&source, &entry).unwrap();
+        assert!(!opened.has_changed(&entry).unwrap());
+        // The clock of a file system may tick a hundred times a second.
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        let modified = file.metadata().unwrap().modified().unwrap();
+        file.write_all_at(b"B", 0).unwrap();
+        file.set_modified(modified).unwrap();
+        assert!(opened.has_changed(&entry).unwrap());
     }
 
     #[test]

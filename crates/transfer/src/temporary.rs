@@ -19,13 +19,18 @@ pub struct Names {
     next: AtomicU64,
     /// Set where the destination's file system doesn't know files without a name.
     named_only: AtomicBool,
+    /// How files are opened.
+    access: OFlags,
 }
 
 impl Names {
-    /// Names of the transfer that `nonce` distinguishes from others.
-    pub fn new(nonce: &[u8]) -> Self {
+    /// Names of the transfer that `nonce` distinguishes from others; its files are for writing, and for reading too
+    /// where they are `read_back`.
+    pub fn new(nonce: &[u8], read_back: bool) -> Self {
         let transfer: String = nonce.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Self { transfer: transfer.into(), next: AtomicU64::new(0), named_only: AtomicBool::new(false) }
+        let access = if read_back { OFlags::RDWR } else { OFlags::WRONLY };
+        let (next, named_only) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { transfer: transfer.into(), next, named_only, access }
     }
 
     fn next(&self) -> Name {
@@ -71,7 +76,7 @@ impl Temporary {
     /// What open(2) returns.
     pub fn named(parent: Arc<Directory>, names: &Names, mode: Mode) -> Result<Self, Errno> {
         let name = names.next().write();
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = names.access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&parent, &name, flags, mode)?;
         // What removes left-overs tells by it that somebody is at work; where locks aren't known, by its age.
         let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
@@ -87,7 +92,7 @@ impl Temporary {
         if names.named_only.load(Ordering::Relaxed) {
             return Self::named(parent, names, mode);
         }
-        let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let flags = names.access | OFlags::TMPFILE | OFlags::CLOEXEC;
         match rustix::fs::openat(&parent, ".", flags, mode) {
             Ok(file) => {
                 let mut unnamed = Self::of_file(parent, OsString::new(), file);
@@ -116,6 +121,13 @@ impl Temporary {
         let mut existing = Self::of_file(parent, OsString::new(), file);
         existing.in_place = true;
         Ok(existing)
+    }
+
+    /// The file that has the name already, opened for reading: nothing is to become of it.
+    pub fn standing(parent: Arc<Directory>, file: OwnedFd) -> Self {
+        let mut standing = Self::of_file(parent, OsString::new(), file);
+        standing.in_place = true;
+        standing
     }
 
     /// Makes a symbolic link that says `target`.
@@ -247,11 +259,17 @@ impl Temporary {
             Some(file) => rustix::fs::fsync(file),
             // It has no contents but its own, which go with the directory; and to open a device may do things.
             None if self.special.is_some() => Ok(()),
-            None => {
-                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-                rustix::fs::openat(&self.parent, &self.name, flags, Mode::empty()).and_then(rustix::fs::fsync)
-            }
+            None => self.reopen().and_then(rustix::fs::fsync),
         }
+    }
+
+    /// Opens a closed file again, for reading.
+    ///
+    /// # Errors
+    /// What open(2) returns: `ELOOP` for a link.
+    pub fn reopen(&self) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        rustix::fs::openat(&self.parent, &self.name, flags, Mode::empty())
     }
 
     /// Gives it its real name, over whatever had it before.
@@ -325,7 +343,7 @@ mod tests {
     fn only_what_was_made_is_held() {
         let top = tempfile::tempdir().unwrap();
         let root = Root::open(top.path()).unwrap();
-        let names = Names::new(&[1]);
+        let names = Names::new(&[1], false);
         let fifo = || Temporary::special(root.top().clone(), &names, FileType::Fifo, Mode::RUSR, 0).unwrap();
         let honest = fifo();
         assert!(honest.hold().is_ok());

@@ -1,11 +1,15 @@
 //! The payload of a batch frame: many entries, each with the whole contents of a small file.
 //!
 //! A record is: length of the entry (4 bytes, little endian), length of the contents (4), the entry in
-//! postcard, the contents. An entry whose kind isn't a file has no contents.
+//! postcard, the contents. An entry whose kind isn't a file has no contents. Where digests are told, the contents of a
+//! file end in BLAKE3 of what is before it, which counts in their length.
 
+use crate::control::Digest;
 use crate::entry::{Entry, Kind};
 
 const PREFIX: usize = 8;
+/// Bytes of a digest.
+const DIGEST: usize = size_of::<Digest>();
 
 /// Why a batch can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,6 +23,9 @@ pub enum BatchError {
     /// The contents don't have the length that the entry states.
     #[error("a batch record's contents differ from the size that it states")]
     Size,
+    /// A file has no digest where each has one.
+    #[error("a batch record of a file has no digest")]
+    Digest,
 }
 
 /// Appends entries to a payload.
@@ -41,6 +48,19 @@ impl<'a> Writer<'a> {
         entry: &mut Entry,
         read: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<(), E> {
+        self.push_with(entry, read, |_| None).map(drop)
+    }
+
+    /// As [`Writer::push`], with the `digest` of what was read behind it where it is a file's; gives it, too.
+    ///
+    /// # Errors
+    /// What `read` returns; the payload is then as it was before.
+    pub fn push_with<E>(
+        &mut self,
+        entry: &mut Entry,
+        read: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+        digest: impl FnOnce(&[u8]) -> Option<Digest>,
+    ) -> Result<Option<Digest>, E> {
         let start = self.payload.len();
         self.payload.extend_from_slice(&[0; PREFIX]);
         // The size is known only when the contents were read, and its encoding has no fixed length: the
@@ -52,12 +72,16 @@ impl<'a> Writer<'a> {
             self.payload.truncate(start);
             return Err(error);
         }
+        let is_file = matches!(entry.kind, Kind::File { .. });
+        let digest = is_file.then(|| digest(&self.payload[contents..])).flatten();
+        let size = self.payload.len() - contents;
+        self.payload.extend(digest.iter().flatten());
         let length = self.payload.len() - contents;
-        self.correct_size(entry, contents - scanned.len()..contents, length);
+        self.correct_size(entry, contents - scanned.len()..contents, size);
         let entry_length = self.payload.len() - length - start - PREFIX;
         self.payload[start..start + 4].copy_from_slice(&length_bytes(entry_length));
         self.payload[start + 4..start + PREFIX].copy_from_slice(&length_bytes(length));
-        Ok(())
+        Ok(digest)
     }
 
     fn correct_size(&mut self, entry: &mut Entry, at: std::ops::Range<usize>, actual: usize) {
@@ -77,31 +101,53 @@ fn length_bytes(length: usize) -> [u8; 4] {
     u32::try_from(length).expect("a batch is below 4 MiB").to_le_bytes()
 }
 
-/// Iterates over the records of a payload: each entry with its contents.
+/// What a payload holds of one entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// The entry.
+    pub entry: Entry,
+    /// Its contents.
+    pub contents: &'a [u8],
+    /// BLAKE3 of what the sender read, of files where digests are told.
+    pub digest: Option<Digest>,
+}
+
+/// Iterates over the records of a payload.
 pub struct Reader<'a> {
     rest: &'a [u8],
+    digests: bool,
 }
 
 impl<'a> Reader<'a> {
     /// Reads `payload` from its beginning.
     pub fn new(payload: &'a [u8]) -> Self {
-        Self { rest: payload }
+        Self { rest: payload, digests: false }
     }
 
-    fn record(&mut self) -> Result<(Entry, &'a [u8]), BatchError> {
+    /// The same where a digest follows the contents of each file.
+    pub fn with_digests(payload: &'a [u8]) -> Self {
+        Self { rest: payload, digests: true }
+    }
+
+    fn record(&mut self) -> Result<Record<'a>, BatchError> {
         let entry_length = self.length()?;
         let contents_length = self.length()?;
         let entry_bytes = self.take(entry_length)?;
-        let contents = self.take(contents_length)?;
+        let mut contents = self.take(contents_length)?;
         let (entry, left) = postcard::take_from_bytes::<Entry>(entry_bytes).map_err(|_| BatchError::Entry)?;
         if !left.is_empty() {
             return Err(BatchError::Entry);
+        }
+        let mut digest = None;
+        if self.digests && matches!(entry.kind, Kind::File { .. }) {
+            let (read, behind) = contents.split_last_chunk::<DIGEST>().ok_or(BatchError::Digest)?;
+            (contents, digest) = (read, Some(*behind));
         }
         let stated = if let Kind::File { size } = entry.kind { size } else { 0 };
         if stated != contents.len() as u64 {
             return Err(BatchError::Size);
         }
-        Ok((entry, contents))
+        Ok(Record { entry, contents, digest })
     }
 
     fn length(&mut self) -> Result<usize, BatchError> {
@@ -117,7 +163,7 @@ impl<'a> Reader<'a> {
 }
 
 impl<'a> Iterator for Reader<'a> {
-    type Item = Result<(Entry, &'a [u8]), BatchError>;
+    type Item = Result<Record<'a>, BatchError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
@@ -166,8 +212,42 @@ mod tests {
         append(&mut payload, &mut file("a", 1), &[1; 3000]);
         append(&mut payload, &mut file("b", 5000), &[2; 7]);
         let records: Vec<_> = Reader::new(&payload).map(Result::unwrap).collect();
-        assert_eq!(records[0], (file("a", 3000), &[1; 3000][..]));
-        assert_eq!(records[1], (file("b", 7), &[2; 7][..]));
+        let record = |entry, contents| Record { entry, contents, digest: None };
+        assert_eq!(records[0], record(file("a", 3000), &[1; 3000][..]));
+        assert_eq!(records[1], record(file("b", 7), &[2; 7][..]));
+    }
+
+    #[test]
+    fn digests_follow_the_contents_of_files_alone() {
+        let mut payload = Vec::new();
+        let told = |bytes: &[u8]| Some([bytes.len() as u8; DIGEST]);
+        let read = |out: &mut Vec<u8>| {
+            out.extend_from_slice(b"hello");
+            Ok::<(), ()>(())
+        };
+        let mut directory = Entry { kind: Kind::Directory, ..file("d", 0) };
+        let mut writer = Writer::new(&mut payload);
+        assert_eq!(writer.push_with(&mut file("a", 9), read, told), Ok(Some([5; DIGEST])));
+        assert_eq!(writer.push_with(&mut directory, |_| Ok::<(), ()>(()), told), Ok(None));
+        let records: Vec<_> = Reader::with_digests(&payload).map(Result::unwrap).collect();
+        let contents = &b"hello"[..];
+        assert_eq!(records[0], Record { entry: file("a", 5), contents, digest: Some([5; DIGEST]) });
+        assert_eq!(records[1], Record { entry: directory, contents: &[], digest: None });
+        assert_eq!(
+            Reader::new(&payload).next(),
+            Some(Err(BatchError::Size)),
+            "a digest that nobody asked for"
+        );
+    }
+
+    #[test]
+    fn a_missing_digest_is_noticed() {
+        let mut payload = Vec::new();
+        append(&mut payload, &mut file("a", 40), &[1; 40]);
+        assert_eq!(Reader::with_digests(&payload).next(), Some(Err(BatchError::Size)));
+        payload.clear();
+        append(&mut payload, &mut file("a", 3), &[1; 3]);
+        assert_eq!(Reader::with_digests(&payload).next(), Some(Err(BatchError::Digest)));
     }
 
     #[test]
@@ -187,13 +267,14 @@ mod tests {
             for (index, bytes) in contents.iter().enumerate() {
                 append(&mut payload, &mut file(&format!("f{index}"), index as u64), bytes);
             }
-            let back: Vec<_> = Reader::new(&payload).map(|r| r.unwrap().1.to_vec()).collect();
+            let back: Vec<_> = Reader::new(&payload).map(|r| r.unwrap().contents.to_vec()).collect();
             prop_assert_eq!(back, contents);
         }
 
         #[test]
         fn garbage_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             prop_assert!(Reader::new(&bytes).count() <= bytes.len());
+            prop_assert!(Reader::with_digests(&bytes).count() <= bytes.len());
         }
     }
 }

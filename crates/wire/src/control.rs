@@ -126,6 +126,12 @@ pub enum Message {
     Changes(Vec<Change>),
     /// Client to an agent that sends, behind its [`Job`]: the next paths of a list of files; none at its end.
     Select(Vec<ListedPath>),
+    /// Receiver to sender, before [`Message::Ready`] where [`Options::digests`] is set: whether the destination is a
+    /// directory that takes each source under its own name; else it is the one source's new name.
+    Within(bool),
+    /// Agent to client: the next entries of a [`Job::Digests`], at most [`MAX_DIGESTED`], with BLAKE3 of the files that could
+    /// be read. Directories come before what is in them, and names in the order of their bytes.
+    Digested(Vec<(Entry, Option<Digest>)>),
 }
 
 /// What becomes of one entry at the receiver.
@@ -149,6 +155,12 @@ pub enum Link {
     /// The entry with which it shares its contents, below its source.
     SameAs(RelPath),
 }
+
+/// The most entries of one [`Message::Digested`].
+pub const MAX_DIGESTED: usize = 128;
+
+/// The most names of one [`Message::Again`].
+pub const MAX_AGAIN: usize = 1024;
 
 /// The most entries of one [`Message::Offer`].
 pub const MAX_OFFERS: usize = 1024;
@@ -189,6 +201,8 @@ pub enum Want {
         /// BLAKE3 of each chunk that lies within the old file, in order.
         digests: Vec<Digest>,
     },
+    /// Nothing of its contents, since all of it is there: only what they come to at the sender.
+    Digest,
 }
 
 /// A BLAKE3 hash.
@@ -258,6 +272,11 @@ pub enum Job {
         /// Remove it too.
         remove: bool,
     },
+    /// Tell what is at a path, and BLAKE3 of the files in it; send nothing.
+    Digests {
+        /// A directory or a file, as the user wrote it.
+        path: Vec<u8>,
+    },
 }
 
 /// Options that both ends must know.
@@ -267,7 +286,9 @@ pub struct Options {
     pub recursive: bool,
     /// What is kept of each entry.
     pub keep: Keep,
-    /// The sender tells BLAKE3 of what it read, and the receiver compares it with what is on stable storage.
+    /// The sender tells BLAKE3 of what it reads of each file.
+    pub digests: bool,
+    /// The receiver compares these digests with what is on stable storage; needs [`Options::digests`].
     pub verify: bool,
     /// Only what differs is sent, and how.
     pub sync: Option<Sync>,

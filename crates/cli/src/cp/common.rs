@@ -43,6 +43,17 @@ pub struct Common {
     pub reach: Reach,
 }
 
+/// How what was delivered is proven.
+#[derive(Debug, Args)]
+pub struct Prove {
+    /// Read each file back from the destination's storage before it gets its name, and compare BLAKE3 hashes
+    #[arg(long, conflicts_with = "dry_run")]
+    verify: bool,
+    /// Write the BLAKE3 hashes of what was copied to FILE, for `b3sum --check FILE` in DST
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    pub manifest: Option<OsString>,
+}
+
 /// `None` is auto. A type of its own, since clap would take an `Option` for an argument that may be missing.
 type Streams = std::option::Option<u32>;
 /// `None` is no limit.
@@ -58,6 +69,8 @@ pub struct Task {
     pub options: Options,
     /// What of the sources is sent.
     pub selection: Selection,
+    /// Where the hashes of what was delivered are written.
+    pub manifest: Option<OsString>,
     /// Entries are only listed, and no far end that receives is started.
     pub list: bool,
     /// How the far end is reached.
@@ -66,6 +79,13 @@ pub struct Task {
     pub quiet: bool,
     /// How often it is tried again after the far end was lost.
     pub retries: u32,
+}
+
+impl Prove {
+    /// The same options, with what these ask for.
+    pub fn options(&self, options: Options) -> Options {
+        Options { digests: self.verify || self.manifest.is_some(), verify: self.verify, ..options }
+    }
 }
 
 impl Common {

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::far::{end, start};
+use super::manifest::{Delivered, Landed};
 use super::showing::Showing;
 use super::spec::Route;
 use super::summary::{Kind, Summary, Synced};
@@ -30,6 +31,8 @@ pub struct Copy {
     pub output: Arc<Output>,
     /// Both ends' counters.
     pub meters: Meters,
+    /// What the manifest is made of.
+    pub delivered: Arc<Delivered>,
     /// Set once the two ends had a connection.
     pub was_connected: AtomicBool,
     /// Set by a signal.
@@ -38,13 +41,15 @@ pub struct Copy {
 }
 
 /// What a transfer came to, either way.
-pub struct Moved {
+pub struct Moved<'a> {
     /// What is in place, as the receiver counted.
     pub landed: Totals,
     /// What was sent, as the sender counted.
     pub sent: Totals,
     /// Streams that carried data.
     pub streams: u32,
+    /// Where it is.
+    pub place: Landed<'a>,
 }
 
 impl Copy {
@@ -55,8 +60,10 @@ impl Copy {
     pub fn new(task: Task, output: Arc<Output>) -> Result<Self, Failure> {
         let begun = Instant::now();
         let interrupted = interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
-        let was_connected = AtomicBool::new(false);
-        Ok(Self { task, output, meters: Meters::default(), was_connected, interrupted, begun })
+        let delivered = Delivered::new(task.manifest.as_deref(), output.clone());
+        let delivered = Arc::new(delivered.map_err(|message| Failure(message, Code::Usage))?);
+        let (meters, was_connected) = (Meters::default(), AtomicBool::new(false));
+        Ok(Self { task, output, meters, delivered, was_connected, interrupted, begun })
     }
 
     /// Copies, or lists what would be copied.
@@ -65,6 +72,7 @@ impl Copy {
     /// Where the whole failed; problems with single entries are told, and in the code.
     pub fn once(&self) -> Result<Code, Failure> {
         let usage = |message| Failure(message, Code::Usage);
+        self.delivered.begin();
         let route = Route::find(&self.task.sources, &self.task.destination).map_err(usage)?;
         if self.task.options.clear && !self.task.list {
             self.output.note("the data travels in clear (--no-encrypt), protected by checksums only");
@@ -81,7 +89,7 @@ impl Copy {
         check_job(&job)?;
         let far_end = self.task.reach.far_end(host, self.task.quiet).map_err(|m| Failure(m, Code::Usage))?;
         let ((reader, writer), mut shell) = start(&far_end, &self.output, &self.interrupted)?;
-        let (interrupted, observer) = (self.interrupted.clone(), self.output.clone());
+        let (interrupted, observer) = (self.interrupted.clone(), self.delivered.clone());
         match Session::client(reader, writer, Client { job, interrupted, observer }, self.meters.clone()) {
             Ok(session) => {
                 self.was_connected.store(true, Ordering::Relaxed);
@@ -96,11 +104,11 @@ impl Copy {
     }
 
     /// Does `work` with its progress shown, waits for the far end's last word, and tells what it came to.
-    pub fn transfer(
+    pub fn transfer<'a>(
         &self,
         (mut session, mut shell): (Session, Shell),
         pushed: bool,
-        work: impl FnOnce(&mut Session) -> Result<Moved, TransferError>,
+        work: impl FnOnce(&mut Session) -> Result<Moved<'a>, TransferError>,
     ) -> Result<Code, Failure> {
         let showing = Showing::start(self.output.clone(), self.meters.clone(), pushed);
         let moved = work(&mut session);
@@ -110,6 +118,7 @@ impl Copy {
         let (moved, far) = moved.map_err(|error| self.gave_up(&mut session, &mut shell, error))?;
         let (turned_away, cipher) = (session.strangers(), session.cipher());
         end(session, &mut shell);
+        self.delivered.write(&moved.place).map_err(|message| Failure(message, Code::Failed))?;
         let near = (self.meters.local.stages(), process_usage());
         let (sender, receiver) = if pushed { (near, far) } else { (far, near) };
         let summary = Summary {
@@ -134,7 +143,7 @@ impl Copy {
 
     /// Where problems with single entries are told and counted.
     pub fn reporter(&self) -> Reporter {
-        Reporter::new(self.output.clone(), &self.meters)
+        Reporter::new(self.delivered.clone(), &self.meters)
     }
 
     /// Tells the far end why this one gives up, and ends it.

@@ -5,6 +5,7 @@ mod common;
 mod copy;
 mod far;
 mod losses;
+mod manifest;
 mod output;
 mod pull;
 mod push;
@@ -20,9 +21,9 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-pub use common::{Common, Task};
+pub use common::{Common, Prove, Task};
 pub use far::{end, start};
-pub use output::{Output, Style};
+pub use output::{Output, SCHEMA, Style};
 pub use spec::Spec;
 pub use summary::{Kind, Summary};
 
@@ -64,6 +65,8 @@ pub struct CpArgs {
     preserve: bool,
     #[command(flatten)]
     keep: KeepArgs,
+    #[command(flatten)]
+    prove: Prove,
     /// List what would be copied, copy nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -113,11 +116,12 @@ impl CpArgs {
         let keep = self.keep.keep(if self.preserve { Keep::SCP } else { Keep::NOTHING });
         let recursive = self.recursive || self.keep.archive;
         Task {
-            options: Options { recursive, keep, ..self.common.options() },
+            options: self.prove.options(Options { recursive, keep, ..self.common.options() }),
             selection: Selection::default(),
             sources: self.sources,
             destination: self.destination,
             list: self.dry_run,
+            manifest: self.prove.manifest,
             quiet: self.common.quiet,
             retries: self.common.retry,
             reach: self.common.reach,

@@ -3,7 +3,7 @@
 use linerate_transfer::problem::TransferError;
 use linerate_transfer::{pattern, receiver};
 use linerate_wire::control::{Job, Source};
-use linerate_wire::path::printable;
+use linerate_wire::path::{RelPath, printable};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::PoisonError;
@@ -11,6 +11,7 @@ use std::sync::PoisonError;
 use super::Failure;
 use super::copy::{Copy, Moved};
 use super::far::end;
+use super::manifest::Landed;
 use crate::exit::Code;
 
 impl Copy {
@@ -23,8 +24,11 @@ impl Copy {
             if let Some(listed) = &self.task.selection.listed {
                 session.send_selection(listed)?;
             }
-            let received = receiver::run(session, destination.as_bytes(), &self.task.options, expected)?;
-            Ok(Moved { landed: received.landed, sent: received.announced, streams: received.streams })
+            let known = |source, path: &RelPath, what| self.delivered.known(source, path, what);
+            let destination = destination.as_bytes();
+            let received = receiver::run(session, destination, &self.task.options, expected, &known)?;
+            let place = Landed { sources: received.sources, within: received.within, destination };
+            Ok(Moved { landed: received.landed, sent: received.announced, streams: received.streams, place })
         })
     }
 
@@ -67,7 +71,6 @@ fn only_what_was_asked_for(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_wire::path::RelPath;
 
     fn source(argument: u32, name: &str) -> Source {
         Source { argument, name: RelPath::new(name.as_bytes()).unwrap(), directory: false }

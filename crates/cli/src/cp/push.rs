@@ -3,12 +3,14 @@
 use linerate_transfer::ahead::scan_ahead;
 use linerate_transfer::sender;
 use linerate_wire::control::Job;
+use linerate_wire::path::RelPath;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use super::Failure;
 use super::copy::{Copy, Moved};
+use super::manifest::Landed;
 use crate::exit::Code;
 
 impl Copy {
@@ -24,12 +26,16 @@ impl Copy {
             sender::survey(&found, self.task.options.keep, &self.meters.local, &tell, show);
             return Ok(self.surveyed(self.meters.local.found.get()));
         }
-        let job = Job::Receive { destination, options: self.task.options.clone() };
+        let job = Job::Receive { destination: destination.clone(), options: self.task.options.clone() };
         let selection = &self.task.selection;
+        let known = |source, path: &RelPath, what| self.delivered.known(source, path, what);
         scan_ahead(&found, &self.task.options, selection, &self.meters.local, &tell, |ahead| {
             self.transfer(self.connect(host, job)?, true, |session| {
-                let sent = sender::run(session, &found, ahead, &self.task.options)?;
-                Ok(Moved { landed: sent.landed, sent: self.meters.local.found.get(), streams: sent.streams })
+                let sent = sender::run(session, &found, ahead, &self.task.options, &known)?;
+                let sources = found.iter().map(|found| found.source.name.clone()).collect();
+                let place = Landed { sources, within: sent.within, destination: &destination };
+                let found = self.meters.local.found.get();
+                Ok(Moved { landed: sent.landed, sent: found, streams: sent.streams, place })
             })
         })
     }

@@ -8,7 +8,7 @@ use linerate_wire::control::{Options, Sync};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use crate::cp::{Common, Failure, Output, Task, perform};
+use crate::cp::{Common, Failure, Output, Prove, Task, perform};
 use crate::exit::{CODES, Code};
 use crate::keep::{ARCHIVE, KeepArgs};
 use selecting::Selecting;
@@ -60,6 +60,8 @@ pub struct SyncArgs {
     #[command(flatten)]
     keep: KeepArgs,
     #[command(flatten)]
+    prove: Prove,
+    #[command(flatten)]
     common: Common,
     /// What is made like
     #[arg(help = "The original: PATH or [USER@]HOST:PATH", value_name = "SRC")]
@@ -93,7 +95,8 @@ impl SyncArgs {
             ..self.common.options()
         };
         Ok(Task {
-            options,
+            options: self.prove.options(options),
+            manifest: self.prove.manifest,
             selection: Selection { filter, listed },
             sources: vec![self.source],
             destination: self.destination,

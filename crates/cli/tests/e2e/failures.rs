@@ -326,6 +326,21 @@ fn a_source_that_changes_while_it_is_read_is_exit_4() {
 }
 
 #[test]
+fn a_source_whose_time_is_put_back_after_a_change_is_exit_4() {
+    let Some(case) = case() else { return };
+    let path = case.near.join("tree/quiet");
+    write(path.clone(), noise(1, 12 << 20));
+    let running = case.start(args!["-r", "--bwlimit", "4m", "tree", case.b("tree")]);
+    assert!(within(PATIENCE, || case.far.join("tree").exists()));
+    std::thread::sleep(Duration::from_millis(500));
+    let quiet = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    let modified = quiet.metadata().unwrap().modified().unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&quiet, b"other", 11 << 20).unwrap();
+    quiet.set_modified(modified).unwrap();
+    running.end().exits(4).says(&["tree/quiet", "changed while it was read"]);
+}
+
+#[test]
 fn a_source_that_shrinks_or_vanishes_is_exit_4_and_not_there() {
     let Some(case) = case() else { return };
     // The tree's own order is the file system's: both are larger than what is read ahead.

@@ -15,6 +15,7 @@ mod killed;
 mod measure;
 mod network;
 mod paths;
+mod proofs;
 mod resumed;
 mod surroundings;
 mod syncs;

@@ -28,7 +28,8 @@ fn cut_off(case: &Case) -> (std::path::PathBuf, std::path::PathBuf) {
     (source, destination)
 }
 
-fn journal(directory: &Path) -> Option<std::path::PathBuf> {
+/// The journal that lies in `directory`, if one does.
+pub fn journal(directory: &Path) -> Option<std::path::PathBuf> {
     let names = fs::read_dir(directory).ok()?.flatten();
     names.map(|entry| entry.path()).find(|path| path.to_string_lossy().contains(".linerate.journal."))
 }

@@ -13,5 +13,7 @@ mod data;
 mod far;
 mod floods;
 mod names;
+mod proof;
 mod push;
+mod relay;
 mod syncs;

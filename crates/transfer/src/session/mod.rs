@@ -266,7 +266,7 @@ pub(crate) fn check_length(message: &Message) -> Result<(), TransferError> {
 fn job_options(job: &Job) -> Option<&Options> {
     match job {
         Job::Receive { options, .. } | Job::Send { options, .. } | Job::Discard { options } => Some(options),
-        Job::List { .. } | Job::Observe | Job::Clean { .. } => None,
+        Job::List { .. } | Job::Observe | Job::Clean { .. } | Job::Digests { .. } => None,
     }
 }
 

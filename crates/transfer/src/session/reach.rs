@@ -146,18 +146,30 @@ impl Session {
         self.listener = None;
         self.opener = Opener::Tunnel;
         self.control.tunnel_open.store(true, Ordering::Release);
+        self.open_tunnel();
+        Ok(())
+    }
+
+    fn open_tunnel(&mut self) {
         let tunnel =
             Tunnel::new(self.control.channel.clone(), self.control.tunnel.clone(), self.registry.clone());
         self.arrived(Stream::new(Transport::Tunnel(tunnel), None, Vec::new()));
-        Ok(())
     }
 
     /// This end's first stream is there.
     fn arrived(&mut self, stream: Stream) {
-        self.connected = Some(Instant::now());
+        self.connected.get_or_insert_with(Instant::now);
         self.cipher = stream.cipher();
         // This end holds the other side of the queue, so it is open.
         let _ = self.arrivals.0.send(stream);
+    }
+
+    /// Everything is sent, and some of it will be once more, on new streams.
+    pub fn begin_round(&mut self) {
+        self.dialed.store(0, Ordering::Relaxed);
+        if self.is_tunnelled() {
+            self.open_tunnel();
+        }
     }
 
     /// Gets `count` more data streams; they come as [`super::Event::Stream`].

@@ -1,6 +1,6 @@
 //! What the two ends say in the course of a transfer, step by step, to the last words.
 
-use linerate_wire::control::{ControlError, MAX_SOURCES, Message, Source, Totals};
+use linerate_wire::control::{ControlError, MAX_DIGESTED, MAX_SOURCES, Message, Source, Totals};
 use linerate_wire::entry::Entry;
 use linerate_wire::stages::{Stages, Usage};
 use std::time::{Duration, Instant};
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::{Session, out_of_turn};
 use crate::channel::Incoming;
 use crate::clock::process_usage;
+use crate::compare::walk::Found;
 use crate::filter::FilesFrom;
 use crate::problem::TransferError;
 
@@ -34,6 +35,24 @@ impl Session {
         Ok(())
     }
 
+    /// The client of [`linerate_wire::control::Job::Digests`]: hands the entries to `each` until the list ends.
+    ///
+    /// # Errors
+    /// Where the agent gives up or goes away, or `each` fails.
+    pub fn receive_digests(
+        &mut self,
+        mut each: impl FnMut(Vec<Found>) -> Result<(), TransferError>,
+    ) -> Result<(), TransferError> {
+        while self.report.is_none() {
+            match self.poll()? {
+                Some(Message::Digested(found)) if found.len() <= MAX_DIGESTED => each(found)?,
+                Some(_) => return Err(out_of_turn()),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
     /// The sender: waits until the receiver has a place for everything; true where it wants to be offered everything first.
     ///
     /// # Errors
@@ -41,6 +60,17 @@ impl Session {
     pub fn wait_for_ready(&mut self) -> Result<bool, TransferError> {
         match self.receive()? {
             Message::Ready { offers } => Ok(offers),
+            _ => Err(out_of_turn()),
+        }
+    }
+
+    /// The sender of digests: whether the destination takes the sources under their own names.
+    ///
+    /// # Errors
+    /// Where the receiver gave up or goes away.
+    pub fn hear_within(&mut self) -> Result<bool, TransferError> {
+        match self.receive()? {
+            Message::Within(within) => Ok(within),
             _ => Err(out_of_turn()),
         }
     }

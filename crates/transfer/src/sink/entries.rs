@@ -1,6 +1,7 @@
 //! What comes in batches: directories, links and small files, each whole.
 
 use linerate_wire::batch;
+use linerate_wire::control::Digest;
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
 use rustix::fs::{Dev, FileType};
@@ -15,9 +16,12 @@ use crate::temporary::Temporary;
 impl Worker<'_> {
     pub(super) fn batch(&mut self) -> Result<(), StreamError> {
         let payload = std::mem::take(&mut self.payload);
-        for record in batch::Reader::new(&payload) {
-            let (entry, contents) = record.map_err(|_| StreamError::Protocol("a damaged batch"))?;
-            self.land(entry, contents)?;
+        let records = match self.shared.digests {
+            true => batch::Reader::with_digests(&payload),
+            false => batch::Reader::new(&payload),
+        };
+        for record in records {
+            self.land(record.map_err(|_| StreamError::Protocol("a damaged batch"))?)?;
         }
         self.payload = payload;
         self.hand_over();
@@ -26,12 +30,13 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn land(&mut self, entry: Entry, contents: &[u8]) -> Result<(), StreamError> {
+    fn land(&mut self, record: batch::Record<'_>) -> Result<(), StreamError> {
+        let batch::Record { entry, contents, digest } = record;
         let place = self.place(&entry)?;
         self.clock.entries(1);
         let landed = match &entry.kind {
             Kind::Directory => self.directory(&place, &entry),
-            Kind::File { .. } => self.small_file(&place, &entry, contents),
+            Kind::File { .. } => self.small_file(&place, &entry, contents, digest),
             Kind::Symlink { target } => self.symlink(&place, &entry, target),
             Kind::Device { block, major, minor } => {
                 let kind = if *block { FileType::BlockDevice } else { FileType::CharacterDevice };
@@ -53,25 +58,31 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn small_file(&mut self, place: &RelPath, entry: &Entry, contents: &[u8]) -> Result<(), Errno> {
+    fn small_file(
+        &mut self,
+        place: &RelPath,
+        entry: &Entry,
+        contents: &[u8],
+        digest: Option<Digest>,
+    ) -> Result<(), Errno> {
         let parent = self.parent_of(place)?;
         let temporary = self.new_file(place, parent, self.first_mode(entry))?;
         write_all(temporary.fd()?, &mut [IoSlice::new(contents)], 0)?;
         self.clock.bytes(contents.len() as u64);
-        self.hand_on(temporary, place, entry)
+        self.hand_on(temporary, place, entry, digest)
     }
 
     fn symlink(&mut self, place: &RelPath, entry: &Entry, target: &[u8]) -> Result<(), Errno> {
         let parent = self.parent_of(place)?;
         let make = || Temporary::symlink(parent.clone(), self.shared.names, target);
         let temporary = self.with_access(place, make)?;
-        self.hand_on(temporary, place, entry)
+        self.hand_on(temporary, place, entry, None)
     }
 
     fn special(&mut self, place: &RelPath, entry: &Entry, kind: FileType, device: Dev) -> Result<(), Errno> {
         let (parent, mode) = (self.parent_of(place)?, self.first_mode(entry));
         let make = || Temporary::special(parent.clone(), self.shared.names, kind, mode, device);
         let temporary = self.with_access(place, make)?;
-        self.hand_on(temporary, place, entry)
+        self.hand_on(temporary, place, entry, None)
     }
 }

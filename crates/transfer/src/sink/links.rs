@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use super::Worker;
 use crate::commit::Touched;
+use crate::digest::ledger::{Known, Told};
 use crate::problem::problem;
 use crate::source::lock;
 use crate::stream::StreamError;
@@ -20,6 +21,10 @@ pub struct FurtherName {
     place: RelPath,
     /// Where the first name is.
     first: RelPath,
+    /// The sender's name for it: its source, and the path there;
+    name: (u32, RelPath),
+    /// and for the first.
+    of: (u32, RelPath),
 }
 
 impl Worker<'_> {
@@ -34,16 +39,22 @@ impl Worker<'_> {
         let first = Entry { source, path: path.clone(), kind: Kind::Fifo, extra: None, ..*entry };
         let first = self.shared.landing.place(&first);
         let first = first.ok_or(StreamError::Protocol("a hard link to what was not announced"))?;
-        lock(&self.shared.further_names).push(FurtherName { place, first });
+        let (name, of) = ((entry.source, entry.path.clone()), (source, path.clone()));
+        lock(&self.shared.further_names).push(FurtherName { place, first, name, of });
         Ok(())
     }
 
-    /// Makes all further names.
-    pub fn make_further_names(&mut self, touched: &mut Touched) {
+    /// Makes all further names, and tells of each that it is one.
+    pub fn make_further_names(&mut self, touched: &mut Touched, known: Known<'_>) {
         let names = std::mem::take(&mut *lock(&self.shared.further_names));
         for name in names {
             match self.make_further_name(&name, touched) {
-                Ok(()) => self.shared.counters.landed.file(0),
+                Ok(()) => {
+                    self.shared.counters.landed.file(0);
+                    if self.shared.digests {
+                        known(name.name.0, &name.name.1, Told::SameAs(name.of.0, name.of.1));
+                    }
+                }
                 Err(message) => {
                     (self.shared.problem)(problem(self.shown(&name.place), ProblemKind::Failed, message));
                 }

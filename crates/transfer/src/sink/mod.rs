@@ -8,11 +8,11 @@ mod parts;
 mod resumed;
 
 use crossbeam_channel::Sender;
-use linerate_wire::control::{Keep, Problem, ProblemKind};
+use linerate_wire::control::{Digest, Keep, Problem, ProblemKind};
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::frame::{FrameKind, Header};
 use linerate_wire::path::RelPath;
-use rustix::fs::Mode;
+use rustix::fs::{Mode, Stat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::io::IoSlice;
@@ -32,6 +32,7 @@ use crate::root::Directory;
 use crate::source::lock;
 use crate::stream::{FrameHandler, StreamError};
 use crate::temporary::{Names, Temporary};
+use crate::verify::Proof;
 use parts::Part;
 
 pub use basis::Older;
@@ -78,8 +79,12 @@ pub struct Shared<'a> {
     pub resumed: Mutex<HashMap<RelPath, Resumed>>,
     /// What is kept of each entry.
     pub keep: Keep,
+    /// The sender tells digests.
+    pub digests: bool,
     /// Gives what landed its metadata.
     pub writer: MetadataWriter,
+    /// What is there already and stays, of which the sender is asked for the digest: as it was seen.
+    pub standing: Mutex<HashMap<RelPath, Stat>>,
     /// The process's mask for new files.
     pub umask: Mode,
 }
@@ -211,7 +216,13 @@ impl<'a> Worker<'a> {
     }
 
     /// Notes what is whole for the committer, with its times set where they are kept.
-    fn hand_on(&mut self, temporary: Temporary, place: &RelPath, entry: &Entry) -> Result<(), Errno> {
+    fn hand_on(
+        &mut self,
+        temporary: Temporary,
+        place: &RelPath,
+        entry: &Entry,
+        digest: Option<Digest>,
+    ) -> Result<(), Errno> {
         self.give(&temporary, place, entry)?;
         if self.shared.keep.times {
             temporary.set_times(entry)?;
@@ -220,7 +231,8 @@ impl<'a> Worker<'a> {
         let shown = self.shown(place);
         let kind = entry.kind.clone();
         let journalled = self.shared.journal.is_wanted().then(|| (place.clone(), mark(entry)));
-        self.whole.push(Finished { temporary, name, kind, shown, journalled });
+        let proof = digest.map(|digest| Proof::of(entry, digest));
+        self.whole.push(Finished { temporary, name, kind, shown, proof, journalled });
         if self.whole.len() >= TOGETHER {
             self.hand_over();
         }
@@ -313,7 +325,7 @@ impl FrameHandler for Worker<'_> {
     fn start(&mut self, header: Header) -> Result<(), StreamError> {
         self.kind = header.kind;
         self.frames += 1;
-        if matches!(header.kind, FrameKind::Batch | FrameKind::Chunk | FrameKind::Hole) {
+        if matches!(header.kind, FrameKind::Batch | FrameKind::Chunk | FrameKind::Hole | FrameKind::Digest) {
             self.payload.clear();
             self.payload.reserve(header.length as usize);
         }
@@ -336,11 +348,8 @@ impl FrameHandler for Worker<'_> {
         match kind {
             FrameKind::Batch => self.batch(),
             FrameKind::Chunk => self.chunk(),
-            FrameKind::Data if self.part.as_ref().is_some_and(Part::is_whole) => self.finish_part(),
-            FrameKind::Data => {
-                self.clock.flush_with(self.shared.counters, || None);
-                Ok(())
-            }
+            FrameKind::Data => self.came(),
+            FrameKind::Digest if self.shared.digests => self.digest(),
             FrameKind::GiveUp => self.give_up(),
             FrameKind::End if self.part.is_some() => {
                 Err(StreamError::Protocol("the end in the middle of a chunk"))

@@ -1,6 +1,6 @@
 //! What comes in chunks: larger files, whole or in parts that several streams bring.
 
-use linerate_wire::control::ProblemKind;
+use linerate_wire::control::{Digest, ProblemKind};
 use linerate_wire::entry::{Chunk, Entry, Kind, Origin};
 use linerate_wire::path::RelPath;
 use rustix::fs::FallocateFlags;
@@ -15,15 +15,21 @@ use std::sync::{Arc, Mutex};
 use super::basis::Basis;
 use super::{Resumed, Worker, write_all};
 use crate::clock::Stage;
+use crate::commit::Finished;
+use crate::digest;
 use crate::journal::{Journal, Partial, mark};
 use crate::problem::problem;
 use crate::root::Directory;
 use crate::source::lock;
 use crate::stream::{StreamError, total};
 use crate::temporary::Temporary;
+use crate::verify::Proof;
+use crate::wanted::open_existing;
 
 /// Large files that may be begun and not finished: many times what a sender's queue and workers hold.
 const MAX_UNFINISHED: usize = 1024;
+
+const STANDS: &str = "data of a file of which only the digest was asked for";
 
 /// A large file under way.
 pub struct Assembly {
@@ -38,6 +44,8 @@ pub struct Assembly {
     left: AtomicU32,
     /// Offset and length of the parts that came.
     parts: Mutex<Vec<(u64, u64)>>,
+    /// What the sender said of them.
+    digests: Mutex<Vec<digest::Part>>,
     failed: AtomicBool,
     /// Its number in the journal, once it has one.
     listed: Mutex<Listed>,
@@ -72,6 +80,8 @@ pub(super) struct Part {
 enum Target {
     /// The part is the whole file.
     Whole(Temporary, Entry, RelPath),
+    /// It is there already and stays: only its digest comes.
+    Standing(Temporary, Entry, RelPath),
     /// One of many.
     Shared(Arc<Assembly>),
     /// The file failed; its bytes are dropped.
@@ -98,7 +108,7 @@ impl Worker<'_> {
         let (number, at, length) = (chunk.file, chunk.offset, chunk.length);
         self.part = Some(Part { target, number, at, end, length, sized: chunk.parts > 1 });
         self.clock.lap(Stage::Write);
-        if chunk.length == 0 { self.finish_part() } else { Ok(()) }
+        if chunk.length == 0 && !self.shared.digests { self.finish_part(None) } else { Ok(()) }
     }
 
     fn has_too_many(&self, file: u64) -> bool {
@@ -112,6 +122,12 @@ impl Worker<'_> {
     fn target(&mut self, chunk: &Chunk, place: &RelPath) -> Result<Target, Errno> {
         let parent = self.parent_of(place)?;
         if chunk.parts == 1 {
+            if let Some(seen) = lock(&self.shared.standing).remove(place) {
+                let (_, name) = place.split().ok_or(Errno::ISDIR)?;
+                let file = open_existing(&parent, name, &seen)?;
+                let standing = Temporary::standing(parent, file);
+                return Ok(Target::Standing(standing, chunk.entry.clone(), place.clone()));
+            }
             let temporary = self.new_file(place, parent, self.first_mode(&chunk.entry))?;
             return Ok(Target::Whole(temporary, chunk.entry.clone(), place.clone()));
         }
@@ -175,6 +191,9 @@ impl Worker<'_> {
         let part = self.part.as_mut().ok_or(StreamError::Protocol("data without a chunk"))?;
         let start = part.at;
         part.at += length;
+        if matches!(part.target, Target::Standing(..)) {
+            return Err(StreamError::Protocol(STANDS));
+        }
         if part.at > part.end {
             return Err(StreamError::Protocol("more data than the chunk has"));
         }
@@ -198,12 +217,12 @@ impl Worker<'_> {
                 _ => return Err(unasked),
             },
             Target::Whole(..) => return Err(unasked),
-            Target::Dropped => Ok(()),
+            Target::Standing(..) | Target::Dropped => Ok(()),
         };
         copied.or_else(|error| self.part_failed(error))?;
         self.shared.counters.unchanged.bytes(end - start);
         self.clock.lap(Stage::Write);
-        self.finish_part()
+        self.came()
     }
 
     /// The next bytes take no space at the sender, so they take none here: nothing is written where they are.
@@ -214,6 +233,9 @@ impl Worker<'_> {
             return Err(StreamError::Protocol("a hole that wasn't asked for"));
         }
         let part = self.part.as_mut().ok_or(StreamError::Protocol("a hole without a chunk"))?;
+        if matches!(part.target, Target::Standing(..)) {
+            return Err(StreamError::Protocol(STANDS));
+        }
         if length == 0 || length > part.left() {
             return Err(StreamError::Protocol("a hole that isn't in its chunk"));
         }
@@ -224,7 +246,17 @@ impl Worker<'_> {
         self.clock.bytes(length);
         self.clock.lap(Stage::Write);
         result?;
-        if self.part.as_ref().is_some_and(Part::is_whole) { self.finish_part() } else { Ok(()) }
+        self.came()
+    }
+
+    /// Bytes of a part came. Where digests are told, its own is still to come when it is whole.
+    pub(super) fn came(&mut self) -> Result<(), StreamError> {
+        let is_finished = !self.shared.digests && self.part.as_ref().is_some_and(Part::is_whole);
+        if is_finished {
+            return self.finish_part(None);
+        }
+        self.clock.flush_with(self.shared.counters, || None);
+        Ok(())
     }
 
     /// The first failure of a file is told; what still comes of it is dropped.
@@ -232,7 +264,7 @@ impl Worker<'_> {
         let Some(part) = &mut self.part else { return Ok(()) };
         let number = part.number;
         let (entry, place, first) = match std::mem::replace(&mut part.target, Target::Dropped) {
-            Target::Whole(_, entry, place) => (entry, place, true),
+            Target::Whole(_, entry, place) | Target::Standing(_, entry, place) => (entry, place, true),
             Target::Shared(assembly) => {
                 let first = !assembly.give_up();
                 (assembly.entry.clone(), assembly.place.clone(), first)
@@ -243,14 +275,25 @@ impl Worker<'_> {
         if first { self.failed(&place, &entry, error) } else { Ok(()) }
     }
 
-    pub(super) fn finish_part(&mut self) -> Result<(), StreamError> {
+    /// The part is finished only when its digest has come.
+    pub(super) fn digest(&mut self) -> Result<(), StreamError> {
+        let whole = self.part.as_ref().is_some_and(Part::is_whole);
+        match Digest::try_from(self.payload.as_slice()) {
+            Ok(digest) if whole => self.finish_part(Some(digest)),
+            _ => Err(StreamError::Protocol("a digest that has no place")),
+        }
+    }
+
+    pub(super) fn finish_part(&mut self, digest: Option<Digest>) -> Result<(), StreamError> {
         let Some(part) = self.part.take() else { return Ok(()) };
         match part.target {
-            Target::Whole(temporary, entry, place) => self.complete(temporary, &entry, &place)?,
+            Target::Whole(temporary, entry, place) => self.complete(temporary, &entry, &place, digest)?,
+            Target::Standing(file, entry, place) => self.stands(file, &entry, &place, digest),
             Target::Shared(assembly) => {
-                let offset = part.end - part.length;
-                lock(&assembly.parts).push((offset, part.length));
-                assembly.write_down(offset, part.length, self.shared.journal);
+                let (offset, length) = (part.end - part.length, part.length);
+                lock(&assembly.digests).extend(digest.map(|digest| digest::Part { offset, length, digest }));
+                lock(&assembly.parts).push((offset, length));
+                assembly.write_down(offset, length, self.shared.journal);
                 if assembly.left.fetch_sub(1, Ordering::AcqRel) == 1 {
                     self.assembled(part.number, &assembly)?;
                 }
@@ -274,21 +317,38 @@ impl Worker<'_> {
             (self.shared.problem)(problem(shown, ProblemKind::Failed, message));
             return Ok(());
         }
-        self.complete(temporary, &assembly.entry, &assembly.place)
+        let digest = self.shared.digests.then(|| assembly.digest()).transpose()?;
+        self.complete(temporary, &assembly.entry, &assembly.place, digest)
     }
 
-    fn complete(&mut self, temporary: Temporary, entry: &Entry, place: &RelPath) -> Result<(), StreamError> {
+    fn complete(
+        &mut self,
+        temporary: Temporary,
+        entry: &Entry,
+        place: &RelPath,
+        digest: Option<Digest>,
+    ) -> Result<(), StreamError> {
         self.clock.entries(1);
-        self.hand_on(temporary, place, entry).or_else(|error| self.failed(place, entry, error))?;
+        self.hand_on(temporary, place, entry, digest).or_else(|error| self.failed(place, entry, error))?;
         self.hand_over();
         Ok(())
+    }
+
+    /// What was there already is compared and counted like what came.
+    fn stands(&mut self, temporary: Temporary, entry: &Entry, place: &RelPath, digest: Option<Digest>) {
+        self.clock.entries(1);
+        let name = place.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
+        let (kind, shown) = (entry.kind.clone(), self.shown(place));
+        let proof = digest.map(|digest| Proof::of(entry, digest));
+        self.whole.push(Finished { temporary, name, kind, shown, proof, journalled: None });
+        self.hand_over();
     }
 
     /// The sender can't finish the file and has told why.
     pub(super) fn give_up(&mut self) -> Result<(), StreamError> {
         match self.part.take().map(|part| part.target) {
             Some(Target::Shared(assembly)) => drop(assembly.give_up()),
-            Some(Target::Whole(..) | Target::Dropped) => {}
+            Some(Target::Whole(..) | Target::Standing(..) | Target::Dropped) => {}
             None => return Err(StreamError::Protocol("a chunk is given up that was not begun")),
         }
         Ok(())
@@ -335,6 +395,7 @@ impl Part {
     pub(super) fn expects(&self) -> u64 {
         match &self.target {
             Target::Shared(assembly) if assembly.may_be_here() && self.is_untouched() => 0,
+            Target::Standing(..) => 0,
             _ => self.left(),
         }
     }
@@ -370,7 +431,7 @@ impl Part {
             Target::Whole(temporary, ..) => temporary.fd().ok(),
             Target::Shared(assembly) if assembly.failed.load(Ordering::Relaxed) => None,
             Target::Shared(assembly) => Some(assembly.file.as_fd()),
-            Target::Dropped => None,
+            Target::Standing(..) | Target::Dropped => None,
         }
     }
 }
@@ -386,6 +447,7 @@ impl Assembly {
             place: place.clone(),
             left: AtomicU32::new(chunk.parts),
             parts: Mutex::default(),
+            digests: Mutex::default(),
             failed: AtomicBool::new(false),
             listed: Mutex::new(Listed { chunk: cut(chunk), ..Listed::default() }),
             there: HashSet::new(),
@@ -485,6 +547,16 @@ impl Assembly {
         parts.sort_unstable();
         let end = parts.iter().try_fold(0, |at, (offset, length)| (at == *offset).then_some(at + length));
         end.is_some_and(|size| self.entry.kind == Kind::File { size })
+    }
+
+    /// The root of what the sender read.
+    fn digest(&self) -> Result<Digest, StreamError> {
+        let Kind::File { size } = self.entry.kind else {
+            return Err(StreamError::Protocol("parts of what is no file"));
+        };
+        let parts = std::mem::take(&mut *lock(&self.digests));
+        digest::join(parts, size)
+            .ok_or(StreamError::Protocol("parts of a file whose digests can't be joined"))
     }
 
     /// Removes what is there of the file; true where somebody did so before.

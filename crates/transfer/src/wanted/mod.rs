@@ -126,12 +126,10 @@ impl<'a, 'b> Comparer<'a, 'b> {
         {
             return Err(breach("more entries than can be remembered for --delete"));
         }
-        if let Some(want) = self.past.and_then(|past| resume::want(self.shared, past, offered, &place)) {
-            if want == Want::Nothing {
-                self.shared.counters.landed.entry(&entry.kind);
-                self.shared.counters.unchanged.entry(&entry.kind);
-            }
-            return Ok(want);
+        match self.past.and_then(|past| resume::want(self.shared, past, offered, &place)) {
+            Some(Want::Nothing) => return Ok(self.done(entry, &place)),
+            Some(want) => return Ok(want),
+            None => {}
         }
         let Some(sync) = self.sync else { return Ok(Want::Whole) };
         let there = self.look(&place);
@@ -141,6 +139,45 @@ impl<'a, 'b> Comparer<'a, 'b> {
             None => Decision::New,
         };
         Ok(self.act(sync, entry, &place, there.as_ref(), decision))
+    }
+
+    /// An earlier run gave the entry its name.
+    fn done(&mut self, entry: &Entry, place: &RelPath) -> Want {
+        let Some(there) = self.look(place) else { return Want::Whole };
+        self.keeps_first_name(entry, place, &there);
+        let want = self.proof(entry, place, &there).unwrap_or(Want::Nothing);
+        match want {
+            Want::Nothing => {
+                self.shared.counters.landed.entry(&entry.kind);
+                self.shared.counters.unchanged.entry(&entry.kind);
+            }
+            Want::Digest => self.shared.counters.unchanged.file(0),
+            _ => {}
+        }
+        want
+    }
+
+    /// Where digests are told, that of a file which stays as it is is wanted too, and it is proven like what comes. One that
+    /// can't be read comes once more. `None` for what has no digest.
+    fn proof(&self, entry: &Entry, place: &RelPath, there: &There) -> Option<Want> {
+        match entry.kind {
+            _ if !self.shared.digests || self.shared.dry_run => None,
+            Kind::File { .. } if open_existing(&there.parent, name(place), &there.stat).is_ok() => {
+                lock(&self.shared.standing).insert(place.clone(), there.stat);
+                Some(Want::Digest)
+            }
+            // Of one more name it is told which file it is.
+            Kind::File { .. } | Kind::HardLink { .. } => Some(Want::Whole),
+            _ => None,
+        }
+    }
+
+    /// Further names may come of what stays.
+    fn keeps_first_name(&self, entry: &Entry, place: &RelPath, there: &There) {
+        if entry.extra.as_ref().is_some_and(|extra| extra.linked) {
+            let file = (there.stat.st_dev, there.stat.st_ino);
+            lock(&self.shared.first_names).insert(place.clone(), file);
+        }
     }
 
     /// `None` where nothing is there, or what is can't be seen: then whoever writes tells why it can't.
@@ -228,11 +265,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
                 if !sync.dry_run {
                     self.repaired(entry, place, there, changes);
                 }
-                if entry.extra.as_ref().is_some_and(|extra| extra.linked) {
-                    let file = (there.stat.st_dev, there.stat.st_ino);
-                    lock(&self.shared.first_names).insert(place.clone(), file);
-                }
-                Want::Nothing
+                self.keeps_first_name(entry, place, there);
+                self.proof(entry, place, there).unwrap_or(Want::Nothing)
             }
             (Decision::Contents(_), there) if !sync.dry_run => {
                 there.and_then(|there| self.differing(entry, place, there)).unwrap_or(Want::Whole)
@@ -240,8 +274,10 @@ impl<'a, 'b> Comparer<'a, 'b> {
             (Decision::Contents(_) | Decision::Attributes(_), _) => Want::Whole,
         };
         self.itemize(entry, &decision);
-        if want == Want::Nothing {
-            self.shared.counters.unchanged.entry(&entry.kind);
+        match want {
+            Want::Nothing => self.shared.counters.unchanged.entry(&entry.kind),
+            Want::Digest => self.shared.counters.unchanged.file(0),
+            _ => {}
         }
         if want == Want::Nothing || sync.dry_run {
             self.shared.counters.landed.entry(&entry.kind);

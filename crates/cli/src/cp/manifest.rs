@@ -1,0 +1,214 @@
+//! `--manifest`: the digests of what was delivered, in a file that b3sum reads.
+
+use linerate_transfer::digest::ledger::Told;
+use linerate_transfer::digest::manifest::Manifest;
+use linerate_transfer::problem::Observer;
+use linerate_wire::control::{Change, Digest, Problem, ProblemKind};
+use linerate_wire::path::RelPath;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Output;
+
+/// Gathers the digests of a run, and what went wrong with single entries of it.
+pub struct Delivered {
+    file: Option<PathBuf>,
+    output: Arc<Output>,
+    files: Mutex<BTreeMap<(u32, RelPath), Told>>,
+    /// Paths as the receiver tells them.
+    failed: Mutex<HashSet<Vec<u8>>>,
+}
+
+/// Where the sources of a run landed.
+pub struct Landed<'a> {
+    /// The sources' own names.
+    pub sources: Vec<RelPath>,
+    /// They kept these names, below the destination; else the destination is the one source's new name.
+    pub within: bool,
+    /// As the user wrote it.
+    pub destination: &'a [u8],
+}
+
+impl Delivered {
+    /// For a manifest in `file`, if one is wanted.
+    ///
+    /// # Errors
+    /// A message where it could not be written.
+    pub fn new(file: Option<&OsStr>, output: Arc<Output>) -> Result<Self, String> {
+        let file = file.map(PathBuf::from);
+        if let Some(file) = &file {
+            let parent = parent(file);
+            if !parent.is_dir() || file.is_dir() {
+                return Err(format!(
+                    "the manifest can't be written to {}: no such directory",
+                    file.display()
+                ));
+            }
+        }
+        Ok(Self { file, output, files: Mutex::default(), failed: Mutex::default() })
+    }
+
+    /// Another try begins: it tells all that an earlier one told.
+    pub fn begin(&self) {
+        lock(&self.files).clear();
+        lock(&self.failed).clear();
+    }
+
+    /// Something is known of a file.
+    pub fn known(&self, source: u32, path: &RelPath, told: Told) {
+        if self.file.is_none() {
+            return;
+        }
+        let key = (source, path.clone());
+        match told {
+            Told::Withdrawn => lock(&self.files).remove(&key),
+            told => lock(&self.files).insert(key, told),
+        };
+    }
+
+    /// Writes the manifest, if one is wanted; what it can't name is told.
+    ///
+    /// # Errors
+    /// A message where it can't be written.
+    pub fn write(&self, landed: &Landed<'_>) -> Result<(), String> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let mut manifest = Manifest::default();
+        let (files, failed) = (lock(&self.files), lock(&self.failed));
+        for ((source, path), told) in files.iter() {
+            let Some(source) = landed.sources.get(*source as usize) else { continue };
+            let Some(digest) = digest(&files, told) else { continue };
+            if !failed.iter().any(|shown| landed.is_shown_as(source, path, shown)) {
+                manifest.add(landed.name(source, path), digest);
+            }
+        }
+        drop((files, failed));
+        let (text, unfit) = manifest.text();
+        unfit.into_iter().for_each(|name| self.problem(unnamed(name)));
+        replace(file, text.as_bytes())
+            .map_err(|error| format!("the files are there, but writing {} failed: {error}", file.display()))
+    }
+}
+
+impl Landed<'_> {
+    /// The name below the destination, or beside it where the destination is a file.
+    fn name(&self, source: &RelPath, path: &RelPath) -> Vec<u8> {
+        let top = match (self.within, path.is_root()) {
+            (true, _) => source.as_bytes(),
+            (false, true) => last_name(self.destination),
+            (false, false) => b"",
+        };
+        let slash = if top.is_empty() || path.is_root() { "" } else { "/" };
+        [top, slash.as_bytes(), path.as_bytes()].concat()
+    }
+
+    /// Whether the receiver calls it so. It may have put a home directory in the place of a tilde.
+    fn is_shown_as(&self, source: &RelPath, path: &RelPath, shown: &[u8]) -> bool {
+        let destination = if self.destination.is_empty() { b"." } else { self.destination };
+        let mut whole = PathBuf::from(OsString::from_vec(destination.to_vec()));
+        if self.within {
+            whole.push(source.as_os_str());
+        }
+        if !path.is_root() {
+            whole.push(path.as_os_str());
+        }
+        let whole = whole.as_os_str().as_bytes();
+        shown == whole || whole.strip_prefix(b"~").is_some_and(|rest| shown.ends_with(rest))
+    }
+}
+
+impl Observer for Delivered {
+    fn problem(&self, problem: Problem) {
+        if self.file.is_some() && problem.kind == ProblemKind::Failed {
+            lock(&self.failed).insert(problem.path.clone());
+        }
+        self.output.problem(problem);
+    }
+
+    fn changes(&self, changes: Vec<Change>) {
+        self.output.changes(changes);
+    }
+
+    fn note(&self, note: &str) {
+        self.output.note(note);
+    }
+}
+
+/// What a file comes to, if by another name.
+fn digest(files: &BTreeMap<(u32, RelPath), Told>, told: &Told) -> Option<Digest> {
+    let first = match told {
+        Told::SameAs(source, path) => files.get(&(*source, path.clone()))?,
+        told => told,
+    };
+    if let Told::Digest(digest) = first { Some(*digest) } else { None }
+}
+
+fn unnamed(name: &[u8]) -> Problem {
+    let message = "is there, but isn't in the manifest: the format of b3sum can't tell its name".to_owned();
+    Problem { path: name.to_vec(), message, kind: ProblemKind::NotKept }
+}
+
+fn last_name(path: &[u8]) -> &[u8] {
+    Path::new(OsStr::from_bytes(path)).file_name().map_or(b"", OsStr::as_bytes)
+}
+
+fn parent(file: &Path) -> &Path {
+    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Writes beside the file and renames, so that nobody ever reads half of it.
+fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
+    let mut name = OsString::from(".linerate.");
+    name.push(file.file_name().unwrap_or_default());
+    name.push(format!(".{}", std::process::id()));
+    let beside = parent(file).join(name);
+    let written = File::create_new(&beside).and_then(|mut new| {
+        new.write_all(text)?;
+        new.sync_all()
+    });
+    let renamed = written.and_then(|()| fs::rename(&beside, file));
+    renamed.inspect_err(|_| drop(fs::remove_file(&beside)))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> RelPath {
+        RelPath::new(text.as_bytes()).unwrap()
+    }
+
+    fn names(within: bool, destination: &str, source: &str, below: &str) -> (String, bool) {
+        let landed = Landed { sources: Vec::new(), within, destination: destination.as_bytes() };
+        let (source, below) = (path(source), path(below));
+        let name = String::from_utf8(landed.name(&source, &below)).unwrap();
+        let shown = format!("{}{}", destination.replace('~', "/home/u"), if within { "tree/x" } else { "x" });
+        (name, landed.is_shown_as(&source, &below, shown.as_bytes()))
+    }
+
+    #[test]
+    fn names_are_relative_to_the_destination() {
+        assert_eq!(names(true, "/data/", "tree", "x"), ("tree/x".into(), true));
+        assert_eq!(names(true, "~/data/", "tree", "x"), ("tree/x".into(), true));
+        assert_eq!(names(false, "/data/new/", "tree", "x"), ("x".into(), true));
+        assert_eq!(names(true, "/data/", "", "x").0, "x", "what is in a directory without a name");
+        assert_eq!(names(true, "/data/", "file", "").0, "file");
+        assert_eq!(names(false, "/data/new", "file", "").0, "new", "a file under a new name");
+    }
+
+    #[test]
+    fn a_file_of_the_same_name_elsewhere_is_not_the_one_that_failed() {
+        let landed = Landed { sources: Vec::new(), within: true, destination: b"/data" };
+        assert!(landed.is_shown_as(&path("t"), &path("x"), b"/data/t/x"));
+        assert!(!landed.is_shown_as(&path("t"), &path("x"), b"/data/t/y/t/x"));
+        assert!(!landed.is_shown_as(&path("t"), &path("x"), b"x"));
+    }
+}

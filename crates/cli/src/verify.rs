@@ -1,0 +1,210 @@
+//! `linerate verify`: compares a tree here with one on another host, of which no contents travel.
+
+use clap::Args;
+use linerate_transfer::compare::{Aspect, Aspects, Compared, Difference, compare, open};
+use linerate_transfer::problem::{Observer, TransferError};
+use linerate_transfer::session::{Client, Meters, Session};
+use linerate_transfer::source::SourceRoot;
+use linerate_wire::control::Job;
+use linerate_wire::path::{RelPath, printable, printable_path};
+use serde_json::json;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::cp::{Failure, Output, SCHEMA, Spec, Style, end, start};
+use crate::exit::{CODES, Code};
+use crate::reach::{Reach, interrupted};
+use crate::say::is_lost;
+use crate::units::{show_bytes, show_count};
+
+const EXAMPLES: &str = "\
+Examples:
+  linerate verify tree host:/data/tree
+      after 'linerate cp -r tree host:/data/': what is in one against what is
+      in the other, by BLAKE3 hashes that both ends make at the same time
+  linerate verify -p host:/data/tree tree
+      modes and times of modification too
+  linerate verify -a --json tree host:/data/tree
+      owners as well, as JSON lines
+";
+
+/// What `linerate verify` takes.
+#[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, after_help = CODES)]
+pub struct VerifyArgs {
+    /// Compare modes and times of modification too
+    #[arg(short = 'p', long)]
+    preserve: bool,
+    /// Compare modes, times, and the numbers of user and group
+    #[arg(short = 'a', long)]
+    archive: bool,
+    /// Say nothing but what went wrong; the exit code tells
+    #[arg(short = 'q', long)]
+    quiet: bool,
+    /// Print events as JSON lines
+    #[arg(long, conflicts_with = "quiet")]
+    json: bool,
+    #[command(flatten)]
+    reach: Reach,
+    /// What should be there
+    #[arg(help = "Source: PATH or [USER@]HOST:PATH", value_name = "SRC")]
+    source: OsString,
+    /// What is there
+    #[arg(help = "Destination: PATH or [USER@]HOST:PATH; one of the two has a host", value_name = "DST")]
+    destination: OsString,
+}
+
+/// Compares.
+pub fn run(args: &VerifyArgs) -> ExitCode {
+    linerate_sys::limits::raise_open_files();
+    let style = match (args.json, args.quiet) {
+        (true, _) => Style::Json,
+        (_, true) => Style::Quiet,
+        _ => Style::Plain,
+    };
+    let output = Arc::new(Output::new(style));
+    match args.compare(&output) {
+        Ok(Code::Done | Code::Some | Code::Changed) if is_lost() => Code::Failed.into(),
+        Ok(code) => code.into(),
+        Err(Failure(message, code)) => {
+            output.failure(&message, code);
+            code.into()
+        }
+    }
+}
+
+/// The two trees, by where they are.
+struct Ends {
+    near: OsString,
+    host: OsString,
+    far: Vec<u8>,
+    near_is_source: bool,
+}
+
+impl VerifyArgs {
+    fn compare(&self, output: &Arc<Output>) -> Result<Code, Failure> {
+        let ends = Ends::find(&self.source, &self.destination).map_err(|m| Failure(m, Code::Usage))?;
+        let interrupted = interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
+        // Before any login: a name that was mistyped needs none.
+        let near = open(ends.near.as_bytes(), false)?;
+        let far_end = self.reach.far_end(&ends.host, self.quiet).map_err(|m| Failure(m, Code::Usage))?;
+        let ((reader, writer), mut shell) = start(&far_end, output, &interrupted)?;
+        let meters = Meters::default();
+        let job = Job::Digests { path: ends.far.clone() };
+        let observer: Arc<dyn Observer> = output.clone();
+        let client = Client { job, interrupted, observer };
+        let session = Session::client(reader, writer, client, meters.clone());
+        let compared = session.and_then(|mut session| {
+            let compared = self.differences(&mut session, &near, ends.near_is_source);
+            let compared = compared.map_err(|error| session.give_up(error));
+            compared.map(|compared| (session, compared))
+        });
+        match compared {
+            Ok((session, compared)) => {
+                end(session, &mut shell);
+                Ok(self.conclude(&compared, &meters))
+            }
+            Err(error) => {
+                shell.end();
+                Err(error.into())
+            }
+        }
+    }
+
+    fn differences(
+        &self,
+        session: &mut Session,
+        near: &SourceRoot,
+        near_is_source: bool,
+    ) -> Result<Compared, TransferError> {
+        let kept = self.preserve || self.archive;
+        let aspects = Aspects { modes: kept, times: kept, owners: self.archive };
+        compare(session, near, near_is_source, aspects, |path, difference| self.show(path, difference))
+    }
+
+    fn show(&self, path: &RelPath, difference: &Difference) {
+        let shown = if path.is_root() { ".".to_owned() } else { printable_path(path.as_bytes()) };
+        let (word, aspects) = match difference {
+            Difference::Missing => ("missing", Vec::new()),
+            Difference::Extra => ("extra", Vec::new()),
+            Difference::Differs(aspects) => ("differs", aspects.iter().map(|aspect| name(*aspect)).collect()),
+        };
+        match (self.json, self.quiet) {
+            (true, _) => {
+                say!("{}", json!({ "schema": SCHEMA, "type": word, "path": shown, "aspects": aspects }))
+            }
+            (_, true) => {}
+            _ if aspects.is_empty() => say!("{word:8} {shown}"),
+            _ => say!("{word:8} {shown} ({})", aspects.join(", ")),
+        }
+    }
+
+    fn conclude(&self, compared: &Compared, meters: &Meters) -> Code {
+        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let (failed, changed) = (count(&meters.local.failed), count(&meters.local.changed));
+        let code = if compared.is_same() { Code::of_problems(failed, changed, 0) } else { Code::Some };
+        let Compared { entries, bytes, differ, missing, extra } = *compared;
+        if self.json {
+            say!(
+                "{}",
+                json!({
+                    "schema": SCHEMA, "type": "summary", "compared": entries, "bytes": bytes,
+                    "differ": differ, "missing": missing, "extra": extra, "failed": failed, "changed": changed,
+                    "exit": code as u8,
+                })
+            );
+        } else if !self.quiet {
+            tell!(
+                "{} entries are at both ends, {} the same: {differ} differ, {missing} missing, {extra} extra",
+                show_count(entries),
+                show_bytes(bytes),
+            );
+        }
+        code
+    }
+}
+
+fn name(aspect: Aspect) -> &'static str {
+    match aspect {
+        Aspect::Kind => "kind",
+        Aspect::Contents => "contents",
+        Aspect::Target => "target",
+        Aspect::Mode => "mode",
+        Aspect::Time => "time",
+        Aspect::Owner => "owner",
+    }
+}
+
+impl Ends {
+    fn find(source: &OsStr, destination: &OsStr) -> Result<Self, String> {
+        match (Spec::parse(source), Spec::parse(destination)) {
+            (Spec::Local(near), Spec::Remote(host, far)) => {
+                Ok(Self { near, host, far, near_is_source: true })
+            }
+            (Spec::Remote(host, far), Spec::Local(near)) => {
+                Ok(Self { near, host, far, near_is_source: false })
+            }
+            (Spec::Local(one), Spec::Local(_)) => Err(format!(
+                "neither {} nor the other names a host (HOST:PATH); within one host use diff -r",
+                printable(one.as_bytes())
+            )),
+            _ => Err("both are on far hosts: run linerate on one of the two".into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_end_is_here_and_one_is_far() {
+        let find = |source: &str, destination: &str| Ends::find(source.as_ref(), destination.as_ref());
+        assert!(find("a", "h:b").is_ok_and(|ends| ends.near_is_source && ends.far == b"b"));
+        assert!(find("h:a", "b").is_ok_and(|ends| !ends.near_is_source && ends.near == "b"));
+        assert!(find("a", "b").is_err() && find("h:a", "g:b").is_err());
+    }
+}

@@ -1,0 +1,255 @@
+//! Two honest ends, and something between them or in the storage that damages what it can.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use linerate_wire::control::{self, Message};
+
+use crate::far::{Far, Ground, Said};
+use crate::support::Run;
+
+/// Relays between the client and a real agent, whose process number goes to `pid`; `change` may alter what is said.
+fn relay(
+    far: &mut Far,
+    mut agent: Command,
+    pid: &AtomicU32,
+    change: impl Fn(&mut Message) + Send + Sync + 'static,
+) -> Said {
+    agent.stdin(Stdio::piped()).stdout(Stdio::piped()).env_remove("SSH_CONNECTION");
+    let mut agent = agent.spawn()?;
+    pid.store(agent.id(), Ordering::Release);
+    let (mut to_agent, mut from_agent) = (agent.stdin.take().unwrap(), agent.stdout.take().unwrap());
+    let mut line = Vec::new();
+    while !line.ends_with(b"ready\n") {
+        let mut byte = [0];
+        from_agent.read_exact(&mut byte)?;
+        line.push(byte[0]);
+    }
+    far.ready()?;
+    let (mut from, mut to) = std::mem::replace(far, Far::new(io::empty(), io::sink())).into_parts();
+    let change = Arc::new(change);
+    let backward = change.clone();
+    let there = thread::spawn(move || {
+        while let Ok(mut message) = control::read(&mut from) {
+            change(&mut message);
+            if control::write(&mut to_agent, &message).and_then(|()| Ok(to_agent.flush()?)).is_err() {
+                break;
+            }
+        }
+    });
+    while let Ok(mut message) = control::read(&mut from_agent) {
+        backward(&mut message);
+        if control::write(&mut to, &message).and_then(|()| Ok(to.flush()?)).is_err() {
+            break;
+        }
+    }
+    drop(to);
+    let _ = there.join();
+    agent.wait()?;
+    Ok(())
+}
+
+/// How many files are damaged in each way.
+const DAMAGED: u64 = 34;
+const SIZE: usize = 100_000;
+
+/// Which way the data may go.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Direct,
+    Back,
+    Tunnel,
+}
+
+impl Way {
+    fn close_others(self, message: &mut Message) {
+        match (self, message) {
+            (Self::Back | Self::Tunnel, Message::Listening(listening)) => listening.candidates.clear(),
+            (Self::Tunnel, Message::ConnectBack { candidates }) => candidates.clear(),
+            _ => {}
+        }
+    }
+}
+
+/// Flips a bit in every file that process `pid` has open without a name, once for each, until it is told to stop.
+fn flip_unnamed(pid: &AtomicU32, stop: &AtomicBool) -> u64 {
+    let mut flipped = std::collections::HashSet::new();
+    while !stop.load(Ordering::Acquire) {
+        let pid = pid.load(Ordering::Acquire);
+        for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
+            let is_unnamed = |path: PathBuf| path.to_string_lossy().ends_with(" (deleted)").then_some(path);
+            let Some(target) = fs::read_link(entry.path()).ok().and_then(is_unnamed) else { continue };
+            // The file behind the ones that are counted keeps the transfer going.
+            let open = OpenOptions::new().read(true).write(true).open(entry.path());
+            if flipped.contains(&target) || !open.is_ok_and(|file| flip(&file)) {
+                continue;
+            }
+            flipped.insert(target);
+            if flipped.len() as u64 == DAMAGED {
+                return DAMAGED;
+            }
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    flipped.len() as u64
+}
+
+/// Flips a bit of a file that is there as a whole.
+fn flip(file: &File) -> bool {
+    if file.metadata().map_or(0, |metadata| metadata.len()) != SIZE as u64 {
+        return false;
+    }
+    let at = fastrand::u64(..SIZE as u64);
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    byte[0] ^= 1 << fastrand::u32(..8);
+    file.write_all_at(&byte, at).is_ok()
+}
+
+/// Pushes files of which each is damaged where it was written, before it is read back.
+fn push_with_flips(way: Way, verify: &'static str) -> (Run, u64, Ground) {
+    let ground = Ground::new();
+    let inside = ground.inside();
+    fs::create_dir_all(inside.join("tree")).unwrap();
+    for number in 0..DAMAGED {
+        let contents: Vec<u8> = (0..SIZE).map(|_| fastrand::u8(..)).collect();
+        fs::write(inside.join("tree").join(number.to_string()), contents).unwrap();
+    }
+    // It keeps the first files waiting for their names.
+    fs::write(inside.join("tail"), vec![7; 30 << 20]).unwrap();
+    fs::create_dir(inside.join("to")).unwrap();
+    let (pid, stop) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
+    let flipper = thread::spawn({
+        let (pid, stop) = (pid.clone(), stop.clone());
+        move || flip_unnamed(&pid, &stop)
+    });
+    let agent = ground.linerate(&["agent"]);
+    let args = ["-r", verify, "--streams", "2", "--bwlimit", "20m", "tree", "tail", "far:to/"];
+    let run =
+        ground.start(&args, move |far| relay(far, agent, &pid, move |message| way.close_others(message)));
+    let run = run.end_within(Duration::from_secs(60));
+    stop.store(true, Ordering::Release);
+    (run, flipper.join().unwrap(), ground)
+}
+
+/// Files that aren't what was sent.
+fn damaged(ground: &Ground) -> usize {
+    let read = |top: &str, number: u64| fs::read(ground.inside().join(top).join(number.to_string())).unwrap();
+    (0..DAMAGED).filter(|number| read("tree", *number) != read("to/tree", *number)).count()
+}
+
+#[test]
+fn bits_that_flip_in_the_destination_are_found_and_mended() {
+    for (way, word) in [(Way::Direct, ""), (Way::Back, "connect back"), (Way::Tunnel, "through ssh")] {
+        let (run, flipped, ground) = push_with_flips(way, "--verify");
+        let run = run.exits(0).says(&[word]);
+        assert_eq!((flipped, damaged(&ground)), (DAMAGED, 0), "{way:?}: flipped, and not mended; {run}");
+    }
+}
+
+#[test]
+fn without_verify_the_same_flips_land() {
+    let (run, flipped, ground) = push_with_flips(Way::Direct, "--preserve");
+    let run = run.exits(0);
+    assert_eq!((flipped, damaged(&ground) as u64), (DAMAGED, DAMAGED), "{run}");
+}
+
+/// A proxy that flips one bit of what is sent to `to`, all connections together; gives where it listens.
+fn flipping_proxy(to: SocketAddr, at: u64, flipped: Arc<AtomicBool>) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    let passed = Arc::new(AtomicU64::new(0));
+    thread::spawn(move || {
+        for near in listener.incoming().flatten().take(8) {
+            let Ok(there) = TcpStream::connect(to) else { return };
+            let (passed, flipped) = (passed.clone(), flipped.clone());
+            let (near_copy, there_copy) = (near.try_clone().unwrap(), there.try_clone().unwrap());
+            thread::spawn(move || {
+                pump(near, there, |bytes| {
+                    let start = passed.fetch_add(bytes.len() as u64, Ordering::AcqRel);
+                    if let Some(byte) = at.checked_sub(start).and_then(|at| bytes.get_mut(at as usize)) {
+                        *byte ^= 1 << (at % 8);
+                        flipped.store(true, Ordering::Release);
+                    }
+                });
+            });
+            thread::spawn(move || pump(there_copy, near_copy, |_| {}));
+        }
+    });
+    Ok(address)
+}
+
+fn pump(mut from: TcpStream, mut to: TcpStream, mut change: impl FnMut(&mut [u8])) {
+    let mut buffer = [0; 16 << 10];
+    while let Ok(got @ 1..) = from.read(&mut buffer) {
+        change(&mut buffer[..got]);
+        if to.write_all(&buffer[..got]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
+    let _ = from.shutdown(Shutdown::Read);
+}
+
+const BYTES: u64 = 60_000;
+/// Tries at the same time: most of each is waiting.
+const AT_ONCE: usize = 8;
+
+/// Tries for each of the two ways to protect the data: a few in every run, as many as `LINERATE_FLIPS` says in a long one.
+fn tries() -> usize {
+    std::env::var("LINERATE_FLIPS").ok().and_then(|text| text.parse().ok()).unwrap_or(40) / 2
+}
+
+/// Pushes a file of which a bit is flipped on its way; true where the whole failed for it.
+fn push_through_proxy(args: &[&str]) -> bool {
+    let ground = Ground::new();
+    let contents: Vec<u8> = (0..BYTES).map(|_| fastrand::u8(..)).collect();
+    fs::write(ground.inside().join("x"), &contents).unwrap();
+    let (at, flipped) = (fastrand::u64(..BYTES), Arc::new(AtomicBool::new(false)));
+    let (agent, hit) = (ground.linerate(&["agent"]), flipped.clone());
+    let run = ground.run(args, move |far| {
+        relay(far, agent, &AtomicU32::new(0), move |message| {
+            if let Message::Listening(listening) = message
+                && let Some(first) = listening.candidates.first()
+            {
+                let there = SocketAddr::from(([127, 0, 0, 1], first.port()));
+                listening.candidates = vec![flipping_proxy(there, at, hit.clone()).unwrap()];
+            }
+        })
+    });
+    assert!(flipped.load(Ordering::Acquire), "nothing was flipped: {run}");
+    let landed = fs::read(ground.inside().join("to"));
+    // One that damages a handshake is noticed too, and another connection is made.
+    let whole = landed.as_ref().is_ok_and(|landed| *landed == contents);
+    assert!(whole || landed.is_err(), "byte {at}: what is there isn't what was sent: {run}");
+    assert!(run.code != Some(0) || whole, "byte {at}: {run}");
+    run.code != Some(0)
+}
+
+#[test]
+fn bits_that_flip_on_the_wire_are_noticed() {
+    for args in [&["x", "far:to"][..], &["--no-encrypt", "x", "far:to"]] {
+        let (left, failed) = (AtomicU64::new(tries() as u64), AtomicU64::new(0));
+        let one_less = |left: u64| left.checked_sub(1);
+        thread::scope(|scope| {
+            for _ in 0..AT_ONCE {
+                scope.spawn(|| {
+                    while left.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less).is_ok() {
+                        failed.fetch_add(u64::from(push_through_proxy(args)), Ordering::AcqRel);
+                    }
+                });
+            }
+        });
+        let failed = failed.into_inner() as usize;
+        eprintln!("{}: {} bits flipped, {failed} ended the transfer, 0 unnoticed", args[0], tries());
+        assert!(failed * 2 >= tries(), "most flips are in the data, and {failed} were noticed");
+    }
+}
