@@ -52,6 +52,11 @@ impl Reach {
         Ok(FarEnd { rsh: self.shell(quiet)?, host: bare_host(host), install: !self.no_install })
     }
 
+    /// The words that call ssh; none where another remote shell is named.
+    pub fn ssh(&self) -> Option<Vec<OsString>> {
+        if self.rsh.is_some() { None } else { self.shell(true).ok() }
+    }
+
     fn shell(&self, quiet: bool) -> Result<Vec<OsString>, String> {
         if let Some(rsh) = &self.rsh {
             if self.has_ssh_options() {

@@ -1,15 +1,17 @@
 //! `linerate stream`: memory to memory, over the same streams as `cp`.
 
 use clap::Args;
+use linerate_remote::far_end::FarEnd;
 use linerate_transfer::clock::process_usage;
 use linerate_transfer::feed::Files;
 use linerate_transfer::memory::{self, Until};
 use linerate_transfer::session::{Client, Meters, Session};
 use linerate_wire::control::{Job, Options, Totals};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::cp::{Failure, Kind, Output, Style, Summary, end, start};
@@ -24,6 +26,9 @@ Examples:
   linerate stream --bytes 10GB --json host
   linerate stream --read /srv/www host      the same, and reading the files costs too
 ";
+
+/// How long `linerate doctor` measures.
+const PROBE: Duration = Duration::from_secs(2);
 
 /// What `linerate stream` takes.
 #[derive(Debug, Args)]
@@ -72,33 +77,63 @@ pub fn run(args: StreamArgs) -> ExitCode {
 fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<(), Failure> {
     let (begun, until) = (Instant::now(), args.until()?);
     let files = args.read.as_deref().map(Files::below).transpose()?;
+    let meters = Meters::default();
     let interrupted = interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
     let far_end = args.reach.far_end(&args.host, false).map_err(|message| Failure(message, Code::Usage))?;
-    let ((reader, writer), mut shell) = start(&far_end, output, &interrupted)?;
-    let options = args.options();
-    let (meters, job) = (Meters::default(), Job::Discard { options: options.clone() });
-    let client = Client { job, interrupted, observer: output.clone() };
-    let mut session = Session::client(reader, writer, client, meters.clone())?;
-    let sent = memory::send(&mut session, &options, until, files.as_ref());
-    let payload_seconds = session.payload_seconds();
-    let (bytes, streams) = sent.map_err(|error| session.give_up(error))?;
-    let receiver = session.wait_for_report()?;
-    let (turned_away, cipher) = (session.strangers(), session.cipher());
-    end(session, &mut shell);
-    let summary = Summary {
-        landed: Totals { bytes, ..Totals::default() },
-        payload_seconds,
-        elapsed_seconds: begun.elapsed().as_secs_f64(),
-        streams,
-        cipher,
-        sender: (meters.local.stages(), process_usage()),
-        receiver,
-        pushed: true,
-        turned_away,
-        kind: if files.is_some() { Kind::Discarded } else { Kind::Memory },
-    };
-    output.summary(&summary, Code::Done, &meters);
+    let sending = Sending { options: &args.options(), until, files: files.as_ref(), interrupted };
+    let summary = sending.to(&far_end, output, &meters)?;
+    let elapsed_seconds = begun.elapsed().as_secs_f64();
+    output.summary(&Summary { elapsed_seconds, ..summary }, Code::Done, &meters);
     Ok(())
+}
+
+/// What `linerate doctor` measures: two seconds from memory to memory, with what is used by default.
+///
+/// # Errors
+/// Where the far end can't be started or goes away.
+pub fn probe(host: &OsStr, reach: &Reach) -> Result<Summary, Failure> {
+    let output = Arc::new(Output::new(Style::Quiet));
+    let interrupted = interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
+    let far_end = reach.far_end(host, true).map_err(|message| Failure(message, Code::Usage))?;
+    let sending =
+        Sending { options: &Options::default(), until: Until::Time(PROBE), files: None, interrupted };
+    sending.to(&far_end, &output, &Meters::default())
+}
+
+/// One measurement.
+struct Sending<'a> {
+    options: &'a Options,
+    until: Until,
+    files: Option<&'a Files>,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Sending<'_> {
+    fn to(self, far_end: &FarEnd, output: &Arc<Output>, meters: &Meters) -> Result<Summary, Failure> {
+        let begun = Instant::now();
+        let ((reader, writer), mut shell) = start(far_end, output, &self.interrupted)?;
+        let job = Job::Discard { options: self.options.clone() };
+        let client = Client { job, interrupted: self.interrupted, observer: output.clone() };
+        let mut session = Session::client(reader, writer, client, meters.clone())?;
+        let sent = memory::send(&mut session, self.options, self.until, self.files);
+        let payload_seconds = session.payload_seconds();
+        let (bytes, streams) = sent.map_err(|error| session.give_up(error))?;
+        let receiver = session.wait_for_report()?;
+        let (turned_away, cipher) = (session.strangers(), session.cipher());
+        end(session, &mut shell);
+        Ok(Summary {
+            landed: Totals { bytes, ..Totals::default() },
+            payload_seconds,
+            elapsed_seconds: begun.elapsed().as_secs_f64(),
+            streams,
+            cipher,
+            sender: (meters.local.stages(), process_usage()),
+            receiver,
+            pushed: true,
+            turned_away,
+            kind: if self.files.is_some() { Kind::Discarded } else { Kind::Memory },
+        })
+    }
 }
 
 impl StreamArgs {

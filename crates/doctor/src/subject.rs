@@ -6,6 +6,9 @@ use linerate_host::facts::{Kind, Port};
 /// Bits a second that are taken as needed where neither the user nor any port tells.
 pub const USUAL_RATE: f64 = 10e9;
 
+/// Bytes of a packet where no port tells.
+const USUAL_MTU: u32 = 1500;
+
 /// The rate that transfers shall have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Need {
@@ -46,10 +49,12 @@ pub struct Measured {
     pub rate: Option<f64>,
     /// Data streams of that measurement.
     pub streams: Option<u32>,
-    /// Segments that the sender sent again meanwhile, on the whole host.
+    /// Segments that were sent again meanwhile.
     pub retransmitted: Option<u64>,
-    /// Segments that it sent meanwhile, on the whole host.
+    /// Segments that were sent meanwhile.
     pub sent: Option<u64>,
+    /// What held the measurement back, by the limiter's name.
+    pub limiter: Option<&'static str>,
 }
 
 impl Measured {
@@ -106,6 +111,12 @@ impl Path<'_> {
     /// Bits a second needed: the target, or what the slower end can.
     pub fn rate(&self) -> f64 {
         self.from.rate().min(self.to.rate())
+    }
+
+    /// Bytes of the largest packet that both ends can send: by their devices, since nobody tells which of them is used.
+    pub fn mtu(&self) -> u32 {
+        let largest = |host: &Host<'_>| host.devices().filter_map(|port| port.mtu.get()).max();
+        self.ends().iter().filter_map(largest).min().unwrap_or(USUAL_MTU)
     }
 
     /// Both ends.

@@ -1,6 +1,7 @@
 //! `linerate doctor`: what keeps transfers from the line rate, and what to do.
 
 mod path;
+mod rtt;
 mod table;
 
 use clap::Args;
@@ -169,7 +170,10 @@ impl DoctorArgs {
 
 impl Report {
     fn of(hosts: &[Named], need: Need) -> Self {
-        let views: Vec<Host<'_>> = hosts.iter().map(|host| host.view(need)).collect();
+        Self::of_views(&hosts.iter().map(|host| host.view(need)).collect::<Vec<_>>())
+    }
+
+    fn of_views(views: &[Host<'_>]) -> Self {
         Self {
             r#type: "doctor",
             schema: 1,

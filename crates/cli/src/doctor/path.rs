@@ -1,32 +1,80 @@
 //! Both ends of a path, and what is measured between them.
 
-use linerate_doctor::formula::{gbit, percent};
+use linerate_doctor::formula::gbit;
+use linerate_doctor::formula::goodput::Segments;
 use linerate_doctor::{Measured, Need, Path, examine_path, ordered};
 use std::ffi::OsStr;
 
-use super::{Report, host};
-use crate::cp::Failure;
+use super::{HERE, Named, Report, host, rtt};
+use crate::cp::{Failure, Summary};
+use crate::exit::Code;
 use crate::reach::Reach;
+use crate::stream::probe;
 
 /// Asks both, measures, and examines all three.
 pub fn examine(from: &OsStr, to: &OsStr, need: Need, reach: &Reach) -> Result<Report, Failure> {
+    if from == to {
+        let message = format!("--path {0} {0}: a path has two ends", from.to_string_lossy());
+        return Err(Failure(message, Code::Usage));
+    }
     let hosts = [host(from, reach)?, host(to, reach)?];
-    let measured = Measured::default();
-    let slower = hosts.iter().map(|host| host.view(need).rate()).fold(f64::INFINITY, f64::min);
-    let need = Need::Target(slower);
-    let mut report = Report::of(&hosts, need);
-    let path = Path { from: hosts[0].view(need), to: hosts[1].view(need), measured };
-    report.findings.extend(examine_path(&path));
-    report.findings = ordered(report.findings);
-    report.measured = Some(measured);
-    Ok(report)
+    // What is measured goes out from here.
+    let (near, far, other) = if to == HERE { (1, 0, from) } else { (0, 1, to) };
+    let measured = if from == HERE || to == HERE {
+        let view = |at: usize| hosts[at].view(need);
+        measure(other, reach, &Path { from: view(near), to: view(far), measured: Measured::default() })
+    } else {
+        tell!("linerate: neither end is this host, so nothing is measured: run it on one of them");
+        Measured::default()
+    };
+    Ok(report(&hosts[near], &hosts[far], need, measured))
+}
+
+fn report(near: &Named, far: &Named, need: Need, measured: Measured) -> Report {
+    let path = |need| Path { from: near.view(need), to: far.view(need), measured };
+    let because = if need == Need::OfPorts { "what the slower end can" } else { "as asked for" };
+    // Neither end needs more than the other can.
+    let need = Need::Target(path(need).rate());
+    let mut findings = examine_path(&path(need));
+    let mut both = Report::of_views(&path(need).ends());
+    both.hosts.iter_mut().for_each(|host| host.because = because);
+    findings.append(&mut both.findings);
+    Report { findings: ordered(findings), measured: Some(measured), ..both }
+}
+
+/// What can't be measured is left out, and why is told.
+fn measure(host: &OsStr, reach: &Reach, path: &Path<'_>) -> Measured {
+    let rtt = rtt::to(host, reach);
+    match probe(host, reach) {
+        Ok(summary) => Measured { rtt, ..of(&summary, path) },
+        Err(Failure(message, _)) => {
+            tell!("linerate: the rate can't be measured: {message}");
+            Measured { rtt, ..Measured::default() }
+        }
+    }
+}
+
+fn of(summary: &Summary, path: &Path<'_>) -> Measured {
+    let (bytes, sender) = (summary.landed.bytes as f64, summary.sender.0);
+    // Through ssh the connections aren't ours, and nobody tells of their segments.
+    let is_told = sender.tcp_busy > 0;
+    let segment = Segments::usual(path.mtu()).payload();
+    Measured {
+        rtt: None,
+        rate: (summary.payload_seconds > 0.0).then(|| bytes * 8.0 / summary.payload_seconds),
+        streams: Some(summary.streams),
+        retransmitted: is_told.then_some(sender.tcp_retransmits),
+        sent: is_told.then_some((bytes / segment.max(1.0)) as u64),
+        limiter: Some(summary.limiter().name()),
+    }
 }
 
 /// One line of what was measured.
 pub fn told(measured: &Measured) -> String {
     let rtt = measured.rtt.map(|rtt| format!("round trip {:.3} ms", rtt * 1e3));
-    let rate = measured.rate.map(|rate| format!("memory to memory {}", gbit(rate)));
-    let loss = measured.loss().map(|loss| format!("sent again {}", percent(loss)));
+    let limiter = measured.limiter.map_or_else(String::new, |name| format!(" (held back by: {name})"));
+    let rate = measured.rate.map(|rate| format!("memory to memory {}{limiter}", gbit(rate)));
+    let loss = measured.retransmitted.map(|count| format!("{count} segments sent again"));
     let parts: Vec<String> = [rtt, rate, loss].into_iter().flatten().collect();
     format!("path: {}", if parts.is_empty() { "nothing measured".into() } else { parts.join(", ") })
 }

@@ -42,7 +42,7 @@ fn tell(out: &mut String, number: u32, finding: &Finding, several: bool) {
     finding
         .sources
         .iter()
-        .take(2)
+        .take(1)
         .for_each(|source| row(out, "see", &format!("{} <{}>", source.name, source.url)));
 }
 

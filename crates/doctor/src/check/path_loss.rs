@@ -33,8 +33,11 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     if loss < USUAL {
         return None;
     }
-    let (streams, need) = (path.measured.streams.unwrap_or(1), path.rate());
-    let one = bdp::cubic(Segments::usual(mtu(path)).payload(), rtt, loss);
+    let (streams, need) = (path.measured.streams.unwrap_or(1).max(1), path.rate());
+    let one = bdp::cubic(Segments::usual(path.mtu()).payload(), rtt, loss);
+    if one * f64::from(streams) >= need {
+        return None;
+    }
     let title =
         format!("{:.4} % of the segments were sent again: a connection keeps {}", loss * 100.0, gbit(one));
     let finding = Finding::leaves(one * f64::from(streams), need, title)
@@ -44,12 +47,6 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         .undo("tc qdisc del dev PORT root")
         .conflict("BBR keeps its rate at losses of some percent, and takes it from others that share the path");
     Some(finding)
-}
-
-/// The smaller of the ends' largest: what their fastest ports have.
-fn mtu(path: &Path<'_>) -> u32 {
-    let largest = |host: &crate::Host<'_>| host.linked().filter_map(|port| port.mtu.get()).max();
-    path.ends().iter().filter_map(largest).min().unwrap_or(1500)
 }
 
 #[cfg(test)]
@@ -66,6 +63,7 @@ mod tests {
             streams: Some(1),
             retransmitted: Some(retransmitted),
             sent: Some(1_000_000),
+            ..Measured::default()
         };
         found_between(&CHECK, &from, &to, measured)
     }

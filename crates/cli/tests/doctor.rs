@@ -1,0 +1,101 @@
+//! `linerate doctor` of this host, of snapshots, of another host, and of a path.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::{Run, Running};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate");
+
+fn doctor(arguments: &[&str]) -> Run {
+    let mut command = Command::new(PROGRAM);
+    command.arg("doctor").args(arguments);
+    Running::start(command).end()
+}
+
+fn json(run: &Run) -> Value {
+    serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {run}"))
+}
+
+fn fixture(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/tests/fixtures").join(name);
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn this_host_is_looked_at_in_no_time() {
+    let begun = Instant::now();
+    let run = doctor(&[]).exits(0);
+    // A tenth of a second on a host with nothing else to do; tests run beside each other.
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(run.out.contains("needed") && run.out.contains("checks"), "{run}");
+}
+
+#[test]
+fn a_snapshot_tells_what_it_costs_and_what_helps() {
+    let run = doctor(&["--root", &fixture("bare-gen1-x4.txt")]).exits(0);
+    let part = |text: &str| run.out.find(text).unwrap_or_else(|| panic!("{text}: {run}"));
+    // The dearest first, with its parts in order.
+    assert!(part("major") < part("note"), "{run}");
+    assert!(part("ceiling  6.6 Gbit/s: 34 % of the need is lost") < part("because  PCI device"), "{run}");
+    assert!(part("fix ") < part("see ") && run.out.contains("[pcie-width]"), "{run}");
+    let told = json(&doctor(&["--json", "--root", &fixture("bare-gen1-x4.txt")]).exits(0));
+    let first = &told["findings"][0];
+    assert_eq!((&first["check"], &first["severity"]), (&"pcie-width".into(), &"major".into()));
+    assert!(first["ceiling"].as_f64().unwrap() < 7e9 && first["sources"][0]["url"].is_string(), "{first}");
+}
+
+#[test]
+fn the_target_sets_the_need_and_the_exit_code_tells() {
+    let slow = fixture("e1000e-desktop.txt");
+    doctor(&["--root", &slow, "--fail-on", "minor"]).exits(0);
+    let run = doctor(&["--root", &slow, "--target", "10gbit", "--fail-on", "critical"]).exits(6);
+    assert!(run.out.contains("[nic-speed]"), "{run}");
+    doctor(&["--root", &slow, "--fail-on", "bad"]).exits(2);
+    doctor(&["--root", "/nowhere"]).exits(1);
+    assert!(doctor(&["--list"]).exits(0).out.contains("pcie-width"));
+}
+
+#[test]
+fn several_hosts_are_told_apart() {
+    let (first, second) = (fixture("stock-10g.txt"), fixture("narrow-bridge.txt"));
+    let told = json(&doctor(&["--json", "--root", &first, "--root", &second]).exits(0));
+    assert_eq!(told["hosts"].as_array().map(Vec::len), Some(2));
+    assert_eq!(told["findings"][0]["host"], second.as_str(), "the dearest of both is first");
+}
+
+#[test]
+fn another_host_and_the_path_to_it_are_looked_at() {
+    let directory = support::directory("linerate-doctor-");
+    let (shell, cache) = (script(directory.path()), directory.path().join("cache"));
+    let ask = |arguments: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command.args(["doctor", "--json", "--rsh", &shell]).args(arguments).env("XDG_CACHE_HOME", &cache);
+        json(&Running::start(command).end().exits(0))
+    };
+    assert_eq!(ask(&["elsewhere"])["hosts"][0]["host"], "elsewhere");
+    let told = ask(&["--path", "local", "elsewhere", "--target", "1000gbit"]);
+    assert!(told["measured"]["rate"].as_f64().unwrap() > 1e6, "{told}");
+    let slow = |finding: &&Value| finding["check"] == "path-rate";
+    let found = told["findings"].as_array().unwrap().iter().find(slow).unwrap_or_else(|| panic!("{told}"));
+    assert_eq!((&found["severity"], &found["host"]), (&"critical".into(), &"local -> elsewhere".into()));
+}
+
+#[test]
+fn a_path_has_two_ends() {
+    let run = doctor(&["--path", "local", "local"]).exits(2);
+    assert!(run.err.contains("two ends"), "{run}");
+}
+
+/// What a remote shell does, without a remote host: it leaves out the host and runs the line.
+fn script(directory: &Path) -> String {
+    let path: PathBuf = directory.join("shell");
+    fs::write(&path, "shift\nexec sh -c \"$*\"\n").unwrap();
+    format!("sh {}", path.display())
+}
