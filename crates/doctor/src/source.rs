@@ -45,5 +45,5 @@ sources! {
     VMWARE_NIC = "VMware, Choosing a network adapter for your virtual machine (1001805)",
         "https://kb.vmware.com/s/article/1001805";
     TRANSFER_PAPER = "Maximizing File Transfer Performance Using 10Gb Ethernet and Virtualization",
-        "https://pdf4pro.com/view/maximizing-file-transfer-performance-using-10gb-intel-79af08.html";
+        "docs/papers.md";
 }

@@ -22,7 +22,8 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let title = format!("programs that set their window get {} at 0.2 ms", gbit(one));
-    let size = (bdp::bytes(need, trip::REGION) as u64).next_power_of_two();
+    let size = bdp::bytes(need, trip::REGION) as u64;
+    let size = size.checked_next_power_of_two().unwrap_or(size);
     let finding = Finding::leaves(one, need, title)
         .at_most(Severity::Note)
         .evidence(format!("rmem_max {}, wmem_max {}", bytes(receive as f64), bytes(send as f64)))

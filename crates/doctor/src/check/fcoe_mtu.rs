@@ -20,7 +20,7 @@ pub(super) const CHECK: Check = Check {
         },
         Source {
             name: "Networking technologies on IBM System x servers running VMware ESX 4.0: FCoE",
-            url: "https://www.vmware.com/files/pdf/vmmark/VMmark-IBM-2009-04-27-3650M2.pdf",
+            url: "docs/papers.md",
         },
     ],
     run: Run::Host(|host| ports(host.facts).into_iter().flat_map(of).collect()),

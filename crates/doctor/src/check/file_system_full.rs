@@ -10,7 +10,7 @@ use crate::{Finding, Host, Severity, Source};
 /// Share below which file systems look long for room, and put files into pieces.
 const LITTLE: f64 = 0.05;
 /// Seconds of the need that should fit.
-const SOON: f64 = 30.0;
+const SOON: f64 = 10.0;
 
 pub(super) const CHECK: Check = Check {
     name: "file-system-full",

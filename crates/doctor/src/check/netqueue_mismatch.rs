@@ -16,7 +16,7 @@ pub(super) const CHECK: Check = Check {
         Source {
             name: "Networking technologies on IBM System x servers running VMware ESX 4.0: \
                     NetQueue, and how to verify it",
-            url: "https://www.vmware.com/files/pdf/vmmark/VMmark-IBM-2009-04-27-3650M2.pdf",
+            url: "docs/papers.md",
         },
         SCALING,
     ],

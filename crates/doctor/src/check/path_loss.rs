@@ -33,7 +33,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     if loss < USUAL {
         return None;
     }
-    let (streams, need) = (path.measured.streams.unwrap_or(1), path.rate());
+    let (streams, need) = (path.measured.streams.unwrap_or(1).max(1), path.rate());
     let one = bdp::cubic(Segments::usual(path.mtu()).payload(), rtt, loss);
     if one * f64::from(streams) >= need {
         return None;

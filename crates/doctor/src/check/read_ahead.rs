@@ -25,7 +25,7 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     let wanted = EACH * disks;
     let is_raid = device.name.starts_with("md") && disks > 1;
     let is_real = host.facts.machine.guest.get() == Some(false);
-    if !is_real || !(turns || is_raid) || ahead * 2 > wanted {
+    if !is_real || !(turns || is_raid) || ahead.saturating_mul(2) > wanted {
         return None;
     }
     let finding =

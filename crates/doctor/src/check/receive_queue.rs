@@ -27,7 +27,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .filter_map(|name| Some((name, *counters.get(*name)?)))
         .filter(|(_, n)| *n > 0)
         .collect();
-    let total: u64 = lost.iter().map(|(_, count)| count).sum();
+    let total = lost.iter().fold(0_u64, |total, (_, count)| total.saturating_add(*count));
     let share = total as f64 / received.max(1) as f64;
     if share < OFTEN {
         return None;

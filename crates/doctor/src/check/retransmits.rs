@@ -1,12 +1,15 @@
 //! Segments sent again since boot, against what one connection keeps at that loss even nearby.
 
 use super::{Check, Run};
+use crate::formula::goodput::Segments;
 use crate::formula::{bdp, gbit, trip};
 use crate::source::{RFC_9438, SNMP};
 use crate::{Finding, Host, Severity};
 
 /// Fewer segments tell nothing.
 const ENOUGH: u64 = 1_000_000;
+/// Share that hosts have whose paths are well: what a shared network loses now and then.
+const USUAL: f64 = 2e-5;
 
 pub(super) const CHECK: Check = Check {
     name: "retransmits",
@@ -19,8 +22,9 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let counters = host.facts.tcp.counters.known()?;
     let (sent, again) = (*counters.get("OutSegs")?, *counters.get("RetransSegs")?);
     let loss = again as f64 / sent.max(1) as f64;
-    let one = bdp::cubic(1448.0, trip::NEAR, loss);
-    if sent < ENOUGH || one >= host.rate() {
+    let segment = Segments::usual(mtu(host)).payload();
+    let one = bdp::cubic(segment, trip::NEAR, loss);
+    if sent < ENOUGH || loss < USUAL || one >= host.rate() {
         return None;
     }
     let timeouts = counters.get("TCPTimeouts").copied().unwrap_or(0);
@@ -34,7 +38,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             .evidence(format!(
                 "at 0.2 ms one connection keeps {}, at 10 ms {}",
                 gbit(one),
-                gbit(bdp::cubic(1448.0, trip::REGION, loss))
+                gbit(bdp::cubic(segment, trip::REGION, loss))
             ))
             .fix(
                 "find the path: linerate doctor --path A B; ss -ti shows each \
@@ -42,6 +46,12 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             )
             .conflict("bpftune switches to bbr beyond 1.5 %, which hides the loss and does not end it");
     Some(finding)
+}
+
+/// Of the fastest device.
+fn mtu(host: &Host<'_>) -> u32 {
+    let fastest = host.devices().max_by_key(|port| port.speed_mbps.get());
+    fastest.and_then(|port| port.mtu.get()).unwrap_or(1500)
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
 fn limits(path: &Path<'_>) -> Vec<(&'static str, f64)> {
     let rtt = path.measured.rtt;
     let lost = path.measured.loss().filter(|loss| *loss > 1e-6);
-    let of_loss = |loss| Some(("loss", bdp::cubic(Segments::usual(mtu(path)).payload(), rtt?, loss)));
+    let of_loss = |loss| Some(("loss", bdp::cubic(Segments::usual(path.mtu()).payload(), rtt?, loss)));
     let of_window = rtt.and_then(|rtt| Some(("windows", bdp::rate(window(path)?, rtt))));
     let of_core = port(&path.to).and_then(|port| {
         let aggregated = port.offload("rx-gro").get()?;
@@ -58,10 +58,6 @@ fn limits(path: &Path<'_>) -> Vec<(&'static str, f64)> {
 
 fn port<'a>(host: &Host<'a>) -> Option<&'a Port> {
     host.devices().max_by_key(|port| port.speed_mbps.get())
-}
-
-fn mtu(path: &Path<'_>) -> u32 {
-    path.ends().iter().filter_map(|host| port(host)?.mtu.get()).min().unwrap_or(1500)
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ fn windows(tcp: &Tcp, receive: u64, send: u64) -> f64 {
 
 fn with_commands(finding: Finding, tcp: &Tcp, need: f64) -> Finding {
     let size = (2.0 * bdp::bytes(need, trip::REGION)) as u64;
-    let size = size.next_power_of_two();
+    let size = size.checked_next_power_of_two().unwrap_or(size);
     let (receive, send) = (tcp.rmem.get().unwrap_or_default(), tcp.wmem.get().unwrap_or_default());
     let command = |r: u64, w: u64| {
         format!(

@@ -32,7 +32,7 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
         .evidence("what doesn't fit goes to swap space, or ends programs")
         .fix(format!(
             "mount -o remount,size={}M {}",
-            available / 2 >> 20,
+            (available / 2) >> 20,
             fs.mount_point.known().unwrap_or(&fs.path)
         ))
         .undo(format!("mount -o remount,size=50% {}", fs.mount_point.known().unwrap_or(&fs.path)));

@@ -24,7 +24,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     // Writers begin to be slowed down half-way between both limits.
-    let limit = available * f64::from(ratio + background) / 200.0;
+    let limit = available * (f64::from(ratio) + f64::from(background)) / 200.0;
     let seconds = limit * 8.0 / host.rate();
     if seconds >= PAUSE {
         return None;

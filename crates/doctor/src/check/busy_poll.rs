@@ -1,0 +1,43 @@
+//! Sockets that ask the card again and again.
+
+use super::{Check, Run};
+use crate::source::{NET_SYSCTL, RED_HAT};
+use crate::{Finding, Host, Severity};
+
+pub(super) const CHECK: Check = Check {
+    name: "busy-poll",
+    about: "processors that poll for packets, which serves delay and not rate",
+    sources: &[NET_SYSCTL, RED_HAT],
+    run: Run::Host(|host| of(host).into_iter().collect()),
+};
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    let (poll, read) = (host.facts.softnet.busy_poll.get()?, host.facts.softnet.busy_read.get()?);
+    if poll == 0 && read == 0 {
+        return None;
+    }
+    let finding = Finding::new(Severity::Note, "each read polls the card before it sleeps")
+        .evidence(format!("busy_poll {poll} us, busy_read {read} us"))
+        .evidence(
+            "a processor that polls doesn't encrypt or write; packets that are \
+                    joined wait a shorter time",
+        )
+        .fix("sysctl -w net.core.busy_poll=0 net.core.busy_read=0")
+        .undo(format!("sysctl -w net.core.busy_poll={poll} net.core.busy_read={read}"))
+        .conflict("Red Hat sets 50 for short delays; the kernel has 0; for files the rate counts");
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{changed, fixture, found, lines};
+    use linerate_host::Fact;
+
+    #[test]
+    fn polling_is_noted() {
+        let polls = changed("stock-10g", |facts| facts.softnet.busy_read = Fact::Known(50));
+        assert_eq!(lines(&found(&CHECK, &polls)), ["busy-poll - note -"]);
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

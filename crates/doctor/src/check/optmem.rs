@@ -1,0 +1,51 @@
+//! Room for what sockets keep beside data: sending without copies takes it.
+
+use super::{Check, Run};
+use crate::formula::{bytes, gbit};
+use crate::source::{ESNET, NET_SYSCTL};
+use crate::{Finding, Host, Severity};
+
+/// Bits a second from which ESnet's guide wants more.
+const FAST: f64 = 100e9;
+/// Bytes that it wants.
+const ENOUGH: u64 = 1 << 20;
+
+pub(super) const CHECK: Check = Check {
+    name: "optmem",
+    about: "little room for sending without copies, at 100 Gbit/s",
+    sources: &[ESNET, NET_SYSCTL],
+    run: Run::Host(|host| of(host).into_iter().collect()),
+};
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    let now = host.facts.tcp.optmem_max.get()?;
+    if host.rate() < FAST || now >= ENOUGH {
+        return None;
+    }
+    let finding = Finding::new(Severity::Note, "programs that send without copies may run out of room")
+        .evidence(format!("optmem_max {}; needed: {}", bytes(now as f64), gbit(host.rate())))
+        .evidence(
+            "it matters to MSG_ZEROCOPY (iperf3 -Z with 3.18 and later); linerate \
+                    encrypts, and so copies anyway",
+        )
+        .fix(format!("sysctl -w net.core.optmem_max={ENOUGH}"))
+        .undo(format!("sysctl -w net.core.optmem_max={now}"));
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Need;
+    use crate::testing::{changed, found_for, lines};
+    use linerate_host::Fact;
+
+    #[test]
+    fn it_matters_at_a_hundred_gigabits() {
+        let little = changed("stock-10g", |facts| facts.tcp.optmem_max = Fact::Known(20_480));
+        assert_eq!(lines(&found_for(&CHECK, &little, Need::Target(100e9))), ["optmem - note -"]);
+        assert!(found_for(&CHECK, &little, Need::OfPorts).is_empty());
+        let more = changed("stock-10g", |facts| facts.tcp.optmem_max = Fact::Known(ENOUGH));
+        assert!(found_for(&CHECK, &more, Need::Target(100e9)).is_empty());
+    }
+}

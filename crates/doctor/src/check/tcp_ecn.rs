@@ -1,0 +1,41 @@
+//! Switches that would rather mark than drop.
+
+use super::{Check, Run};
+use crate::source::{IP_SYSCTL, RED_HAT};
+use crate::{Finding, Host, Severity};
+
+pub(super) const CHECK: Check = Check {
+    name: "tcp-ecn",
+    about: "the host refuses marks instead of losses",
+    sources: &[IP_SYSCTL, RED_HAT],
+    run: Run::Host(|host| of(host).into_iter().collect()),
+};
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    if host.facts.tcp.ecn.get()? != 0 {
+        return None;
+    }
+    let finding = Finding::new(Severity::Note, "switches can only drop to say that they are full")
+        .evidence("tcp_ecn is 0; the kernel's own value is 2: where the other end asks for it")
+        .fix("sysctl -w net.ipv4.tcp_ecn=2")
+        .undo("sysctl -w net.ipv4.tcp_ecn=0")
+        .conflict(
+            "Red Hat wants 1 in networks whose switches mark; some old firewalls \
+                    drop connections that ask for it",
+        );
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{changed, fixture, found, lines};
+    use linerate_host::Fact;
+
+    #[test]
+    fn off_is_noted_and_the_kernels_value_is_not() {
+        let off = changed("stock-10g", |facts| facts.tcp.ecn = Fact::Known(0));
+        assert_eq!(lines(&found(&CHECK, &off)), ["tcp-ecn - note -"]);
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}
