@@ -389,7 +389,7 @@ impl<'a> Worker<'a> {
     fn hole(&mut self, length: u64) -> Result<(), StreamError> {
         self.stream.send(FrameKind::Hole, &length.to_le_bytes(), &mut self.clock)?;
         self.clock.bytes(length);
-        self.clock.flush(self.shared.counters);
+        self.flush();
         Ok(())
     }
 
