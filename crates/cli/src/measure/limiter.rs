@@ -51,6 +51,8 @@ fn load(host: &Recorded, seconds: f64) -> HostLoad {
     let pressure =
         cost.stalls.iter().find(|stall| stall.name == "io some").map_or(0.0, |stall| stall.seconds);
     let (counted, sends, seen) = together(&all);
+    // A connection that no sample saw still left its bytes at a port.
+    let sends = if counted.is_some() { sends } else { mostly_sends(&cost) };
     HostLoad {
         name: printable(name.as_bytes()),
         // What others do at a lower priority yields.
@@ -62,6 +64,12 @@ fn load(host: &Recorded, seconds: f64) -> HostLoad {
         sends,
         seconds: seen,
     }
+}
+
+fn mostly_sends(cost: &Cost) -> bool {
+    let ports = || cost.ports.iter().filter(|port| port.name != "lo");
+    let (sent, received) = (ports().map(|port| port.sent.bytes), ports().map(|port| port.received.bytes));
+    sent.fold(0, u64::saturating_add) > received.fold(0, u64::saturating_add)
 }
 
 /// The flows that moved the most as one, whether they send, and the seconds in which they were there.
