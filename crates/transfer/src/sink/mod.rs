@@ -93,6 +93,14 @@ impl Shared<'_> {
         if self.keep.perms { mode } else { mode & !self.umask }
     }
 
+    /// Removes the large files under way, also those that the next run would go on with.
+    pub fn discard(&self) {
+        for (_, assembly) in lock(&self.assemblies).drain() {
+            assembly.give_up();
+        }
+        lock(&self.resumed).drain().for_each(|(_, resumed)| resumed.temporary.discard());
+    }
+
     /// How a directory is made: open to this program, whatever mode it gets in the end.
     fn created(&self) -> Mode {
         Mode::RWXU | (Mode::from_raw_mode(0o777) & !self.umask)
@@ -219,7 +227,7 @@ impl<'a> Worker<'a> {
         let name = place.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
         let shown = self.shown(place);
         let kind = entry.kind.clone();
-        let journalled = self.shared.journal.is_wanted().then(|| (place.clone(), mark(entry)));
+        let journalled = self.shared.journal.takes_done().then(|| (place.clone(), mark(entry)));
         self.whole.push(Finished { temporary, name, kind, shown, journalled });
         if self.whole.len() >= TOGETHER {
             self.hand_over();
