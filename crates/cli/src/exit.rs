@@ -63,9 +63,9 @@ impl From<&TransferError> for Code {
     fn from(error: &TransferError) -> Self {
         match error {
             TransferError::Arguments(_) => Self::Usage,
-            TransferError::FarEnd(_) | TransferError::Cut(_) => Self::FarEnd,
+            TransferError::FarEnd(_) | TransferError::Breach(_) | TransferError::Cut(_) => Self::FarEnd,
             TransferError::Version(_) => Self::Version,
-            TransferError::Failed(_) => Self::Failed,
+            TransferError::Failed(_) | TransferError::BadData(_) => Self::Failed,
             TransferError::Interrupted => Self::Interrupted,
         }
     }

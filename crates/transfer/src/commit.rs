@@ -130,11 +130,11 @@ impl Committer<'_> {
             Some(verifier) => verifier.check(group.entries),
             None => group.entries,
         };
-        let writes_down = self.journal.wants_done(self.counters.landed.get().bytes);
+        self.journal.look(self.counters.landed.get().bytes);
         let mut done = Vec::new();
         for mut entry in entries {
             touched.add(entry.temporary.parent());
-            let record = if writes_down { self.record(&mut entry) } else { None };
+            let record = self.record(&mut entry);
             if self.rename(entry) {
                 done.extend(record);
             }

@@ -45,7 +45,7 @@ impl<'scope, 'env, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope> Crew<'scop
     /// Counts a worker that has ended. Where its stream is the `only` one, it can't have been one too many.
     ///
     /// # Errors
-    /// Where its stream broke after it had carried data.
+    /// Where its stream broke after it had carried data, or carried what it may not.
     pub fn ended(&mut self, end: WorkerEnd, only: bool) -> Result<(), TransferError> {
         self.running -= 1;
         match end {
@@ -53,6 +53,9 @@ impl<'scope, 'env, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope> Crew<'scop
             (false, Err(StreamError::Io(_) | StreamError::Cut)) if !only => {}
             (_, Err(error @ (StreamError::Io(_) | StreamError::Cut))) => {
                 return Err(TransferError::Cut(error.to_string()));
+            }
+            (_, Err(error @ StreamError::Protocol(_))) => {
+                return Err(TransferError::BadData(error.to_string()));
             }
             (_, Err(error)) => return Err(TransferError::Failed(error.to_string())),
         }

@@ -20,6 +20,8 @@ pub struct Landing {
     pub places: Vec<(RelPath, bool)>,
     /// Sources keep their own names; else the destination is the one source's new name.
     pub within: bool,
+    /// True where a directory gets a name that a second run finds taken, and would land in.
+    pub is_new: bool,
 }
 
 impl Landing {
@@ -63,9 +65,15 @@ impl Landing {
             )));
         }
         if path.is_dir() {
-            return Ok(Self { root: open(&path)?, places: vec![(RelPath::root(), true)], within: false });
+            return Ok(Self {
+                root: open(&path)?,
+                places: vec![(RelPath::root(), true)],
+                within: false,
+                is_new: false,
+            });
         }
-        Self::under_new_name(&path.components().collect::<PathBuf>(), sources)
+        let landing = Self::under_new_name(&path.components().collect::<PathBuf>(), sources)?;
+        Ok(Self { is_new: false, ..landing })
     }
 
     /// As it was when a directory that is there now was not yet: the one source gets its name. `None` where that can't
@@ -74,12 +82,17 @@ impl Landing {
         let path = PathBuf::from(OsString::from_vec(written.to_vec()));
         let ([source], true) = (sources, path.is_dir() && !written.ends_with(b"/")) else { return None };
         let place = RelPath::new(path.file_name()?.as_bytes()).ok().filter(|_| source.directory)?;
-        Some(Self { root: open(path.parent()?).ok()?, places: vec![(place, true)], within: false })
+        Some(Self {
+            root: open(path.parent()?).ok()?,
+            places: vec![(place, true)],
+            within: false,
+            is_new: true,
+        })
     }
 
-    /// True where a directory gets a new name, which a second run would find taken.
-    pub fn is_new(&self) -> bool {
-        matches!(&self.places[..], [(place, true)] if !place.is_root())
+    /// True where that directory is there already.
+    pub fn has_new_directory(&self) -> bool {
+        self.is_new && self.places.iter().any(|(place, _)| self.root.directory(place).is_ok())
     }
 
     /// The path of an entry below [`Landing::root`]; `None` for an entry of a source that was not announced, or
@@ -119,6 +132,7 @@ impl Landing {
             root,
             places: sources.iter().map(|source| (source.name.clone(), source.directory)).collect(),
             within: true,
+            is_new: false,
         })
     }
 
@@ -146,7 +160,12 @@ impl Landing {
         let place = RelPath::new(name).map_err(|error| {
             TransferError::Arguments(format!("the destination {}: {error}", path.display()))
         })?;
-        Ok(Self { root: open(&parent)?, places: vec![(place, source.directory)], within: false })
+        Ok(Self {
+            root: open(&parent)?,
+            places: vec![(place, source.directory)],
+            within: false,
+            is_new: source.directory,
+        })
     }
 }
 

@@ -23,6 +23,12 @@ pub enum TransferError {
     /// The far end is gone or speaks something else.
     #[error("{0}")]
     FarEnd(String),
+    /// The far end says what it may not say.
+    #[error("{0}")]
+    Breach(String),
+    /// What the far end sends as data isn't what it may send.
+    #[error("{0}")]
+    BadData(String),
     /// The two programs don't fit.
     #[error("{0}")]
     Version(String),
@@ -44,8 +50,15 @@ impl TransferError {
             Self::Arguments(_) => AbortKind::Arguments,
             Self::Interrupted => AbortKind::Interrupted,
             Self::Cut(_) => AbortKind::Lost,
-            Self::FarEnd(_) | Self::Version(_) | Self::Failed(_) => AbortKind::Failed,
+            Self::FarEnd(_) | Self::Breach(_) | Self::BadData(_) | Self::Version(_) | Self::Failed(_) => {
+                AbortKind::Failed
+            }
         }
+    }
+
+    /// True where the far end broke the protocol: nobody goes on with what it sent.
+    pub fn is_breach(&self) -> bool {
+        matches!(self, Self::Breach(_) | Self::BadData(_))
     }
 
     /// What the other end told.

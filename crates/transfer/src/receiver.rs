@@ -1,6 +1,6 @@
 //! The receiving end, from the announced sources to the word that everything is on stable storage.
 
-use crossbeam_channel::{Sender as CrossbeamSender, TrySendError, bounded};
+use crossbeam_channel::{Receiver, Sender as CrossbeamSender, TrySendError, bounded};
 use linerate_wire::control::{MAX_OPEN_OFFERS, Message, Offered, Options, Problem, Source, Totals};
 use linerate_wire::path::RelPath;
 use rustix::fs::Mode;
@@ -80,9 +80,9 @@ pub fn run(
     rustix::process::umask(Mode::empty());
     let received = receive(session, &landing, sources, options, &resume, umask, known);
     rustix::process::umask(umask);
-    let received = received?;
     // A client that is gone begins again, and must find what tells it that everything is there.
-    session.stand_by()?;
+    let received = received.and_then(|received| session.stand_by().map(|()| received));
+    let received = received.inspect_err(|error| resume.abandon(&landing, error))?;
     session.meanwhile(|| resume.finish(&landing))?;
     session.send(&Message::Committed(received.landed))?;
     Ok(received)
@@ -129,21 +129,46 @@ fn receive(
         writer: MetadataWriter::new(options.keep),
         umask,
     };
-    let verifier = (options.digests && options.verify).then(|| Verifier::new(&tell));
+    let received = bring(session, &shared, whole, options, resume.past.as_deref(), known);
+    if received.as_ref().is_err_and(TransferError::is_breach) {
+        shared.discard();
+    }
+    let Brought { landed, announced, streams } = received?;
+    let sources = sources.into_iter().map(|source| source.name).collect();
+    Ok(Received { landed, announced, streams, within: landing.within, sources })
+}
+
+/// What came over the streams, as in [`Received`].
+struct Brought {
+    landed: Totals,
+    announced: Totals,
+    streams: u32,
+}
+
+/// Everything that the sender has, up to stable storage.
+fn bring(
+    session: &mut Session,
+    shared: &Shared<'_>,
+    whole: Receiver<ToCommit>,
+    options: &Options,
+    past: Option<&Past>,
+    known: Known<'_>,
+) -> Result<Brought, TransferError> {
+    let (channel, reporter, counters) = (session.channel(), session.reporter(), shared.counters);
+    let verifier = (options.digests && options.verify).then(|| Verifier::new(shared.problem));
     let verifier = verifier.as_ref();
     let proven = |proof: &Proof| known(proof.source, &proof.path, Told::Digest(proof.digest));
-    let journal = &resume.journal;
-    let committer = Committer { counters: &counters, problem: &tell, journal, verifier, proven: &proven };
-    let past = resume.past.as_deref();
+    let (problem, journal) = (shared.problem, shared.journal);
+    let committer = Committer { counters, problem, journal, verifier, proven: &proven };
     let offers = options.sync.is_some() || past.is_some();
     let (mut touched, streams, announced, compared) = thread::scope(|scope| -> Result<_, TransferError> {
         let committing = scope.spawn(|| committer.run(whole));
-        let mut crew = Crew::new(scope, |stream| work(&shared, stream));
+        let mut crew = Crew::new(scope, |stream| work(shared, stream));
         let (settling, ended) = bounded(0);
-        scope.spawn(|| settle(&shared, ended));
+        scope.spawn(|| settle(shared, ended));
         let mut desk = offers.then(|| {
             let news = News::new(reporter.clone(), session.is_agent());
-            Desk::open(scope, &shared, options, past, &channel, news)
+            Desk::open(scope, shared, options, past, &channel, news)
         });
         let received = drive(session, &mut crew, &committing, desk.as_ref());
         let received = received.and_then(|received| match verifier {
@@ -168,21 +193,21 @@ fn receive(
         Ok((touched.map_err(TransferError::Failed)?, streams, announced, compared))
     })?;
     if lock(&shared.assemblies).values().any(|assembly| !assembly.has_failed()) {
-        return Err(TransferError::Failed("the far end left files unfinished".into()));
+        return Err(TransferError::BadData("the far end left files unfinished".into()));
     }
     let missing = shared.arrived.iter().filter(|arrived| !arrived.load(Ordering::Relaxed)).count();
     if missing > 0 && counters.has_no_problem() {
-        return Err(TransferError::Failed(format!(
+        return Err(TransferError::BadData(format!(
             "the far end announced {missing} sources that it didn't send"
         )));
     }
-    let mut last = Worker::new(&shared);
+    let mut last = Worker::new(shared);
     last.make_further_names(&mut touched, known);
     if let Some((offered, remover)) =
         compared.filter(|_| options.sync.as_ref().is_some_and(|sync| sync.delete))
     {
         match announced.complete {
-            true => remover.run(&landing.places, &offered, &mut touched),
+            true => remover.run(&shared.landing.places, &offered, &mut touched),
             false => remover.refuse(),
         }
     }
@@ -191,9 +216,8 @@ fn receive(
         last.finish();
         touched.sync().map_err(TransferError::Failed)
     })??;
-    let sources = sources.into_iter().map(|source| source.name).collect();
     let (landed, announced) = (counters.landed.get(), announced.totals);
-    Ok(Received { landed, announced, streams, within: landing.within, sources })
+    Ok(Brought { landed, announced, streams })
 }
 
 fn work(shared: &Shared<'_>, stream: Stream) -> WorkerEnd {
@@ -270,7 +294,7 @@ impl<'scope, 'env: 'scope> Desk<'scope, 'env> {
     fn hand_on(&self, offered: Vec<Offered>) -> Result<(), TransferError> {
         match self.offers.try_send(offered) {
             Err(TrySendError::Full(_)) => {
-                Err(TransferError::FarEnd("the far end breaks the protocol: too many offers are open".into()))
+                Err(TransferError::Breach("the far end breaks the protocol: too many offers are open".into()))
             }
             // The join tells why it ended.
             Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),

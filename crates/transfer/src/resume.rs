@@ -56,7 +56,7 @@ impl Resume {
         loop {
             match Journal::find(top, name.clone(), nonce) {
                 Found::Nothing(journal) => {
-                    if landing.is_new() {
+                    if landing.is_new {
                         journal.make();
                     }
                     return Ok(Self { journal, past: None });
@@ -65,6 +65,20 @@ impl Resume {
                 Found::Busy if begun.elapsed() > PATIENCE => return Err(busy(landing)),
                 Found::Busy => session.stand_by()?,
             }
+        }
+    }
+
+    /// The transfer has ended early. What an end sent that breaks the protocol isn't gone on with, and a journal that
+    /// says nothing isn't left.
+    pub fn abandon(&self, landing: &Landing, error: &TransferError) {
+        if error.is_breach()
+            && let Some(past) = &self.past
+        {
+            remove_partials(past, landing);
+        }
+        // By its journal alone the next run knows that a directory was made by this one.
+        if (error.is_breach() || self.journal.is_bare()) && !landing.has_new_directory() {
+            self.journal.remove();
         }
     }
 

@@ -256,7 +256,7 @@ impl Answers<'_> {
     }
 
     fn check(&self) -> Result<(), TransferError> {
-        lock(self.breach).take().map_or(Ok(()), |breach| Err(TransferError::FarEnd(breach)))
+        lock(self.breach).take().map_or(Ok(()), |breach| Err(TransferError::Breach(breach)))
     }
 }
 

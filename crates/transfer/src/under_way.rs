@@ -38,7 +38,7 @@ impl UnderWay {
     pub fn skip(&self, number: u64) -> Result<(), TransferError> {
         let begun = lock(&self.0);
         if number >= begun.end {
-            return Err(TransferError::FarEnd(format!(
+            return Err(TransferError::Breach(format!(
                 "the far end breaks the protocol: it wants no more of file {number}, which was never sent"
             )));
         }

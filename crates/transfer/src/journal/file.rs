@@ -70,6 +70,8 @@ pub struct Writer {
     /// Where the next record goes; behind it there may be the rest of one that didn't fit.
     at: u64,
     next_partial: u32,
+    /// It was made by this run, and holds nothing but that.
+    is_bare: bool,
     buffer: Vec<u8>,
 }
 
@@ -79,7 +81,7 @@ impl Writer {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR).ok()?;
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
-        let mut writer = Self { file, at: 0, next_partial: 0, buffer: Vec::new() };
+        let mut writer = Self { file, at: 0, next_partial: 0, is_bare: true, buffer: Vec::new() };
         writer.begin(begin).then_some(writer)
     }
 
@@ -95,8 +97,13 @@ impl Writer {
         // Behind the last whole record is what was cut off; behind a header that isn't ours, nothing.
         rustix::fs::ftruncate(&file, good)?;
         let next_partial = past.next_index();
-        let mut writer = Self { file, at: good, next_partial, buffer: Vec::new() };
+        let mut writer = Self { file, at: good, next_partial, is_bare: false, buffer: Vec::new() };
         if writer.begin(begin) { Ok((writer, past)) } else { Err(Errno::NOSPC) }
+    }
+
+    /// True where this run made it and has written nothing down.
+    pub fn is_bare(&self) -> bool {
+        self.is_bare
     }
 
     fn begin(&mut self, begin: &Begin) -> bool {
@@ -116,6 +123,7 @@ impl Writer {
             append(&Record::Done(file), &mut self.buffer);
         }
         append(&Record::Stamp(at), &mut self.buffer);
+        self.is_bare = false;
         self.write_out();
     }
 
@@ -135,6 +143,7 @@ impl Writer {
     /// Writes `records`; false where they aren't there.
     pub fn write(&mut self, records: &[Record]) -> bool {
         self.buffer.clear();
+        self.is_bare = false;
         records.iter().all(|record| append(record, &mut self.buffer)) && self.write_out()
     }
 

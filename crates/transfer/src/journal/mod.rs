@@ -30,7 +30,7 @@ pub use record::{Done, Mark, Partial, mark};
 /// A transfer that is over so soon has no journal, unless a large file was begun
 const SOON: Duration = Duration::from_millis(500);
 /// or so many bytes are in place.
-const FEW_BYTES: u64 = 16 << 20;
+const FEW_BYTES: u64 = 128 << 20;
 
 /// What journals' names begin with; as all temporary names do.
 pub fn prefix() -> String {
@@ -51,8 +51,8 @@ pub struct Journal {
     begin: Begin,
     begun: Instant,
     state: Mutex<State>,
-    /// Read where a lock would cost.
-    open: AtomicBool,
+    /// What is done is written down from now on. Read where a lock would cost.
+    takes_done: AtomicBool,
 }
 
 enum State {
@@ -78,9 +78,9 @@ impl Journal {
     pub fn find(top: &Arc<Directory>, name: OsString, nonce: [u8; 8]) -> Found {
         let begin = Begin { epoch: epoch(top), nonce };
         let journal = |state| {
-            let open = AtomicBool::new(matches!(state, State::Open(_)));
+            let takes_done = AtomicBool::new(matches!(state, State::Open(_)));
             let (top, name, begin) = (top.clone(), name.clone(), begin.clone());
-            Journal { top, name, begin, begun: Instant::now(), state: Mutex::new(state), open }
+            Journal { top, name, begin, begun: Instant::now(), state: Mutex::new(state), takes_done }
         };
         match file::open(top, &name) {
             Ok(Held::Ours(file)) => match Writer::go_on(file, &begin) {
@@ -102,7 +102,7 @@ impl Journal {
             begin: Begin { epoch: Epoch::default(), nonce: [0; 8] },
             begun: Instant::now(),
             state: Mutex::new(State::None),
-            open: AtomicBool::new(false),
+            takes_done: AtomicBool::new(false),
         }
     }
 
@@ -111,9 +111,14 @@ impl Journal {
         !self.name.is_empty()
     }
 
-    /// True where something is written down.
-    pub fn is_open(&self) -> bool {
-        self.open.load(Ordering::Relaxed)
+    /// True where what gets its name is written down.
+    pub fn takes_done(&self) -> bool {
+        self.takes_done.load(Ordering::Relaxed)
+    }
+
+    /// True where this run made it, and it says nothing yet.
+    pub fn is_bare(&self) -> bool {
+        matches!(&*lock(&self.state), State::Open(writer) if writer.is_bare())
     }
 
     /// True where files in `directory` may be written down: their times are of the journal's own clock.
@@ -121,21 +126,21 @@ impl Journal {
         directory.device == self.top.device
     }
 
-    /// True where what gets its name is to be written down; `landed` bytes have theirs.
-    pub fn wants_done(&self, landed: u64) -> bool {
-        self.is_open() || (landed >= FEW_BYTES || self.begun.elapsed() >= SOON) && self.make()
+    /// Begins to take what is done as soon as that is worth it; `landed` bytes are in place.
+    pub fn look(&self, landed: u64) {
+        if !self.takes_done() && (landed >= FEW_BYTES || self.begun.elapsed() >= SOON) {
+            self.takes_done.store(self.make(), Ordering::Relaxed);
+        }
     }
 
-    /// Makes it now, where it can be made; true where it is there.
+    /// Makes it now, where it can be made; true where it is there. What is done isn't written down for that yet.
     pub fn make(&self) -> bool {
         let mut state = lock(&self.state);
         if matches!(*state, State::Waiting) {
             let made = Writer::make(&self.top, &self.name, &self.begin);
             *state = made.map_or(State::None, State::Open);
         }
-        let open = matches!(*state, State::Open(_));
-        self.open.store(open, Ordering::Relaxed);
-        open
+        matches!(*state, State::Open(_))
     }
 
     /// Writes down files that have their real names.
@@ -156,6 +161,7 @@ impl Journal {
         if !self.make() {
             return None;
         }
+        self.takes_done.store(true, Ordering::Relaxed);
         let mut state = lock(&self.state);
         if let State::Open(writer) = &mut *state { writer.partial(file) } else { None }
     }
@@ -176,10 +182,10 @@ impl Journal {
     /// The storage has lost something: what was only handed to the kernel isn't believed. A journal that can't be told
     /// so goes.
     pub fn distrust(&self) {
-        if !self.is_open() || self.tell(&[Record::Distrust]) {
-            return;
+        let is_open = matches!(*lock(&self.state), State::Open(_));
+        if is_open && !self.tell(&[Record::Distrust]) {
+            self.remove();
         }
-        self.remove();
     }
 
     fn tell(&self, records: &[Record]) -> bool {
@@ -195,7 +201,7 @@ impl Journal {
             let _ = rustix::fs::unlinkat(&self.top, &self.name, AtFlags::empty());
         }
         *state = State::None;
-        self.open.store(false, Ordering::Relaxed);
+        self.takes_done.store(false, Ordering::Relaxed);
     }
 }
 
@@ -291,9 +297,12 @@ mod tests {
     fn the_next_run_finds_what_this_one_wrote_and_only_behind_it() {
         let directory = tempfile::tempdir().unwrap();
         let journal = new(&directory);
-        assert!(!journal.wants_done(0) && !directory.path().join(NAME).exists(), "made when it is worth it");
-        assert!(journal.wants_done(FEW_BYTES));
+        journal.look(0);
+        assert!(!journal.takes_done() && !directory.path().join(NAME).exists(), "made when it is worth it");
+        journal.look(FEW_BYTES);
+        assert!(journal.takes_done() && journal.is_bare());
         journal.done(vec![record::tests::done("a")]);
+        assert!(!journal.is_bare());
         let index = journal.partial(record::tests::partial(99)).unwrap();
         journal.chunk(index, 2);
         assert!(matches!(find(&directory), Found::Busy), "two runs share it");

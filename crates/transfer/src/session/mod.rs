@@ -271,7 +271,7 @@ fn job_options(job: &Job) -> Option<&Options> {
 }
 
 pub(crate) fn out_of_turn() -> TransferError {
-    TransferError::FarEnd("the far end answers out of turn".into())
+    TransferError::Breach("the far end answers out of turn".into())
 }
 
 fn printable(text: &str) -> String {

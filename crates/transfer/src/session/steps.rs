@@ -133,7 +133,7 @@ impl Session {
     pub fn receive_sources(&mut self) -> Result<Vec<Source>, TransferError> {
         let Message::Sources(sources) = self.receive()? else { return Err(out_of_turn()) };
         if sources.is_empty() || sources.len() > MAX_SOURCES {
-            return Err(TransferError::Failed("the far end announces no sources, or too many".into()));
+            return Err(TransferError::BadData("the far end announces no sources, or too many".into()));
         }
         Ok(sources)
     }
@@ -195,7 +195,7 @@ impl Session {
                     Ok(_) => continue,
                 },
                 Ok(Incoming::Closed(breach @ (ControlError::TooLong(_) | ControlError::Decode(_)))) => {
-                    return TransferError::FarEnd(breach.to_string());
+                    return TransferError::Breach(breach.to_string());
                 }
                 Ok(Incoming::Closed(_)) | Err(_) => break,
             }

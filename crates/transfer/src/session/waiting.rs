@@ -58,7 +58,7 @@ impl Session {
         self.connected();
         if self.admitted > MAX_STREAMS {
             let message = format!("the far end opens more than {MAX_STREAMS} data streams");
-            return Err(TransferError::FarEnd(message));
+            return Err(TransferError::Breach(message));
         }
         Ok(Event::Stream(stream))
     }
@@ -141,7 +141,10 @@ impl Session {
             }
             thread::sleep(Duration::from_millis(5));
         }
-        TransferError::FarEnd(error.to_string())
+        match error {
+            ControlError::TooLong(_) | ControlError::Decode(_) => TransferError::Breach(error.to_string()),
+            _ => TransferError::FarEnd(error.to_string()),
+        }
     }
 }
 

@@ -98,6 +98,14 @@ impl Shared<'_> {
         if self.keep.perms { mode } else { mode & !self.umask }
     }
 
+    /// Removes the large files under way, also those that the next run would go on with.
+    pub fn discard(&self) {
+        for (_, assembly) in lock(&self.assemblies).drain() {
+            assembly.give_up();
+        }
+        lock(&self.resumed).drain().for_each(|(_, resumed)| resumed.temporary.discard());
+    }
+
     /// How a directory is made: open to this program, whatever mode it gets in the end.
     fn created(&self) -> Mode {
         Mode::RWXU | (Mode::from_raw_mode(0o777) & !self.umask)
@@ -230,7 +238,7 @@ impl<'a> Worker<'a> {
         let name = place.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
         let shown = self.shown(place);
         let kind = entry.kind.clone();
-        let journalled = self.shared.journal.is_wanted().then(|| (place.clone(), mark(entry)));
+        let journalled = self.shared.journal.takes_done().then(|| (place.clone(), mark(entry)));
         let proof = digest.map(|digest| Proof::of(entry, digest));
         self.whole.push(Finished { temporary, name, kind, shown, proof, journalled });
         if self.whole.len() >= TOGETHER {

@@ -309,6 +309,7 @@ impl Worker<'_> {
         let temporary = lock(&assembly.temporary).take();
         let Some(temporary) = temporary else { return Ok(()) };
         if !assembly.is_covered() {
+            temporary.discard();
             return Err(StreamError::Protocol("the parts of a file don't add up to it"));
         }
         if assembly.basis.as_ref().is_some_and(|basis| basis.has_changed(self.shared.inplace)) {
@@ -560,7 +561,7 @@ impl Assembly {
     }
 
     /// Removes what is there of the file; true where somebody did so before.
-    fn give_up(&self) -> bool {
+    pub(super) fn give_up(&self) -> bool {
         if let Some(temporary) = lock(&self.temporary).take() {
             temporary.discard();
         }

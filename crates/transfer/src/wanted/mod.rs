@@ -384,5 +384,5 @@ fn name(place: &RelPath) -> &OsStr {
 }
 
 fn breach(what: &str) -> TransferError {
-    TransferError::FarEnd(format!("the far end breaks the protocol: {what}"))
+    TransferError::Breach(format!("the far end breaks the protocol: {what}"))
 }
