@@ -92,12 +92,12 @@ fn too_short() -> Verdict {
     Verdict::new(Limiter::TooShort, 0.0, String::new())
 }
 
-/// The fullest thread of either end; where more than one is full, the fuller one holds the other back.
+/// The fullest thread of either end, while its host has idle processors; where more than one is full, the fuller one holds the other back.
 fn full_thread(evidence: &CommandEvidence) -> Option<Verdict> {
     let all = evidence.hosts.iter().flat_map(|host| host.programs.iter().map(move |program| (host, program)));
     let may_be_full = |program: &Program| (FULL..=ONE).contains(&program.processors) && program.there >= 0.5;
     let (host, program) = all
-        .filter(|(_, program)| may_be_full(program))
+        .filter(|(host, program)| host.idle >= IDLE && may_be_full(program))
         .max_by(|a, b| a.1.processors.total_cmp(&b.1.processors))?;
     let share = program.processors.min(1.0);
     let evidence =
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn all_processors_are_more_than_one_thread() {
-        let busy = HostLoad { idle: 0.01, ..host(0.6, 1.0) };
+        let busy = HostLoad { idle: 0.01, ..host(0.97, 1.0) };
         assert_eq!(verdict(busy.clone()).limiter, Limiter::SenderCpu);
         assert_eq!(verdict(HostLoad { sends: false, ..busy }).limiter, Limiter::ReceiverCpu);
     }
