@@ -115,7 +115,7 @@ fn every_message_has_the_number_of_the_table() {
         (Message::Sent { totals: Default::default(), streams: 0, complete: true }, "Sent"),
         (Message::Committed(Default::default()), "Committed"),
         (Message::Report { stages: Default::default(), usage: Default::default() }, "Report"),
-        (Message::AskFacts, "AskFacts"),
+        (Message::AskFacts(Vec::new()), "AskFacts"),
         (Message::AskCpu, "AskCpu"),
         (Message::Answer(Vec::new()), "Answer"),
         (

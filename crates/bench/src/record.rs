@@ -153,7 +153,7 @@ pub struct Host {
     /// The name in the study: `a` sends, `b` receives.
     pub name: String,
     /// What the host said about itself.
-    pub facts: linerate_host::Facts,
+    pub facts: linerate_host::Profile,
 }
 
 /// The path between the hosts.

@@ -5,8 +5,10 @@ use linerate_host::sample::{self, Recorder};
 use linerate_host::{CpuTimes, Facts};
 use linerate_transfer::agent::{HostObserver, Recording, serve};
 use linerate_wire::control::{AGENT_LINE, Sampling};
+use std::ffi::OsString;
 use std::io::Write;
-use std::path::Path;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -42,8 +44,10 @@ pub fn run(args: AgentArgs) -> ExitCode {
 struct Local;
 
 impl HostObserver for Local {
-    fn facts(&self) -> Vec<u8> {
-        serde_json::to_vec(&Facts::read(Path::new("/"))).unwrap_or_default()
+    fn facts(&self, paths: Vec<Vec<u8>>) -> Vec<u8> {
+        let paths: Vec<PathBuf> = paths.into_iter().map(|path| OsString::from_vec(path).into()).collect();
+        let paths = if paths.is_empty() { crate::facts::usual_paths() } else { paths };
+        Facts::here_with_snapshot(&paths).1.compressed().unwrap_or_default()
     }
 
     fn cpu(&self) -> Vec<u8> {

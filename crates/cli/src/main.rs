@@ -9,6 +9,7 @@ mod compare;
 mod cp;
 mod data;
 mod exit;
+mod facts;
 mod lab;
 mod load;
 mod measure;
@@ -48,6 +49,8 @@ enum Command {
     Stream(stream::StreamArgs),
     /// Run a command, and tell what it achieved and what it cost
     Measure(measure::MeasureArgs),
+    /// Tell what a host says about itself: processors, slots, ports, TCP, storage
+    Facts(facts::FactsArgs),
     /// Make traffic: requests and responses, bulk, HTTP users, tiles
     Load(load::LoadArgs),
     /// Answer the traffic of load
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Sync(args) => Ok(sync::run(args)),
         Command::Stream(args) => Ok(stream::run(args)),
         Command::Measure(args) => Ok(measure::run(args)),
+        Command::Facts(args) => Ok(facts::run(&args)),
         Command::Load(args) => Ok(load::run(args)),
         Command::Serve(args) => Ok(load::serve(args)),
         Command::Agent(args) => Ok(agent::run(args)),

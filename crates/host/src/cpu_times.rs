@@ -75,7 +75,7 @@ impl CpuTimes {
     /// # Errors
     /// /proc/stat can't be read, or its first line isn't the total that the kernel writes.
     pub fn read(root: &Path) -> io::Result<CpuTimes> {
-        let root = &Root(root);
+        let root = &Root::dir(root);
         let text = match root.needed("proc/stat") {
             Fact::Known(text) => text,
             Fact::NotApplicable => return Err(io::Error::other("/proc/stat is missing")),

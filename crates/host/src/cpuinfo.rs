@@ -1,11 +1,10 @@
-//! What /proc/cpuinfo and /sys say about the processors.
+//! What /proc/cpuinfo says about the processors.
 
 use crate::Fact;
-use crate::root::Root;
 
 /// The instruction sets that set the speed of AES-GCM and BLAKE3, by their names in /proc/cpuinfo (x86, then Arm).
-const INTERESTING: [&str; 9] =
-    ["aes", "pclmulqdq", "vaes", "vpclmulqdq", "avx2", "avx512f", "sha_ni", "pmull", "sve2"];
+const INTERESTING: [&str; 10] =
+    ["aes", "pclmulqdq", "vaes", "vpclmulqdq", "avx2", "avx512f", "sha_ni", "pmull", "sha2", "sve2"];
 
 /// The processor's name: "model name" on x86, "Hardware" or the implementer's number on Arm.
 pub(crate) fn model(cpuinfo: &str) -> Fact<String> {
@@ -30,14 +29,6 @@ pub(crate) fn flags(cpuinfo: &str) -> Option<&str> {
     value(cpuinfo, "flags").or_else(|| value(cpuinfo, "Features"))
 }
 
-/// Logical processors on line, from the kernel's list ("0-3,8").
-pub(crate) fn processors(root: &Root) -> Fact<u32> {
-    root.needed("sys/devices/system/cpu/online").and_then(|text| match count(&text) {
-        Some(n) => Fact::Known(n),
-        None => Fact::Unreadable(format!("/sys/devices/system/cpu/online holds {text:?}")),
-    })
-}
-
 fn value<'a>(cpuinfo: &'a str, key: &str) -> Option<&'a str> {
     cpuinfo.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -45,27 +36,9 @@ fn value<'a>(cpuinfo: &'a str, key: &str) -> Option<&'a str> {
     })
 }
 
-fn count(list: &str) -> Option<u32> {
-    list.split(',').try_fold(0_u32, |sum, range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last) = (first.trim().parse::<u32>().ok()?, last.trim().parse::<u32>().ok()?);
-        sum.checked_add(last.checked_sub(first)?.checked_add(1)?)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn counts_processors_of_a_list() {
-        assert_eq!(count("0-1"), Some(2));
-        assert_eq!(count("0"), Some(1));
-        assert_eq!(count("0-3,8,10-11"), Some(7));
-        assert_eq!(count(""), None);
-        assert_eq!(count("3-0"), None);
-        assert_eq!(count("0-4294967295"), None);
-    }
 
     #[test]
     fn tells_whole_flags_from_parts_of_them() {

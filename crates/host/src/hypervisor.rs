@@ -1,8 +1,10 @@
 //! Which hypervisor the host is a guest of.
 
+use std::io;
+use std::path::Path;
+
 use crate::Fact;
-use crate::cpuinfo;
-use crate::root::Root;
+use crate::facts::Machine;
 
 /// Vendor or product strings of DMI, and the hypervisor that each stands for.
 const DMI: [(&str, &str); 10] = [
@@ -18,56 +20,82 @@ const DMI: [(&str, &str); 10] = [
     ("DigitalOcean", "KVM"),
 ];
 
+/// Programs that run guests, by the first 15 bytes of their names.
+const MONITORS: [&str; 6] =
+    ["qemu-system-", "qemu-kvm", "cloud-hyperviso", "firecracker", "crosvm", "vmware-vmx"];
+
 /// The hypervisor's name. `/sys/hypervisor` and DMI name it; where neither does (Firecracker has no DMI), the
-/// processor's "hypervisor" flag still tells a guest from a real machine.
-pub(crate) fn read(root: &Root, cpuinfo: &Fact<String>) -> Fact<String> {
-    if let Fact::Known(name) = root.text("sys/hypervisor/type") {
+/// processor's signature does, and its "hypervisor" flag still tells a guest from a real machine.
+pub(crate) fn name(machine: &Machine) -> Fact<String> {
+    if let Fact::Known(name) = &machine.hypervisor_type {
+        return Fact::Known(name.clone());
+    }
+    if let Some(name) = from_dmi(machine) {
         return Fact::Known(name);
     }
-    if let Some(name) = from_dmi(root) {
-        return Fact::Known(name);
-    }
-    cpuinfo.clone().and_then(|text| {
-        let guest =
-            cpuinfo::flags(&text).is_some_and(|flags| flags.split_whitespace().any(|f| f == "hypervisor"));
-        if !guest {
-            return Fact::NotApplicable;
-        }
-        Fact::Known(from_processor(root).unwrap_or_else(|| "unnamed".into()))
-    })
+    let signature = || machine.signature.known().map_or("unnamed".into(), |text| from_signature(text));
+    let named = |guest: bool| if guest { Fact::Known(signature()) } else { Fact::NotApplicable };
+    machine.guest.clone().and_then(named)
 }
 
-fn from_dmi(root: &Root) -> Option<String> {
-    let files = ["sys_vendor", "product_name", "bios_vendor", "chassis_vendor"];
-    files.iter().find_map(|file| {
-        let text = root.text(&format!("sys/class/dmi/id/{file}"));
+fn from_dmi(machine: &Machine) -> Option<String> {
+    // Microsoft makes machines as well, on which DMI alone says nothing.
+    let is_guest = machine.guest.get().unwrap_or(true);
+    let texts = [&machine.vendor, &machine.product, &machine.bios_vendor];
+    texts.iter().filter(|_| is_guest).find_map(|text| {
         let text = text.known()?;
         DMI.iter().find(|(part, _)| text.contains(part)).map(|(_, name)| (*name).to_owned())
     })
 }
 
-/// The signature in CPUID leaf 0x4000_0000, which exists only where the "hypervisor" flag is set. It is the running
-/// machine's, so it is asked only when the facts are read from the running machine.
+/// The signature in CPUID leaf 0x4000_0000, which exists only where the "hypervisor" flag (leaf 1, ECX bit 31) is set.
 #[cfg(target_arch = "x86_64")]
-fn from_processor(root: &Root) -> Option<String> {
-    if root.0 != std::path::Path::new("/") {
-        return None;
+pub(crate) fn signature() -> io::Result<String> {
+    if std::arch::x86_64::__cpuid(1).ecx >> 31 == 0 {
+        return Err(io::ErrorKind::Unsupported.into());
     }
     let leaf = std::arch::x86_64::__cpuid(0x4000_0000);
-    let bytes: Vec<u8> = [leaf.ebx, leaf.ecx, leaf.edx].iter().flat_map(|r| r.to_le_bytes()).collect();
-    Some(from_signature(&bytes))
+    let bytes = [leaf.ebx, leaf.ecx, leaf.edx].into_iter().flat_map(u32::to_le_bytes);
+    Ok(bytes.filter(|b| b.is_ascii_graphic() || *b == b' ').map(char::from).collect())
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn from_processor(_root: &Root) -> Option<String> {
-    None
+pub(crate) fn signature() -> io::Result<String> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// How many guests run on this host, and how many threads of the kernel move their packets.
+pub(crate) fn guests() -> io::Result<String> {
+    let (mut guests, mut threads) = (0, 0);
+    for entry in std::fs::read_dir("/proc")?.flatten() {
+        if !entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit) {
+            continue;
+        }
+        let Ok(name) = std::fs::read_to_string(entry.path().join("comm")) else { continue };
+        if MONITORS.iter().any(|monitor| name.starts_with(monitor)) {
+            guests += 1;
+            threads += threads_of(&entry.path());
+        } else if is_vhost(&name) {
+            threads += 1;
+        }
+    }
+    Ok(format!("guests {guests}\nvhost_threads {threads}"))
+}
+
+/// Since Linux 6.4 they belong to the program that asked for them.
+fn threads_of(process: &Path) -> usize {
+    let tasks = std::fs::read_dir(process.join("task")).into_iter().flatten().flatten();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|name| is_vhost(name)).count()
+}
+
+fn is_vhost(name: &str) -> bool {
+    let number = name.trim().strip_prefix("vhost-").unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Names a signature; one that isn't known is given as it stands.
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
-fn from_signature(bytes: &[u8]) -> String {
-    let text: String =
-        bytes.iter().filter(|b| b.is_ascii_graphic() || **b == b' ').map(|b| *b as char).collect();
+fn from_signature(text: &str) -> String {
     match text.trim() {
         "KVMKVMKVM" => "KVM".into(),
         "VMwareVMware" => "VMware".into(),
@@ -85,9 +113,24 @@ mod tests {
 
     #[test]
     fn names_signatures() {
-        assert_eq!(from_signature(b"KVMKVMKVM\0\0\0"), "KVM");
-        assert_eq!(from_signature(b"Microsoft Hv"), "Hyper-V");
-        assert_eq!(from_signature(b"\0\0\0\0\0\0\0\0\0\0\0\0"), "unnamed");
-        assert_eq!(from_signature(b"NewVisor\xff\x01\0\0"), "NewVisor");
+        assert_eq!(from_signature("KVMKVMKVM"), "KVM");
+        assert_eq!(from_signature("Microsoft Hv"), "Hyper-V");
+        assert_eq!(from_signature(""), "unnamed");
+        assert_eq!(from_signature("NewVisor"), "NewVisor");
+    }
+
+    #[test]
+    fn a_real_machine_of_a_maker_of_hypervisors_is_no_guest() {
+        let vendor = Fact::Known("Microsoft Corporation".into());
+        let mut machine = Machine { guest: Fact::Known(false), vendor, ..Machine::default() };
+        assert_eq!(name(&machine), Fact::NotApplicable);
+        machine.guest = Fact::Known(true);
+        assert_eq!(name(&machine), Fact::Known("Hyper-V".into()));
+    }
+
+    #[test]
+    fn threads_of_vhost_bear_the_number_of_their_process() {
+        assert!(is_vhost("vhost-1234\n"));
+        assert!(!is_vhost("vhost-\n") && !is_vhost("vhost-user\n") && !is_vhost("kvhost\n"));
     }
 }

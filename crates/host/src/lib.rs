@@ -5,13 +5,18 @@
 
 mod cpu_times;
 mod cpuinfo;
-mod facts;
+pub mod facts;
 mod hypervisor;
-mod interfaces;
+mod netlink;
 mod pressure;
+mod profile;
+mod rates;
 mod root;
 pub mod sample;
+mod snapshot;
 
 pub use cpu_times::{CpuSeconds, CpuTimes};
-pub use facts::{Fact, Facts, Interface};
+pub use facts::{Fact, Facts};
 pub use pressure::Pressure;
+pub use profile::{Interface, Profile};
+pub use snapshot::Snapshot;

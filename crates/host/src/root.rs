@@ -1,25 +1,74 @@
-//! Reading small text files below a root directory, as facts.
+//! Where a host is read from: a directory that stands for `/`, or a snapshot. Every reading becomes a fact.
 
-use std::ffi::OsString;
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use crate::Fact;
+use crate::snapshot::{Entry, Snapshot};
 
 /// More than any file of /proc or /sys that is read here holds, 4,096 processors included.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// The directory that stands for `/`.
-pub(crate) struct Root<'a>(pub &'a Path);
+/// What stands for `/`.
+pub(crate) struct Root<'a> {
+    source: Source<'a>,
+    /// All that was read, where it is to be kept.
+    kept: Option<RefCell<Snapshot>>,
+    /// Whether the running host may be asked more than its files say.
+    asks: bool,
+}
 
-impl Root<'_> {
+enum Source<'a> {
+    Dir(&'a Path),
+    Snapshot(&'a Snapshot),
+}
+
+impl<'a> Root<'a> {
+    /// A directory; `/` is the running host.
+    pub fn dir(path: &'a Path) -> Self {
+        Self { source: Source::Dir(path), kept: None, asks: true }
+    }
+
+    /// A directory of which nothing but its files is read, even where it is the running host's.
+    pub fn files(path: &'a Path) -> Self {
+        Self { asks: false, ..Self::dir(path) }
+    }
+
+    /// A snapshot.
+    pub fn snapshot(snapshot: &'a Snapshot) -> Self {
+        Self { source: Source::Snapshot(snapshot), kept: None, asks: false }
+    }
+
+    /// Keeps from now on whatever is read.
+    pub fn keeping(mut self) -> Self {
+        self.kept = Some(RefCell::default());
+        self
+    }
+
+    /// What was kept.
+    pub fn into_kept(self) -> Snapshot {
+        self.kept.map(RefCell::into_inner).unwrap_or_default()
+    }
+
+    /// Whether this is the running host, which can be asked more than its files say.
+    pub fn is_live(&self) -> bool {
+        self.asks && matches!(self.source, Source::Dir(path) if path == Path::new("/"))
+    }
+
     /// The file's text without white space at its ends. A missing file is "not applicable".
     pub fn text(&self, path: &str) -> Fact<String> {
-        match read_capped(&self.at(path)) {
-            Ok(bytes) => Fact::Known(String::from_utf8_lossy(&bytes).trim().to_owned()),
-            Err(e) if is_absent(&e) => Fact::NotApplicable,
-            Err(e) => Fact::Unreadable(format!("/{path}: {e}")),
+        let entry = match self.source {
+            Source::Dir(root) => entry(read_capped(&root.join(path)), |bytes| {
+                Entry::Text(String::from_utf8_lossy(&bytes).trim().to_owned())
+            }),
+            Source::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
+        };
+        self.keep(path, &entry);
+        match entry {
+            Entry::Text(text) => Fact::Known(text),
+            other => no_value(path, &other),
         }
     }
 
@@ -31,43 +80,147 @@ impl Root<'_> {
         }
     }
 
+    /// The file's first 256 bytes; in a snapshot they stand as hexadecimal digits.
+    pub fn hex(&self, path: &str) -> Fact<Vec<u8>> {
+        let entry = match self.source {
+            Source::Dir(root) => entry(read_capped(&root.join(path)), |bytes| {
+                let start = bytes.iter().take(256);
+                Entry::Text(start.map(|byte| format!("{byte:02x}")).collect())
+            }),
+            Source::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
+        };
+        self.keep(path, &entry);
+        match entry {
+            Entry::Text(digits) => match from_hex(&digits) {
+                Some(bytes) => Fact::Known(bytes),
+                None => Fact::Unreadable(format!("/{path} isn't in hexadecimal digits")),
+            },
+            other => no_value(path, &other),
+        }
+    }
+
     /// The last component of what a symbolic link points at.
     pub fn link_name(&self, path: &str) -> Fact<String> {
-        match std::fs::read_link(self.at(path)) {
-            Ok(target) => match target.file_name() {
-                Some(name) => Fact::Known(name.to_string_lossy().into_owned()),
-                None => Fact::Unreadable(format!("/{path} points at {}", target.display())),
+        let entry = match self.source {
+            Source::Dir(root) => entry(std::fs::read_link(root.join(path)), link),
+            Source::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
+        };
+        self.keep(path, &entry);
+        match entry {
+            Entry::Link(target) => match target.rsplit('/').next() {
+                Some(name) if !name.is_empty() && name != ".." => Fact::Known(name.to_owned()),
+                _ => Fact::Unreadable(format!("/{path} points at {target}")),
             },
-            Err(e) if is_absent(&e) => Fact::NotApplicable,
-            Err(e) => Fact::Unreadable(format!("/{path}: {e}")),
+            other => no_value(path, &other),
+        }
+    }
+
+    /// Where a path really is, as seen from the root, all symbolic links resolved.
+    pub fn real(&self, path: &str) -> Fact<String> {
+        let entry = match self.source {
+            Source::Dir(root) => entry(canonical(root, path), link),
+            Source::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
+        };
+        self.keep(path, &entry);
+        match entry {
+            Entry::Link(target) => Fact::Known(target),
+            other => no_value(path, &other),
         }
     }
 
     /// The names in a directory, sorted.
-    pub fn names(&self, path: &str) -> io::Result<Vec<OsString>> {
-        let mut names = std::fs::read_dir(self.at(path))?
-            .map(|e| e.map(|e| e.file_name()))
-            .collect::<io::Result<Vec<_>>>()?;
-        names.sort();
-        Ok(names)
+    pub fn names(&self, path: &str) -> Fact<Vec<String>> {
+        let entry = match self.source {
+            Source::Dir(root) => entry(list(&root.join(path)), Entry::Names),
+            Source::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
+        };
+        self.keep(path, &entry);
+        match entry {
+            Entry::Names(names) => Fact::Known(names),
+            other => no_value(path, &other),
+        }
     }
 
-    /// True where the path exists.
-    pub fn has(&self, path: &str) -> bool {
-        self.at(path).symlink_metadata().is_ok()
+    /// What only the running host can be asked, as text; elsewhere what it answered when a snapshot was made, which
+    /// is a file below `live`.
+    pub fn answer(&self, path: &str, ask: impl FnOnce() -> io::Result<String>) -> Fact<String> {
+        let entry = match self.source {
+            Source::Dir(_) if self.is_live() => answered(ask()),
+            Source::Dir(_) => match self.text(path) {
+                Fact::Known(text) => Entry::Text(text),
+                _ => return Fact::Unreadable("can be asked on a live host only".into()),
+            },
+            Source::Snapshot(snapshot) => match snapshot.get(path) {
+                Some(entry) => entry.clone(),
+                None => return Fact::Unreadable(format!("the snapshot holds no /{path}")),
+            },
+        };
+        self.keep(path, &entry);
+        match entry {
+            Entry::Text(text) => Fact::Known(text),
+            other => no_value(path, &other),
+        }
     }
 
-    fn at(&self, path: &str) -> PathBuf {
-        self.0.join(path)
+    fn keep(&self, path: &str, entry: &Entry) {
+        // In a snapshot, what isn't there is absent, but for the answers of a live host.
+        let told = *entry != Entry::Absent || path.starts_with("live/");
+        if let Some(kept) = self.kept.as_ref().filter(|_| told) {
+            kept.borrow_mut().put(path, entry.clone());
+        }
     }
 }
 
-fn is_absent(e: &io::Error) -> bool {
-    matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+fn entry<T>(read: io::Result<T>, of: impl FnOnce(T) -> Entry) -> Entry {
+    match read {
+        Ok(value) => of(value),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Entry::Absent,
+        Err(e) => Entry::Error(e.to_string()),
+    }
+}
+
+/// A driver or a kernel that doesn't know the question has no such thing.
+fn answered(answer: io::Result<String>) -> Entry {
+    match answer {
+        Err(e) if e.kind() == ErrorKind::Unsupported => Entry::Absent,
+        // EOPNOTSUPP has no kind of its own in the standard library on all versions.
+        Err(e) if e.raw_os_error() == Some(rustix::io::Errno::OPNOTSUPP.raw_os_error()) => Entry::Absent,
+        answer => entry(answer, |text| Entry::Text(text.trim().to_owned())),
+    }
+}
+
+fn no_value<T>(path: &str, entry: &Entry) -> Fact<T> {
+    match entry {
+        Entry::Absent => Fact::NotApplicable,
+        Entry::Error(reason) => Fact::Unreadable(format!("/{path}: {reason}")),
+        _ => Fact::Unreadable(format!("/{path} is something else than expected")),
+    }
+}
+
+fn link(target: PathBuf) -> Entry {
+    Entry::Link(target.to_string_lossy().into_owned())
+}
+
+fn list(path: &Path) -> io::Result<Vec<String>> {
+    let names = std::fs::read_dir(path)?.map(|e| e.map(|e| e.file_name().to_string_lossy().into_owned()));
+    let mut names = names.collect::<io::Result<Vec<_>>>()?;
+    names.sort();
+    Ok(names)
+}
+
+fn canonical(root: &Path, path: &str) -> io::Result<PathBuf> {
+    let (root, real) = (root.canonicalize()?, root.join(path).canonicalize()?);
+    let below = real.strip_prefix(&root).map_err(|_| io::Error::other("points out of the root directory"))?;
+    Ok(Path::new("/").join(below))
 }
 
 fn read_capped(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MOST_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+fn from_hex(digits: &str) -> Option<Vec<u8>> {
+    let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    digits.as_bytes().chunks(2).map(pair).collect()
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use linerate_host::{CpuTimes, Fact, Facts};
+use linerate_host::{CpuTimes, Fact, Profile};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -48,7 +48,7 @@ fn guest() -> TempDir {
 #[test]
 fn reads_a_guest() {
     let root = guest();
-    let facts = Facts::read(root.path());
+    let facts = Profile::read(root.path());
     assert_eq!(facts.hostname, Fact::Known("web1".into()));
     assert_eq!(facts.kernel, Fact::Known("6.1.0-56-amd64".into()));
     assert_eq!(facts.distribution, Fact::Known("Debian GNU/Linux 12 (bookworm)".into()));
@@ -66,7 +66,7 @@ fn reads_a_guest() {
 #[test]
 fn reads_interfaces_and_says_what_it_cannot_see() {
     let root = guest();
-    let interfaces = Facts::read(root.path()).interfaces;
+    let interfaces = Profile::read(root.path()).interfaces;
     let names: Vec<_> = interfaces.iter().map(|i| i.name.as_str()).collect();
     assert_eq!(names, ["eth0", "gone", "veth9"]);
     let (eth0, gone, veth) = (&interfaces[0], &interfaces[1], &interfaces[2]);
@@ -84,11 +84,11 @@ fn reads_interfaces_and_says_what_it_cannot_see() {
 #[test]
 fn an_empty_tree_gives_reasons_and_survives_json() {
     let root = TempDir::new().unwrap();
-    let facts = Facts::read(root.path());
+    let facts = Profile::read(root.path());
     assert_eq!(facts.hostname, Fact::Unreadable("/proc/sys/kernel/hostname is missing".into()));
     assert!(facts.interfaces.is_empty());
     let json = serde_json::to_string(&facts).unwrap();
-    let back: Facts = serde_json::from_str(&json).unwrap();
+    let back: Profile = serde_json::from_str(&json).unwrap();
     assert_eq!(back.hostname, facts.hostname);
     assert!(CpuTimes::read(root.path()).is_err());
 }
@@ -97,17 +97,17 @@ fn an_empty_tree_gives_reasons_and_survives_json() {
 fn a_hypervisor_is_told_by_flag_where_dmi_is_missing() {
     let root = guest();
     fs::remove_dir_all(root.path().join("sys/class/dmi")).unwrap();
-    assert_eq!(Facts::read(root.path()).hypervisor, Fact::Known("unnamed".into()));
+    assert_eq!(Profile::read(root.path()).hypervisor, Fact::Known("unnamed".into()));
     put(&root, "sys/hypervisor/type", "xen\n");
-    assert_eq!(Facts::read(root.path()).hypervisor, Fact::Known("xen".into()));
+    assert_eq!(Profile::read(root.path()).hypervisor, Fact::Known("xen".into()));
     put(&root, "proc/cpuinfo", "flags : fpu aes\n");
     fs::remove_dir_all(root.path().join("sys/hypervisor")).unwrap();
-    assert_eq!(Facts::read(root.path()).hypervisor, Fact::NotApplicable);
+    assert_eq!(Profile::read(root.path()).hypervisor, Fact::NotApplicable);
 }
 
 #[test]
 fn the_running_host_has_the_facts_that_every_linux_has() {
-    let facts = Facts::read(Path::new("/"));
+    let facts = Profile::read(Path::new("/"));
     assert!(matches!(&facts.kernel, Fact::Known(release) if release.contains('.')), "{:?}", facts.kernel);
     assert!(matches!(facts.processors, Fact::Known(n) if n > 0), "{:?}", facts.processors);
     assert!(matches!(facts.memory_bytes, Fact::Known(n) if n > 1 << 26), "{:?}", facts.memory_bytes);
@@ -137,7 +137,7 @@ proptest! {
         ] {
             put(&root, path, &bytes);
         }
-        let facts = Facts::read(root.path());
+        let facts = Profile::read(root.path());
         prop_assert!(serde_json::to_string(&facts).is_ok());
         let _ = CpuTimes::read(root.path());
     }

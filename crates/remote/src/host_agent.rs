@@ -3,7 +3,8 @@
 use linerate_wire::PROTOCOL;
 use linerate_wire::control::{self, AGENT_LINE, Cookie, Hello, Job, Message};
 use std::io::{self, BufRead, BufReader};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
@@ -77,12 +78,14 @@ impl HostAgent {
         }
     }
 
-    /// Facts about its host, as JSON of the `host` crate's `Facts`.
+    /// Facts about its host, with the file systems of these paths or else of those that it finds fit: a compressed
+    /// snapshot, for the `host` crate's `Snapshot::from_bytes`.
     ///
     /// # Errors
     /// Where the agent is gone.
-    pub fn facts(&mut self) -> io::Result<Vec<u8>> {
-        self.ask(&Message::AskFacts)
+    pub fn facts(&mut self, paths: &[PathBuf]) -> io::Result<Vec<u8>> {
+        let paths = paths.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect();
+        self.ask(&Message::AskFacts(paths))
     }
 
     /// Its host's processor times, as JSON of the `host` crate's `CpuTimes`.

@@ -10,8 +10,9 @@ use crate::{memory, receiver, sender};
 
 /// What the agent can say about its host, as JSON of the `host` crate's types.
 pub trait HostObserver {
-    /// Facts.
-    fn facts(&self) -> Vec<u8>;
+    /// Facts, with the file systems of these paths or else of those that are usual: a compressed snapshot, as the
+    /// `host` crate makes it.
+    fn facts(&self, paths: Vec<Vec<u8>>) -> Vec<u8>;
     /// Processor times.
     fn cpu(&self) -> Vec<u8>;
     /// Starts to record its counters.
@@ -88,7 +89,7 @@ fn observe(session: &mut Session, host: &dyn HostObserver) -> Result<(), Transfe
     let mut recording = None;
     loop {
         match session.receive() {
-            Ok(Message::AskFacts) => session.send(&Message::Answer(host.facts()))?,
+            Ok(Message::AskFacts(paths)) => session.send(&Message::Answer(host.facts(paths)))?,
             Ok(Message::AskCpu) => session.send(&Message::Answer(host.cpu()))?,
             Ok(Message::StartSampling(sampling)) => {
                 // The one before ends before the next begins.

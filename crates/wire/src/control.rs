@@ -97,11 +97,12 @@ pub enum Message {
         /// How it is to be told to the caller of the program.
         kind: AbortKind,
     },
-    /// Client to agent: facts about your host.
-    AskFacts,
+    /// Client to agent: facts about your host, and about the file systems of these paths of it, raw bytes; without
+    /// any, of those that it finds fit.
+    AskFacts(Vec<Vec<u8>>),
     /// Client to agent: your host's processor times.
     AskCpu,
-    /// Agent to client: the answer, as JSON of the `host` crate's types.
+    /// Agent to client: the answer, a compressed snapshot of facts, or JSON of the `host` crate's `CpuTimes`.
     Answer(Vec<u8>),
     /// Client to agent: record your host's counters from now on. An [`Message::Answer`] follows: the interval in force,
     /// in milliseconds, as JSON.

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use linerate_host::{Fact, Facts, Interface};
+use linerate_host::{Fact, Interface, Profile};
 
 use crate::record::{Case, Link, Outcome, Record};
 
@@ -48,7 +48,7 @@ fn one_fact(((name, base), (_, new)): ((&str, String), (&str, String))) -> Optio
 }
 
 /// What decides how fast a host is.
-fn facts(facts: &Facts) -> Vec<(&'static str, String)> {
+fn facts(facts: &Profile) -> Vec<(&'static str, String)> {
     vec![
         ("name", show(&facts.hostname)),
         ("processor", show(&facts.cpu_model)),
@@ -158,7 +158,7 @@ mod tests {
 
     fn sample() -> Record {
         let mut sample = record(&["cp"], 1, vec![run("cp", 0, measured(9.0, 1.0))]);
-        let facts = Facts::read(std::path::Path::new("/"));
+        let facts = Profile::read(std::path::Path::new("/"));
         sample.hosts = ["a", "b"].map(|name| Host { name: name.into(), facts: facts.clone() }).to_vec();
         sample.datasets =
             vec![Dataset { name: "tree".into(), files: 10, bytes: 100, origin: "generated, seed 1".into() }];

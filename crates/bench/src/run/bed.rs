@@ -5,11 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use linerate_host::{CpuTimes, Facts};
+use linerate_host::{CpuTimes, Facts, Profile, Snapshot};
 pub use linerate_lab::End;
 use linerate_remote::host_agent::HostAgent;
 use linerate_remote::place::Place;
-use serde::de::DeserializeOwned;
 
 use super::samples;
 use crate::data::{Answer, Task, Tree};
@@ -125,8 +124,8 @@ pub trait Bed {
     ///
     /// # Errors
     /// The end's agent doesn't answer.
-    fn facts(&mut self, end: End) -> io::Result<Facts> {
-        asked(self.agent(end), HostAgent::facts)
+    fn facts(&mut self, end: End) -> io::Result<Profile> {
+        profile(self.agent(end).ok_or_else(no_agent)?)
     }
 
     /// An end's processor time, all of the host's.
@@ -134,16 +133,19 @@ pub trait Bed {
     /// # Errors
     /// The end's agent doesn't answer, or can't read it.
     fn cpu(&mut self, end: End) -> io::Result<CpuTimes> {
-        asked(self.agent(end), HostAgent::cpu)
+        let agent = self.agent(end).ok_or_else(no_agent)?;
+        serde_json::from_slice(&agent.cpu()?).map_err(io::Error::other)
     }
 }
 
-fn asked<T: DeserializeOwned>(
-    agent: Option<&mut HostAgent>,
-    question: impl Fn(&mut HostAgent) -> io::Result<Vec<u8>>,
-) -> io::Result<T> {
-    let agent = agent.ok_or_else(|| io::Error::other("there is no agent to ask"))?;
-    serde_json::from_slice(&question(agent)?).map_err(io::Error::other)
+fn no_agent() -> io::Error {
+    io::Error::other("there is no agent to ask")
+}
+
+/// What is kept of an agent's host.
+pub(crate) fn profile(agent: &mut HostAgent) -> io::Result<Profile> {
+    let snapshot = Snapshot::from_bytes(&agent.facts(&[])?)?;
+    Ok(Profile::from(&Facts::of_snapshot(&snapshot)))
 }
 
 /// The placeholders that a bed gives values to, for the copy of this number.

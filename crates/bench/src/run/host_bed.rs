@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use linerate_host::Facts;
+use linerate_host::Profile;
 use linerate_lab::{Journal, Undo};
 use linerate_remote::far_end::FarEnd;
 use linerate_remote::host_agent::HostAgent;
 use linerate_remote::install::Binary;
 use linerate_remote::place::Place;
 
-use super::bed::{Bed, End};
+use super::bed::{Bed, End, profile};
 use super::hosts::Hosts;
 use super::process::{Stop, tail};
 use super::programs;
@@ -151,8 +151,7 @@ impl HostEnd {
         let link: serde_json::Value = serde_json::from_str(&shown).map_err(io::Error::other)?;
         let mtu = link[0]["mtu"].as_u64().and_then(|mtu| u32::try_from(mtu).ok());
         let mtu = mtu.ok_or_else(|| io::Error::other(format!("ip doesn't tell the MTU of {name}")))?;
-        let facts: Facts = serde_json::from_slice(&self.agent.facts()?).map_err(io::Error::other)?;
-        Ok(describe(&name, mtu, &facts))
+        Ok(describe(&name, mtu, &profile(&mut self.agent)?))
     }
 }
 
@@ -272,7 +271,7 @@ fn make_work(ends: &[HostEnd; 2]) -> io::Result<(PathBuf, Journal)> {
 }
 
 /// A link of this interface's rate. One without a device of its own, such as a tunnel or a veth, promises none.
-fn describe(name: &str, mtu: u32, facts: &Facts) -> Link {
+fn describe(name: &str, mtu: u32, facts: &Profile) -> Link {
     let interface = facts.interfaces.iter().find(|interface| interface.name == name);
     let driver = interface.and_then(|interface| interface.driver.known());
     let speed = interface.and_then(|interface| interface.speed_mbps.known()).filter(|_| driver.is_some());

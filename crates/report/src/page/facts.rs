@@ -1,7 +1,7 @@
 //! What the hosts said about themselves, side by side.
 
 use linerate_bench::record::{Host, Record};
-use linerate_host::{Fact, Facts, Interface};
+use linerate_host::{Fact, Interface, Profile};
 use maud::{Markup, html};
 
 use super::scrolling;
@@ -21,7 +21,7 @@ pub(crate) fn section(record: &Record) -> Markup {
 }
 
 /// A row: its name, and how its value reads.
-type Row = (&'static str, fn(&Facts) -> Markup);
+type Row = (&'static str, fn(&Profile) -> Markup);
 
 const ROWS: [Row; 12] = [
     ("Host name", |f| fact(&f.hostname, Clone::clone)),

@@ -5,7 +5,7 @@
 pub mod studies;
 
 use linerate_bench::record::*;
-use linerate_host::{Fact, Facts, Interface};
+use linerate_host::{Fact, Interface, Profile};
 use serde_json::json;
 
 /// A tool with its rates and CPU for 1, 8 and its own choice of streams; `None` where it has no such case.
@@ -201,7 +201,7 @@ pub fn cpu(percent: f64, seconds: f64) -> Cpu {
 }
 
 fn host(name: &str) -> Host {
-    let facts = Facts {
+    let facts = Profile {
         hostname: Fact::Known(format!("lab-{name}")),
         kernel: Fact::Known("6.1.0-25-cloud-amd64".into()),
         distribution: Fact::Known("Debian GNU/Linux 12 (bookworm)".into()),

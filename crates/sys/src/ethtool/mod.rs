@@ -1,5 +1,7 @@
-//! Statistics that a network driver keeps, by queue and as a whole: what `ethtool -S` shows
-//! (`ETHTOOL_GSTATS`, include/uapi/linux/ethtool.h).
+//! Asks network drivers (include/uapi/linux/ethtool.h). Here: the statistics that they keep, by queue and as a whole,
+//! which `ethtool -S` shows (`ETHTOOL_GSTATS`).
+
+mod settings;
 
 use std::ffi::CStr;
 use std::io;
@@ -7,6 +9,8 @@ use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+pub use settings::{CHANNELS, COALESCING, Driver, Feature, PAUSE, Question, RINGS, Spread};
 
 /// ETHTOOL_GSTRINGS, ETHTOOL_GSTATS and ETHTOOL_GSSET_INFO.
 const STRINGS: u32 = 0x1b;
@@ -44,11 +48,7 @@ impl Ethtool {
     /// # Errors
     /// `EOPNOTSUPP` where its driver has none, `ENODEV` where there is no such interface.
     pub fn names(&mut self, interface: &str) -> io::Result<Vec<String>> {
-        let count = self.count(interface)?;
-        self.put([STRINGS, SET, u32::try_from(count).unwrap_or(0)]);
-        self.ask(interface)?;
-        let told = (self.word(8) as usize).min(MOST);
-        Ok(self.buffer[12..12 + told * NAME].chunks(NAME).map(name).collect())
+        self.set(interface, SET)
     }
 
     /// The values of an interface's statistics.
@@ -56,7 +56,7 @@ impl Ethtool {
     /// # Errors
     /// As [`Ethtool::names`].
     pub fn values(&mut self, interface: &str) -> io::Result<Vec<u64>> {
-        let count = self.count(interface)?;
+        let count = self.count(interface, SET)?;
         self.put([STATISTICS, u32::try_from(count).unwrap_or(0), 0]);
         self.ask(interface)?;
         let told = (self.word(4) as usize).min(MOST);
@@ -64,18 +64,29 @@ impl Ethtool {
         Ok(values.map(|bytes| u64::from_ne_bytes(*bytes)).collect())
     }
 
-    /// How many statistics the driver has at this moment.
-    fn count(&mut self, interface: &str) -> io::Result<usize> {
+    /// The strings of a set.
+    fn set(&mut self, interface: &str, set: u32) -> io::Result<Vec<String>> {
+        let count = self.count(interface, set)?;
+        self.put([STRINGS, set, u32::try_from(count).unwrap_or(0)]);
+        self.ask(interface)?;
+        let told = (self.word(8) as usize).min(MOST);
+        Ok(self.buffer[12..12 + told * NAME].chunks(NAME).map(name).collect())
+    }
+
+    /// How many strings of a set the driver has at this moment.
+    fn count(&mut self, interface: &str, set: u32) -> io::Result<usize> {
         self.put([SET_INFO, 0, 0]);
         // struct ethtool_sset_info: the mask of sets, 64 bits, then a count for each set that the driver has.
-        self.buffer[8..16].copy_from_slice(&(1u64 << SET).to_ne_bytes());
+        self.buffer[8..16].copy_from_slice(&(1u64 << set).to_ne_bytes());
         self.ask(interface)?;
         let mask = u64::from(self.word(8)) | u64::from(self.word(12));
         let count = if mask == 0 { 0 } else { self.word(16) as usize };
         match count {
             0 => Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
             1..=MOST => Ok(count),
-            _ => Err(io::Error::other(format!("{interface} has {count} statistics, more than are read"))),
+            _ => Err(io::Error::other(format!(
+                "{interface} has {count} statistics or features, more than are read"
+            ))),
         }
     }
 
@@ -101,9 +112,11 @@ impl Ethtool {
             *to = *from as libc::c_char;
         }
         request.ifr_ifru.ifru_data = self.buffer.as_mut_ptr().cast();
-        // SAFETY: `request` and the buffer that it points to outlive the call. The kernel writes a header of at most
-        // 16 bytes and one name (32 bytes) or value (8) for each statistic. `count` has refused more than MOST of
-        // them just before, and the buffer has room for twice as many names.
+        // SAFETY: `request` and the buffer that it points to outlive the call. What the kernel writes is either a
+        // structure of at most 196 bytes; or a header of at most 48 bytes and as many words as the question said that
+        // it has room for (at most 65,536), or at most 3 x 127 words of link modes; or a header of at most 16 bytes
+        // and one name (32 bytes) or value (8) for each string of a set. `count` has refused more than MOST of them
+        // just before, and the buffer has room for twice as many names.
         let result =
             unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -1,0 +1,133 @@
+//! `linerate facts`: what a host says about itself.
+
+mod port;
+mod table;
+
+use clap::Args;
+use linerate_host::{Facts, Snapshot};
+use linerate_remote::host_agent::HostAgent;
+use linerate_wire::path::printable;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::cp::Failure;
+use crate::exit::Code;
+use crate::reach::{Reach, interrupted, not_started};
+
+// No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
+const EXAMPLES: &str = "\
+Examples:
+  linerate facts
+      this host: processors, slots, ports, interrupts, TCP, storage
+  linerate facts user@host --json
+      another host, for programs
+  linerate facts --snapshot web1.txt
+  linerate facts --root web1.txt
+      keeps all that was read, to be looked at anywhere
+";
+
+/// What `linerate facts` takes.
+#[derive(Debug, Args)]
+#[command(before_help = EXAMPLES)]
+pub struct FactsArgs {
+    /// The host; without it, this one
+    #[arg(value_name = "[USER@]HOST", conflicts_with = "root")]
+    host: Option<OsString>,
+    /// One JSON object on standard output
+    #[arg(long, conflicts_with = "snapshot")]
+    json: bool,
+    /// Keep all that was read in FILE; compressed where its name ends in .zst
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
+    /// Read a snapshot, or a directory that stands for /, instead of a host
+    #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["snapshot", "paths"])]
+    root: Option<PathBuf>,
+    /// Tell the file system of this path; may be repeated. Without it: / and the current directory
+    #[arg(long = "path", value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Tells them.
+pub fn run(args: &FactsArgs) -> ExitCode {
+    match args.tell() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure(message, code)) => {
+            tell!("linerate: {message}");
+            code.into()
+        }
+    }
+}
+
+/// The paths whose file systems are told where nobody names others.
+pub fn usual_paths() -> Vec<PathBuf> {
+    let mut paths = vec![PathBuf::from("/")];
+    paths.extend(std::env::current_dir().ok().filter(|here| here != Path::new("/")));
+    paths
+}
+
+impl FactsArgs {
+    fn tell(&self) -> Result<(), Failure> {
+        let facts = match (&self.root, &self.host) {
+            (Some(root), _) => {
+                Facts::open(root).map_err(|error| failed(format!("reading {}: {error}", root.display())))?
+            }
+            (None, Some(host)) => self.keep(ask(host, &self.paths, &self.reach)?)?,
+            (None, None) => self.here()?,
+        };
+        if self.json {
+            let json = serde_json::to_string(&Told { r#type: "facts", facts: &facts });
+            say!("{}", json.map_err(|error| failed(format!("writing JSON: {error}")))?);
+        } else if self.snapshot.is_none() {
+            say!("{}", table::text(&facts));
+        }
+        Ok(())
+    }
+
+    fn here(&self) -> Result<Facts, Failure> {
+        let paths = if self.paths.is_empty() { usual_paths() } else { self.paths.clone() };
+        match self.snapshot {
+            None => Ok(Facts::here(&paths)),
+            Some(_) => self.keep(Facts::here_with_snapshot(&paths).1),
+        }
+    }
+
+    fn keep(&self, snapshot: Snapshot) -> Result<Facts, Failure> {
+        if let Some(path) = &self.snapshot {
+            let saved = snapshot.save(path);
+            saved.map_err(|error| failed(format!("keeping the snapshot in {}: {error}", path.display())))?;
+        }
+        Ok(Facts::of_snapshot(&snapshot))
+    }
+}
+
+#[derive(serde::Serialize)]
+struct Told<'a> {
+    r#type: &'a str,
+    #[serde(flatten)]
+    facts: &'a Facts,
+}
+
+/// What another host answers, through an agent there: with the file systems of these paths of it, or of `/` and the
+/// directory that ssh begins in.
+///
+/// # Errors
+/// Where no agent can be started there, or it goes away.
+pub fn ask(host: &OsStr, paths: &[PathBuf], reach: &Reach) -> Result<Snapshot, Failure> {
+    let far_end = reach.far_end(host, false).map_err(|message| Failure(message, Code::Usage))?;
+    let name = printable(far_end.host.as_bytes());
+    let interrupted = interrupted().map_err(|error| failed(format!("signals can't be caught: {error}")))?;
+    let agent = far_end.start(&|note| tell!("linerate: {note}"), &interrupted).map_err(|error| {
+        let (message, code) = not_started(&error, &interrupted);
+        Failure(format!("{name}: {message}"), code)
+    })?;
+    let answer = HostAgent::over(agent).and_then(|mut agent| Snapshot::from_bytes(&agent.facts(paths)?));
+    answer.map_err(|error| Failure(format!("{name}: its facts can't be had: {error}"), Code::FarEnd))
+}
+
+fn failed(message: String) -> Failure {
+    Failure(message, Code::Failed)
+}

@@ -1,0 +1,204 @@
+//! One port for people.
+
+use linerate_host::Fact;
+use linerate_host::facts::{Bond, Counters, Irq, Kind, Offload, Pci, PciLink, Port, Rss, RxQueue, TxQueue};
+use std::collections::BTreeMap;
+
+use super::table::{joined, line, named, on_off, ranges, row, section, shown};
+
+/// The features that a transfer gains by, by the kernel's names.
+const OFFLOADS: [(&str, &str); 7] = [
+    ("tx-checksum-ip-generic", "tx checksum"),
+    ("rx-checksum", "rx checksum"),
+    ("tx-tcp-segmentation", "TSO"),
+    ("tx-generic-segmentation", "GSO"),
+    ("rx-gro", "GRO"),
+    ("rx-lro", "LRO"),
+    ("rx-hashing", "rx hashing"),
+];
+
+/// Its section.
+pub fn lines(port: &Port) -> Vec<String> {
+    let mut rows = about(port);
+    rows.extend(slot(&port.pci));
+    rows.extend(queues(port));
+    rows.extend(settings(port));
+    rows.extend(structure(port));
+    rows.extend(losses(port));
+    section(&format!("port {}", port.name), rows)
+}
+
+fn about(port: &Port) -> Vec<String> {
+    let driver = joined([
+        port.driver.known().cloned(),
+        port.driver_version.known().cloned(),
+        named("firmware", &port.firmware),
+        port.kind.known().map(|kind| shown_kind(*kind).to_owned()),
+    ]);
+    let link = joined([
+        port.state.known().cloned(),
+        port.speed_mbps.known().map(|speed| format!("{speed} Mbit/s")),
+        named("duplex", &port.duplex),
+        named("MTU", &port.mtu),
+        port.media.known().map(|media| format!("{media:?}")),
+    ]);
+    vec![row("driver", driver), row("link", link)]
+}
+
+fn shown_kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Physical => "physical",
+        Kind::VirtualFunction => "virtual function",
+        Kind::Emulated => "emulated",
+        Kind::Paravirtual => "paravirtual",
+        Kind::Software => "the kernel's own",
+    }
+}
+
+fn slot(pci: &Fact<Pci>) -> Vec<String> {
+    let Fact::Known(pci) = pci else { return line("slot", pci, |_| String::new()).into_iter().collect() };
+    let ids = match (pci.vendor.known(), pci.device.known()) {
+        (Some(vendor), Some(device)) => Some(format!("[{vendor:04x}:{device:04x}]")),
+        _ => None,
+    };
+    let parts = joined([
+        Some(pci.address.clone()),
+        ids,
+        link(&pci.link),
+        named("NUMA node", &pci.numa_node),
+        named("payload", &pci.max_payload),
+    ]);
+    let bridges = pci.bridges.iter().filter_map(|bridge| {
+        Some(row("below bridge", format!("{}, {}", bridge.address, link(&bridge.link)?)))
+    });
+    [row("slot", parts)].into_iter().chain(bridges).collect()
+}
+
+fn link(link: &PciLink) -> Option<String> {
+    let now = format!("{} GT/s x{}", link.speed.known()?, link.width.known()?);
+    match (link.max_speed.known(), link.max_width.known()) {
+        (Some(speed), Some(width)) => Some(format!("{now} of {speed} GT/s x{width}")),
+        _ => Some(now),
+    }
+}
+
+fn queues(port: &Port) -> Vec<String> {
+    let counts = format!(
+        "{} to receive, {} to send",
+        shown(&port.rx_count(), u32::to_string),
+        shown(&port.tx_count(), u32::to_string)
+    );
+    let most =
+        port.channels.known().map(|channels| format!(", at most {} to receive", channels.max_receiving()));
+    let spread = |rss: &Rss| {
+        let shares: Vec<String> = rss.slots.iter().map(|(ring, slots)| format!("{ring}: {slots}")).collect();
+        if shares.is_empty() { "no table".into() } else { format!("slots of rings {}", shares.join(", ")) }
+    };
+    let mut rows = vec![row("queues", counts + most.as_deref().unwrap_or_default())];
+    rows.extend(line("RSS", &port.rss, spread));
+    rows.extend(line("interrupts", &port.interrupts, |irqs| interrupts(irqs)));
+    rows.extend(steering(port));
+    rows
+}
+
+fn interrupts(irqs: &[Irq]) -> String {
+    let mut by_cpu: BTreeMap<u32, u64> = BTreeMap::new();
+    for (cpu, count) in irqs.iter().filter_map(|irq| irq.counts.known()).flatten() {
+        let sum = by_cpu.entry(*cpu).or_default();
+        *sum = sum.saturating_add(*count);
+    }
+    let shares: Vec<String> = by_cpu.iter().map(|(cpu, count)| format!("CPU {cpu}: {count}")).collect();
+    format!(
+        "{}, since boot {}",
+        irqs.len(),
+        if shares.is_empty() { "none".into() } else { shares.join(", ") }
+    )
+}
+
+/// Only where something is steered.
+fn steering(port: &Port) -> Option<String> {
+    let rx = |queue: &RxQueue| {
+        let cpus = queue.rps_cpus.known().filter(|cpus| !cpus.is_empty())?;
+        Some(format!("rx-{} to {}", queue.number, ranges(cpus)))
+    };
+    let tx = |queue: &TxQueue| {
+        let cpus = queue.xps_cpus.known().filter(|cpus| !cpus.is_empty())?;
+        Some(format!("tx-{} from {}", queue.number, ranges(cpus)))
+    };
+    let received = port.rx_queues.known().into_iter().flatten().filter_map(rx);
+    let sent = port.tx_queues.known().into_iter().flatten().filter_map(tx);
+    let all: Vec<String> = received.chain(sent).collect();
+    (!all.is_empty()).then(|| row("steering", all.join(", ")))
+}
+
+fn settings(port: &Port) -> Vec<String> {
+    let offloads = |all: &BTreeMap<String, Offload>| {
+        let show = |(name, short): &(&str, &str)| {
+            let offload = all.get(*name)?;
+            Some(format!("{short} {}", if offload.on { "on" } else { "off" }))
+        };
+        OFFLOADS.iter().filter_map(show).collect::<Vec<_>>().join(", ")
+    };
+    let qdiscs = |all: &Vec<linerate_host::facts::Qdisc>| {
+        let mut names: Vec<&str> = all.iter().map(|qdisc| qdisc.kind.as_str()).collect();
+        names.dedup();
+        let drops = all.iter().filter(|qdisc| qdisc.root).map(|qdisc| qdisc.drops).sum::<u64>();
+        format!("{}, {drops} dropped", names.join(" > "))
+    };
+    let lines = [
+        line("rings", &port.rings, |r| format!("rx {} of {}, tx {} of {}", r.rx, r.max_rx, r.tx, r.max_tx)),
+        line("coalescing", &port.coalescing, |c| {
+            let adaptive = if c.adaptive_rx { ", adaptive" } else { "" };
+            format!("rx {} us or {} frames{adaptive}; tx {} us", c.rx_usecs, c.rx_frames, c.tx_usecs)
+        }),
+        line("offloads", &port.offloads, offloads),
+        line("pause frames", &port.pause, |p| {
+            let switch = |name, on| on_off(name, &Fact::Known(on));
+            joined([switch("obeyed", p.rx), switch("sent", p.tx), switch("agreed on", p.autoneg)])
+        }),
+        line("qdisc", &port.qdiscs, qdiscs),
+    ];
+    lines.into_iter().flatten().collect()
+}
+
+fn structure(port: &Port) -> Vec<String> {
+    let bond = |bond: &Bond| {
+        joined([
+            bond.mode.known().cloned(),
+            named("hash", &bond.hash_policy),
+            bond.slaves.known().map(|slaves| format!("of {}", slaves.join(" "))),
+        ])
+    };
+    let lines = [
+        line("function of", &port.physical_function, Clone::clone),
+        line("virtual functions", &port.total_vfs, |total| {
+            format!("{} of {total}", shown(&port.vfs, u32::to_string))
+        }),
+        line("belongs to", &port.master, Clone::clone),
+        line("bond", &port.bond, bond),
+        line("VLAN", &port.vlan, |vlan| format!("{} on {}", vlan.id, vlan.lower)),
+        line("bridge of", &port.bridge_ports, |names| names.join(" ")),
+    ];
+    lines.into_iter().flatten().collect()
+}
+
+/// What isn't 0 of what tells of losses.
+fn losses(port: &Port) -> Option<String> {
+    let Counters { rx_errors, rx_dropped, rx_missed, rx_fifo, rx_crc, tx_errors, tx_dropped, .. } =
+        &port.counters;
+    let named = [
+        ("rx errors", rx_errors),
+        ("rx dropped", rx_dropped),
+        ("rx missed", rx_missed),
+        ("rx fifo", rx_fifo),
+        ("rx CRC", rx_crc),
+        ("tx errors", tx_errors),
+        ("tx dropped", tx_dropped),
+    ];
+    let some = named.iter().filter_map(|(name, fact)| {
+        let count = fact.get().filter(|count| *count > 0)?;
+        Some(format!("{name} {count}"))
+    });
+    let some: Vec<String> = some.collect();
+    (!some.is_empty()).then(|| row("losses", some.join(", ")))
+}

@@ -1,0 +1,105 @@
+//! `linerate facts` of this host, of another, and of snapshots.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use linerate_host::Snapshot;
+use serde_json::Value;
+use support::{Run, Running};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate");
+
+fn facts(arguments: &[&str]) -> Run {
+    let mut command = Command::new(PROGRAM);
+    command.arg("facts").args(arguments);
+    Running::start(command).end()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let run = facts(&[&["--json"], arguments].concat()).exits(0);
+    serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {run}"))
+}
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/tests/fixtures").join(name)
+}
+
+#[test]
+fn this_host_is_told_in_no_time() {
+    let begun = Instant::now();
+    let run = facts(&[]).exits(0);
+    // Half a second on a host with nothing else to do; tests run beside each other.
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    for part in ["kernel", "processors", "AES-128-GCM", "memory", "TCP", "path /", "ssh", "strain"] {
+        assert!(run.out.contains(part), "{part}: {run}");
+    }
+    let told = json(&["--path", "/proc"]);
+    assert_eq!((&told["schema"], &told["type"]), (&1.into(), &"facts".into()));
+    assert!(told["cpu"]["blake3"]["known"].as_f64().unwrap() > 1e6, "{told}");
+    assert_eq!(told["storage"]["file_systems"]["known"][0]["kind"]["known"], "proc");
+}
+
+#[test]
+fn a_snapshot_tells_the_same_elsewhere() {
+    let directory = support::directory("linerate-facts-");
+    for name in ["here.txt", "here.txt.zst"] {
+        let file = directory.path().join(name);
+        let file = file.to_str().unwrap();
+        assert_eq!(facts(&["--snapshot", file]).exits(0).out, "");
+        let (first, second) = (json(&["--root", file]), json(&["--root", file]));
+        assert_eq!(first, second);
+        let live = json(&[]);
+        for part in ["hostname", "kernel", "machine", "distribution"] {
+            assert_eq!(first[part], live[part], "{part}");
+        }
+        assert_eq!(first["cpu"]["features"], live["cpu"]["features"]);
+        let ports = |told: &Value| told["ports"]["known"].as_array().map(Vec::len);
+        assert_eq!(ports(&first), ports(&live));
+    }
+}
+
+#[test]
+fn another_host_is_asked_by_its_agent() {
+    let directory = support::directory("linerate-facts-");
+    let shell = directory.path().join("shell");
+    // What a remote shell does, without a remote host: it leaves out the host and runs the line.
+    fs::write(&shell, "shift\nexec sh -c \"$*\"\n").unwrap();
+    let (rsh, cache) = (format!("sh {}", shell.display()), directory.path().join("cache"));
+    let kept = directory.path().join("kept");
+    let ask = |more: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command.args(["facts", "--rsh", &rsh, "elsewhere"]).args(more).env("XDG_CACHE_HOME", &cache);
+        Running::start(command).end()
+    };
+    let run = ask(&["--json", "--path", "/sys"]).exits(0);
+    let told: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(told["storage"]["file_systems"]["known"][0]["path"], "/sys", "{run}");
+    ask(&["--snapshot", kept.to_str().unwrap()]).exits(0);
+    assert!(Snapshot::open(&kept).unwrap().paths().count() > 50);
+}
+
+#[test]
+fn fixtures_are_told_for_people() {
+    let path = fixture("bare-gen1-x4.txt");
+    let run = facts(&["--root", path.to_str().unwrap()]).exits(0);
+    for part in ["xfer-old", "2.5 GT/s x4 of 2.5 GT/s x8", "below bridge", "ixgbe", "rx 4096 of 4096"] {
+        assert!(run.out.contains(part), "{part}: {run}");
+    }
+}
+
+#[test]
+fn what_is_no_snapshot_is_refused() {
+    facts(&["--root", "/dev/null"]).exits(1).says(&["/dev/null", "no snapshot"]);
+    facts(&["--root", "/no/such/file"]).exits(1).says(&["/no/such/file"]);
+    facts(&["--root", "x", "host"]).exits(2);
+    facts(&["--json", "--snapshot", "x"]).exits(2);
+    facts(&["--no-install", "--rsh", "/no/such/shell", "host"]).exits(5);
+    let directory = support::directory("linerate-facts-");
+    let empty = json(&["--root", directory.path().to_str().unwrap()]);
+    assert_eq!(empty["hostname"]["unreadable"], "/proc/sys/kernel/hostname is missing");
+}

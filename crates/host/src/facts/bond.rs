@@ -1,0 +1,51 @@
+//! Bonds: /sys/class/net/BOND/bonding (the kernel's Documentation/networking/bonding.rst).
+
+use serde::{Deserialize, Serialize};
+
+use super::Fact;
+use super::read::{number, words};
+use crate::root::Root;
+
+/// A bond.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Bond {
+    /// `balance-rr`, `active-backup`, `balance-xor`, `broadcast`, `802.3ad`, `balance-tlb`, `balance-alb`.
+    pub mode: Fact<String>,
+    /// What a flow's slave is chosen by: `layer2`, `layer2+3`, `layer3+4`, `encap2+3`, `encap3+4`, `vlan+srcmac`.
+    pub hash_policy: Fact<String>,
+    /// Its interfaces.
+    pub slaves: Fact<Vec<String>>,
+    /// The one in use, in a mode that uses one at a time.
+    pub active_slave: Fact<String>,
+    /// `slow` or `fast`, in mode 802.3ad.
+    pub lacp_rate: Fact<String>,
+    /// Milliseconds between two looks at the slaves' carriers; 0: never.
+    pub miimon: Fact<u32>,
+}
+
+impl Bond {
+    /// The bond of this name; not applicable where it is none.
+    pub(super) fn read(root: &Root, name: &str, driver: &Fact<String>) -> Fact<Self> {
+        match driver {
+            Fact::Known(driver) if driver == "bonding" => {}
+            Fact::Unreadable(reason) => return Fact::Unreadable(reason.clone()),
+            _ => return Fact::NotApplicable,
+        }
+        let dir = format!("sys/class/net/{name}/bonding");
+        // A name and the kernel's number for it.
+        let first = |file: &str| root.text(&format!("{dir}/{file}")).and_then(|text| first_word(&text));
+        Fact::Known(Self {
+            mode: first("mode"),
+            hash_policy: first("xmit_hash_policy"),
+            slaves: words(root, &format!("{dir}/slaves")),
+            active_slave: first("active_slave"),
+            lacp_rate: first("lacp_rate"),
+            miimon: number(root, &format!("{dir}/miimon")),
+        })
+    }
+}
+
+fn first_word(text: &str) -> Fact<String> {
+    text.split_whitespace().next().map_or(Fact::NotApplicable, |word| Fact::Known(word.to_owned()))
+}

@@ -1,0 +1,156 @@
+//! Processors: /proc/cpuinfo and /sys/devices/system/{cpu,node}.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Fact;
+use super::read::{all, cpu_list, flag, number, or_odd};
+use crate::root::Root;
+use crate::{cpuinfo, rates};
+
+const CPUS: &str = "sys/devices/system/cpu";
+const NODES: &str = "sys/devices/system/node";
+
+/// The processors of a host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cpu {
+    /// Model, as the processor names itself.
+    pub model: Fact<String>,
+    /// Numbers of the logical processors on line.
+    pub online: Fact<Vec<u32>>,
+    /// Cores on line: sets of threads that share one.
+    pub cores: Fact<u32>,
+    /// Sockets with a processor on line.
+    pub sockets: Fact<u32>,
+    /// NUMA nodes.
+    pub nodes: Fact<Vec<Node>>,
+    /// Of the instruction sets that matter to ciphers and hashes, those that are there, by the kernel's names: `aes`,
+    /// `pclmulqdq`, `vaes`, `vpclmulqdq`, `avx2`, `avx512f`, `sha_ni`; on Arm `aes`, `pmull`, `sha2`, `sve2`.
+    pub features: Fact<Vec<String>>,
+    /// Frequency governor of each processor on line, by name, with how many have it.
+    pub governors: Fact<BTreeMap<String, u32>>,
+    /// What sets the frequency: `intel_pstate`, `amd-pstate-epp`, `acpi-cpufreq`.
+    pub frequency_driver: Fact<String>,
+    /// The highest frequency of processor 0 in kHz.
+    pub max_khz: Fact<u64>,
+    /// Whether the processors may run above their nominal frequency.
+    pub turbo: Fact<bool>,
+    /// Two threads a core: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`.
+    pub smt: Fact<String>,
+    /// Weaknesses of the processors, by name, and what the kernel does about them.
+    pub mitigations: Fact<BTreeMap<String, String>>,
+    /// AES-128-GCM on one thread in bytes a second, measured where the host is this one.
+    pub aes_128_gcm: Fact<f64>,
+    /// BLAKE3 on one thread in bytes a second, measured where the host is this one.
+    pub blake3: Fact<f64>,
+}
+
+/// A NUMA node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Node {
+    /// Its number.
+    pub number: u32,
+    /// Its processors on line; none where it is only memory.
+    pub cpus: Fact<Vec<u32>>,
+    /// Distances to the nodes in their order; 10 is to itself.
+    pub distances: Fact<Vec<u32>>,
+}
+
+impl Cpu {
+    /// Logical processors on line.
+    pub fn threads(&self) -> Fact<u32> {
+        self.online.as_ref().map(|cpus| u32::try_from(cpus.len()).unwrap_or(u32::MAX))
+    }
+
+    /// The node of a processor.
+    pub fn node_of(&self, cpu: u32) -> Option<u32> {
+        let has = |node: &&Node| node.cpus.known().is_some_and(|cpus| cpus.contains(&cpu));
+        self.nodes.known()?.iter().find(has).map(|node| node.number)
+    }
+
+    /// Whether an instruction set is there.
+    pub fn has(&self, feature: &str) -> Fact<bool> {
+        self.features.as_ref().map(|names| names.iter().any(|name| name == feature))
+    }
+}
+
+impl Cpu {
+    pub(super) fn read(root: &Root, cpuinfo: &Fact<String>) -> Self {
+        let online = cpu_list(root, &format!("{CPUS}/online"));
+        let of_each = |file: &str| {
+            let each =
+                |cpus: Vec<u32>| all(cpus.iter().map(|cpu| root.text(&format!("{CPUS}/cpu{cpu}/{file}"))));
+            online.clone().and_then(each)
+        };
+        Self {
+            model: cpuinfo.clone().and_then(|text| cpuinfo::model(&text)),
+            cores: of_each("topology/thread_siblings_list").map(distinct),
+            sockets: of_each("topology/physical_package_id").map(distinct),
+            nodes: nodes(root),
+            features: cpuinfo.clone().and_then(|text| cpuinfo::features(&text)),
+            governors: of_each("cpufreq/scaling_governor").map(counted),
+            frequency_driver: root.text(&format!("{CPUS}/cpu0/cpufreq/scaling_driver")),
+            max_khz: number(root, &format!("{CPUS}/cpu0/cpufreq/cpuinfo_max_freq")),
+            turbo: turbo(root),
+            smt: root.text(&format!("{CPUS}/smt/control")),
+            mitigations: mitigations(root),
+            aes_128_gcm: rate(root, "aes_128_gcm", rates::aes_128_gcm),
+            blake3: rate(root, "blake3", rates::blake3),
+            online,
+        }
+    }
+}
+
+fn distinct(values: Vec<String>) -> u32 {
+    u32::try_from(values.into_iter().collect::<std::collections::BTreeSet<_>>().len()).unwrap_or(u32::MAX)
+}
+
+fn counted(values: Vec<String>) -> BTreeMap<String, u32> {
+    values.into_iter().fold(BTreeMap::new(), |mut counts, value| {
+        *counts.entry(value).or_default() += 1;
+        counts
+    })
+}
+
+/// Intel's own driver says it the other way round; others have "boost".
+fn turbo(root: &Root) -> Fact<bool> {
+    flag(root, &format!("{CPUS}/intel_pstate/no_turbo"))
+        .map(|no| !no)
+        .or_else(|| flag(root, &format!("{CPUS}/cpufreq/boost")))
+}
+
+fn mitigations(root: &Root) -> Fact<BTreeMap<String, String>> {
+    let dir = format!("{CPUS}/vulnerabilities");
+    root.names(&dir).and_then(|names| {
+        let value = |name: String| root.needed(&format!("{dir}/{name}")).map(|text| (name, text));
+        all(names.into_iter().map(value)).map(|pairs| pairs.into_iter().collect())
+    })
+}
+
+fn nodes(root: &Root) -> Fact<Vec<Node>> {
+    let number = |name: &String| name.strip_prefix("node")?.parse::<u32>().ok();
+    root.names(NODES).map(|names| {
+        let mut numbers: Vec<u32> = names.iter().filter_map(number).collect();
+        numbers.sort_unstable();
+        numbers.into_iter().map(|number| node(root, number)).collect()
+    })
+}
+
+fn node(root: &Root, number: u32) -> Node {
+    let path = format!("{NODES}/node{number}/distance");
+    let numbers = |text: &str| text.split_whitespace().map(|word| word.parse().ok()).collect();
+    Node {
+        number,
+        cpus: cpu_list(root, &format!("{NODES}/node{number}/cpulist")),
+        distances: root.text(&path).and_then(|text| or_odd(&path, &text, numbers(&text))),
+    }
+}
+
+fn rate(root: &Root, name: &str, measure: fn() -> std::io::Result<f64>) -> Fact<f64> {
+    let path = format!("live/rates/{name}");
+    root.answer(&path, || measure().map(|rate| format!("{rate:.0}")))
+        .and_then(|text| super::read::parsed(&path, &text))
+}

@@ -1,0 +1,248 @@
+//! Asks drivers, and reads what they answered.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io;
+
+use linerate_sys::ethtool::{self, Ethtool, Question};
+
+use super::read::pairs;
+use super::{Channels, Coalescing, Fact, Media, Offload, Pause, Rings, Rss};
+use crate::root::Root;
+
+/// Asks drivers, each answer as lines `KEY VALUE`.
+pub(super) struct Drivers {
+    // None where there is no live host, or no socket.
+    ethtool: Option<RefCell<Ethtool>>,
+}
+
+/// What a driver says about itself.
+pub(super) struct About {
+    pub name: Fact<String>,
+    pub version: Fact<String>,
+    pub firmware: Fact<String>,
+}
+
+impl Drivers {
+    pub(super) fn new(root: &Root) -> Self {
+        let ethtool = root.is_live().then(Ethtool::open).and_then(Result::ok);
+        Self { ethtool: ethtool.map(RefCell::new) }
+    }
+
+    pub(super) fn about(&self, root: &Root, port: &str) -> About {
+        let text = self.answer(root, port, "driver", |ethtool| {
+            let driver = ethtool.driver(port)?;
+            Ok(format!("driver {}\nversion {}\nfirmware {}", driver.name, driver.version, driver.firmware))
+        });
+        let value = |key: &str| {
+            text.clone().and_then(|text| match pairs(&text).get(key) {
+                // Those that have none say so in their own ways.
+                None | Some(&("" | "N/A" | "n/a")) => Fact::NotApplicable,
+                Some(value) => Fact::Known((*value).to_owned()),
+            })
+        };
+        About { name: value("driver"), version: value("version"), firmware: value("firmware") }
+    }
+
+    pub(super) fn channels(&self, root: &Root, port: &str) -> Fact<Channels> {
+        self.numbers(root, port, "channels", ethtool::CHANNELS).map(|of| Channels {
+            rx: of.get("rx"),
+            max_rx: of.get("max_rx"),
+            tx: of.get("tx"),
+            max_tx: of.get("max_tx"),
+            combined: of.get("combined"),
+            max_combined: of.get("max_combined"),
+        })
+    }
+
+    pub(super) fn rings(&self, root: &Root, port: &str) -> Fact<Rings> {
+        self.numbers(root, port, "rings", ethtool::RINGS).map(|of| Rings {
+            rx: of.get("rx"),
+            max_rx: of.get("max_rx"),
+            tx: of.get("tx"),
+            max_tx: of.get("max_tx"),
+        })
+    }
+
+    pub(super) fn coalescing(&self, root: &Root, port: &str) -> Fact<Coalescing> {
+        self.numbers(root, port, "coalescing", ethtool::COALESCING).map(|of| Coalescing {
+            rx_usecs: of.get("rx_usecs"),
+            rx_frames: of.get("rx_frames"),
+            tx_usecs: of.get("tx_usecs"),
+            tx_frames: of.get("tx_frames"),
+            adaptive_rx: of.get("adaptive_rx") != 0,
+            adaptive_tx: of.get("adaptive_tx") != 0,
+        })
+    }
+
+    pub(super) fn pause(&self, root: &Root, port: &str) -> Fact<Pause> {
+        self.numbers(root, port, "pause", ethtool::PAUSE).map(|of| Pause {
+            autoneg: of.get("autoneg") != 0,
+            rx: of.get("rx") != 0,
+            tx: of.get("tx") != 0,
+        })
+    }
+
+    pub(super) fn offloads(&self, root: &Root, port: &str) -> Fact<BTreeMap<String, Offload>> {
+        let text = self.answer(root, port, "features", |ethtool| {
+            Ok(ethtool.features(port)?.into_iter().fold(String::new(), |mut text, feature| {
+                let (on, fixed) =
+                    (if feature.on { "on" } else { "off" }, if feature.fixed { " fixed" } else { "" });
+                // Writing to a string doesn't fail.
+                let _ = writeln!(text, "{} {on}{fixed}", feature.name);
+                text
+            }))
+        });
+        let offload = |value: &str| Offload { on: value.starts_with("on"), fixed: value.ends_with("fixed") };
+        text.map(|text| {
+            pairs(&text).into_iter().map(|(name, value)| (name.to_owned(), offload(value))).collect()
+        })
+    }
+
+    pub(super) fn rss(&self, root: &Root, port: &str) -> Fact<Rss> {
+        let text = self.answer(root, port, "rss", |ethtool| {
+            let spread = ethtool.spread(port)?;
+            let slots: Vec<String> = spread.slots.iter().map(u32::to_string).collect();
+            Ok(format!("rings {}\nslots {}", spread.rings, slots.join(" ")))
+        });
+        text.and_then(|text| match rss(&text) {
+            Some(rss) => Fact::Known(rss),
+            None => Fact::Unreadable(format!(
+                "the answer of {port}'s driver about its receive rings makes no sense"
+            )),
+        })
+    }
+
+    pub(super) fn media(&self, root: &Root, port: &str) -> Fact<Media> {
+        let text = self.answer(root, port, "media", |ethtool| Ok(ethtool.media(port)?.to_string()));
+        text.map(|text| match text.as_str() {
+            "0" => Media::TwistedPair,
+            "1" | "2" | "4" => Media::Old,
+            "3" => Media::Fibre,
+            "5" => Media::DirectAttach,
+            "239" => Media::Nothing,
+            _ => Media::Other,
+        })
+    }
+
+    /// What isn't 0, and of the queues' counters what tells of losses.
+    pub(super) fn statistics(&self, root: &Root, port: &str) -> Fact<BTreeMap<String, u64>> {
+        let text = self.answer(root, port, "statistics", |ethtool| {
+            let pairs = ethtool.names(port)?.into_iter().zip(ethtool.values(port)?);
+            Ok(pairs.filter(|(_, value)| *value > 0).fold(String::new(), |mut text, (name, value)| {
+                let _ = writeln!(text, "{name}: {value}");
+                text
+            }))
+        });
+        let pair = |line: &str| {
+            let (name, value) = line.rsplit_once(": ")?;
+            Some((name.to_owned(), value.parse().ok()?))
+        };
+        text.map(|text| {
+            let all = text.lines().filter_map(pair);
+            all.filter(|(name, value)| *value > 0 && (tells_of_loss(name) || !is_of_queue(name))).collect()
+        })
+    }
+
+    fn numbers(&self, root: &Root, port: &str, what: &str, question: Question) -> Fact<Numbers> {
+        let text = self.answer(root, port, what, |ethtool| {
+            let pairs = ethtool.numbers(port, question)?;
+            Ok(pairs.into_iter().map(|(name, value)| format!("{name} {value}\n")).collect())
+        });
+        text.and_then(|text| {
+            let number = |(key, value): (&str, &str)| Some((key.to_owned(), value.parse().ok()?));
+            match pairs(&text).into_iter().map(number).collect() {
+                Some(numbers) => Fact::Known(Numbers(numbers)),
+                None => {
+                    Fact::Unreadable(format!("the answer of {port}'s driver about its {what} makes no sense"))
+                }
+            }
+        })
+    }
+
+    fn answer(
+        &self,
+        root: &Root,
+        port: &str,
+        what: &str,
+        ask: impl FnOnce(&mut Ethtool) -> io::Result<String>,
+    ) -> Fact<String> {
+        root.answer(&format!("live/ethtool/{port}/{what}"), || match &self.ethtool {
+            Some(ethtool) => ask(&mut ethtool.borrow_mut()),
+            None => Err(io::Error::other("no socket to ask drivers through")),
+        })
+    }
+}
+
+/// Numbers by name; what a driver doesn't tell is 0.
+struct Numbers(BTreeMap<String, u32>);
+
+impl Numbers {
+    fn get(&self, name: &str) -> u32 {
+        self.0.get(name).copied().unwrap_or(0)
+    }
+}
+
+fn rss(text: &str) -> Option<Rss> {
+    let pairs = pairs(text);
+    let rings = pairs.get("rings")?.parse().ok()?;
+    let slots = pairs.get("slots").copied().unwrap_or_default().split_whitespace();
+    let mut counts = BTreeMap::new();
+    for ring in slots {
+        *counts.entry(ring.parse().ok()?).or_default() += 1;
+    }
+    Some(Rss { rings, slots: counts })
+}
+
+/// `rx_queue_0_packets`, `rx0_packets`, `tx-3.bytes`, `ch2_poll`, `[4]: rx_ucast_packets`.
+fn is_of_queue(name: &str) -> bool {
+    let name = name.trim_start();
+    let numbered = |prefix: &str| {
+        let rest = name.strip_prefix(prefix).map(|rest| rest.trim_start_matches(['-', '_', ' ', '[']));
+        rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    // Of "rx_64_byte_packets" the number is a size.
+    let is_size = name.contains("byte_packets") || name.contains("_to_") || name.contains("bytes_phy");
+    name.contains("queue")
+        || name.starts_with('[')
+        || (!is_size && ["rx", "tx", "ch"].into_iter().any(numbered))
+}
+
+fn tells_of_loss(name: &str) -> bool {
+    const SIGNS: [&str; 9] = ["drop", "err", "miss", "no_buf", "nobuf", "discard", "fail", "out_of", "over"];
+    let name = name.to_ascii_lowercase();
+    SIGNS.iter().any(|sign| name.contains(sign))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_counters_are_told_from_sizes() {
+        for name in ["rx_queue_0_packets", "rx0_packets", "tx-3.bytes", "ch2_poll", "[4]: rx_ucast_packets"] {
+            assert!(is_of_queue(name), "{name}");
+        }
+        for name in [
+            "rx_64_byte_packets",
+            "rx_packets",
+            "rx_missed_errors",
+            "rx_1024_to_1518_bytes_phy",
+            "rx_prio0_pause",
+        ] {
+            assert!(!is_of_queue(name), "{name}");
+        }
+        assert!(
+            tells_of_loss("rx0_drops") && tells_of_loss("rx_out_of_buffer") && !tells_of_loss("rx0_packets")
+        );
+    }
+
+    #[test]
+    fn slots_are_counted_by_ring() {
+        let table = rss("rings 2\nslots 0 1 0 1 1").unwrap();
+        assert_eq!((table.rings, table.slots), (2, BTreeMap::from([(0, 2), (1, 3)])));
+        assert_eq!(rss("rings 1\nslots").map(|rss| rss.slots.len()), Some(0));
+        assert_eq!(rss("slots 1"), None);
+    }
+}

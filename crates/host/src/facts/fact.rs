@@ -1,0 +1,70 @@
+//! One value of a host.
+
+use serde::{Deserialize, Serialize};
+
+/// One value read from a host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fact<T> {
+    /// The value.
+    Known(T),
+    /// The host has no such thing.
+    NotApplicable,
+    /// It could not be read, and why.
+    Unreadable(String),
+}
+
+/// A value that nobody has read.
+impl<T> Default for Fact<T> {
+    fn default() -> Self {
+        Fact::Unreadable("not read".into())
+    }
+}
+
+impl<T> Fact<T> {
+    /// The value, if it is known.
+    pub fn known(&self) -> Option<&T> {
+        match self {
+            Fact::Known(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Maps a known value.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Fact<U> {
+        self.and_then(|value| Fact::Known(f(value)))
+    }
+
+    /// Maps a known value, which may turn out to be something else than a value.
+    pub fn and_then<U>(self, f: impl FnOnce(T) -> Fact<U>) -> Fact<U> {
+        match self {
+            Fact::Known(value) => f(value),
+            Fact::NotApplicable => Fact::NotApplicable,
+            Fact::Unreadable(reason) => Fact::Unreadable(reason),
+        }
+    }
+
+    /// The same without taking it.
+    pub fn as_ref(&self) -> Fact<&T> {
+        match self {
+            Fact::Known(value) => Fact::Known(value),
+            Fact::NotApplicable => Fact::NotApplicable,
+            Fact::Unreadable(reason) => Fact::Unreadable(reason.clone()),
+        }
+    }
+
+    /// This, or another where the host has no such thing.
+    pub fn or_else(self, other: impl FnOnce() -> Fact<T>) -> Fact<T> {
+        match self {
+            Fact::NotApplicable => other(),
+            fact => fact,
+        }
+    }
+}
+
+impl<T: Copy> Fact<T> {
+    /// The value, if it is known.
+    pub fn get(&self) -> Option<T> {
+        self.known().copied()
+    }
+}

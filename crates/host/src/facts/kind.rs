@@ -1,0 +1,111 @@
+//! What an interface is for a host, by its driver.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Fact, Pci};
+
+/// What an interface is for a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A real device, or one that behaves as such.
+    Physical,
+    /// A virtual function of a real device, given to a guest: igbvf, ixgbevf, iavf, or whatever has a `physfn`.
+    VirtualFunction,
+    /// A real device's imitation by a hypervisor: e1000, e1000e in a guest, 8139cp, pcnet32.
+    Emulated,
+    /// A device made for guests: virtio, vmxnet3, Hyper-V's, Xen's, Amazon's, Google's.
+    Paravirtual,
+    /// The kernel's own: bond, bridge, VLAN, veth, tap, tunnel.
+    Software,
+}
+
+/// Drivers of functions that a physical device lends to guests.
+const LENT: [&str; 5] = ["igbvf", "ixgbevf", "iavf", "i40evf", "enic_vf"];
+/// Devices of old that hypervisors imitate. In a real host they are real.
+const IMITATED: [&str; 7] = ["e1000", "e1000e", "8139cp", "8139too", "pcnet32", "ne2k-pci", "tulip"];
+/// Devices that exist for guests only.
+const FOR_GUESTS: [&str; 8] =
+    ["virtio_net", "vmxnet3", "hv_netvsc", "vif", "xen-netfront", "netfront", "ena", "gve"];
+/// The kernel's own.
+const SOFTWARE: [&str; 18] = [
+    "bonding",
+    "bridge",
+    "team",
+    "802.1Q VLAN Support",
+    "veth",
+    "tun",
+    "dummy",
+    "ifb",
+    "vxlan",
+    "macvlan",
+    "macvtap",
+    "ipvlan",
+    "wireguard",
+    "openvswitch",
+    "geneve",
+    "gre",
+    "netkit",
+    "vrf",
+];
+/// Mellanox's vendor number, and those of its devices that are virtual functions.
+const MELLANOX: u16 = 0x15b3;
+const MELLANOX_LENT: [u16; 9] = [0x1004, 0x1012, 0x1014, 0x1016, 0x1018, 0x101a, 0x101c, 0x101e, 0x1020];
+
+/// The kind of a port with this driver, in a guest or not, and on this PCI device.
+pub(super) fn of(driver: &Fact<String>, guest: &Fact<bool>, pci: &Fact<Pci>) -> Fact<Kind> {
+    driver.clone().and_then(|driver| match driver.as_str() {
+        name if LENT.contains(&name) => Fact::Known(Kind::VirtualFunction),
+        name if FOR_GUESTS.contains(&name) => Fact::Known(Kind::Paravirtual),
+        name if SOFTWARE.contains(&name) => Fact::Known(Kind::Software),
+        // Where the processor doesn't tell (it isn't x86), nobody imitates these.
+        name if IMITATED.contains(&name) => match guest {
+            Fact::Known(true) => Fact::Known(Kind::Emulated),
+            Fact::Known(false) | Fact::NotApplicable => Fact::Known(Kind::Physical),
+            Fact::Unreadable(reason) => Fact::Unreadable(reason.clone()),
+        },
+        "mlx4_core" | "mlx5_core" => of_mellanox(pci),
+        _ => Fact::Known(Kind::Physical),
+    })
+}
+
+/// One driver serves both.
+fn of_mellanox(pci: &Fact<Pci>) -> Fact<Kind> {
+    pci.clone().and_then(|pci| {
+        let is_lent = |device| pci.vendor.known() == Some(&MELLANOX) && MELLANOX_LENT.contains(&device);
+        let kind = |device| if is_lent(device) { Kind::VirtualFunction } else { Kind::Physical };
+        pci.vendor.clone().and_then(|_| pci.device.clone().map(kind))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_and_its_place_make_the_kind() {
+        let kind = |driver: &str, guest| {
+            of(&Fact::Known(driver.into()), &Fact::Known(guest), &Fact::NotApplicable).get()
+        };
+        assert_eq!(
+            (kind("e1000e", true), kind("e1000e", false)),
+            (Some(Kind::Emulated), Some(Kind::Physical))
+        );
+        assert_eq!(kind("ena", true), Some(Kind::Paravirtual));
+        assert_eq!(kind("ixgbevf", true), Some(Kind::VirtualFunction));
+        assert_eq!(
+            (kind("bonding", false), kind("ixgbe", false)),
+            (Some(Kind::Software), Some(Kind::Physical))
+        );
+    }
+
+    #[test]
+    fn one_driver_of_two_kinds_is_told_by_the_device() {
+        let pci =
+            |device| Pci { vendor: Fact::Known(MELLANOX), device: Fact::Known(device), ..Pci::default() };
+        let kind = |device| {
+            of(&Fact::Known("mlx5_core".into()), &Fact::Known(true), &Fact::Known(pci(device))).get()
+        };
+        assert_eq!((kind(0x1017), kind(0x1018)), (Some(Kind::Physical), Some(Kind::VirtualFunction)));
+    }
+}

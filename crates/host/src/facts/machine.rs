@@ -1,0 +1,82 @@
+//! What kind of machine it is: real or a guest, and what it does for guests of its own.
+
+use serde::{Deserialize, Serialize};
+
+use super::Fact;
+use super::read::pairs;
+use crate::root::Root;
+use crate::{cpuinfo, hypervisor};
+
+/// The machine around the kernel. Each value has one source of its own; [`Machine::hypervisor`] joins them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// Whether the processor says that a hypervisor is below (x86's flag).
+    pub guest: Fact<bool>,
+    /// The hypervisor's signature: CPUID leaf 0x4000_0000, as `KVMKVMKVM`.
+    pub signature: Fact<String>,
+    /// /sys/hypervisor/type: `xen`.
+    pub hypervisor_type: Fact<String>,
+    /// DMI: who made it.
+    pub vendor: Fact<String>,
+    /// DMI: its product name.
+    pub product: Fact<String>,
+    /// DMI: who made its firmware.
+    pub bios_vendor: Fact<String>,
+    /// Whether devices can be given to guests: the kernel has an IOMMU in use.
+    pub iommu: Fact<bool>,
+    /// Whether this host can run guests by KVM: /dev/kvm is there.
+    pub kvm: Fact<bool>,
+    /// Whether the kernel can move guests' packets itself: /dev/vhost-net is there.
+    pub vhost_net: Fact<bool>,
+    /// Guests that run on this host: processes of QEMU, Cloud Hypervisor, Firecracker, crosvm.
+    pub guests: Fact<u32>,
+    /// Kernel threads that move guests' packets (`vhost-PID`).
+    pub vhost_threads: Fact<u32>,
+}
+
+impl Machine {
+    pub(super) fn read(root: &Root, cpuinfo: &Fact<String>) -> Self {
+        let guests = root.answer("live/guests", hypervisor::guests);
+        let count = |key: &str| {
+            let value = |text: String| match pairs(&text).get(key).and_then(|value| value.parse().ok()) {
+                Some(count) => Fact::Known(count),
+                None => Fact::Unreadable(format!("/live/guests tells no {key}")),
+            };
+            guests.clone().and_then(value)
+        };
+        Self {
+            guest: cpuinfo.clone().and_then(|text| is_guest(&text)),
+            signature: root.answer("live/signature", hypervisor::signature),
+            hypervisor_type: root.text("sys/hypervisor/type"),
+            vendor: root.text("sys/class/dmi/id/sys_vendor"),
+            product: root.text("sys/class/dmi/id/product_name"),
+            bios_vendor: root.text("sys/class/dmi/id/bios_vendor"),
+            iommu: root.names("sys/class/iommu").map(|names| !names.is_empty()),
+            kvm: there(root, "kvm"),
+            vhost_net: there(root, "vhost-net"),
+            guests: count("guests"),
+            vhost_threads: count("vhost_threads"),
+        }
+    }
+
+    /// The hypervisor that the host is a guest of: its name from /sys/hypervisor, DMI, or the processor; `unnamed`
+    /// where nothing but the processor's flag tells of it.
+    pub fn hypervisor(&self) -> Fact<String> {
+        hypervisor::name(self)
+    }
+}
+
+/// The flag is x86's; a processor without any flags doesn't tell.
+fn is_guest(cpuinfo: &str) -> Fact<bool> {
+    match cpuinfo::flags(cpuinfo) {
+        Some(flags) => Fact::Known(flags.split_whitespace().any(|flag| flag == "hypervisor")),
+        None => Fact::NotApplicable,
+    }
+}
+
+fn there(root: &Root, device: &str) -> Fact<bool> {
+    let ask = || std::path::Path::new("/dev").join(device).try_exists();
+    root.answer(&format!("live/dev/{device}"), || ask().map(|is| u8::from(is).to_string()))
+        .map(|text| text == "1")
+}

@@ -1,0 +1,55 @@
+//! Memory: /proc/meminfo.
+
+use serde::{Deserialize, Serialize};
+
+use super::Fact;
+use super::read::number;
+use crate::root::Root;
+
+/// Memory, in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Memory {
+    /// All that the kernel has.
+    pub total: Fact<u64>,
+    /// What programs could still get without swapping.
+    pub available: Fact<u64>,
+    /// Waiting to be written to storage.
+    pub dirty: Fact<u64>,
+    /// Swap space; 0 where there is none.
+    pub swap_total: Fact<u64>,
+    /// Of it, unused.
+    pub swap_free: Fact<u64>,
+    /// `vm.dirty_ratio`: percent of the available memory at which writers begin to wait; 0 where bytes are set.
+    pub dirty_ratio: Fact<u32>,
+    /// `vm.dirty_background_ratio`: percent at which writing in the background begins.
+    pub dirty_background_ratio: Fact<u32>,
+    /// `vm.min_free_kbytes`, in bytes.
+    pub min_free: Fact<u64>,
+}
+
+impl Memory {
+    pub(super) fn read(root: &Root) -> Self {
+        let info = root.needed("proc/meminfo");
+        let of = |key: &str| info.clone().and_then(|text| bytes(&text, key));
+        Self {
+            total: of("MemTotal"),
+            available: of("MemAvailable"),
+            dirty: of("Dirty"),
+            swap_total: of("SwapTotal"),
+            swap_free: of("SwapFree"),
+            dirty_ratio: number(root, "proc/sys/vm/dirty_ratio"),
+            dirty_background_ratio: number(root, "proc/sys/vm/dirty_background_ratio"),
+            min_free: number(root, "proc/sys/vm/min_free_kbytes").map(|kib: u64| kib.saturating_mul(1024)),
+        }
+    }
+}
+
+fn bytes(text: &str, key: &str) -> Fact<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    let kib = value.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    match kib.and_then(|kib| kib.checked_mul(1024)) {
+        Some(bytes) => Fact::Known(bytes),
+        None => Fact::Unreadable(format!("/proc/meminfo holds no {key} in kB")),
+    }
+}

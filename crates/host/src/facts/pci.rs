@@ -1,0 +1,172 @@
+//! PCI Express: the link of a device and of every bridge above it, /sys/bus/pci/devices.
+
+use serde::{Deserialize, Serialize};
+
+use super::Fact;
+use super::read::{cpu_list, number, or_odd};
+use crate::root::Root;
+
+const DEVICES: &str = "sys/bus/pci/devices";
+/// Number of the PCI Express capability.
+const EXPRESS: u8 = 0x10;
+
+/// A PCI device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pci {
+    /// Domain, bus, device and function: `0000:03:00.0`.
+    pub address: String,
+    /// Vendor's number.
+    pub vendor: Fact<u16>,
+    /// Device's number.
+    pub device: Fact<u16>,
+    /// Its link to what is above it.
+    pub link: PciLink,
+    /// The bridges above it, the nearest first, each with its link: a port's link is the one below it, for a port of
+    /// the processor or a switch's lower side; the one above it, for a switch's upper side.
+    pub bridges: Vec<Bridge>,
+    /// Its NUMA node; not applicable where the firmware names none.
+    pub numa_node: Fact<u32>,
+    /// The processors next to it.
+    pub local_cpus: Fact<Vec<u32>>,
+    /// Bytes of payload in a packet, at most, as set. Readable by root only.
+    pub max_payload: Fact<u32>,
+    /// Bytes in a read request, at most, as set. Readable by root only.
+    pub max_read_request: Fact<u32>,
+}
+
+/// A bridge above a device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Bridge {
+    /// Its address.
+    pub address: String,
+    /// Its link.
+    pub link: PciLink,
+}
+
+/// One PCI Express link. Not applicable where the device has none (a virtual one, or plain PCI).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PciLink {
+    /// Gigatransfers a second of each lane now: 2.5, 5, 8, 16, 32, 64. Idle links may be slower than they can be.
+    pub speed: Fact<f64>,
+    /// The same at most.
+    pub max_speed: Fact<f64>,
+    /// Lanes now.
+    pub width: Fact<u32>,
+    /// Lanes at most.
+    pub max_width: Fact<u32>,
+}
+
+impl Pci {
+    /// The device in which a path below /sys/devices ends.
+    pub(super) fn of(root: &Root, real: &str) -> Fact<Self> {
+        let mut addresses = real.split('/').filter(|part| is_address(part)).rev();
+        let Some(address) = addresses.next() else { return Fact::NotApplicable };
+        let dir = format!("{DEVICES}/{address}");
+        let control = device_control(root, &format!("{dir}/config"));
+        // Both fields are three bits, of which 0 says 128 bytes.
+        let size = |shift: u32| control.clone().map(|word| 128_u32 << (u32::from(word) >> shift & 7));
+        Fact::Known(Self {
+            address: address.to_owned(),
+            vendor: hexadecimal(root, &format!("{dir}/vendor")),
+            device: hexadecimal(root, &format!("{dir}/device")),
+            link: PciLink::read(root, &dir),
+            bridges: addresses.map(|address| Bridge::read(root, address)).collect(),
+            numa_node: node(root, &dir),
+            local_cpus: cpu_list(root, &format!("{dir}/local_cpulist")),
+            max_payload: size(5),
+            max_read_request: size(12),
+        })
+    }
+}
+
+impl Bridge {
+    fn read(root: &Root, address: &str) -> Self {
+        Self { address: address.to_owned(), link: PciLink::read(root, &format!("{DEVICES}/{address}")) }
+    }
+}
+
+impl PciLink {
+    fn read(root: &Root, dir: &str) -> Self {
+        Self {
+            speed: speed(root, &format!("{dir}/current_link_speed")),
+            max_speed: speed(root, &format!("{dir}/max_link_speed")),
+            width: width(root, &format!("{dir}/current_link_width")),
+            max_width: width(root, &format!("{dir}/max_link_width")),
+        }
+    }
+}
+
+/// `0000:03:00.0`.
+fn is_address(part: &str) -> bool {
+    let hex = |digits: &str, n: usize| digits.len() >= n && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    let mut fields = part.split([':', '.']);
+    let mut next = |n| fields.next().is_some_and(|field| hex(field, n));
+    next(4) && next(2) && next(2) && next(1) && fields.next().is_none() && part.contains('.')
+}
+
+/// "8.0 GT/s PCIe", or "Unknown" where there is no link.
+fn speed(root: &Root, path: &str) -> Fact<f64> {
+    root.text(path).and_then(|text| match text.split_whitespace().next() {
+        Some("Unknown") => Fact::NotApplicable,
+        word => or_odd(path, &text, word.and_then(|word| word.parse().ok())),
+    })
+}
+
+/// 0 or 255 where there is no link.
+fn width(root: &Root, path: &str) -> Fact<u32> {
+    number(root, path).and_then(|lanes| match lanes {
+        0 | 255 => Fact::NotApplicable,
+        lanes => Fact::Known(lanes),
+    })
+}
+
+fn node(root: &Root, dir: &str) -> Fact<u32> {
+    number::<i64>(root, &format!("{dir}/numa_node"))
+        .and_then(|number| u32::try_from(number).map_or(Fact::NotApplicable, Fact::Known))
+}
+
+fn hexadecimal(root: &Root, path: &str) -> Fact<u16> {
+    root.text(path).and_then(|text| {
+        or_odd(path, &text, text.strip_prefix("0x").and_then(|digits| u16::from_str_radix(digits, 16).ok()))
+    })
+}
+
+/// The register Device Control of PCI Express (PCI Express Base Specification, 7.5.3.4).
+fn device_control(root: &Root, path: &str) -> Fact<u16> {
+    root.hex(path).and_then(|config| {
+        if config.len() <= 64 {
+            return Fact::Unreadable(format!(
+                "/{path}: without CAP_SYS_ADMIN only its first 64 bytes can be read"
+            ));
+        }
+        let byte = |at: u8| config.get(usize::from(at)).copied();
+        let mut at = byte(0x34).unwrap_or(0);
+        // A list of capabilities that comes back to itself ends too.
+        for _ in 0..48 {
+            if at < 64 {
+                return Fact::NotApplicable;
+            }
+            if byte(at) == Some(EXPRESS) {
+                let word = |at: u8| Some(u16::from_le_bytes([byte(at)?, byte(at.checked_add(1)?)?]));
+                return at.checked_add(8).and_then(word).map_or(Fact::NotApplicable, Fact::Known);
+            }
+            at = at.checked_add(1).and_then(byte).unwrap_or(0);
+        }
+        Fact::NotApplicable
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_told_from_other_parts() {
+        assert!(is_address("0000:03:00.0") && is_address("10000:e1:1f.7"));
+        assert!(!is_address("pci0000:00") && !is_address("virtio2") && !is_address("0000:03:00:0"));
+        assert!(!is_address("") && !is_address("net"));
+    }
+}

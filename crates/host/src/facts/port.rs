@@ -1,0 +1,147 @@
+//! Network interfaces: /proc/net/dev, /sys/class/net and what drivers answer to ethtool.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::bond::Bond;
+use super::driver::{Channels, Coalescing, Media, Offload, Pause, Rings, Rss};
+use super::irqs::Irq;
+use super::pci::Pci;
+use super::qdisc::Qdisc;
+use super::steering::{RxQueue, TxQueue};
+use super::{Fact, Kind};
+
+/// One network interface.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Port {
+    /// Its name.
+    pub name: String,
+    /// Kernel driver: `ixgbe`, `virtio_net`, `bonding`, `802.1Q VLAN Support`.
+    pub driver: Fact<String>,
+    /// The driver's version; since 2020 mostly the kernel's.
+    pub driver_version: Fact<String>,
+    /// Its firmware's version.
+    pub firmware: Fact<String>,
+    /// What it is for a host, by its driver.
+    pub kind: Fact<Kind>,
+    /// Options of the driver's module, by name; some are readable by root only.
+    pub module_options: Fact<BTreeMap<String, Fact<String>>>,
+    /// `up`, `down`, `unknown`, `lowerlayerdown` ...
+    pub state: Fact<String>,
+    /// Whether it has a carrier; not applicable while it is down.
+    pub carrier: Fact<bool>,
+    /// Maximum transmission unit in bytes.
+    pub mtu: Fact<u32>,
+    /// Speed in Mbit/s; not applicable where it has none of its own, or while there is no carrier.
+    pub speed_mbps: Fact<u64>,
+    /// `full` or `half`.
+    pub duplex: Fact<String>,
+    /// What is plugged in.
+    pub media: Fact<Media>,
+    /// Packets that may wait in it, at most (`txqueuelen`).
+    pub tx_queue_len: Fact<u32>,
+    /// Queues in use and possible.
+    pub channels: Fact<Channels>,
+    /// Receive queues with their steering.
+    pub rx_queues: Fact<Vec<RxQueue>>,
+    /// Transmit queues with their steering.
+    pub tx_queues: Fact<Vec<TxQueue>>,
+    /// Rings between host and device.
+    pub rings: Fact<Rings>,
+    /// How interrupts are gathered.
+    pub coalescing: Fact<Coalescing>,
+    /// Features, by the kernel's names: `tx-tcp-segmentation`, `rx-gro`, `rx-lro`, `tx-checksum-ip-generic`.
+    pub offloads: Fact<BTreeMap<String, Offload>>,
+    /// Flow control.
+    pub pause: Fact<Pause>,
+    /// How receive queues are chosen.
+    pub rss: Fact<Rss>,
+    /// What the driver counts, by its own names. Only what isn't 0, and queues' counters only where they tell of drops
+    /// or errors.
+    pub statistics: Fact<BTreeMap<String, u64>>,
+    /// What the kernel counts: /sys/class/net/PORT/statistics.
+    pub counters: Counters,
+    /// Its PCI device; virtio's is its parent.
+    pub pci: Fact<Pci>,
+    /// Where it is a virtual function: the PCI address of the physical one.
+    pub physical_function: Fact<String>,
+    /// Virtual functions that it could have; not applicable where it can have none.
+    pub total_vfs: Fact<u32>,
+    /// Virtual functions that it has.
+    pub vfs: Fact<u32>,
+    /// Its interrupts.
+    pub interrupts: Fact<Vec<Irq>>,
+    /// Queueing disciplines: the root one, and those below `mq`.
+    pub qdiscs: Fact<Vec<Qdisc>>,
+    /// What it belongs to: a bond or a bridge.
+    pub master: Fact<String>,
+    /// A bond's own values.
+    pub bond: Fact<Bond>,
+    /// A VLAN's own values.
+    pub vlan: Fact<Vlan>,
+    /// A bridge's ports.
+    pub bridge_ports: Fact<Vec<String>>,
+}
+
+/// A VLAN.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Vlan {
+    /// Its number.
+    pub id: u32,
+    /// The interface below.
+    pub lower: String,
+}
+
+/// What the kernel counts on each interface since it was made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counters {
+    /// Bytes received.
+    pub rx_bytes: Fact<u64>,
+    /// Packets received.
+    pub rx_packets: Fact<u64>,
+    /// Received with any error.
+    pub rx_errors: Fact<u64>,
+    /// Received and dropped by the kernel or its driver: no memory, no listener.
+    pub rx_dropped: Fact<u64>,
+    /// Missed by the device since the host didn't fetch in time.
+    pub rx_missed: Fact<u64>,
+    /// Lost since a buffer was full.
+    pub rx_fifo: Fact<u64>,
+    /// Bad checksums of frames: a cable, a transceiver.
+    pub rx_crc: Fact<u64>,
+    /// Received and unwanted: wrong VLAN, no such protocol.
+    pub rx_nohandler: Fact<u64>,
+    /// Bytes sent.
+    pub tx_bytes: Fact<u64>,
+    /// Packets sent.
+    pub tx_packets: Fact<u64>,
+    /// Not sent for any error.
+    pub tx_errors: Fact<u64>,
+    /// Dropped before they were sent.
+    pub tx_dropped: Fact<u64>,
+    /// Times that the carrier came or went.
+    pub carrier_changes: Fact<u64>,
+}
+
+impl Port {
+    /// Receive queues.
+    pub fn rx_count(&self) -> Fact<u32> {
+        self.rx_queues.as_ref().map(|queues| u32::try_from(queues.len()).unwrap_or(u32::MAX))
+    }
+
+    /// Transmit queues.
+    pub fn tx_count(&self) -> Fact<u32> {
+        self.tx_queues.as_ref().map(|queues| u32::try_from(queues.len()).unwrap_or(u32::MAX))
+    }
+
+    /// Whether a feature is on.
+    pub fn offload(&self, name: &str) -> Fact<bool> {
+        self.offloads
+            .as_ref()
+            .and_then(|all| all.get(name).map_or(Fact::NotApplicable, |o| Fact::Known(o.on)))
+    }
+}

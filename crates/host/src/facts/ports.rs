@@ -1,0 +1,199 @@
+//! Reads network interfaces.
+
+use super::bond::Bond;
+use super::drivers::Drivers;
+use super::irqs::{Interrupts, Irq};
+use super::read::{flag, number, unless_down};
+use super::{Counters, Fact, Pci, Port, Qdisc, RxQueue, TxQueue, Vlan, kind, qdisc};
+use crate::root::Root;
+use std::collections::BTreeMap;
+
+const NET: &str = "sys/class/net";
+
+/// What the reading of all ports has in common.
+struct Host<'a> {
+    root: &'a Root<'a>,
+    drivers: Drivers,
+    interrupts: Interrupts,
+    qdiscs: Fact<Vec<(String, Qdisc)>>,
+    vlans: Fact<String>,
+    guest: &'a Fact<bool>,
+}
+
+/// The interfaces of the reader's network namespace, sorted by name, loopback left out.
+///
+/// /proc/net/dev belongs to the namespace of the process, /sys to the namespace in which it was mounted. So names
+/// come from the first, and what the second lacks says so.
+pub(super) fn read(root: &Root, guest: &Fact<bool>) -> Fact<Vec<Port>> {
+    root.needed("proc/net/dev").map(|text| {
+        let host = Host {
+            root,
+            drivers: Drivers::new(root),
+            interrupts: Interrupts::read(root),
+            qdiscs: qdisc::read(root),
+            vlans: root.text("proc/net/vlan/config"),
+            guest,
+        };
+        let mut names = names(&text);
+        names.sort();
+        names.dedup();
+        names.into_iter().map(|name| host.port(name)).collect()
+    })
+}
+
+fn names(text: &str) -> Vec<String> {
+    // Two lines of headings hold '|' and no colon.
+    text.lines()
+        .filter(|line| !line.contains('|'))
+        .filter_map(|line| line.split_once(':').map(|(name, _)| name.trim().to_owned()))
+        .filter(|name| is_plain(name) && name != "lo")
+        .collect()
+}
+
+/// A name becomes part of a path, so it must be one component that stays below.
+fn is_plain(name: &str) -> bool {
+    let odd = |c: char| c == '/' || c == '\0' || c.is_whitespace();
+    !name.is_empty() && name != "." && name != ".." && !name.contains(odd)
+}
+
+impl Host<'_> {
+    fn port(&self, name: String) -> Port {
+        let (root, drivers, n) = (self.root, &self.drivers, name.as_str());
+        let dir = format!("{NET}/{n}");
+        let about = drivers.about(root, n);
+        let driver = self.driver(&dir, about.name);
+        let pci = root.real(&format!("{dir}/device")).and_then(|real| Pci::of(root, &real));
+        Port {
+            driver_version: about.version,
+            firmware: about.firmware,
+            kind: kind::of(&driver, self.guest, &pci),
+            module_options: self.options(&driver),
+            state: root.text(&format!("{dir}/operstate")),
+            carrier: unless_down(flag(root, &format!("{dir}/carrier"))),
+            mtu: self.mtu(&dir),
+            speed_mbps: unless_down(number(root, &format!("{dir}/speed"))).and_then(speed),
+            duplex: unless_down(root.text(&format!("{dir}/duplex"))).and_then(duplex),
+            media: drivers.media(root, n),
+            tx_queue_len: number(root, &format!("{dir}/tx_queue_len")),
+            channels: drivers.channels(root, n),
+            rx_queues: RxQueue::read(root, n),
+            tx_queues: TxQueue::read(root, n),
+            rings: drivers.rings(root, n),
+            coalescing: drivers.coalescing(root, n),
+            offloads: drivers.offloads(root, n),
+            pause: drivers.pause(root, n),
+            rss: drivers.rss(root, n),
+            statistics: drivers.statistics(root, n),
+            counters: counters(root, &dir),
+            physical_function: root.link_name(&format!("{dir}/device/physfn")),
+            total_vfs: number(root, &format!("{dir}/device/sriov_totalvfs")),
+            vfs: number(root, &format!("{dir}/device/sriov_numvfs")),
+            interrupts: self.interrupts(&pci, n),
+            qdiscs: self.qdiscs(n),
+            master: root.link_name(&format!("{dir}/master")),
+            bond: Bond::read(root, n, &driver),
+            vlan: self.vlan(n),
+            bridge_ports: root.names(&format!("{dir}/brif")),
+            driver,
+            pci,
+            name,
+        }
+    }
+
+    /// The kernel's own interfaces have no device; drivers can be asked on a live host only.
+    fn driver(&self, dir: &str, told: Fact<String>) -> Fact<String> {
+        match told {
+            Fact::Known(name) => Fact::Known(name),
+            _ => self.root.link_name(&format!("{dir}/device/driver")),
+        }
+    }
+
+    fn mtu(&self, dir: &str) -> Fact<u32> {
+        let missing =
+            || Fact::Unreadable(format!("/{dir}/mtu is missing: /sys may show another network namespace"));
+        number(self.root, &format!("{dir}/mtu")).or_else(missing)
+    }
+
+    fn options(&self, driver: &Fact<String>) -> Fact<BTreeMap<String, Fact<String>>> {
+        let dir = driver.clone().map(|driver| format!("sys/module/{driver}/parameters"));
+        let option = |dir: &str, name: String| (name.clone(), self.root.text(&format!("{dir}/{name}")));
+        dir.and_then(|dir| {
+            // A name such as "802.1Q VLAN Support" is no module's.
+            let names = if dir.contains(' ') { Fact::NotApplicable } else { self.root.names(&dir) };
+            names.map(|names| names.into_iter().map(|name| option(&dir, name)).collect())
+        })
+    }
+
+    fn interrupts(&self, pci: &Fact<Pci>, port: &str) -> Fact<Vec<Irq>> {
+        pci.as_ref().and_then(|pci| self.interrupts.of(self.root, &pci.address, port))
+    }
+
+    fn qdiscs(&self, port: &str) -> Fact<Vec<Qdisc>> {
+        self.qdiscs.as_ref().map(|all| {
+            let own = all.iter().filter(|(name, _)| name == port);
+            own.map(|(_, qdisc)| qdisc.clone()).collect()
+        })
+    }
+
+    /// A line "eth0.100  | 100  | eth0".
+    fn vlan(&self, port: &str) -> Fact<Vlan> {
+        let line = |line: &str| {
+            let mut fields = line.split('|').map(str::trim);
+            let is_it = fields.next()? == port;
+            let (id, lower) = (fields.next()?.parse().ok()?, fields.next()?.to_owned());
+            is_it.then_some(Vlan { id, lower })
+        };
+        self.vlans
+            .as_ref()
+            .and_then(|text| text.lines().find_map(line).map_or(Fact::NotApplicable, Fact::Known))
+    }
+}
+
+/// A port without a speed of its own reads -1 (virtio) or 4294967295 on old kernels.
+fn speed(value: i64) -> Fact<u64> {
+    match u64::try_from(value) {
+        Ok(value) if value != u64::from(u32::MAX) => Fact::Known(value),
+        _ => Fact::NotApplicable,
+    }
+}
+
+fn duplex(text: String) -> Fact<String> {
+    if text == "unknown" { Fact::NotApplicable } else { Fact::Known(text) }
+}
+
+fn counters(root: &Root, dir: &str) -> Counters {
+    let of = |name: &str| number(root, &format!("{dir}/statistics/{name}"));
+    Counters {
+        rx_bytes: of("rx_bytes"),
+        rx_packets: of("rx_packets"),
+        rx_errors: of("rx_errors"),
+        rx_dropped: of("rx_dropped"),
+        rx_missed: of("rx_missed_errors"),
+        rx_fifo: of("rx_fifo_errors"),
+        rx_crc: of("rx_crc_errors"),
+        rx_nohandler: of("rx_nohandler"),
+        tx_bytes: of("tx_bytes"),
+        tx_packets: of("tx_packets"),
+        tx_errors: of("tx_errors"),
+        tx_dropped: of("tx_dropped"),
+        carrier_changes: number(root, &format!("{dir}/carrier_changes")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_speed_with_its_odd_values() {
+        assert_eq!(speed(10_000), Fact::Known(10_000));
+        assert_eq!((speed(-1), speed(4_294_967_295)), (Fact::NotApplicable, Fact::NotApplicable));
+    }
+
+    #[test]
+    fn names_come_from_proc_without_headings_or_paths() {
+        let text =
+            "Inter-|   Receive  |  Transmit\n face |bytes    |bytes\n    lo:    1 2\n  eth0: 9 9\n ../x: 1\n";
+        assert_eq!(names(text), ["eth0"]);
+    }
+}

@@ -1,0 +1,82 @@
+//! Where received packets wait for a processor: /proc/net/softnet_stat and /proc/sys/net/core.
+
+use serde::{Deserialize, Serialize};
+
+use super::Fact;
+use super::read::{number, or_odd};
+use crate::root::Root;
+
+const STAT: &str = "proc/net/softnet_stat";
+
+/// The kernel's receive path. It is the host's, also when it is read in a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Softnet {
+    /// Counters of each processor.
+    pub cpus: Fact<Vec<SoftnetCpu>>,
+    /// Packets that may wait for a processor (`netdev_max_backlog`).
+    pub max_backlog: Fact<u32>,
+    /// Packets in one go (`netdev_budget`).
+    pub budget: Fact<u32>,
+    /// Microseconds in one go (`netdev_budget_usecs`).
+    pub budget_usecs: Fact<u32>,
+    /// Flows that are followed in all (`rps_sock_flow_entries`); 0: RFS is off.
+    pub rps_sock_flow_entries: Fact<u32>,
+    /// Microseconds of polling for a packet (`busy_poll`); 0: off.
+    pub busy_poll: Fact<u32>,
+    /// The same for reads (`busy_read`).
+    pub busy_read: Fact<u32>,
+}
+
+/// One processor's counters since boot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SoftnetCpu {
+    /// Its number; before Linux 5.10 the line's place among those on line.
+    pub cpu: u32,
+    /// Packets worked on.
+    pub processed: u64,
+    /// Dropped since the backlog was full.
+    pub dropped: u64,
+    /// Times that the budget was used up.
+    pub squeezed: u64,
+    /// Times that another processor handed it packets (RPS).
+    pub rps: u64,
+    /// Dropped since one flow had too many.
+    pub flow_limit: u64,
+}
+
+impl Softnet {
+    pub(super) fn read(root: &Root) -> Self {
+        let core = |name: &str| number(root, &format!("proc/sys/net/core/{name}"));
+        Self {
+            cpus: root.text(STAT).and_then(|text| or_odd(STAT, &text, rows(&text))),
+            max_backlog: core("netdev_max_backlog"),
+            budget: core("netdev_budget"),
+            budget_usecs: core("netdev_budget_usecs"),
+            rps_sock_flow_entries: core("rps_sock_flow_entries"),
+            busy_poll: core("busy_poll"),
+            busy_read: core("busy_read"),
+        }
+    }
+}
+
+fn rows(text: &str) -> Option<Vec<SoftnetCpu>> {
+    text.lines().enumerate().map(|(at, line)| row(at, line)).collect()
+}
+
+/// Columns of the kernel's softnet_seq_show, in hexadecimal; older kernels have fewer.
+fn row(at: usize, line: &str) -> Option<SoftnetCpu> {
+    let columns = line.split_whitespace().map(|word| u64::from_str_radix(word, 16).ok());
+    let columns = columns.collect::<Option<Vec<u64>>>()?;
+    let column = |i: usize| columns.get(i).copied();
+    let cpu = column(12).map_or_else(|| u32::try_from(at), u32::try_from).ok()?;
+    Some(SoftnetCpu {
+        cpu,
+        processed: column(0)?,
+        dropped: column(1)?,
+        squeezed: column(2)?,
+        rps: column(9).unwrap_or(0),
+        flow_limit: column(10).unwrap_or(0),
+    })
+}

@@ -1,0 +1,79 @@
+//! The ssh that is installed.
+
+use serde::{Deserialize, Serialize};
+
+use super::Fact;
+use crate::root::Root;
+use std::io;
+use std::process::{Command, Stdio};
+
+/// Where servers are; they are rarely in an ordinary user's PATH.
+const SERVERS: [&str; 4] = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/sbin/sshd", "/usr/bin/sshd"];
+
+/// ssh of a host, as its programs name themselves.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ssh {
+    /// The client: `OpenSSH_9.2p1`.
+    pub client: Fact<String>,
+    /// The server's program, whether it runs or not.
+    pub server: Fact<String>,
+    /// Ciphers that the client knows, in its order.
+    pub ciphers: Fact<Vec<String>>,
+}
+
+impl Ssh {
+    /// Whether a version is one with the patches for high-performance networks.
+    pub fn is_hpn(version: &str) -> bool {
+        version.to_ascii_lowercase().contains("hpn")
+    }
+}
+
+impl Ssh {
+    pub(super) fn read(root: &Root) -> Self {
+        Self {
+            client: root.answer("live/ssh/client", || said("ssh", &["-V"])).and_then(version),
+            server: root.answer("live/ssh/server", server).and_then(version),
+            ciphers: root
+                .answer("live/ssh/ciphers", || said("ssh", &["-Q", "cipher"]))
+                .map(|text| text.split_whitespace().map(str::to_owned).collect()),
+        }
+    }
+}
+
+/// Old servers don't know -V; they complain, and say their version then.
+fn server() -> io::Result<String> {
+    let found = SERVERS.iter().find(|path| std::path::Path::new(path).exists());
+    let path = found.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+    said(path, &["-V"])
+}
+
+fn said(program: &str, arguments: &[&str]) -> io::Result<String> {
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output()?;
+    let text = if output.stdout.is_empty() { output.stderr } else { output.stdout };
+    Ok(String::from_utf8_lossy(&text).chars().take(4096).collect())
+}
+
+/// `OpenSSH_9.2p1 Debian-2`: up to the library that follows.
+fn version(text: String) -> Fact<String> {
+    let start = text.find("OpenSSH").or_else(|| text.find("Dropbear"));
+    let version = start.map(|at| text[at..].split([',', '\n']).next().unwrap_or_default().trim());
+    match version {
+        Some(version) => Fact::Known(version.to_owned()),
+        None => Fact::Unreadable("it doesn't say its version".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_end_before_the_library() {
+        let told = |text: &str| version(text.into()).known().cloned();
+        assert_eq!(told("OpenSSH_9.2p1 Debian-2, OpenSSL 3.0\n").as_deref(), Some("OpenSSH_9.2p1 Debian-2"));
+        assert_eq!(told("unknown option -- V\nOpenSSH_8.4p1, x\n").as_deref(), Some("OpenSSH_8.4p1"));
+        assert_eq!(told("usage"), None);
+        assert!(Ssh::is_hpn("OpenSSH_9.3p1-hpn17v15") && !Ssh::is_hpn("OpenSSH_9.2p1"));
+    }
+}

@@ -1,0 +1,75 @@
+//! Which processors work on a queue's packets: RPS, RFS and XPS (the kernel's Documentation/networking/scaling.rst).
+
+use serde::{Deserialize, Serialize};
+
+use super::Fact;
+use super::read::{cpu_mask, number};
+use crate::root::Root;
+
+/// A receive queue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RxQueue {
+    /// Its number.
+    pub number: u32,
+    /// Processors that its packets are spread over by software (RPS); empty where they stay.
+    pub rps_cpus: Fact<Vec<u32>>,
+    /// Flows that are followed to their programs (RFS).
+    pub rps_flow_count: Fact<u32>,
+}
+
+/// A transmit queue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TxQueue {
+    /// Its number.
+    pub number: u32,
+    /// Processors that send by it (XPS). Not applicable where there is but one queue.
+    pub xps_cpus: Fact<Vec<u32>>,
+    /// Bytes that may be in the device at once now (byte queue limits).
+    pub byte_limit: Fact<u64>,
+}
+
+impl RxQueue {
+    pub(super) fn read(root: &Root, port: &str) -> Fact<Vec<Self>> {
+        numbered(root, port, "rx-")
+            .map(|queues| queues.into_iter().map(|n| Self::one(root, port, n)).collect())
+    }
+
+    fn one(root: &Root, port: &str, number: u32) -> Self {
+        let dir = format!("sys/class/net/{port}/queues/rx-{number}");
+        Self {
+            number,
+            rps_cpus: cpu_mask(root, &format!("{dir}/rps_cpus")),
+            rps_flow_count: super::read::number(root, &format!("{dir}/rps_flow_cnt")),
+        }
+    }
+}
+
+impl TxQueue {
+    pub(super) fn read(root: &Root, port: &str) -> Fact<Vec<Self>> {
+        numbered(root, port, "tx-")
+            .map(|queues| queues.into_iter().map(|n| Self::one(root, port, n)).collect())
+    }
+
+    fn one(root: &Root, port: &str, queue: u32) -> Self {
+        let dir = format!("sys/class/net/{port}/queues/tx-{queue}");
+        Self {
+            number: queue,
+            xps_cpus: cpu_mask(root, &format!("{dir}/xps_cpus")),
+            byte_limit: number(root, &format!("{dir}/byte_queue_limits/limit")),
+        }
+    }
+}
+
+/// Numbers of the queues whose names begin so.
+fn numbered(root: &Root, port: &str, prefix: &str) -> Fact<Vec<u32>> {
+    let dir = format!("sys/class/net/{port}/queues");
+    let names = root.names(&dir).or_else(|| Fact::Unreadable(format!("/{dir} is missing")));
+    names.map(|names| {
+        let number = |name: &String| name.strip_prefix(prefix)?.parse().ok();
+        let mut numbers: Vec<u32> = names.iter().filter_map(number).collect();
+        numbers.sort_unstable();
+        numbers
+    })
+}

@@ -1,0 +1,89 @@
+//! What others take from the host, and what it waits for: /proc/stat and /proc/pressure.
+
+use serde::{Deserialize, Serialize};
+
+use super::Fact;
+use super::read::or_odd;
+use crate::cpu_times::{self, CpuTimes};
+use crate::root::Root;
+
+/// How strained the host is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Strain {
+    /// Share of processor time since boot in which a processor was ready to run and the hypervisor ran others: 0 to 1.
+    pub steal: Fact<f64>,
+    /// Share of processor time since boot that was worked: 0 to 1.
+    pub busy: Fact<f64>,
+    /// Waiting for a processor.
+    pub cpu: Fact<Stall>,
+    /// Waiting for storage.
+    pub io: Fact<Stall>,
+    /// Waiting for memory.
+    pub memory: Fact<Stall>,
+}
+
+/// Percent of time in which tasks waited (the kernel's Documentation/accounting/psi.rst).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Stall {
+    /// Some task, in the last 10 seconds.
+    pub some_10: f64,
+    /// Some task, in the last 60 seconds.
+    pub some_60: f64,
+    /// Some task, in the last 300 seconds.
+    pub some_300: f64,
+    /// All tasks at once, in the last 10 seconds; 0 where the kernel doesn't tell.
+    pub full_10: f64,
+}
+
+impl Strain {
+    pub(super) fn read(root: &Root) -> Self {
+        let times =
+            root.needed("proc/stat").and_then(|text| or_odd("proc/stat", &text, cpu_times::parse(&text)));
+        Self {
+            steal: times.clone().and_then(|times| share(&times, times.steal)),
+            busy: times.and_then(|times| share(&times, busy(&times))),
+            cpu: Stall::read(root, "cpu"),
+            io: Stall::read(root, "io"),
+            memory: Stall::read(root, "memory"),
+        }
+    }
+}
+
+fn busy(times: &CpuTimes) -> u64 {
+    let parts =
+        [times.user, times.nice, times.system, times.irq, times.softirq, times.guest, times.guest_nice];
+    parts.into_iter().fold(0, u64::saturating_add)
+}
+
+fn share(times: &CpuTimes, part: u64) -> Fact<f64> {
+    let parts = [busy(times), times.idle, times.iowait, times.steal];
+    let total = parts.into_iter().fold(0, u64::saturating_add);
+    if total == 0 { Fact::NotApplicable } else { Fact::Known(part as f64 / total as f64) }
+}
+
+impl Stall {
+    fn read(root: &Root, resource: &str) -> Fact<Self> {
+        let path = format!("proc/pressure/{resource}");
+        let text = match root.text(&path) {
+            // A kernel that has it switched off (psi=0) answers EOPNOTSUPP: the host has no such thing either.
+            Fact::Unreadable(reason) if reason.contains("not supported") => return Fact::NotApplicable,
+            fact => fact,
+        };
+        text.and_then(|text| or_odd(&path, &text, Self::parse(&text)))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let value = |line: &str, key: &str| {
+            let line = text.lines().find_map(|l| l.strip_prefix(line))?;
+            line.split_whitespace().find_map(|word| word.strip_prefix(key))?.parse().ok()
+        };
+        Some(Self {
+            some_10: value("some ", "avg10=")?,
+            some_60: value("some ", "avg60=")?,
+            some_300: value("some ", "avg300=")?,
+            full_10: value("full ", "avg10=").unwrap_or(0.0),
+        })
+    }
+}

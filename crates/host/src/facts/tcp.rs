@@ -1,0 +1,168 @@
+//! TCP: /proc/sys/net, what it counts, and routes that say more.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Fact;
+use super::read::{flag, number, three, words};
+use crate::netlink;
+use crate::root::Root;
+
+const IPV4: &str = "proc/sys/net/ipv4";
+const CORE: &str = "proc/sys/net/core";
+/// Of what the kernel counts, what tells of lost segments and short buffers.
+const COUNTERS: [&str; 18] = [
+    "OutSegs",
+    "InSegs",
+    "RetransSegs",
+    "InErrs",
+    "TCPTimeouts",
+    "TCPLostRetransmit",
+    "TCPFastRetrans",
+    "TCPSlowStartRetrans",
+    "TCPSpuriousRTOs",
+    "TCPRcvQDrop",
+    "TCPBacklogDrop",
+    "PruneCalled",
+    "RcvPruned",
+    "TCPRcvCollapsed",
+    "TCPZeroWindowDrop",
+    "TCPToZeroWindowAdv",
+    "ListenOverflows",
+    "ListenDrops",
+];
+
+/// How TCP is set in the reader's network namespace (the kernel's Documentation/networking/ip-sysctl.rst).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tcp {
+    /// Receive buffer: minimum, default, maximum of autotuning in bytes.
+    pub rmem: Fact<[u64; 3]>,
+    /// Send buffer: minimum, default, maximum of autotuning in bytes.
+    pub wmem: Fact<[u64; 3]>,
+    /// Memory of all connections: low, pressure, maximum in pages.
+    pub mem: Fact<[u64; 3]>,
+    /// The most that a program may set as receive buffer (`net.core.rmem_max`), in bytes.
+    pub core_rmem_max: Fact<u64>,
+    /// The most that a program may set as send buffer (`net.core.wmem_max`), in bytes.
+    pub core_wmem_max: Fact<u64>,
+    /// Bytes of a socket's extras (`net.core.optmem_max`).
+    pub optmem_max: Fact<u64>,
+    /// Whether receive buffers grow by themselves.
+    pub moderate_rcvbuf: Fact<bool>,
+    /// Share of the receive buffer that isn't window: 1 is half, 2 a quarter; negative: the window's power of two.
+    pub adv_win_scale: Fact<i32>,
+    /// Congestion control in force by default.
+    pub congestion_control: Fact<String>,
+    /// Those that the kernel has loaded.
+    pub available: Fact<Vec<String>>,
+    /// Queueing discipline of new interfaces (`net.core.default_qdisc`).
+    pub default_qdisc: Fact<String>,
+    /// Whether segments carry their time.
+    pub timestamps: Fact<bool>,
+    /// Selective acknowledgements.
+    pub sack: Fact<bool>,
+    /// Windows beyond 64 KiB.
+    pub window_scaling: Fact<bool>,
+    /// Looking for the path's MTU: 0 never, 1 after a black hole, 2 always.
+    pub mtu_probing: Fact<u32>,
+    /// Explicit congestion notification: 0 off, 1 asked for, 2 where the other asks.
+    pub ecn: Fact<u32>,
+    /// Whether a pause begins with a small window again.
+    pub slow_start_after_idle: Fact<bool>,
+    /// Whether a connection's end is not remembered for the next one.
+    pub no_metrics_save: Fact<bool>,
+    /// Unsent bytes in a socket at which it takes no more.
+    pub notsent_lowat: Fact<u64>,
+    /// Counters since boot, by the names of /proc/net/snmp and netstat: `RetransSegs`, `OutSegs`, `TCPTimeouts`,
+    /// `TCPRcvQDrop`, `TCPBacklogDrop`, `PruneCalled`, `ListenDrops`.
+    pub counters: Fact<BTreeMap<String, u64>>,
+    /// Routes that set something of their own.
+    pub routes: Fact<Vec<Route>>,
+}
+
+/// A route that sets more than a way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Route {
+    /// Where to: `default`, or an address and its prefix.
+    pub destination: String,
+    /// By which interface.
+    pub port: Option<String>,
+    /// MTU.
+    pub mtu: Option<u32>,
+    /// The largest window, in bytes.
+    pub window: Option<u32>,
+    /// Segments of the first flight.
+    pub initcwnd: Option<u32>,
+    /// Congestion control.
+    pub congestion_control: Option<String>,
+}
+
+impl Tcp {
+    pub(super) fn read(root: &Root) -> Self {
+        let ipv4 = |name: &str| format!("{IPV4}/{name}");
+        let core = |name: &str| number(root, &format!("{CORE}/{name}"));
+        Self {
+            rmem: three(root, &ipv4("tcp_rmem")),
+            wmem: three(root, &ipv4("tcp_wmem")),
+            mem: three(root, &ipv4("tcp_mem")),
+            core_rmem_max: core("rmem_max"),
+            core_wmem_max: core("wmem_max"),
+            optmem_max: core("optmem_max"),
+            moderate_rcvbuf: flag(root, &ipv4("tcp_moderate_rcvbuf")),
+            adv_win_scale: number(root, &ipv4("tcp_adv_win_scale")),
+            congestion_control: root.text(&ipv4("tcp_congestion_control")),
+            available: words(root, &ipv4("tcp_available_congestion_control")),
+            default_qdisc: root.text(&format!("{CORE}/default_qdisc")),
+            timestamps: flag(root, &ipv4("tcp_timestamps")),
+            sack: flag(root, &ipv4("tcp_sack")),
+            window_scaling: flag(root, &ipv4("tcp_window_scaling")),
+            mtu_probing: number(root, &ipv4("tcp_mtu_probing")),
+            ecn: number(root, &ipv4("tcp_ecn")),
+            slow_start_after_idle: flag(root, &ipv4("tcp_slow_start_after_idle")),
+            no_metrics_save: flag(root, &ipv4("tcp_no_metrics_save")),
+            notsent_lowat: number(root, &ipv4("tcp_notsent_lowat")),
+            counters: counters(root),
+            routes: root.answer("live/routes", netlink::routes).map(|text| text.lines().map(route).collect()),
+        }
+    }
+}
+
+/// Both files have lines in pairs: names, then values.
+fn counters(root: &Root) -> Fact<BTreeMap<String, u64>> {
+    root.needed("proc/net/snmp").and_then(|snmp| {
+        root.needed("proc/net/netstat").map(|netstat| {
+            let all = in_pairs(&snmp, "Tcp:").into_iter().chain(in_pairs(&netstat, "TcpExt:"));
+            all.filter(|(name, _)| COUNTERS.contains(&name.as_str())).collect()
+        })
+    })
+}
+
+fn in_pairs(text: &str, protocol: &str) -> Vec<(String, u64)> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol));
+    let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let pairs = names.split_whitespace().zip(values.split_whitespace());
+    pairs.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
+}
+
+/// `default eth0 mtu 1400 congctl bbr`; an interface that isn't told is `-`.
+fn route(line: &str) -> Route {
+    let mut words = line.split_whitespace();
+    let mut route = Route {
+        destination: words.next().unwrap_or_default().to_owned(),
+        port: words.next().filter(|name| *name != "-").map(str::to_owned),
+        ..Route::default()
+    };
+    while let (Some(key), Some(value)) = (words.next(), words.next()) {
+        match key {
+            "mtu" => route.mtu = value.parse().ok(),
+            "window" => route.window = value.parse().ok(),
+            "initcwnd" => route.initcwnd = value.parse().ok(),
+            "congctl" => route.congestion_control = Some(value.to_owned()),
+            _ => {}
+        }
+    }
+    route
+}

@@ -1,0 +1,211 @@
+//! What else a driver answers: its name, its queues, rings and features, how it gathers interrupts.
+//!
+//! Every answer is a structure of 32-bit words that begins with the question's number. None needs a privilege.
+
+use std::io;
+
+use super::{Ethtool, NAME, name};
+
+/// ETHTOOL_GDRVINFO, GFEATURES, GRXRINGS, GRXFHINDIR and GLINKSETTINGS.
+const DRIVER: u32 = 0x03;
+const FEATURES: u32 = 0x3a;
+const RX_RINGS: u32 = 0x2d;
+const INDIRECTION: u32 = 0x38;
+const LINK: u32 = 0x4c;
+/// ETH_SS_FEATURES: the set of strings that names features.
+const FEATURE_NAMES: u32 = 4;
+/// Most slots of an indirection table that are asked for; the largest drivers have some thousands.
+const MOST_SLOTS: u32 = 1 << 16;
+/// Most words of link modes; the kernel has three or four.
+const MOST_MODES: usize = 32;
+
+/// Numbers that a driver can be asked for: their names, and which word of the answer each is.
+#[derive(Clone, Copy, Debug)]
+pub struct Question {
+    command: u32,
+    fields: &'static [(&'static str, usize)],
+}
+
+/// Queues (`ETHTOOL_GCHANNELS`).
+pub const CHANNELS: Question = Question {
+    command: 0x3c,
+    fields: &[("max_rx", 1), ("max_tx", 2), ("max_combined", 4), ("rx", 5), ("tx", 6), ("combined", 8)],
+};
+
+/// Rings (`ETHTOOL_GRINGPARAM`).
+pub const RINGS: Question =
+    Question { command: 0x10, fields: &[("max_rx", 1), ("max_tx", 4), ("rx", 5), ("tx", 8)] };
+
+/// Coalescing (`ETHTOOL_GCOALESCE`).
+pub const COALESCING: Question = Question {
+    command: 0x0e,
+    fields: &[
+        ("rx_usecs", 1),
+        ("rx_frames", 2),
+        ("tx_usecs", 5),
+        ("tx_frames", 6),
+        ("adaptive_rx", 10),
+        ("adaptive_tx", 11),
+    ],
+};
+
+/// Flow control (`ETHTOOL_GPAUSEPARAM`).
+pub const PAUSE: Question = Question { command: 0x12, fields: &[("autoneg", 1), ("rx", 2), ("tx", 3)] };
+
+/// Who a driver is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Driver {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Its device's firmware; empty where it doesn't tell.
+    pub firmware: String,
+    /// Where its device is: a PCI address, mostly.
+    pub bus: String,
+}
+
+/// One feature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Feature {
+    /// Its name.
+    pub name: String,
+    /// In force.
+    pub on: bool,
+    /// Nobody can change it.
+    pub fixed: bool,
+}
+
+/// How receive queues are chosen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spread {
+    /// Receive rings.
+    pub rings: u32,
+    /// The ring of each slot; empty where there is no table.
+    pub slots: Vec<u32>,
+}
+
+impl Ethtool {
+    /// Asks for numbers, and gives them with their names.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where the driver can't tell, `ENODEV` where there is no such interface.
+    pub fn numbers(&mut self, interface: &str, question: Question) -> io::Result<Vec<(&'static str, u32)>> {
+        self.clear();
+        self.put([question.command, 0, 0]);
+        self.ask(interface)?;
+        Ok(question.fields.iter().map(|(name, at)| (*name, self.word(at * 4))).collect())
+    }
+
+    /// Who the driver is.
+    ///
+    /// # Errors
+    /// As [`Ethtool::numbers`].
+    pub fn driver(&mut self, interface: &str) -> io::Result<Driver> {
+        self.clear();
+        self.put([DRIVER, 0, 0]);
+        self.ask(interface)?;
+        let text = |i: usize| name(&self.buffer[4 + i * NAME..4 + (i + 1) * NAME]);
+        Ok(Driver { name: text(0), version: text(1), firmware: text(2), bus: text(3) })
+    }
+
+    /// Its features, in the kernel's order.
+    ///
+    /// # Errors
+    /// As [`Ethtool::numbers`].
+    pub fn features(&mut self, interface: &str) -> io::Result<Vec<Feature>> {
+        let names = self.set(interface, FEATURE_NAMES)?;
+        self.clear();
+        self.put([FEATURES, u32::try_from(names.len().div_ceil(32)).unwrap_or(0), 0]);
+        self.ask(interface)?;
+        let bit = |word: usize, i: usize| self.word(8 + i / 32 * 16 + word * 4) >> (i % 32) & 1 == 1;
+        let feature = |(i, name)| Feature { name, on: bit(2, i), fixed: !bit(0, i) };
+        let all = names.into_iter().enumerate().map(feature);
+        // Bits that mean nothing have no name.
+        Ok(all.filter(|feature| !feature.name.is_empty()).collect())
+    }
+
+    /// How its receive queues are chosen.
+    ///
+    /// # Errors
+    /// As [`Ethtool::numbers`].
+    pub fn spread(&mut self, interface: &str) -> io::Result<Spread> {
+        self.clear();
+        self.put([RX_RINGS, 0, 0]);
+        self.ask(interface)?;
+        let rings = self.word(8);
+        match self.slots(interface) {
+            Ok(slots) => Ok(Spread { rings, slots }),
+            Err(e) if e.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(Spread { rings, slots: Vec::new() }),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn slots(&mut self, interface: &str) -> io::Result<Vec<u32>> {
+        self.put([INDIRECTION, 0, 0]);
+        self.ask(interface)?;
+        let size = self.word(4).min(MOST_SLOTS);
+        self.put([INDIRECTION, size, 0]);
+        self.ask(interface)?;
+        Ok((0..size as usize).map(|i| self.word(8 + i * 4)).collect())
+    }
+
+    /// What is plugged in: the kernel's number (`PORT_TP` 0, `PORT_FIBRE` 3, `PORT_DA` 5 ...).
+    ///
+    /// # Errors
+    /// As [`Ethtool::numbers`].
+    pub fn media(&mut self, interface: &str) -> io::Result<u8> {
+        self.clear();
+        self.put([LINK, 0, 0]);
+        self.ask(interface)?;
+        // The first answer tells, as a negative number, how many words of link modes the second has to have room for.
+        let words = (self.buffer[15] as i8).unsigned_abs();
+        if usize::from(words) > MOST_MODES {
+            return Err(io::Error::other(format!("{interface} has {words} words of link modes")));
+        }
+        self.clear();
+        self.put([LINK, 0, 0]);
+        self.buffer[15] = words;
+        self.ask(interface)?;
+        Ok(self.buffer[9])
+    }
+
+    /// Answers that are shorter than expected leave zeros, not an older answer.
+    fn clear(&mut self) {
+        self.buffer[..4096].fill(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_has_features_and_nothing_else() {
+        let mut ethtool = Ethtool::open().unwrap();
+        let features = ethtool.features("lo").unwrap();
+        let find = |name: &str| features.iter().find(|feature| feature.name == name);
+        // The kernel's loopback_dev: its checksums are always off, segmentation can be switched.
+        assert!(find("highdma").is_some_and(|feature| feature.on && feature.fixed), "{features:?}");
+        assert!(find("tx-tcp-segmentation").is_some_and(|feature| !feature.fixed), "{features:?}");
+        let refused = ethtool.numbers("lo", RINGS).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::EOPNOTSUPP));
+    }
+
+    #[test]
+    fn every_interface_can_be_asked_everything() {
+        let mut ethtool = Ethtool::open().unwrap();
+        let listed = std::fs::read_to_string("/proc/net/dev").unwrap();
+        for interface in listed.lines().filter_map(|line| Some(line.split_once(':')?.0.trim())) {
+            for question in [CHANNELS, RINGS, COALESCING, PAUSE] {
+                if let Ok(numbers) = ethtool.numbers(interface, question) {
+                    assert_eq!(numbers.len(), question.fields.len(), "{interface}");
+                }
+            }
+            if let Ok(driver) = ethtool.driver(interface) {
+                assert!(!driver.name.is_empty(), "{interface}");
+            }
+            let _ = (ethtool.media(interface), ethtool.spread(interface));
+        }
+    }
+}
