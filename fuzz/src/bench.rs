@@ -8,7 +8,8 @@ use linerate_bench::spec::{bit_rate, bytes, seconds};
 use linerate_bench::store::Invocation;
 use std::sync::LazyLock;
 
-static TOOLS: LazyLock<Toolbox> = LazyLock::new(|| Toolbox::built_in().expect("the built-in tools are right"));
+static TOOLS: LazyLock<Toolbox> =
+    LazyLock::new(|| Toolbox::built_in().expect("the built-in tools are right"));
 
 /// The first byte says what the rest is.
 pub fn bench(data: &[u8]) {

@@ -1,6 +1,6 @@
 //! Filter rules of options, files and peers, their patterns, and lists of files.
 
-use linerate_transfer::filter::{Builder, Filter, FilesFrom, Place, Reading, Rules, Side};
+use linerate_transfer::filter::{Builder, FilesFrom, Filter, Place, Reading, Rules, Side};
 use linerate_wire::path::RelPath;
 
 /// The first byte says what the rest is; where rules were read, all kinds of paths are asked about.

@@ -4,4 +4,5 @@
 
 pub mod bench;
 pub mod filter;
+pub mod host;
 pub mod wire;

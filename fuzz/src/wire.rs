@@ -1,5 +1,6 @@
-//! What the other end of a session says: control messages, frames, batches, chunks.
+//! What the other end of a session says: its shell's lines, control messages, TLS records, frames, batches, chunks.
 
+use linerate_remote::greeting::{Greeting, Heard, TooMuch};
 use linerate_wire::batch;
 use linerate_wire::control::{self, MAX_MESSAGE, Message, Source};
 use linerate_wire::entry::{Chunk, Entry, Kind};
@@ -9,10 +10,27 @@ use linerate_wire::path::{RelPath, printable, printable_path};
 /// One of the channels; the first byte says which.
 pub fn wire(data: &[u8]) {
     match data.split_first() {
-        Some((0..128, rest)) => control(rest),
-        Some((_, rest)) => frames(rest),
+        Some((0..100, rest)) => control(rest),
+        Some((100..200, rest)) => frames(rest),
+        Some((200..228, rest)) => greeting(rest),
+        Some((_, rest)) => linerate_transfer::foreign::tls_records(rest),
         None => {}
     }
+}
+
+/// What a far shell prints before its agent is ready.
+fn greeting(data: &[u8]) {
+    let mut greeting = Greeting::default();
+    for byte in data {
+        match greeting.take(*byte) {
+            Ok(Some(Heard::Ready) | None) => {}
+            Ok(Some(Heard::Failed(why))) => assert!(!why.contains(char::is_control)),
+            Ok(Some(Heard::Wanted(machine))) => check_printed(&machine),
+            Ok(Some(Heard::Noise)) => assert_eq!(*byte, b'\n'),
+            Err(TooMuch) => break,
+        }
+    }
+    assert!(!greeting.shown().contains(char::is_control));
 }
 
 /// A control channel: messages one after another.
@@ -89,7 +107,9 @@ fn frame(kind: FrameKind, payload: &[u8]) {
                 check_entry(&chunk.entry);
                 if chunk.is_consistent() {
                     assert!(chunk.parts > 0);
-                    assert!(matches!(chunk.entry.kind, Kind::File { size } if chunk.offset + chunk.length <= size));
+                    assert!(
+                        matches!(chunk.entry.kind, Kind::File { size } if chunk.offset + chunk.length <= size)
+                    );
                 }
             }
         }
@@ -120,7 +140,10 @@ fn check_path(path: &RelPath) {
 }
 
 fn check_printed(bytes: &[u8]) {
-    let unfit = |c: char| c.is_control() || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let unfit = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
     assert!(!printable(bytes).contains(unfit));
     assert!(!printable_path(bytes).contains(unfit));
 }

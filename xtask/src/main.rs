@@ -4,6 +4,7 @@ mod aa;
 mod commands;
 mod dist;
 mod docs;
+mod fuzz;
 mod setup;
 
 use anyhow::{Context, bail};
@@ -16,6 +17,8 @@ cargo xtask COMMAND
   test [ARGS]    setup, then cargo test --workspace [ARGS]
   docs           check the documentation: links, headings, and that every command and option it shows exists
   aa [N]         measure two equal cases, as root, and count how many of N comparisons (default 200) call them different
+  fuzz TARGET [--seconds N]
+                 feed a decoder with what a fuzzer makes up, for ten minutes unless told otherwise
   dist           build the static binary as dist/linerate and check that it is static
   ci             everything that a change must pass: .ci/run
 ";
@@ -39,6 +42,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ("docs", []) => docs::run(repository()),
         ("aa", []) => aa::run(repository(), 200),
         ("aa", [number]) => aa::run(repository(), number.parse().context("the number of comparisons")?),
+        ("fuzz", rest) => fuzz::run(repository(), rest),
         ("dist", []) => dist::run(repository()),
         ("ci", []) => call(&mut Command::new(repository().join(".ci/run"))),
         ("help" | "-h" | "--help", _) => {

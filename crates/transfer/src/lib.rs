@@ -12,6 +12,8 @@ mod crew;
 mod dial;
 pub mod feed;
 pub mod filter;
+#[doc(hidden)]
+pub mod foreign;
 mod handshake;
 pub mod itemize;
 mod keys;

@@ -12,4 +12,5 @@ mod data;
 mod far;
 mod floods;
 mod names;
+mod private;
 mod push;

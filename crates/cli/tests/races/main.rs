@@ -214,7 +214,6 @@ fn deny_openat2() {
     seccompiler::apply_filter(&program).expect("the kernel takes filters");
 }
 
-
 #[test]
 fn the_filter_denies_openat2() {
     let mut command = this_test("tells_of_openat2_process");

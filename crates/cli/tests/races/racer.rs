@@ -82,7 +82,8 @@ impl Racer {
     fn swap_temporary(&mut self, directory: &str) {
         for directory in [self.top.join("in/dest").join(directory), self.deeper(directory)] {
             let names = fs::read_dir(directory).into_iter().flatten().flatten();
-            let temporary = names.filter(|entry| entry.file_name().to_string_lossy().starts_with(".linerate"));
+            let temporary =
+                names.filter(|entry| entry.file_name().to_string_lossy().starts_with(".linerate"));
             for entry in temporary.take(3) {
                 let link = self.link("outside/d0/d0/f0");
                 self.swaps += u64::from(exchange(&entry.path(), &link));

@@ -31,7 +31,9 @@ pub fn add_extras(top: &Path) {
     let top = File::open(top).expect("the racer doesn't touch the top");
     for directory in directories(Path::new("")) {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
-        let Ok(held) = openat2(&top, &directory, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) else { continue };
+        let Ok(held) = openat2(&top, &directory, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) else {
+            continue;
+        };
         for extra in 0..FILES {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW;
             // The racer may have put something else there.
@@ -104,7 +106,9 @@ impl Canary {
 }
 
 fn seen(top: &Path) -> BTreeMap<PathBuf, Seen> {
-    walk(top).map(|path| (path.clone(), Seen::of(&path, &path.symlink_metadata().expect("it is there")))).collect()
+    walk(top)
+        .map(|path| (path.clone(), Seen::of(&path, &path.symlink_metadata().expect("it is there"))))
+        .collect()
 }
 
 impl Seen {

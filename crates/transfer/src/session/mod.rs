@@ -1,5 +1,6 @@
 //! One transfer between two ends: who they are, how they are connected, what they say to each other.
 
+mod news;
 mod reach;
 mod reporter;
 mod steps;
@@ -78,6 +79,7 @@ pub struct Session {
     /// Streams that were handed to the caller, and whose workers have not ended.
     admitted: u32,
     cipher: Option<&'static str>,
+    news: news::News,
 }
 
 /// How a worker ended: whether its stream carried anything, and its error.
@@ -173,6 +175,7 @@ impl Session {
             connected: None,
             report: None,
             early: None,
+            news: news::News::new(),
             admitted: 0,
             cipher: None,
         };

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::basis::Basis;
+use super::covered::Covered;
 use super::{Worker, write_all};
 use crate::clock::Stage;
 use crate::problem::problem;
@@ -30,8 +31,8 @@ pub struct Assembly {
     entry: Entry,
     place: RelPath,
     left: AtomicU32,
-    /// Offset and length of the parts that came.
-    parts: Mutex<Vec<(u64, u64)>>,
+    /// The parts that came.
+    covered: Mutex<Covered>,
     failed: AtomicBool,
 }
 
@@ -102,7 +103,7 @@ impl Worker<'_> {
             entry: chunk.entry.clone(),
             place: place.clone(),
             left: AtomicU32::new(chunk.parts),
-            parts: Mutex::default(),
+            covered: Mutex::default(),
             failed: AtomicBool::new(false),
         });
         assemblies.insert(chunk.file, assembly.clone());
@@ -194,7 +195,11 @@ impl Worker<'_> {
         match part.target {
             Target::Whole(temporary, entry, place) => self.complete(temporary, &entry, &place)?,
             Target::Shared(assembly) => {
-                lock(&assembly.parts).push((part.end - part.length, part.length));
+                if !lock(&assembly.covered).add(part.end - part.length, part.length) {
+                    return Err(StreamError::Protocol(
+                        "parts of a file that lie on each other, or far from each other",
+                    ));
+                }
                 if assembly.left.fetch_sub(1, Ordering::AcqRel) == 1 {
                     self.assembled(part.number, &assembly)?;
                 }
@@ -278,12 +283,9 @@ impl Assembly {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// The parts follow each other from the beginning of the file to its end.
+    /// The parts are the file.
     fn is_covered(&self) -> bool {
-        let mut parts = lock(&self.parts);
-        parts.sort_unstable();
-        let end = parts.iter().try_fold(0, |at, (offset, length)| (at == *offset).then_some(at + length));
-        end.is_some_and(|size| self.entry.kind == Kind::File { size })
+        matches!(self.entry.kind, Kind::File { size } if lock(&self.covered).is_all_of(size))
     }
 
     /// Removes what is there of the file; true where somebody did so before.
