@@ -114,7 +114,7 @@ fn nothing_that_it_says_reaches_the_terminal_as_it_is() {
         let run = Ground::new().run(&[options, &["-r", "far:x", "."]].concat(), |far| {
             far.greet()?;
             far.say(&Message::Listed { path: NASTY.into(), entry: file("x", 1) })?;
-            far.hear_all()
+            far.report()
         });
         assert_printable(&run.out);
         assert!(run.out.contains("\\u{202e}") || run.out.contains("\\\\u{202e}"), "it was listed: {run}");
@@ -130,17 +130,27 @@ fn assert_printable(text: &str) {
     assert_eq!(text.find(unfit), None, "{}", text.escape_debug());
 }
 
-/// A shell that prints for ever before any agent, in lines or in one, and one that wants the binary again and again.
+/// A shell that prints for ever before any agent, in lines or in one.
 #[test]
 fn a_shell_that_never_comes_to_the_point_is_given_up() {
-    for line in ["\n", "Welcome!\n", "no line at all", "linerate-agent wanted Linux x86_64\n"] {
-        let ground = Ground::new();
-        let run = ground.run(&["far:x", "."], move |far| {
-            let many = if line.contains("wanted") { line.to_owned() } else { line.repeat(4096) };
+    for line in ["\n", "Welcome!\n", "no line at all"] {
+        let run = Ground::new().run(&["far:x", "."], move |far| {
             loop {
-                far.raw(many.as_bytes())?;
+                far.raw(line.repeat(4096).as_bytes())?;
             }
         });
         run.exits(5).says(&["no agent could be started"]);
     }
+}
+
+#[test]
+fn a_shell_that_wants_the_binary_again_does_not_get_it() {
+    let run = Ground::new().run(&["far:x", "."], |far| {
+        far.raw(format!("linerate-agent wanted Linux {}\n", std::env::consts::ARCH).repeat(2).as_bytes())?;
+        let (mut from, to) = std::mem::replace(far, Far::new(std::io::empty(), std::io::sink())).into_parts();
+        std::io::copy(&mut from, &mut std::io::sink())?;
+        drop(to);
+        Ok(())
+    });
+    run.exits(5).says(&["no agent could be started"]);
 }
