@@ -87,7 +87,7 @@ pub fn frames(data: &[u8]) {
         }
     }
     // Without the checksum and the header, which a fuzzer finds hard to keep right.
-    match mode >> 1 & 1 {
+    match (mode >> 1) & 1 {
         0 => frame(FrameKind::Batch, &data[1..]),
         _ => frame(FrameKind::Chunk, &data[1..]),
     }
