@@ -1,6 +1,7 @@
 //! Developer commands: what a check or a release needs beyond one call of cargo.
 
 mod aa;
+mod chaos;
 mod commands;
 mod dist;
 mod docs;
@@ -19,6 +20,8 @@ cargo xtask COMMAND
   aa [N]         measure two equal cases, as root, and count how many of N comparisons (default 200) call them different
   fuzz TARGET [--seconds N]
                  feed a decoder with what a fuzzer makes up, for ten minutes unless told otherwise
+  chaos [OPTIONS]  kill transfers at random moments, run them again, compare: --kills N, --size 2GB, --seed S,
+                 --dir DIR, --program FILE
   dist           build the static binary as dist/linerate and check that it is static
   ci             everything that a change must pass: .ci/run
 ";
@@ -40,6 +43,8 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ("setup", []) => setup::run(),
         ("test", rest) => test(rest),
         ("docs", []) => docs::run(repository()),
+        ("chaos", rest) => chaos::run(rest),
+        ("chaos-far", rest) => chaos::far(rest),
         ("aa", []) => aa::run(repository(), 200),
         ("aa", [number]) => aa::run(repository(), number.parse().context("the number of comparisons")?),
         ("fuzz", rest) => fuzz::run(repository(), rest),

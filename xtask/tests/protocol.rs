@@ -3,7 +3,7 @@
 use linerate_remote::install::{Binary, bootstrap, identity};
 use linerate_wire::batch;
 use linerate_wire::control::{self, Job, Listening, Message, Options, Sampling, Source};
-use linerate_wire::entry::{Chunk, Entry, Kind, Timestamp};
+use linerate_wire::entry::{Chunk, Entry, Kind, Origin, Timestamp};
 use linerate_wire::frame::{FrameKind, Header};
 use linerate_wire::path::RelPath;
 
@@ -64,7 +64,8 @@ fn batch_frame() -> Vec<u8> {
 
 fn chunk_frame() -> Vec<u8> {
     let part = 64 << 20;
-    let chunk = Chunk { entry: file("big", 1 << 30), file: 3, offset: part, length: part, parts: 16 };
+    let origin = Origin { inode: 77, ctime: Timestamp { seconds: 1_700_000_000, nanoseconds: 5 } };
+    let chunk = Chunk { entry: file("big", 1 << 30), file: 3, offset: part, length: part, parts: 16, origin };
     assert!(chunk.is_consistent());
     let payload = postcard::to_stdvec(&chunk).unwrap();
     [&Header::of(FrameKind::Chunk, &payload, false).encode()[..], &payload].concat()

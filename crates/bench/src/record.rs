@@ -445,7 +445,15 @@ impl Cpu {
     }
 }
 
+/// What a tool warns of begins so in its notes: tool files call such a note "warning".
+const WARNING: &str = "warning: ";
+
 impl Measures {
+    /// What the tool warned of, such as users of a closed loop whose rate and response times don't agree.
+    pub fn warnings(&self) -> impl Iterator<Item = &str> {
+        self.notes.iter().filter_map(|note| note.strip_prefix(WARNING))
+    }
+
     /// Payload rate over the whole command in Gbit/s.
     pub fn gbit_per_second(&self) -> f64 {
         rate(self.bytes, self.seconds)

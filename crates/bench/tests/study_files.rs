@@ -143,6 +143,21 @@ fn parameters_and_settings_are_factors() {
 }
 
 #[test]
+fn delay_and_loss_are_factors() {
+    let emulated = STUDY.replace("guests = 8", "rtt = \"50ms\"\nloss = \"0.01%\"");
+    let study = parse(&emulated).unwrap();
+    let shown = study.links[1].rtt.zip(study.links[1].loss).map(|(rtt, loss)| format!("{rtt} {loss}"));
+    assert_eq!(shown.as_deref(), Some("50ms 0.01%"));
+    let factors = study.cases[4].factors();
+    let level = |name: &str| factors.get(name).map(String::as_str);
+    assert_eq!((level("rtt"), level("loss")), (Some("50ms"), Some("0.01%")));
+    let wrong = |from: &str, to: &str| parse(&emulated.replace(from, to)).unwrap_err().to_string();
+    assert!(wrong("50ms", "50").contains("no round-trip time"));
+    assert!(wrong("0.01%", "0.01").contains("percentage"));
+    assert!(wrong("count = 2", "rtt = \"1ms\"").contains("together with `queues`"));
+}
+
+#[test]
 fn the_rest_of_a_study_is_read() {
     let study = parse(STUDY).unwrap();
     assert_eq!((study.rows.as_slice(), study.capacity), (&[4, 7][..], true));

@@ -2,9 +2,14 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use linerate_lab::{Lab, LabName, Options, Rate, Status, parse_link, sweep_and_tell};
+use linerate_lab::{
+    Counts, Description, Lab, LabName, Loss, Options, Rate, Rtt, Status, Wan, parse_link, sweep_and_tell,
+};
+
+use crate::units::{self, show_count};
 
 /// What `linerate lab` takes.
 #[derive(Debug, Args)]
@@ -41,6 +46,7 @@ Examples:
   linerate lab run --link 10gbit -- sh -c 'linerate cp -F $LINERATE_LAB_SSH_CONFIG -r DIR b:/tmp'
   linerate lab run --link 1gbit -- sh -c 'ssh -F $LINERATE_LAB_SSH_CONFIG b hostname'
   linerate lab run --link 1gbit --links 4 -- sh -c 'for b in $LINERATE_LAB_ADDRESSES_B; do ping -c 1 $b; done'
+  linerate lab run --link 10gbit --rtt 50ms --loss 0.01% -- sh -c 'iperf3 -c $LINERATE_LAB_ADDRESS_B'
   linerate lab run -- bash
 ";
 
@@ -102,6 +108,18 @@ struct Shape {
     /// Hosts behind b's end of the link, which they share by a bridge
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "links", value_parser = clap::value_parser!(u32).range(0..=64))]
     guests: u32,
+    /// The round-trip time that each link adds: 50ms, 0.5s, 200us
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["guests", "queues"])]
+    rtt: Option<Rtt>,
+    /// The share of segments lost in each direction: 0.01%
+    #[arg(long, value_name = "PERCENT", conflicts_with_all = ["guests", "queues"])]
+    loss: Option<Loss>,
+    /// The queue before a link with delay or loss, in bytes [default: what the link carries in one round trip, or in 20ms]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size, conflicts_with_all = ["guests", "queues"])]
+    queue: Option<u64>,
+    /// Chooses which segments are lost [default: 0]
+    #[arg(long, value_name = "N", requires = "loss")]
+    seed: Option<u64>,
     /// The lab's name [default: lab0, lab1, ...]
     #[arg(long)]
     name: Option<LabName>,
@@ -111,7 +129,7 @@ struct Shape {
     /// The TCP congestion control over the link [default: cubic, where the kernel has it]
     #[arg(long, value_name = "NAME", value_parser = read_congestion)]
     congestion: Option<String>,
-    /// The largest TCP buffer in bytes [default: the kernel's]
+    /// The largest TCP buffer in bytes [default: the kernel's; with --rtt or --loss what fills the link]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(262_144..=2_147_483_647))]
     tcp_buffer_max: Option<u64>,
 }
@@ -130,6 +148,22 @@ struct Show {
     /// As a JSON array
     #[arg(long)]
     json: bool,
+}
+
+/// What `linerate wan` takes: the emulator of a lab's link, which the lab starts.
+#[derive(Debug, Args)]
+pub struct WanArgs {
+    /// What to emulate, as JSON
+    job: String,
+}
+
+/// Carries out `linerate wan`.
+///
+/// # Errors
+/// Whatever keeps the emulator from running.
+pub fn emulate(args: &WanArgs) -> anyhow::Result<ExitCode> {
+    linerate_lab::wan::serve(&args.job)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A link as an argument: clap would take a bare `Option` for "may be left out".
@@ -161,7 +195,7 @@ fn up(shape: &Shape) -> anyhow::Result<ExitCode> {
     })?;
     let (name, config) = (lab.name(), lab.ssh_config());
     let description = lab.description();
-    say!("lab {name} is up: {}", describe_link(description.link));
+    say!("lab {name} is up: {}", describe_link(description));
     say!("  a command on a:  ip netns exec {} COMMAND", description.a.namespace);
     say!("  from a to b:     ip netns exec {} ssh -F {} b", description.a.namespace, config.display());
     say!("  addresses:       a {}, b {}", description.a.address, description.b.address);
@@ -200,7 +234,10 @@ fn status(how: &Show) -> anyhow::Result<ExitCode> {
 }
 
 fn describe(lab: &Status) -> String {
-    let Status { description, holder, kept, alive, ssh_config } = lab;
+    let Status { description, holder, kept, alive, left, ssh_config, counts } = lab;
+    if let Some(left) = left {
+        return format!("{}: not wholly removed: {left}", description.name);
+    }
     let held = match (alive, kept) {
         (false, _) => format!("stale: process {holder} is gone"),
         (true, true) => format!("kept until: linerate lab down {}", description.name),
@@ -208,23 +245,40 @@ fn describe(lab: &Status) -> String {
     };
     let (a, b) = (&description.a, &description.b);
     format!(
-        "{}: {}, {held}\n  a {} in {}, b {} in {}\n  ssh -F {} b",
+        "{}: {}, {held}\n  a {} in {}, b {} in {}\n  ssh -F {} b{}",
         description.name,
-        describe_link(description.link),
+        describe_link(description),
         a.address,
         a.namespace,
         b.address,
         b.namespace,
-        ssh_config.display()
+        ssh_config.display(),
+        counts.iter().enumerate().map(|(link, counts)| describe_counts(link, counts)).collect::<String>()
     )
+}
+
+fn describe_counts(link: usize, counts: &[Counts; 2]) -> String {
+    let way = |(way, counts): (&str, &Counts)| {
+        let Counts { segments, lost, dropped, latest_ns } = counts;
+        let late = Duration::from_nanos(*latest_ns).as_secs_f64() * 1e3;
+        format!(
+            "\n  link {link}, {way}: {} segments, {} lost, {} dropped by the queue, the latest {late:.1} ms late",
+            show_count(*segments),
+            show_count(*lost),
+            show_count(*dropped)
+        )
+    };
+    ["a to b", "b to a"].into_iter().zip(counts).map(way).collect()
 }
 
 fn listed<T: std::fmt::Display>(words: impl Iterator<Item = T>) -> String {
     words.map(|word| word.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-fn describe_link(link: Option<Rate>) -> String {
-    link.map_or_else(|| "an open link".into(), |rate| format!("a link of {rate}"))
+fn describe_link(lab: &Description) -> String {
+    let link = lab.link.map_or_else(|| "an open link".into(), |rate| format!("a link of {rate}"));
+    let Some(wan) = lab.wan else { return link };
+    format!("{link} with a round trip of {} and a loss of {}", wan.rtt, wan.loss)
 }
 
 fn read_link(text: &str) -> Result<Link, linerate_lab::RateError> {
@@ -239,6 +293,12 @@ fn read_congestion(text: &str) -> Result<String, String> {
 }
 
 impl Shape {
+    fn wan(&self) -> Option<Wan> {
+        let asked = self.rtt.is_some() || self.loss.is_some() || self.queue.is_some();
+        let (rtt, loss) = (self.rtt.unwrap_or_default(), self.loss.unwrap_or_default());
+        asked.then_some(Wan { rtt, loss, queue: self.queue, seed: self.seed.unwrap_or(0) })
+    }
+
     fn options(&self, kept: bool) -> Options {
         Options {
             link: self.link.0,
@@ -249,6 +309,8 @@ impl Shape {
             links: self.links,
             queues: self.queues,
             guests: self.guests,
+            wan: self.wan(),
+            emulator: None,
             kept,
         }
     }
@@ -288,11 +350,29 @@ mod tests {
     }
 
     #[test]
+    fn delay_loss_or_queue_make_a_long_path() {
+        let wan = |line: &str| match read(line) {
+            Ok(Action::Up(shape)) => shape.options(true).wan,
+            other => panic!("{line}: {other:?}"),
+        };
+        assert_eq!(wan("up --link 10gbit"), None);
+        let asked = wan("up --link 10gbit --rtt 50ms --loss 0.01% --seed 3").expect("both");
+        assert_eq!(
+            (asked.rtt.to_string(), asked.loss.to_string(), asked.seed),
+            ("50ms".into(), "0.01%".into(), 3)
+        );
+        assert_eq!(wan("up --link 1gbit --queue 64KiB").and_then(|wan| wan.queue), Some(65_536));
+    }
+
+    #[test]
     fn a_wrong_argument_is_told() {
         assert!(read("run --link 10gbps -- true").expect_err("bytes").contains("bytes per second"));
         assert!(read("run --name ../x -- true").expect_err("no name").contains("can't name a lab"));
         assert!(read("run").expect_err("no command").contains("COMMAND"));
         assert!(read("up --congestion teleport").expect_err("none such").contains("this kernel has"));
+        assert!(read("up --rtt 50").expect_err("no unit").contains("50ms"));
+        assert!(read("up --loss 0.01").expect_err("no unit").contains("percentage"));
+        assert!(read("up --rtt 50ms --guests 2").expect_err("no bridge").contains("cannot be used with"));
         assert!(read("down x --all").expect_err("both").contains("cannot be used with"));
     }
 }

@@ -5,11 +5,14 @@ mod say;
 
 mod agent;
 mod bench;
+mod clean;
 mod compare;
 mod cp;
 mod data;
+mod doctor;
 mod exit;
 mod facts;
+mod keep;
 mod lab;
 mod load;
 mod measure;
@@ -27,6 +30,7 @@ Examples:
   linerate cp -r host:/data/tree .      and the other way
   linerate sync tree host:/data/tree    only what differs
   linerate bench                        measure this machine's own test bed, draw the figure
+  linerate doctor                       what keeps this host from the line rate, and the fix
   linerate measure -- scp big host:/tmp what any command achieves, and what it costs
   linerate lab run --link 10gbit -- sh  a shell on a test bed of two hosts
 ";
@@ -45,12 +49,16 @@ enum Command {
     Cp(cp::CpArgs),
     /// Make a tree on another host, or one here, like its original: only what differs travels
     Sync(sync::SyncArgs),
+    /// List and remove what transfers that were cut off have left
+    Clean(clean::CleanArgs),
     /// Measure a path from memory to memory, over the same streams as cp
     Stream(stream::StreamArgs),
     /// Run a command, and tell what it achieved and what it cost
     Measure(measure::MeasureArgs),
     /// Tell what a host says about itself: processors, slots, ports, TCP, storage
     Facts(facts::FactsArgs),
+    /// Tell what keeps transfers from the line rate, what it costs, and what to do
+    Doctor(doctor::DoctorArgs),
     /// Make traffic: requests and responses, bulk, HTTP users, tiles
     Load(load::LoadArgs),
     /// Answer the traffic of load
@@ -67,6 +75,9 @@ enum Command {
     /// The files of a study's far host; started by bench
     #[command(hide = true)]
     Data(data::DataArgs),
+    /// The emulator of a lab's link; started by lab
+    #[command(hide = true)]
+    Wan(lab::WanArgs),
 }
 
 fn main() -> ExitCode {
@@ -74,9 +85,11 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Cp(args) => Ok(cp::run(args)),
         Command::Sync(args) => Ok(sync::run(args)),
+        Command::Clean(args) => Ok(clean::run(&args)),
         Command::Stream(args) => Ok(stream::run(args)),
         Command::Measure(args) => Ok(measure::run(args)),
         Command::Facts(args) => Ok(facts::run(&args)),
+        Command::Doctor(args) => Ok(doctor::run(&args)),
         Command::Load(args) => Ok(load::run(args)),
         Command::Serve(args) => Ok(load::serve(args)),
         Command::Agent(args) => Ok(agent::run(args)),
@@ -84,6 +97,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => Ok(compare::run(&args)),
         Command::Data(args) => data::run(args),
         Command::Lab(args) => lab::run(args),
+        Command::Wan(args) => lab::emulate(&args),
     };
     outcome.unwrap_or_else(|error| {
         tell!("linerate: {error:#}");

@@ -96,6 +96,7 @@ fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<(), Failure> {
         pushed: true,
         turned_away,
         kind: if files.is_some() { Kind::Discarded } else { Kind::Memory },
+        synced: None,
     };
     output.summary(&summary, Code::Done, &meters);
     Ok(())

@@ -192,6 +192,14 @@ fn an_unknown_study_is_told_what_was_meant() {
 }
 
 #[test]
+fn a_directory_without_results_is_a_wrong_argument() {
+    let desk = Desk::new();
+    desk.bench(&["report", "no/such"]).exits(2).says(&["no/such", "no stored results"]);
+    desk.bench(&["report", "empty", "--json"]).exits(2).says(&["empty", "record.json"]);
+    desk.bench(&["--resume", "empty"]).exits(2).says(&["empty", "no stored results"]);
+}
+
+#[test]
 fn a_study_file_with_an_error_names_line_and_key() {
     let desk = Desk::new();
     fs::write(desk.at("bad.toml"), STUDY.replace("settle", "setle")).expect("a new file");
@@ -344,82 +352,6 @@ fn a_study_that_is_killed_goes_on_and_makes_every_run_once() {
     eprintln!("{alive} of {} kills found the study at work, {turned} the knob turned", kills());
     let labs = linerate_lab::status().expect("readable");
     assert!(labs.iter().all(|lab| !pids.contains(&i64::from(lab.holder))), "a lab was left behind");
-}
-
-/// Everything that crosses between two hosts: memory, files in one and in two slices, a server at the far end.
-const BETWEEN_HOSTS: &str = r#"
-name = "between"
-title = "Two hosts"
-settle = "0 s"
-blocks = 1
-
-[[link]]
-name = "path"
-rate = "open"
-
-[[dataset]]
-name = "tree"
-kind = "log-normal"
-size = "3 MB"
-mean = "100 KB"
-
-[[case]]
-id = "memory"
-tool = "linerate-stream"
-streams = 2
-bytes = "20 MB"
-
-[[case]]
-id = "cp"
-tool = "linerate-cp"
-
-[[case]]
-id = "scp-{streams}"
-tool = "scp"
-streams = [1, 2]
-
-[[case]]
-id = "server"
-tool = "talks"
-"#;
-
-/// A server that outlives its connection unless something ends it.
-const TALKS: &str = r#"
-name = "talks"
-moves = "nothing"
-command = ["bash", "-c", "exec 3<>/dev/tcp/{address}/22 && head -c 4 <&3"]
-[server]
-command = ["sh", "-c", "echo ready; exec sleep 7531"]
-ready = "ready"
-"#;
-
-#[test]
-fn two_hosts_are_measured_over_ssh() {
-    let Some(desk) = Desk::with_lab() else { return };
-    fs::write(desk.at("between.toml"), BETWEEN_HOSTS).expect("a new file");
-    fs::write(desk.at("tools/talks.toml"), TALKS).expect("a new file");
-    let linerate = env!("CARGO_BIN_EXE_linerate");
-    let script = format!(
-        "{linerate} bench between.toml --tools tools --out out --json --hosts a=local,b=ssh:b \
-         --rsh \"ssh -F $LINERATE_LAB_SSH_CONFIG\"; code=$?; \
-         for left in /dev/shm/linerate-data-*; do [ ! -e $left ] || echo left behind: $left >&2; done; \
-         pgrep -f 'sleep 753[1]' >&2; exit $code"
-    );
-    let mut command = Command::new(linerate);
-    command.args(["lab", "run", "--", "sh", "-c", &script]).current_dir(desk.0.path());
-    command.env("XDG_CACHE_HOME", desk.at("cache"));
-    let run = Running::start(command).end().exits(0);
-    let shown = printed(&run);
-    for id in ["memory", "cp", "scp-1", "scp-2", "server"] {
-        let row = row(&shown, id);
-        assert!(row["reason"].is_null() && row["failed"] == 0, "{row}");
-    }
-    assert!(!run.err.contains("left behind: "), "data was left behind: {run}");
-    assert!(!run.err.lines().any(|line| line.parse::<u32>().is_ok()), "a server was left behind: {run}");
-    let [results] = desk.results().try_into().expect("one directory of results");
-    let record: Value =
-        serde_json::from_slice(&fs::read(results.join("record.json")).expect("stored")).expect("JSON");
-    assert_eq!((&record["shared_processors"], &record["link"]["mtu"]), (&true.into(), &1500.into()));
 }
 
 #[test]

@@ -1,3 +1,17 @@
 //! Measurements and facts to findings: pure functions.
+//!
+//! [`examine_host`] and [`examine_path`] run all [`check::CHECKS`], and order what they find by what it costs.
 
+pub mod check;
+mod examine;
+mod finding;
+pub mod formula;
 pub mod limiter;
+mod source;
+mod subject;
+#[cfg(test)]
+mod testing;
+
+pub use examine::{examine_host, examine_path, ordered};
+pub use finding::{Finding, Severity, Source};
+pub use subject::{Host, Measured, Need, Path, USUAL_RATE};

@@ -1,10 +1,10 @@
-//! A lab around one command: `lab [--link RATE] [--guests N] COMMAND...` is what `linerate lab run` is made of.
+//! A lab around one command: `lab [--link RATE] [--guests N] [--rtt TIME] COMMAND...` is what `linerate lab run` is made of.
 
 use std::error::Error;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use linerate_lab::{Options, ensure_privileges, parse_link, run};
+use linerate_lab::{Options, Wan, ensure_privileges, parse_link, run};
 
 fn main() -> ExitCode {
     make_and_run().unwrap_or_else(|error| {
@@ -15,6 +15,10 @@ fn main() -> ExitCode {
 
 fn make_and_run() -> Result<ExitCode, Box<dyn Error>> {
     let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if words.first().is_some_and(|word| word == linerate_lab::wan::SUBCOMMAND) {
+        linerate_lab::wan::serve(words.get(1).and_then(|word| word.to_str()).ok_or("there is no job")?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut options = Options::default();
     if words.first().is_some_and(|word| word == "--link") {
         let rate = words.get(1).and_then(|word| word.to_str()).ok_or("--link needs a rate")?;
@@ -24,6 +28,11 @@ fn make_and_run() -> Result<ExitCode, Box<dyn Error>> {
     if words.first().is_some_and(|word| word == "--guests") {
         options.guests =
             words.get(1).and_then(|word| word.to_str()).ok_or("--guests needs a number")?.parse()?;
+        words.drain(..2);
+    }
+    if words.first().is_some_and(|word| word == "--rtt") {
+        let rtt = words.get(1).and_then(|word| word.to_str()).ok_or("--rtt needs a time")?.parse()?;
+        options.wan = Some(Wan { rtt, ..Wan::default() });
         words.drain(..2);
     }
     ensure_privileges()?;

@@ -101,6 +101,15 @@ pub enum LabError {
         /// The last lines of its log.
         log: String,
     },
+    /// The emulator of a link with delay or loss doesn't run.
+    #[error(
+        "the emulator of the lab's link doesn't run: {reason}; it needs /dev/net/tun (as root: modprobe tun), \
+         or leave out --rtt and --loss"
+    )]
+    Emulator {
+        /// What failed.
+        reason: String,
+    },
     /// This process may not make network namespaces.
     #[error("a lab needs CAP_SYS_ADMIN and CAP_NET_ADMIN: run as root, or as: linerate lab run -- COMMAND")]
     Unprivileged,
@@ -119,7 +128,9 @@ pub enum LabError {
         fix: String,
     },
     /// Some of a lab couldn't be removed.
-    #[error("lab {name} is not wholly removed: {left}")]
+    #[error(
+        "lab {name} is not wholly removed: {left}; it stays in `linerate lab status`, and each lab command tries again"
+    )]
     Leftover {
         /// The lab.
         name: LabName,

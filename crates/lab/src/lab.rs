@@ -17,6 +17,7 @@ use crate::state::{Description, Host, State, StateRoot, make_private};
 use crate::sweep::{dismantle, shared_scratch, sweep_locked, tell};
 use crate::tool;
 use crate::user;
+use crate::wan::{self, Counts, Emulator, Wan};
 
 /// What a lab should be. The default is an open link between two hosts with the kernel's own settings.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +38,10 @@ pub struct Options {
     pub queues: Option<u32>,
     /// Hosts behind b's end of the link, which they share by a bridge; 0 to 64.
     pub guests: u32,
+    /// Delay and loss, which an emulator adds to each link; none for a link without. Takes neither guests nor queues.
+    pub wan: Option<Wan>,
+    /// The program that is started as the emulator, with [`crate::wan::SUBCOMMAND`]; none is this program itself.
+    pub emulator: Option<PathBuf>,
     /// Whether the lab outlives this process, until it is taken down by name. Needs root.
     pub kept: bool,
 }
@@ -58,6 +63,7 @@ pub enum End {
 pub struct Lab {
     site: Site,
     server: Option<Server>,
+    emulator: Option<Emulator>,
 }
 
 /// What of a lab is on this host; removed when dropped while armed.
@@ -81,12 +87,14 @@ impl Lab {
     pub fn up(options: &Options) -> Result<Self, LabError> {
         check(options)?;
         let mut site = Site::claim(options)?;
-        network::build(&site.state.description)?;
+        network::make_namespaces(&site.state.description)?;
         site.record_namespaces()?;
+        let emulator = site.start_emulator(options)?;
+        network::build(&site.state.description)?;
         ssh::prepare(&site.directory, &site.state.description)?;
         let server = Server::start(&site.directory, &site.state.description, options.kept)?;
         site.state.sshd = Some(server.process().clone());
-        let mut lab = Self { site, server: Some(server) };
+        let mut lab = Self { site, server: Some(server), emulator };
         lab.settle(options.kept)?;
         Ok(lab)
     }
@@ -143,6 +151,12 @@ impl Lab {
         &self.description().guests
     }
 
+    /// What the emulator of a link with delay or loss counted: of each link the direction from a to b, then the other.
+    /// Up to half a second old; empty for a link without an emulator.
+    pub fn counts(&self) -> Vec<[Counts; 2]> {
+        wan::counts(&self.site.directory)
+    }
+
     /// The client configuration with which `ssh -F CONFIG b`, from host a, logs in to host b.
     pub fn ssh_config(&self) -> PathBuf {
         ssh::client_config(&self.site.directory)
@@ -190,6 +204,9 @@ impl Lab {
         if let Some(server) = self.server.take() {
             server.stop();
         }
+        if let Some(emulator) = self.emulator.take() {
+            emulator.stop();
+        }
     }
 }
 
@@ -208,6 +225,9 @@ impl Site {
         let slot = (0..250).find(free).ok_or(LabError::Full)?;
         let name = options.name.clone().unwrap_or_else(|| LabName::of_slot(slot));
         if let Some((_, Some(state))) = labs.iter().find(|(known, _)| *known == name) {
+            if let Some(left) = state.left.clone() {
+                return Err(LabError::Leftover { name, left });
+            }
             return Err(LabError::Exists { name, holder: state.holder.pid });
         }
         let directory = root.directory(&name);
@@ -222,13 +242,17 @@ impl Site {
         let shared = shared_scratch(&name);
         let scratch = if is_on_tmpfs(Path::new("/dev/shm")) { shared } else { directory.join("scratch") };
         let holder = Process::current().map_err(LabError::file("reading", Path::new("/proc/self/stat")))?;
+        // A window larger than the kernel's is what a long path is about.
+        let buffer = options.wan.map(|wan| wan.tcp_buffer_max(options.link));
+        let wan = options.wan.map(|wan| Wan { queue: wan.queue_bytes(options.link), ..wan });
         let description = Description {
             name,
             link: options.link,
             mtu: options.mtu.unwrap_or(1500),
             congestion: network::congestion(options.congestion.as_deref()),
-            tcp_buffer_max: options.tcp_buffer_max,
+            tcp_buffer_max: options.tcp_buffer_max.or(buffer),
             queues: options.queues,
+            wan,
             a,
             b,
             guests,
@@ -240,8 +264,10 @@ impl Site {
             holder,
             kept: options.kept,
             sshd: None,
+            emulator: None,
             scratch,
             namespaces: Vec::new(),
+            left: None,
         };
         let site = Self { state, directory, armed: true };
         site.state.write(&site.directory)?;
@@ -257,6 +283,18 @@ impl Site {
             self.state.namespaces.push(file_identity(&path).map_err(LabError::file("reading", &path))?);
         }
         self.state.write(&self.directory)
+    }
+
+    /// Starts what carries packets between the hosts, where they aren't simply joined, and writes down which process it is.
+    fn start_emulator(&mut self, options: &Options) -> Result<Option<Emulator>, LabError> {
+        let Some(wan) = self.state.description.wan else { return Ok(None) };
+        let own = || std::env::current_exe().map_err(LabError::file("finding", Path::new("/proc/self/exe")));
+        let program = options.emulator.clone().map_or_else(own, Ok)?;
+        let lab = &self.state.description;
+        let emulator = Emulator::start(&program, &self.directory, lab, &wan, options.kept)?;
+        self.state.emulator = Some(emulator.process().clone());
+        self.state.write(&self.directory)?;
+        Ok(Some(emulator))
     }
 
     fn remove(&mut self) -> Result<(), LabError> {
@@ -295,6 +333,15 @@ fn check_shape(options: &Options) -> Result<(), LabError> {
         }
         () if options.queues.is_some_and(|n| !(1..=network::MOST_QUEUES).contains(&n)) => {
             wrong(format!("an interface can have 1 to {} queues", network::MOST_QUEUES))
+        }
+        () if options.link.is_none() && options.wan.is_some_and(|wan| wan.queue.is_some()) => {
+            wrong("an open link has no queue; give it a rate, or leave out the queue's size".into())
+        }
+        () if options.wan.is_some() && options.guests > 0 => {
+            wrong("guests share a link by a bridge, and one with delay or loss can't be bridged; leave out one of both".into())
+        }
+        () if options.wan.is_some() && options.queues.is_some() => {
+            wrong("an interface with delay or loss has one queue; leave out the number of queues".into())
         }
         () => Ok(()),
     }

@@ -14,6 +14,7 @@
 //! removes what a killed one left (`sweep`). Both hosts see the file system of the process that made them.
 
 mod account;
+mod child;
 mod error;
 mod journal;
 mod lab;
@@ -27,6 +28,7 @@ mod state;
 mod sweep;
 mod tool;
 mod user;
+pub mod wan;
 
 pub use error::LabError;
 pub use journal::{Journal, Undo};
@@ -38,3 +40,4 @@ pub use run::run;
 pub use state::{Description, Host, Port};
 pub use sweep::{Status, Swept, down, status, sweep, sweep_and_tell};
 pub use user::ensure_privileges;
+pub use wan::{Counts, Loss, LossError, Rtt, RttError, Wan};

@@ -24,6 +24,9 @@ const LINK_PREFIX: u8 = 30;
 /// The same where guests share the link: room for 120 of them.
 const SHARED_PREFIX: u8 = 25;
 
+/// Packets, of up to 64 KiB, that wait for the emulator.
+const EMULATOR_QUEUE: u32 = 10_000;
+
 /// The bridge on host b that joins the link and the guests.
 const BRIDGE: &str = "guests";
 
@@ -81,21 +84,39 @@ pub(crate) fn congestion(asked: Option<&str>) -> Option<String> {
     asked.or(default).map(str::to_owned)
 }
 
-/// Makes the namespaces, the links with their addresses, routes and rate, and brings all of it up.
-pub(crate) fn build(lab: &Description) -> Result<(), LabError> {
+/// Makes the namespaces, in which there is nothing but loopback yet.
+pub(crate) fn make_namespaces(lab: &Description) -> Result<(), LabError> {
     for host in lab.hosts() {
         ip(&format!("netns add {}", host.namespace))?;
         ip(&format!("-n {} link set lo up", host.namespace))?;
         lab.tcp_buffer_max.map_or(Ok(()), |bytes| set_buffers(host, bytes))?;
     }
+    Ok(())
+}
+
+/// Makes the links with their addresses, routes and rate, and brings all of it up. Of a link with an emulator the
+/// interfaces are there already.
+pub(crate) fn build(lab: &Description) -> Result<(), LabError> {
     for (near, far) in lab.a.ports().iter().zip(&lab.b.ports()) {
-        join(lab, (&lab.a, near), (&lab.b, far))?;
-        for (host, port) in [(&lab.a, near), (&lab.b, far)] {
+        let ends = [(&lab.a, near), (&lab.b, far)];
+        if lab.wan.is_some() {
+            ends.into_iter().try_for_each(|(host, port)| prepare_emulated(lab, host, port))?;
+            continue;
+        }
+        join(lab, ends[0], ends[1])?;
+        for (host, port) in ends {
             lab.link.map_or(Ok(()), |rate| shape(host, port, rate))?;
         }
     }
     bring_up(lab, &lab.a)?;
     if lab.guests.is_empty() { bring_up(lab, &lab.b) } else { bridge(lab) }
+}
+
+/// What waits for the emulator isn't the link's queue, and must not be dropped before the emulator has seen it.
+fn prepare_emulated(lab: &Description, host: &Host, port: &Port) -> Result<(), LabError> {
+    let (namespace, interface, mtu) = (&host.namespace, &port.interface, lab.mtu);
+    // Without a link-local address nobody looks for neighbours and routers there.
+    ip(&format!("-n {namespace} link set {interface} mtu {mtu} txqueuelen {EMULATOR_QUEUE} addrgenmode none"))
 }
 
 /// Takes the links and the namespace away. What isn't there is not an error.

@@ -1,20 +1,19 @@
 //! The far host's ssh server: its keys and configuration, its life, and the proof that a login works.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
-use std::thread::JoinHandle;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use linerate_sys::netns;
 use rustix::process::Signal;
 
 use crate::account;
+use crate::child::Child;
 use crate::error::LabError;
 use crate::process::{Process, wait_until};
 use crate::state::{Description, Host, Port, write_private};
@@ -25,11 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running ssh server. Dropping it ends nothing: that is [`Server::stop`].
 #[derive(Debug)]
-pub(crate) struct Server {
-    process: Process,
-    /// Waits for the server. It also started it, and so is the thread whose end the kernel tells it of.
-    keeper: JoinHandle<()>,
-}
+pub(crate) struct Server(Child);
 
 /// The client configuration in a lab's directory, for `ssh -F`.
 pub(crate) fn client_config(directory: &Path) -> PathBuf {
@@ -46,7 +41,7 @@ pub(crate) fn prepare(directory: &Path, lab: &Description) -> Result<(), LabErro
         write_private(&path, text.as_bytes()).map_err(LabError::file("writing", &path))
     };
     write("authorized_keys", &user_key)?;
-    write("known_hosts", &format!("linerate-lab-b {host_key}"))?;
+    write("known_hosts", &format!("{} {host_key}", known_names(&lab.b)))?;
     write("sshd_config", &server_text(directory, lab, &user))?;
     write("ssh_config", &client_text(directory, lab, &user))
 }
@@ -56,7 +51,9 @@ impl Server {
     /// process, however that ends.
     pub(crate) fn start(directory: &Path, lab: &Description, kept: bool) -> Result<Self, LabError> {
         make_separation_directory()?;
-        let server = Self::spawn(server_command(directory, &lab.b, kept)?)?;
+        let failed = |reason| LabError::Sshd { reason, log: "nothing".into() };
+        let (child, _) = Child::spawn("sshd", server_command(directory, &lab.b, kept)?).map_err(failed)?;
+        let server = Self(child);
         match server.prove(directory, lab) {
             Ok(()) => Ok(server),
             Err(reason) => {
@@ -67,44 +64,22 @@ impl Server {
     }
 
     pub(crate) fn process(&self) -> &Process {
-        &self.process
+        self.0.process()
     }
 
     /// Ends the listener and waits for it. Its sessions are the namespace's other processes.
     pub(crate) fn stop(self) {
-        self.process.signal(Signal::TERM);
-        if !self.process.gone_within(Duration::from_secs(2)) {
-            self.process.signal(Signal::KILL);
-        }
-        // The thread only waits for the process; it has nothing to report.
-        let _ = self.keeper.join();
-    }
-
-    fn spawn(mut command: Command) -> Result<Self, LabError> {
-        let (sender, receiver) = mpsc::channel();
-        let keep = move || {
-            let child: io::Result<Child> = command.spawn();
-            let process = child.as_ref().map_err(|error| error.to_string()).map(Child::id);
-            // A receiver that is gone has given up on the lab; the child is waited for all the same.
-            let _ = sender.send(process);
-            let _ = child.and_then(|mut child| child.wait());
-        };
-        let failed = |reason: String| LabError::Sshd { reason, log: "nothing".into() };
-        let keeper = std::thread::Builder::new().name("sshd".into()).spawn(keep);
-        let keeper = keeper.map_err(|error| failed(error.to_string()))?;
-        let pid = receiver.recv().map_err(|error| failed(error.to_string()))?.map_err(failed)?;
-        let process = Process::of(pid).map_err(|error| failed(format!("it ended at once ({error})")))?;
-        Ok(Self { process, keeper })
+        self.0.stop();
     }
 
     fn prove(&self, directory: &Path, lab: &Description) -> Result<(), String> {
         let near = File::open(lab.a.namespace_path()).map_err(|error| error.to_string())?;
         let answered = netns::inside(near.as_fd(), || {
-            wait_until(PATIENCE, || !self.process.is_alive() || speaks_ssh(lab.b.address))
+            wait_until(PATIENCE, || !self.process().is_alive() || speaks_ssh(lab.b.address))
         });
         match answered {
             Err(error) => Err(format!("entering {}: {error}", lab.a.namespace)),
-            Ok(_) if !self.process.is_alive() => Err("it ended".into()),
+            Ok(_) if !self.process().is_alive() => Err("it ended".into()),
             Ok(false) => Err(format!("it doesn't answer within {PATIENCE:?}")),
             Ok(true) => log_in(directory, near),
         }
@@ -138,7 +113,7 @@ fn speaks_ssh(address: Ipv4Addr) -> bool {
         stream.set_read_timeout(Some(Duration::from_secs(2)))?;
         stream.read_exact(&mut greeting)
     };
-    let connected = TcpStream::connect_timeout(&SocketAddr::from((address, 22)), Duration::from_secs(1));
+    let connected = TcpStream::connect_timeout(&SocketAddr::from((address, 22)), Duration::from_secs(3));
     connected.and_then(read).is_ok() && greeting == *b"SSH-"
 }
 
@@ -216,6 +191,15 @@ fn client_text(directory: &Path, lab: &Description, user: &str) -> String {
          HostKeyAlias linerate-lab-b\n    StrictHostKeyChecking yes\n    UpdateHostKeys no\n    \
          PreferredAuthentications publickey\n    BatchMode yes\n    ControlPath none\n    ConnectTimeout 10\n"
     )
+}
+
+/// Every name of the far host: programs on libssh don't know HostKeyAlias.
+fn known_names(host: &Host) -> String {
+    let ports = host.ports();
+    let addresses = ports.iter().map(|port| port.address.to_string());
+    let addresses6 = ports.iter().filter_map(|port| Some(port.address6?.to_string()));
+    let names = ["linerate-lab-b", "b", "b4", "b6"].map(str::to_owned).into_iter();
+    names.chain(addresses).chain(addresses6).collect::<Vec<_>>().join(",")
 }
 
 fn log_file(directory: &Path) -> PathBuf {

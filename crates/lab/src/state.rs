@@ -15,6 +15,7 @@ use crate::error::LabError;
 use crate::name::LabName;
 use crate::process::Process;
 use crate::rate::Rate;
+use crate::wan::Wan;
 
 /// What a lab is: all that one needs to tell a reader of results, or to build the same again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +33,9 @@ pub struct Description {
     /// Receive and transmit queues of each interface, if they aren't the kernel's default.
     #[serde(default)]
     pub queues: Option<u32>,
+    /// Delay and loss of the link, if an emulator adds them.
+    #[serde(default)]
+    pub wan: Option<Wan>,
     /// The near host, where commands run.
     pub a: Host,
     /// The far host, with an ssh server.
@@ -79,10 +83,16 @@ pub(crate) struct State {
     /// Whether it stays until it is taken down: then the ssh server holds it.
     pub(crate) kept: bool,
     pub(crate) sshd: Option<Process>,
+    /// The link's emulator, where it has one.
+    #[serde(default)]
+    pub(crate) emulator: Option<Process>,
     /// The lab's directory for data, perhaps on a tmpfs.
     pub(crate) scratch: PathBuf,
     /// Device and inode number of the hosts' namespaces.
     pub(crate) namespaces: Vec<(u64, u64)>,
+    /// What remained when it was taken down, and why.
+    #[serde(default)]
+    pub(crate) left: Option<String>,
 }
 
 /// The directory under which the labs of this user are written down.
@@ -226,6 +236,7 @@ pub(crate) mod tests {
             congestion: None,
             tcp_buffer_max: None,
             queues: None,
+            wan: None,
             a,
             b,
             guests: Vec::new(),
@@ -236,8 +247,10 @@ pub(crate) mod tests {
             holder,
             kept: false,
             sshd: None,
+            emulator: None,
             scratch: scratch.into(),
             namespaces: vec![],
+            left: None,
         }
     }
 

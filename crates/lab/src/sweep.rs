@@ -42,8 +42,12 @@ pub struct Status {
     pub kept: bool,
     /// Whether its holder is alive. A stale lab here is one that couldn't be removed.
     pub alive: bool,
+    /// What couldn't be removed, and why; none for a lab that is whole.
+    pub left: Option<String>,
     /// The client configuration, for `ssh -F`.
     pub ssh_config: std::path::PathBuf,
+    /// What the emulator of links with delay or loss counted, as [`crate::Lab::counts`].
+    pub counts: Vec<[crate::wan::Counts; 2]>,
 }
 
 /// Removes every lab of this user whose holder is gone: processes, namespaces, directories. What such a holder had
@@ -74,9 +78,10 @@ pub fn status() -> Result<Vec<Status>, LabError> {
     let root = StateRoot::open()?;
     let _lock = root.lock()?;
     let shown = |(name, state): (LabName, Option<State>)| {
-        let State { description, holder, kept, .. } = state?;
-        let ssh_config = crate::ssh::client_config(&root.directory(&name));
-        Some(Status { description, holder: holder.pid, kept, alive: holder.is_alive(), ssh_config })
+        let State { description, holder, kept, left, .. } = state?;
+        let (alive, directory) = (holder.is_alive(), root.directory(&name));
+        let (ssh_config, counts) = (crate::ssh::client_config(&directory), crate::wan::counts(&directory));
+        Some(Status { description, holder: holder.pid, kept, alive, left, ssh_config, counts })
     };
     Ok(root.labs()?.into_iter().filter_map(shown).collect())
 }
@@ -109,11 +114,12 @@ pub(crate) fn sweep_locked(root: &StateRoot) -> Result<Vec<Swept>, LabError> {
     Ok(root.labs()?.into_iter().filter(|(_, state)| stale(state)).map(swept).collect())
 }
 
-/// Removes a lab: its processes, then its namespaces and link, then its directories. Goes on after a failure.
+/// Removes a lab: its processes, then its namespaces and link, then its directories. Goes on after a failure; then the
+/// lab's own directory stays, with what is left written down, so that it is still listed and tried again.
 pub(crate) fn dismantle(name: &LabName, state: Option<&State>, directory: &Path) -> Result<(), LabError> {
     let mut left = Vec::new();
-    if let Some(sshd) = state.and_then(|state| state.sshd.as_ref()) {
-        end_all(|| if sshd.is_alive() { vec![sshd.pid] } else { Vec::new() }, PATIENCE);
+    for process in state.iter().flat_map(|state| [&state.sshd, &state.emulator]).flatten() {
+        end_all(|| if process.is_alive() { vec![process.pid] } else { Vec::new() }, PATIENCE);
     }
     let processes = end_all(|| members(name, state), PATIENCE);
     if !processes.is_empty() {
@@ -121,12 +127,20 @@ pub(crate) fn dismantle(name: &LabName, state: Option<&State>, directory: &Path)
     }
     let hosts = hosts_of(name, state);
     left.extend(hosts.iter().filter_map(|host| network::remove(host).err()).map(|error| error.to_string()));
-    let directories = [scratch_of(name, state), Some(directory.to_owned())];
-    left.extend(directories.into_iter().flatten().filter_map(|path| remove_directory(&path).err()));
-    match left.is_empty() {
-        true => Ok(()),
-        false => Err(LabError::Leftover { name: name.clone(), left: left.join("; ") }),
+    left.extend(scratch_of(name, state).and_then(|path| remove_directory(&path).err()));
+    if left.is_empty() {
+        left.extend(remove_directory(directory).err());
     }
+    if left.is_empty() {
+        return Ok(());
+    }
+    let left = left.join("; ");
+    if let Some(state) = state {
+        let state = State { left: Some(left.clone()), ..state.clone() };
+        // Where it can't be written, the directory still bears the lab's name.
+        let _ = state.write(directory);
+    }
+    Err(LabError::Leftover { name: name.clone(), left })
 }
 
 /// The lab's directory on the shared-memory file system. Its name holds the user and the lab, so that it is found
@@ -272,6 +286,26 @@ mod tests {
         write(&root, "test-precious", gone, &precious);
         assert!(sweep_locked(&root).expect("readable").iter().all(|swept| swept.outcome.is_ok()));
         assert!(precious.exists());
+    }
+
+    #[test]
+    fn a_lab_that_is_partly_removed_stays_listed_and_is_tried_again() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let root = root_in(directory.path());
+        let name: LabName = format!("test-left-{}", std::process::id() % 1000).parse().expect("a name");
+        let gone = Process { pid: 1, start: 1, boot: "another".into() };
+        let scratch = shared_scratch(&name);
+        write(&root, name.as_str(), gone, &scratch);
+        // What is no directory isn't removed as one.
+        std::fs::write(&scratch, "in the way").expect("writable");
+        let outcome = || sweep_locked(&root).expect("readable").remove(0).outcome;
+        let told = outcome().expect_err("a part is left").to_string();
+        assert!(told.contains("linerate-lab-") && told.contains("lab status"), "{told}");
+        let labs = root.labs().expect("readable");
+        let left = labs[0].1.as_ref().and_then(|state| state.left.clone()).expect("it is written down");
+        assert!(left.contains(&*scratch.to_string_lossy()), "{left}");
+        std::fs::remove_file(&scratch).expect("our own");
+        assert!(outcome().is_ok() && root.labs().expect("readable").is_empty());
     }
 
     #[test]

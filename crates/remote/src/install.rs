@@ -63,6 +63,11 @@ pub fn identity() -> String {
     format!("linerate {} protocol {}", env!("CARGO_PKG_VERSION"), linerate_wire::PROTOCOL)
 }
 
+/// Removes what nobody has used for 30 days, and what an interrupted installation left a day ago or more. A binary that
+/// still runs stays until it ends, as any file does. Run when a new one has been installed; it can fail without harm.
+const TIDY: &str = "find \"$d\" -type f -name \"agent-*\" -mtime +30 -atime +30 -exec rm -f {} + 2>/dev/null; \
+                    find \"$d\" -type f -name \".new.*\" -mtime +0 -exec rm -f {} + 2>/dev/null";
+
 /// The line for the far shell; without `install` it never asks for the binary. In a cache directory that somebody else
 /// owns or may write to, nothing is run and nothing is kept: `own` looks at what `ls` tells of its mode and owner.
 pub fn bootstrap(binary: &Binary, install: bool) -> String {
@@ -77,8 +82,9 @@ pub fn bootstrap(binary: &Binary, install: bool) -> String {
     let bring = format!(
         "echo; echo \"{WANTED} $(uname -sm)\"; umask 077; t=$d/.new.$$; \
          mkdir -p \"$d\" && own && head -c {size} >\"$t\" && \
-         case $(sha256sum <\"$t\") in {hash}*) chmod 700 \"$t\" && {{ sync \"$t\" 2>/dev/null; mv -f \"$t\" \"$a\"; }} && exec \"$a\" agent;; esac; \
+         case $(sha256sum <\"$t\") in {hash}*) chmod 700 \"$t\" && {{ sync \"$t\" 2>/dev/null; mv -f \"$t\" \"$a\"; }} && {{ {tidy}; exec \"$a\" agent; }};; esac; \
          rm -f \"$t\"; echo; echo \"{FAILED}: cannot install it in $d, which must be yours and writable by nobody else\"; exit 126",
+        tidy = TIDY,
     );
     let without = format!(
         "echo; echo \"{FAILED}: no linerate of this version is there: install it, or leave out --no-install\"; \
@@ -90,8 +96,10 @@ pub fn bootstrap(binary: &Binary, install: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::FileTimes;
     use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
+    use std::time::{Duration, SystemTime};
 
     fn script(body: &str) -> (Vec<u8>, Binary) {
         let bytes = format!("#!/bin/sh\n{body}\n").into_bytes();
@@ -133,6 +141,47 @@ mod tests {
         assert!(first.contains(WANTED) && first.ends_with("started agent\n"), "{first}");
         assert_eq!(run(home.path(), &bootstrap(&binary, true), &[]), "started agent\n");
         assert_eq!(run(home.path(), &bootstrap(&binary, false), &[]), "started agent\n");
+    }
+
+    #[test]
+    fn what_is_old_goes_when_a_new_one_comes() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = home.path().join(".cache/linerate");
+        std::fs::create_dir_all(&cache).unwrap();
+        let days = |days: u64| SystemTime::now() - Duration::from_secs(days * 86_400 + 3600);
+        for (name, modified, used) in [
+            ("agent-unused", 40, 31),
+            ("agent-used", 40, 2),
+            ("agent-new", 3, 3),
+            (".new.1", 2, 2),
+            (".new.2", 0, 0),
+            ("another", 400, 400),
+        ] {
+            let times = FileTimes::new().set_modified(days(modified)).set_accessed(days(used));
+            File::create(cache.join(name)).unwrap().set_times(times).unwrap();
+        }
+        let (bytes, binary) = script("echo started $1");
+        assert!(run(home.path(), &bootstrap(&binary, true), &bytes).ends_with("started agent\n"));
+        let mut left: Vec<_> = std::fs::read_dir(cache)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        let kept = [".new.2", &format!("agent-{}", binary.hash), "agent-new", "agent-used", "another"];
+        assert_eq!(left, kept);
+    }
+
+    #[test]
+    fn the_documentation_has_the_same_line() {
+        let binary = Binary { size: 7, hash: "HASH".into() };
+        let documented = include_str!("../../../docs/protocol.md");
+        for install in [true, false] {
+            let line = bootstrap(&binary, install)
+                .replace("-eq 7 ]", "-eq SIZE ]")
+                .replace("head -c 7 ", "head -c SIZE ");
+            let line = line.replace(&format!("linerate {} ", env!("CARGO_PKG_VERSION")), "linerate VERSION ");
+            assert!(documented.contains(&line), "docs/protocol.md lacks {line}");
+        }
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub(crate) struct Summary<'a> {
     pub(crate) disturbed: Vec<Note<'a>>,
     /// Runs that came near what the test bed can do at most, with its part.
     pub(crate) limited_by_bed: Vec<Note<'a>>,
+    /// Runs of which the tool itself warns, with its first warning.
+    pub(crate) warned: Vec<Note<'a>>,
     /// Runs that failed, with the reason.
     pub(crate) failed: Vec<Note<'a>>,
     /// Runs whose tool wasn't there, with the reason.
@@ -197,6 +199,7 @@ impl<'a> Summary<'a> {
             breaks_ceiling: breaks_ceiling(record, case, &good),
             disturbed: notes(|run| measures(run)?.disturbed.as_deref()),
             limited_by_bed: notes(|run| measures(run)?.limited_by_bed.as_deref()),
+            warned: notes(|run| measures(run)?.warnings().next()),
             failed: notes(failure),
             unavailable: notes(absence),
         }

@@ -95,6 +95,8 @@ fn what_is_missing_or_went_wrong_is_shown_with_its_reason() {
         "steal 6 % of the processors",
         "1 failed",
         "1 disturbed",
+        "1 with a warning",
+        "The tool warns",
         "Both ends share the processors",
         "unknown: /sys/devices/system/cpu/cpu0/cpufreq: no such directory",
         "not applicable",

@@ -4,4 +4,5 @@ pub mod ethtool;
 pub mod limits;
 pub mod netns;
 pub mod tcp;
+pub mod tun;
 pub mod usage;

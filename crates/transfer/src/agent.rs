@@ -1,10 +1,14 @@
 //! The far end: does the job that the client names, and answers questions about its host.
 
-use linerate_wire::control::{AbortKind, Job, MAX_SAMPLES, Message, Options, Sampling};
+use linerate_wire::control::{AbortKind, Job, Keep, MAX_SAMPLES, Message, Options, Sampling};
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 
+use crate::ahead::scan_ahead;
+use crate::leftovers::{self, Leftover};
+use crate::pattern::expand_home;
 use crate::problem::TransferError;
+use crate::sender::Selection;
 use crate::session::Session;
 use crate::{memory, receiver, sender};
 
@@ -54,34 +58,54 @@ fn perform(session: &mut Session, job: Job, host: &dyn HostObserver) -> Result<(
             session.tell_report()
         }
         Job::Send { sources, options } => send(session, &sources, &options),
-        Job::List { sources, recursive } => list(session, &sources, recursive),
+        Job::List { sources, recursive, keep } => list(session, &sources, recursive, keep),
         Job::Discard { options } => {
             session.offer(&options)?;
             memory::discard(session)?;
             session.tell_report()
         }
         Job::Observe => observe(session, host),
+        Job::Clean { destination, remove } => clean(session, &destination, remove),
     }
 }
 
 fn send(session: &mut Session, sources: &[Vec<u8>], options: &Options) -> Result<(), TransferError> {
     let reporter = session.reporter();
-    let found = sender::find_sources(sources, options.recursive, true, &|problem| reporter.problem(problem))?;
+    let tell = |problem| reporter.problem(problem);
+    let found = sender::find_sources(sources, options.recursive, true, &tell)?;
     session.offer(options)?;
-    sender::run(session, &found, options)?;
+    let listed = if options.listed { Some(session.receive_selection()?) } else { None };
+    let selection = Selection { filter: options.filter.clone(), listed };
+    let counters = session.meters.local.clone();
+    scan_ahead(&found, options, &selection, &counters, &tell, |ahead| {
+        sender::run(session, &found, ahead, options)
+    })?;
     session.tell_report()
 }
 
-fn list(session: &mut Session, sources: &[Vec<u8>], recursive: bool) -> Result<(), TransferError> {
+fn list(
+    session: &mut Session,
+    sources: &[Vec<u8>],
+    recursive: bool,
+    keep: Keep,
+) -> Result<(), TransferError> {
     let reporter = session.reporter();
     let tell = |problem| reporter.problem(problem);
     let found = sender::find_sources(sources, recursive, true, &tell)?;
     let channel = session.channel();
-    sender::survey(&found, &session.meters.local, &tell, |path, entry| {
+    sender::survey(&found, keep, &session.meters.local, &tell, |path, entry| {
         let listed = Message::Listed { path: path.as_os_str().as_bytes().to_vec(), entry: entry.clone() };
         // A client that is gone is noticed below.
         let _ = channel.send(&listed);
     });
+    session.tell_report()
+}
+
+fn clean(session: &mut Session, destination: &[u8], remove: bool) -> Result<(), TransferError> {
+    let (channel, reporter) = (session.channel(), session.reporter());
+    // A client that is gone is noticed below.
+    let tell = |left: &Leftover| drop(channel.send(&left.told()));
+    leftovers::clean(&expand_home(destination), remove, tell, |problem| reporter.problem(problem))?;
     session.tell_report()
 }
 

@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 /// How long a number of streams is tried.
-const TRIAL: Duration = Duration::from_millis(400);
+pub const TRIAL: Duration = Duration::from_millis(400);
+/// How long the first number stays where the processors are few: there more streams seldom help and a trial always costs,
+/// more than a short transfer can win by it.
+pub const FEW_PROCESSORS: Duration = Duration::from_millis(2500);
 /// By how much more streams must be faster to stay.
 const GAIN: f64 = 1.08;
 /// Use of this host's processors beyond which another stream only adds switching.
@@ -36,9 +39,9 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Begins with `streams`, never goes above `most`.
-    pub fn new(streams: u32, most: u32, now: Instant) -> Self {
-        Self { streams, most, best: 0.0, added: 0, since: now, bytes: 0, cpu: 0.0, wait: TRIAL }
+    /// Begins with `streams` for a time of `first`, never goes above `most`.
+    pub fn new(streams: u32, most: u32, first: Duration, now: Instant) -> Self {
+        Self { streams, most, best: 0.0, added: 0, since: now, bytes: 0, cpu: 0.0, wait: first }
     }
 
     /// Streams that are wanted now.
@@ -90,7 +93,7 @@ mod tests {
     /// Runs a transfer whose rate is a function of its streams; returns the streams of each second.
     fn simulate(rate: impl Fn(u32) -> f64, busy: f64, seconds: u32) -> Vec<u32> {
         let begun = Instant::now();
-        let mut controller = Controller::new(2, 16, begun);
+        let mut controller = Controller::new(2, 16, TRIAL, begun);
         let (mut streams, mut bytes, mut cpu, mut seen) = (2, 0.0, 0.0, Vec::new());
         for tick in 1..=seconds * 10 {
             bytes += rate(streams) / 10.0;

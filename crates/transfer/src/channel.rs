@@ -47,6 +47,17 @@ impl Channel {
         let mut writer = self.writer.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         control::write(&mut *writer, message)
     }
+
+    /// Says `message`, unless somebody else is speaking: then the other end hears of this one anyway.
+    ///
+    /// # Errors
+    /// Where the other end is gone.
+    pub fn send_if_free(&self, message: &Message) -> Result<(), ControlError> {
+        match self.writer.try_lock() {
+            Ok(mut writer) => control::write(&mut *writer, message),
+            Err(_) => Ok(()),
+        }
+    }
 }
 
 impl Control {

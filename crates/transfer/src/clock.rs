@@ -104,6 +104,10 @@ pub struct Counters {
     pub failed: AtomicU64,
     /// Entries whose source changed or vanished under way.
     pub changed: AtomicU64,
+    /// Times that something wasn't deleted that the sender doesn't have.
+    pub not_deleted: AtomicU64,
+    /// Things that could not be kept of entries that are there.
+    pub not_kept: AtomicU64,
 }
 
 impl Counters {
@@ -152,6 +156,7 @@ pub struct SharedTotals {
     files: AtomicU64,
     directories: AtomicU64,
     symlinks: AtomicU64,
+    specials: AtomicU64,
     bytes: AtomicU64,
 }
 
@@ -162,7 +167,8 @@ impl SharedTotals {
             Kind::File { size } => self.file(*size),
             Kind::Directory => self.directory(),
             Kind::Symlink { .. } => self.symlink(),
-            Kind::Device { .. } | Kind::Fifo | Kind::Socket | Kind::HardLink { .. } => {}
+            Kind::Device { .. } | Kind::Fifo | Kind::Socket => self.special(),
+            Kind::HardLink { .. } => self.file(0),
         }
     }
 
@@ -187,12 +193,18 @@ impl SharedTotals {
         self.symlinks.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts a device, a named pipe or a socket.
+    pub fn special(&self) {
+        self.specials.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The sums.
     pub fn get(&self) -> Totals {
         Totals {
             files: self.files.load(Ordering::Relaxed),
             directories: self.directories.load(Ordering::Relaxed),
             symlinks: self.symlinks.load(Ordering::Relaxed),
+            specials: self.specials.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
         }
     }

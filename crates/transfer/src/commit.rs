@@ -4,6 +4,7 @@
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use linerate_wire::control::{Problem, ProblemKind};
 use linerate_wire::entry::Kind;
+use linerate_wire::path::RelPath;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -14,16 +15,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::clock::Counters;
+use crate::journal::{Done, Journal, Mark};
 use crate::problem::problem;
 use crate::root::Directory;
 use crate::temporary::Temporary;
 
-/// A group is committed when it has so many entries (each may hold a file open),
+/// A group is committed when it has so many entries (each may hold a file open)
 const GROUP: usize = 256;
-/// so many bytes,
+/// or so many bytes;
 const GROUP_BYTES: u64 = 256 << 20;
-/// or is so old.
-const GROUP_AGE: Duration = Duration::from_millis(500);
+/// where no more waits, also when it has so many bytes
+const WORTH_BYTES: u64 = 16 << 20;
+/// or is so old: a kill leaves nothing of it. On slow storage the next group gathers meanwhile, and is as large as it
+/// gets.
+const WORTH_AGE: Duration = Duration::from_millis(50);
 /// Up to so many files are synchronised one by one; above, their whole file system is.
 const FEW: usize = 8;
 
@@ -37,6 +42,8 @@ pub struct Finished {
     pub kind: Kind,
     /// Its path as the user would write it.
     pub shown: PathBuf,
+    /// What the journal is told of it: where it is below the landing's root, and what was to be made.
+    pub journalled: Option<(RelPath, Mark)>,
 }
 
 /// What the workers and the receiver's thread tell the committer.
@@ -55,6 +62,8 @@ pub struct Committer<'a> {
     pub counters: &'a Counters,
     /// Where problems are told.
     pub problem: &'a (dyn Fn(Problem) + Sync),
+    /// Where what has its name is written down.
+    pub journal: &'a Journal,
 }
 
 #[derive(Default)]
@@ -82,7 +91,7 @@ impl Committer<'_> {
             match finished.recv_timeout(group.patience()) {
                 Ok(ToCommit::Whole(entries)) => {
                     entries.into_iter().for_each(|entry| group.add(entry));
-                    if group.is_full() {
+                    if group.is_full() || finished.is_empty() && group.is_worth_it() {
                         self.commit(&mut group, &mut touched)?;
                     }
                 }
@@ -91,30 +100,53 @@ impl Committer<'_> {
                     self.commit(&mut group, &mut touched)?;
                     return Ok(touched);
                 }
-                Ok(ToCommit::Abandon) | Err(RecvTimeoutError::Disconnected) => return Ok(touched),
+                Ok(ToCommit::Abandon) | Err(RecvTimeoutError::Disconnected) => {
+                    // What is whole needn't come again. Why the transfer ends is told already.
+                    let _ = self.commit(&mut group, &mut touched);
+                    return Ok(touched);
+                }
             }
         }
     }
 
     fn commit(&self, group: &mut Group, touched: &mut Touched) -> Result<(), String> {
         let group = std::mem::take(group);
-        sync_contents(&group.entries)?;
-        for entry in group.entries {
+        sync_contents(&group.entries).inspect_err(|_| self.journal.distrust())?;
+        let writes_down = self.journal.wants_done(self.counters.landed.get().bytes);
+        let mut done = Vec::new();
+        for mut entry in group.entries {
             touched.add(entry.temporary.parent());
-            self.rename(entry);
+            let record = if writes_down { self.record(&mut entry) } else { None };
+            if self.rename(entry) {
+                done.extend(record);
+            }
         }
+        self.journal.done(done);
         Ok(())
     }
 
-    fn rename(&self, entry: Finished) {
-        let Finished { temporary, name, kind, shown } = entry;
+    fn record(&self, entry: &mut Finished) -> Option<Done> {
+        let (place, mark) = entry.journalled.take()?;
+        let Kind::File { size } = entry.kind else { return None };
+        let inode = entry.temporary.inode().ok().filter(|_| self.journal.covers(entry.temporary.parent()))?;
+        Some(Done { place, mark, inode, size })
+    }
+
+    /// True where it has its name now.
+    fn rename(&self, entry: Finished) -> bool {
+        let Finished { temporary, name, kind, shown, .. } = entry;
         let parent = temporary.parent().clone();
         match temporary.rename(&name) {
-            Ok(()) => match kind {
-                Kind::File { size } => self.counters.landed.file(size),
-                Kind::Symlink { .. } => self.counters.landed.symlink(),
-                _ => {}
-            },
+            Ok(()) => {
+                match kind {
+                    Kind::File { size } => self.counters.landed.file(size),
+                    Kind::Symlink { .. } => self.counters.landed.symlink(),
+                    Kind::Device { .. } | Kind::Fifo | Kind::Socket => self.counters.landed.special(),
+                    // They are made elsewhere, at the end.
+                    Kind::Directory | Kind::HardLink { .. } => {}
+                }
+                return true;
+            }
             Err(Errno::ISDIR | Errno::EXIST | Errno::NOTEMPTY) if parent.has_directory(&name) => {
                 let message = "a directory of that name is in the way at the destination";
                 (self.problem)(problem(shown, ProblemKind::Failed, message));
@@ -124,6 +156,7 @@ impl Committer<'_> {
                 (self.problem)(problem(shown, ProblemKind::Failed, message));
             }
         }
+        false
     }
 }
 
@@ -137,15 +170,17 @@ impl Group {
     }
 
     fn is_full(&self) -> bool {
-        self.entries.len() >= GROUP
-            || self.bytes >= GROUP_BYTES
-            || self.since.is_some_and(|since| since.elapsed() >= GROUP_AGE)
+        self.entries.len() >= GROUP || self.bytes >= GROUP_BYTES
+    }
+
+    fn is_worth_it(&self) -> bool {
+        self.bytes >= WORTH_BYTES || self.since.is_some_and(|since| since.elapsed() >= WORTH_AGE)
     }
 
     fn patience(&self) -> Duration {
         match self.since {
             None => Duration::from_secs(3600),
-            Some(since) => GROUP_AGE.saturating_sub(since.elapsed()),
+            Some(since) => WORTH_AGE.saturating_sub(since.elapsed()),
         }
     }
 }

@@ -17,7 +17,7 @@ pub struct Landing {
     /// The directory that everything lands below.
     pub root: Root,
     /// For each source the path that its own entry gets, and whether it was announced as a directory.
-    places: Vec<(RelPath, bool)>,
+    pub places: Vec<(RelPath, bool)>,
 }
 
 impl Landing {
@@ -66,6 +66,20 @@ impl Landing {
         Self::under_new_name(&path.components().collect::<PathBuf>(), sources)
     }
 
+    /// As it was when a directory that is there now was not yet: the one source gets its name. `None` where that can't
+    /// have been.
+    pub fn as_new(written: &[u8], sources: &[Source]) -> Option<Self> {
+        let path = PathBuf::from(OsString::from_vec(written.to_vec()));
+        let ([source], true) = (sources, path.is_dir() && !written.ends_with(b"/")) else { return None };
+        let place = RelPath::new(path.file_name()?.as_bytes()).ok().filter(|_| source.directory)?;
+        Some(Self { root: open(path.parent()?).ok()?, places: vec![(place, true)] })
+    }
+
+    /// True where a directory gets a new name, which a second run would find taken.
+    pub fn is_new(&self) -> bool {
+        matches!(&self.places[..], [(place, true)] if !place.is_root())
+    }
+
     /// The path of an entry below [`Landing::root`]; `None` for an entry of a source that was not announced, or
     /// not as a directory.
     pub fn place(&self, entry: &Entry) -> Option<RelPath> {
@@ -81,6 +95,11 @@ impl Landing {
             return Some(path.clone());
         }
         RelPath::new([place.as_bytes(), b"/", path.as_bytes()].concat()).ok()
+    }
+
+    /// Where each source begins below [`Landing::root`].
+    pub fn places(&self) -> Vec<RelPath> {
+        self.places.iter().map(|(place, _)| place.clone()).collect()
     }
 
     fn into_directory(path: &Path, sources: &[Source]) -> Result<Self, TransferError> {

@@ -3,6 +3,7 @@
 //! Threads and blocking sockets. `docs/architecture.md` draws the pipeline and its invariants.
 
 pub mod agent;
+pub mod ahead;
 mod auto;
 mod channel;
 pub mod clock;
@@ -16,15 +17,20 @@ pub mod filter;
 pub mod foreign;
 mod handshake;
 pub mod itemize;
+mod journal;
 mod keys;
 mod landing;
+pub mod leftovers;
 pub mod memory;
+mod metadata;
 mod offer;
 pub mod pattern;
 mod plan;
 pub mod problem;
 mod rate;
 pub mod receiver;
+mod remove;
+mod resume;
 mod root;
 mod scan;
 pub mod sender;

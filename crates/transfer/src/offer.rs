@@ -2,14 +2,14 @@
 
 use crossbeam_channel::{Receiver, TryRecvError};
 use linerate_wire::control::{Digest, MAX_OFFERS, MAX_OPEN_OFFERS, Message, Offered, Want};
-use linerate_wire::entry::{Entry, Kind, Timestamp};
+use linerate_wire::entry::{Entry, Kind, Origin};
 use rustix::fs::Stat;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use crate::channel::Channel;
 use crate::clock::Counters;
-use crate::plan::{Planner, There};
+use crate::plan::{Cut, Planner, Seen, There};
 use crate::scan::{Stopped, Taker};
 use crate::source::lock;
 
@@ -38,9 +38,13 @@ pub struct Offers<'a> {
     pub hash: Option<Hash<'a>>,
     /// Where the receiver's breach of the protocol is told, which ends the transfer.
     pub breach: &'a Mutex<Option<String>>,
+    /// What is wanted isn't sent.
+    dry_run: bool,
     pending: Vec<Offered>,
+    /// What else is known of them.
+    seen: Vec<Seen>,
     pending_bytes: usize,
-    open: VecDeque<Vec<Entry>>,
+    open: VecDeque<Vec<(Entry, Seen)>>,
 }
 
 impl<'a> Offers<'a> {
@@ -52,6 +56,7 @@ impl<'a> Offers<'a> {
         counters: &'a Counters,
         hash: Option<Hash<'a>>,
         breach: &'a Mutex<Option<String>>,
+        dry_run: bool,
     ) -> Self {
         Self {
             channel,
@@ -60,7 +65,9 @@ impl<'a> Offers<'a> {
             counters,
             hash,
             breach,
+            dry_run,
             pending: Vec::new(),
+            seen: Vec::new(),
             pending_bytes: 0,
             open: VecDeque::new(),
         }
@@ -78,7 +85,8 @@ impl<'a> Offers<'a> {
         let message = Message::Offer(offered);
         self.channel.send(&message).map_err(|_| Stopped)?;
         let Message::Offer(offered) = message else { return Ok(()) };
-        self.open.push_back(offered.into_iter().map(|offered| offered.entry).collect());
+        let entries = offered.into_iter().map(|offered| offered.entry);
+        self.open.push_back(entries.zip(std::mem::take(&mut self.seen)).collect());
         self.take_what_came()
     }
 
@@ -105,29 +113,32 @@ impl<'a> Offers<'a> {
         if entries.len() != wants.len() {
             return Err(self.breach("it answers an offer with another number of wants than entries"));
         }
-        entries.into_iter().zip(wants).try_for_each(|(entry, want)| self.wanted(entry, want))
+        entries.into_iter().zip(wants).try_for_each(|((entry, seen), want)| self.wanted(entry, seen, want))
     }
 
-    fn wanted(&mut self, entry: Entry, want: Want) -> Result<(), Stopped> {
+    fn wanted(&mut self, entry: Entry, seen: Seen, want: Want) -> Result<(), Stopped> {
         match want {
             Want::Nothing => {
                 self.counters.unchanged.entry(&entry.kind);
                 Ok(())
             }
-            Want::Whole => self.planner.add(entry),
+            _ if self.dry_run => Ok(()),
+            Want::Whole => self.planner.add(entry, seen),
             Want::Missing { chunk, present } => {
                 let (size, parts) = self.cut(&entry, chunk)?;
                 if present.len() as u64 != parts.div_ceil(8) {
                     return Err(self.breach("what it has of a file doesn't have the file's length"));
                 }
-                self.planner.add_large(entry, size, chunk, There::Present(present))
+                let cut = Cut { cut: chunk, there: There::Present(present) };
+                self.planner.add_large(entry, seen, size, cut)
             }
             Want::Differing { chunk, digests } => {
                 let (size, parts) = self.cut(&entry, chunk)?;
                 if digests.len() as u64 > parts {
                     return Err(self.breach("it names more chunks than the file has"));
                 }
-                self.planner.add_large(entry, size, chunk, There::Older(digests))
+                let cut = Cut { cut: chunk, there: There::Older(digests) };
+                self.planner.add_large(entry, seen, size, cut)
             }
         }
     }
@@ -155,8 +166,10 @@ impl Taker for Offers<'_> {
         self.pending_bytes += ENTRY_BYTES + bytes(&entry);
         let digest =
             self.hash.filter(|_| matches!(entry.kind, Kind::File { .. })).and_then(|hash| hash(&entry));
-        let ctime = Timestamp { seconds: stat.st_ctime, nanoseconds: stat.st_ctime_nsec as u32 };
-        self.pending.push(Offered { entry, inode: stat.st_ino, ctime, digest });
+        let seen = self.planner.see(&entry, stat);
+        let Origin { inode, ctime } = seen.origin;
+        self.seen.push(seen);
+        self.pending.push(Offered { entry, inode, ctime, digest });
         if self.pending.len() == MAX_OFFERS || self.pending_bytes >= OFFER_BYTES {
             self.offer()
         } else {

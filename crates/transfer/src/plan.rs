@@ -2,13 +2,14 @@
 
 use crossbeam_channel::Sender;
 use linerate_wire::control::Digest;
-use linerate_wire::entry::{Entry, Kind};
+use linerate_wire::entry::{Entry, Extra, Kind, Origin, Timestamp};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crate::metadata::holes::has_holes;
 use crate::scan::{Stopped, Taker};
 
 /// Files up to this many bytes travel many in one frame.
@@ -45,6 +46,8 @@ pub struct LargeFile {
     pub number: u64,
     /// Into how many parts it is cut.
     pub parts: u32,
+    /// Its holes stay holes.
+    pub sparse: bool,
     /// Parts that no worker has finished.
     pub left: AtomicU32,
     /// Set where nothing more of it is wanted or can be read.
@@ -55,6 +58,8 @@ pub struct LargeFile {
     pub cut: u64,
     /// What the receiver has of it already.
     pub there: There,
+    /// Which file it is.
+    pub origin: Origin,
 }
 
 /// What a receiver has of a large file, by its chunks.
@@ -69,43 +74,70 @@ pub enum There {
     Older(Vec<Digest>),
 }
 
+/// How a large file is cut.
+pub struct Cut {
+    /// Bytes of a chunk; the last one may be shorter.
+    pub cut: u64,
+    /// What the receiver has of it.
+    pub there: There,
+}
+
+/// What the file system said of an entry that it doesn't tell itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// It has holes that are to be kept.
+    pub sparse: bool,
+    /// Which file it is.
+    pub origin: Origin,
+}
+
 /// Cuts entries into units.
 pub struct Planner {
     /// Where units go; full means that the workers are busy.
     queue: Sender<Unit>,
     /// Streams, for the size of chunks.
     streams: u32,
+    /// Holes are looked for.
+    sparse: bool,
     batch: Vec<Entry>,
     batch_bytes: u64,
     next_file: u64,
 }
 
 impl Planner {
-    /// Units for `queue`, whose workers serve so many streams.
-    pub fn new(queue: Sender<Unit>, streams: u32) -> Self {
-        Self { queue, streams, batch: Vec::new(), batch_bytes: 0, next_file: 0 }
+    /// Units for `queue`, whose workers serve so many streams and keep holes where `sparse` is set.
+    pub fn new(queue: Sender<Unit>, streams: u32, sparse: bool) -> Self {
+        Self { queue, streams, sparse, batch: Vec::new(), batch_bytes: 0, next_file: 0 }
+    }
+
+    /// What `stat` says of an entry that is to be sent.
+    pub fn see(&self, entry: &Entry, stat: &Stat) -> Seen {
+        let sparse = self.sparse && matches!(entry.kind, Kind::File { .. }) && has_holes(stat);
+        Seen { sparse, origin: origin(stat) }
     }
 
     /// Queues all of an entry.
     ///
     /// # Errors
     /// Where the workers are gone.
-    pub fn add(&mut self, entry: Entry) -> Result<(), Stopped> {
+    pub fn add(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
         match entry.kind {
-            Kind::File { size } if size > SMALL => {
-                let chunk = chunk_size(size, self.streams);
-                self.add_large(entry, size, chunk, There::Nothing)
+            Kind::File { size } if size > SMALL || seen.sparse => {
+                let cut = chunk_size(size, self.streams);
+                self.add_large(entry, seen, size, Cut { cut, there: There::Nothing })
             }
             Kind::File { size } => self.add_small(entry, size),
             _ => self.add_small(entry, 0),
         }
     }
 
-    /// Queues a file of `size` bytes in chunks of `chunk` bytes, some of which the receiver may have.
+    /// Queues a file of `size` bytes in chunks, some of which the receiver may have.
     ///
     /// # Errors
     /// Where the workers are gone.
-    pub fn add_large(&mut self, entry: Entry, size: u64, chunk: u64, there: There) -> Result<(), Stopped> {
+    pub fn add_large(&mut self, entry: Entry, seen: Seen, size: u64, cut: Cut) -> Result<(), Stopped> {
+        let Cut { cut: chunk, there } = cut;
+        let Seen { sparse, origin } = seen;
         let parts = u32::try_from(size.div_ceil(chunk)).unwrap_or(u32::MAX);
         let number = self.next_file;
         self.next_file += 1;
@@ -113,11 +145,13 @@ impl Planner {
             entry,
             number,
             parts,
+            sparse,
             left: AtomicU32::new(parts),
             given_up: AtomicBool::new(false),
             descriptor: OnceLock::new(),
             cut: chunk,
             there,
+            origin,
         });
         for part in 0..u64::from(parts) {
             if file.given_up.load(Ordering::Relaxed) {
@@ -130,6 +164,7 @@ impl Planner {
     }
 
     fn add_small(&mut self, entry: Entry, size: u64) -> Result<(), Stopped> {
+        let size = size + entry.extra.as_ref().map_or(0, |extra| extra_size(extra));
         if self.batch_bytes + size > BATCH_BYTES || self.batch.len() == BATCH_ENTRIES {
             self.flush()?;
         }
@@ -155,13 +190,26 @@ impl Planner {
 
 /// Everything that is found is sent.
 impl Taker for Planner {
-    fn take(&mut self, entry: Entry, _: &Stat) -> Result<(), Stopped> {
-        self.add(entry)
+    fn take(&mut self, entry: Entry, stat: &Stat) -> Result<(), Stopped> {
+        let seen = self.see(&entry, stat);
+        self.add(entry, seen)
     }
 
     fn finish(&mut self) -> Result<(), Stopped> {
         self.flush()
     }
+}
+
+/// Which file `stat` is of.
+fn origin(stat: &Stat) -> Origin {
+    let ctime = Timestamp { seconds: stat.st_ctime, nanoseconds: stat.st_ctime_nsec as u32 };
+    Origin { inode: stat.st_ino, ctime }
+}
+
+/// Bytes of what may be large: a batch holds little of it, however much each entry has.
+fn extra_size(extra: &Extra) -> u64 {
+    let xattrs: usize = extra.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
+    (xattrs + 32 * (extra.acl.len() + extra.default_acl.len())) as u64
 }
 
 /// A quarter of each stream's share, as a power of two between 4 and 64 MiB.

@@ -1,6 +1,6 @@
 //! Messages about single entries and about whole transfers.
 
-use linerate_wire::control::{AbortKind, Problem, ProblemKind};
+use linerate_wire::control::{AbortKind, Change, Problem, ProblemKind};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 pub trait Observer: Send + Sync {
     /// Something is wrong with one entry; the rest goes on.
     fn problem(&self, problem: Problem);
+    /// What a receiver changes, or would.
+    fn changes(&self, changes: Vec<Change>);
     /// A step that the user should know of: a detour, a slow way.
     fn note(&self, note: &str);
 }
@@ -41,7 +43,8 @@ impl TransferError {
         match self {
             Self::Arguments(_) => AbortKind::Arguments,
             Self::Interrupted => AbortKind::Interrupted,
-            Self::FarEnd(_) | Self::Version(_) | Self::Failed(_) | Self::Cut(_) => AbortKind::Failed,
+            Self::Cut(_) => AbortKind::Lost,
+            Self::FarEnd(_) | Self::Version(_) | Self::Failed(_) => AbortKind::Failed,
         }
     }
 
@@ -51,6 +54,7 @@ impl TransferError {
             AbortKind::Arguments => Self::Arguments(reason),
             AbortKind::Failed => Self::Failed(reason),
             AbortKind::Interrupted => Self::Interrupted,
+            AbortKind::Lost => Self::Cut(reason),
         }
     }
 }

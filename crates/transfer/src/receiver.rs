@@ -1,13 +1,9 @@
 //! The receiving end, from the announced sources to the word that everything is on stable storage.
 
 use crossbeam_channel::{Sender as CrossbeamSender, TrySendError, bounded};
-use linerate_wire::control::{self, MAX_OPEN_OFFERS, Message, Offered, Options, Problem, Source, Totals};
-use linerate_wire::entry::Entry;
-use linerate_wire::path::RelPath;
-use rustix::fs::{AtFlags, Mode};
-use rustix::io::Errno;
-use std::collections::{BTreeMap, HashMap};
-use std::os::fd::AsFd;
+use linerate_wire::control::{MAX_OPEN_OFFERS, Message, Offered, Options, Problem, Source, Totals};
+use rustix::fs::Mode;
+use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
@@ -16,16 +12,19 @@ use std::time::Instant;
 use crate::channel::Channel;
 use crate::commit::{Committer, ToCommit, Touched};
 use crate::crew::Crew;
+use crate::journal::Past;
 use crate::landing::{Landing, umask};
+use crate::metadata::write::Writer as MetadataWriter;
 use crate::pattern::expand_home;
-use crate::problem::{TransferError, problem};
+use crate::problem::TransferError;
+use crate::remove::{News, Remover};
+use crate::resume::{self, Resume, settle};
 use crate::session::{Event, Session, TICK, WorkerEnd, out_of_turn};
-use crate::sink::{Older, Shared, Worker, chmod};
+use crate::sink::{Older, Shared, Worker};
 use crate::source::lock;
 use crate::stream::Stream;
-use crate::temporary::{Names, timestamps};
-use crate::wanted::Comparer;
-use linerate_wire::control::ProblemKind;
+use crate::temporary::Names;
+use crate::wanted::{Comparer, OfferedNames};
 
 /// What waits for the committer, up to 64 files at a time; each may be open.
 const WAITING: usize = 16;
@@ -51,22 +50,28 @@ pub fn run(
     options: &Options,
     expected: impl Fn(&[Source]) -> Result<(), TransferError>,
 ) -> Result<Received, TransferError> {
+    session.limit_silence(options.timeout);
     let sources = session.receive_sources()?;
     expected(&sources)?;
     let umask = umask();
     // The near end's shell has seen the destination, the far end's has not.
     let destination = if session.is_agent() { expand_home(destination) } else { destination.to_vec() };
-    let landing = match &options.sync {
-        Some(_) => Landing::mirror(&destination, &sources)?,
-        None => Landing::find(&destination, &sources)?,
+    let landing = match (resume::landing(&destination, &sources, options), &options.sync) {
+        (Some(again), _) => again,
+        (None, Some(_)) => Landing::mirror(&destination, &sources)?,
+        (None, None) => Landing::find(&destination, &sources)?,
     };
-    let offers = options.sync.is_some();
+    let resume = Resume::find(session, &landing, options)?;
+    let offers = options.sync.is_some() || resume.past.is_some();
     session.send(&Message::Ready { offers })?;
     // Modes are made here, bit by bit; the kernel's mask would only take from them.
     rustix::process::umask(Mode::empty());
-    let received = receive(session, &landing, sources.len(), options, offers, umask);
+    let received = receive(session, &landing, sources.len(), options, &resume, umask);
     rustix::process::umask(umask);
     let received = received?;
+    // A client that is gone begins again, and must find what tells it that everything is there.
+    session.stand_by()?;
+    session.meanwhile(|| resume.finish(&landing))?;
     session.send(&Message::Committed(received.landed))?;
     Ok(received)
 }
@@ -76,7 +81,7 @@ fn receive(
     landing: &Landing,
     sources: usize,
     options: &Options,
-    offers: bool,
+    resume: &Resume,
     umask: Mode,
 ) -> Result<Received, TransferError> {
     let reporter = session.reporter();
@@ -93,31 +98,48 @@ fn receive(
         names: &names,
         assemblies: Mutex::new(HashMap::new()),
         older: Older::default(),
+        dry_run: options.sync.as_ref().is_some_and(|sync| sync.dry_run),
         inplace: options.sync.as_ref().is_some_and(|sync| sync.inplace),
         directories: Mutex::default(),
+        first_names: Mutex::default(),
+        further_names: Mutex::default(),
         opened: Mutex::default(),
         finished,
         counters: &counters,
         problem: &tell,
         skip: &skip,
+        journal: &resume.journal,
+        resumed: Mutex::default(),
         keep: options.keep,
+        writer: MetadataWriter::new(options.keep),
         umask,
     };
-    let committer = Committer { counters: &counters, problem: &tell };
-    let (touched, streams, announced) = thread::scope(|scope| -> Result<_, TransferError> {
+    let committer = Committer { counters: &counters, problem: &tell, journal: &resume.journal };
+    let past = resume.past.as_deref();
+    let offers = options.sync.is_some() || past.is_some();
+    let (mut touched, streams, announced, compared) = thread::scope(|scope| -> Result<_, TransferError> {
         let committing = scope.spawn(|| committer.run(whole));
         let crew = Crew::new(scope, |stream| work(&shared, stream));
-        let mut desk = offers.then(|| Desk::open(scope, &shared, options.sync.as_ref(), &channel));
+        let (settling, ended) = bounded(0);
+        scope.spawn(|| settle(&shared, ended));
+        let mut desk = offers.then(|| {
+            let news = News::new(reporter.clone(), session.is_agent());
+            Desk::open(scope, &shared, options, past, &channel, news)
+        });
         let received = drive(session, crew, &committing, desk.as_ref());
         session.cut();
-        let compared = desk.take().map_or(Ok(()), Desk::close);
+        drop(settling);
+        let compared = desk.take().map(Desk::close).transpose();
         // The committer is there, so it takes this.
         let _ = shared.finished.send(if received.is_ok() { ToCommit::End } else { ToCommit::Abandon });
         // An end that breaks the protocol is told so, not that it went away for it.
-        compared?;
+        let compared = compared?;
         let (streams, announced) = received?;
+        while !committing.is_finished() {
+            session.stand_by()?;
+        }
         let touched = committing.join().unwrap_or_else(|_| Err("the committer failed".into()));
-        Ok((touched.map_err(TransferError::Failed)?, streams, announced))
+        Ok((touched.map_err(TransferError::Failed)?, streams, announced, compared))
     })?;
     if lock(&shared.assemblies).values().any(|assembly| !assembly.has_failed()) {
         return Err(TransferError::Failed("the far end left files unfinished".into()));
@@ -128,8 +150,22 @@ fn receive(
             "the far end announced {missing} sources that it didn't send"
         )));
     }
-    finish_directories(&shared, touched)?;
-    Ok(Received { landed: counters.landed.get(), announced, streams })
+    let mut last = Worker::new(&shared);
+    last.make_further_names(&mut touched);
+    if let Some((offered, remover)) =
+        compared.filter(|_| options.sync.as_ref().is_some_and(|sync| sync.delete))
+    {
+        match announced.complete {
+            true => remover.run(&landing.places, &offered, &mut touched),
+            false => remover.refuse(),
+        }
+    }
+    session.meanwhile(|| {
+        last.finish_directories(&mut touched);
+        last.finish();
+        touched.sync().map_err(TransferError::Failed)
+    })??;
+    Ok(Received { landed: counters.landed.get(), announced: announced.totals, streams })
 }
 
 fn work(shared: &Shared<'_>, stream: Stream) -> WorkerEnd {
@@ -144,15 +180,17 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     session: &mut Session,
     mut crew: Crew<'scope, '_, W>,
     committing: &ScopedJoinHandle<'_, Result<Touched, String>>,
-    desk: Option<&Desk<'_>>,
-) -> Result<(u32, Totals), TransferError> {
+    desk: Option<&Desk<'_, '_>>,
+) -> Result<(u32, Announced), TransferError> {
     let mut announced = None;
     let mut looked = Instant::now();
     while announced.is_none_or(|(streams, _)| crew.used < streams) {
         match session.next(crew.ends())? {
             Event::Stream(stream) => crew.hire(stream),
             Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
-            Event::Message(Message::Sent { totals, streams, .. }) => announced = Some((streams, totals)),
+            Event::Message(Message::Sent { totals, streams, complete }) => {
+                announced = Some((streams, Announced { totals, complete }));
+            }
             Event::Message(Message::Offer(offered)) => desk.ok_or_else(out_of_turn)?.hand_on(offered)?,
             Event::Message(_) => return Err(out_of_turn()),
             Event::Tick => {}
@@ -166,24 +204,37 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
             }
         }
     }
-    Ok((crew.used, announced.map_or_else(Totals::default, |(_, totals)| totals)))
+    Ok((crew.used, announced.map(|(_, announced)| announced).unwrap_or_default()))
+}
+
+/// What the sender says it has sent.
+#[derive(Clone, Copy, Default)]
+struct Announced {
+    totals: Totals,
+    complete: bool,
 }
 
 /// Where offers are handed to the thread that answers them.
-struct Desk<'scope> {
+struct Desk<'scope, 'env> {
     offers: CrossbeamSender<Vec<Offered>>,
-    thread: ScopedJoinHandle<'scope, Result<(), TransferError>>,
+    thread: ScopedJoinHandle<'scope, Result<Compared<'env>, TransferError>>,
 }
 
-impl<'scope> Desk<'scope> {
-    fn open<'env: 'scope>(
+type Compared<'env> = (OfferedNames, Remover<'env>);
+
+impl<'scope, 'env: 'scope> Desk<'scope, 'env> {
+    fn open(
         scope: &'scope Scope<'scope, 'env>,
         shared: &'env Shared<'env>,
-        sync: Option<&'env control::Sync>,
+        options: &'env Options,
+        past: Option<&'env Past>,
         channel: &'env Channel,
+        news: News,
     ) -> Self {
         let (offers, offered) = bounded(MAX_OPEN_OFFERS);
-        let thread = scope.spawn(move || Comparer::new(shared, sync, channel).run(&offered));
+        let sync = options.sync.as_ref();
+        let remover = Remover::new(shared, sync, &options.filter, news);
+        let thread = scope.spawn(move || Comparer::new(shared, sync, past, channel, remover).run(&offered));
         Self { offers, thread }
     }
 
@@ -202,40 +253,8 @@ impl<'scope> Desk<'scope> {
         self.thread.is_finished()
     }
 
-    fn close(self) -> Result<(), TransferError> {
+    fn close(self) -> Result<Compared<'env>, TransferError> {
         drop(self.offers);
         self.thread.join().unwrap_or_else(|_| Err(TransferError::Failed("comparing failed".into())))
     }
-}
-
-/// Modes and times of directories, deepest first: a parent may no longer let its owner in.
-fn finish_directories(shared: &Shared<'_>, mut touched: Touched) -> Result<(), TransferError> {
-    let opened = lock(&shared.opened).drain().map(|(path, mode)| (path, (mode, None))).collect::<Vec<_>>();
-    let explicit = lock(&shared.directories).drain(..).collect::<Vec<_>>();
-    let explicit = explicit
-        .into_iter()
-        .map(|(path, entry)| (path, (Mode::from_raw_mode(entry.mode), shared.keep.times.then_some(entry))));
-    let modes: BTreeMap<RelPath, (Mode, Option<Entry>)> = opened.into_iter().chain(explicit).collect();
-    for (path, (mode, times)) in modes.into_iter().rev() {
-        if let Err(error) = finish_directory(shared, &path, mode, times.as_ref(), &mut touched) {
-            let message = format!("setting the directory's mode or times failed: {error}");
-            (shared.problem)(problem(shared.landing.root.shown(&path), ProblemKind::Failed, message));
-        }
-    }
-    touched.sync().map_err(TransferError::Failed)
-}
-
-fn finish_directory(
-    shared: &Shared<'_>,
-    path: &RelPath,
-    mode: Mode,
-    times: Option<&Entry>,
-    touched: &mut Touched,
-) -> Result<(), Errno> {
-    let held = shared.landing.root.directory(path)?;
-    touched.add(&held);
-    if let Some(entry) = times {
-        rustix::fs::utimensat(held.as_fd(), ".", &timestamps(entry), AtFlags::empty())?;
-    }
-    chmod(&held, mode)
 }

@@ -12,7 +12,9 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use crate::metadata::write::has_default_acl;
 
 /// Directories that a [`Root`] keeps open at most.
 const HELD_DIRECTORIES: usize = 256;
@@ -27,6 +29,7 @@ pub struct Directory {
     fd: OwnedFd,
     /// The device that it is on.
     pub device: u64,
+    inherits: OnceLock<bool>,
 }
 
 impl AsFd for Directory {
@@ -168,7 +171,12 @@ impl Root {
 impl Directory {
     fn new(fd: OwnedFd) -> Result<Self, Errno> {
         let device = rustix::fs::fstat(&fd)?.st_dev;
-        Ok(Self { fd, device })
+        Ok(Self { fd, device, inherits: OnceLock::new() })
+    }
+
+    /// True where what is made in it gets an ACL, and other permissions than it is made with. It's looked at once.
+    pub fn has_default_acl(&self) -> bool {
+        *self.inherits.get_or_init(|| has_default_acl(self.as_fd()))
     }
 
     /// What `name` in it is, a link not followed.

@@ -1,14 +1,18 @@
 //! Walks the sources while the workers already send.
 
-use linerate_wire::control::{Problem, ProblemKind};
+use linerate_wire::control::{Keep, Problem, ProblemKind};
 use linerate_wire::entry::{Entry, Kind, Timestamp};
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::clock::SharedTotals;
+use crate::filter::files_from::Wanted;
+use crate::filter::{FilesFrom, Filter, Place, Rules, Scope, Side, merge_file};
+use crate::metadata::read::{At, Reader};
 use crate::problem::problem;
 use crate::source::SourceRoot;
 
@@ -35,8 +39,21 @@ pub struct Scanner<'a> {
     pub found: &'a SharedTotals,
     /// Where problems are told.
     pub problem: &'a (dyn Fn(Problem) + Sync),
+    /// What is kept of each entry.
+    pub keep: Keep,
     /// Ends the scan early.
     pub stop: &'a AtomicBool,
+    /// What is left out, and what alone is sent.
+    pub selection: &'a Selection,
+}
+
+/// What of the sources is sent.
+#[derive(Default)]
+pub struct Selection {
+    /// Left out.
+    pub filter: Rules,
+    /// Sent, and nothing else.
+    pub listed: Option<FilesFrom>,
 }
 
 /// The scan can't go on: nobody takes entries any more.
@@ -47,17 +64,19 @@ struct Level {
     path: RelPath,
     listing: Dir,
     fd: OwnedFd,
+    scope: Scope,
 }
 
 struct Walk<'a, 'b, T> {
     scanner: &'b Scanner<'a>,
+    reader: Reader,
     taker: T,
 }
 
 impl Scanner<'_> {
     /// Walks all sources. Ends early where `taker` takes no more.
     pub fn run(&self, taker: impl Taker) {
-        let mut walk = Walk { scanner: self, taker };
+        let mut walk = Walk { scanner: self, reader: Reader::new(self.keep), taker };
         for number in 0..self.sources.len() {
             if walk.source(number).is_err() {
                 return;
@@ -72,21 +91,24 @@ impl<T: Taker> Walk<'_, '_, T> {
         let source = &self.scanner.sources[number];
         let at = source.top_path();
         let opened = source.root.open_at(&at, OFlags::PATH).and_then(|fd| Ok((rustix::fs::fstat(&fd)?, fd)));
-        let stat = match opened {
-            Ok((stat, _)) => stat,
+        let (stat, held) = match opened {
+            Ok(opened) => opened,
             Err(error) => {
                 self.fail(number, &RelPath::root(), "reading", error);
                 return Ok(());
             }
         };
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        self.found(number, RelPath::root(), &stat, None)?;
+        self.found(number, RelPath::root(), &stat, At::Open(held.as_fd()))?;
         if is_directory { self.descend(number, RelPath::root()) } else { Ok(()) }
     }
 
     fn descend(&mut self, source: usize, top: RelPath) -> Result<(), Stopped> {
+        let root = self.scanner.sources[source].root.shown(&RelPath::root()).into_os_string().into_vec();
+        let place = Place { root, prefix: RelPath::root() };
+        let scope = Filter::new(&self.scanner.selection.filter, Side::Sender, place).scope();
         let mut levels = Vec::new();
-        levels.extend(self.enter(source, top));
+        levels.extend(self.enter(source, top, &scope));
         while let Some(level) = levels.last_mut() {
             if self.scanner.stop.load(Ordering::Relaxed) {
                 return Err(Stopped);
@@ -129,39 +151,62 @@ impl<T: Taker> Walk<'_, '_, T> {
                 }
             };
             let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-            self.found(source, path.clone(), &stat, Some((level, &name)))?;
-            if is_directory {
-                levels.extend(self.enter(source, path));
+            let wanted = self.wanted(&path, is_directory, &level.scope);
+            if wanted.sent {
+                self.found(source, path.clone(), &stat, At::In(level.fd.as_fd(), &name))?;
+            }
+            if is_directory && wanted.entered {
+                let scope = level.scope.clone();
+                levels.extend(self.enter(source, path, &scope));
             }
         }
         Ok(())
     }
 
-    fn enter(&mut self, source: usize, path: RelPath) -> Option<Level> {
+    fn wanted(&self, path: &RelPath, is_directory: bool, scope: &Scope) -> Wanted {
+        let selection = self.scanner.selection;
+        let wanted = match &selection.listed {
+            Some(listed) => listed.wants(path, false),
+            None => Wanted { sent: true, entered: true },
+        };
+        let excluded = (wanted.sent || wanted.entered) && scope.excludes(path, is_directory);
+        Wanted { sent: wanted.sent && !excluded, entered: wanted.entered && !excluded }
+    }
+
+    fn enter(&mut self, source: usize, path: RelPath, scope: &Scope) -> Option<Level> {
         let root = &self.scanner.sources[source].root;
         let opened = root
             .open_at(&self.scanner.sources[source].full_path(&path), OFlags::RDONLY | OFlags::DIRECTORY)
             .and_then(|fd| Ok((Dir::read_from(&fd)?, fd)));
-        match opened {
-            Ok((listing, fd)) => Some(Level { path, listing, fd }),
+        let (listing, fd) = match opened {
+            Ok(opened) => opened,
             Err(error) => {
                 self.fail(source, &path, "opening the directory", error);
+                return None;
+            }
+        };
+        match scope.enter(&path, &mut |name| merge_file(&fd, name)) {
+            Ok(scope) => Some(Level { path, listing, fd, scope }),
+            Err(error) => {
+                self.tell(source, &path, ProblemKind::Failed, format!("nothing in it is sent: {error}"));
                 None
             }
         }
     }
 
-    fn found(
-        &mut self,
-        source: usize,
-        path: RelPath,
-        stat: &Stat,
-        link_at: Option<(&Level, &[u8])>,
-    ) -> Result<(), Stopped> {
+    fn found(&mut self, source: usize, path: RelPath, stat: &Stat, at: At<'_>) -> Result<(), Stopped> {
+        let keep = &self.scanner.keep;
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Kind::File { size: u64::try_from(stat.st_size).unwrap_or(0) },
             FileType::Directory => Kind::Directory,
-            FileType::Symlink => match self.link_target(link_at) {
+            FileType::Fifo if keep.specials => Kind::Fifo,
+            FileType::Socket if keep.specials => Kind::Socket,
+            device @ (FileType::BlockDevice | FileType::CharacterDevice) if keep.devices => Kind::Device {
+                block: device == FileType::BlockDevice,
+                major: rustix::fs::major(stat.st_rdev),
+                minor: rustix::fs::minor(stat.st_rdev),
+            },
+            FileType::Symlink => match link_target(at) {
                 Ok(target) => Kind::Symlink { target },
                 Err(error) => {
                     self.fail(source, &path, "reading the link", error);
@@ -173,15 +218,12 @@ impl<T: Taker> Walk<'_, '_, T> {
                 return Ok(());
             }
         };
-        let entry = entry(source, path, kind, stat);
+        let mut entry = entry(source, path, kind, stat);
+        if let Err(message) = self.reader.complete(&mut entry, stat, at) {
+            self.tell(source, &entry.path, ProblemKind::NotKept, message);
+        }
         self.count(&entry);
         self.taker.take(entry, stat)
-    }
-
-    fn link_target(&self, at: Option<(&Level, &[u8])>) -> Result<Vec<u8>, Errno> {
-        // A source that is a link itself was resolved before the scan.
-        let (level, name) = at.ok_or(Errno::LOOP)?;
-        Ok(rustix::fs::readlinkat(&level.fd, name, Vec::new())?.into_bytes())
     }
 
     fn count(&self, entry: &Entry) {
@@ -189,7 +231,8 @@ impl<T: Taker> Walk<'_, '_, T> {
             Kind::File { size } => self.scanner.found.file(size),
             Kind::Directory => self.scanner.found.directory(),
             Kind::Symlink { .. } => self.scanner.found.symlink(),
-            _ => {}
+            Kind::Device { .. } | Kind::Fifo | Kind::Socket => self.scanner.found.special(),
+            Kind::HardLink { .. } => self.scanner.found.file(0),
         }
     }
 
@@ -227,5 +270,13 @@ fn entry(source: usize, path: RelPath, kind: Kind, stat: &Stat) -> Entry {
         mtime: time(stat.st_mtime, stat.st_mtime_nsec),
         atime: time(stat.st_atime, stat.st_atime_nsec),
         extra: None,
+    }
+}
+
+fn link_target(at: At<'_>) -> Result<Vec<u8>, Errno> {
+    match at {
+        At::In(directory, name) => Ok(rustix::fs::readlinkat(directory, name, Vec::new())?.into_bytes()),
+        // A source that is a link itself was resolved before the scan.
+        At::Open(_) => Err(Errno::LOOP),
     }
 }

@@ -2,7 +2,7 @@
 
 use crossbeam_channel::{Sender as CrossbeamSender, TrySendError, bounded};
 use linerate_host::CpuTimes;
-use linerate_wire::control::{MAX_OPEN_OFFERS, MAX_SOURCES, Message, Options, Problem, Totals, Want};
+use linerate_wire::control::{Keep, MAX_OPEN_OFFERS, MAX_SOURCES, Message, Options, Problem, Totals, Want};
 use linerate_wire::entry::Entry;
 use std::path::Path;
 use std::sync::Mutex;
@@ -10,15 +10,17 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use crate::auto::{Advice, Controller};
+use crate::ahead::Ahead;
+use crate::auto::{Advice, Controller, FEW_PROCESSORS, TRIAL};
 use crate::clock::{Counters, process_usage};
 use crate::crew::Crew;
 use crate::offer::{Hash, Offers};
 use crate::pattern::{Named, expand};
-use crate::plan::{Planner, Unit};
+use crate::plan::{Planner, SMALL, Unit};
 use crate::problem::TransferError;
 use crate::rate::RateLimit;
 use crate::scan::Scanner;
+pub use crate::scan::Selection;
 use crate::session::{Event, FEWER, MAX_STREAMS, Session, TICK, WorkerEnd, check_length, out_of_turn};
 use crate::source::{Shared, SourceRoot, Worker, digest, lock};
 use crate::stream::Stream;
@@ -30,9 +32,14 @@ const QUEUE: usize = 32;
 const MOST_AUTO_STREAMS: u32 = 16;
 
 /// Streams at the beginning where the user leaves it to us. Each keeps a processor busy at either end, and the network's
-/// own work needs some too.
-fn first_streams() -> u32 {
-    if thread::available_parallelism().map_or(1, usize::from) < 4 { 1 } else { 2 }
+/// own work needs some too; but small files keep a receiver in the file system, and one that waits there needs a second.
+fn first_streams(found: &Totals) -> u32 {
+    let small = found.files > 256 && found.bytes / found.files <= SMALL;
+    if has_few_processors() && !small { 1 } else { 2 }
+}
+
+fn has_few_processors() -> bool {
+    thread::available_parallelism().map_or(1, usize::from) < 4
 }
 
 /// What the sender's end came to.
@@ -83,17 +90,22 @@ fn announcement(sources: &[SourceRoot]) -> Message {
 /// Walks the sources and tells each entry, with its path as the user would write it, instead of sending it.
 pub fn survey(
     sources: &[SourceRoot],
+    keep: Keep,
     counters: &Counters,
     tell: &(dyn Fn(Problem) + Sync),
     mut each: impl FnMut(&Path, &Entry),
 ) {
     let (queue, units) = bounded(QUEUE);
     let stop = AtomicBool::new(false);
+    // What is large is of no interest.
+    let Keep { hard_links, devices, specials, .. } = keep;
+    let keep = Keep { hard_links, devices, specials, ..Keep::NOTHING };
     let mut show = |entry: &Entry| each(&sources[entry.source as usize].shown(&entry.path), entry);
+    let selection = &Selection::default();
     thread::scope(|scope| {
         let (found, stop) = (&counters.found, &stop);
-        let scanner = Scanner { sources, found, problem: tell, stop };
-        scope.spawn(move || scanner.run(Planner::new(queue, 1)));
+        let scanner = Scanner { sources, found, problem: tell, keep, stop, selection };
+        scope.spawn(move || scanner.run(Planner::new(queue, 1, false)));
         for unit in units {
             match unit {
                 Unit::Batch(entries) => entries.iter().for_each(&mut show),
@@ -104,17 +116,27 @@ pub fn survey(
     });
 }
 
-/// Sends the sources and waits until they are in place.
+/// Sends the sources, of which `ahead` brings what is in them, and waits until they are in place.
 ///
 /// # Errors
 /// Where the transfer as a whole failed; problems of single entries are told and counted.
-pub fn run(session: &mut Session, sources: &[SourceRoot], options: &Options) -> Result<Sent, TransferError> {
+pub fn run(
+    session: &mut Session,
+    sources: &[SourceRoot],
+    ahead: Ahead,
+    options: &Options,
+) -> Result<Sent, TransferError> {
+    session.limit_silence(options.timeout);
     session.send(&announcement(sources))?;
     let offers = session.wait_for_ready()?;
     let channel = session.channel();
     let breach = Mutex::new(None);
     let reporter = session.reporter();
-    let tell = |problem: Problem| reporter.problem(problem);
+    let whole = AtomicBool::new(true);
+    let tell = |problem: Problem| {
+        whole.store(false, Ordering::Release);
+        reporter.problem(problem);
+    };
     let counters = session.meters.local.clone();
     let rate = options.rate_limit.map(RateLimit::new);
     let shared = Shared {
@@ -128,25 +150,24 @@ pub fn run(session: &mut Session, sources: &[SourceRoot], options: &Options) -> 
         working: AtomicU32::new(0),
     };
     let (queue, units) = bounded(QUEUE);
-    let number = Streams::new(options);
-    let planner = Planner::new(queue, number.first);
+    let number = Streams::new(options, &counters.found.get());
+    let planner = Planner::new(queue, number.first, options.keep.sparse);
     let (answered, answers) = bounded(MAX_OPEN_OFFERS);
     let hash = |entry: &Entry| digest(sources, entry, &shared.stop);
+    let dry_run = options.sync.as_ref().is_some_and(|sync| sync.dry_run);
     let hash = options.sync.as_ref().filter(|sync| sync.checksum).map(|_| &hash as Hash<'_>);
     thread::scope(|scope| {
         let (shared, channel, breach) = (&shared, &channel, &breach);
-        scope.spawn(move || {
-            let (found, problem, stop) = (&shared.counters.found, shared.problem, &shared.stop);
-            let scanner = Scanner { sources, found, problem, stop };
-            match offers {
-                true => scanner.run(Offers::new(channel, answers, planner, shared.counters, hash, breach)),
-                false => scanner.run(planner),
+        scope.spawn(move || match offers {
+            true => {
+                let counters = shared.counters;
+                ahead.hand_on(Offers::new(channel, answers, planner, counters, hash, breach, dry_run));
             }
-            shared.counters.scanned.store(true, Ordering::Release);
+            false => ahead.hand_on(planner),
         });
         let crew = Crew::new(scope, move |stream| (true, Worker::new(shared, stream).run(&units)));
         let answers = Answers { answered: offers.then_some(answered), breach };
-        let sent = drive(session, crew, shared, number, &answers);
+        let sent = drive(session, crew, shared, number, &answers, &whole);
         drop(answers);
         shared.stop.store(true, Ordering::Relaxed);
         if sent.is_err() {
@@ -162,6 +183,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     shared: &Shared<'_>,
     mut streams: Streams,
     answers: &Answers<'_>,
+    whole: &AtomicBool,
 ) -> Result<Sent, TransferError> {
     session.more(streams.first - 1)?;
     let mut looked = Instant::now();
@@ -182,7 +204,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
         }
     }
     answers.check()?;
-    let (totals, complete) = (shared.counters.found.get(), shared.counters.has_no_problem());
+    let (totals, complete) = (shared.counters.found.get(), whole.load(Ordering::Acquire));
     session.send(&Message::Sent { totals, streams: crew.used, complete })?;
     Ok(Sent { landed: session.wait_for_commit()?, streams: crew.used })
 }
@@ -238,12 +260,13 @@ impl Host {
 }
 
 impl Streams {
-    fn new(options: &Options) -> Self {
+    fn new(options: &Options, found: &Totals) -> Self {
         match options.streams {
             Some(fixed) => Self { first: fixed.clamp(1, MAX_STREAMS), auto: None },
             None => {
-                let first = first_streams();
-                let controller = Controller::new(first, MOST_AUTO_STREAMS, Instant::now());
+                let first = first_streams(found);
+                let patience = if has_few_processors() { FEW_PROCESSORS } else { TRIAL };
+                let controller = Controller::new(first, MOST_AUTO_STREAMS, patience, Instant::now());
                 Self { first, auto: Some((controller, Host::now())) }
             }
         }

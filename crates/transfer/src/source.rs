@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::clock::{Clock, Counters, Stage};
+use crate::metadata::holes::{Run, next_run};
 use crate::pattern::Named;
 use crate::plan::{LargeFile, There, Unit};
 use crate::problem::problem;
@@ -238,7 +239,8 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         self.shared.under_way.begin(file);
-        let chunk = Chunk { entry: file.entry.clone(), file: file.number, offset, length, parts: file.parts };
+        let (entry, parts, origin) = (file.entry.clone(), file.parts, file.origin);
+        let chunk = Chunk { entry, file: file.number, offset, length, parts, origin };
         let header = postcard::to_stdvec(&chunk).expect("a chunk is always encodable");
         self.stream.send(FrameKind::Chunk, &header, &mut self.clock)?;
         let sent = match self.is_there(file, offset, length) {
@@ -300,6 +302,36 @@ impl<'a> Worker<'a> {
             Ok(descriptor) => descriptor.as_fd(),
             Err(error) => return Ok(Err(read_problem(*error))),
         };
+        let (mut at, end) = (offset, offset + length);
+        while at < end {
+            let run = if file.sparse { next_run(descriptor, at, end) } else { Run::Data(end - at) };
+            match run {
+                Run::Hole(length) => self.hole(length)?,
+                Run::Data(length) => {
+                    if let Err(problem) = self.data(descriptor, at, length)? {
+                        return Ok(Err(problem));
+                    }
+                }
+            }
+            let (Run::Hole(length) | Run::Data(length)) = run;
+            at += length;
+        }
+        Ok(Ok(()))
+    }
+
+    fn hole(&mut self, length: u64) -> Result<(), StreamError> {
+        self.stream.send(FrameKind::Hole, &length.to_le_bytes(), &mut self.clock)?;
+        self.clock.bytes(length);
+        self.clock.flush(self.shared.counters);
+        Ok(())
+    }
+
+    fn data(
+        &mut self,
+        descriptor: BorrowedFd<'_>,
+        offset: u64,
+        length: u64,
+    ) -> Result<Result<(), (ProblemKind, String)>, StreamError> {
         let mut at = offset;
         while at < offset + length {
             let want = usize::try_from(offset + length - at).unwrap_or(DATA_FRAME).min(DATA_FRAME);

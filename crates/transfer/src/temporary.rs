@@ -1,6 +1,6 @@
 //! A file beside its target without a name, or under a temporary one: it gets its real name only when it is whole.
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, Dev, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -46,7 +46,8 @@ impl Name {
     }
 }
 
-/// Something that was made under a temporary name, or none; gone when it is dropped before it got its real name.
+/// Something that was made under a temporary name, or none; gone when it is dropped before it got its real name, unless
+/// a journal lists it.
 #[derive(Debug)]
 pub struct Temporary {
     parent: Arc<Directory>,
@@ -55,6 +56,10 @@ pub struct Temporary {
     /// A name that it may have for a moment.
     spare: Option<Name>,
     file: Option<OwnedFd>,
+    /// It stays when it is dropped: a journal tells where it is.
+    kept: bool,
+    /// What it is, where it is no regular file.
+    special: Option<FileType>,
     /// It has its real name, whatever happens.
     in_place: bool,
 }
@@ -68,7 +73,9 @@ impl Temporary {
         let name = names.next().write();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&parent, &name, flags, mode)?;
-        Ok(Self { parent, name, spare: None, file: Some(file), in_place: false })
+        // What removes left-overs tells by it that somebody is at work; where locks aren't known, by its age.
+        let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+        Ok(Self::of_file(parent, name, file))
     }
 
     /// Makes an empty file with `mode` and no name, where the file system knows that (`O_TMPFILE`): nothing is left
@@ -83,8 +90,9 @@ impl Temporary {
         let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
         match rustix::fs::openat(&parent, ".", flags, mode) {
             Ok(file) => {
-                let spare = Some(names.next());
-                Ok(Self { parent, name: OsString::new(), spare, file: Some(file), in_place: false })
+                let mut unnamed = Self::of_file(parent, OsString::new(), file);
+                unnamed.spare = Some(names.next());
+                Ok(unnamed)
             }
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
                 names.named_only.store(true, Ordering::Relaxed);
@@ -105,7 +113,9 @@ impl Temporary {
             return Err(Errno::INVAL);
         }
         rustix::fs::fchmod(&file, mode)?;
-        Ok(Self { parent, name: OsString::new(), spare: None, file: Some(file), in_place: true })
+        let mut existing = Self::of_file(parent, OsString::new(), file);
+        existing.in_place = true;
+        Ok(existing)
     }
 
     /// Makes a symbolic link that says `target`.
@@ -115,7 +125,92 @@ impl Temporary {
     pub fn symlink(parent: Arc<Directory>, names: &Names, target: &[u8]) -> Result<Self, Errno> {
         let name = names.next().write();
         rustix::fs::symlinkat(target, &parent, &name)?;
-        Ok(Self { parent, name, spare: None, file: None, in_place: false })
+        Ok(Self::of_special(parent, name, FileType::Symlink))
+    }
+
+    fn of_file(parent: Arc<Directory>, name: OsString, file: OwnedFd) -> Self {
+        Self { parent, name, spare: None, file: Some(file), kept: false, special: None, in_place: false }
+    }
+
+    fn of_special(parent: Arc<Directory>, name: OsString, kind: FileType) -> Self {
+        Self { parent, name, spare: None, file: None, kept: false, special: Some(kind), in_place: false }
+    }
+
+    /// The file that an earlier run made as `name`. It stays when it is dropped.
+    pub fn adopt(parent: Arc<Directory>, name: OsString, file: OwnedFd) -> Self {
+        let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+        let mut adopted = Self::of_file(parent, name, file);
+        adopted.keep();
+        adopted
+    }
+
+    /// Lets it stay when it is dropped, for the next run.
+    pub fn keep(&mut self) {
+        self.kept = true;
+    }
+
+    /// Removes it, whoever wanted it to stay.
+    pub fn discard(mut self) {
+        self.kept = false;
+    }
+
+    /// Its temporary name; empty where it has none.
+    pub fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    /// The number of its inode.
+    ///
+    /// # Errors
+    /// What stat(2) returns.
+    pub fn inode(&self) -> Result<u64, Errno> {
+        let stat = match &self.file {
+            Some(file) => rustix::fs::fstat(file)?,
+            None => self.parent.stat(&self.name)?,
+        };
+        Ok(stat.st_ino)
+    }
+
+    /// Makes a device node, a named pipe or a socket.
+    ///
+    /// # Errors
+    /// What mknod(2) returns: `EPERM` for a device where this process isn't root.
+    pub fn special(
+        parent: Arc<Directory>,
+        names: &Names,
+        kind: FileType,
+        mode: Mode,
+        device: Dev,
+    ) -> Result<Self, Errno> {
+        let name = names.next().write();
+        rustix::fs::mknodat(&parent, &name, kind, mode, device)?;
+        Ok(Self::of_special(parent, name, kind))
+    }
+
+    /// Makes one more name of what `of` holds open.
+    ///
+    /// # Errors
+    /// What link(2) returns.
+    pub fn another_name(parent: Arc<Directory>, names: &Names, of: BorrowedFd<'_>) -> Result<Self, Errno> {
+        let name = names.next().write();
+        link(of, &parent, &name)?;
+        let special = FileType::from_raw_mode(rustix::fs::fstat(of)?.st_mode);
+        Ok(Self::of_special(parent, name, special))
+    }
+
+    /// Holds what was made as a link or a special file, as a mere path. The name isn't believed: somebody else who may
+    /// write here could have put another thing there.
+    ///
+    /// # Errors
+    /// What open(2) returns; `ESTALE` where it isn't what was made.
+    pub fn hold(&self) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let held = rustix::fs::openat(&self.parent, &self.name, flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&held)?;
+        let is_ours = stat.st_nlink == 1
+            && stat.st_uid == rustix::process::geteuid().as_raw()
+            && self.special == Some(FileType::from_raw_mode(stat.st_mode));
+        if is_ours { Ok(held) } else { Err(Errno::STALE) }
     }
 
     /// Where to write.
@@ -124,13 +219,6 @@ impl Temporary {
     /// `EBADF` for a link or a closed file.
     pub fn fd(&self) -> Result<BorrowedFd<'_>, Errno> {
         self.file.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF)
-    }
-
-    /// Closes the file, so that many can wait for their names; one that its owner can't open again stays open.
-    pub fn close(&mut self, mode: Mode) {
-        if mode.contains(Mode::RUSR) && !self.name.is_empty() {
-            self.file = None;
-        }
     }
 
     /// The directory that it is in.
@@ -157,14 +245,11 @@ impl Temporary {
     pub fn sync(&self) -> Result<(), Errno> {
         match &self.file {
             Some(file) => rustix::fs::fsync(file),
+            // It has no contents but its own, which go with the directory; and to open a device may do things.
+            None if self.special.is_some() => Ok(()),
             None => {
                 let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-                match rustix::fs::openat(&self.parent, &self.name, flags, Mode::empty()) {
-                    Ok(file) => rustix::fs::fsync(file),
-                    // A link has no contents but its own, which go with the directory.
-                    Err(Errno::LOOP) => Ok(()),
-                    Err(error) => Err(error),
-                }
+                rustix::fs::openat(&self.parent, &self.name, flags, Mode::empty()).and_then(rustix::fs::fsync)
             }
         }
     }
@@ -177,6 +262,7 @@ impl Temporary {
         if self.in_place {
             return Ok(());
         }
+        self.kept = false;
         if self.name.is_empty() {
             match self.link(name) {
                 // A link never replaces what has the name already, a rename does.
@@ -193,22 +279,26 @@ impl Temporary {
         Ok(())
     }
 
-    /// Names a file that has no name. The way through /proc needs no privilege (open(2), at `O_TMPFILE`).
+    /// Names a file that has no name.
     fn link(&self, name: &OsStr) -> Result<(), Errno> {
-        let file = self.fd()?;
-        match rustix::fs::linkat(file, "", &self.parent, name, AtFlags::EMPTY_PATH) {
-            Err(Errno::NOENT | Errno::PERM) => {
-                let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-                rustix::fs::linkat(rustix::fs::CWD, path, &self.parent, name, AtFlags::SYMLINK_FOLLOW)
-            }
-            other => other,
+        link(self.fd()?, &self.parent, name)
+    }
+}
+
+/// Names what is held open. The way through /proc needs no privilege (open(2), at `O_TMPFILE`).
+fn link(file: BorrowedFd<'_>, parent: &Directory, name: &OsStr) -> Result<(), Errno> {
+    match rustix::fs::linkat(file, "", parent, name, AtFlags::EMPTY_PATH) {
+        Err(Errno::NOENT | Errno::PERM) => {
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            rustix::fs::linkat(rustix::fs::CWD, path, parent, name, AtFlags::SYMLINK_FOLLOW)
         }
+        other => other,
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if !self.name.is_empty() {
+        if !self.name.is_empty() && !self.kept {
             // Nothing can be done about a name that can't be removed; it says whose it is.
             let _ = rustix::fs::unlinkat(&self.parent, &self.name, AtFlags::empty());
         }
@@ -222,4 +312,37 @@ pub fn timestamps(entry: &Entry) -> Timestamps {
         tv_nsec: i64::from(stamp.nanoseconds.min(999_999_999)) as _,
     };
     Timestamps { last_access: time(entry.atime), last_modification: time(entry.mtime) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::root::Root;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn only_what_was_made_is_held() {
+        let top = tempfile::tempdir().unwrap();
+        let root = Root::open(top.path()).unwrap();
+        let names = Names::new(&[1]);
+        let fifo = || Temporary::special(root.top().clone(), &names, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        let honest = fifo();
+        assert!(honest.hold().is_ok());
+        fs::write(top.path().join("victim"), "x").unwrap();
+        let swaps: [fn(&std::path::Path, &std::path::Path); 2] = [
+            |victim, name| fs::hard_link(victim, name).unwrap(),
+            |victim, name| symlink(victim, name).unwrap(),
+        ];
+        for swap in swaps {
+            let made = fifo();
+            let name = top.path().join(&made.name);
+            fs::remove_file(&name).unwrap();
+            swap(&top.path().join("victim"), &name);
+            assert_eq!(made.hold().unwrap_err(), Errno::STALE);
+        }
+        let linked = fifo();
+        fs::hard_link(top.path().join(&linked.name), top.path().join("another")).unwrap();
+        assert_eq!(linked.hold().unwrap_err(), Errno::STALE, "somebody else holds a name of it");
+    }
 }

@@ -53,7 +53,7 @@ impl UnderWay {
 mod tests {
     use super::*;
     use crate::plan::There;
-    use linerate_wire::entry::{Entry, Kind, Timestamp};
+    use linerate_wire::entry::{Entry, Kind, Origin, Timestamp};
     use linerate_wire::path::RelPath;
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -80,6 +80,8 @@ mod tests {
             descriptor: OnceLock::new(),
             cut: 1 << 20,
             there: There::Nothing,
+            origin: Origin::default(),
+            sparse: false,
         })
     }
 

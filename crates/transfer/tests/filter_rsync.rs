@@ -14,7 +14,7 @@ type Names = BTreeSet<Vec<u8>>;
 
 /// Rounds of random trees and rules; fewer where rsync is slow.
 const ROUNDS: u64 = 300;
-const LONGEST: Duration = Duration::from_secs(9);
+const LONGEST: Duration = Duration::from_secs(6);
 
 #[test]
 fn random_rules_send_what_rsync_sends() {
@@ -119,7 +119,9 @@ struct Case {
 
 impl Case {
     fn new(random: &mut fastrand::Rng) -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        let memory = Path::new("/dev/shm");
+        let directory =
+            tempfile::tempdir_in(if memory.is_dir() { memory } else { Path::new("/tmp") }).unwrap();
         let reading = Reading { delete_excluded: random.u8(..5) == 0, nul: false };
         let mut case = Self { directory, named: random.bool(), reading, rules: Vec::new() };
         case.rules = rules(random, case.path());
@@ -376,10 +378,26 @@ fn rules(random: &mut fastrand::Rng, directory: &Path) -> Vec<(&'static str, OsS
             0..3 => ("--exclude", pattern(random)),
             3..5 => ("--include", pattern(random)),
             5 => ("--exclude", old_rule(random)),
-            6 => ("--filter", chosen(random, &[": .m", ": /.m", ":e .m", ":n .m", ":p .m", ": ../.m"])),
+            6 => (
+                "--filter",
+                chosen(random, &[": .m", ": /.m", ":e .m", ":n .m", ":p .m", ": ../.m", ":ep .m"]),
+            ),
             7 => (
                 "--filter",
-                chosen(random, &[":- .n", ":+ .n", ":-n .n", ":-p .n", "dir-merge,-_.n", ":w- .n"]),
+                chosen(
+                    random,
+                    &[
+                        ":- .n",
+                        ":+ .n",
+                        ":-n .n",
+                        ":-p .n",
+                        "dir-merge,-_.n",
+                        ":w- .n",
+                        ":-es .n",
+                        ":-er .n",
+                        ":-ep .n",
+                    ],
+                ),
             ),
             8 if random.u8(..3) == 0 => ("--filter", chosen(random, &[":C", "-C", "!"])),
             9 => ("--filter", named_file(random, directory, number, "merge ", rule)),

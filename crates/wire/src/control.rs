@@ -3,6 +3,7 @@
 //! Each is a length (4 bytes, little endian) and a [`Message`] in postcard.
 
 use crate::entry::{Entry, Timestamp};
+use crate::filter::{ListedPath, Rules};
 use crate::path::RelPath;
 use crate::stages::{Stages, Usage};
 use serde::{Deserialize, Serialize};
@@ -121,6 +122,32 @@ pub enum Message {
     Wanted(Vec<Want>),
     /// Receiver to sender, instead of [`Message::Committed`]: these came damaged to stable storage; send them once more.
     Again(Vec<(u32, RelPath)>),
+    /// Agent to client, of a receiver: what it changes, or would.
+    Changes(Vec<Change>),
+    /// Client to an agent that sends, behind its [`Job`]: the next paths of a list of files; none at its end.
+    Select(Vec<ListedPath>),
+}
+
+/// What becomes of one entry at the receiver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// What happens, as rsync's `--itemize-changes` writes it.
+    pub item: [u8; 11],
+    /// The entry below its source.
+    pub path: RelPath,
+    /// It is, or was, a directory.
+    pub directory: bool,
+    /// What follows the name.
+    pub link: Option<Link>,
+}
+
+/// What a change of a link tells beside its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Link {
+    /// A symbolic link's text.
+    Target(Vec<u8>),
+    /// The entry with which it shares its contents, below its source.
+    SameAs(RelPath),
 }
 
 /// The most entries of one [`Message::Offer`].
@@ -214,6 +241,8 @@ pub enum Job {
         sources: Vec<Vec<u8>>,
         /// Directories and what is in them.
         recursive: bool,
+        /// What [`Job::Send`] would keep.
+        keep: Keep,
     },
     /// Receive bytes and drop them: memory to memory.
     Discard {
@@ -222,6 +251,13 @@ pub enum Job {
     },
     /// Answer questions about the host until the channel closes.
     Observe,
+    /// Tell what abandoned transfers have left, in [`Message::Listed`].
+    Clean {
+        /// Below which directory, as the user wrote it.
+        destination: Vec<u8>,
+        /// Remove it too.
+        remove: bool,
+    },
 }
 
 /// Options that both ends must know.
@@ -235,6 +271,10 @@ pub struct Options {
     pub verify: bool,
     /// Only what differs is sent, and how.
     pub sync: Option<Sync>,
+    /// What is left out.
+    pub filter: Rules,
+    /// Only what is on a list of files; one for an agent that sends comes in [`Message::Select`].
+    pub listed: bool,
     /// Only the data's encryption is off; set by the user, never by negotiation.
     pub clear: bool,
     /// Streams; `None` lets the sender decide.
@@ -243,6 +283,10 @@ pub struct Options {
     pub rate_limit: Option<u64>,
     /// TCP ports for data connections, first and last.
     pub ports: Option<(u16, u16)>,
+    /// Names the user's command: a receiver writes down what it has, so that the same command goes on from there.
+    pub resume: Option<[u8; 16]>,
+    /// Seconds after which an end gives up that hears nothing of the other; `None` waits for ever.
+    pub timeout: Option<u32>,
 }
 
 /// What is kept of each entry, by rsync's names. Symbolic links always are links.
@@ -359,6 +403,8 @@ pub enum ProblemKind {
     Skipped,
     /// It is there, and something of it could not be kept.
     NotKept,
+    /// It isn't at the source and was not removed from the destination.
+    NotDeleted,
 }
 
 /// Counters under way.
@@ -377,7 +423,7 @@ pub struct Progress {
 /// Sums over entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Regular files.
+    /// Regular files, and further names of them.
     pub files: u64,
     /// Directories.
     pub directories: u64,
@@ -385,12 +431,14 @@ pub struct Totals {
     pub symlinks: u64,
     /// Payload bytes of regular files.
     pub bytes: u64,
+    /// Devices, named pipes and sockets.
+    pub specials: u64,
 }
 
 impl Totals {
     /// All entries.
     pub fn entries(&self) -> u64 {
-        self.files.saturating_add(self.directories).saturating_add(self.symlinks)
+        [self.directories, self.symlinks, self.specials].into_iter().fold(self.files, u64::saturating_add)
     }
 }
 
@@ -403,6 +451,8 @@ pub enum AbortKind {
     Arguments,
     /// The user interrupted it.
     Interrupted,
+    /// A connection broke.
+    Lost,
 }
 
 /// Why a control message can't be exchanged.

@@ -117,7 +117,7 @@ pub enum Kind {
 }
 
 /// A point in time as the file system keeps it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Timestamp {
     /// Seconds since 1970-01-01 UTC.
     pub seconds: i64,
@@ -138,6 +138,17 @@ pub struct Chunk {
     pub length: u64,
     /// Parts of the whole file; at least one.
     pub parts: u32,
+    /// Which file at the sender it is.
+    pub origin: Origin,
+}
+
+/// Distinguishes a file from one that took its place with equal size and times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Its inode's number.
+    pub inode: u64,
+    /// When the inode last changed.
+    pub ctime: Timestamp,
 }
 
 impl Chunk {

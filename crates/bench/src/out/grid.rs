@@ -1,5 +1,7 @@
 //! Columns of text that stand below one another.
 
+use std::collections::BTreeMap;
+
 /// The widest line.
 pub(crate) const WIDTH: usize = 100;
 
@@ -21,7 +23,8 @@ impl Grid {
         self.rows.push(cells);
     }
 
-    /// The lines. Where columns would be too wide together, they stand closer, and then the first is cut short.
+    /// The lines. Where columns would be too wide together, they stand closer, and then the first is cut short, so that
+    /// no two rows look the same.
     pub fn lines(&self) -> Vec<String> {
         let mut widths = self.widths();
         let gaps = widths.len().saturating_sub(1);
@@ -31,28 +34,34 @@ impl Grid {
         if let Some(first) = widths.first_mut().filter(|_| over > 0) {
             *first = first.saturating_sub(over).max(8);
         }
-        std::iter::once(&self.heading).chain(&self.rows).map(|row| self.line(row, &widths, gap)).collect()
+        let names: Vec<&str> = self.rows().filter_map(|row| row.first()).map(String::as_str).collect();
+        let names = fit(&names, widths.first().copied().unwrap_or(0));
+        self.rows().zip(&names).map(|(row, name)| self.line(name, row, &widths, gap)).collect()
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &Vec<String>> {
+        std::iter::once(&self.heading).chain(&self.rows)
     }
 
     fn widths(&self) -> Vec<usize> {
         let whole = |row: &&Vec<String>| row.len() == self.heading.len();
         let width = |column: usize| {
-            let rows = std::iter::once(&self.heading).chain(&self.rows);
             // A note doesn't widen the column that it begins in.
-            let cells = rows.filter(|row| whole(row) || column + 1 < row.len());
+            let cells = self.rows().filter(|row| whole(row) || column + 1 < row.len());
             cells.filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
         (0..self.heading.len()).map(width).collect()
     }
 
-    fn line(&self, row: &[String], widths: &[usize], gap: usize) -> String {
+    /// A row's line; `name` stands for its first cell.
+    fn line(&self, name: &String, row: &[String], widths: &[usize], gap: usize) -> String {
         let mut line = String::new();
         for (i, (cell, width)) in row.iter().zip(widths).enumerate() {
             if i > 0 {
                 line.push_str(&" ".repeat(gap));
             }
             let is_note = row.len() < self.heading.len() && i + 1 == row.len();
-            let cell = if i == 0 { &shorten(cell, *width) } else { cell };
+            let cell = if i == 0 { name } else { cell };
             let fill = " ".repeat(width.saturating_sub(cell.chars().count()));
             match () {
                 () if is_note => line.push_str(cell),
@@ -70,6 +79,50 @@ pub(crate) fn shorten(text: &str, width: usize) -> String {
         return text.to_owned();
     }
     text.chars().take(width.saturating_sub(3)).chain("...".chars()).collect()
+}
+
+/// The names, none wider than `width`: cut at the end, or where that makes two alike, in the middle, or at the start;
+/// where all of it makes two alike, with their number.
+fn fit(names: &[&str], width: usize) -> Vec<String> {
+    let ways: [fn(&str, usize) -> String; 3] = [shorten, without_middle, without_start];
+    for way in ways {
+        let cut: Vec<String> = names.iter().map(|name| way(name, width)).collect();
+        if are_apart(names, &cut) {
+            return cut;
+        }
+    }
+    let numbered = |(number, name): (usize, &&str)| {
+        let number = format!(" #{number}");
+        if name.chars().count() <= width {
+            return (*name).to_owned();
+        }
+        shorten(name, width.saturating_sub(number.len())) + &number
+    };
+    names.iter().enumerate().map(numbered).collect()
+}
+
+/// True where different names are still different.
+fn are_apart(names: &[&str], cut: &[String]) -> bool {
+    let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
+    cut.iter().zip(names).all(|(cut, name)| seen.insert(cut, name).is_none_or(|other| other == *name))
+}
+
+fn without_middle(text: &str, width: usize) -> String {
+    let kept = width.saturating_sub(3);
+    let end = kept / 2;
+    let all = text.chars().count();
+    if all <= width {
+        return text.to_owned();
+    }
+    text.chars().take(kept - end).chain("...".chars()).chain(text.chars().skip(all - end)).collect()
+}
+
+fn without_start(text: &str, width: usize) -> String {
+    let all = text.chars().count();
+    if all <= width {
+        return text.to_owned();
+    }
+    "...".chars().chain(text.chars().skip(all - width.saturating_sub(3).min(all))).collect()
 }
 
 /// The text in lines no wider than `WIDTH`; later lines are indented by `indent`.
@@ -115,6 +168,19 @@ mod tests {
             line.ends_with(&"z".repeat(30)) && line.contains(&format!("... {}", "y".repeat(30))),
             "{line}"
         );
+    }
+
+    #[test]
+    fn names_that_are_cut_stay_apart() {
+        let cut = |names: &[&str]| fit(names, 16);
+        assert_eq!(cut(&["short", "a long name, first"]), ["short", "a long name, ..."]);
+        let queues =
+            ["8 streams of files, 1 queue", "8 streams of files, 8 queues", "8 streams of files, 1 queue"];
+        assert_eq!(cut(&queues), ["8 strea... queue", "8 strea...queues", "8 strea... queue"]);
+        let late = ["pairs, ports: 12, clear x", "pairs, ports: 18, clear x"];
+        assert_eq!(cut(&late), ["...: 12, clear x", "...: 18, clear x"]);
+        let nowhere = ["a long name, of 1, and so it goes on", "a long name, of 2, and so it goes on"];
+        assert_eq!(cut(&nowhere), ["a long nam... #0", "a long nam... #1"]);
     }
 
     #[test]

@@ -57,7 +57,9 @@ fn describe(link: &LinkSpec) -> String {
     let several = if link.count > 1 { format!("{} x ", link.count) } else { String::new() };
     let queues = link.queues.map_or(String::new(), |queues| format!(", queues: {queues}"));
     let guests = if link.guests > 0 { format!(", shared by {} guests", link.guests) } else { String::new() };
-    format!("{several}{rate}, MTU {}{queues}{guests}", link.mtu)
+    let rtt = link.rtt.map_or(String::new(), |rtt| format!(", round trip {rtt}"));
+    let loss = link.loss.map_or(String::new(), |loss| format!(", loss {loss}"));
+    format!("{several}{rate}, MTU {}{queues}{guests}{rtt}{loss}", link.mtu)
 }
 
 fn cells(case: &CaseSpec, tools: &Toolbox) -> Vec<String> {

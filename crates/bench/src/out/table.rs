@@ -2,7 +2,7 @@
 
 use super::grid::{Grid, wrap};
 use super::number::plain;
-use crate::record::{Quantity, Record};
+use crate::record::{Measures, Outcome, Quantity, Record};
 use crate::stats::{
     Called, CaseSummary, Difference, Differences, Estimate, Interval, LEAST_BLOCKS, summaries,
 };
@@ -201,7 +201,20 @@ fn footnotes(record: &Record, all: &[CaseSummary], moves: bool) -> Vec<String> {
         }
     }
     notes.extend(disturbed_note(all));
+    notes.extend(record.cases.iter().filter_map(|case| warning_note(record, &case.id)));
     notes
+}
+
+/// The first warning of a case's runs, and how many have any.
+fn warning_note(record: &Record, case: &str) -> Option<String> {
+    let runs = record.runs.iter().filter(|run| run.case == case);
+    let measured = runs.filter_map(|run| match &run.outcome {
+        Outcome::Measured(measures) => Some(measures),
+        Outcome::Failed { .. } | Outcome::Unavailable { .. } => None,
+    });
+    let warned: Vec<&str> = measured.filter_map(|measures: &Measures| measures.warnings().next()).collect();
+    let first = warned.first()?;
+    Some(format!("! {case}: {} of {} runs warn: {first}", warned.len(), record.blocks))
 }
 
 fn disturbed_note(all: &[CaseSummary]) -> Option<String> {
@@ -212,7 +225,10 @@ fn disturbed_note(all: &[CaseSummary]) -> Option<String> {
         .collect();
     let listed = disturbed.join(", ");
     (!disturbed.is_empty()).then(|| {
-        format!("* Runs during or before which other work or the hypervisor took processor time, by case: {listed}.")
+        format!(
+            "* Runs that were disturbed by the hypervisor, by other work, or by waiting for memory or storage, by case: \
+             {listed}."
+        )
     })
 }
 
@@ -244,7 +260,7 @@ fn cpu_note(record: &Record) -> &'static str {
 mod tests {
     use super::*;
     use crate::out::grid::WIDTH;
-    use crate::record::{Case, Latency, Outcome};
+    use crate::record::{Case, Latency};
     use crate::testing::{measured, record, run};
 
     fn sample() -> Record {
@@ -321,6 +337,20 @@ mod tests {
         assert!(!text.contains("CPU"), "{text}");
         record.baseline = None;
         assert!(table(&record).lines().next().unwrap().ends_with("score"), "{}", table(&record));
+    }
+
+    #[test]
+    fn what_tools_warn_of_stands_below() {
+        let mut record = sample();
+        for run in record.runs.iter_mut().filter(|run| run.case == "cp").take(2) {
+            let Outcome::Measured(measures) = &mut run.outcome else { unreachable!("it is measured") };
+            measures
+                .notes
+                .extend(["congestion: cubic", "warning: the closed loop doesn't close"].map(str::to_owned));
+        }
+        let text = table(&record);
+        assert!(text.contains("! cp: 2 of 5 runs warn: the closed loop doesn't close"), "{text}");
+        assert!(!text.contains("cubic"), "{text}");
     }
 
     #[test]

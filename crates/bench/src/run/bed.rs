@@ -10,7 +10,7 @@ pub use linerate_lab::End;
 use linerate_remote::host_agent::HostAgent;
 use linerate_remote::place::Place;
 
-use super::samples;
+use super::samples::{self, Followed};
 use crate::data::{Answer, Task, Tree};
 use crate::record::Link;
 use crate::spec::{Value, Values};
@@ -95,12 +95,20 @@ pub trait Bed {
         None
     }
 
+    /// The processes of an end whose processor time is sampled, with their descendants: the study's own.
+    fn followed(&self, _end: End) -> Followed {
+        Followed::Process(std::process::id())
+    }
+
     /// Starts to record what the ends' samplers see.
     ///
     /// # Errors
     /// An end's agent doesn't answer.
     fn start_samples(&mut self) -> io::Result<()> {
-        [End::A, End::B].into_iter().try_for_each(|end| self.agent(end).map_or(Ok(()), samples::start))
+        [End::A, End::B].into_iter().try_for_each(|end| {
+            let followed = self.followed(end);
+            self.agent(end).map_or(Ok(()), |agent| samples::start(agent, followed))
+        })
     }
 
     /// What an end's sampler recorded since the start; `None` where nothing samples.

@@ -15,7 +15,7 @@ use crate::stats::payload_ceiling;
 
 use super::attempt::{Attempt, Failure, Log};
 use super::bed::{Bed, End};
-use super::runner::Setup;
+use super::setup::Setup;
 
 /// A run that comes this near to a limit of the test bed says nothing of what was tested.
 const NEAR: f64 = 0.9;

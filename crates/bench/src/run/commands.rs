@@ -50,12 +50,23 @@ impl Attempt<'_> {
 
     fn command(&self, copy: usize) -> Result<Command, Failure> {
         let values = self.values(End::A, copy)?;
-        let argv = expand(&self.tool.command, &values)?;
-        let mut command = self.bed.command(End::A, &argv).map_err(|e| e.to_string())?;
-        for (name, word) in &self.tool.environment {
-            command.env(name, word.expand(&values)?.join(OsStr::new(" ")));
+        let mut argv = expand(&self.tool.command, &values)?;
+        // A remote shell doesn't hand on its environment.
+        if !self.tool.environment.is_empty() {
+            argv.splice(0..0, self.environment(&values)?);
         }
-        Ok(command)
+        Ok(self.bed.command(End::A, &argv).map_err(|e| e.to_string())?)
+    }
+
+    /// `env` and the tool's variables, to stand before its command.
+    fn environment(&self, values: &Values) -> Result<Vec<OsString>, Failure> {
+        let mut words = vec![OsString::from("env")];
+        for (name, word) in &self.tool.environment {
+            let mut variable = OsString::from(format!("{name}="));
+            variable.push(word.expand(values)?.join(OsStr::new(" ")));
+            words.push(variable);
+        }
+        Ok(words)
     }
 
     /// What placeholders stand for at an end, for the copy of this number.

@@ -22,9 +22,7 @@ pub(crate) fn is_quiet(foreign: f64) -> bool {
     foreign <= FOREIGN_PROCESSORS
 }
 
-/// Why a run counts as disturbed, for people.
-///
-/// Pressure during a run doesn't: a tool that keeps all processors busy makes it itself. It is recorded.
+/// Why a run counts as disturbed, for people. What the samplers saw of pressure comes to it (`pressure.rs`).
 pub(crate) fn disturbed(run: &CpuSeconds, foreign_before: f64) -> Option<String> {
     let mut reasons = Vec::new();
     let stolen = if run.total() > 0.0 { run.steal / run.total() } else { 0.0 };

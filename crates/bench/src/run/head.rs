@@ -10,7 +10,8 @@ use crate::spec::template::{expand, one};
 use crate::spec::tool::{Tool, Toolbox};
 
 use super::bed::{self, Bed, End};
-use super::runner::{RunnerError, Setup, now};
+use super::runner::now;
+use super::setup::{RunnerError, Setup};
 use super::stock::Stock;
 use super::{process, programs};
 

@@ -16,11 +16,15 @@ use super::bed::{Bed, End, profile};
 use super::hosts::Hosts;
 use super::process::{Stop, tail};
 use super::programs;
+use super::samples::Followed;
 use crate::data::{Answer, Task, Tree};
 use crate::record::Link;
 
 /// Bytes that an Ethernet spends on each packet beside it: preamble 8, header 14, checksum 4, gap 12.
 const ETHERNET_OVERHEAD: u32 = 38;
+
+/// The kernel keeps so many characters of a process's name (proc_pid_comm(5)).
+const LONGEST_COMM: usize = 15;
 
 /// Two hosts with an agent each, and a directory for data on both that goes with the bed.
 pub struct HostBed {
@@ -97,6 +101,17 @@ impl HostEnd {
         let held = [self.linerate.as_os_str(), OsStr::new("data"), OsStr::new("hold"), OsStr::new("--")];
         let held: Vec<OsString> = held.map(OsStr::to_owned).into_iter().chain(argv.iter().cloned()).collect();
         self.place.command(&held)
+    }
+
+    /// On another host this program's process is none or a stranger: what it starts there descends from the linerate
+    /// there or from the ssh server.
+    fn followed(&self) -> Followed {
+        if !self.is_far() {
+            return Followed::Process(std::process::id());
+        }
+        let own = self.linerate.file_name().unwrap_or_default().to_string_lossy();
+        let own = own.chars().take(LONGEST_COMM).collect();
+        Followed::Named([own, "sshd".into(), "sshd-session".into(), "sshd-auth".into()].into())
     }
 
     /// What a shell line prints there.
@@ -210,6 +225,10 @@ impl Bed for HostBed {
             End::A => Some(&mut self.ends[0].agent),
             End::B => Some(&mut self.ends[1].agent),
         }
+    }
+
+    fn followed(&self, end: End) -> Followed {
+        self.end(end).followed()
     }
 
     fn link(&self) -> Link {

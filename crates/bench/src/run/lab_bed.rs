@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use linerate_lab::{Lab, LabError, Options};
+use linerate_lab::wan::FRAMING;
+use linerate_lab::{Description, Lab, LabError, Loss, Options, Rtt, Wan};
 use linerate_remote::host_agent::HostAgent;
 use linerate_remote::place::Place;
 
@@ -62,6 +63,8 @@ impl LabBed {
             links: Some(link.count),
             queues: link.queues,
             guests: link.guests,
+            wan: wan(link),
+            emulator: Some(linerate.to_owned()),
             ..Options::default()
         })?;
         let agents = [
@@ -74,6 +77,24 @@ impl LabBed {
     /// A directory for data, on a tmpfs where there is one. It goes with the lab.
     pub fn scratch(&self) -> PathBuf {
         self.lab.scratch().to_owned()
+    }
+}
+
+fn wan(link: &LinkSpec) -> Option<Wan> {
+    let asked = link.rtt.is_some() || link.loss.is_some();
+    let (rtt, loss) = (link.rtt.unwrap_or_default(), link.loss.unwrap_or_default());
+    asked.then_some(Wan { rtt, loss, ..Wan::default() })
+}
+
+/// What the link is made of, for people.
+fn shaper(lab: &Description) -> String {
+    match (lab.link, lab.wan) {
+        (Some(_), None) => "veth with tbf".into(),
+        (None, None) => "veth, unshaped".into(),
+        (rate, Some(Wan { rtt, loss, .. })) => {
+            let shaped = if rate.is_some() { "" } else { ", unshaped" };
+            format!("emulated{shaped}, round trip {rtt}, loss {loss}")
+        }
     }
 }
 
@@ -130,7 +151,7 @@ impl Bed for LabBed {
         let description = self.lab.description();
         let links = description.b.ports().len();
         let congestion = description.congestion.as_deref().map_or(String::new(), |name| format!(", {name}"));
-        let shaper = if description.link.is_some() { "veth with tbf" } else { "veth, unshaped" };
+        let shaper = shaper(description);
         let several = if links > 1 { format!("{links} x ") } else { String::new() };
         let shared = match description.guests.len() {
             0 => String::new(),
@@ -142,7 +163,7 @@ impl Bed for LabBed {
             bits_per_second: description.link.map(|rate| rate.bits_per_second() * links as u64),
             mtu: description.mtu,
             kind: format!("{several}{shaper}{congestion}{queues}{shared}"),
-            frame_overhead_bytes: SHAPER_OVERHEAD,
+            frame_overhead_bytes: description.wan.map_or(SHAPER_OVERHEAD, |_| FRAMING as u32),
             burst_bytes: description.link.map_or(0, |rate| rate.burst() * links as u64),
         }
     }
@@ -151,7 +172,9 @@ impl Bed for LabBed {
         if self.spec.rate.is_none() {
             return Ok(None);
         }
-        let open = LinkSpec { rate: None, ..self.spec.clone() };
+        // With a delay the short streams that measure it would tell TCP's start; with a loss, TCP's answer to it.
+        let (rtt, loss) = (self.spec.rtt.map(|_| Rtt::default()), self.spec.loss.map(|_| Loss::default()));
+        let open = LinkSpec { rate: None, rtt, loss, ..self.spec.clone() };
         let bed = LabBed::up(&open, &self.linerate).map_err(io::Error::other)?;
         Ok(Some(Box::new(bed)))
     }

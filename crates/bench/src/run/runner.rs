@@ -5,106 +5,21 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::data::DataError;
-use crate::record::{Case, Measures, Outcome, Record, Run};
-use crate::spec::study::{CaseSpec, Study};
-use crate::spec::tool::{Moves, Parallel, Tool, Toolbox};
-use crate::store::{Invocation, Resumed, Store, StoreError};
+use crate::record::{Measures, Outcome, Record, Run};
+use crate::spec::study::CaseSpec;
+use crate::spec::tool::{Moves, Tool};
+use crate::store::{Resumed, Store};
 
 use super::attempt::{Attempt, Failure, Log};
 use super::bed::Bed;
 use super::capacity;
 use super::head;
 use super::order;
-use super::process::Stop;
-use super::programs;
-use super::samples;
+use super::preparation::{barred, check_beds, make_data, read_settings, sources};
+use super::samples::{self, Surroundings};
 use super::settings::Settings;
+use super::setup::{Event, Phase, RunnerError, Setup};
 use super::stock::Stock;
-
-/// What an invocation of a study is given.
-pub struct Setup<'a> {
-    /// The study.
-    pub study: &'a Study,
-    /// The tools that it names.
-    pub tools: &'a Toolbox,
-    /// Blocks, in place of the study's.
-    pub blocks: u32,
-    /// Seed of data and order.
-    pub seed: u64,
-    /// A tree in place of each log-normal data set.
-    pub tree: Option<&'a Path>,
-    /// A directory for data and destinations, on a tmpfs where there is one.
-    pub work: &'a Path,
-    /// The directory below which results are stored.
-    pub out: &'a Path,
-    /// The running program, as tools name it by `{linerate}`.
-    pub linerate: &'a Path,
-    /// How the study was called, for one that is continued later.
-    pub invocation: Invocation,
-    /// Set from outside to end after the current run.
-    pub stop: Stop,
-}
-
-/// What happens, for those who watch.
-#[derive(Debug)]
-pub enum Event<'e> {
-    /// Something long begins: making data.
-    Preparing(&'e str),
-    /// What a link's bed can do at most is measured.
-    Testing(&'e str),
-    /// A run begins.
-    Starting {
-        /// Its place, from 1.
-        number: usize,
-        /// Runs in all, warm-ups included.
-        of: usize,
-        /// Which part of the study it belongs to.
-        phase: Phase,
-        /// The case.
-        case: &'e Case,
-        /// How long everything that is left will take, where that is known.
-        left: Option<Duration>,
-    },
-    /// It ended.
-    Ended(&'e Case, &'e Outcome),
-}
-
-/// Part of a study.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// The untimed run of each case, after which contents are compared.
-    WarmUp,
-    /// A block, from 0.
-    Block(u32),
-}
-
-/// Why a study can't be run. Runs that fail are rows, not errors.
-#[derive(Debug, thiserror::Error)]
-pub enum RunnerError {
-    /// A data set can't be made.
-    #[error(transparent)]
-    Data(#[from] DataError),
-    /// Results can't be stored.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// What is stored isn't a part of this study.
-    #[error("{dir} can't be continued: {reason}")]
-    Other {
-        /// The directory of results.
-        dir: PathBuf,
-        /// What is other.
-        reason: String,
-    },
-    /// A bed is missing or its agent doesn't answer.
-    #[error("link {link:?}: {reason}")]
-    Bed {
-        /// The link's name.
-        link: String,
-        /// What is wrong.
-        reason: String,
-    },
-}
 
 /// A study under way.
 pub struct Runner<'a> {
@@ -310,8 +225,9 @@ impl<'a> Runner<'a> {
         Ok(match result {
             Ok(mut measures) => {
                 measures.limited_by_bed = self.limit(case, &measures);
+                let surroundings = self.surroundings(case);
                 for (host, bytes) in &log.recordings {
-                    if let Err(reason) = samples::add(&mut measures, host, bytes) {
+                    if let Err(reason) = samples::add(&mut measures, host, bytes, surroundings) {
                         measures.notes.push(reason);
                     }
                     measures.recordings.push(self.store.write_samples(&format!("{name}-{host}"), bytes)?);
@@ -359,6 +275,15 @@ impl<'a> Runner<'a> {
         attempt.run(log)
     }
 
+    fn surroundings(&self, case: usize) -> Surroundings {
+        let bed = self.beds.get(&self.setup.study.cases[case].link);
+        let work = bed.and_then(|bed| bed.work()).unwrap_or_else(|| self.setup.work.to_owned());
+        Surroundings {
+            one_machine: bed.is_some_and(|bed| bed.shares_processors()),
+            data_in_memory: linerate_lab::is_on_tmpfs(&work) || work.starts_with("/dev/shm"),
+        }
+    }
+
     fn limit(&self, case: usize, measures: &Measures) -> Option<String> {
         let spec = &self.setup.study.cases[case];
         let bed = self.beds.get(&spec.link)?;
@@ -388,62 +313,6 @@ impl<'a> Runner<'a> {
             self.record.runs.len() as f64 / (self.took.len() * self.setup.blocks as usize).max(1) as f64;
         Some(Duration::from_secs_f64(all * (1.0 - share).max(0.0)))
     }
-}
-
-fn check_beds(setup: &Setup, beds: &BTreeMap<String, Box<dyn Bed + '_>>) -> Result<(), RunnerError> {
-    match setup.study.cases.iter().find(|case| !beds.contains_key(&case.link)) {
-        Some(case) => {
-            Err(RunnerError::Bed { link: case.link.clone(), reason: "there is no bed for it".into() })
-        }
-        None => Ok(()),
-    }
-}
-
-fn read_settings(
-    setup: &Setup,
-    beds: &BTreeMap<String, Box<dyn Bed + '_>>,
-) -> Result<BTreeMap<String, Settings>, RunnerError> {
-    let mut found = BTreeMap::new();
-    for (link, bed) in beds {
-        let read = Settings::read(setup.study, link, bed.as_ref(), setup.work, &setup.stop);
-        let read = read.map_err(|reason| RunnerError::Bed { link: link.clone(), reason })?;
-        found.insert(link.clone(), read);
-    }
-    Ok(found)
-}
-
-fn make_data(
-    setup: &Setup,
-    beds: &BTreeMap<String, Box<dyn Bed + '_>>,
-    watch: &mut dyn FnMut(Event),
-) -> Result<Stock, RunnerError> {
-    let first = beds.values().next();
-    let work = first.and_then(|bed| bed.work()).unwrap_or_else(|| setup.work.to_owned());
-    let mut stock = Stock::new(&work, setup.seed);
-    for spec in &setup.study.datasets {
-        watch(Event::Preparing(&spec.name));
-        let tree = setup.tree.filter(|_| spec.is_replaceable());
-        if let Some(bed) = first {
-            stock.make(bed.as_ref(), spec, tree)?;
-        }
-    }
-    Ok(stock)
-}
-
-fn sources(stock: &mut Stock, bed: &dyn Bed, tool: &Tool, spec: &CaseSpec) -> std::io::Result<Vec<PathBuf>> {
-    let Some(dataset) = &spec.dataset else { return Ok(Vec::new()) };
-    let slices = if tool.parallel == Parallel::Copies { spec.streams.number().unwrap_or(1) } else { 1 };
-    stock.slices(bed, dataset, slices)
-}
-
-/// Cases whose tool isn't there.
-fn barred(setup: &Setup, beds: &BTreeMap<String, Box<dyn Bed + '_>>) -> Vec<Option<Outcome>> {
-    let one = |case: &CaseSpec| {
-        let tool = setup.tools.get(&case.tool)?;
-        let bed = beds.get(&case.link)?;
-        programs::unavailable(tool, bed.as_ref()).map(|reason| Outcome::Unavailable { reason })
-    };
-    setup.study.cases.iter().map(one).collect()
 }
 
 /// The time of day, RFC 3339, UTC, whole seconds.

@@ -5,6 +5,7 @@ use std::io;
 use linerate_host::sample::{self, Recording};
 use linerate_remote::host_agent::{HostAgent, Sampling};
 
+use super::pressure;
 use crate::record::{Interrupts, Measures, Series};
 
 /// Samples are taken so often, in milliseconds.
@@ -14,12 +15,33 @@ const MOST_POINTS: usize = 240;
 /// Sources of interrupts with the most of them; the others' are in the recording.
 const MOST_SOURCES: usize = 12;
 
-/// Lets an end's agent sample, this program's processes among others.
+/// What must be known of the hosts to judge a recording.
+#[derive(Clone, Copy)]
+pub(super) struct Surroundings {
+    /// Both ends are the same machine.
+    pub one_machine: bool,
+    /// What is moved is in memory at both ends.
+    pub data_in_memory: bool,
+}
+
+/// The processes of an end that are sampled with their descendants.
+pub enum Followed {
+    /// This one.
+    Process(u32),
+    /// Those of these names.
+    Named(Vec<String>),
+}
+
+/// Lets an end's agent sample, the processes that are followed among others.
 ///
 /// # Errors
 /// The agent is gone.
-pub(super) fn start(agent: &mut HostAgent) -> io::Result<()> {
-    let sampling = Sampling { interval_ms: INTERVAL, processes: vec![std::process::id()], names: Vec::new() };
+pub(super) fn start(agent: &mut HostAgent, followed: Followed) -> io::Result<()> {
+    let (processes, names) = match followed {
+        Followed::Process(process) => (vec![process], Vec::new()),
+        Followed::Named(names) => (Vec::new(), names),
+    };
+    let sampling = Sampling { interval_ms: INTERVAL, processes, names };
     agent.start_sampling(&sampling).map(drop)
 }
 
@@ -27,8 +49,14 @@ pub(super) fn start(agent: &mut HostAgent) -> io::Result<()> {
 ///
 /// # Errors
 /// It is no recording.
-pub(super) fn add(measures: &mut Measures, host: &str, recording: &[u8]) -> Result<(), String> {
+pub(super) fn add(
+    measures: &mut Measures,
+    host: &str,
+    recording: &[u8],
+    surroundings: Surroundings,
+) -> Result<(), String> {
     let recording = Recording::parse(recording).map_err(|e| format!("what host {host} recorded: {e}"))?;
+    mark(measures, host, &recording, surroundings);
     let series = sample::series(&recording);
     measures.series.extend(series.into_iter().filter_map(|series| drawn(host, series)));
     let mut sources = sample::interrupts(&recording);
@@ -41,6 +69,19 @@ pub(super) fn add(measures: &mut Measures, host: &str, recording: &[u8]) -> Resu
         per_processor: source.per_processor,
     }));
     Ok(())
+}
+
+/// Marks the run where the host was under pressure. Hosts that are one machine are under the same, which is told once.
+fn mark(measures: &mut Measures, host: &str, recording: &Recording, surroundings: Surroundings) {
+    if surroundings.one_machine && host != "a" {
+        return;
+    }
+    let Some(reason) = pressure::disturbed(recording, surroundings.data_in_memory) else { return };
+    let reason = if surroundings.one_machine { reason } else { format!("host {host}: {reason}") };
+    measures.disturbed = Some(match measures.disturbed.take() {
+        Some(before) => format!("{before}; {reason}"),
+        None => reason,
+    });
 }
 
 fn count(source: &sample::Interrupts) -> u64 {
@@ -78,6 +119,8 @@ fn whole_intervals(points: &[(f64, f64)]) -> &[(f64, f64)] {
 mod tests {
     use super::*;
 
+    const ALONE: Surroundings = Surroundings { one_machine: false, data_in_memory: true };
+
     fn ports(received: u64) -> String {
         format!(
             "Inter-|   Receive  |  Transmit\n face |bytes packets errs drop fifo frame compressed multicast|bytes \
@@ -103,7 +146,7 @@ mod tests {
     #[test]
     fn what_was_recorded_becomes_lines_and_rows() {
         let mut measures = Measures::default();
-        add(&mut measures, "b", recorded().as_bytes()).unwrap();
+        add(&mut measures, "b", recorded().as_bytes(), ALONE).unwrap();
         let line = |name: &str| measures.series.iter().find(|series| series.name == name).unwrap();
         assert_eq!(line("eth0 received").unit, "Gbit/s");
         assert!((line("eth0 received").points.last().unwrap().1 - 1.0).abs() < 1e-9);
@@ -116,7 +159,7 @@ mod tests {
 
     #[test]
     fn what_is_no_recording_is_told() {
-        let told = add(&mut Measures::default(), "b", b"nonsense").unwrap_err();
+        let told = add(&mut Measures::default(), "b", b"nonsense", ALONE).unwrap_err();
         assert!(told.starts_with("what host b recorded: "), "{told}");
     }
 

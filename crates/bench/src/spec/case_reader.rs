@@ -105,8 +105,14 @@ fn fill(
 /// What tells the link from one of two plain hosts, as factors.
 fn bed_factors(link: &LinkSpec) -> BTreeMap<String, String> {
     let guests = Some(link.guests).filter(|guests| *guests > 0);
-    let all = [("links", Some(link.count)), ("queues", link.queues), ("guests", guests)];
-    all.into_iter().filter_map(|(name, level)| Some((name.to_owned(), level?.to_string()))).collect()
+    let all = [
+        ("links", Some(link.count.to_string())),
+        ("queues", link.queues.map(|queues| queues.to_string())),
+        ("guests", guests.map(|guests| guests.to_string())),
+        ("rtt", link.rtt.map(|rtt| rtt.to_string())),
+        ("loss", link.loss.map(|loss| loss.to_string())),
+    ];
+    all.into_iter().filter_map(|(name, level)| Some((name.to_owned(), level?))).collect()
 }
 
 /// The levels of `[case.with]`: of parameters of the tool, and of settings of the study.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use linerate_lab::{Loss, Rtt};
+
 use super::error::FileError;
 use super::expression::Expression;
 use super::template::Word;
@@ -83,6 +85,10 @@ pub struct LinkSpec {
     pub queues: Option<u32>,
     /// Hosts behind the receiving end's link that share it, each of its own address; 0 for the receiving end alone.
     pub guests: u32,
+    /// The round trip that an emulator adds; `None` for none.
+    pub rtt: Option<Rtt>,
+    /// The share of segments that the emulator loses in each direction; `None` for none.
+    pub loss: Option<Loss>,
 }
 
 /// A setting of a host that a study changes between its cases, reads back, and puts back at the end.
@@ -164,7 +170,7 @@ pub struct CaseSpec {
     pub bytes: Option<u64>,
     /// The link's name.
     pub link: String,
-    /// What the link adds to two plain hosts, as factors: `links`, `queues`, `guests`.
+    /// What the link adds to two plain hosts, as factors: `links`, `queues`, `guests`, `rtt`, `loss`.
     pub bed: BTreeMap<String, String>,
     /// Levels of the tool's parameters, by name; a parameter without one has the tool's default.
     pub parameters: BTreeMap<String, String>,

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use linerate_lab::{LossError, RttError};
+
 use super::case_reader::{Known, read_cases};
 use super::error::FileError;
 use super::expression::Expression;
@@ -73,14 +75,28 @@ fn read_link(section: &Section) -> Result<LinkSpec, FileError> {
     let name = section.text("name")?.to_owned();
     let mtu = section.maybe_count("mtu")?.unwrap_or(1500);
     let mtu = u32::try_from(mtu).ok().filter(|mtu| (576..=65_535).contains(mtu));
-    Ok(LinkSpec {
+    let link = LinkSpec {
         rate: section.parsed("rate", quantity::bit_rate)?,
         mtu: mtu.ok_or_else(|| section.error("mtu", "is not from 576 to 65535"))?,
         count: number_up_to(section, "count", 1..=8)?.unwrap_or(1),
         queues: number_up_to(section, "queues", 1..=64)?,
         guests: number_up_to(section, "guests", 0..=16)?.unwrap_or(0),
+        rtt: section.maybe_parsed("rtt", |text| text.parse().map_err(|e: RttError| e.to_string()))?,
+        loss: section.maybe_parsed("loss", |text| text.parse().map_err(|e: LossError| e.to_string()))?,
         name,
-    })
+    };
+    check_emulated(section, &link)?;
+    Ok(link)
+}
+
+/// An emulated link has one queue at each end, and can't be shared by a bridge.
+fn check_emulated(section: &Section, link: &LinkSpec) -> Result<(), FileError> {
+    let emulated = link.rtt.map(|_| "rtt").or(link.loss.map(|_| "loss"));
+    let other = link.queues.map(|_| "queues").or((link.guests > 0).then_some("guests"));
+    match (emulated, other) {
+        (Some(key), Some(other)) => Err(section.error(key, format!("can't be had together with `{other}`"))),
+        _ => Ok(()),
+    }
 }
 
 fn number_up_to(

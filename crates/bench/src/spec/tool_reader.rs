@@ -55,8 +55,8 @@ fn read_parameters(root: &Section, found: &[FreeLevels]) -> Result<BTreeMap<Stri
 }
 
 /// The factors that every case has.
-pub(crate) const FACTORS: [&str; 8] =
-    ["tool", "streams", "variant", "dataset", "link", "links", "queues", "guests"];
+pub(crate) const FACTORS: [&str; 10] =
+    ["tool", "streams", "variant", "dataset", "link", "links", "queues", "guests", "rtt", "loss"];
 
 fn check_parameters(tool: &Tool, root: &Section, found: &[FreeLevels]) -> Result<(), FileError> {
     let server = tool.server.iter().flat_map(|server| &server.command);

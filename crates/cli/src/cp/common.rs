@@ -1,6 +1,7 @@
 //! What every command that moves files takes, and what it makes of it.
 
 use clap::Args;
+use linerate_transfer::sender::Selection;
 use linerate_wire::control::Options;
 use std::ffi::OsString;
 
@@ -29,6 +30,12 @@ pub struct Common {
     /// Limit of the payload rate: KiB a second, or 20m (MiB a second), or 500mbit
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     bwlimit: Option<Limit>,
+    /// Reconnect so often after the connection is lost, and go on from there
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub retry: u32,
+    /// Give a connection up on which nothing moves for so long; 0 waits for ever
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    timeout: u32,
     /// Print events as JSON lines on standard output
     #[arg(long)]
     json: bool,
@@ -49,12 +56,16 @@ pub struct Task {
     pub destination: OsString,
     /// What both ends must know.
     pub options: Options,
+    /// What of the sources is sent.
+    pub selection: Selection,
     /// Entries are only listed, and no far end that receives is started.
     pub list: bool,
     /// How the far end is reached.
     pub reach: Reach,
     /// The remote shell is to be quiet too.
     pub quiet: bool,
+    /// How often it is tried again after the far end was lost.
+    pub retries: u32,
 }
 
 impl Common {
@@ -75,6 +86,7 @@ impl Common {
             streams: self.streams,
             rate_limit: self.bwlimit.flatten(),
             ports: self.port_range,
+            timeout: Some(self.timeout).filter(|seconds| *seconds > 0),
             ..Options::default()
         }
     }

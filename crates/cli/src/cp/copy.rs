@@ -13,10 +13,14 @@ use std::time::Instant;
 use super::far::{end, start};
 use super::showing::Showing;
 use super::spec::Route;
-use super::summary::{Kind, Summary};
+use super::summary::{Kind, Summary, Synced};
 use super::{Failure, Output, Task};
 use crate::exit::Code;
 use crate::reach::interrupted;
+
+/// Said behind why a run ended early.
+const GO_ON: &str =
+    "; run the same command again to go on from here, or 'linerate clean DST' to remove what is left";
 
 /// What a run works with.
 pub struct Copy {
@@ -26,8 +30,11 @@ pub struct Copy {
     pub output: Arc<Output>,
     /// Both ends' counters.
     pub meters: Meters,
+    /// Set once the two ends had a connection.
+    pub was_connected: AtomicBool,
+    /// Set by a signal.
+    pub interrupted: Arc<AtomicBool>,
     begun: Instant,
-    interrupted: Arc<AtomicBool>,
 }
 
 /// What a transfer came to, either way.
@@ -48,14 +55,15 @@ impl Copy {
     pub fn new(task: Task, output: Arc<Output>) -> Result<Self, Failure> {
         let begun = Instant::now();
         let interrupted = interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
-        Ok(Self { task, output, meters: Meters::default(), begun, interrupted })
+        let was_connected = AtomicBool::new(false);
+        Ok(Self { task, output, meters: Meters::default(), was_connected, interrupted, begun })
     }
 
     /// Copies, or lists what would be copied.
     ///
     /// # Errors
     /// Where the whole failed; problems with single entries are told, and in the code.
-    pub fn run(&self) -> Result<Code, Failure> {
+    pub fn once(&self) -> Result<Code, Failure> {
         let usage = |message| Failure(message, Code::Usage);
         let route = Route::find(&self.task.sources, &self.task.destination).map_err(usage)?;
         if self.task.options.clear && !self.task.list {
@@ -76,6 +84,7 @@ impl Copy {
         let (interrupted, observer) = (self.interrupted.clone(), self.output.clone());
         match Session::client(reader, writer, Client { job, interrupted, observer }, self.meters.clone()) {
             Ok(session) => {
+                self.was_connected.store(true, Ordering::Relaxed);
                 self.output.detail(&format!("data connection: {}", session.route()));
                 Ok((session, shell))
             }
@@ -114,6 +123,11 @@ impl Copy {
             pushed,
             turned_away,
             kind: Kind::Files,
+            synced: self.task.options.sync.as_ref().map(|sync| Synced {
+                unchanged: self.meters.local.unchanged.get(),
+                deleted: self.output.deleted(),
+                dry_run: sync.dry_run,
+            }),
         };
         self.finish(&summary, moved.sent)
     }
@@ -129,7 +143,14 @@ impl Copy {
         session.cut();
         // The far end has a moment to clean up: it ends by itself when it has read the reason.
         shell.end();
-        error.into()
+        let Failure(message, code) = error.into();
+        Failure(format!("{message}{}", self.how_to_go_on()), code)
+    }
+
+    /// What has arrived is not lost.
+    fn how_to_go_on(&self) -> &'static str {
+        let moved = self.meters.local.stages().bytes > 0;
+        if moved && self.task.options.resume.is_some() { GO_ON } else { "" }
     }
 
     /// The end of a run that only listed.
@@ -142,7 +163,7 @@ impl Copy {
     /// Nothing is believed to be there that the receiver hasn't counted.
     fn finish(&self, summary: &Summary, sent: Totals) -> Result<Code, Failure> {
         let code = self.code();
-        if code == Code::Done && sent != summary.landed {
+        if self.has_no_problem() && sent != summary.landed {
             let message = format!(
                 "{} entries ({} bytes) were sent and {} ({} bytes) arrived: the copy is not complete",
                 sent.entries(),
@@ -156,8 +177,16 @@ impl Copy {
         Ok(code)
     }
 
+    /// What was lost of an entry changes no count.
+    fn has_no_problem(&self) -> bool {
+        self.meters.local.has_no_problem()
+    }
+
     fn code(&self) -> Code {
-        let (failed, changed) = (&self.meters.local.failed, &self.meters.local.changed);
-        Code::of_problems(failed.load(Ordering::Relaxed), changed.load(Ordering::Relaxed))
+        let of = &self.meters.local;
+        let [failed, not_kept, changed, not_deleted] =
+            [&of.failed, &of.not_kept, &of.changed, &of.not_deleted]
+                .map(|count| count.load(Ordering::Relaxed));
+        Code::of_problems(failed.saturating_add(not_kept), changed, not_deleted)
     }
 }

@@ -1,8 +1,10 @@
 //! `linerate cp`: scp's rules, at the line rate.
 
+mod again;
 mod common;
 mod copy;
 mod far;
+mod losses;
 mod output;
 mod pull;
 mod push;
@@ -12,6 +14,7 @@ mod summary;
 
 use clap::Args;
 use linerate_transfer::problem::TransferError;
+use linerate_transfer::sender::Selection;
 use linerate_wire::control::{Keep, Options};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -20,9 +23,11 @@ use std::sync::Arc;
 pub use common::{Common, Task};
 pub use far::{end, start};
 pub use output::{Output, Style};
+pub use spec::Spec;
 pub use summary::{Kind, Summary};
 
 use crate::exit::{CODES, Code};
+use crate::keep::KeepArgs;
 use crate::say::is_lost;
 use copy::Copy;
 
@@ -38,6 +43,8 @@ Examples:
       two files into the login directory
   linerate cp -rp host:/data/tree .
       pull, with modes and times kept
+  linerate cp -a tree host:/data/
+      everything of each entry, as rsync -aHAXS keeps it
   linerate cp 'host:logs/*.gz' .
       patterns are expanded at the far end
   linerate cp -e 'ssh -p 2222' x host:/tmp/
@@ -55,6 +62,8 @@ pub struct CpArgs {
     /// Keep modes, and times to the nanosecond; else files are new, with modes as the umask leaves them
     #[arg(short = 'p', long)]
     preserve: bool,
+    #[command(flatten)]
+    keep: KeepArgs,
     /// List what would be copied, copy nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
@@ -80,14 +89,16 @@ impl From<TransferError> for Failure {
 
 /// Copies.
 pub fn run(args: CpArgs) -> ExitCode {
-    perform(args.common.style(), args.into_task())
+    let output = Output::new(args.common.style());
+    perform(output, Ok(args.into_task()))
 }
 
-/// Runs a task to its exit code.
-pub fn perform(style: Style, task: Task) -> ExitCode {
+/// Runs a task to its exit code, or tells why there is none.
+pub fn perform(output: Output, task: Result<Task, Failure>) -> ExitCode {
     linerate_sys::limits::raise_open_files();
-    let output = Arc::new(Output::new(style));
-    match Copy::new(task, output.clone()).and_then(|copy| copy.run()) {
+    let output = Arc::new(output);
+    let copy = task.and_then(|task| Copy::new(task.resumable(), output.clone()));
+    match copy.and_then(|copy| copy.run()) {
         Ok(Code::Done) if is_lost() => Code::Failed.into(),
         Ok(code) => code.into(),
         Err(Failure(message, code)) => {
@@ -99,13 +110,16 @@ pub fn perform(style: Style, task: Task) -> ExitCode {
 
 impl CpArgs {
     fn into_task(self) -> Task {
-        let keep = if self.preserve { Keep::SCP } else { Keep::NOTHING };
+        let keep = self.keep.keep(if self.preserve { Keep::SCP } else { Keep::NOTHING });
+        let recursive = self.recursive || self.keep.archive;
         Task {
-            options: Options { recursive: self.recursive, keep, ..self.common.options() },
+            options: Options { recursive, keep, ..self.common.options() },
+            selection: Selection::default(),
             sources: self.sources,
             destination: self.destination,
             list: self.dry_run,
             quiet: self.common.quiet,
+            retries: self.common.retry,
             reach: self.common.reach,
         }
     }

@@ -4,14 +4,15 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use linerate_doctor::limiter::{Evidence, Limiter, limiter};
 use linerate_transfer::problem::Observer;
 use linerate_transfer::session::Meters;
-use linerate_wire::control::{Problem, ProblemKind, Totals};
+use linerate_wire::control::{Change, Link, Problem, ProblemKind, Totals};
 use linerate_wire::path::{printable, printable_path};
 use serde_json::json;
 use std::io::IsTerminal;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::losses::Losses;
 use super::summary::Summary;
 use crate::exit::Code;
 use crate::units::{show_bytes, show_count, show_rate, show_time};
@@ -37,6 +38,10 @@ pub struct Output {
     style: Style,
     bar: ProgressBar,
     last_event: Mutex<Instant>,
+    /// Each change is told.
+    itemize: bool,
+    deleted: AtomicU64,
+    losses: Mutex<Losses>,
 }
 
 impl Output {
@@ -50,7 +55,33 @@ impl Output {
         };
         let template = ProgressStyle::with_template("{bar:24} {percent:>3}%  {wide_msg}");
         bar.set_style(template.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─"));
-        Self { style, bar, last_event: Mutex::new(Instant::now()) }
+        let last_event = Mutex::new(Instant::now());
+        Self { style, bar, last_event, itemize: false, deleted: AtomicU64::new(0), losses: Mutex::default() }
+    }
+
+    /// The same, with a line for each change where `itemize` is set.
+    pub fn itemizing(self, itemize: bool) -> Self {
+        Self { itemize, ..self }
+    }
+
+    /// Entries that were deleted, or would be.
+    pub fn deleted(&self) -> u64 {
+        self.deleted.load(Ordering::Relaxed)
+    }
+
+    fn change(&self, change: &Change) {
+        let item = printable(&change.item);
+        if item.starts_with("*deleting") {
+            self.deleted.fetch_add(1, Ordering::Relaxed);
+        }
+        if !self.itemize {
+            return;
+        }
+        if self.style == Style::Json {
+            let path = printable_path(change.path.as_bytes());
+            return self.event(&json!({ "schema": SCHEMA, "type": "change", "item": item, "path": path }));
+        }
+        self.bar.suspend(|| say!("{item} {}", shown(change)));
     }
 
     /// A line for people on standard error, above the bar.
@@ -78,7 +109,8 @@ impl Output {
         let evidence =
             Evidence { sender: sender.stages, receiver: receiver.stages, seconds, ..Evidence::default() };
         let limiter = limiter(&evidence);
-        let done = receiver.stages.bytes.min(sender.found.bytes);
+        let there = meters.local.unchanged.get();
+        let done = receiver.stages.bytes.saturating_add(there.bytes).min(sender.found.bytes);
         match self.style {
             Style::Json => {
                 self.progress_event(sender.found, sender.scanned, receiver.landed, done, seconds, limiter)
@@ -170,8 +202,8 @@ impl Output {
         match self.style {
             Style::Json => self.event(&json!({
                 "schema": SCHEMA, "type": "summary", "dry_run": true, "files": found.files,
-                "directories": found.directories, "symlinks": found.symlinks, "bytes": found.bytes,
-                "exit": code as u8,
+                "directories": found.directories, "symlinks": found.symlinks, "specials": found.specials,
+                "bytes": found.bytes, "exit": code as u8,
             })),
             Style::Quiet => {}
             Style::Plain | Style::Verbose => self.line(&format!(
@@ -208,6 +240,8 @@ impl Output {
             let s = if count == 1 { "" } else { "s" };
             self.detail(&format!("{} connection{s} to the data port turned away", show_count(count)));
         }
+        let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
+        losses.lines().for_each(|line| tell!("linerate: {line}"));
         let failed = meters.local.failed.load(Ordering::Relaxed);
         let changed = meters.local.changed.load(Ordering::Relaxed);
         if failed + changed > 0 && self.style != Style::Json {
@@ -218,6 +252,18 @@ impl Output {
             );
         }
     }
+}
+
+/// A changed entry as rsync writes it: directories with a slash, links with what they say.
+fn shown(change: &Change) -> String {
+    let path = if change.path.is_root() { ".".into() } else { printable_path(change.path.as_bytes()) };
+    let slash = if change.directory { "/" } else { "" };
+    let link = match &change.link {
+        None => String::new(),
+        Some(Link::Target(target)) => format!(" -> {}", printable_path(target)),
+        Some(Link::SameAs(other)) => format!(" => {}", printable_path(other.as_bytes())),
+    };
+    format!("{path}{slash}{link}")
 }
 
 /// A far end may tell any numbers.
@@ -235,13 +281,20 @@ impl Observer for Output {
                 ProblemKind::Changed => "changed",
                 ProblemKind::Skipped => "skipped",
                 ProblemKind::NotKept => "not-kept",
+                ProblemKind::NotDeleted => "not-deleted",
             };
             self.event(&json!({
                 "schema": SCHEMA, "type": "problem", "path": path, "message": message, "kind": kind,
             }));
+        } else if problem.kind == ProblemKind::NotKept && self.style != Style::Verbose {
+            self.losses.lock().unwrap_or_else(PoisonError::into_inner).add(message, path);
         } else {
             self.line(&format!("linerate: {path}: {message}"));
         }
+    }
+
+    fn changes(&self, changes: Vec<Change>) {
+        changes.iter().for_each(|change| self.change(change));
     }
 
     fn note(&self, note: &str) {

@@ -20,6 +20,9 @@ impl Copy {
         let expected =
             |announced: &[Source]| only_what_was_asked_for(&sources, self.task.options.recursive, announced);
         self.transfer(self.connect(host, job)?, false, |session| {
+            if let Some(listed) = &self.task.selection.listed {
+                session.send_selection(listed)?;
+            }
             let received = receiver::run(session, destination.as_bytes(), &self.task.options, expected)?;
             Ok(Moved { landed: received.landed, sent: received.announced, streams: received.streams })
         })
@@ -27,7 +30,8 @@ impl Copy {
 
     /// Lists what [`Copy::pull`] would copy.
     pub fn list(&self, host: &OsStr, sources: Vec<Vec<u8>>) -> Result<Code, Failure> {
-        let job = Job::List { sources, recursive: self.task.options.recursive };
+        let options = &self.task.options;
+        let job = Job::List { sources, recursive: options.recursive, keep: options.keep };
         let (mut session, mut shell) = self.connect(host, job)?;
         let listed = session.receive_list(|path, entry| self.output.listed(path, entry));
         listed.map_err(|error| self.gave_up(&mut session, &mut shell, error))?;

@@ -34,6 +34,19 @@ pub struct Summary {
     pub turned_away: Option<u64>,
     /// What was moved.
     pub kind: Kind,
+    /// How a tree came to be like another; `None` where all of it was moved.
+    pub synced: Option<Synced>,
+}
+
+/// What `sync` did beside moving.
+#[derive(Clone, Copy, Debug)]
+pub struct Synced {
+    /// What was there already; its bytes are also those of chunks that were.
+    pub unchanged: Totals,
+    /// Entries that were deleted.
+    pub deleted: u64,
+    /// Nothing was done.
+    pub dry_run: bool,
 }
 
 /// What a transfer moves.
@@ -59,13 +72,34 @@ impl Summary {
         })
     }
 
+    /// What came, without what was there.
+    fn moved(&self) -> Totals {
+        let there = self.synced.map(|synced| synced.unchanged).unwrap_or_default();
+        Totals {
+            files: self.landed.files.saturating_sub(there.files),
+            directories: self.landed.directories.saturating_sub(there.directories),
+            symlinks: self.landed.symlinks.saturating_sub(there.symlinks),
+            bytes: self.landed.bytes.saturating_sub(there.bytes),
+            specials: self.landed.specials.saturating_sub(there.specials),
+        }
+    }
+
     fn cpu_per_gb(&self, usage: Usage) -> f64 {
-        usage.cpu_seconds / (self.landed.bytes.max(1) as f64 * 1e-9)
+        usage.cpu_seconds / (self.moved().bytes.max(1) as f64 * 1e-9)
     }
 
     /// The last line, for people.
     pub fn text(&self, limiter: Limiter) -> String {
-        let Totals { files, bytes, .. } = self.landed;
+        let Totals { files, bytes, .. } = self.moved();
+        if let Some(synced) = self.synced.filter(|synced| synced.dry_run) {
+            let deleted = show_count(synced.deleted);
+            return format!(
+                "would send {} of {} files, {}; delete {deleted} entries",
+                show_count(files),
+                show_count(self.landed.files),
+                show_bytes(bytes),
+            );
+        }
         let cipher = if self.cipher.is_some() { "encrypted" } else { "NOT ENCRYPTED" };
         let (here, there) =
             if self.pushed { (self.sender.1, self.receiver.1) } else { (self.receiver.1, self.sender.1) };
@@ -79,6 +113,10 @@ impl Summary {
             (Kind::Discarded, _) => "files to memory".to_owned(),
             (Kind::Files, 1) => "1 file".to_owned(),
             (Kind::Files, files) => format!("{} files", show_count(files)),
+        };
+        let what = match self.synced {
+            None => what,
+            Some(synced) => format!("{what} of {}{}", show_count(self.landed.files), deleted(synced.deleted)),
         };
         format!(
             "{what}, {} in {}: {}, {cipher}, {} stream{}; {cpu}; limited by {limiter}",
@@ -98,17 +136,34 @@ impl Summary {
                 "peak_rss_bytes": usage.peak_rss_bytes, "stages": stages,
             })
         };
-        json!({
+        let moved = self.moved();
+        let mut event = json!({
             "schema": SCHEMA, "type": "summary",
             "files": self.landed.files, "directories": self.landed.directories,
-            "symlinks": self.landed.symlinks, "bytes": self.landed.bytes,
+            "symlinks": self.landed.symlinks, "specials": self.landed.specials, "bytes": self.landed.bytes,
             "payload_seconds": self.payload_seconds, "elapsed_seconds": self.elapsed_seconds,
-            "gbit_per_second": self.landed.bytes as f64 * 8e-9 / self.payload_seconds.max(1e-9),
+            "gbit_per_second": moved.bytes as f64 * 8e-9 / self.payload_seconds.max(1e-9),
             "encrypted": self.cipher.is_some(), "cipher": self.cipher,
             "streams": self.streams, "turned_away": self.turned_away, "limiter": limiter.name(),
             "sender": end(self.sender), "receiver": end(self.receiver),
             "failed": meters.local.failed.load(Ordering::Relaxed),
-            "changed": meters.local.changed.load(Ordering::Relaxed), "exit": code as u8,
-        })
+            "changed": meters.local.changed.load(Ordering::Relaxed),
+            "not_kept": meters.local.not_kept.load(Ordering::Relaxed), "exit": code as u8,
+        });
+        if let (Some(synced), Some(fields)) = (self.synced, event.as_object_mut()) {
+            fields.insert("dry_run".into(), synced.dry_run.into());
+            fields.insert("deleted".into(), synced.deleted.into());
+            fields.insert("unchanged_files".into(), synced.unchanged.files.into());
+            fields.insert("unchanged_bytes".into(), synced.unchanged.bytes.into());
+        }
+        event
+    }
+}
+
+fn deleted(entries: u64) -> String {
+    match entries {
+        0 => String::new(),
+        1 => ", 1 entry deleted".into(),
+        entries => format!(", {} entries deleted", show_count(entries)),
     }
 }

@@ -1,12 +1,17 @@
 //! `linerate sync`: a tree becomes like another, and only what differs travels.
 
+mod selecting;
+
 use clap::Args;
-use linerate_wire::control::{Keep, Options, Sync};
+use linerate_transfer::sender::Selection;
+use linerate_wire::control::{Options, Sync};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use crate::cp::{Common, Task, perform};
-use crate::exit::CODES;
+use crate::cp::{Common, Failure, Output, Task, perform};
+use crate::exit::{CODES, Code};
+use crate::keep::{ARCHIVE, KeepArgs};
+use selecting::Selecting;
 
 // No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
 const EXAMPLES: &str = "\
@@ -15,8 +20,10 @@ Examples:
       makes /data/copy like tree: what is in tree is then in /data/copy, which
       is made if it isn't there. Slashes at the ends change nothing (rsync's
       users: that is 'rsync -a tree/ host:/data/copy/')
-  linerate sync host:/data/copy tree
-      and back
+  linerate sync --delete --dry-run tree host:/data/copy
+      what would change and what would be deleted; without --dry-run it is
+  linerate sync --exclude '*.o' --exclude /build/ host:/src .
+      pull, but for what matches rsync's patterns
 ";
 
 /// What `linerate sync` takes.
@@ -36,6 +43,22 @@ pub struct SyncArgs {
     /// see mixtures, and an interruption leaves them
     #[arg(long)]
     inplace: bool,
+    /// Delete at DST what isn't in SRC, after everything is there; nothing where SRC could not be read whole
+    #[arg(long)]
+    delete: bool,
+    /// Delete at most so many entries
+    #[arg(long, value_name = "N", requires = "delete")]
+    max_delete: Option<u64>,
+    /// Print what would happen, as --itemize-changes does; change nothing
+    #[arg(short = 'n', long)]
+    dry_run: bool,
+    /// Print each change, in rsync's format: YXcstpoguax
+    #[arg(long)]
+    itemize_changes: bool,
+    #[command(flatten)]
+    selecting: Selecting,
+    #[command(flatten)]
+    keep: KeepArgs,
     #[command(flatten)]
     common: Common,
     /// What is made like
@@ -48,20 +71,37 @@ pub struct SyncArgs {
 
 /// Makes DST like SRC.
 pub fn run(args: SyncArgs) -> ExitCode {
-    perform(args.common.style(), args.into_task())
+    let output = Output::new(args.common.style()).itemizing(args.is_itemized());
+    perform(output, args.into_task())
 }
 
 impl SyncArgs {
-    fn into_task(self) -> Task {
-        let sync = self.sync();
-        Task {
-            options: Options { recursive: true, keep: Keep::SCP, sync: Some(sync), ..self.common.options() },
+    fn is_itemized(&self) -> bool {
+        self.itemize_changes || self.dry_run
+    }
+
+    fn into_task(self) -> Result<Task, Failure> {
+        let usage = |message| Failure(message, Code::Usage);
+        let filter = self.selecting.rules().map_err(|error| usage(error.to_string()))?;
+        let listed = self.selecting.listed().map_err(usage)?;
+        let options = Options {
+            recursive: true,
+            keep: self.keep.keep(ARCHIVE),
+            sync: Some(self.sync()),
+            filter: filter.clone(),
+            listed: listed.is_some(),
+            ..self.common.options()
+        };
+        Ok(Task {
+            options,
+            selection: Selection { filter, listed },
             sources: vec![self.source],
             destination: self.destination,
             list: false,
             quiet: self.common.quiet,
+            retries: self.common.retry,
             reach: self.common.reach,
-        }
+        })
     }
 
     fn sync(&self) -> Sync {
@@ -70,7 +110,10 @@ impl SyncArgs {
             update: self.update,
             ignore_existing: self.ignore_existing,
             inplace: self.inplace,
-            ..Sync::default()
+            delete: self.delete,
+            max_delete: self.max_delete,
+            dry_run: self.dry_run,
+            itemize: self.is_itemized(),
         }
     }
 }

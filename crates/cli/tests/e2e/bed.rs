@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 use linerate_lab::{End, Lab, LabError, Options};
 use tempfile::TempDir;
 
-use crate::support::{Run, Running, directory, processes_with};
+use crate::support::{Run, Running, directory, directory_with_attributes, processes_with};
 
 /// An ordinary user who is on every system, and its group.
 pub const NOBODY: u32 = 65534;
@@ -63,6 +63,12 @@ pub fn case() -> Option<Case> {
 pub fn case_alone() -> Option<Case> {
     let share = Share::All(PROCESSORS.write().unwrap_or_else(PoisonError::into_inner));
     Some(Case::new(shared()?, share))
+}
+
+/// The same on a file system that takes extended attributes.
+pub fn case_with_attributes() -> Option<Case> {
+    let share = Share::Some(PROCESSORS.read().unwrap_or_else(PoisonError::into_inner));
+    Some(Case::inside(shared()?, share, directory_with_attributes("linerate-e2e-")?))
 }
 
 /// The same with a lab of its own, with this link.
@@ -147,7 +153,10 @@ impl Drop for Bed {
 
 impl Case {
     fn new(bed: Arc<Bed>, share: Share) -> Self {
-        let directory = directory("linerate-e2e-");
+        Self::inside(bed, share, directory("linerate-e2e-"))
+    }
+
+    fn inside(bed: Arc<Bed>, share: Share, directory: TempDir) -> Self {
         let (near, far) = (directory.path().join("near"), directory.path().join("far"));
         for made in [&near, &far] {
             fs::create_dir(made).expect("writable");

@@ -1,8 +1,7 @@
 //! Ends that are killed, interrupted or cut off in the middle of a transfer: what is under a real name is whole, and
 //! no process stays.
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -11,29 +10,32 @@ use rustix::process::Signal;
 
 use crate::bed::{Case, args, case, case_with_link};
 use crate::support::{PATIENCE, Run, Running, send, within};
-use crate::tree::{
-    assert_alike, assert_nothing_half_written, assert_real_names_are_whole, names, noise, temporaries, write,
-};
+use crate::tree::{assert_alike, assert_real_names_are_whole, names, noise, temporaries, write};
 
 /// How long an end may take to notice that the other is gone, on a busy machine.
 const SOON: Duration = Duration::from_secs(8);
 
+/// Which way the files go.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
+pub enum Way {
+    /// From here.
     Push,
+    /// To here.
     Pull,
 }
 
 /// A transfer of which a part has landed.
-struct Midway<'a> {
+pub struct Midway<'a> {
     case: &'a Case,
-    running: Running,
+    /// The client.
+    pub running: Running,
     source: PathBuf,
     destination: PathBuf,
 }
 
 impl<'a> Midway<'a> {
-    fn begin(case: &'a Case, way: Way) -> Self {
+    /// Starts one.
+    pub fn begin(case: &'a Case, way: Way) -> Self {
         let (source, destination) = match way {
             Way::Push => (case.near.join("tree"), case.far.join("to")),
             Way::Pull => (case.far.join("tree"), case.near.join("to")),
@@ -51,7 +53,7 @@ impl<'a> Midway<'a> {
     }
 
     /// The client's end; that of all others follows within seconds.
-    fn end(self) -> (Run, PathBuf, PathBuf) {
+    pub fn end(self) -> (Run, PathBuf, PathBuf) {
         let run = self.running.end_within(SOON);
         let gone =
             within(SOON, || self.case.far_processes().is_empty() && self.case.near_processes().is_empty());
@@ -77,7 +79,7 @@ fn arguments(case: &Case, way: Way, slow: bool) -> Vec<std::ffi::OsString> {
 }
 
 /// Eight seconds at the rate of these tests, whatever comes first: chunks on several streams, whole files, and small ones.
-fn make_slow(top: &std::path::Path) {
+fn make_slow(top: &Path) {
     write(top.join("chunked"), noise(1, 40 << 20));
     for number in 0..12 {
         write(top.join(format!("large {number}")), noise(100 + number, 2 << 20));
@@ -85,28 +87,23 @@ fn make_slow(top: &std::path::Path) {
     }
 }
 
-/// What `kill -9` to the client leaves at an end whose program still lives is nothing; a rerun brings the rest.
-fn rerun(case: &Case, way: Way, source: &std::path::Path, destination: &std::path::Path) {
-    for left in temporaries(destination) {
-        fs::remove_file(destination.join(left)).expect("our own");
-    }
-    let list = match way {
-        Way::Push => args!["-r", "tree/.", case.b("to")],
-        Way::Pull => args!["-r", case.b("tree/."), "to"],
-    };
-    case.cp(list).exits(0);
+/// Nothing that is half there has its real name; the same command brings the rest, and leaves nothing else.
+pub fn goes_on(case: &Case, way: Way, source: &Path, destination: &Path) {
+    assert_real_names_are_whole(source, destination);
+    case.cp(arguments(case, way, false)).exits(0);
     assert_alike(source, destination);
+    let beside = destination.parent().expect("it has one");
+    assert_eq!(temporaries(beside), Vec::<std::ffi::OsString>::new(), "left behind");
 }
 
 #[test]
-fn a_killed_client_leaves_nothing_at_the_far_end() {
+fn a_killed_client_is_gone_on_from() {
     let Some(case) = case() else { return };
     let midway = Midway::begin(&case, Way::Push);
     midway.running.signal(Signal::KILL);
     let (run, source, destination) = midway.end();
     assert_eq!(run.signal, Some(9));
-    assert_nothing_half_written(&source, &destination);
-    rerun(&case, Way::Push, &source, &destination);
+    goes_on(&case, Way::Push, &source, &destination);
 }
 
 #[test]
@@ -116,8 +113,7 @@ fn a_killed_receiving_client_leaves_no_half_file_under_a_real_name() {
     midway.running.signal(Signal::KILL);
     let (run, source, destination) = midway.end();
     assert_eq!(run.signal, Some(9));
-    assert_real_names_are_whole(&source, &destination);
-    rerun(&case, Way::Pull, &source, &destination);
+    goes_on(&case, Way::Pull, &source, &destination);
 }
 
 #[test]
@@ -128,16 +124,12 @@ fn a_killed_agent_is_exit_5() {
         case.far_processes().into_iter().for_each(|pid| send(pid, Signal::KILL));
         let (run, source, destination) = midway.end();
         run.exits(5).says(&["closed"]);
-        match way {
-            Way::Push => assert_real_names_are_whole(&source, &destination),
-            Way::Pull => assert_nothing_half_written(&source, &destination),
-        }
-        rerun(&case, way, &source, &destination);
+        goes_on(&case, way, &source, &destination);
     }
 }
 
 #[test]
-fn a_killed_ssh_is_exit_5_and_both_ends_clean_up() {
+fn a_killed_ssh_is_exit_5_and_is_gone_on_from() {
     for way in [Way::Push, Way::Pull] {
         let Some(case) = case() else { return };
         let midway = Midway::begin(&case, way);
@@ -147,40 +139,40 @@ fn a_killed_ssh_is_exit_5_and_both_ends_clean_up() {
         send(shells[0], Signal::KILL);
         let (run, source, destination) = midway.end();
         run.exits(5).says(&["closed"]);
-        assert_nothing_half_written(&source, &destination);
+        goes_on(&case, way, &source, &destination);
     }
 }
 
-/// Ends a transfer by `interrupt`; it must be exit 130 and leave nothing, whichever end wrote.
+/// Ends a transfer by `interrupt`; it must be exit 130 and can be gone on from, whichever end wrote.
 fn interrupted(interrupt: impl Fn(&Running)) {
     for way in [Way::Push, Way::Pull] {
         let Some(case) = case() else { return };
         let midway = Midway::begin(&case, way);
         interrupt(&midway.running);
         let (run, source, destination) = midway.end();
-        run.exits(130).says(&["interrupted"]);
-        assert_nothing_half_written(&source, &destination);
+        run.exits(130).says(&["interrupted", "run the same command again"]);
+        goes_on(&case, way, &source, &destination);
     }
 }
 
 #[test]
-fn ctrl_c_is_exit_130_and_leaves_nothing() {
+fn ctrl_c_is_exit_130_and_is_gone_on_from() {
     interrupted(|running| running.signal_group(Signal::INT));
 }
 
 #[test]
-fn an_interrupt_of_the_client_alone_is_exit_130_and_leaves_nothing() {
+fn an_interrupt_of_the_client_alone_is_exit_130_and_is_gone_on_from() {
     interrupted(|running| running.signal(Signal::INT));
 }
 
 #[test]
-fn a_termination_is_exit_130_and_leaves_nothing() {
+fn a_termination_is_exit_130_and_is_gone_on_from() {
     interrupted(|running| running.signal(Signal::TERM));
     interrupted(|running| running.signal_group(Signal::TERM));
 }
 
 #[test]
-fn a_terminal_that_closes_is_exit_130_and_leaves_nothing() {
+fn a_terminal_that_closes_is_exit_130_and_is_gone_on_from() {
     interrupted(|running| running.signal_group(Signal::HUP));
 }
 
@@ -207,18 +199,16 @@ fn behind_a_cut_link_the_client_can_be_interrupted() {
         midway.running.signal(Signal::INT);
         let Midway { running, source, destination, .. } = midway;
         running.end_within(SOON).exits(130);
-        match way {
-            Way::Push => assert_real_names_are_whole(&source, &destination),
-            Way::Pull => assert_nothing_half_written(&source, &destination),
-        }
+        assert_real_names_are_whole(&source, &destination);
         // The far end learns of it when the link is back.
         set_link(&case, "up");
         assert!(within(PATIENCE, || case.far_processes().is_empty()), "the far end stays");
-        assert_nothing_half_written(&source, &destination);
+        goes_on(&case, way, &source, &destination);
     }
 }
 
-fn set_link(case: &Case, state: &str) {
+/// Takes the link down or up.
+pub fn set_link(case: &Case, state: &str) {
     let host = case.bed.lab.host(End::B);
     let done =
         Command::new("ip").args(["-n", &host.namespace, "link", "set", &host.interface, state]).status();

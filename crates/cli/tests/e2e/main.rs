@@ -5,13 +5,17 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod archive;
+mod archives;
 mod bed;
 mod failures;
 mod json;
+mod jump;
 mod killed;
 mod measure;
 mod network;
 mod paths;
+mod resumed;
 mod surroundings;
 mod syncs;
 mod tree;

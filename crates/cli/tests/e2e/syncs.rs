@@ -1,14 +1,15 @@
 //! `linerate sync`: what comes to be there is what rsync would have made, and only what differs has travelled.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::bed::{Case, args, case};
+use crate::bed::{Case, args, case, case_alone};
 use crate::json::{summary_of, u64_at};
-use crate::tree::{make_mixed, noise, set_time, write};
+use crate::tree::{make_mixed, nodes, noise, set_time, write};
 
 /// What rsync would still change; `None`, and a line that says why, where there is no rsync.
 #[track_caller]
@@ -16,8 +17,12 @@ fn left_to_rsync(from: &Path, to: &Path, options: &[&str]) -> Option<String> {
     let (mut from, mut to) = (from.as_os_str().to_owned(), to.as_os_str().to_owned());
     from.push("/");
     to.push("/");
-    let run =
-        Command::new("rsync").args(["-aHAXn", "--checksum", "-i"]).args(options).arg(from).arg(to).output();
+    let run = Command::new("rsync")
+        .args(["-aHAXn", "--checksum", "-i", "--modify-window=-1"])
+        .args(options)
+        .arg(from)
+        .arg(to)
+        .output();
     let Ok(run) = run else {
         eprintln!("skipped: rsync, which tells what differs, isn't installed");
         return None;
@@ -70,11 +75,15 @@ fn edit(top: &Path, seed: u64, times: usize) {
                     .unwrap();
             }
             3 => remove(path),
-            5 if !meta.is_dir() => {
+            4 if meta.is_file() => {
+                remove(path);
+                write(path.join("now a directory/with a file"), noise(number as u64, 99));
+            }
+            5 => {
                 remove(path);
                 symlink("now a link", path).unwrap();
             }
-            6 if !meta.is_dir() => {
+            6 => {
                 remove(path);
                 write(path.clone(), "now a file");
             }
@@ -101,22 +110,134 @@ fn a_tree_follows_its_original_through_random_edits() {
         make_tree(&here);
         case.sync(args!["tree", case.b("copy")]).exits(0);
         assert_rsync_finds_nothing(&here, &there, &["--delete"]);
-        for round in 0..3 {
+        for round in 0..4 {
             edit(&here, seed * 100 + round, 12);
-            follow(&case, &here, &there, round % 2 == 0);
+            edit(&there, seed * 100 + 50 + round, 5);
+            if round % 2 == 0 {
+                let (from, to) = (args!["tree"], args![case.b("copy")]);
+                follow(&case, (&here, from), (&there, to));
+            } else {
+                let (from, to) = (args![case.b("copy")], args!["tree"]);
+                follow(&case, (&there, from), (&here, to));
+            }
         }
     }
 }
 
-/// The far tree becomes like the near one by a push, or by a pull of the near one's equal.
-fn follow(case: &Case, here: &Path, there: &Path, push: bool) {
-    if push {
-        case.sync(args!["tree", case.b("copy")]).exits(0);
-        return assert_rsync_finds_nothing(here, there, &[]);
+/// One tree becomes like another, as rsync would make it; a dry run tells what then happens, and so does rsync's.
+fn follow(case: &Case, (from, source): (&Path, Vec<OsString>), (to, target): (&Path, Vec<OsString>)) {
+    let run = |options: &[&str]| {
+        let options: Vec<OsString> = options.iter().map(Into::into).collect();
+        case.sync([options, source.clone(), target.clone()].concat()).exits(0).out
+    };
+    let rsyncs = left_to_rsync(from, to, &["--delete", "--no-checksum"]);
+    let before = nodes(to);
+    let dry = run(&["--delete", "--dry-run"]);
+    assert_eq!(nodes(to), before, "a dry run changes nothing");
+    let real = run(&["--delete", "--itemize-changes"]);
+    assert_eq!(dry, real, "a dry run tells what happens");
+    if let Some(rsyncs) = rsyncs {
+        assert_eq!(sorted(&real), sorted(&rsyncs));
     }
-    edit(there, 7, 5);
-    case.sync(args![case.b("copy"), "tree"]).exits(0);
-    assert_rsync_finds_nothing(there, here, &[]);
+    assert_rsync_finds_nothing(from, to, &["--delete"]);
+}
+
+fn sorted(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = text
+        .lines()
+        .map(|line| line.strip_prefix('<').map_or(line.into(), |rest| format!(">{rest}")))
+        .collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn nothing_is_deleted_where_the_source_could_not_be_read_whole() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    make_tree(&here);
+    case.sync(args!["tree", case.b("copy")]).exits(0);
+    fs::remove_file(here.join("small")).unwrap();
+    // A rule that is none makes the directory unreadable, to root too.
+    write(here.join("a/.rules"), "nonsense here");
+    let run = case.sync(args!["--delete", "-f", ": .rules", "tree", case.b("copy")]).exits(3);
+    assert!(run.err.contains("nothing is deleted"), "{}", run.err);
+    assert!(there.join("small").exists() && there.join("a/b/c/deep").exists());
+    fs::remove_file(here.join("a/.rules")).unwrap();
+    case.sync(args!["--delete", "-f", ": .rules", "tree", case.b("copy")]).exits(0);
+    assert_rsync_finds_nothing(&here, &there, &["--delete"]);
+}
+
+#[test]
+fn no_more_is_deleted_than_the_user_allows() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    make_tree(&here);
+    case.sync(args!["tree", case.b("copy")]).exits(0);
+    fs::remove_dir_all(here.join("many")).unwrap();
+    let before = paths(&there).len();
+    let run = case
+        .sync(args!["--delete", "--max-delete", "5", "--itemize-changes", "tree", case.b("copy")])
+        .exits(25);
+    assert_eq!(
+        run.out.lines().filter(|line| line.starts_with("*deleting   many/")).count(),
+        5,
+        "{}",
+        run.out
+    );
+    assert_eq!(before - paths(&there).len(), 5);
+    assert!(run.err.contains("--max-delete allows no more"), "{}", run.err);
+    case.sync(args!["--delete", "--max-delete", "1000", "tree", case.b("copy")]).exits(0);
+    assert_rsync_finds_nothing(&here, &there, &["--delete"]);
+}
+
+#[test]
+fn what_is_left_out_neither_travels_nor_goes() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    make_tree(&here);
+    write(here.join("a/x.o"), "object");
+    write(here.join("build/out"), "built");
+    write(there.join("build/kept"), "kept");
+    write(there.join("a/y.o"), "kept too");
+    write(there.join("a/gone"), "goes");
+    let rules = ["--exclude=*.o", "--exclude=/build/", "--delete"];
+    let with = |more: &[&str], source: OsString, target: OsString| {
+        let options = rules.iter().chain(more).map(OsString::from).collect();
+        case.sync([options, args![source, target]].concat()).exits(0)
+    };
+    with(&[], "tree".into(), case.b("copy"));
+    assert!(
+        there.join("build/kept").exists() && there.join("a/y.o").exists() && !there.join("a/gone").exists()
+    );
+    assert!(!there.join("a/x.o").exists() && !there.join("build/out").exists());
+    assert_rsync_finds_nothing(&here, &there, &rules);
+    with(&[], case.b("copy"), "tree".into());
+    assert!(here.join("a/x.o").exists() && !here.join("a/y.o").exists());
+    with(&["--delete-excluded"], "tree".into(), case.b("copy"));
+    assert!(!there.join("build").exists() && !there.join("a/y.o").exists());
+}
+
+#[test]
+fn a_list_of_files_is_all_that_travels() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    make_tree(&here);
+    write(case.near.join("list"), "a/b/c/deep\nmany/3/\nlink\n");
+    case.sync(args!["--files-from", "list", "tree", case.b("copy")]).exits(0);
+    let names = |top: &Path| -> Vec<PathBuf> {
+        paths(top).iter().map(|path| path.strip_prefix(top).unwrap().to_owned()).collect()
+    };
+    let mut expected: Vec<PathBuf> = names(&here)
+        .into_iter()
+        .filter(|path| path.starts_with("many/3"))
+        .chain(["a", "a/b", "a/b/c", "a/b/c/deep", "link", "many"].map(PathBuf::from))
+        .collect();
+    expected.sort();
+    assert_eq!(names(&there), expected);
+    write(case.near.join("list"), "a/b/c\n");
+    case.sync(args!["--files-from", "list", case.b("copy"), "pulled"]).exits(0);
+    assert_eq!(names(&case.near.join("pulled")), ["a", "a/b", "a/b/c"].map(PathBuf::from));
 }
 
 #[test]
@@ -230,4 +351,64 @@ fn what_is_written_into_keeps_its_inode_and_gets_everything_else() {
     case.sync(args!["--inplace", case.near.join("tree"), case.b("copy")]).exits(0);
     assert_rsync_finds_nothing(&here, &there, &[]);
     assert_eq!(inodes(&there), before);
+}
+
+#[test]
+fn an_archive_is_kept_like_its_original() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    make_tree(&here);
+    let name = |name: &str| here.join(name);
+    fs::hard_link(name("small"), name("a/small too")).unwrap();
+    let shell = |script: &str| {
+        let done = Command::new("sh").args(["-ec", script]).current_dir(&here).status().unwrap();
+        assert!(done.success(), "{script}");
+    };
+    shell("mkfifo pipe; mknod null c 1 3; truncate -s 3M holes; chown 1234:4321 one; chmod 4755 one");
+    let sync = || {
+        let run = case.sync(args!["--delete", "--itemize-changes", "tree", case.b("copy")]).exits(0);
+        assert_rsync_finds_nothing(&here, &there, &["--delete"]);
+        run.out
+    };
+    sync();
+    assert_eq!(sync(), "", "nothing is left to do");
+    shell(
+        "chown 99:98 one large a; chmod 2711 a; ln small again; rm null; mknod null c 1 5; rm pipe; mknod pipe p",
+    );
+    let out = sync();
+    assert!(out.contains(".f....og... large\n") && out.contains("cDc.t...... null\n"), "{out}");
+    assert!(out.contains("\nhf+++++++++ "), "{out}");
+    assert_eq!(sync(), "", "nothing is left to do");
+    shell("rm 'a/small too'; cp -a small 'a/small too'; touch -d @5 again");
+    sync();
+    assert_eq!(sync(), "", "nothing is left to do");
+}
+
+/// Prints a figure that depends on the machine: `cargo test --release -p linerate --test e2e -- --ignored --nocapture
+/// second_sync`.
+#[test]
+#[ignore = "measures, on a quiet machine: 100,000 files"]
+fn a_second_sync_of_100_000_unchanged_files_beside_rsyncs() {
+    let Some(case) = case_alone() else { return };
+    let here = case.near.join("tree");
+    for number in 0..100_000 {
+        write(here.join(format!("{:03}/file {number}", number % 500)), noise(number, 100));
+    }
+    case.sync(args!["tree", case.b("copy")]).exits(0);
+    let shell = format!("ssh -F {}", case.bed.lab.ssh_config().display());
+    let rsync = || {
+        let words = args!["rsync", "-aHAX", "-e", &shell, "tree/"];
+        case.start_with(words, args![case.b("copy/")]).end().exits(0).time.as_secs_f64()
+    };
+    let ours = || case.sync(args!["-q", "tree", case.b("copy")]).exits(0).time.as_secs_f64();
+    let mut ratios: Vec<f64> = (0..7)
+        .map(|_| {
+            let (ours, theirs) = (ours(), rsync());
+            println!("linerate sync {ours:.2} s, rsync -aHAX {theirs:.2} s");
+            ours / theirs
+        })
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    println!("median of the ratios: {:.2}", ratios[3]);
+    assert!(ratios[3] <= 0.7, "{ratios:?}");
 }

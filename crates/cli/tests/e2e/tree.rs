@@ -149,7 +149,8 @@ pub fn set_time(path: &Path, since_epoch: Duration) {
     file.set_modified(SystemTime::UNIX_EPOCH + since_epoch).expect("our own");
 }
 
-fn hash(bytes: &[u8]) -> u64 {
+/// A hash of these bytes.
+pub fn hash(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);
     hasher.finish()

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use linerate_wire::PROTOCOL;
 use linerate_wire::control::{self, AGENT_LINE, ControlError, Hello, Listening, Message, Source, Totals};
-use linerate_wire::entry::{Chunk, Entry, Kind, Timestamp};
+use linerate_wire::entry::{Chunk, Entry, Kind, Origin, Timestamp};
 use linerate_wire::frame::{FrameKind, Header};
 use linerate_wire::path::RelPath;
 use linerate_wire::stages::{Stages, Usage};
@@ -189,7 +189,7 @@ pub fn record(entry: &Entry, contents: &[u8]) -> Vec<u8> {
 
 /// The payload of a chunk's frame.
 pub fn chunk(entry: Entry, offset: u64, length: u64, parts: u32) -> Vec<u8> {
-    encode(&Chunk { entry, file: 1, offset, length, parts })
+    encode(&Chunk { entry, file: 1, offset, length, parts, origin: Origin::default() })
 }
 
 /// Something in postcard.
@@ -276,6 +276,16 @@ impl Ground {
 
     /// Starts `linerate cp` with these arguments against a far end that does this; its host is `far`.
     pub fn start(&self, args: &[&str], behave: impl FnOnce(&mut Far) -> Said + Send + 'static) -> Talk {
+        self.start_as("cp", args, behave)
+    }
+
+    /// The same with another of `linerate`'s commands.
+    pub fn start_as(
+        &self,
+        command: &str,
+        args: &[&str],
+        behave: impl FnOnce(&mut Far) -> Said + Send + 'static,
+    ) -> Talk {
         let pipes = ["to", "from"].map(|name| self.top.path().join("pipes").join(name));
         for pipe in &pipes {
             rustix::fs::mknodat(CWD, pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("writable");
@@ -294,7 +304,7 @@ impl Ground {
             }
         });
         let rsh = format!("sh {}", shell.display());
-        let mut command = self.linerate(&[&["cp", "--rsh", &rsh], args].concat());
+        let mut command = self.linerate(&[&[command, "--rsh", &rsh], args].concat());
         command.env_remove("SSH_CONNECTION");
         Talk { running: Some(Running::start(command)), far: Some(far), pipes }
     }

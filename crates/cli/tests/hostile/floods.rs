@@ -194,6 +194,7 @@ fn files_without_end_that_are_never_finished() {
                 offset: 0,
                 length: 1,
                 parts: 2,
+                origin: Default::default(),
             };
             far.frame(linerate_wire::frame::FrameKind::Chunk, &crate::far::encode(&chunk))?;
             far.frame(linerate_wire::frame::FrameKind::Data, b"x")?;
@@ -235,8 +236,13 @@ fn numbers_beyond_all_measure_do_no_harm() {
         tcp_sndbuf_limited: u64::MAX,
         tcp_retransmits: u64::MAX,
     };
-    let sums =
-        control::Totals { files: u64::MAX, directories: u64::MAX, symlinks: u64::MAX, bytes: u64::MAX };
+    let sums = control::Totals {
+        files: u64::MAX,
+        directories: u64::MAX,
+        symlinks: u64::MAX,
+        bytes: u64::MAX,
+        specials: u64::MAX,
+    };
     for (seconds, options) in [(f64::NAN, "-v"), (f64::INFINITY, "--json"), (-1.0, "-v")] {
         let ground = Ground::new();
         let run = ground.run(&[options, "far:x", "."], move |far| {

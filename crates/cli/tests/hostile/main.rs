@@ -7,6 +7,7 @@
 mod support;
 
 mod agent;
+mod archives;
 mod breaking;
 mod data;
 mod far;
@@ -14,3 +15,4 @@ mod floods;
 mod names;
 mod private;
 mod push;
+mod syncs;

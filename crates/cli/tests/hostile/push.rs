@@ -44,8 +44,8 @@ fn what_is_counted_otherwise_is_no_success() {
         totals(2, 100_000),
         Totals { directories: 1, ..totals(1, 100_000) },
         Totals { symlinks: 1, ..totals(0, 100_000) },
-        Totals { files: u64::MAX, directories: 2, symlinks: 0, bytes: 100_000 },
-        Totals { files: u64::MAX, directories: u64::MAX, symlinks: u64::MAX, bytes: u64::MAX },
+        Totals { files: u64::MAX, directories: 2, bytes: 100_000, ..Totals::default() },
+        Totals { files: u64::MAX, directories: u64::MAX, symlinks: u64::MAX, bytes: u64::MAX, specials: 1 },
     ] {
         let run = push(move |far| commit(far, landed));
         assert_eq!(run.code, Some(1), "{landed:?}: {run}");

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::fs::XattrFlags;
 use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
@@ -177,6 +178,22 @@ pub fn directory(prefix: &str) -> TempDir {
     let fast = Path::new("/dev/shm");
     let made = if fast.is_dir() { builder.tempdir_in(fast) } else { builder.tempdir() };
     made.expect("a temporary directory")
+}
+
+/// The same on a file system that takes users' extended attributes; none, and a line that says so, where there is none.
+pub fn directory_with_attributes(prefix: &str) -> Option<TempDir> {
+    let mut builder = tempfile::Builder::new();
+    let builder = builder.prefix(prefix).permissions(PermissionsExt::from_mode(0o755));
+    let takes_them = |made: &TempDir| {
+        rustix::fs::setxattr(made.path(), "user.linerate", b"x", XattrFlags::empty()).is_ok()
+            && rustix::fs::removexattr(made.path(), "user.linerate").is_ok()
+    };
+    let places = ["/dev/shm", "/var/tmp", "/tmp"].map(Path::new);
+    let found = places.into_iter().filter_map(|place| builder.tempdir_in(place).ok()).find(takes_them);
+    if found.is_none() {
+        eprintln!("skipped: no file system here takes extended attributes of users");
+    }
+    found
 }
 
 fn tail(text: &str) -> &str {

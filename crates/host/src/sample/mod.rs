@@ -32,7 +32,7 @@ pub use interrupts::{Interrupts, interrupts, softirqs};
 pub use memory::least_available;
 pub use ports::{PortTotals, Traffic, ports};
 pub use pressure::{Stall, stalls};
-pub use processes::{ProcessSeconds, process_seconds};
+pub use processes::{ProcessSeconds, process_seconds, user_seconds};
 pub use queues::queues;
 pub use recorder::Recorder;
 pub use recording::{About, Recording, RecordingError, Sample};

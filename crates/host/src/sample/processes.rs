@@ -102,6 +102,8 @@ struct Process {
     own: u64,
     /// The same of children that have ended and were waited for.
     children: u64,
+    /// The part of both in user mode.
+    user: u64,
     /// Since the host was booted.
     started: u64,
 }
@@ -119,6 +121,7 @@ impl Process {
             parent: fields.get(1)?.parse().ok()?,
             own: number(11)?.saturating_add(number(12)?),
             children: number(13)?.saturating_add(number(14)?),
+            user: number(11)?.saturating_add(number(13)?),
             started: number(19)?,
         })
     }
@@ -155,6 +158,26 @@ pub fn process_seconds(recording: &Recording) -> Vec<ProcessSeconds> {
     all
 }
 
+/// Seconds in user mode between the first and the last sample, of the processes that were followed and of all their
+/// descendants, also those that were never seen and ended: whoever waits for a process gets its time. None where none was
+/// followed, or as many as can be.
+pub fn user_seconds(recording: &Recording) -> Option<f64> {
+    let moments = moments(recording);
+    let ((from, first), (_, last)) = (moments.first()?, moments.last()?);
+    if first.is_empty() || moments.iter().any(|(_, moment)| moment.len() >= MOST) {
+        return None;
+    }
+    let hz = recording.about.ticks_per_second.max(1) as f64;
+    let since = ((recording.about.boot + from) * hz) as u64;
+    let mut before: BTreeMap<(u32, u64), u64> = BTreeMap::new();
+    for process in moments.iter().flat_map(|(_, moment)| moment.values()).filter(|of| of.started < since) {
+        before.entry((process.pid, process.started)).or_insert(process.user);
+    }
+    let all = |ticks: &mut dyn Iterator<Item = u64>| ticks.fold(0, u64::saturating_add);
+    let used = all(&mut last.values().map(|process| process.user));
+    Some(used.saturating_sub(all(&mut before.into_values())) as f64 / hz)
+}
+
 /// Percent of one processor, of each and of all together.
 fn series(recording: &Recording) -> Vec<Series> {
     let mut points: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
@@ -179,11 +202,16 @@ struct Step {
 
 type Moment = BTreeMap<u32, Process>;
 
-fn steps(recording: &Recording) -> Vec<Step> {
+/// The processes of each sample, with its second.
+fn moments(recording: &Recording) -> Vec<(f64, Moment)> {
     let moment = |text: &str| -> Moment {
         text.lines().filter_map(Process::parse).map(|process| (process.pid, process)).collect()
     };
-    let moments: Vec<_> = recording.texts(NAME).map(|(seconds, text)| (seconds, moment(text))).collect();
+    recording.texts(NAME).map(|(seconds, text)| (seconds, moment(text))).collect()
+}
+
+fn steps(recording: &Recording) -> Vec<Step> {
+    let moments = moments(recording);
     let hz = recording.about.ticks_per_second.max(1) as f64;
     let step = |pair: &[(f64, Moment)]| {
         let ((from, earlier), (to, later)) = (&pair[0], &pair[1]);
@@ -242,6 +270,18 @@ mod tests {
         let found = process_seconds(&recording);
         assert_eq!(found.iter().map(|of| (of.pid, of.seconds)).collect::<Vec<_>>(), [(12, 0.4), (10, 0.1)]);
         assert!(series(&recording).iter().any(|series| series.name == "all"));
+    }
+
+    #[test]
+    fn time_in_user_mode_goes_to_those_who_wait() {
+        // One from before the recording, a child from before that ends, and one that is found late.
+        let first = line(10, 1, 500, 0, 5) + &line(11, 10, 200, 0, 5);
+        let last = line(10, 1, 510, 230 + 40, 5) + &line(12, 10, 25, 0, 150);
+        let mut recording = recording_of(NAME, &[&first, &last]);
+        recording.about.boot = 1.0;
+        assert_eq!(user_seconds(&recording), Some(1.05));
+        assert_eq!(user_seconds(&recording_of(NAME, &["", &last])), None);
+        assert_eq!(user_seconds(&recording_of("cpu", &["x"])), None);
     }
 
     #[test]

@@ -37,6 +37,13 @@ pub fn is_installed(program: &str) -> bool {
     found
 }
 
+/// The example program, which cargo builds for the tests.
+pub fn example() -> PathBuf {
+    let tests = std::env::current_exe().expect("our own path");
+    // target/debug/deps/TEST, beside target/debug/examples/lab.
+    tests.ancestors().nth(2).expect("in a target directory").join("examples/lab")
+}
+
 /// Options with a link of this rate and a name that no other test has.
 pub fn options(name: &str, link: &str) -> Options {
     let name = format!("test-{name}-{}", std::process::id());
@@ -94,9 +101,7 @@ impl Program {
     pub fn for_user(user: u32) -> Self {
         let directory = tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o755)).tempdir();
         let directory = directory.expect("a temporary directory");
-        let tests = std::env::current_exe().expect("our own path");
-        // target/debug/deps/TEST, beside target/debug/examples/lab.
-        let built = tests.ancestors().nth(2).expect("in a target directory").join("examples/lab");
+        let built = example();
         // A copy, because the build directory may be closed to the user; by another process, because a descriptor
         // open for writing here could slip into another test's child and make the program "busy".
         let copied = Command::new("cp").arg(&built).arg(directory.path().join("lab")).status();

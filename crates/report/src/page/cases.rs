@@ -28,13 +28,14 @@ pub(crate) fn section(record: &Record, summaries: &[Summary<'_>]) -> Markup {
     }
 }
 
-/// What failed, was not there or was disturbed, with the reasons; empty where nothing was.
+/// What failed, was not there, was disturbed or is warned of, with the reasons; empty where nothing was.
 pub(crate) fn troubles(summaries: &[Summary<'_>]) -> Markup {
     let lists = [
         ("Failed", "bad", collect(summaries, |s| &s.failed)),
         ("Not there", "soft", collect(summaries, |s| &s.unavailable)),
         ("Disturbed", "warn", collect(summaries, |s| &s.disturbed)),
         ("Limited by the test bed", "warn", collect(summaries, |s| &s.limited_by_bed)),
+        ("The tool warns", "warn", collect(summaries, |s| &s.warned)),
     ];
     if lists.iter().all(|(_, _, rows)| rows.is_empty()) {
         return html! {};
@@ -105,6 +106,7 @@ fn signs(summary: &Summary<'_>) -> Markup {
         @if !summary.limited_by_bed.is_empty() {
             span class="interval warn" { (summary.limited_by_bed.len()) " limited" br; "by the test bed" }
         }
+        @if !summary.warned.is_empty() { span class="interval warn" { (summary.warned.len()) " with a warning" } }
     }
 }
 

@@ -175,6 +175,9 @@ fn outcome(case: &Case, block: u32, index: usize) -> Outcome {
         limiter: case.tool.starts_with("linerate").then(|| "network".to_owned()),
         streams: case.streams,
         disturbed: (case.tool == "rsync" && block == 3).then(|| "steal 6 % of the processors".to_owned()),
+        notes: (case.tool == "rsync" && block == 2)
+            .then(|| vec!["warning: a smaller window".to_owned()])
+            .unwrap_or_default(),
         ..Measures::default()
     })
 }

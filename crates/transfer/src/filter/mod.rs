@@ -17,6 +17,8 @@ mod builder;
 mod cvs;
 mod error;
 pub mod files_from;
+mod head;
+mod merge;
 mod parse;
 mod pattern;
 mod rule;
@@ -28,8 +30,9 @@ pub use builder::Builder;
 pub use error::FilterError;
 pub use files_from::FilesFrom;
 pub use linerate_wire::filter::{Reading, Rules};
+pub use merge::{ReadsMergeFile, merge_file};
 pub use parse::BadRule;
-pub use scope::{Filter, Place, Scope, Side, merge_file};
+pub use scope::{Filter, Place, Scope, Side};
 
 /// The largest file with rules in bytes.
 pub const MAX_FILE: usize = 1 << 20;

@@ -117,47 +117,35 @@ impl Text {
             Text::Literal(text) => text == path,
             Text::Wild(tokens) => {
                 let bytes = front.iter().chain(path).chain(end).copied();
-                States::default().run(tokens, bytes)
+                if tokens.len() < 64 { run::<1>(tokens, bytes) } else { run::<MOST_WORDS>(tokens, bytes) }
             }
         }
     }
 }
 
 /// Words of a set of states: a pattern has no more tokens than bytes.
-const WORDS: usize = linerate_wire::filter::MAX_PATTERN / 64 + 1;
+const MOST_WORDS: usize = linerate_wire::filter::MAX_PATTERN / 64 + 1;
 
-/// Which tokens may be next; time grows with the pattern times the path, whatever stars are in it.
-struct States {
-    now: [u64; WORDS],
-}
-
-impl Default for States {
-    fn default() -> Self {
-        Self { now: [0; WORDS] }
-    }
-}
-
-impl States {
-    fn run(mut self, tokens: &[Token], bytes: impl Iterator<Item = u8>) -> bool {
-        let words = tokens.len() / 64 + 1;
-        add(&mut self.now[..words], tokens, 0);
-        for byte in bytes {
-            let mut next = [0; WORDS];
-            for word in 0..words {
-                let mut left = self.now[word];
-                while left != 0 {
-                    let at = word * 64 + left.trailing_zeros() as usize;
-                    left &= left - 1;
-                    step(&mut next[..words], tokens, at, byte);
-                }
+/// Follows all tokens that may be next, in sets of so many words: time grows with the pattern times the bytes,
+/// whatever stars are in it.
+fn run<const WORDS: usize>(tokens: &[Token], bytes: impl Iterator<Item = u8>) -> bool {
+    let mut now = [0; WORDS];
+    add(&mut now, tokens, 0);
+    for byte in bytes {
+        let mut next = [0; WORDS];
+        for (word, states) in now.iter().enumerate() {
+            let mut left: u64 = *states;
+            while left != 0 {
+                step(&mut next, tokens, word * 64 + left.trailing_zeros() as usize, byte);
+                left &= left - 1;
             }
-            if next[..words].iter().all(|word| *word == 0) {
-                return false;
-            }
-            self.now[..words].copy_from_slice(&next[..words]);
         }
-        self.now[tokens.len() / 64] >> (tokens.len() % 64) & 1 == 1
+        if next == [0; WORDS] {
+            return false;
+        }
+        now = next;
     }
+    now[tokens.len() / 64] >> (tokens.len() % 64) & 1 == 1
 }
 
 fn step(next: &mut [u64], tokens: &[Token], at: usize, byte: u8) {

@@ -3,6 +3,7 @@
 mod news;
 mod reach;
 mod reporter;
+mod silence;
 mod steps;
 mod waiting;
 
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 use self::reach::Opener;
 pub use self::reporter::Reporter;
 use self::reporter::{Quiet, Teller};
+use self::silence::Silence;
 use crate::channel::Control;
 use crate::clock::Counters;
 use crate::connect::Listener;
@@ -80,6 +82,7 @@ pub struct Session {
     admitted: u32,
     cipher: Option<&'static str>,
     news: news::News,
+    silence: Silence,
 }
 
 /// How a worker ended: whether its stream carried anything, and its error.
@@ -178,6 +181,7 @@ impl Session {
             news: news::News::new(),
             admitted: 0,
             cipher: None,
+            silence: Silence::default(),
         };
         session.send(&Message::Hello(hello))?;
         Ok(session)
@@ -265,7 +269,7 @@ pub(crate) fn check_length(message: &Message) -> Result<(), TransferError> {
 fn job_options(job: &Job) -> Option<&Options> {
     match job {
         Job::Receive { options, .. } | Job::Send { options, .. } | Job::Discard { options } => Some(options),
-        Job::List { .. } | Job::Observe => None,
+        Job::List { .. } | Job::Observe | Job::Clean { .. } => None,
     }
 }
 

@@ -241,6 +241,7 @@ mod tests {
     struct Nobody;
 
     impl crate::problem::Observer for Nobody {
+        fn changes(&self, _: Vec<linerate_wire::control::Change>) {}
         fn problem(&self, _: linerate_wire::control::Problem) {}
 
         fn note(&self, _: &str) {}

@@ -1,6 +1,6 @@
 //! Where the problems of single entries are told.
 
-use linerate_wire::control::{Message, Problem, ProblemKind};
+use linerate_wire::control::{Change, Message, Problem, ProblemKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -25,11 +25,18 @@ impl Reporter {
     /// Tells one.
     pub fn problem(&self, problem: Problem) {
         let counter = match problem.kind {
-            ProblemKind::Failed | ProblemKind::Skipped | ProblemKind::NotKept => &self.counters.failed,
+            ProblemKind::Failed | ProblemKind::Skipped => &self.counters.failed,
+            ProblemKind::NotKept => &self.counters.not_kept,
             ProblemKind::Changed => &self.counters.changed,
+            ProblemKind::NotDeleted => &self.counters.not_deleted,
         };
         counter.fetch_add(1, Ordering::Relaxed);
         self.observer.problem(problem);
+    }
+
+    /// Tells changes.
+    pub fn changes(&self, changes: Vec<Change>) {
+        self.observer.changes(changes);
     }
 }
 
@@ -42,6 +49,11 @@ impl Observer for Teller {
         let _ = self.0.send(&Message::Problem(problem));
     }
 
+    fn changes(&self, changes: Vec<Change>) {
+        // As above.
+        let _ = self.0.send(&Message::Changes(changes));
+    }
+
     fn note(&self, _: &str) {}
 }
 
@@ -50,6 +62,8 @@ pub(super) struct Quiet;
 
 impl Observer for Quiet {
     fn problem(&self, _: Problem) {}
+
+    fn changes(&self, _: Vec<Change>) {}
 
     fn note(&self, _: &str) {}
 }

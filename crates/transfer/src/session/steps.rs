@@ -1,6 +1,6 @@
 //! What the two ends say in the course of a transfer, step by step, to the last words.
 
-use linerate_wire::control::{MAX_SOURCES, Message, Source, Totals};
+use linerate_wire::control::{ControlError, MAX_SOURCES, Message, Source, Totals};
 use linerate_wire::entry::Entry;
 use linerate_wire::stages::{Stages, Usage};
 use std::time::{Duration, Instant};
@@ -8,8 +8,11 @@ use std::time::{Duration, Instant};
 use super::{Session, out_of_turn};
 use crate::channel::Incoming;
 use crate::clock::process_usage;
+use crate::filter::FilesFrom;
 use crate::problem::TransferError;
 
+/// A list of files is told in messages of about so many bytes.
+const SELECTED_BYTES: usize = 256 << 10;
 /// How long the end of a channel waits for the reason that may still be in it.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How long the agent's last message may take behind its last word for the transfer.
@@ -52,6 +55,43 @@ impl Session {
                 Message::Committed(landed) => return Ok(landed),
                 Message::Skip { .. } => {}
                 _ => return Err(out_of_turn()),
+            }
+        }
+    }
+
+    /// The client of an agent that sends: tells which paths alone are to be sent.
+    ///
+    /// # Errors
+    /// Where the agent is gone.
+    pub fn send_selection(&self, listed: &FilesFrom) -> Result<(), TransferError> {
+        let (mut waiting, mut bytes) = (Vec::new(), 0);
+        for path in listed.listed() {
+            bytes += path.path.as_bytes().len() + 8;
+            waiting.push(path);
+            if bytes >= SELECTED_BYTES {
+                bytes = 0;
+                self.send(&Message::Select(std::mem::take(&mut waiting)))?;
+            }
+        }
+        if !waiting.is_empty() {
+            self.send(&Message::Select(waiting))?;
+        }
+        self.send(&Message::Select(Vec::new()))
+    }
+
+    /// The agent that sends: which paths alone.
+    ///
+    /// # Errors
+    /// Where the client is gone, or lists more than anybody does.
+    pub fn receive_selection(&mut self) -> Result<FilesFrom, TransferError> {
+        let mut listed = FilesFrom::default();
+        loop {
+            let Message::Select(paths) = self.receive()? else { return Err(out_of_turn()) };
+            if paths.is_empty() {
+                return Ok(listed);
+            }
+            for path in paths {
+                listed.add(path).map_err(|error| TransferError::Arguments(error.to_string()))?;
             }
         }
     }
@@ -124,6 +164,9 @@ impl Session {
                     Err(reason) => return reason,
                     Ok(_) => continue,
                 },
+                Ok(Incoming::Closed(breach @ (ControlError::TooLong(_) | ControlError::Decode(_)))) => {
+                    return TransferError::FarEnd(breach.to_string());
+                }
                 Ok(Incoming::Closed(_)) | Err(_) => break,
             }
         }

@@ -23,9 +23,13 @@ impl Session {
             if self.interrupted.load(Ordering::Relaxed) {
                 return Err(TransferError::Interrupted);
             }
+            self.beat()?;
             let message = select! {
                 recv(self.control.incoming) -> incoming => match incoming {
-                    Ok(Incoming::Message(message)) => message,
+                    Ok(Incoming::Message(message)) => {
+                        self.heard();
+                        message
+                    }
                     Ok(Incoming::Closed(error)) => return Err(self.closed(&error)),
                     Err(_) => return Err(gone()),
                 },
@@ -51,6 +55,7 @@ impl Session {
     /// The peer has proven who it is, and may still want too much.
     fn admit(&mut self, stream: Stream) -> Result<Event, TransferError> {
         self.admitted += 1;
+        self.connected();
         if self.admitted > MAX_STREAMS {
             let message = format!("the far end opens more than {MAX_STREAMS} data streams");
             return Err(TransferError::FarEnd(message));
@@ -70,6 +75,7 @@ impl Session {
             }
             Message::Progress(progress) => *lock(&self.meters.remote) = progress,
             Message::Problem(problem) if !self.is_agent => self.reporter().problem(problem),
+            Message::Changes(changes) if !self.is_agent => self.observer.changes(changes),
             Message::Report { stages, mut usage } if !self.is_agent => {
                 if !usage.cpu_seconds.is_finite() {
                     usage.cpu_seconds = 0.0;
@@ -111,11 +117,19 @@ impl Session {
 
     /// Waits for a [`TICK`]; gives what came, unless it was this layer's to handle.
     pub(super) fn poll(&mut self) -> Result<Option<Message>, TransferError> {
+        self.poll_within(TICK)
+    }
+
+    pub(super) fn poll_within(&mut self, patience: Duration) -> Result<Option<Message>, TransferError> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(TransferError::Interrupted);
         }
-        match self.control.incoming.recv_timeout(TICK) {
-            Ok(Incoming::Message(message)) => self.handle(message),
+        self.beat()?;
+        match self.control.incoming.recv_timeout(patience) {
+            Ok(Incoming::Message(message)) => {
+                self.heard();
+                self.handle(message)
+            }
             Ok(Incoming::Closed(error)) => Err(self.closed(&error)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(gone()),

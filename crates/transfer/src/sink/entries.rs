@@ -3,7 +3,7 @@
 use linerate_wire::batch;
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
-use rustix::fs::Mode;
+use rustix::fs::{Dev, FileType, Mode};
 use rustix::io::Errno;
 use std::io::IoSlice;
 
@@ -33,9 +33,13 @@ impl Worker<'_> {
             Kind::Directory => self.directory(&place, &entry),
             Kind::File { .. } => self.small_file(&place, &entry, contents),
             Kind::Symlink { target } => self.symlink(&place, &entry, target),
-            Kind::Device { .. } | Kind::Fifo | Kind::Socket | Kind::HardLink { .. } => {
-                return Err(StreamError::Protocol("an entry of a kind that wasn't asked for"));
+            Kind::Device { block, major, minor } => {
+                let kind = if *block { FileType::BlockDevice } else { FileType::CharacterDevice };
+                self.special(&place, &entry, kind, rustix::fs::makedev(*major, *minor))
             }
+            Kind::Fifo => self.special(&place, &entry, FileType::Fifo, 0),
+            Kind::Socket => self.special(&place, &entry, FileType::Socket, 0),
+            Kind::HardLink { source, path } => return self.further_name(place, &entry, *source, path),
         };
         landed.or_else(|error| self.failed(&place, &entry, error))
     }
@@ -45,14 +49,14 @@ impl Worker<'_> {
         // Never more open than it will be: what lands in it is for nobody else's eyes before.
         let created = self.created() & (self.mode(entry) | Mode::RWXU);
         let is_new = self.with_access(place, || shared.landing.root.make_directory(place, created))?;
-        shared.keep_directory(place, entry, is_new);
+        shared.keep_directory(place, entry, is_new, false);
         shared.counters.landed.directory();
         Ok(())
     }
 
     fn small_file(&mut self, place: &RelPath, entry: &Entry, contents: &[u8]) -> Result<(), Errno> {
         let parent = self.parent_of(place)?;
-        let temporary = self.new_file(place, parent, self.mode(entry))?;
+        let temporary = self.new_file(place, parent, self.first_mode(entry))?;
         write_all(temporary.fd()?, &mut [IoSlice::new(contents)], 0)?;
         self.clock.bytes(contents.len() as u64);
         self.hand_on(temporary, place, entry)
@@ -61,6 +65,13 @@ impl Worker<'_> {
     fn symlink(&mut self, place: &RelPath, entry: &Entry, target: &[u8]) -> Result<(), Errno> {
         let parent = self.parent_of(place)?;
         let make = || Temporary::symlink(parent.clone(), self.shared.names, target);
+        let temporary = self.with_access(place, make)?;
+        self.hand_on(temporary, place, entry)
+    }
+
+    fn special(&mut self, place: &RelPath, entry: &Entry, kind: FileType, device: Dev) -> Result<(), Errno> {
+        let (parent, mode) = (self.parent_of(place)?, self.first_mode(entry));
+        let make = || Temporary::special(parent.clone(), self.shared.names, kind, mode, device);
         let temporary = self.with_access(place, make)?;
         self.hand_on(temporary, place, entry)
     }

@@ -2,8 +2,11 @@
 
 mod basis;
 mod covered;
+mod directories;
 mod entries;
+mod links;
 mod parts;
+mod resumed;
 
 use crossbeam_channel::Sender;
 use linerate_wire::control::{Keep, Problem, ProblemKind};
@@ -21,7 +24,10 @@ use std::sync::{Arc, Mutex};
 
 use crate::clock::{Clock, Counters, Stage};
 use crate::commit::{Finished, ToCommit};
+use crate::journal::{Journal, mark};
 use crate::landing::Landing;
+use crate::metadata::unasked;
+use crate::metadata::write::{Loss, What, Writer as MetadataWriter, set_mode};
 use crate::problem::problem;
 use crate::root::Directory;
 use crate::source::lock;
@@ -30,7 +36,10 @@ use crate::temporary::{Names, Temporary};
 use parts::Part;
 
 pub use basis::Older;
+pub use directories::Planned;
+pub use links::FurtherName;
 pub use parts::Assembly;
+pub use resumed::Resumed;
 
 /// What all workers of the receiver share.
 pub struct Shared<'a> {
@@ -44,12 +53,18 @@ pub struct Shared<'a> {
     pub assemblies: Mutex<HashMap<u64, Arc<Assembly>>>,
     /// Older versions of large files, of which chunks may be taken.
     pub older: Older,
+    /// Nothing is to be written.
+    pub dry_run: bool,
     /// What is there is written into, instead of being replaced.
     pub inplace: bool,
     /// Directories whose mode or times are set when everything below them is there.
-    pub directories: Mutex<Vec<(RelPath, Entry)>>,
+    pub directories: Mutex<Vec<(RelPath, Planned)>>,
     /// Modes of directories that were there and didn't let their owner write, until everything is there.
     pub opened: Mutex<HashMap<RelPath, Mode>>,
+    /// What landed under a first name, by its place: device and inode.
+    pub first_names: Mutex<HashMap<RelPath, (u64, u64)>>,
+    /// Further names, which are made when everything else is there.
+    pub further_names: Mutex<Vec<FurtherName>>,
     /// Whole files go to the committer.
     pub finished: Sender<ToCommit>,
     /// This end's counters.
@@ -58,16 +73,24 @@ pub struct Shared<'a> {
     pub problem: &'a (dyn Fn(Problem) + Sync),
     /// Tells the sender that nothing more of a file is wanted.
     pub skip: &'a (dyn Fn(u64) + Sync),
+    /// Where what is there is written down, for a run that goes on from it.
+    pub journal: &'a Journal,
+    /// Large files that an earlier run began, and of which the sender was told.
+    pub resumed: Mutex<HashMap<RelPath, Resumed>>,
     /// What is kept of each entry.
     pub keep: Keep,
+    /// Gives what landed its metadata.
+    pub writer: MetadataWriter,
     /// The process's mask for new files.
     pub umask: Mode,
 }
 
 impl Shared<'_> {
-    /// Setuid, setgid and sticky bits stay behind: what they mean belongs to another host's users.
+    /// Setuid, setgid and sticky bits stay behind where they weren't asked for: what they mean belongs to another host's
+    /// users.
     pub fn mode(&self, entry: &Entry) -> Mode {
-        let mode = Mode::from_raw_mode(entry.mode & 0o777);
+        let bits = if self.keep.special_bits { 0o7777 } else { 0o777 };
+        let mode = Mode::from_raw_mode(entry.mode & bits);
         if self.keep.perms { mode } else { mode & !self.umask }
     }
 
@@ -76,12 +99,13 @@ impl Shared<'_> {
         Mode::RWXU | (Mode::from_raw_mode(0o777) & !self.umask)
     }
 
-    /// Notes a directory whose mode and times are set when everything below it is there.
-    pub fn keep_directory(&self, place: &RelPath, entry: &Entry, is_new: bool) {
-        let mode = self.mode(entry);
-        if self.keep.perms || is_new && mode != self.created() {
-            lock(&self.directories)
-                .push((place.clone(), Entry { mode: mode.as_raw_mode(), ..entry.clone() }));
+    /// Notes a directory whose metadata is set when everything below it is there; `is_right` where it is already, but for
+    /// mode and times.
+    pub fn keep_directory(&self, place: &RelPath, entry: &Entry, is_new: bool, is_right: bool) {
+        let mode = Some(self.mode(entry)).filter(|_| self.keep.perms || is_new);
+        let keeps_more = self.keep.times || self.keep.acls || self.keep.xattrs || entry.extra.is_some();
+        if self.keep.perms || keeps_more || mode.is_some_and(|mode| mode != self.created()) {
+            lock(&self.directories).push((place.clone(), Planned { entry: entry.clone(), mode, is_right }));
         }
     }
 }
@@ -129,6 +153,9 @@ impl<'a> Worker<'a> {
     }
 
     fn place(&self, entry: &Entry) -> Result<RelPath, StreamError> {
+        if let Some(what) = unasked(&entry.kind, entry.extra.as_deref(), &self.shared.keep) {
+            return Err(StreamError::Protocol(what));
+        }
         let place = self.shared.landing.place(entry);
         let place = place.ok_or(StreamError::Protocol("an entry that doesn't fit what was announced"))?;
         if entry.path.is_root() {
@@ -151,7 +178,7 @@ impl<'a> Worker<'a> {
         let mut opened = lock(&self.shared.opened);
         let now = Mode::from_raw_mode(rustix::fs::fstat(held.as_fd())?.st_mode & 0o7777);
         if !now.contains(Mode::RWXU) {
-            chmod(&held, now | Mode::RWXU)?;
+            set_mode(held.as_fd(), now | Mode::RWXU)?;
             opened.insert(path.clone(), now);
         }
         Ok(())
@@ -176,19 +203,26 @@ impl<'a> Worker<'a> {
         self.shared.mode(entry)
     }
 
+    /// With what mode a file is made; [`Worker::hand_on`] gives it its own.
+    fn first_mode(&self, entry: &Entry) -> Mode {
+        self.shared.writer.first_mode(entry, self.mode(entry))
+    }
+
     fn created(&self) -> Mode {
         self.shared.created()
     }
 
     /// Notes what is whole for the committer, with its times set where they are kept.
-    fn hand_on(&mut self, mut temporary: Temporary, place: &RelPath, entry: &Entry) -> Result<(), Errno> {
+    fn hand_on(&mut self, temporary: Temporary, place: &RelPath, entry: &Entry) -> Result<(), Errno> {
+        self.give(&temporary, place, entry)?;
         if self.shared.keep.times {
             temporary.set_times(entry)?;
         }
-        temporary.close(self.mode(entry));
         let name = place.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
         let shown = self.shown(place);
-        self.whole.push(Finished { temporary, name, kind: entry.kind.clone(), shown });
+        let kind = entry.kind.clone();
+        let journalled = self.shared.journal.is_wanted().then(|| (place.clone(), mark(entry)));
+        self.whole.push(Finished { temporary, name, kind, shown, journalled });
         if self.whole.len() >= TOGETHER {
             self.hand_over();
         }
@@ -201,6 +235,38 @@ impl<'a> Worker<'a> {
         if !whole.is_empty() {
             // Without a committer the transfer has failed, and dropping the files removes them.
             let _ = self.shared.finished.send(ToCommit::Whole(whole));
+        }
+    }
+
+    /// Gives what is whole its owner, attributes and mode, as far as it hasn't got them yet.
+    fn give(&self, temporary: &Temporary, place: &RelPath, entry: &Entry) -> Result<(), Errno> {
+        let (mode, made) = (self.mode(entry), self.first_mode(entry));
+        let inherits = self.shared.keep.perms && temporary.parent().has_default_acl();
+        if entry.extra.is_none() && mode == made && !inherits {
+            return Ok(());
+        }
+        let is_file = matches!(entry.kind, Kind::File { .. });
+        let held = match (!is_file).then(|| temporary.hold()).transpose() {
+            Ok(held) => held,
+            Err(error) => {
+                self.tell_losses(place, vec![Loss::of_held(error)]);
+                return Ok(());
+            }
+        };
+        let fd = held.as_ref().map_or_else(|| temporary.fd(), |held| Ok(held.as_fd()))?;
+        if entry.extra.as_ref().is_some_and(|extra| extra.linked) {
+            let stat = rustix::fs::fstat(fd)?;
+            lock(&self.shared.first_names).insert(place.clone(), (stat.st_dev, stat.st_ino));
+        }
+        let is_link = matches!(entry.kind, Kind::Symlink { .. });
+        let what = if is_link { What::Link } else { What::New { made, inherits } };
+        self.tell_losses(place, self.shared.writer.give(fd, entry, Some(mode), what));
+        Ok(())
+    }
+
+    fn tell_losses(&self, place: &RelPath, losses: Vec<Loss>) {
+        for loss in losses {
+            (self.shared.problem)(problem(self.shown(place), ProblemKind::NotKept, loss.message()));
         }
     }
 
@@ -249,7 +315,7 @@ impl FrameHandler for Worker<'_> {
     fn start(&mut self, header: Header) -> Result<(), StreamError> {
         self.kind = header.kind;
         self.frames += 1;
-        if matches!(header.kind, FrameKind::Batch | FrameKind::Chunk) {
+        if matches!(header.kind, FrameKind::Batch | FrameKind::Chunk | FrameKind::Hole) {
             self.payload.clear();
             self.payload.reserve(header.length as usize);
         }
@@ -266,6 +332,9 @@ impl FrameHandler for Worker<'_> {
 
     fn done(&mut self, kind: FrameKind) -> Result<(), StreamError> {
         self.clock.lap(Stage::Cipher);
+        if self.shared.dry_run && kind != FrameKind::End {
+            return Err(StreamError::Protocol("data, where nothing is to be written"));
+        }
         match kind {
             FrameKind::Batch => self.batch(),
             FrameKind::Chunk => self.chunk(),
@@ -280,9 +349,8 @@ impl FrameHandler for Worker<'_> {
             }
             FrameKind::End => Ok(()),
             FrameKind::Same => self.same(),
-            FrameKind::Hole | FrameKind::Digest => {
-                Err(StreamError::Protocol("a frame that wasn't asked for"))
-            }
+            FrameKind::Hole => self.hole(),
+            FrameKind::Digest => Err(StreamError::Protocol("a frame that wasn't asked for")),
         }
     }
 
@@ -292,17 +360,6 @@ impl FrameHandler for Worker<'_> {
 
     fn clock(&mut self) -> &mut Clock {
         &mut self.clock
-    }
-}
-
-/// Sets a directory's mode through a descriptor that may be a mere path.
-///
-/// # Errors
-/// What chmod(2) returns.
-pub fn chmod(directory: &Directory, mode: Mode) -> Result<(), Errno> {
-    match rustix::fs::fchmod(directory.as_fd(), mode) {
-        Err(Errno::BADF) => rustix::fs::chmodat(directory.as_fd(), ".", mode, rustix::fs::AtFlags::empty()),
-        other => other,
     }
 }
 

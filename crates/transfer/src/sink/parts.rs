@@ -1,18 +1,22 @@
 //! What comes in chunks: larger files, whole or in parts that several streams bring.
 
 use linerate_wire::control::ProblemKind;
-use linerate_wire::entry::{Chunk, Entry, Kind};
+use linerate_wire::entry::{Chunk, Entry, Kind, Origin};
 use linerate_wire::path::RelPath;
+use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
+use std::collections::HashSet;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::basis::Basis;
 use super::covered::Covered;
-use super::{Worker, write_all};
+use super::{Resumed, Worker, write_all};
 use crate::clock::Stage;
+use crate::journal::{Journal, Partial, mark};
 use crate::problem::problem;
 use crate::root::Directory;
 use crate::source::lock;
@@ -28,12 +32,31 @@ pub struct Assembly {
     temporary: Mutex<Option<Temporary>>,
     /// An older version, of which the sender may take chunks as they are.
     basis: Option<Basis>,
+    /// There may be bytes in it that are not the new version's, until those have come.
+    has_old_bytes: bool,
     entry: Entry,
     place: RelPath,
     left: AtomicU32,
     /// The parts that came.
     covered: Mutex<Covered>,
     failed: AtomicBool,
+    /// Its number in the journal, once it has one.
+    listed: Mutex<Listed>,
+    /// Chunks that an earlier run brought.
+    there: HashSet<u32>,
+    origin: Origin,
+}
+
+/// What the journal knows of a large file.
+#[derive(Default)]
+struct Listed {
+    index: Option<u32>,
+    /// Bytes of a chunk, as the first part says it.
+    chunk: u64,
+    /// Chunks that the journal has.
+    chunks: HashSet<u32>,
+    /// How many of them are told to be on stable storage.
+    stable: usize,
 }
 
 /// The part of a large file that the data frames are bringing.
@@ -43,6 +66,8 @@ pub(super) struct Part {
     at: u64,
     end: u64,
     length: u64,
+    /// The file has its size.
+    sized: bool,
 }
 
 enum Target {
@@ -71,7 +96,8 @@ impl Worker<'_> {
             Ok::<_, StreamError>(Target::Dropped)
         })?;
         let end = chunk.offset + chunk.length;
-        self.part = Some(Part { target, number: chunk.file, at: chunk.offset, end, length: chunk.length });
+        let (number, at, length) = (chunk.file, chunk.offset, chunk.length);
+        self.part = Some(Part { target, number, at, end, length, sized: chunk.parts > 1 });
         self.clock.lap(Stage::Write);
         if chunk.length == 0 { self.finish_part() } else { Ok(()) }
     }
@@ -87,27 +113,33 @@ impl Worker<'_> {
     fn target(&mut self, chunk: &Chunk, place: &RelPath) -> Result<Target, Errno> {
         let parent = self.parent_of(place)?;
         if chunk.parts == 1 {
-            let temporary = self.new_file(place, parent, self.mode(&chunk.entry))?;
+            let temporary = self.new_file(place, parent, self.first_mode(&chunk.entry))?;
             return Ok(Target::Whole(temporary, chunk.entry.clone(), place.clone()));
         }
         let mut assemblies = lock(&self.shared.assemblies);
         if let Some(assembly) = assemblies.get(&chunk.file) {
             return Ok(Target::Shared(assembly.clone()));
         }
-        let mut basis = self.shared.older.take(place, &parent);
-        let temporary = self.sized(self.new_parts(place, &parent, chunk, basis.as_mut())?, chunk)?;
-        let assembly = Arc::new(Assembly {
-            file: temporary.fd()?.try_clone_to_owned().map_err(|_| Errno::MFILE)?,
-            temporary: Mutex::new(Some(temporary)),
-            basis,
-            entry: chunk.entry.clone(),
-            place: place.clone(),
-            left: AtomicU32::new(chunk.parts),
-            covered: Mutex::default(),
-            failed: AtomicBool::new(false),
-        });
+        let assembly = match self.resumed(chunk, place) {
+            Some(resumed) => Assembly::resumed(resumed, chunk, place)?,
+            None => self.begun(chunk, place, parent)?,
+        };
+        let assembly = Arc::new(assembly);
         assemblies.insert(chunk.file, assembly.clone());
         Ok(Target::Shared(assembly))
+    }
+
+    fn begun(&self, chunk: &Chunk, place: &RelPath, parent: Arc<Directory>) -> Result<Assembly, Errno> {
+        let mut basis = self.shared.older.take(place, &parent);
+        let temporary = self.sized(self.new_parts(place, &parent, chunk, basis.as_mut())?, chunk)?;
+        let has_old_bytes = basis.is_some() || self.shared.inplace;
+        Ok(Assembly { has_old_bytes, basis, ..Assembly::new(temporary, chunk, place)? })
+    }
+
+    /// What an earlier run brought of this file, where the sender goes on with the same chunks.
+    fn resumed(&self, chunk: &Chunk, place: &RelPath) -> Option<Resumed> {
+        let resumed = lock(&self.shared.resumed).remove(place)?;
+        resumed.fits(chunk).then_some(resumed)
     }
 
     /// Where the parts go; what an older version has is there already where that costs nothing.
@@ -118,7 +150,7 @@ impl Worker<'_> {
         chunk: &Chunk,
         basis: Option<&mut Basis>,
     ) -> Result<Temporary, Errno> {
-        let mode = self.mode(&chunk.entry);
+        let mode = self.first_mode(&chunk.entry);
         if let Some(existing) = self.existing_file(place, parent, mode) {
             basis.into_iter().for_each(Basis::is_written_into);
             return Ok(existing);
@@ -154,7 +186,7 @@ impl Worker<'_> {
         result
     }
 
-    /// The rest of the part is as the older version has it.
+    /// The rest of the part is as an earlier run brought it, or as the older version has it.
     pub(super) fn same(&mut self) -> Result<(), StreamError> {
         let unasked = StreamError::Protocol("a chunk as it is said to be here, which it isn't");
         let Some(part) = &mut self.part else { return Err(unasked) };
@@ -163,6 +195,7 @@ impl Worker<'_> {
         let copied = match &part.target {
             Target::Shared(assembly) => match &assembly.basis {
                 Some(basis) if basis.has(start, end) => basis.copy(assembly.file.as_fd(), start, end),
+                None if assembly.is_there(end - part.length, part.length) => Ok(()),
                 _ => return Err(unasked),
             },
             Target::Whole(..) => return Err(unasked),
@@ -172,6 +205,27 @@ impl Worker<'_> {
         self.shared.counters.unchanged.bytes(end - start);
         self.clock.lap(Stage::Write);
         self.finish_part()
+    }
+
+    /// The next bytes take no space at the sender, so they take none here: nothing is written where they are.
+    pub(super) fn hole(&mut self) -> Result<(), StreamError> {
+        let length = <[u8; 8]>::try_from(self.payload.as_slice()).map(u64::from_le_bytes);
+        let length = length.map_err(|_| StreamError::Protocol("a damaged hole"))?;
+        if !self.shared.keep.sparse {
+            return Err(StreamError::Protocol("a hole that wasn't asked for"));
+        }
+        let part = self.part.as_mut().ok_or(StreamError::Protocol("a hole without a chunk"))?;
+        if length == 0 || length > part.left() {
+            return Err(StreamError::Protocol("a hole that isn't in its chunk"));
+        }
+        let start = part.at;
+        part.at += length;
+        let result = part.size().and_then(|()| part.empty(start, length));
+        let result = result.or_else(|error| self.part_failed(error));
+        self.clock.bytes(length);
+        self.clock.lap(Stage::Write);
+        result?;
+        if self.part.as_ref().is_some_and(Part::is_whole) { self.finish_part() } else { Ok(()) }
     }
 
     /// The first failure of a file is told; what still comes of it is dropped.
@@ -195,11 +249,13 @@ impl Worker<'_> {
         match part.target {
             Target::Whole(temporary, entry, place) => self.complete(temporary, &entry, &place)?,
             Target::Shared(assembly) => {
-                if !lock(&assembly.covered).add(part.end - part.length, part.length) {
+                let offset = part.end - part.length;
+                if !lock(&assembly.covered).add(offset, part.length) {
                     return Err(StreamError::Protocol(
                         "parts of a file that lie on each other, or far from each other",
                     ));
                 }
+                assembly.write_down(offset, part.length, self.shared.journal);
                 if assembly.left.fetch_sub(1, Ordering::AcqRel) == 1 {
                     self.assembled(part.number, &assembly)?;
                 }
@@ -244,6 +300,31 @@ impl Worker<'_> {
     }
 }
 
+/// Bytes of a chunk, by one of them; the last one says it by where it begins.
+fn cut(chunk: &Chunk) -> u64 {
+    match chunk.entry.kind {
+        Kind::File { size } if chunk.offset + chunk.length == size && chunk.parts > 1 => {
+            chunk.offset / u64::from(chunk.parts - 1)
+        }
+        _ => chunk.length,
+    }
+}
+
+/// True where a part is one of the chunks of this many bytes that a file is cut into.
+fn is_chunk(offset: u64, length: u64, size: u64, chunk: u64) -> bool {
+    chunk > 0 && offset.is_multiple_of(chunk) && length == chunk.min(size.saturating_sub(offset))
+}
+
+fn write_zeros(fd: BorrowedFd<'_>, mut at: u64, length: u64) -> Result<(), Errno> {
+    let (zeros, end) = ([0; 64 << 10], at + length);
+    while at < end {
+        let piece = usize::try_from(end - at).unwrap_or(zeros.len()).min(zeros.len());
+        write_all(fd, &mut [IoSlice::new(&zeros[..piece])], at)?;
+        at += piece as u64;
+    }
+    Ok(())
+}
+
 impl Part {
     /// All its bytes came.
     pub(super) fn is_whole(&self) -> bool {
@@ -258,13 +339,35 @@ impl Part {
     /// Bytes that are sure to follow: none where a frame may say that they are here.
     pub(super) fn expects(&self) -> u64 {
         match &self.target {
-            Target::Shared(assembly) if assembly.basis.is_some() && self.is_untouched() => 0,
+            Target::Shared(assembly) if assembly.may_be_here() && self.is_untouched() => 0,
             _ => self.left(),
         }
     }
 
     fn is_untouched(&self) -> bool {
         self.left() == self.length
+    }
+
+    /// Gives the file its size, which a hole at its end wouldn't.
+    fn size(&mut self) -> Result<(), Errno> {
+        if let (Target::Whole(temporary, ..), false) = (&self.target, self.sized) {
+            rustix::fs::ftruncate(temporary.fd()?, self.end)?;
+            self.sized = true;
+        }
+        Ok(())
+    }
+
+    /// What an older version has where the new one has a hole, goes.
+    fn empty(&self, start: u64, length: u64) -> Result<(), Errno> {
+        let Target::Shared(assembly) = &self.target else { return Ok(()) };
+        if !assembly.has_old_bytes {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(&assembly.file, flags, start, length) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(assembly.file.as_fd(), start, length),
+            other => other,
+        }
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
@@ -278,6 +381,104 @@ impl Part {
 }
 
 impl Assembly {
+    fn new(temporary: Temporary, chunk: &Chunk, place: &RelPath) -> Result<Self, Errno> {
+        Ok(Self {
+            file: temporary.fd()?.try_clone_to_owned().map_err(|_| Errno::MFILE)?,
+            temporary: Mutex::new(Some(temporary)),
+            has_old_bytes: false,
+            basis: None,
+            entry: chunk.entry.clone(),
+            place: place.clone(),
+            left: AtomicU32::new(chunk.parts),
+            covered: Mutex::default(),
+            failed: AtomicBool::new(false),
+            listed: Mutex::new(Listed { chunk: cut(chunk), ..Listed::default() }),
+            there: HashSet::new(),
+            origin: chunk.origin,
+        })
+    }
+
+    fn resumed(resumed: Resumed, chunk: &Chunk, place: &RelPath) -> Result<Self, Errno> {
+        let Resumed { temporary, partial, there } = resumed;
+        let index = Some(partial.index);
+        // All of it is on stable storage since it was opened again.
+        let listed = Listed { index, chunk: partial.chunk, chunks: there.clone(), stable: there.len() };
+        let new = Self::new(temporary, chunk, place)?;
+        Ok(Self { listed: Mutex::new(listed), there, has_old_bytes: true, ..new })
+    }
+
+    /// Tells the journal that a part is written, where the parts are such that it can.
+    fn write_down(&self, offset: u64, length: u64, journal: &Journal) {
+        let Kind::File { size } = self.entry.kind else { return };
+        if !journal.is_wanted() {
+            return;
+        }
+        let mut listed = lock(&self.listed);
+        if !is_chunk(offset, length, size, listed.chunk) {
+            return;
+        }
+        if listed.index.is_none() {
+            listed.index = self.list(size, listed.chunk, journal);
+        }
+        let number = (offset / listed.chunk) as u32;
+        if let Some(index) = listed.index
+            && listed.chunks.insert(number)
+        {
+            journal.chunk(index, number);
+        }
+    }
+
+    /// True where the sender may say of a part that it is here.
+    fn may_be_here(&self) -> bool {
+        self.basis.is_some() || !self.there.is_empty()
+    }
+
+    /// True where an earlier run brought this part.
+    fn is_there(&self, offset: u64, length: u64) -> bool {
+        let (Kind::File { size }, chunk) = (&self.entry.kind, lock(&self.listed).chunk) else { return false };
+        is_chunk(offset, length, *size, chunk) && self.there.contains(&((offset / chunk) as u32))
+    }
+
+    /// Its number in the journal, which it gets now.
+    fn list(&self, size: u64, chunk: u64, journal: &Journal) -> Option<u32> {
+        let mut temporary = lock(&self.temporary);
+        let temporary = temporary.as_mut()?;
+        // What is copied from an older version may turn out to have changed meanwhile; what is written in place has no
+        // name of its own.
+        if self.basis.is_some() || temporary.name().is_empty() || !journal.covers(temporary.parent()) {
+            return None;
+        }
+        let index = journal.partial(Partial {
+            index: 0,
+            place: self.place.clone(),
+            name: temporary.name().as_bytes().to_vec(),
+            mark: mark(&self.entry),
+            origin: self.origin,
+            inode: temporary.inode().ok()?,
+            size,
+            chunk,
+        })?;
+        temporary.keep();
+        Some(index)
+    }
+
+    /// Puts what is written on stable storage, and tells the journal.
+    pub fn settle(&self, journal: &Journal) {
+        let (index, chunks) = {
+            let listed = lock(&self.listed);
+            let Some(index) = listed.index.filter(|_| listed.chunks.len() > listed.stable) else { return };
+            (index, listed.chunks.clone())
+        };
+        // Failed or not, this is the last to be told: the others can't know.
+        match rustix::fs::fdatasync(&self.file) {
+            Ok(()) => {
+                lock(&self.listed).stable = chunks.len();
+                journal.stable(index, &chunks);
+            }
+            Err(_) => journal.distrust(),
+        }
+    }
+
     /// True where the file was given up.
     pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
@@ -290,7 +491,9 @@ impl Assembly {
 
     /// Removes what is there of the file; true where somebody did so before.
     fn give_up(&self) -> bool {
-        drop(lock(&self.temporary).take());
+        if let Some(temporary) = lock(&self.temporary).take() {
+            temporary.discard();
+        }
         self.failed.swap(true, Ordering::AcqRel)
     }
 }

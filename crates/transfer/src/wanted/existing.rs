@@ -15,15 +15,20 @@ pub fn open_existing(parent: &Directory, name: &OsStr, seen: &Stat) -> Result<Ow
     open_as_seen(parent, name, seen, OFlags::RDONLY | OFlags::NONBLOCK)
 }
 
-/// Sets the mode of what was seen as `seen`, without following a link that takes its place.
+/// Holds what was seen as `seen`, as a mere path: it may not let its owner read.
 ///
 /// # Errors
-/// What open(2) and chmod(2) return; `ESTALE` where something else has the name now.
-pub fn repair_mode(parent: &Directory, name: &OsStr, seen: &Stat, mode: Mode) -> Result<(), Errno> {
-    // It may not let its owner read.
-    let held = open_as_seen(parent, name, seen, OFlags::PATH)?;
-    let path = format!("/proc/self/fd/{}", held.as_raw_fd());
-    rustix::fs::chmod(path, mode)
+/// As [`open_existing`].
+pub fn hold_existing(parent: &Directory, name: &OsStr, seen: &Stat) -> Result<OwnedFd, Errno> {
+    open_as_seen(parent, name, seen, OFlags::PATH)
+}
+
+/// Sets the mode of what is held by a mere path.
+///
+/// # Errors
+/// What chmod(2) returns.
+pub fn set_mode(held: &OwnedFd, mode: Mode) -> Result<(), Errno> {
+    rustix::fs::chmod(format!("/proc/self/fd/{}", held.as_raw_fd()), mode)
 }
 
 fn open_as_seen(parent: &Directory, name: &OsStr, seen: &Stat, flags: OFlags) -> Result<OwnedFd, Errno> {

@@ -1,33 +1,51 @@
 //! Answers the sender's offers: what of them the destination doesn't have.
 
+mod decide;
 mod existing;
+mod names;
 mod older;
 mod times;
 
 use crossbeam_channel::Receiver;
-use linerate_wire::control::{MAX_OFFERS, Message, Offered, ProblemKind, Sync, Want};
+use linerate_wire::control::{Change, Link, MAX_OFFERS, Message, Offered, ProblemKind, Sync, Want};
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
-use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::channel::Channel;
+use crate::itemize::{Changes, Item};
+use crate::journal::Past;
+use crate::metadata::compare::Comparing;
+use crate::metadata::read::At;
+use crate::metadata::unasked;
+use crate::metadata::write::What;
 use crate::problem::{TransferError, problem};
+use crate::remove::Remover;
+use crate::resume;
 use crate::root::Directory;
 use crate::sink::Shared;
-use crate::source::hash;
-pub use existing::open_existing;
-use existing::repair_mode;
-use times::{is_newer, same_time};
+use crate::source::{hash, lock};
+use decide::{Decision, Rules};
+use existing::hold_existing;
+pub use existing::{open_existing, set_mode};
+pub use names::Offered as OfferedNames;
+pub use times::same_time;
 
 /// Compares offers with what is there. One directory is held, since offers come directory by directory.
 pub struct Comparer<'a, 'b> {
     shared: &'b Shared<'a>,
     sync: Option<&'b Sync>,
+    past: Option<&'b Past>,
+    rules: Rules,
     channel: &'b Channel,
+    remover: Remover<'b>,
+    names: OfferedNames,
+    comparing: Comparing,
     parent: Option<(RelPath, Option<Arc<Directory>>)>,
     buffer: Vec<u8>,
     /// Files of the offer that is being answered which may be compared chunk by chunk.
@@ -40,46 +58,89 @@ struct There {
     stat: Stat,
 }
 
+impl There {
+    fn kind(&self) -> FileType {
+        FileType::from_raw_mode(self.stat.st_mode)
+    }
+}
+
 impl<'a, 'b> Comparer<'a, 'b> {
-    /// Answers on `channel`; without `sync` everything is wanted that no earlier run brought.
-    pub fn new(shared: &'b Shared<'a>, sync: Option<&'b Sync>, channel: &'b Channel) -> Self {
-        Self { shared, sync, channel, parent: None, buffer: Vec::new(), large: 0 }
+    /// Answers on `channel`; without `sync` everything is wanted that no earlier run brought, as `past` tells.
+    pub fn new(
+        shared: &'b Shared<'a>,
+        sync: Option<&'b Sync>,
+        past: Option<&'b Past>,
+        channel: &'b Channel,
+        remover: Remover<'b>,
+    ) -> Self {
+        let rules = Rules { sync: sync.cloned().unwrap_or_default(), keep: shared.keep };
+        let (names, comparing) = (OfferedNames::default(), Comparing::new(shared.keep));
+        Self {
+            shared,
+            sync,
+            past,
+            rules,
+            channel,
+            remover,
+            names,
+            comparing,
+            parent: None,
+            buffer: Vec::new(),
+            large: 0,
+        }
     }
 
-    /// Answers offers until there are no more.
+    /// Answers offers until there are no more, and gives what is to be removed by.
     ///
     /// # Errors
     /// Where the sender is gone, or offers what it didn't announce.
-    pub fn run(mut self, offers: &Receiver<Vec<Offered>>) -> Result<(), TransferError> {
+    pub fn run(
+        mut self,
+        offers: &Receiver<Vec<Offered>>,
+    ) -> Result<(OfferedNames, Remover<'b>), TransferError> {
         for offered in offers {
             if offered.len() > MAX_OFFERS {
                 return Err(breach("an offer of too many entries"));
             }
             self.large = offered.iter().filter(|offered| is_large(&offered.entry)).count() as u64;
             let wants = offered.iter().map(|offered| self.want(offered)).collect::<Result<_, _>>()?;
+            self.remover.news.flush();
             let sent = self.channel.send(&Message::Wanted(wants));
             sent.map_err(|error| TransferError::FarEnd(error.to_string()))?;
         }
-        Ok(())
+        self.names.sort();
+        Ok((self.names, self.remover))
     }
 
     fn want(&mut self, offered: &Offered) -> Result<Want, TransferError> {
         let entry = &offered.entry;
         let place = self.shared.landing.place(entry);
         let place = place.ok_or_else(|| breach("an offer of what wasn't announced"))?;
+        if let Some(why) = unasked(&entry.kind, entry.extra.as_deref(), &self.shared.keep) {
+            return Err(breach(why));
+        }
         if entry.path.is_root() {
             self.shared.arrived[entry.source as usize].store(true, Ordering::Relaxed);
         }
-        let Some(sync) = self.sync else { return Ok(Want::Whole) };
-        let want = match self.look(&place) {
-            None => Want::Whole,
-            Some(there) => self.compare(sync, offered, &place, &there),
-        };
-        if want == Want::Nothing {
-            self.shared.counters.landed.entry(&entry.kind);
-            self.shared.counters.unchanged.entry(&entry.kind);
+        if self.sync.is_some_and(|sync| sync.delete) && !self.names.add(&place, entry.kind == Kind::Directory)
+        {
+            return Err(breach("more entries than can be remembered for --delete"));
         }
-        Ok(want)
+        if let Some(want) = self.past.and_then(|past| resume::want(self.shared, past, offered, &place)) {
+            if want == Want::Nothing {
+                self.shared.counters.landed.entry(&entry.kind);
+                self.shared.counters.unchanged.entry(&entry.kind);
+            }
+            return Ok(want);
+        }
+        let Some(sync) = self.sync else { return Ok(Want::Whole) };
+        let there = self.look(&place);
+        let decision = match &there {
+            Some(there) => self.decide(offered, &place, there),
+            None if sync.ignore_existing && self.is_under_something_else(&place) => Decision::LeftAlone,
+            None => Decision::New,
+        };
+        Ok(self.act(sync, entry, &place, there.as_ref(), decision))
     }
 
     /// `None` where nothing is there, or what is can't be seen: then whoever writes tells why it can't.
@@ -98,44 +159,115 @@ impl<'a, 'b> Comparer<'a, 'b> {
         Some(There { parent, stat })
     }
 
-    fn compare(&mut self, sync: &Sync, offered: &Offered, place: &RelPath, there: &There) -> Want {
+    /// Something that is no directory, and stays, has the name of a directory above `place`.
+    fn is_under_something_else(&self, place: &RelPath) -> bool {
+        let parent = place.split().map(|(parent, _)| parent).unwrap_or_default();
+        matches!(self.shared.landing.root.directory(&parent), Err(Errno::NOTDIR | Errno::LOOP))
+    }
+
+    fn decide(&mut self, offered: &Offered, place: &RelPath, there: &There) -> Decision {
         let entry = &offered.entry;
-        let kind = FileType::from_raw_mode(there.stat.st_mode);
-        if sync.ignore_existing && !(kind == FileType::Directory && entry.kind == Kind::Directory) {
-            return Want::Nothing;
+        if let Some(decision) = self.rules.early(entry, &there.stat) {
+            return decision;
         }
-        match (&entry.kind, kind) {
-            (Kind::Directory, FileType::Directory) => {
-                self.keep_directory(entry, place);
+        if let Kind::HardLink { source, path } = &entry.kind {
+            return self.another_name(entry, *source, path, there);
+        }
+        let value_differs = match &entry.kind {
+            Kind::File { size } => {
+                self.rules.sync.checksum && self.contents_differ(offered, *size, place, there)
+            }
+            Kind::Symlink { target } => !says(target, place, there),
+            Kind::Device { major, minor, .. } => there.stat.st_rdev != rustix::fs::makedev(*major, *minor),
+            _ => false,
+        };
+        let at = At::In(there.parent.as_fd(), name(place).as_encoded_bytes());
+        let more = self.comparing.differences(&self.shared.writer, entry, &there.stat, at);
+        self.rules.decide(entry, self.shared.mode(entry), &there.stat, value_differs, more)
+    }
+
+    /// One more name of a file is as it should be only where the first one stays, and both are the same file already.
+    fn another_name(&self, entry: &Entry, source: u32, path: &RelPath, there: &There) -> Decision {
+        let first = Entry { source, path: path.clone(), kind: Kind::Fifo, extra: None, ..*entry };
+        let first = self.shared.landing.place(&first);
+        let kept = first.and_then(|first| lock(&self.shared.first_names).get(&first).copied());
+        match kept == Some((there.stat.st_dev, there.stat.st_ino)) {
+            true => Decision::Attributes(Changes::default()),
+            false => Decision::New,
+        }
+    }
+
+    fn contents_differ(&mut self, offered: &Offered, size: u64, place: &RelPath, there: &There) -> bool {
+        if there.stat.st_size as u64 != size {
+            return true;
+        }
+        let Some(theirs) = offered.digest else { return true };
+        let Ok(file) = open_existing(&there.parent, name(place), &there.stat) else { return true };
+        !matches!(hash(file.as_fd(), 0, size, &mut self.buffer), Ok(Some(ours)) if ours == theirs)
+    }
+
+    fn act(
+        &mut self,
+        sync: &Sync,
+        entry: &Entry,
+        place: &RelPath,
+        there: Option<&There>,
+        decision: Decision,
+    ) -> Want {
+        let want = match (&decision, there) {
+            (Decision::LeftAlone, _) => Want::Nothing,
+            (Decision::New, None) => Want::Whole,
+            (Decision::New, Some(there)) => {
+                if let Err(why) = self.make_way(entry, place, there) {
+                    self.tell(place, why);
+                    return Want::Nothing;
+                }
+                Want::Whole
+            }
+            (Decision::Attributes(changes), Some(there)) => {
+                if !sync.dry_run {
+                    self.repaired(entry, place, there, changes);
+                }
+                if entry.extra.as_ref().is_some_and(|extra| extra.linked) {
+                    let file = (there.stat.st_dev, there.stat.st_ino);
+                    lock(&self.shared.first_names).insert(place.clone(), file);
+                }
                 Want::Nothing
             }
-            (Kind::File { size }, FileType::RegularFile) => self.file(sync, offered, *size, place, there),
-            (Kind::Symlink { target }, FileType::Symlink) if says(target, place, there) => {
-                self.repaired(entry, place, there)
+            (Decision::Contents(_), there) if !sync.dry_run => {
+                there.and_then(|there| self.differing(entry, place, there)).unwrap_or(Want::Whole)
             }
-            (Kind::Symlink { .. }, FileType::Symlink) => Want::Whole,
-            _ => self.make_way(entry, place, there, kind),
+            (Decision::Contents(_) | Decision::Attributes(_), _) => Want::Whole,
+        };
+        self.itemize(entry, &decision);
+        if want == Want::Nothing {
+            self.shared.counters.unchanged.entry(&entry.kind);
         }
+        if want == Want::Nothing || sync.dry_run {
+            self.shared.counters.landed.entry(&entry.kind);
+        }
+        want
     }
 
-    /// Its mode and times are set when everything below it is there.
-    fn keep_directory(&self, entry: &Entry, place: &RelPath) {
-        self.shared.keep_directory(place, entry, false);
-    }
-
-    fn file(&mut self, sync: &Sync, offered: &Offered, size: u64, place: &RelPath, there: &There) -> Want {
-        let entry = &offered.entry;
-        if sync.update && is_newer(&there.stat, entry.mtime) {
-            return Want::Nothing;
+    fn itemize(&mut self, entry: &Entry, decision: &Decision) {
+        let received = !self.remover.news.is_told_far_away();
+        let Some(item) = decision.item(&entry.kind, received).filter(|item| !item.is_unchanged()) else {
+            return;
+        };
+        let link = match &entry.kind {
+            Kind::Symlink { target } => Some(Link::Target(target.clone())),
+            Kind::HardLink { path, .. } => Some(Link::SameAs(path.clone())),
+            _ => None,
+        };
+        if self.rules.sync.itemize {
+            let directory = entry.kind == Kind::Directory;
+            self.remover.news.tell(change(item, entry.path.clone(), directory, link));
         }
-        if !self.has_equal_contents(sync, offered, size, place, there) {
-            return self.differing(size, place, there).unwrap_or(Want::Whole);
-        }
-        self.repaired(entry, place, there)
     }
 
     /// A large file that has changed; `None` where asking for all of it is better, or what is there can't be read.
-    fn differing(&self, size: u64, place: &RelPath, there: &There) -> Option<Want> {
+    fn differing(&self, entry: &Entry, place: &RelPath, there: &There) -> Option<Want> {
+        let Kind::File { size } = entry.kind else { return None };
         let older = u64::try_from(there.stat.st_size).ok()?;
         let chunk = older::chunk_of(size, older, self.large)?;
         let file = open_existing(&there.parent, name(place), &there.stat).ok()?;
@@ -145,42 +277,32 @@ impl<'a, 'b> Comparer<'a, 'b> {
         Some(Want::Differing { chunk, digests })
     }
 
-    /// Contents are equal, and the rest is made so.
-    fn repaired(&self, entry: &Entry, place: &RelPath, there: &There) -> Want {
-        if let Err(error) = self.repair(entry, place, there) {
-            let message = format!("setting the mode or times of what is there failed: {error}");
-            let shown = self.shared.landing.root.shown(place);
-            (self.shared.problem)(problem(shown, ProblemKind::Failed, message));
+    /// Contents are equal, and the rest is made so; a directory's when everything below it is there.
+    fn repaired(&self, entry: &Entry, place: &RelPath, there: &There, changes: &Changes) {
+        if entry.kind == Kind::Directory {
+            let more = changes.owner || changes.group || changes.acl || changes.xattrs;
+            return self.shared.keep_directory(place, entry, false, !more);
         }
-        Want::Nothing
+        if changes.is_empty() || matches!(entry.kind, Kind::HardLink { .. }) {
+            return;
+        }
+        if let Err(error) = self.repair(entry, place, there, changes) {
+            self.tell(place, format!("setting the mode or times of what is there failed: {error}"));
+        }
     }
 
-    fn has_equal_contents(
-        &mut self,
-        sync: &Sync,
-        offered: &Offered,
-        size: u64,
-        place: &RelPath,
-        there: &There,
-    ) -> bool {
-        if there.stat.st_size as u64 != size {
-            return false;
-        }
-        if !sync.checksum {
-            return same_time(offered.entry.mtime, &there.stat);
-        }
-        let Some(theirs) = offered.digest else { return false };
-        let Ok(file) = open_existing(&there.parent, name(place), &there.stat) else { return false };
-        let ours = hash(std::os::fd::AsFd::as_fd(&file), 0, size, &mut self.buffer);
-        matches!(ours, Ok(Some(ours)) if ours == theirs)
-    }
-
-    /// Of a file with equal contents, sets what else is kept and differs.
-    fn repair(&self, entry: &Entry, place: &RelPath, there: &There) -> Result<(), Errno> {
-        let mode = self.shared.mode(entry);
-        let has_mode = !matches!(entry.kind, Kind::Symlink { .. });
-        if has_mode && self.shared.keep.perms && mode.as_raw_mode() != there.stat.st_mode & 0o7777 {
-            repair_mode(&there.parent, name(place), &there.stat, mode)?;
+    fn repair(&self, entry: &Entry, place: &RelPath, there: &There, changes: &Changes) -> Result<(), Errno> {
+        if changes.permissions || changes.owner || changes.group || changes.acl || changes.xattrs {
+            let held = hold_existing(&there.parent, name(place), &there.stat)?;
+            let is_link = matches!(entry.kind, Kind::Symlink { .. });
+            let what = if is_link { What::Link } else { What::Existing };
+            let mode = self.shared.keep.perms.then(|| self.shared.mode(entry));
+            // What gets a new owner may lose bits of the mode it has.
+            let mode = mode.or(Some(Mode::from_raw_mode(there.stat.st_mode & 0o7777)));
+            for loss in self.shared.writer.give(held.as_fd(), entry, mode, what) {
+                let shown = self.shared.landing.root.shown(place);
+                (self.shared.problem)(problem(shown, ProblemKind::NotKept, loss.message()));
+            }
         }
         if self.shared.keep.times && !same_time(entry.mtime, &there.stat) {
             let times = crate::temporary::timestamps(entry);
@@ -190,16 +312,25 @@ impl<'a, 'b> Comparer<'a, 'b> {
     }
 
     /// Something of another kind has the entry's name. A rename replaces it, unless one of the two is a directory.
-    fn make_way(&self, entry: &Entry, place: &RelPath, there: &There, kind: FileType) -> Want {
-        let flags = match (&entry.kind, kind) {
-            (_, FileType::Directory) => AtFlags::REMOVEDIR,
-            (Kind::Directory, _) => AtFlags::empty(),
-            _ => return Want::Whole,
-        };
-        // Where it stays in the way, whoever writes the entry tells.
-        let _ = rustix::fs::unlinkat(&there.parent, name(place), flags);
-        Want::Whole
+    fn make_way(&mut self, entry: &Entry, place: &RelPath, there: &There) -> Result<(), String> {
+        match (&entry.kind, there.kind()) {
+            (_, FileType::Directory) => self.remover.make_way(&entry.path, place, &there.parent),
+            (Kind::Directory, _) => self.remover.make_way_for_directory(&there.parent, name(place)),
+            _ => Ok(()),
+        }
     }
+
+    fn tell(&self, place: &RelPath, message: String) {
+        let shown = self.shared.landing.root.shown(place);
+        (self.shared.problem)(problem(shown, ProblemKind::Failed, message));
+    }
+}
+
+/// A change as it is told.
+pub fn change(item: Item, path: RelPath, directory: bool, link: Option<Link>) -> Change {
+    let mut letters = [b' '; 11];
+    letters.iter_mut().zip(item.to_string().bytes()).for_each(|(letter, byte)| *letter = byte);
+    Change { item: letters, path, directory, link }
 }
 
 fn is_large(entry: &Entry) -> bool {

@@ -1,0 +1,93 @@
+//! What is made and looked at before the first run: beds, settings, data, and tools that aren't there.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::bed::Bed;
+use super::programs;
+use super::settings::Settings;
+use super::setup::{Event, RunnerError, Setup};
+use super::stock::Stock;
+use crate::record::Outcome;
+use crate::spec::study::CaseSpec;
+use crate::spec::tool::{Parallel, Tool};
+
+/// Every link that a case names has a bed.
+///
+/// # Errors
+/// One that has none.
+pub(super) fn check_beds(
+    setup: &Setup,
+    beds: &BTreeMap<String, Box<dyn Bed + '_>>,
+) -> Result<(), RunnerError> {
+    match setup.study.cases.iter().find(|case| !beds.contains_key(&case.link)) {
+        Some(case) => {
+            Err(RunnerError::Bed { link: case.link.clone(), reason: "there is no bed for it".into() })
+        }
+        None => Ok(()),
+    }
+}
+
+/// The settings of each link's hosts, by link, as they are before the study.
+///
+/// # Errors
+/// One can't be read.
+pub(super) fn read_settings(
+    setup: &Setup,
+    beds: &BTreeMap<String, Box<dyn Bed + '_>>,
+) -> Result<BTreeMap<String, Settings>, RunnerError> {
+    let mut found = BTreeMap::new();
+    for (link, bed) in beds {
+        let read = Settings::read(setup.study, link, bed.as_ref(), setup.work, &setup.stop);
+        let read = read.map_err(|reason| RunnerError::Bed { link: link.clone(), reason })?;
+        found.insert(link.clone(), read);
+    }
+    Ok(found)
+}
+
+/// Makes the data sets at the first bed; `watch` is told.
+///
+/// # Errors
+/// One can't be made.
+pub(super) fn make_data(
+    setup: &Setup,
+    beds: &BTreeMap<String, Box<dyn Bed + '_>>,
+    watch: &mut dyn FnMut(Event),
+) -> Result<Stock, RunnerError> {
+    let first = beds.values().next();
+    let work = first.and_then(|bed| bed.work()).unwrap_or_else(|| setup.work.to_owned());
+    let mut stock = Stock::new(&work, setup.seed);
+    for spec in &setup.study.datasets {
+        watch(Event::Preparing(&spec.name));
+        let tree = setup.tree.filter(|_| spec.is_replaceable());
+        if let Some(bed) = first {
+            stock.make(bed.as_ref(), spec, tree)?;
+        }
+    }
+    Ok(stock)
+}
+
+/// What each copy of a case's tool moves: the data set, or a slice of it.
+///
+/// # Errors
+/// The slices can't be made.
+pub(super) fn sources(
+    stock: &mut Stock,
+    bed: &dyn Bed,
+    tool: &Tool,
+    spec: &CaseSpec,
+) -> std::io::Result<Vec<PathBuf>> {
+    let Some(dataset) = &spec.dataset else { return Ok(Vec::new()) };
+    let slices = if tool.parallel == Parallel::Copies { spec.streams.number().unwrap_or(1) } else { 1 };
+    stock.slices(bed, dataset, slices)
+}
+
+/// Cases whose tool isn't there.
+pub(super) fn barred(setup: &Setup, beds: &BTreeMap<String, Box<dyn Bed + '_>>) -> Vec<Option<Outcome>> {
+    let one = |case: &CaseSpec| {
+        let tool = setup.tools.get(&case.tool)?;
+        let bed = beds.get(&case.link)?;
+        programs::unavailable(tool, bed.as_ref()).map(|reason| Outcome::Unavailable { reason })
+    };
+    setup.study.cases.iter().map(one).collect()
+}

@@ -1,0 +1,58 @@
+//! The test beds of a study: a lab for each link, or two hosts that are there.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use linerate_bench::run::{Bed, HostBed, Hosts, LabBed, Stop};
+use linerate_bench::spec::study::Study;
+
+/// Test beds by the name of their link.
+pub(super) type Beds<'a> = BTreeMap<String, Box<dyn Bed + 'a>>;
+
+/// The same two hosts for each link that a case names: the path is the one that is there. What commands print is kept in
+/// a directory of this host, which goes at the end.
+pub(super) fn host_beds<'a>(
+    study: &Study,
+    hosts: &Hosts,
+    linerate: &Path,
+    stop: &Stop,
+) -> anyhow::Result<(Beds<'a>, Work)> {
+    let mut beds: Beds = BTreeMap::new();
+    for link in &study.links {
+        if study.cases.iter().any(|case| case.link == link.name) {
+            let bed = HostBed::up(hosts, linerate, stop, &|text| tell!("linerate: {text}"));
+            beds.insert(link.name.clone(), Box::new(bed.context("making a bed of these hosts")?));
+        }
+    }
+    Ok((beds, Work::Own(tempfile::tempdir().context("making a directory for outputs")?)))
+}
+
+/// The directory for what commands print; a lab's goes with the lab.
+pub(super) enum Work {
+    Lab(PathBuf),
+    Own(tempfile::TempDir),
+}
+
+impl Work {
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Work::Lab(path) => path,
+            Work::Own(directory) => directory.path(),
+        }
+    }
+}
+
+/// A lab for each link that a case uses. Data is kept in the first one's scratch directory, and goes with it.
+pub(super) fn make_beds<'a>(study: &Study, linerate: &Path) -> anyhow::Result<(Beds<'a>, Work)> {
+    let mut beds: BTreeMap<String, Box<dyn Bed>> = BTreeMap::new();
+    let mut work = None;
+    for link in &study.links {
+        if study.cases.iter().any(|case| case.link == link.name) {
+            let bed = LabBed::up(link, linerate)?;
+            work.get_or_insert_with(|| bed.scratch());
+            beds.insert(link.name.clone(), Box::new(bed));
+        }
+    }
+    Ok((beds, Work::Lab(work.context("the study has no link")?)))
+}

@@ -1,0 +1,127 @@
+//! What the arguments of `linerate bench` name: tools, the study, hosts, an interrupted study.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use linerate_bench::data::read_own_tree;
+use linerate_bench::run::Hosts;
+use linerate_bench::spec::study::Study;
+use linerate_bench::spec::tool::Toolbox;
+use linerate_bench::spec::{bytes, nearest};
+use linerate_bench::store::{self, Invocation};
+
+use super::Run;
+
+/// The arguments with which an interrupted study was called.
+pub(super) fn resumed(args: &Run, dir: &Path) -> anyhow::Result<Run> {
+    let (called, _) = store::invocation(dir)?;
+    let record = store::load(dir)?.record;
+    let study = dir.join("study.toml");
+    Ok(Run {
+        study: study.to_str().context("the directory's name is no text")?.to_owned(),
+        blocks: Some(record.blocks),
+        seed: record.seed,
+        size: called.size,
+        tree: called.tree,
+        quick: called.quick,
+        tools: called.tools,
+        hosts: called.hosts,
+        rsh: called.rsh,
+        address_b: called.address_b,
+        resume: Some(dir.to_owned()),
+        ..args.clone()
+    })
+}
+
+/// What the arguments name, before anything is made: an error here is the arguments' fault.
+pub(super) fn read_input(args: &Run) -> anyhow::Result<(Toolbox, Study)> {
+    let tools = load_tools(&args.tools)?;
+    let study = load_study(args, &tools)?;
+    // A tree on another host is looked at there.
+    let tree = args.tree.as_deref().filter(|_| args.hosts.is_none());
+    tree.map_or(Ok(()), |tree| read_own_tree(tree).map(drop))?;
+    hosts(args)?;
+    Ok((tools, study))
+}
+
+/// Bytes to generate, of which there must be some.
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    match bytes(text)? {
+        0 => Err("there must be something to move; give a size such as \"1 GB\"".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+pub(super) fn load_tools(dirs: &[PathBuf]) -> anyhow::Result<Toolbox> {
+    let mut tools = Toolbox::built_in()?;
+    for dir in dirs {
+        tools.add_directory(dir)?;
+    }
+    Ok(tools)
+}
+
+fn load_study(args: &Run, tools: &Toolbox) -> anyhow::Result<Study> {
+    let name = &args.study;
+    let mut study = match Study::built_in(name) {
+        Some((file, text)) => Study::parse(file, text, tools)?,
+        None => {
+            let text = read_study(name).map_err(|error| unknown_study(name, &error))?;
+            Study::parse(name, &text, tools)?
+        }
+    };
+    if args.quick {
+        study.apply_quick();
+    }
+    if let Some(size) = args.size {
+        study.set_size(size);
+    }
+    Ok(study)
+}
+
+/// More than any study file has, in bytes.
+const LARGEST_STUDY: u64 = 1 << 20;
+
+fn read_study(name: &str) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(name)?.take(LARGEST_STUDY + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LARGEST_STUDY {
+        return Err(std::io::Error::other("it is larger than 1 MiB"));
+    }
+    Ok(text)
+}
+
+fn unknown_study(name: &str, error: &std::io::Error) -> anyhow::Error {
+    let names: Vec<&str> = Study::built_in_names().collect();
+    let meant =
+        nearest(name, names.iter().copied()).map_or(String::new(), |name| format!("; did you mean {name}?"));
+    let names = names.join(", ");
+    anyhow!("{name} is neither a built-in study ({names}) nor a study file that can be read ({error}){meant}")
+}
+
+/// The hosts that the arguments name.
+pub(super) fn hosts(args: &Run) -> anyhow::Result<Option<Hosts>> {
+    let Some(text) = &args.hosts else { return Ok(None) };
+    let rsh = args.rsh.as_deref().unwrap_or("ssh");
+    let words = shlex::split(rsh).filter(|words| !words.is_empty());
+    let words = words.with_context(|| format!("--rsh '{rsh}': the quotes don't match, or it is empty"))?;
+    let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+    Hosts::parse(text, &words, args.address_b.as_deref()).map(Some).map_err(|reason| anyhow!(reason))
+}
+
+/// What is written down so that the study can be continued, from wherever that is asked for.
+pub(super) fn invocation(args: &Run) -> anyhow::Result<Invocation> {
+    let absolute =
+        |path: &PathBuf| std::path::absolute(path).with_context(|| format!("finding {}", path.display()));
+    Ok(Invocation {
+        file: args.study.clone(),
+        size: args.size,
+        tree: args.tree.as_ref().map(absolute).transpose()?,
+        quick: args.quick,
+        tools: args.tools.iter().map(absolute).collect::<Result<_, _>>()?,
+        hosts: args.hosts.clone(),
+        rsh: args.rsh.clone(),
+        address_b: args.address_b.clone(),
+    })
+}

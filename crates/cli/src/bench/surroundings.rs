@@ -1,0 +1,59 @@
+//! What a study needs of this host before it runs: packages, and a hold on signals.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use linerate_bench::run::{Stop, install, missing_packages};
+use linerate_bench::spec::study::Study;
+use linerate_bench::spec::tool::Toolbox;
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+
+use super::Run;
+use crate::reach::ending_signals;
+
+/// Signals this near to the first ask for the same thing: timeout(1) signals its child, and then the child's group.
+const SAME_REQUEST: Duration = Duration::from_secs(1);
+
+/// Installs what is missing where that was asked for; says what it is where not. A lab's own programs must be there.
+pub(super) fn provide_packages(args: &Run, study: &Study, tools: &Toolbox) -> anyhow::Result<()> {
+    let (needed, wanted) = missing_packages(study, tools);
+    let all = [needed.as_slice(), wanted.as_slice()].concat();
+    if all.is_empty() {
+        return Ok(());
+    }
+    if args.install {
+        tell!("linerate: installing from the distribution: {}", all.join(" "));
+        if all.iter().any(|package| package == "openssh-server") {
+            tell!("linerate: openssh-server may start an ssh server on this host; the lab uses its own");
+        }
+        return Ok(install(&all)?);
+    }
+    let advice = format!("as root: apt-get install {} (or run again with --install)", all.join(" "));
+    if !needed.is_empty() {
+        bail!("a lab needs packages that are missing: {}; {advice}", needed.join(" "));
+    }
+    tell!("linerate: some rows will be empty: {} missing; {advice}", wanted.join(" "));
+    Ok(())
+}
+
+/// The first signal ends the study after its current run; one that comes later than [`SAME_REQUEST`] ends the process.
+pub(super) fn stop_on_signals() -> anyhow::Result<Stop> {
+    let stop = Stop::default();
+    let mut signals = Signals::new(ending_signals())?;
+    let seen = Arc::clone(&stop);
+    let watch = move || {
+        let mut first = None;
+        for signal in signals.forever() {
+            seen.store(true, Ordering::Relaxed);
+            if first.get_or_insert_with(Instant::now).elapsed() > SAME_REQUEST {
+                // It can only fail for signals that have no default, and these have.
+                let _ = emulate_default_handler(signal);
+            }
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(watch)?;
+    Ok(stop)
+}

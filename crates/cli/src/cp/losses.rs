@@ -1,0 +1,58 @@
+//! What could not be kept, told once for all entries that lost the same for the same reason.
+
+use std::collections::BTreeMap;
+
+use crate::units::show_count;
+
+/// Different losses that are told apart; a far end may make up any number of them.
+const MOST: usize = 16;
+
+/// Losses by what is said of them: how many entries, and the first one's path.
+#[derive(Default)]
+pub struct Losses {
+    counted: BTreeMap<String, (u64, String)>,
+    others: u64,
+}
+
+impl Losses {
+    /// Counts one.
+    pub fn add(&mut self, message: String, path: String) {
+        if self.counted.len() == MOST && !self.counted.contains_key(&message) {
+            self.others += 1;
+            return;
+        }
+        self.counted.entry(message).or_insert((0, path)).0 += 1;
+    }
+
+    /// A line for each kind.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        let told = self.counted.iter().map(|(message, (count, path))| match count {
+            1 => format!("{path}: {message}"),
+            count => {
+                format!("{} entries, each: {message} (the first is {path}; -v names all)", show_count(*count))
+            }
+        });
+        let others = (self.others > 0)
+            .then(|| format!("{} more entries lost other things (-v names all)", show_count(self.others)));
+        told.chain(others)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_losses_are_told_once_and_not_without_end() {
+        let mut losses = Losses::default();
+        for number in 0..312 {
+            losses.add("its owner could not be kept: no".into(), format!("f{number}"));
+        }
+        losses.add("its ACL could not be kept: no".into(), "x".into());
+        let lines: Vec<_> = losses.lines().collect();
+        let owners = "312 entries, each: its owner could not be kept: no (the first is f0; -v names all)";
+        assert_eq!(lines, ["x: its ACL could not be kept: no", owners]);
+        (0..1000).for_each(|number| losses.add(format!("{number}"), String::new()));
+        assert!(losses.lines().count() == MOST + 1 && losses.counted.len() == MOST);
+    }
+}

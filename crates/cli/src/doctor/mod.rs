@@ -1,0 +1,214 @@
+//! `linerate doctor`: what keeps transfers from the line rate, and what to do.
+
+mod path;
+mod table;
+
+use clap::Args;
+use linerate_doctor::check::CHECKS;
+use linerate_doctor::{Finding, Host, Measured, Need, Severity, examine_host, ordered};
+use linerate_host::Facts;
+use serde::Serialize;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::cp::Failure;
+use crate::exit::Code;
+use crate::facts::{ask, usual_paths};
+use crate::reach::Reach;
+use crate::units::parse_rate;
+
+/// How the user calls this host.
+const HERE: &str = "local";
+
+// No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
+const EXAMPLES: &str = "\
+Examples:
+  linerate doctor
+      this host: what keeps it from its ports' rate, the dearest first
+  linerate doctor web1 web2 --target 10gbit
+      other hosts, against the rate that is needed
+  linerate doctor --path local web1
+      both ends, and three seconds of measurements between them
+  linerate doctor --root web1.txt
+      a snapshot that somebody sent (linerate facts --snapshot web1.txt)
+It changes nothing. To be run as a test: --fail-on major
+";
+
+/// Exit codes of this command, beside the common ones.
+const CODES: &str = "\
+Exit codes:
+  0    looked at everything; with --fail-on: and nothing is that bad
+  1    it failed as a whole
+  2    the arguments can't be served
+  5    a host could not be asked, or went away
+  6    --fail-on: something is that bad, or worse
+  7    the two ends' versions don't match";
+
+/// What `linerate doctor` takes.
+#[derive(Debug, Args)]
+#[command(before_help = EXAMPLES, after_help = CODES)]
+pub struct DoctorArgs {
+    /// Hosts; without any, this one, which is also 'local'
+    #[arg(value_name = "[USER@]HOST", conflicts_with_all = ["root", "path"])]
+    hosts: Vec<OsString>,
+    /// Look at snapshots, or directories that stand for /, instead of hosts; may be repeated
+    #[arg(long, value_name = "FILE|DIR", conflicts_with = "path")]
+    root: Vec<PathBuf>,
+    /// Look at two hosts and at what is between them; either may be 'local'
+    #[arg(long, num_args = 2, value_names = ["A", "B"])]
+    path: Vec<OsString>,
+    /// The rate that is needed, as 10gbit; without it, what the ports can
+    #[arg(long, value_name = "RATE", value_parser = parse_target)]
+    target: Option<f64>,
+    /// End with exit code 6 where a finding is critical, major, minor or note, or worse than that
+    #[arg(long, value_name = "SEVERITY")]
+    fail_on: Option<Severity>,
+    /// One JSON object on standard output
+    #[arg(long)]
+    json: bool,
+    /// List the checks
+    #[arg(long)]
+    list: bool,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// One host, with the name that the user calls it by.
+pub struct Named {
+    /// The name.
+    pub name: String,
+    /// Its facts.
+    pub facts: Facts,
+}
+
+/// All that was found.
+#[derive(Serialize)]
+pub struct Report {
+    r#type: &'static str,
+    schema: u32,
+    /// Bits a second needed of each host.
+    pub hosts: Vec<Needed>,
+    /// What was measured, with `--path`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Measured>,
+    /// Checks that were run.
+    pub checks: usize,
+    /// The dearest first.
+    pub findings: Vec<Finding>,
+}
+
+/// What is needed of a host.
+#[derive(Serialize)]
+pub struct Needed {
+    /// Its name.
+    pub host: String,
+    /// Bits a second.
+    pub rate: f64,
+    /// Where that comes from.
+    pub because: &'static str,
+}
+
+/// Looks.
+pub fn run(args: &DoctorArgs) -> ExitCode {
+    if args.list {
+        CHECKS.iter().for_each(|check| say!("{:20} {}", check.name, check.about));
+        return ExitCode::SUCCESS;
+    }
+    match args.examine().and_then(|report| args.tell(&report)) {
+        Ok(code) => code.into(),
+        Err(Failure(message, code)) => {
+            tell!("linerate: {message}");
+            code.into()
+        }
+    }
+}
+
+impl DoctorArgs {
+    fn examine(&self) -> Result<Report, Failure> {
+        if let [from, to] = self.path.as_slice() {
+            return path::examine(from, to, self.need(), &self.reach);
+        }
+        let hosts = if self.root.is_empty() { self.asked()? } else { self.read()? };
+        Ok(Report::of(&hosts, self.need()))
+    }
+
+    fn need(&self) -> Need {
+        self.target.map_or(Need::OfPorts, Need::Target)
+    }
+
+    fn asked(&self) -> Result<Vec<Named>, Failure> {
+        if self.hosts.is_empty() {
+            return Ok(vec![host(OsStr::new(HERE), &self.reach)?]);
+        }
+        self.hosts.iter().map(|name| host(name, &self.reach)).collect()
+    }
+
+    fn read(&self) -> Result<Vec<Named>, Failure> {
+        let one = |root: &PathBuf| {
+            let name = root.display().to_string();
+            match Facts::open(root) {
+                Ok(facts) => Ok(Named { name, facts }),
+                Err(error) => Err(Failure(format!("reading {name}: {error}"), Code::Failed)),
+            }
+        };
+        self.root.iter().map(one).collect()
+    }
+
+    fn tell(&self, report: &Report) -> Result<Code, Failure> {
+        if self.json {
+            let json = serde_json::to_string(report);
+            say!("{}", json.map_err(|error| Failure(format!("writing JSON: {error}"), Code::Failed))?);
+        } else {
+            say!("{}", table::text(report));
+        }
+        let is_bad = |limit| report.findings.iter().any(|finding| finding.severity >= limit);
+        Ok(if self.fail_on.is_some_and(is_bad) { Code::Found } else { Code::Done })
+    }
+}
+
+impl Report {
+    fn of(hosts: &[Named], need: Need) -> Self {
+        let views: Vec<Host<'_>> = hosts.iter().map(|host| host.view(need)).collect();
+        Self {
+            r#type: "doctor",
+            schema: 1,
+            hosts: views.iter().map(Needed::of).collect(),
+            measured: None,
+            checks: CHECKS.len(),
+            findings: ordered(views.iter().flat_map(examine_host).collect()),
+        }
+    }
+}
+
+impl Named {
+    fn view(&self, need: Need) -> Host<'_> {
+        Host { name: &self.name, facts: &self.facts, need }
+    }
+}
+
+impl Needed {
+    fn of(host: &Host<'_>) -> Self {
+        let because = match (host.need, host.fastest()) {
+            (Need::Target(_), _) => "as asked for",
+            (Need::OfPorts, Some(_)) => "its fastest port's rate",
+            (Need::OfPorts, None) => "assumed: no port tells its speed",
+        };
+        Self { host: host.name.into(), rate: host.rate(), because }
+    }
+}
+
+/// Asks a host, or this one.
+fn host(name: &OsStr, reach: &Reach) -> Result<Named, Failure> {
+    let facts =
+        if name == HERE { Facts::here(&usual_paths()) } else { Facts::of_snapshot(&ask(name, &[], reach)?) };
+    Ok(Named { name: name.to_string_lossy().into_owned(), facts })
+}
+
+/// A rate in bits a second.
+fn parse_target(text: &str) -> Result<f64, String> {
+    match parse_rate(text)? {
+        Some(bytes) => Ok(bytes as f64 * 8.0),
+        None => Err("a target of nothing: write 10gbit".into()),
+    }
+}

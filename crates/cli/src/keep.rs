@@ -1,0 +1,188 @@
+//! What is kept of each entry: rsync's `--archive` and its parts, for every command that copies trees.
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use linerate_wire::control::Keep;
+
+/// Everything that can be kept.
+pub const ARCHIVE: Keep = Keep {
+    perms: true,
+    times: true,
+    owner: true,
+    group: true,
+    numeric_ids: false,
+    hard_links: true,
+    devices: true,
+    specials: true,
+    xattrs: true,
+    acls: true,
+    special_bits: true,
+    sparse: true,
+};
+
+/// One thing that can be kept, or not.
+struct Part {
+    name: &'static str,
+    without: &'static str,
+    help: &'static str,
+    set: fn(&mut Keep, bool),
+}
+
+const PARTS: [Part; 11] = [
+    Part {
+        name: "perms",
+        without: "no-perms",
+        help: "Keep permission bits, with setuid, setgid and sticky",
+        set: |keep, on| {
+            (keep.perms, keep.special_bits) = (on, on);
+            // An ACL holds the permission bits too.
+            keep.acls &= on;
+        },
+    },
+    Part {
+        name: "times",
+        without: "no-times",
+        help: "Keep times, to the nanosecond",
+        set: |keep, on| keep.times = on,
+    },
+    Part {
+        name: "owner",
+        without: "no-owner",
+        help: "Keep owners, by name where both hosts know it; only root can",
+        set: |keep, on| keep.owner = on,
+    },
+    Part {
+        name: "group",
+        without: "no-group",
+        help: "Keep groups likewise; an ordinary user those that it belongs to",
+        set: |keep, on| keep.group = on,
+    },
+    Part {
+        name: "numeric-ids",
+        without: "no-numeric-ids",
+        help: "Owners and groups by number, whatever their names",
+        set: |keep, on| keep.numeric_ids = on,
+    },
+    Part {
+        name: "hard-links",
+        without: "no-hard-links",
+        help: "Names of one file stay names of one file, across all sources",
+        set: |keep, on| keep.hard_links = on,
+    },
+    Part {
+        name: "devices",
+        without: "no-devices",
+        help: "Copy device nodes; only root can",
+        set: |keep, on| keep.devices = on,
+    },
+    Part {
+        name: "specials",
+        without: "no-specials",
+        help: "Copy fifos and sockets",
+        set: |keep, on| keep.specials = on,
+    },
+    Part {
+        name: "xattrs",
+        without: "no-xattrs",
+        help: "Keep extended attributes; an ordinary user those in 'user.'",
+        set: |keep, on| keep.xattrs = on,
+    },
+    Part {
+        name: "acls",
+        without: "no-acls",
+        help: "Keep POSIX ACLs, default ones too; this keeps the permission bits",
+        set: |keep, on| {
+            keep.acls = on;
+            if on {
+                (keep.perms, keep.special_bits) = (true, true);
+            }
+        },
+    },
+    Part { name: "sparse", without: "no-sparse", help: "Holes stay holes", set: |keep, on| keep.sparse = on },
+];
+
+/// The command line's say in what is kept.
+#[derive(Clone, Debug, Default)]
+pub struct KeepArgs {
+    /// `--archive`.
+    pub archive: bool,
+    /// Of each part that was named, whether it is kept; in the order of [`PARTS`].
+    named: [Option<bool>; PARTS.len()],
+}
+
+impl KeepArgs {
+    /// What is kept by a command that keeps `usual` where nothing is said.
+    pub fn keep(&self, usual: Keep) -> Keep {
+        let mut keep = if self.archive { ARCHIVE } else { usual };
+        for (part, on) in PARTS.iter().zip(self.named) {
+            if let Some(on) = on {
+                (part.set)(&mut keep, on);
+            }
+        }
+        keep
+    }
+}
+
+impl Args for KeepArgs {
+    fn augment_args(command: Command) -> Command {
+        let heading = "What is kept (each has a --no- form, which takes it off again)";
+        let flag = |name| Arg::new(name).long(name).action(ArgAction::SetTrue).help_heading(heading);
+        let archive = flag("archive")
+            .short('a')
+            .help("Everything: -r and all of the below but --numeric-ids, what rsync calls -aHAXS");
+        let links = flag("links").hide(true).help("Symbolic links are always copied as links");
+        PARTS.iter().fold(command.arg(archive).arg(links), |command, part| {
+            let with = flag(part.name).help(part.help).overrides_with(part.without);
+            command.arg(with).arg(flag(part.without).hide(true).overrides_with(part.name))
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for KeepArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let named = PARTS.each_ref().map(|part| match (matches.get_flag(part.name), part.without) {
+            (true, _) => Some(true),
+            (false, without) => matches.get_flag(without).then_some(false),
+        });
+        Ok(Self { archive: matches.get_flag("archive"), named })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keep(line: &str, usual: Keep) -> Keep {
+        let command = KeepArgs::augment_args(Command::new("x"));
+        let matches = command.try_get_matches_from(format!("x {line}").split_whitespace()).unwrap();
+        KeepArgs::from_arg_matches(&matches).unwrap().keep(usual)
+    }
+
+    #[test]
+    fn an_archive_is_the_sum_of_its_parts() {
+        let all = PARTS.iter().filter(|part| part.name != "numeric-ids");
+        let all: String = all.map(|part| format!("--{} ", part.name)).collect();
+        assert_eq!(keep(&all, Keep::NOTHING), ARCHIVE);
+        assert_eq!(keep("-a", Keep::NOTHING), ARCHIVE);
+        assert_eq!(keep("--links", Keep::SCP), Keep::SCP);
+    }
+
+    #[test]
+    fn parts_are_added_and_taken_off_and_the_last_word_counts() {
+        assert_eq!(keep("-a --no-owner", Keep::NOTHING), Keep { owner: false, ..ARCHIVE });
+        assert_eq!(keep("--no-owner --owner -a", Keep::NOTHING), ARCHIVE);
+        let modeless = Keep { perms: false, special_bits: false, acls: false, ..ARCHIVE };
+        assert_eq!(keep("--no-perms", ARCHIVE), modeless);
+        let acls = Keep { perms: true, special_bits: true, acls: true, ..Keep::NOTHING };
+        assert_eq!(keep("--acls", Keep::NOTHING), acls);
+        assert_eq!(keep("--numeric-ids", ARCHIVE), Keep { numeric_ids: true, ..ARCHIVE });
+    }
+}

@@ -1,0 +1,160 @@
+//! What is left out, and what alone is sent: options whose order counts, since the first rule that matches decides.
+
+use clap::builder::ValueParser;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use linerate_transfer::filter::{Builder, FilesFrom, FilterError, Reading, Rules};
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+/// The rules of the command line, in its order.
+#[derive(Clone, Debug, Default)]
+pub struct RuleArgs(Vec<(Rule, OsString)>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    Exclude,
+    Include,
+    Filter,
+    ExcludeFrom,
+    IncludeFrom,
+}
+
+const RULES: [(Rule, &str, &str, &str); 5] = [
+    (
+        Rule::Exclude,
+        "exclude",
+        "PATTERN",
+        "Leave out what matches, and don't delete it; the first rule that matches decides",
+    ),
+    (Rule::Include, "include", "PATTERN", "Don't leave out what matches"),
+    (Rule::ExcludeFrom, "exclude-from", "FILE", "Patterns to leave out, one a line; - is standard input"),
+    (Rule::IncludeFrom, "include-from", "FILE", "Patterns not to leave out, one a line"),
+    (Rule::Filter, "filter", "RULE", "A rule as rsync's, such as '- *.o', 'P keep', ': .rules'"),
+];
+
+/// Options that say what is sent.
+#[derive(Debug, Args)]
+pub struct Selecting {
+    #[command(flatten)]
+    rules: RuleArgs,
+    /// Leave out what cvs ignores
+    #[arg(short = 'C', long)]
+    cvs_exclude: bool,
+    /// Only the paths in FILE, one a line, below SRC; directories without what is in them
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["delete", "delete_excluded"])]
+    files_from: Option<OsString>,
+    /// Lines of all these files end with a zero byte
+    #[arg(short = '0', long)]
+    from0: bool,
+    /// Delete also what is left out
+    #[arg(long, requires = "delete")]
+    delete_excluded: bool,
+}
+
+impl Selecting {
+    /// The rules.
+    ///
+    /// # Errors
+    /// Where one isn't one, or a file can't be read.
+    pub fn rules(&self) -> Result<Rules, FilterError> {
+        let mut builder = Builder::new(Reading { delete_excluded: self.delete_excluded, nul: self.from0 });
+        for (rule, value) in &self.rules.0 {
+            match rule {
+                Rule::Exclude => builder.exclude(value.as_bytes()),
+                Rule::Include => builder.include(value.as_bytes()),
+                Rule::Filter => builder.filter(value.as_bytes()),
+                Rule::ExcludeFrom => builder.exclude_from(Path::new(value)),
+                Rule::IncludeFrom => builder.include_from(Path::new(value)),
+            }?;
+        }
+        if self.cvs_exclude {
+            builder.cvs_words(&cvs_words());
+            builder.cvs_exclude();
+        }
+        builder.build()
+    }
+
+    /// The list of files.
+    ///
+    /// # Errors
+    /// A message where it can't be read or isn't one.
+    pub fn listed(&self) -> Result<Option<FilesFrom>, String> {
+        let Some(file) = &self.files_from else { return Ok(None) };
+        let text = read(file).map_err(|error| {
+            let shown = linerate_wire::path::printable(file.as_bytes());
+            format!("reading the list of files {shown} failed: {error}")
+        })?;
+        FilesFrom::parse(&text, self.from0).map(Some).map_err(|error| error.to_string())
+    }
+}
+
+fn read(file: &OsString) -> std::io::Result<Vec<u8>> {
+    if file == "-" {
+        let mut text = Vec::new();
+        return std::io::stdin().read_to_end(&mut text).map(|_| text);
+    }
+    std::fs::read(file)
+}
+
+/// What the user lets cvs ignore.
+fn cvs_words() -> Vec<u8> {
+    let home =
+        std::env::var_os("HOME").and_then(|home| std::fs::read(Path::new(&home).join(".cvsignore")).ok());
+    let variable = std::env::var_os("CVSIGNORE").map(OsString::into_vec);
+    [home.unwrap_or_default(), variable.unwrap_or_default()].join(&b' ')
+}
+
+impl FromArgMatches for RuleArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut found = Vec::new();
+        for (rule, id, ..) in RULES {
+            let indices = matches.indices_of(id).into_iter().flatten();
+            let values = matches.get_many::<OsString>(id).into_iter().flatten();
+            found.extend(indices.zip(values).map(|(index, value)| (index, rule, value.clone())));
+        }
+        found.sort_by_key(|(index, ..)| *index);
+        Ok(Self(found.into_iter().map(|(_, rule, value)| (rule, value)).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for RuleArgs {
+    fn augment_args(command: Command) -> Command {
+        RULES.into_iter().fold(command, |command, (rule, id, value, help)| {
+            let arg = Arg::new(id).long(id).value_name(value).help(help).action(ArgAction::Append);
+            let arg = arg.value_parser(ValueParser::os_string()).allow_hyphen_values(true);
+            command.arg(if rule == Rule::Filter { arg.short('f') } else { arg })
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        rules: RuleArgs,
+    }
+
+    #[test]
+    fn rules_keep_the_order_of_the_line() {
+        let line = ["x", "--include", "a", "--exclude=*", "-f", "- b", "--include", "c"];
+        let found = Line::try_parse_from(line).unwrap().rules.0;
+        let kinds: Vec<Rule> = found.iter().map(|(rule, _)| *rule).collect();
+        assert_eq!(kinds, [Rule::Include, Rule::Exclude, Rule::Filter, Rule::Include]);
+        assert_eq!(found[3].1, "c");
+    }
+}

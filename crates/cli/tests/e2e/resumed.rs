@@ -1,0 +1,189 @@
+//! Going on after an interruption: what changed meanwhile, a full disk, a cut link, what isn't believed, what is cleaned.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::bed::{Case, NOBODY, args, case, case_with_link};
+use crate::killed::{Midway, Way, goes_on, set_link};
+use crate::support::{PATIENCE, Running, within};
+use crate::tree::{assert_alike, assert_real_names_are_whole, names, noise, temporaries, write};
+
+/// A push whose client is killed when a part of it is there.
+fn cut_off(case: &Case) -> (std::path::PathBuf, std::path::PathBuf) {
+    let midway = Midway::begin(case, Way::Push);
+    // Until a chunk of the large file is written down, with the file's temporary name.
+    let lists_partial = |path: std::path::PathBuf| {
+        let bytes = fs::read(path).unwrap_or_default();
+        bytes.windows(10).any(|part| part == b".linerate.")
+    };
+    assert!(within(PATIENCE, || journal(&case.far).is_some_and(lists_partial)));
+    midway.running.signal(Signal::KILL);
+    let (_, source, destination) = midway.end();
+    (source, destination)
+}
+
+fn journal(directory: &Path) -> Option<std::path::PathBuf> {
+    let names = fs::read_dir(directory).ok()?.flatten();
+    names.map(|entry| entry.path()).find(|path| path.to_string_lossy().contains(".linerate.journal."))
+}
+
+fn again(case: &Case) -> Vec<OsString> {
+    args!["-r", "tree", case.b("to")]
+}
+
+#[test]
+fn files_that_changed_at_the_source_are_sent_whole() {
+    let Some(case) = case() else { return };
+    let (source, destination) = cut_off(&case);
+    write(source.join("chunked"), noise(9, 40 << 20));
+    for path in names(&source) {
+        if source.join(&path).is_file() && path != "chunked" {
+            write(source.join(&path), noise(77, 5001));
+        }
+    }
+    case.cp(again(&case)).exits(0);
+    assert_alike(&source, &destination);
+    assert_eq!(temporaries(&case.far), Vec::<OsString>::new());
+}
+
+#[test]
+fn a_file_that_was_changed_at_the_destination_is_sent_again() {
+    let Some(case) = case() else { return };
+    let (source, destination) = cut_off(&case);
+    let there: Vec<_> =
+        names(&destination).into_iter().filter(|path| destination.join(path).is_file()).collect();
+    let temporary = temporaries(&destination);
+    for (number, path) in there.iter().filter(|path| !temporary.contains(path)).enumerate() {
+        let (path, length) =
+            (destination.join(path), fs::metadata(destination.join(path)).expect("there").len());
+        match number % 3 {
+            // Other contents of the same length; another file of the same length; none.
+            0 => fs::write(&path, vec![b'x'; length as usize]).expect("writable"),
+            1 => {
+                fs::write(destination.join("other"), vec![b'y'; length as usize]).expect("writable");
+                fs::rename(destination.join("other"), &path).expect("writable");
+            }
+            _ => fs::remove_file(&path).expect("writable"),
+        }
+    }
+    case.cp(again(&case)).exits(0);
+    assert_alike(&source, &destination);
+}
+
+#[test]
+fn little_is_sent_again() {
+    let Some(case) = case() else { return };
+    let (source, destination) = cut_off(&case);
+    let mut list = args!["--json"];
+    list.extend(again(&case));
+    let run = case.cp(list).exits(0);
+    let summary: serde_json::Value =
+        serde_json::from_str(run.out.lines().last().expect("a summary")).expect("JSON");
+    let (sent, all) = (&summary["sender"]["stages"]["bytes"], &summary["bytes"]);
+    let (sent, all) = (sent.as_u64().expect("a number"), all.as_u64().expect("a number"));
+    assert!(sent < all - (4 << 20), "{sent} of {all} bytes were sent again");
+    assert_alike(&source, &destination);
+}
+
+#[test]
+fn journals_and_partial_files_of_another_user_are_not_believed() {
+    let Some(case) = case() else { return };
+    let (source, destination) = cut_off(&case);
+    for left in temporaries(&case.far) {
+        chown(case.far.join(left), Some(NOBODY), Some(NOBODY)).expect("root may");
+    }
+    let planted = journal(&case.far).expect("it is there");
+    let before = fs::read(&planted).expect("readable");
+    // Without its journal the tree lands in what is there already, as scp's rules have it.
+    case.cp(args!["-r", "tree/.", case.b("to")]).exits(0);
+    assert_eq!(fs::read(&planted).expect("readable"), before, "it is left alone");
+    for left in temporaries(&destination) {
+        fs::remove_file(destination.join(left)).expect("our own");
+    }
+    assert_alike(&source, &destination);
+}
+
+#[test]
+fn garbage_in_a_journal_costs_bytes_and_nothing_else() {
+    let Some(case) = case() else { return };
+    let (source, destination) = cut_off(&case);
+    let path = journal(&case.far).expect("it is there");
+    let mut bytes = fs::read(&path).expect("readable");
+    let middle = bytes.len() / 2;
+    bytes[middle..].iter_mut().for_each(|byte| *byte ^= 0x55);
+    fs::write(&path, bytes).expect("our own");
+    goes_on(&case, Way::Push, &source, &destination);
+}
+
+#[test]
+fn a_full_disk_is_told_and_gone_on_from_when_there_is_space() {
+    let Some(case) = case() else { return };
+    let small = case.aside("small");
+    let mount =
+        |words: &[&str]| Command::new(words[0]).args(&words[1..]).arg(&small).status().expect("it starts");
+    // The far end of a lab is in the same mount namespace.
+    assert!(mount(&["mount", "-t", "tmpfs", "-o", "size=60m", "tmpfs"]).success());
+    let source = case.near.join("tree");
+    write(source.join("chunked"), noise(1, 40 << 20));
+    (0..8).for_each(|number| write(source.join(format!("{number}")), noise(number, 1 << 20)));
+    write(small.join("in the way"), noise(5, 30 << 20));
+    let command = || args!["-r", "tree", format!("b:{}/", small.display())];
+    let run = case.cp(command()).exits(1).says(&["No space left", "run the same command again"]);
+    assert_real_names_are_whole(&source, &small.join("tree"));
+    assert!(!temporaries(&small).is_empty(), "nothing to go on from: {run}");
+    fs::remove_file(small.join("in the way")).expect("our own");
+    let rerun = case.cp(command());
+    let (left, ok) = (temporaries(&small), rerun.code == Some(0));
+    if ok {
+        assert_alike(&source, &small.join("tree"));
+    }
+    assert!(mount(&["umount"]).success());
+    assert!(ok && left.is_empty(), "{left:?} {rerun}");
+}
+
+#[test]
+fn a_cut_link_is_noticed_and_retried() {
+    let Some(case) = case_with_link("10gbit") else { return };
+    let source = case.near.join("tree");
+    write(source.join("chunked"), noise(1, 40 << 20));
+    (0..12).for_each(|number| write(source.join(format!("{number}")), noise(number, 2 << 20)));
+    let list = args!["--bwlimit", "16m", "--retry", "20", "--timeout", "3", "-r", "tree", case.b("to")];
+    let running: Running = case.start(list);
+    assert!(within(PATIENCE, || names(&case.far.join("to")).len() > 3), "it never got under way");
+    set_link(&case, "down");
+    std::thread::sleep(Duration::from_secs(6));
+    set_link(&case, "up");
+    running.end().exits(0).says(&["nothing was heard", "trying again"]);
+    assert_alike(&source, &case.far.join("to"));
+}
+
+#[test]
+fn what_is_left_is_listed_and_removed_and_what_is_under_way_is_not() {
+    let Some(case) = case() else { return };
+    let (_, destination) = cut_off(&case);
+    let before = temporaries(&case.far);
+    assert!(before.len() >= 2, "a journal and a partial file: {before:?}");
+    let clean = |list: Vec<OsString>| {
+        let mut words = args![case.bed.program(), "clean", "-F", case.bed.lab.ssh_config()];
+        words.extend(list);
+        case.start_with(words, vec![]).end().exits(0)
+    };
+    let run = clean(args!["-n", case.b("")]);
+    assert!(before.iter().all(|path| run.out.contains(&*path.to_string_lossy())), "{run}");
+    assert_eq!(temporaries(&case.far), before, "it was a dry run");
+    clean(args![case.b("")]);
+    assert_eq!(temporaries(&case.far), Vec::<OsString>::new());
+    fs::remove_dir_all(&destination).expect("our own");
+
+    let midway = Midway::begin(&case, Way::Push);
+    assert!(within(PATIENCE, || !temporaries(&destination).is_empty()));
+    let run = clean(args![case.b("")]);
+    assert!(run.out.is_empty(), "{run}");
+    drop(midway);
+}

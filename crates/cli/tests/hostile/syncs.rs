@@ -1,0 +1,236 @@
+//! Offers, and what is wanted of them, from an end that lies.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use linerate_wire::control::{Change, MAX_OFFERS, Message, Offered, Totals, Want};
+use linerate_wire::entry::{Entry, Kind};
+use linerate_wire::frame::FrameKind::{Batch, Chunk, Same};
+
+use crate::far::{Far, Ground, Said, chunk, entry, file, folder, is_sources, path, record, source, totals};
+use crate::support::Run;
+
+/// Syncs a directory with one file of 30 MiB to a receiver that does this once everything was offered.
+fn push(behave: impl FnOnce(&mut Far) -> Said + Send + 'static) -> Run {
+    let ground = Ground::new();
+    fs::create_dir(ground.inside().join("tree")).unwrap();
+    fs::write(ground.inside().join("tree/x"), vec![1; 30 << 20]).unwrap();
+    let behave = |far: &mut Far| {
+        far.connect()?;
+        far.hear_until(is_sources)?;
+        far.say(&Message::Ready { offers: true })?;
+        far.hear_until(|message| matches!(message, Message::Offer(offered) if offered.len() == 2))?;
+        behave(far)
+    };
+    let run = ground.start_as("sync", &["tree", "far:to"], behave).end_within(crate::far::DEADLINE);
+    ground.assert_untouched();
+    run
+}
+
+fn answer(wants: Vec<Want>) -> Run {
+    push(move |far| {
+        far.say(&Message::Wanted(wants))?;
+        far.hear_all()
+    })
+}
+
+#[test]
+fn one_that_has_everything_gets_nothing() {
+    let run = push(|far| {
+        far.say(&Message::Wanted(vec![Want::Nothing, Want::Nothing]))?;
+        far.hear_until(|message| matches!(message, Message::Sent { complete: true, .. }))?;
+        far.say(&Message::Committed(Totals { directories: 1, ..totals(1, 30 << 20) }))?;
+        far.report()
+    });
+    run.exits(0);
+}
+
+#[test]
+fn answers_that_fit_no_offer_are_refused() {
+    let mib = 1 << 20;
+    let missing = |chunk, present: usize| Want::Missing { chunk, present: vec![0; present] };
+    let differing = |chunk, digests: usize| Want::Differing { chunk, digests: vec![[7; 32]; digests] };
+    for (number, wants) in [
+        vec![],
+        vec![Want::Nothing],
+        vec![Want::Nothing, Want::Nothing, Want::Nothing],
+        vec![missing(mib, 4), Want::Nothing],
+        vec![differing(mib, 0), Want::Nothing],
+        vec![Want::Nothing, missing(mib, 3)],
+        vec![Want::Nothing, missing(mib, 5)],
+        vec![Want::Nothing, missing(0, 4)],
+        vec![Want::Nothing, missing(1000, 3933)],
+        vec![Want::Nothing, missing(u64::MAX, 1)],
+        vec![Want::Nothing, missing(30 << 20, 1)],
+        vec![Want::Nothing, differing(mib, 31)],
+        vec![Want::Nothing, differing(u64::MAX, 1)],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        // The order of the two entries is known: a directory comes before what is in it.
+        let run = answer(wants);
+        assert_eq!(run.code, Some(5), "{number}: {run}");
+        assert!(run.err.contains("breaks the protocol"), "{number}: {run}");
+    }
+}
+
+#[test]
+fn answers_to_nothing_are_refused() {
+    let run = push(|far| {
+        far.say(&Message::Wanted(vec![Want::Nothing, Want::Nothing]))?;
+        for _ in 0..100 {
+            far.say(&Message::Wanted(Vec::new()))?;
+        }
+        far.hear_all()
+    });
+    assert!(matches!(run.code, Some(5)), "{run}");
+}
+
+#[test]
+fn one_that_never_answers_can_be_interrupted() {
+    let ground = Ground::new();
+    fs::create_dir(ground.inside().join("tree")).unwrap();
+    let talk = ground.start_as("sync", &["tree", "far:to"], |far| {
+        far.connect()?;
+        far.hear_until(is_sources)?;
+        far.say(&Message::Ready { offers: true })?;
+        far.hear_all()
+    });
+    std::thread::sleep(Duration::from_millis(1500));
+    talk.interrupt();
+}
+
+#[test]
+fn what_it_says_it_changes_is_fit_for_a_terminal() {
+    let run = push(|far| {
+        let (item, link) = (*b"\x1b[31m\nxxx\x07\xff", None);
+        let path = path("\x1b]0;evil\x07");
+        far.say(&Message::Changes(vec![Change { item, path, directory: true, link }]))?;
+        far.say(&Message::Wanted(vec![Want::Nothing, Want::Nothing]))?;
+        far.hear_until(|message| matches!(message, Message::Sent { .. }))?;
+        far.say(&Message::Committed(Totals { directories: 1, ..totals(1, 30 << 20) }))?;
+        far.report()
+    });
+    run.exits(0);
+}
+
+/// Pulls `tree` with these options from a sender that does this when it may send.
+fn pull(ground: &Ground, options: &[&str], behave: impl FnOnce(&mut Far) -> Said + Send + 'static) -> Run {
+    let args = [options, &["far:tree", "copy"]].concat();
+    let behave = |far: &mut Far| {
+        far.announce(&[source("tree", true)])?;
+        behave(far)
+    };
+    let run = ground.start_as("sync", &args, behave).end_within(crate::far::DEADLINE);
+    ground.assert_untouched();
+    run
+}
+
+fn offered(entry: Entry) -> Offered {
+    let ctime = entry.mtime;
+    Offered { entry, inode: 1, ctime, digest: None }
+}
+
+fn offer(far: &mut Far, entries: Vec<Entry>) -> Result<Vec<Want>, linerate_wire::control::ControlError> {
+    far.say(&Message::Offer(entries.into_iter().map(offered).collect()))?;
+    match far.hear_until(|message| matches!(message, Message::Wanted(_)))? {
+        Message::Wanted(wants) => Ok(wants),
+        _ => Ok(Vec::new()),
+    }
+}
+
+#[test]
+fn offers_of_what_was_not_announced_are_refused() {
+    let elsewhere = Entry { source: 7, ..file("x", 1) };
+    let many = (0..=MAX_OFFERS).map(|number| file(&format!("{number}"), 1)).collect();
+    let device = entry("null", Kind::Device { block: false, major: 1, minor: 3 });
+    for entries in [vec![elsewhere], many, vec![device]] {
+        let ground = Ground::new();
+        let run = pull(&ground, &["--no-devices"], |far| {
+            offer(far, entries)?;
+            far.hear_all()
+        });
+        run.exits(5).says(&["breaks the protocol"]);
+        assert_eq!(ground.landed(), Vec::<PathBuf>::new());
+    }
+}
+
+#[test]
+fn offers_without_a_sync_are_out_of_turn() {
+    let ground = Ground::new();
+    let run = ground.run(&["-r", "far:tree", "copy"], |far| {
+        far.announce(&[source("tree", true)])?;
+        offer(far, vec![folder("")])?;
+        far.hear_all()
+    });
+    run.exits(5).says(&["out of turn"]);
+}
+
+#[test]
+fn a_chunk_is_here_only_where_it_was_said_to_be() {
+    for parts in [1, 2] {
+        let ground = Ground::new();
+        let run = pull(&ground, &[], move |far| {
+            offer(far, vec![folder(""), file("x", 8 << 20)])?;
+            far.frame(Chunk, &chunk(file("x", 8 << 20), 0, (8 << 20) / u64::from(parts), parts))?;
+            far.frame(Same, b"")?;
+            far.hear_all()
+        });
+        run.exits(1).says(&["which it isn't"]);
+        assert!(!ground.inside().join("copy/x").exists());
+    }
+}
+
+#[test]
+fn of_an_older_file_only_what_was_named_is_taken() {
+    let ground = Ground::new();
+    fs::create_dir(ground.inside().join("copy")).unwrap();
+    fs::write(ground.inside().join("copy/x"), vec![1; 5 << 20]).unwrap();
+    let run = pull(&ground, &[], |far| {
+        let wants = offer(far, vec![folder(""), file("x", 8 << 20)])?;
+        assert!(matches!(&wants[1], Want::Differing { digests, .. } if digests.len() == 5), "{wants:?}");
+        far.frame(Chunk, &chunk(file("x", 8 << 20), 5 << 20, 1 << 20, 8))?;
+        far.frame(Same, b"")?;
+        far.hear_all()
+    });
+    run.exits(1).says(&["which it isn't"]);
+    assert_eq!(fs::read(ground.inside().join("copy/x")).unwrap(), vec![1; 5 << 20]);
+}
+
+#[test]
+fn a_dry_run_writes_nothing_whatever_is_sent() {
+    let ground = Ground::new();
+    let run = pull(&ground, &["--dry-run"], |far| {
+        offer(far, vec![folder(""), file("x", 2)])?;
+        far.frame(Batch, &record(&file("x", 2), b"ab"))?;
+        far.hear_all()
+    });
+    run.exits(1).says(&["nothing is to be written"]);
+    assert_eq!(ground.landed(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn nothing_is_deleted_or_compared_through_a_link() {
+    let ground = Ground::new();
+    let copy = ground.inside().join("copy");
+    fs::create_dir_all(copy.join("dir")).unwrap();
+    for link in ["link", "dir/link"] {
+        symlink(ground.out_of_bounds(), copy.join(link)).unwrap();
+    }
+    let run = pull(&ground, &["--delete"], |far| {
+        let wants = offer(far, vec![folder(""), folder("dir"), folder("link"), file("link/file", 4)])?;
+        assert_eq!(
+            wants[2..],
+            [Want::Whole, Want::Whole],
+            "the link is no directory, and nothing lies behind it"
+        );
+        far.frame(Batch, &[record(&folder("link"), b""), record(&file("link/file", 4), b"mine")].concat())?;
+        far.finish(Totals { directories: 3, ..totals(1, 4) })
+    });
+    run.exits(0);
+    assert!(!copy.join("dir/link").exists(), "the link itself goes");
+    assert_eq!(fs::read(copy.join("link/file")).unwrap(), b"mine");
+}

@@ -1,0 +1,181 @@
+//! `linerate bench --hosts`: two hosts of one's own, as a lab's hosts stand for them.
+//!
+//! All of them need root and the distribution's ssh; without those they print a line and pass.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Mutex;
+
+use serde_json::Value;
+use support::{Run, Running};
+use tempfile::TempDir;
+
+/// Everything that crosses between two hosts: memory, files in one and in two slices, a server at the far end, a tool
+/// that wants something in its environment, and a knob at each host.
+const STUDY: &str = r#"
+name = "between"
+title = "Two hosts"
+settle = "0 s"
+blocks = 1
+
+[[link]]
+name = "path"
+rate = "open"
+
+[[dataset]]
+name = "tree"
+kind = "log-normal"
+size = "3 MB"
+mean = "100 KB"
+
+[[setting]]
+name = "knob"
+hosts = ["a", "b"]
+read = ["cat", "KNOB"]
+write = ["sh", "-c", 'echo "$1" > KNOB; echo "$1 $SSH_CONNECTION" >> KNOB.log', "sh", "{value}"]
+
+[[case]]
+id = "memory"
+tool = "linerate-stream"
+streams = 2
+bytes = "20 MB"
+
+[[case]]
+id = "cp"
+tool = "linerate-cp"
+
+[[case]]
+id = "scp-{streams}"
+tool = "scp"
+streams = [1, 2]
+
+[[case]]
+id = "server"
+tool = "talks"
+[case.with]
+knob = "right"
+"#;
+
+/// A server that outlives its connection unless something ends it, and a client that needs its environment.
+const TALKS: &str = r#"
+name = "talks"
+moves = "nothing"
+command = ["bash", "-c", "[ \"$WORD\" = 'two words' ] && exec 3<>/dev/tcp/{address}/22 && head -c 4 <&3"]
+[environment]
+WORD = "two words"
+[server]
+command = ["sh", "-c", "echo ready; exec sleep 7531"]
+ready = "ready"
+"#;
+
+/// An ssh server at a, whose users have homes of their own, in `$PWD/homes`; and the client's configuration for both.
+const SERVER_AT_A: &str = r#"
+lab=$(dirname "$LINERATE_LAB_SSH_CONFIG"); mkdir -p homes/a/.ssh
+echo "Include $LINERATE_LAB_SSH_CONFIG" > homes/a/.ssh/config
+sed -e '/^ListenAddress/d' -e "s#^SetEnv .*#& HOME=$PWD/homes/a#" "$lab/sshd_config" > sshd_a
+echo "ListenAddress $LINERATE_LAB_ADDRESS_A" >> sshd_a
+printf 'Include %s\nHost a\n    HostName %s\n' "$LINERATE_LAB_SSH_CONFIG" "$LINERATE_LAB_ADDRESS_A" > both
+$(command -v sshd || echo /usr/sbin/sshd) -D -e -f "$PWD/sshd_a" 2> sshd_a.log & server=$!
+until grep -q listening sshd_a.log; do kill -0 $server || exit 99; sleep 0.1; done
+"#;
+
+/// One study at a time: each looks for what is left on this machine.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// What remains of a study at its hosts is said on standard error. Data of a study under way elsewhere isn't left.
+const LEFT: &str = r#"
+for left in /dev/shm/linerate-data-*; do
+  owner=${left#*linerate-data-}
+  [ ! -e $left ] || kill -0 ${owner%%-*} 2>/dev/null || echo left behind: $left >&2
+done
+pgrep -f 'sleep 753[1]' >&2
+"#;
+
+/// A directory that holds the study, its tool and its results; none, and a line that says why, where no lab can be made.
+fn desk() -> Option<TempDir> {
+    let programs = ["/usr/sbin/sshd", "/usr/bin/scp"].map(|path| PathBuf::from(path).exists());
+    if !rustix::process::geteuid().is_root() || programs.contains(&false) {
+        eprintln!("skipped: a lab with an ssh server at both hosts needs root, sshd and scp");
+        return None;
+    }
+    let desk = support::directory("linerate-hosts-");
+    let at = |path: &str| desk.path().join(path);
+    fs::create_dir(at("tools")).expect("a new directory");
+    fs::write(at("tools/talks.toml"), TALKS).expect("a new file");
+    fs::write(at("knob"), "left\n").expect("a new file");
+    let knob = at("knob");
+    fs::write(at("between.toml"), STUDY.replace("KNOB", knob.to_str().expect("plain"))).expect("a new file");
+    Some(desk)
+}
+
+/// Runs a shell script on a lab's near host. `BENCH` in it stands for this program and the study.
+fn on_lab(desk: &TempDir, lab: &[&str], script: &str) -> Run {
+    let linerate = env!("CARGO_BIN_EXE_linerate");
+    let bench = format!("{linerate} bench between.toml --tools tools --out out --json");
+    let mut command = Command::new(linerate);
+    command.args(["lab", "run"]).args(lab).args(["--", "sh", "-c", &script.replace("BENCH", &bench)]);
+    command.current_dir(desk.path()).env("XDG_CACHE_HOME", desk.path().join("cache"));
+    Running::start(command).end_within(2 * support::PATIENCE)
+}
+
+/// The record, after a look at what the study printed and left.
+#[track_caller]
+fn record_of(desk: &TempDir, run: &Run) -> Value {
+    assert_eq!(run.out.lines().count(), 1, "{run}");
+    let shown: Value = serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {run}"));
+    let rows = shown["cases"].as_array().expect("a list of cases");
+    assert_eq!(rows.len(), 5, "{shown}");
+    for row in rows {
+        assert!(row["reason"].is_null() && row["failed"] == 0, "{row}");
+    }
+    assert!(!run.err.contains("left behind: "), "data was left behind: {run}");
+    assert!(!run.err.lines().any(|line| line.parse::<u32>().is_ok()), "a server was left behind: {run}");
+    assert_eq!(fs::read_to_string(desk.path().join("knob")).expect("it is there"), "left\n");
+    stored(desk, "record.json")
+}
+
+fn stored(desk: &TempDir, name: &str) -> Value {
+    let mut results = fs::read_dir(desk.path().join("out")).expect("results").flatten();
+    let path = results.next().expect("one directory of results").path().join(name);
+    serde_json::from_slice(&fs::read(path).expect("stored")).expect("JSON")
+}
+
+#[test]
+fn a_host_here_and_one_over_ssh_are_measured() {
+    let Some(desk) = desk() else { return };
+    let script = format!(
+        "BENCH --hosts a=local,b=ssh:b --rsh \"ssh -F $LINERATE_LAB_SSH_CONFIG\"; code=$?; {LEFT} exit $code"
+    );
+    let _alone = ALONE.lock();
+    let run = on_lab(&desk, &[], &script).exits(0);
+    let record = record_of(&desk, &run);
+    assert_eq!((&record["shared_processors"], &record["link"]["mtu"]), (&true.into(), &1500.into()));
+}
+
+/// From a third host, which reaches both by ssh and is none of them.
+#[test]
+fn two_hosts_over_ssh_are_measured_from_a_third() {
+    let Some(desk) = desk() else { return };
+    let bench = "ip netns exec $LINERATE_LAB_NETNS_GUESTS env -u LINERATE_LAB_SSH_CONFIG \
+                 BENCH --hosts a=ssh:a,b=ssh:root@b --rsh \"ssh -F $PWD/both\"; code=$?";
+    let script = format!("{SERVER_AT_A} {bench}; kill $server; {LEFT} exit $code");
+    let _alone = ALONE.lock();
+    let run = on_lab(&desk, &["--guests", "1"], &script).exits(0);
+    let record = record_of(&desk, &run);
+    assert_eq!(record["link"]["mtu"], 1500);
+    let cache = desk.path().join("homes/a/.cache/linerate");
+    assert!(fs::read_dir(cache).is_ok_and(|agents| agents.count() == 1), "a's agent isn't at a");
+    // What the knobs' commands saw: each ran where its host's ssh server is.
+    let turned = fs::read_to_string(desk.path().join("knob.log")).expect("turned");
+    let servers = |value: &str| -> Vec<String> {
+        let lines = turned.lines().filter(|line| line.starts_with(value));
+        lines.filter_map(|line| line.split(' ').nth(3).map(str::to_owned)).collect()
+    };
+    let (set, back) = (servers("right"), servers("left"));
+    assert!(set.len() >= 2 && set[0] != set[1] && set[0].contains('.'), "{turned}");
+    assert!(back.contains(&set[0]) && back.contains(&set[1]), "{turned}");
+}

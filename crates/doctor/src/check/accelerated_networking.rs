@@ -1,0 +1,71 @@
+//! Hyper-V's synthetic port without a virtual function beside it.
+
+use linerate_host::facts::Port;
+
+use super::{Check, Run};
+use crate::{Finding, Host, Severity, Source};
+
+pub(super) const CHECK: Check = Check {
+    name: "accelerated-networking",
+    about: "a guest of Hyper-V or Azure whose packets all pass the hypervisor's switch",
+    sources: &[Source {
+        name: "Microsoft, Accelerated Networking overview",
+        url: "https://learn.microsoft.com/en-us/azure/virtual-network/accelerated-networking-overview",
+    }],
+    run: Run::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
+};
+
+/// Drivers of the functions that come beside it.
+const FUNCTIONS: [&str; 4] = ["mlx4_core", "mlx5_core", "mana", "ixgbevf"];
+
+fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let is_function =
+        |port: &Port| port.driver.known().is_some_and(|driver| FUNCTIONS.contains(&driver.as_str()));
+    let ports = host.facts.ports.known()?;
+    if port.driver.known()? != "hv_netvsc" || ports.iter().any(is_function) {
+        return None;
+    }
+    let finding = Finding::new(Severity::Major, format!("{} has no virtual function beside it", port.name))
+        .at(&port.name)
+        .evidence(
+            "driver hv_netvsc, and no port of mlx4, mlx5 or mana: each packet passes \
+                    the hypervisor's software switch",
+        )
+        .evidence("what that costs depends on the size of the guest; it isn't told to it")
+        .fix(
+            "Azure: az network nic update --accelerated-networking true, with the \
+                    guest stopped; Hyper-V: Set-VMNetworkAdapter -IovWeight 100",
+        )
+        .undo(
+            "az network nic update --accelerated-networking false; \
+                    Set-VMNetworkAdapter -IovWeight 0",
+        )
+        .conflict("not every size of guest has it");
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{changed, fixture, found, lines};
+    use linerate_host::Fact;
+
+    #[test]
+    fn the_synthetic_port_alone_is_found() {
+        assert_eq!(lines(&found(&CHECK, &fixture("hv-netvsc"))), ["accelerated-networking eth0 major -"]);
+    }
+
+    #[test]
+    fn with_a_function_beside_it_is_not() {
+        let both = changed("hv-netvsc", |facts| {
+            let Fact::Known(ports) = &mut facts.ports else { panic!("no ports") };
+            ports.push(Port {
+                name: "enP1s1".into(),
+                driver: Fact::Known("mlx5_core".into()),
+                ..Port::default()
+            });
+        });
+        assert!(found(&CHECK, &both).is_empty());
+        assert!(found(&CHECK, &fixture("ena")).is_empty());
+    }
+}

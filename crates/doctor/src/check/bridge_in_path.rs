@@ -1,0 +1,66 @@
+//! A port in a bridge: each packet passes it, and its smallest MTU counts.
+
+use linerate_host::facts::Port;
+
+use super::{Check, Run};
+use crate::{Finding, Host, Severity, Source};
+
+pub(super) const CHECK: Check = Check {
+    name: "bridge-in-path",
+    about: "a real port behind a bridge of the kernel's",
+    sources: &[Source {
+        name: "Linux, Documentation/networking/bridge.rst",
+        url: "https://docs.kernel.org/networking/bridge.html",
+    }],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    host.linked().filter_map(|bridge| of(host, bridge)).collect()
+}
+
+fn of(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
+    let names = bridge.bridge_ports.known()?;
+    let ports: Vec<&Port> = names.iter().filter_map(|name| host.facts.port(name)).collect();
+    let real = host.hardware().find(|port| names.contains(&port.name))?;
+    let narrow = ports.iter().find(|port| port.mtu.get() < real.mtu.get() && port.mtu.get().is_some());
+    let title = format!("packets of {} pass the bridge {}", real.name, bridge.name);
+    let severity = if narrow.is_some() { Severity::Minor } else { Severity::Note };
+    let finding = Finding::new(severity, title)
+        .at(&bridge.name)
+        .evidence(format!("its ports: {}", names.join(", ")))
+        .fix("for a host's own transfers a port without a bridge, for guests a virtual function or macvtap; sysctl -w net.bridge.bridge-nf-call-iptables=0 where no rule needs it")
+        .undo("sysctl -w net.bridge.bridge-nf-call-iptables=1")
+        .conflict("containers' and guests' rules may need bridge-nf-call-iptables");
+    Some(match narrow {
+        Some(port) => finding.evidence(format!(
+            "{} has MTU {}, {} {}: the smallest counts",
+            port.name,
+            port.mtu.get().unwrap_or(0),
+            real.name,
+            real.mtu.get().unwrap_or(0)
+        )),
+        None => finding,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_host::Fact;
+
+    use super::*;
+    use crate::testing::{edited, fixture, found, lines};
+
+    #[test]
+    fn a_real_port_in_a_bridge_is_told() {
+        assert_eq!(lines(&found(&CHECK, &fixture("kvm-host-no-vhost"))), ["bridge-in-path br0 note -"]);
+        let narrow = edited("kvm-host-no-vhost", "tap0", |port| port.mtu = Fact::Known(1500));
+        assert_eq!(lines(&found(&CHECK, &narrow)), ["bridge-in-path br0 minor -"]);
+    }
+
+    #[test]
+    fn bridges_among_containers_are_not() {
+        assert!(found(&CHECK, &fixture("veth-host")).is_empty());
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

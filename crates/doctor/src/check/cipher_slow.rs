@@ -1,0 +1,70 @@
+//! What all cores encrypt and hash together, against the need.
+
+use super::{Check, Run};
+use crate::formula::gbit;
+use crate::source::TRANSFER_PAPER;
+use crate::{Finding, Host, Source};
+
+pub(super) const CHECK: Check = Check {
+    name: "cipher-slow",
+    about: "all cores together encrypt and hash less than is needed",
+    sources: &[
+        TRANSFER_PAPER,
+        Source {
+            name: "RFC 5288, AES-GCM cipher suites for TLS",
+            url: "https://www.rfc-editor.org/rfc/rfc5288",
+        },
+    ],
+    run: Run::Host(|host| of(host).into_iter().collect()),
+};
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    let cpu = &host.facts.cpu;
+    let (aes, blake) = (cpu.aes_128_gcm.get()?, cpu.blake3.get()?);
+    let cores = cpu.cores.get().or(cpu.threads().get())?;
+    if aes <= 0.0 || blake <= 0.0 {
+        return None;
+    }
+    // Every byte is encrypted once, and hashed once.
+    let one = 8.0 / (1.0 / aes + 1.0 / blake);
+    let all = one * f64::from(cores);
+    if all >= host.rate() {
+        return None;
+    }
+    let finding = Finding::leaves(all, host.rate(), format!("all cores encrypt and hash {}", gbit(all)))
+        .evidence(format!(
+            "one thread: AES-128-GCM {}, BLAKE3 {}, both of them {}",
+            gbit(aes * 8.0),
+            gbit(blake * 8.0),
+            gbit(one)
+        ))
+        .evidence(format!("{cores} cores; {} needed", gbit(host.rate())))
+        .fix(
+            "linerate cp --no-encrypt, in a network that is trusted; or a processor \
+                    with AES instructions",
+        )
+        .undo("linerate cp without --no-encrypt")
+        .conflict(
+            "without encryption everybody on the path reads and changes the data; \
+                    checksums remain",
+        );
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Need;
+    use crate::testing::{fixture, found, found_for, lines};
+
+    #[test]
+    fn few_cores_are_too_few_for_much() {
+        let found = found_for(&CHECK, &fixture("virtio-one-queue"), Need::Target(100e9));
+        assert_eq!(lines(&found), ["cipher-slow - critical 26.2 Gbit/s"]);
+    }
+
+    #[test]
+    fn enough_is_enough() {
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

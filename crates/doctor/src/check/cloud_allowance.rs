@@ -1,0 +1,63 @@
+//! Packets that a cloud held back since the guest had used up what it gets.
+
+use linerate_host::facts::Port;
+
+use super::{Check, Run};
+use crate::{Finding, Host, Severity, Source};
+
+pub(super) const CHECK: Check = Check {
+    name: "cloud-allowance",
+    about: "packets queued or dropped by Amazon's limits",
+    sources: &[Source {
+        name: "Amazon EC2, Monitor network performance for ENA settings",
+        url: "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-network-performance-ena.html",
+    }],
+    run: Run::Host(|host: &Host<'_>| host.devices().filter_map(of).collect()),
+};
+
+fn of(port: &Port) -> Option<Finding> {
+    let all =
+        port.statistics.known().filter(|_| port.driver.known().is_some_and(|driver| driver == "ena"))?;
+    let beyond: Vec<_> =
+        all.iter().filter(|(name, count)| name.ends_with("_allowance_exceeded") && **count > 0).collect();
+    if beyond.is_empty() {
+        return None;
+    }
+    let bandwidth = beyond.iter().any(|(name, _)| name.starts_with("bw_"));
+    let named = beyond.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ");
+    let severity = if bandwidth { Severity::Major } else { Severity::Minor };
+    let finding = Finding::new(severity, format!("{} went beyond what the instance gets", port.name))
+        .at(&port.name)
+        .evidence(format!("{named}: packets since the driver was loaded"))
+        .evidence("many sizes have their rate for a while only, and a lower one after it")
+        .fix(format!(
+            "a larger instance, or one whose rate isn't 'up to'; watch: ethtool -S \
+                    {} | grep allowance",
+            port.name
+        ));
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{edited, fixture, found, lines};
+    use linerate_host::Fact;
+
+    #[test]
+    fn packets_beyond_it_are_found() {
+        let beyond = edited("ena", "ens5", |port| {
+            port.statistics = Fact::Known([("bw_in_allowance_exceeded".to_owned(), 17)].into());
+        });
+        assert_eq!(lines(&found(&CHECK, &beyond)), ["cloud-allowance ens5 major -"]);
+    }
+
+    #[test]
+    fn none_beyond_it_is_right() {
+        let within = edited("ena", "ens5", |port| {
+            port.statistics = Fact::Known([("bw_in_allowance_exceeded".to_owned(), 0)].into())
+        });
+        assert!(found(&CHECK, &within).is_empty());
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

@@ -1,0 +1,70 @@
+//! What a cloud gives one connection, whatever the guest has in all.
+
+use linerate_host::facts::Port;
+
+use super::{Check, Run};
+use crate::formula::gbit;
+use crate::{Finding, Host, Severity, Source};
+
+pub(super) const CHECK: Check = Check {
+    name: "cloud-flow-limit",
+    about: "a cloud that limits each connection",
+    sources: &[
+        Source {
+            name: "Amazon EC2, Instance network bandwidth: 5 Gbit/s a flow, 10 within a \
+                    placement group",
+            url: "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-network-bandwidth.html",
+        },
+        Source {
+            name: "Google Compute Engine, Network bandwidth: 3 Gbit/s a flow to external \
+                    addresses",
+            url: "https://cloud.google.com/compute/docs/network-bandwidth",
+        },
+    ],
+    run: Run::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
+};
+
+fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let (flow, where_, conflict) = match port.driver.known()?.as_str() {
+        "ena" => (
+            5e9,
+            "outside a cluster placement group",
+            "10 Gbit/s within a placement group, 25 with ENA Express",
+        ),
+        "gve" => {
+            (3e9, "to addresses outside the cloud", "within the cloud a flow may have what the guest has")
+        }
+        _ => return None,
+    };
+    let need = host.rate_of(port);
+    if flow >= need {
+        return None;
+    }
+    let streams = (need / flow).ceil();
+    let finding = Finding::leaves(flow, need, format!("the cloud gives one connection {}", gbit(flow)))
+        .at_most(Severity::Note)
+        .at(&port.name)
+        .evidence(format!("{} limit a connection {where_}; needed {}", gbit(flow), gbit(need)))
+        .fix(format!("{streams:.0} streams or more: linerate cp --streams {streams:.0}"))
+        .conflict(conflict);
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Need;
+    use crate::testing::{fixture, found, found_for, lines};
+
+    #[test]
+    fn both_clouds_are_told() {
+        assert_eq!(lines(&found(&CHECK, &fixture("ena"))), ["cloud-flow-limit ens5 note 5.0 Gbit/s"]);
+        assert_eq!(lines(&found(&CHECK, &fixture("gve"))), ["cloud-flow-limit ens4 note 3.0 Gbit/s"]);
+    }
+
+    #[test]
+    fn less_need_and_other_hosts_are_not() {
+        assert!(found_for(&CHECK, &fixture("ena"), Need::Target(2e9)).is_empty());
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

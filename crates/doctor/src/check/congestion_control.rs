@@ -1,0 +1,63 @@
+//! How a window comes back after a loss.
+
+use super::{Check, Run};
+use crate::formula::{bdp, gbit, trip};
+use crate::source::{BBR, ESNET, RFC_9438};
+use crate::{Finding, Host, Severity};
+
+/// Those that come back to a large window in seconds.
+const FAST: [&str; 8] = ["cubic", "bbr", "bbr2", "bbr3", "htcp", "dctcp", "scalable", "hybla"];
+
+pub(super) const CHECK: Check = Check {
+    name: "congestion-control",
+    about: "a congestion control that takes long to come back after a loss",
+    sources: &[RFC_9438, BBR, ESNET],
+    run: Run::Host(|host| of(host).into_iter().collect()),
+};
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    let tcp = &host.facts.tcp;
+    let used = tcp.congestion_control.known()?;
+    if FAST.contains(&used.as_str()) {
+        return None;
+    }
+    let window = bdp::bytes(host.rate(), trip::REGION) / 1448.0;
+    // Half of the window is lost, and a segment a round trip is won.
+    let seconds = window / 2.0 * trip::REGION;
+    let better = better(tcp.available.known().map_or(&[][..], Vec::as_slice));
+    let finding =
+        Finding::new(Severity::Minor, format!("{used} takes {seconds:.0} s to come back after one loss"))
+            .evidence(format!("tcp_congestion_control is {used}"))
+            .evidence(format!(
+                "{} at 10 ms: {window:.0} segments, half of them lost, one won each round trip",
+                gbit(host.rate())
+            ))
+            .fix(format!("sysctl -w net.ipv4.tcp_congestion_control={better}"))
+            .undo(format!("sysctl -w net.ipv4.tcp_congestion_control={used}"))
+            .conflict(
+                "perfSONAR sets htcp, ESnet cubic or bbr, distributions cubic; bbr takes \
+                    more than its share beside others",
+            );
+    Some(finding)
+}
+
+fn better(available: &[String]) -> &str {
+    ["bbr", "cubic", "htcp"].into_iter().find(|name| available.iter().any(|a| a == name)).unwrap_or("cubic")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{changed, fixture, found, lines};
+    use linerate_host::Fact;
+
+    #[test]
+    fn reno_takes_long() {
+        let reno = changed("stock-10g", |facts| facts.tcp.congestion_control = Fact::Known("reno".into()));
+        let found_in = found(&CHECK, &reno);
+        assert_eq!(lines(&found_in), ["congestion-control - minor -"]);
+        assert!(found_in[0].title.contains("43 s"), "{}", found_in[0].title);
+        assert!(found_in[0].fix.as_ref().unwrap().ends_with("=bbr"));
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

@@ -1,0 +1,57 @@
+//! What programs may ask for as buffers, which those that set their own (iperf3 -w, bbcp, GridFTP) are held to.
+
+use super::{Check, Run};
+use crate::formula::{bdp, bytes, gbit, trip};
+use crate::source::{ESNET, NET_SYSCTL};
+use crate::{Finding, Host, Severity};
+
+pub(super) const CHECK: Check = Check {
+    name: "core-buffers",
+    about: "programs that set their own buffers get less than the need",
+    sources: &[NET_SYSCTL, ESNET],
+    run: Run::Host(|host| of(host).into_iter().collect()),
+};
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    let tcp = &host.facts.tcp;
+    let (receive, send) = (tcp.core_rmem_max.get()?, tcp.core_wmem_max.get()?);
+    // The kernel doubles what a program asks for, and takes half of it for itself.
+    let (window, need) = (receive.min(send) as f64, host.rate());
+    let one = bdp::rate(window, trip::NEAR);
+    if one >= need {
+        return None;
+    }
+    let title = format!("programs that set their window get {} at 0.2 ms", gbit(one));
+    let size = (bdp::bytes(need, trip::REGION) as u64).next_power_of_two();
+    let finding = Finding::leaves(one, need, title)
+        .at_most(Severity::Note)
+        .evidence(format!("rmem_max {}, wmem_max {}", bytes(receive as f64), bytes(send as f64)))
+        .evidence(format!("{} at 0.2 ms have {} under way", gbit(need), bytes(bdp::bytes(need, trip::NEAR))))
+        .evidence(
+            "programs that leave the window to the kernel, linerate among them, \
+                    aren't held by it",
+        )
+        .fix(format!("sysctl -w net.core.rmem_max={size} net.core.wmem_max={size}"))
+        .undo(format!("sysctl -w net.core.rmem_max={receive} net.core.wmem_max={send}"))
+        .conflict(
+            "tuned 16 MiB, ESnet 64 MiB to 2 GiB by the port's rate; large fixed \
+                    windows make queues in the network",
+        );
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{fixture, found, lines};
+
+    #[test]
+    fn the_kernels_default_is_short_of_ten_gigabits() {
+        assert_eq!(lines(&found(&CHECK, &fixture("stock-10g"))), ["core-buffers - note 8.5 Gbit/s"]);
+    }
+
+    #[test]
+    fn larger_ones_do() {
+        assert!(found(&CHECK, &fixture("bare-gen1-x4")).is_empty());
+    }
+}

@@ -1,0 +1,90 @@
+//! Fibre Channel over Ethernet: its frames need larger packets, and a network that doesn't lose them.
+
+use linerate_host::facts::{Facts, Port};
+
+use super::{Check, Run};
+use crate::{Finding, Severity, Source};
+
+/// Bytes of a Fibre Channel frame's payload.
+const PAYLOAD: u32 = 2112;
+/// The least MTU for it, with both headers ("baby jumbo").
+const LEAST: u32 = 2158;
+
+pub(super) const CHECK: Check = Check {
+    name: "fcoe-mtu",
+    about: "Fibre Channel over a port with small packets, or without flow control",
+    sources: &[
+        Source {
+            name: "INCITS 462-2010, FC-BB-5, annex: FCoE needs mini-jumbo and lossless Ethernet",
+            url: "https://en.wikipedia.org/wiki/Fibre_Channel_over_Ethernet",
+        },
+        Source {
+            name: "Networking technologies on IBM System x servers running VMware ESX 4.0: FCoE",
+            url: "https://www.vmware.com/files/pdf/vmmark/VMmark-IBM-2009-04-27-3650M2.pdf",
+        },
+    ],
+    run: Run::Host(|host| ports(host.facts).into_iter().flat_map(of).collect()),
+};
+
+/// Ports that Fibre Channel hosts name: `fcoe v0.1 over eth2`.
+fn ports(facts: &Facts) -> Vec<&Port> {
+    let hosts = facts.storage.fc_hosts.known().into_iter().flatten();
+    let names = hosts
+        .filter_map(|host| host.symbolic_name.known()?.rsplit_once(" over ").map(|(_, name)| name.trim()));
+    names.filter_map(|name| facts.port(name)).collect()
+}
+
+fn of(port: &Port) -> Vec<Finding> {
+    [small(port), lossy(port)].into_iter().flatten().collect()
+}
+
+fn small(port: &Port) -> Option<Finding> {
+    let mtu = port.mtu.get().filter(|mtu| *mtu < LEAST)?;
+    let finding = Finding::new(Severity::Major, format!("{} takes no whole Fibre Channel frame", port.name))
+        .at(&port.name)
+        .evidence(format!("MTU {mtu}; a frame of {PAYLOAD} bytes and its headers need {LEAST}"))
+        .fix(format!("ip link set {} mtu 2500, and on the switch", port.name))
+        .undo(format!("ip link set {} mtu {mtu}", port.name));
+    Some(finding)
+}
+
+fn lossy(port: &Port) -> Option<Finding> {
+    let pause = port.pause.get()?;
+    if pause.rx && pause.tx {
+        return None;
+    }
+    let finding = Finding::new(Severity::Minor, format!("{} may lose Fibre Channel frames", port.name))
+        .at(&port.name)
+        .evidence(format!("pause frames: received {}, sent {}", pause.rx, pause.tx))
+        .evidence("priority flow control (DCB) does it as well, and better; it can't be seen here")
+        .fix(format!("dcb pfc set dev {0} prio-pfc 3:on; or ethtool -A {0} rx on tx on", port.name))
+        .undo(format!("ethtool -A {} rx off tx off", port.name))
+        .conflict("for other traffic pause frames are a risk: one slow host stops the rest");
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{changed, fixture, found, lines};
+    use linerate_host::Fact;
+    use linerate_host::facts::FcHost;
+
+    fn over(fixture: &str, port: &str) -> Vec<String> {
+        let name = format!("fcoe v0.1 over {port}");
+        let host = FcHost { name: "host7".into(), symbolic_name: Fact::Known(name) };
+        lines(&found(&CHECK, &changed(fixture, |facts| facts.storage.fc_hosts = Fact::Known(vec![host]))))
+    }
+
+    #[test]
+    fn small_packets_are_found() {
+        assert_eq!(over("stock-10g", "eno1"), ["fcoe-mtu eno1 major -"]);
+        assert_eq!(over("kvm-host-no-vhost", "ens2f0"), ["fcoe-mtu ens2f0 minor -"], "no pause");
+    }
+
+    #[test]
+    fn other_ports_and_hosts_without_it_are_not() {
+        assert!(over("stock-10g", "eth9").is_empty());
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

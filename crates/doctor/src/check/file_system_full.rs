@@ -1,0 +1,58 @@
+//! Room for what arrives.
+
+use linerate_host::facts::FileSystem;
+
+use super::disk_slower_than_link::file_systems;
+use super::{Check, Run};
+use crate::formula::{bytes, gbit, percent};
+use crate::{Finding, Host, Severity, Source};
+
+/// Share below which file systems look long for room, and put files into pieces.
+const LITTLE: f64 = 0.05;
+/// Seconds of the need that should fit.
+const SOON: f64 = 30.0;
+
+pub(super) const CHECK: Check = Check {
+    name: "file-system-full",
+    about: "a file system that is full soon",
+    sources: &[Source {
+        name: "Linux, Documentation/filesystems/ext4: allocation",
+        url: "https://docs.kernel.org/filesystems/ext4/index.html",
+    }],
+    run: Run::Host(|host| file_systems(host).filter_map(|fs| of(host, fs)).collect()),
+};
+
+fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
+    let (total, free) = (fs.total.get()? as f64, fs.free.get()? as f64);
+    let seconds = free * 8.0 / host.rate();
+    if total <= 0.0 || (free / total >= LITTLE && seconds >= SOON) {
+        return None;
+    }
+    let severity = if free < 1.0 { Severity::Critical } else { Severity::Minor };
+    let finding =
+        Finding::new(severity, format!("{} is full after {seconds:.0} s of {}", fs.path, gbit(host.rate())))
+            .at(&fs.path)
+            .evidence(format!("{} of {} are free ({})", bytes(free), bytes(total), percent(free / total)))
+            .fix(format!(
+                "make room: du -xh {0} | sort -h | tail; or write elsewhere",
+                fs.mount_point.known().unwrap_or(&fs.path)
+            ));
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::disk_slower_than_link::tests::with;
+    use super::*;
+    use crate::testing::{fixture, found, lines};
+    use linerate_host::Fact;
+
+    #[test]
+    fn little_room_is_found() {
+        let little = with("stock-10g", |fs| fs.free = Fact::Known(2_000_000_000));
+        assert_eq!(lines(&found(&CHECK, &little)), ["file-system-full / minor -"]);
+        let none = with("stock-10g", |fs| fs.free = Fact::Known(0));
+        assert_eq!(lines(&found(&CHECK, &none)), ["file-system-full / critical -"]);
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

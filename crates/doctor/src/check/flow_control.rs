@@ -1,0 +1,87 @@
+//! Pause frames: a host that stops its peer, or loses packets where it could.
+
+use linerate_host::facts::Port;
+
+use super::cite::{ESNET_NIC, REDHAT};
+use super::{Check, Run};
+use crate::{Finding, Host, Severity};
+
+/// Drivers' counters of pause frames that were sent.
+const SENT: [&str; 5] =
+    ["tx_flow_control_xoff", "tx_pause_ctrl_phy", "tx_prio0_pause", "tx_pause", "tx_global_pause"];
+
+pub(super) const CHECK: Check = Check {
+    name: "flow-control",
+    about: "pause frames that were sent, or lost packets that they would have saved",
+    sources: &[ESNET_NIC, REDHAT],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    host.hardware().filter_map(of).collect()
+}
+
+fn of(port: &Port) -> Option<Finding> {
+    let pause = port.pause.known()?;
+    let missed = port.counters.rx_missed.get().unwrap_or(0);
+    match (stopped(port), pause.tx) {
+        (Some((name, count)), _) => Some(stops(port, name, count)),
+        (None, false) if missed > 0 => Some(loses(port, missed)),
+        _ => None,
+    }
+}
+
+fn stopped(port: &Port) -> Option<(&str, u64)> {
+    let all = port.statistics.known()?;
+    let sent = SENT.iter().find_map(|name| all.get_key_value(*name).filter(|(_, count)| **count > 0));
+    sent.map(|(name, count)| (name.as_str(), *count))
+}
+
+fn stops(port: &Port, name: &str, count: u64) -> Finding {
+    Finding::new(Severity::Minor, format!("{} stopped its peer {count} times since it could not follow", port.name))
+        .at(&port.name)
+        .evidence(format!("{name}: {count}"))
+        .fix("let the host receive faster: see the other findings; pauses themselves are a symptom")
+        .conflict(
+            "ESnet wants flow control on where the switch's buffers are small, storage guides too; others turn it off \
+             since a pause stops all flows of the port, not the one at fault",
+        )
+}
+
+fn loses(port: &Port, missed: u64) -> Finding {
+    Finding::new(Severity::Note, format!("{} lost packets that it could have asked to wait", port.name))
+        .at(&port.name)
+        .evidence(format!("rx_missed_errors: {missed}; pause frames are not sent"))
+        .fix(format!("ethtool -A {} rx on tx on, at the switch too", port.name))
+        .undo(format!("ethtool -A {} rx off tx off", port.name))
+        .conflict("a pause stops all flows of the port; a larger ring or more queues help without it. It resets the link")
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_host::Fact;
+    use linerate_host::facts::Pause;
+
+    use super::*;
+    use crate::testing::{edited, fixture, found, lines};
+
+    #[test]
+    fn pauses_that_were_sent_are_told() {
+        assert_eq!(lines(&found(&CHECK, &fixture("stock-10g"))), ["flow-control eno1 minor -"]);
+    }
+
+    #[test]
+    fn losses_without_pauses_are_a_note() {
+        let host = edited("stock-10g", "eno1", |port| {
+            port.pause = Fact::Known(Pause::default());
+            port.statistics = Fact::Known(std::collections::BTreeMap::new());
+        });
+        assert_eq!(lines(&found(&CHECK, &host)), ["flow-control eno1 note -"]);
+    }
+
+    #[test]
+    fn a_quiet_port_is_not() {
+        assert!(found(&CHECK, &fixture("mlx5-25g-tuned")).is_empty());
+        assert!(found(&CHECK, &fixture("igb-sriov")).is_empty());
+    }
+}

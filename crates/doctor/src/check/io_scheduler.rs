@@ -1,0 +1,84 @@
+//! What orders a disk's requests.
+
+use linerate_host::facts::{BlockDevice, FileSystem};
+
+use super::disk_slower_than_link::file_systems;
+use super::{Check, Run};
+use crate::source::{BLOCK, ESNET_DISK, SCHEDULERS};
+use crate::{Finding, Host, Severity};
+
+pub(super) const CHECK: Check = Check {
+    name: "io-scheduler",
+    about: "a scheduler that costs processor time on a fast disk, or none on one \
+                    that turns",
+    sources: &[SCHEDULERS, BLOCK, ESNET_DISK],
+    run: Run::Host(run),
+};
+
+/// A device may have several of the file systems.
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    let mut devices: Vec<_> = file_systems(host).filter_map(device).collect();
+    devices.dedup_by_key(|device| &device.name);
+    let is_guest = host.facts.machine.guest.get().unwrap_or(true);
+    devices.into_iter().filter_map(|device| of(device, is_guest)).collect()
+}
+
+fn device(fs: &FileSystem) -> Option<&BlockDevice> {
+    fs.device.known()
+}
+
+fn of(device: &BlockDevice, is_guest: bool) -> Option<Finding> {
+    let (now, turns) = (device.scheduler.known()?.as_str(), device.rotational.get()?);
+    // In a guest the hypervisor orders the requests anyhow.
+    let is_fast = device.name.starts_with("nvme") || is_guest || !turns;
+    let better = match (is_fast, now) {
+        (true, "bfq" | "cfq") => "none",
+        (true, "mq-deadline" | "kyber" | "deadline") if device.name.starts_with("nvme") => "none",
+        (false, "none" | "noop") => "mq-deadline",
+        _ => return None,
+    };
+    let severity = if matches!(now, "bfq" | "cfq") { Severity::Minor } else { Severity::Note };
+    let finding = Finding::new(severity, format!("{} is served by {now}", device.name))
+        .at(&device.name)
+        .evidence(format!(
+            "scheduler {now}; the disk {}",
+            if turns { "says that it turns" } else { "doesn't turn" }
+        ))
+        .fix(format!("echo {better} > /sys/block/{}/queue/scheduler", device.name))
+        .undo(format!("echo {now} > /sys/block/{}/queue/scheduler", device.name))
+        .conflict(
+            "bfq is fairer where several use one slow disk; ESnet wants deadline or \
+                    none; distributions differ",
+        );
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::disk_slower_than_link::tests::with_device;
+    use super::*;
+    use crate::testing::{fixture, found, lines};
+    use linerate_host::Fact;
+
+    fn by(scheduler: &str, turns: bool) -> Vec<String> {
+        let facts = with_device("stock-10g", |device| {
+            (device.scheduler, device.rotational) = (Fact::Known(scheduler.into()), Fact::Known(turns));
+            device.name = if turns { "sda" } else { "nvme0n1" }.into();
+        });
+        lines(&found(&CHECK, &facts))
+    }
+
+    #[test]
+    fn what_doesnt_fit_is_found() {
+        assert_eq!(by("bfq", false), ["io-scheduler nvme0n1 minor -"]);
+        assert_eq!(by("mq-deadline", false), ["io-scheduler nvme0n1 note -"]);
+        assert_eq!(by("none", true), ["io-scheduler sda note -"]);
+    }
+
+    #[test]
+    fn what_fits_is_not() {
+        assert!(by("mq-deadline", true).is_empty());
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+        assert!(found(&CHECK, &fixture("firecracker")).is_empty(), "a guest's");
+    }
+}

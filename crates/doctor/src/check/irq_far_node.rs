@@ -1,0 +1,90 @@
+//! Interrupts that processors of another NUMA node serve than the card's.
+
+use linerate_host::facts::Port;
+
+use super::cite::{ESNET_NIC, FEDEX, STACK};
+use super::{Check, Run, work};
+use crate::formula::{cpu, gbit, percent};
+use crate::{Finding, Host};
+
+/// Share of far interrupts from which it is worth telling.
+const MANY: f64 = 0.5;
+const SOME: u64 = 10_000;
+
+pub(super) const CHECK: Check = Check {
+    name: "irq-far-node",
+    about: "interrupts served by processors of another NUMA node",
+    sources: &[ESNET_NIC, STACK, FEDEX],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    host.hardware().filter_map(|port| of(host, port)).collect()
+}
+
+fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let node = port.pci.known()?.numa_node.get()?;
+    let cpus = host.facts.cpu.nodes.known()?.iter().find(|other| other.number == node)?.cpus.known()?;
+    let share = far(port, cpus)?;
+    if cpus.is_empty() || share < MANY {
+        return None;
+    }
+    let title = format!("{} of {}'s interrupts are served far from it", percent(share), port.name);
+    let (need, one) =
+        (host.rate_of(port), cpu::connection(work::mtu(port), true).low * (1.0 - cpu::FAR_LOSS));
+    let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
+    let script = |cpus: &str| {
+        let numbers: Vec<String> =
+            port.interrupts.known().into_iter().flatten().map(|irq| irq.number.to_string()).collect();
+        format!("for i in {}; do echo {cpus} > /proc/irq/$i/smp_affinity_list; done", numbers.join(" "))
+    };
+    let finding = Finding::near(one, need, title)
+        .at(&port.name)
+        .evidence(format!("the card is at node {node}, whose processors are {}", list.join(",")))
+        .evidence(format!(
+            "memory of another node costs a core a fifth: a connection keeps {} or more",
+            gbit(one)
+        ))
+        .fix(script(&list.join(",")));
+    Some(
+        finding
+            .undo(script(&all(host)))
+            .conflict("irqbalance may move them back; it knows nodes where the firmware tells them"),
+    )
+}
+
+fn all(host: &Host<'_>) -> String {
+    let cpus = host.facts.cpu.online.known().into_iter().flatten();
+    cpus.map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Share of a port's interrupts that others than these processors served.
+fn far(port: &Port, near: &[u32]) -> Option<f64> {
+    let counts = port.interrupts.known()?.iter().filter_map(|irq| irq.counts.known()).flatten();
+    let (mut all, mut far) = (0_u64, 0_u64);
+    for (cpu, count) in counts {
+        all = all.saturating_add(*count);
+        far = far.saturating_add(if near.contains(cpu) { 0 } else { *count });
+    }
+    (all >= SOME).then(|| far as f64 / all as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{fixture, found, lines};
+
+    #[test]
+    fn a_card_at_the_other_socket_is_told() {
+        let found = found(&CHECK, &fixture("dual-socket-far-nic"));
+        assert_eq!(lines(&found), ["irq-far-node enp129s0f0 minor 16.8 Gbit/s"]);
+        assert!(found[0].fix.as_deref().unwrap().contains("echo 8,9,10,11,12,13,14,15 >"), "{found:?}");
+    }
+
+    #[test]
+    fn near_ones_are_not() {
+        for host in ["stock-10g", "bare-gen1-x4", "mlx5-25g-tuned", "e1000"] {
+            assert!(found(&CHECK, &fixture(host)).is_empty(), "{host}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Interrupts of all queues on one processor.
+
+use std::collections::BTreeMap;
+
+use linerate_host::facts::{Irq, Port};
+
+use super::cite::{ESNET_NIC, SCALING, WEB};
+use super::{Check, Run, work};
+use crate::formula::percent;
+use crate::{Finding, Host};
+
+/// Fewer tell nothing.
+const SOME: u64 = 10_000;
+/// Share of one processor from which it is the only one.
+const ALL: f64 = 0.9;
+/// Interrupts that a fix names.
+const NAMED: usize = 16;
+
+pub(super) const CHECK: Check = Check {
+    name: "irq-one-cpu",
+    about: "interrupts of several queues that one processor serves",
+    sources: &[SCALING, ESNET_NIC, WEB],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    host.devices().filter_map(|port| of(host, port)).collect()
+}
+
+fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let queues = port.rx_count().get().filter(|queues| *queues > 1)?;
+    let online = host.facts.cpu.online.known().filter(|cpus| cpus.len() > 1)?;
+    let (irqs, (cpu, share)) = (port.interrupts.known()?, busiest(port)?);
+    if share < ALL {
+        return None;
+    }
+    let title = format!("processor {cpu} serves {} of {}'s interrupts", percent(share), port.name);
+    let finding = work::short_of(port, 1, host.rate_of(port), &title)
+        .unwrap_or_else(|| Finding::near(work::received(port, 1), host.rate_of(port), title).at(&port.name));
+    let finding = finding.evidence(format!("{queues} queues, {} processors", online.len()));
+    Some(spread(finding, irqs, port, online))
+}
+
+/// The processor that served most, and its share.
+fn busiest(port: &Port) -> Option<(u32, f64)> {
+    let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+    for irq in port.interrupts.known()? {
+        let counts = irq.counts.known().into_iter().flatten();
+        counts.for_each(|(cpu, count)| *sums.entry(*cpu).or_default() += count);
+    }
+    let total: u64 = sums.values().sum();
+    let (cpu, most) = sums.into_iter().max_by_key(|(_, count)| *count)?;
+    (total >= SOME).then(|| (cpu, most as f64 / total as f64))
+}
+
+/// One processor after the other, those next to the card first.
+fn spread(finding: Finding, irqs: &[Irq], port: &Port, online: &[u32]) -> Finding {
+    let local = port.pci.known().and_then(|pci| pci.local_cpus.known()).filter(|cpus| !cpus.is_empty());
+    let cpus = local.map_or(online, Vec::as_slice);
+    let set = |number: u32, list: &str| format!("echo {list} > /proc/irq/{number}/smp_affinity_list");
+    let some = irqs.iter().filter(|irq| irq.name.known().is_some()).take(NAMED);
+    let new = some.clone().zip(cpus.iter().cycle()).map(|(irq, cpu)| set(irq.number, &cpu.to_string()));
+    let old = some.filter_map(|irq| Some(set(irq.number, &list(irq.affinity.known()?))));
+    let join = |lines: Vec<String>| lines.join("; ");
+    finding
+        .fix(join(new.collect()))
+        .undo(join(old.collect()))
+        .conflict("irqbalance undoes it, unless it is stopped or told IRQBALANCE_BANNED_CPULIST; it may be all that is missing here")
+}
+
+fn list(cpus: &[u32]) -> String {
+    cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{fixture, found, lines};
+
+    #[test]
+    fn eight_queues_on_one_processor_are_told() {
+        let found = found(&CHECK, &fixture("irq-one-cpu"));
+        assert_eq!(lines(&found), ["irq-one-cpu eth0 minor 21.0 Gbit/s"]);
+        let fix = found[0].fix.as_deref().unwrap();
+        assert!(fix.starts_with("echo 0 > /proc/irq/60/smp_affinity_list; echo 1 > /proc/irq/61/"), "{fix}");
+        assert!(found[0].undo.as_deref().unwrap().contains("echo 0 > /proc/irq/61/"));
+    }
+
+    #[test]
+    fn spread_interrupts_and_single_queues_are_not() {
+        for host in ["stock-10g", "e1000", "virtio-one-queue", "mlx5-25g-tuned"] {
+            assert!(found(&CHECK, &fixture(host)).is_empty(), "{host}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What headers and packets cost at the port's MTU, against jumbo packets.
+
+use linerate_host::facts::Port;
+
+use super::{Check, Run};
+use crate::formula::goodput::Segments;
+use crate::formula::{cpu, gbit, percent};
+use crate::source::{ESNET_MTU, RED_HAT};
+use crate::subject::speed;
+use crate::{Finding, Host, Need, Severity};
+
+/// The usual size of jumbo packets.
+const JUMBO: u32 = 9000;
+/// From here packets count as jumbo ones: clouds have 8,896 and such.
+const ENOUGH: u32 = 8000;
+
+pub(super) const CHECK: Check = Check {
+    name: "jumbo-frames",
+    about: "more packets a second than one core takes singly",
+    sources: &[ESNET_MTU, RED_HAT],
+    run: Run::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
+};
+
+fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let (mtu, need) = (port.mtu.get()?, host.rate_of(port));
+    if mtu >= ENOUGH || cpu::receiving(mtu, false).low >= need {
+        return None;
+    }
+    let (now, then) = (Segments::usual(mtu), Segments::usual(JUMBO));
+    // Nobody misses what a cloud doesn't offer: where the port's speed is unknown, so is the cost.
+    let is_guess = speed(port).is_none() && host.need == Need::OfPorts;
+    let finding = Finding::leaves(
+        now.share() * need,
+        then.share() * need,
+        format!("headers leave {} of {}", percent(now.share()), gbit(need)),
+    )
+    .at_most(if is_guess { Severity::Note } else { Severity::Minor })
+    .at(&port.name)
+    .evidence(format!(
+        "MTU {mtu}: {:.0} packets a second, payload {}",
+        now.packets(need),
+        gbit(now.share() * need)
+    ))
+    .evidence(format!(
+        "MTU {JUMBO}: {:.0} packets a second, payload {}",
+        then.packets(need),
+        gbit(then.share() * need)
+    ))
+    .fix(format!("ip link set {} mtu {JUMBO}, where every switch and host on the path has it too", port.name))
+    .undo(format!("ip link set {} mtu {mtu}", port.name))
+    .conflict(
+        "ESnet wants 9000 everywhere; the internet takes 1500, Google Cloud \
+                    8896, Azure mostly 1500; with segmentation offload and GRO the processor \
+                    gains little",
+    );
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{fixture, found, lines};
+
+    #[test]
+    fn ten_gigabits_in_small_packets_are_found() {
+        assert_eq!(lines(&found(&CHECK, &fixture("stock-10g"))), ["jumbo-frames eno1 minor 9.4 Gbit/s"]);
+        assert_eq!(
+            lines(&found(&CHECK, &fixture("virtio-one-queue"))),
+            ["jumbo-frames eth0 note 9.4 Gbit/s"]
+        );
+    }
+
+    #[test]
+    fn jumbo_packets_and_slow_ports_are_not() {
+        assert!(found(&CHECK, &fixture("mlx5-25g-tuned")).is_empty());
+        assert!(found(&CHECK, &fixture("e1000e-desktop")).is_empty());
+    }
+}

@@ -1,0 +1,64 @@
+//! Kernels that lack what fast transfers have gained since.
+
+use super::{Check, Run};
+use crate::source::{BBR, ESNET};
+use crate::{Finding, Host, Severity};
+
+/// What came with a version.
+const GAINS: [((u32, u32), &str); 3] = [
+    ((4, 9), "bbr"),
+    ((4, 13), "pacing without fq"),
+    (
+        (4, 18),
+        "segmentation offload for UDP, less work for each TCP segment (SACK \
+                    compression)",
+    ),
+];
+/// Before it even tuned hosts are short of ten gigabits.
+const OLD: (u32, u32) = (4, 9);
+
+pub(super) const CHECK: Check = Check {
+    name: "kernel-old",
+    about: "a kernel from before bbr, pacing, and less work for each segment",
+    sources: &[ESNET, BBR],
+    run: Run::Host(|host| of(host).into_iter().collect()),
+};
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    let release = host.facts.kernel.known()?;
+    let version = version(release)?;
+    let lacks: Vec<_> = GAINS.iter().filter(|(since, _)| version < *since).map(|(_, what)| *what).collect();
+    if lacks.is_empty() {
+        return None;
+    }
+    let severity = if version < OLD { Severity::Minor } else { Severity::Note };
+    let finding = Finding::new(severity, format!("Linux {}.{} lacks what came later", version.0, version.1))
+        .evidence(format!("kernel {release}: no {}", lacks.join(", no ")))
+        .fix("a newer kernel of the distribution")
+        .conflict("distributions for enterprises bring some of it back into older versions");
+    Some(finding)
+}
+
+/// `6.1.0-30-amd64`.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut parts = release.split(['.', '-']);
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{changed, fixture, found, lines};
+    use linerate_host::Fact;
+
+    #[test]
+    fn old_ones_are_found() {
+        let of = |release: &str| {
+            lines(&found(&CHECK, &changed("stock-10g", |facts| facts.kernel = Fact::Known(release.into()))))
+        };
+        assert_eq!(of("2.6.32-754.el6.x86_64"), ["kernel-old - minor -"]);
+        assert_eq!(of("4.14.1"), ["kernel-old - note -"]);
+        assert!(of("odd").is_empty());
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

@@ -1,0 +1,70 @@
+//! Memory that is short.
+
+use super::{Check, Run};
+use crate::formula::{bytes, percent};
+use crate::source::PSI;
+use crate::{Finding, Host, Severity, Source};
+
+/// Share of the memory that should be available.
+const LITTLE: f64 = 0.05;
+/// Percent of the last minute in which tasks waited for memory.
+const WAITS: f64 = 1.0;
+
+pub(super) const CHECK: Check = Check {
+    name: "memory-pressure",
+    about: "little memory is available, or tasks wait for it",
+    sources: &[
+        PSI,
+        Source {
+            name: "proc_meminfo(5): MemAvailable",
+            url: "https://man7.org/linux/man-pages/man5/proc_meminfo.5.html",
+        },
+    ],
+    run: Run::Host(|host| of(host).into_iter().collect()),
+};
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    let told: Vec<String> = [short(host), waits(host)].into_iter().flatten().collect();
+    if told.is_empty() {
+        return None;
+    }
+    let finding = Finding::new(Severity::Minor, "memory is short");
+    let finding = told.into_iter().fold(finding, Finding::evidence);
+    Some(finding.evidence("buffers and the page cache shrink first: both are what a transfer uses").fix(
+        "see who has it: ps -eo rss,comm --sort -rss | head; files in tmpfs \
+                    count too; or more memory",
+    ))
+}
+
+fn short(host: &Host<'_>) -> Option<String> {
+    let memory = &host.facts.memory;
+    let (total, available) = (memory.total.get()? as f64, memory.available.get()? as f64);
+    (total > 0.0 && available / total < LITTLE).then(|| {
+        format!("{} of {} are available ({})", bytes(available), bytes(total), percent(available / total))
+    })
+}
+
+fn waits(host: &Host<'_>) -> Option<String> {
+    let stall = host.facts.strain.memory.known()?;
+    (stall.some_60 >= WAITS)
+        .then(|| format!("tasks waited for memory in {:.1} % of the last minute", stall.some_60))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{changed, fixture, found, lines};
+    use linerate_host::Fact;
+    use linerate_host::facts::Stall;
+
+    #[test]
+    fn little_memory_and_waiting_for_it_are_found() {
+        let little = changed("stock-10g", |facts| facts.memory.available = Fact::Known(1 << 30));
+        assert_eq!(lines(&found(&CHECK, &little)), ["memory-pressure - minor -"]);
+        let waits = changed("stock-10g", |facts| {
+            facts.strain.memory = Fact::Known(Stall { some_60: 3.0, ..Stall::default() })
+        });
+        assert_eq!(lines(&found(&CHECK, &waits)), ["memory-pressure - minor -"]);
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

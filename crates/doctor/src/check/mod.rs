@@ -1,0 +1,164 @@
+//! The checks: one file each, a pure function of the facts, registered by one line below.
+//!
+//! A check looks at what is known. Where a fact isn't, it finds nothing: never a finding from a guess.
+
+mod cite;
+mod work;
+
+use crate::{Finding, Host, Path, Source};
+
+/// One practice.
+pub struct Check {
+    /// Stable name, as `pcie-width`.
+    pub name: &'static str,
+    /// What it looks for, in half a sentence.
+    pub about: &'static str,
+    /// Where the advice comes from.
+    pub sources: &'static [Source],
+    /// The check itself.
+    pub run: Run,
+}
+
+/// What a check looks at.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// One host.
+    Host(fn(&Host<'_>) -> Vec<Finding>),
+    /// A path, with both of its ends.
+    Path(fn(&Path<'_>) -> Vec<Finding>),
+}
+
+impl Check {
+    /// Signs what it found.
+    pub(crate) fn signed(&self, host: &str, found: Vec<Finding>) -> Vec<Finding> {
+        let sign =
+            |finding| Finding { check: self.name, host: host.into(), sources: self.sources, ..finding };
+        found.into_iter().map(sign).collect()
+    }
+}
+
+/// Names the files beside this one; each holds a `CHECK`. `rustfmt` doesn't look into it: see CONTRIBUTING.md.
+macro_rules! checks {
+    ($($file:ident),* $(,)?) => {
+        $(mod $file;)*
+        /// All checks, in the order in which findings of the same cost are told.
+        pub static CHECKS: &[&Check] = &[$(&$file::CHECK),*];
+    };
+}
+
+// One line a check. The order is that of the way of a packet: slot, port, queues, processors, kernel, path.
+checks! {
+    // Slot, port, interrupts, queues, processors.
+    pcie_width,
+    pcie_bridge,
+    pcie_payload,
+    nic_model,
+    nic_speed,
+    queues_vs_cores,
+    irq_one_cpu,
+    irq_far_node,
+    irqbalance_conflict,
+    rx_ring,
+    tx_ring,
+    coalescing,
+    offload_off,
+    rss_indirection,
+    rps_off,
+    xps_off,
+    flow_control,
+    drops,
+    softnet_squeezed,
+    softnet_backlog,
+    numa_remote,
+    governor,
+    turbo_off,
+    smt_off,
+    mitigations,
+    bond_hash,
+    bond_single_flow,
+    bridge_in_path,
+    vlan_offload,
+    // Guests, TCP, storage, tools.
+    vm_emulated_nic,
+    virtio_one_queue,
+    vmxnet3_one_queue,
+    accelerated_networking,
+    cloud_allowance,
+    cloud_flow_limit,
+    no_vhost,
+    sriov_available,
+    sriov_tradeoffs,
+    netqueue_mismatch,
+    guest_vcpus,
+    steal,
+    jumbo_frames,
+    mtu_mismatch,
+    fcoe_mtu,
+    tcp_buffers,
+    core_buffers,
+    tcp_autotuning,
+    tcp_window_scaling,
+    tcp_timestamps,
+    tcp_sack,
+    mtu_probing,
+    slow_start_idle,
+    tcp_metrics,
+    congestion_control,
+    qdisc_pacing,
+    retransmits,
+    receive_queue,
+    listen_queue,
+    tcp_memory,
+    route_settings,
+    no_aes,
+    no_vaes,
+    cipher_slow,
+    ssh_cipher,
+    tool_single_thread,
+    disk_slower_than_link,
+    file_system_full,
+    network_file_system,
+    mount_sync,
+    io_scheduler,
+    read_ahead,
+    write_back,
+    tmpfs_room,
+    memory_pressure,
+    swap_used,
+    pressure_cpu,
+    pressure_io,
+    kernel_old,
+    // Paths.
+    path_loss,
+    window_vs_bdp,
+    path_rate,
+    path_rtt,
+    path_mtu,
+    stream_count,
+    ssh_window,
+}
+
+/// The check of a name.
+pub fn named(name: &str) -> Option<&'static Check> {
+    CHECKS.iter().copied().find(|check| check.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_stable_and_sources_are_there() {
+        for (at, check) in CHECKS.iter().enumerate() {
+            let is_stable =
+                check.name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+            assert!(is_stable && !check.about.is_empty(), "{}", check.name);
+            assert!(!check.sources.is_empty(), "{}", check.name);
+            let is_address =
+                |source: &Source| source.url.starts_with("https://") || source.url == "docs/papers.md";
+            assert!(check.sources.iter().all(is_address), "{}", check.name);
+            assert!(CHECKS[..at].iter().all(|other| other.name != check.name), "{} twice", check.name);
+        }
+        assert!(named("pcie-width").is_some() && named("none").is_none());
+    }
+}

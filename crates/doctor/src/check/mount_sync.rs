@@ -1,0 +1,59 @@
+//! Mounts that wait for the disk at each write.
+
+use linerate_host::facts::FileSystem;
+
+use super::disk_slower_than_link::file_systems;
+use super::{Check, Run};
+use crate::{Finding, Host, Severity, Source};
+
+pub(super) const CHECK: Check = Check {
+    name: "mount-sync",
+    about: "a file system mounted so that each write, or each access, goes to the disk",
+    sources: &[Source {
+        name: "mount(8): sync, dirsync, strictatime",
+        url: "https://man7.org/linux/man-pages/man8/mount.8.html",
+    }],
+    run: Run::Host(|host: &Host<'_>| file_systems(host).filter_map(of).collect()),
+};
+
+fn of(fs: &FileSystem) -> Option<Finding> {
+    let options = fs.options.known()?;
+    let has = |name: &str| options.iter().any(|option| option == name);
+    let (option, severity, instead) = match () {
+        () if has("sync") => ("sync", Severity::Major, "async"),
+        () if has("dirsync") => ("dirsync", Severity::Minor, "async"),
+        () if has("strictatime") => ("strictatime", Severity::Note, "relatime"),
+        () => return None,
+    };
+    let point = fs.mount_point.known().unwrap_or(&fs.path);
+    let finding = Finding::new(severity, format!("{} is mounted with {option}", fs.path))
+        .at(&fs.path)
+        .evidence(format!("options: {}", options.join(",")))
+        .fix(format!("mount -o remount,{instead} {point}"))
+        .undo(format!("mount -o remount,{option} {point}"))
+        .conflict(
+            "sync is for disks that are pulled out; linerate itself makes files safe \
+                    before it says that they are",
+        );
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::disk_slower_than_link::tests::with;
+    use super::*;
+    use crate::testing::{fixture, found, lines};
+    use linerate_host::Fact;
+
+    #[test]
+    fn sync_is_dear_and_the_usual_options_are_not() {
+        let of = |option: &str| {
+            let facts = with("stock-10g", |fs| fs.options = Fact::Known(vec!["rw".into(), option.into()]));
+            lines(&found(&CHECK, &facts))
+        };
+        assert_eq!(of("sync"), ["mount-sync / major -"]);
+        assert_eq!(of("strictatime"), ["mount-sync / note -"]);
+        assert!(of("async").is_empty());
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

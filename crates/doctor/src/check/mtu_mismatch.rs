@@ -1,0 +1,98 @@
+//! Ports of one host that don't fit together: a bond's or bridge's and its members', a VLAN's and what is below it.
+
+use linerate_host::facts::{Facts, Port};
+
+use super::{Check, Run};
+use crate::formula::goodput::Segments;
+use crate::source::{BRIDGE, ESNET_MTU};
+use crate::{Finding, Host, Severity};
+
+pub(super) const CHECK: Check = Check {
+    name: "mtu-mismatch",
+    about: "ports of one host with MTUs that don't fit together",
+    sources: &[ESNET_MTU, BRIDGE],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    let lost = host.linked().filter_map(|port| lost(host.facts, port));
+    let small = host.linked().filter_map(|port| small(host, port));
+    lost.chain(small).collect()
+}
+
+/// What is above sends packets that what is below doesn't take.
+fn lost(facts: &Facts, port: &Port) -> Option<Finding> {
+    let (upper, lower) = match (port.vlan.known(), port.master.known()) {
+        (Some(vlan), _) => (port, facts.port(&vlan.lower)?),
+        (_, Some(master)) => (facts.port(master)?, port),
+        _ => return None,
+    };
+    let (above, below) = (upper.mtu.get()?, lower.mtu.get()?);
+    if above <= below {
+        return None;
+    }
+    let title = format!("{} takes packets of {above} bytes, {} below it {below}", upper.name, lower.name);
+    let finding = Finding::new(Severity::Major, title)
+        .at(&port.name)
+        .evidence(format!("MTU of {}: {above}; of {}: {below}", upper.name, lower.name))
+        .evidence(
+            "full segments are dropped or cut, small ones pass: connections are \
+                    made, and hang",
+        )
+        .fix(format!("ip link set {} mtu {above}", lower.name))
+        .undo(format!("ip link set {} mtu {below}", lower.name));
+    Some(finding)
+}
+
+/// Containers behind a bridge send smaller packets than the host's port can.
+fn small(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
+    let members = bridge.bridge_ports.known()?;
+    let is_veth =
+        |name: &String| host.facts.port(name).is_some_and(|p| p.driver.known().is_some_and(|d| d == "veth"));
+    let outside =
+        host.devices().filter(|port| !members.contains(&port.name)).max_by_key(|port| port.mtu.get())?;
+    let (own, outer) = (bridge.mtu.get()?, outside.mtu.get()?);
+    if own >= outer || !members.iter().any(is_veth) {
+        return None;
+    }
+    let need = host.rate_of(outside);
+    let payload = |mtu| Segments::usual(mtu).share() * need;
+    let finding = Finding::leaves(
+        payload(own),
+        payload(outer),
+        format!("containers on {} send packets of {own} bytes", bridge.name),
+    )
+    .at(&bridge.name)
+    .evidence(format!("MTU of {} is {own}, of {} {outer}", bridge.name, outside.name))
+    .fix(format!(
+        "set the bridge's MTU where it is made (docker: \"mtu\": {outer} in \
+                    daemon.json); ip link set {} mtu {outer}",
+        bridge.name
+    ))
+    .undo(format!("ip link set {} mtu {own}", bridge.name));
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{edited, fixture, found, lines};
+    use linerate_host::Fact;
+
+    #[test]
+    fn containers_with_small_packets_are_found() {
+        assert_eq!(lines(&found(&CHECK, &fixture("veth-host"))), ["mtu-mismatch docker0 minor 9.4 Gbit/s"]);
+    }
+
+    #[test]
+    fn a_member_that_takes_less_is_worse() {
+        let small = edited("bond-layer2", "eth1", |port| port.mtu = Fact::Known(1500));
+        assert_eq!(lines(&found(&CHECK, &small)), ["mtu-mismatch eth1 major -"]);
+    }
+
+    #[test]
+    fn equal_ones_are_not() {
+        assert!(found(&CHECK, &fixture("bond-layer2")).is_empty());
+        assert!(found(&CHECK, &fixture("kvm-host-no-vhost")).is_empty());
+    }
+}

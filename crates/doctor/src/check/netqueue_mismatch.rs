@@ -1,0 +1,109 @@
+//! Queues that were meant to be, against those that are: for a hypervisor's guests, and by the driver's own options.
+
+use linerate_host::facts::Port;
+
+use super::{Check, Run};
+use crate::source::SCALING;
+use crate::{Finding, Host, Severity, Source};
+
+/// Options of drivers that ask for queues.
+const OPTIONS: [&str; 6] = ["RSS", "VMDQ", "num_queues", "num_vmdqs", "rss_queues", "qp"];
+
+pub(super) const CHECK: Check = Check {
+    name: "netqueue-mismatch",
+    about: "fewer queues than guests, than interrupts, or than the driver was asked for",
+    sources: &[
+        Source {
+            name: "Networking technologies on IBM System x servers running VMware ESX 4.0: \
+                    NetQueue, and how to verify it",
+            url: "https://www.vmware.com/files/pdf/vmmark/VMmark-IBM-2009-04-27-3650M2.pdf",
+        },
+        SCALING,
+    ],
+    run: Run::Host(|host| host.hardware().filter_map(|port| of(host, port)).collect()),
+};
+
+fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let channels = port.channels.known()?;
+    let (queues, most) = (channels.receiving(), channels.max_receiving());
+    let told = [guests(host, queues, most), options(port, queues), interrupts(port, queues)];
+    let told: Vec<String> = told.into_iter().flatten().collect();
+    if told.is_empty() {
+        return None;
+    }
+    let wanted = host.facts.machine.guests.get().unwrap_or(0).max(queues).min(most);
+    let finding = Finding::new(
+        Severity::Minor,
+        format!("{} has {queues} receive queues, and others were meant", port.name),
+    )
+    .at(&port.name)
+    .evidence(format!("{queues} receive queues of {most} that are possible"));
+    let finding = told.into_iter().fold(finding, Finding::evidence);
+    let combined = if channels.max_combined > 0 { "combined" } else { "rx" };
+    Some(
+        finding
+            .fix(format!(
+                "ethtool -L {0} {combined} {wanted}; ethtool -S {0} shows each queue's \
+                    packets; on ESX: esxcli system module parameters set -m MODULE",
+                port.name
+            ))
+            .undo(format!("ethtool -L {} {combined} {queues}", port.name))
+            .conflict(
+                "NetQueue and VMDq sort packets by guest, RSS by connection: with one \
+                    guest more queues bring nothing by the first",
+            ),
+    )
+}
+
+/// Each guest should have a queue, as far as the card has that many.
+fn guests(host: &Host<'_>, queues: u32, most: u32) -> Option<String> {
+    let guests = host.facts.machine.guests.get()?;
+    (queues < guests.min(most)).then(|| format!("{guests} guests share them"))
+}
+
+/// A number for each port of the driver, by commas; 0 leaves it to the driver.
+fn options(port: &Port, queues: u32) -> Option<String> {
+    let all = port.module_options.known()?;
+    all.iter().filter(|(name, _)| OPTIONS.contains(&name.as_str())).find_map(|(name, value)| {
+        let value = value.known()?;
+        let asked = value.split(',').filter_map(|n| n.trim().parse::<u32>().ok()).max()?;
+        (asked > queues).then(|| format!("the driver's option {name}={value} asks for more"))
+    })
+}
+
+/// Vectors: each queue needs one; where there are fewer, some share. Legacy pins have one in all.
+fn interrupts(port: &Port, queues: u32) -> Option<String> {
+    let vectors = u32::try_from(port.interrupts.known()?.len()).ok()?;
+    (vectors > 0 && vectors < queues).then(|| format!("{vectors} interrupts for {queues} queues"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{edited, fixture, found, lines};
+    use linerate_host::Fact;
+    use linerate_host::facts::Channels;
+
+    #[test]
+    fn fewer_queues_than_guests_are_found() {
+        let one = edited("kvm-host-no-vhost", "ens2f0", |port| {
+            port.channels = Fact::Known(Channels { combined: 1, max_combined: 63, ..Channels::default() });
+        });
+        assert_eq!(lines(&found(&CHECK, &one)), ["netqueue-mismatch ens2f0 minor -"]);
+    }
+
+    #[test]
+    fn options_that_asked_for_more_are_told() {
+        let asked = edited("stock-10g", "eno1", |port| {
+            let option = ("RSS".to_owned(), Fact::Known("16,16".to_owned()));
+            port.module_options = Fact::Known([option].into());
+        });
+        assert!(found(&CHECK, &asked)[0].evidence[1].contains("RSS=16,16"));
+    }
+
+    #[test]
+    fn enough_queues_are_enough() {
+        assert!(found(&CHECK, &fixture("kvm-host-no-vhost")).is_empty());
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

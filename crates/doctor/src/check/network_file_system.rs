@@ -1,0 +1,79 @@
+//! Files that come over a network before they are sent.
+
+use linerate_host::facts::FileSystem;
+
+use super::disk_slower_than_link::file_systems;
+use super::{Check, Run};
+use crate::{Finding, Host, Severity, Source};
+
+/// Kinds whose files are on other hosts.
+const KINDS: [&str; 12] = [
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "ceph",
+    "glusterfs",
+    "fuse.glusterfs",
+    "fuse.sshfs",
+    "9p",
+    "lustre",
+    "afs",
+    "virtiofs",
+];
+
+pub(super) const CHECK: Check = Check {
+    name: "network-file-system",
+    about: "a path whose files are on another host",
+    sources: &[Source {
+        name: "nfs(5): nconnect, rsize, wsize",
+        url: "https://man7.org/linux/man-pages/man5/nfs.5.html",
+    }],
+    run: Run::Host(|host: &Host<'_>| file_systems(host).filter_map(of).collect()),
+};
+
+fn of(fs: &FileSystem) -> Option<Finding> {
+    let kind = fs.kind.known().filter(|kind| KINDS.contains(&kind.as_str()))?;
+    let source = fs.source.known().map_or("?", String::as_str);
+    let is_nfs = kind.starts_with("nfs");
+    let several =
+        fs.options.known().is_some_and(|all| all.iter().any(|option| option.starts_with("nconnect=")));
+    let finding = Finding::new(Severity::Note, format!("{} is on another host", fs.path))
+        .at(&fs.path)
+        .evidence(format!(
+            "{kind} from {source}{}",
+            if is_nfs && !several { ", with one connection" } else { "" }
+        ))
+        .evidence(
+            "each byte passes the network twice, and each file waits for the \
+                    server's answers",
+        );
+    Some(match (is_nfs, fs.mount_point.known()) {
+        (true, Some(point)) if !several => finding
+            .fix(format!(
+                "copy from or to the server itself; or umount {point}, and mount it with \
+                    -o nconnect=8"
+            ))
+            .undo(format!("mount {point} without nconnect")),
+        _ => finding.fix("copy from or to the server itself"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::disk_slower_than_link::tests::with;
+    use super::*;
+    use crate::testing::{fixture, found, lines};
+    use linerate_host::Fact;
+
+    #[test]
+    fn nfs_is_noted_and_a_disk_is_not() {
+        let nfs = with("stock-10g", |fs| {
+            (fs.kind, fs.source) = (Fact::Known("nfs4".into()), Fact::Known("s:/x".into()))
+        });
+        let told = found(&CHECK, &nfs);
+        assert_eq!(lines(&told), ["network-file-system / note -"]);
+        assert!(told[0].evidence[0].ends_with("one connection"));
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

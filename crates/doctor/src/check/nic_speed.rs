@@ -1,0 +1,96 @@
+//! The ports' speed, against what is needed and what they can.
+
+use linerate_host::facts::Port;
+
+use super::cite::{FEDEX, STATISTICS};
+use super::{Check, Run};
+use crate::formula::gbit;
+use crate::subject::speed;
+use crate::{Finding, Host, Need, Severity, Source};
+
+/// All real ports of the last twenty years can as much.
+const LEAST: f64 = 1e9;
+
+pub(super) const CHECK: Check = Check {
+    name: "nic-speed",
+    about: "ports slower than what is needed, negotiated down, or half duplex",
+    sources: &[
+        FEDEX,
+        STATISTICS,
+        Source { name: "ethtool(8), -s", url: "https://man7.org/linux/man-pages/man8/ethtool.8.html" },
+    ],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    let each = host.hardware().flat_map(|port| [half(port), negotiated(port)]);
+    too_slow(host).into_iter().chain(each.flatten()).collect()
+}
+
+/// No port is as fast as the target.
+fn too_slow(host: &Host<'_>) -> Option<Finding> {
+    let (Need::Target(target), fastest) = (host.need, host.fastest()?) else { return None };
+    if fastest >= target {
+        return None;
+    }
+    let title = format!("the fastest port has {}, {} are needed", gbit(fastest), gbit(target));
+    let told = host.linked().filter_map(|port| Some(format!("{}: {}", port.name, gbit(speed(port)?))));
+    let finding = Finding::leaves(fastest, target, title)
+        .fix("a faster port, or several in a bond with as many streams");
+    Some(told.fold(finding, Finding::evidence))
+}
+
+fn half(port: &Port) -> Option<Finding> {
+    let is_half = port.duplex.known().is_some_and(|duplex| duplex == "half");
+    is_half.then(|| {
+        Finding::new(
+            Severity::Major,
+            format!("{} is half duplex: it can't send while it receives", port.name),
+        )
+        .at(&port.name)
+        .evidence("duplex half: the other end doesn't negotiate, or is a hub")
+        .fix(format!("let both ends negotiate: ethtool -s {} autoneg on", port.name))
+    })
+}
+
+fn negotiated(port: &Port) -> Option<Finding> {
+    let speed = speed(port).filter(|speed| *speed < LEAST)?;
+    let finding = Finding::leaves(
+        speed,
+        LEAST,
+        format!("{} was negotiated down to {}", port.name, gbit(speed)),
+    )
+    .at(&port.name)
+    .evidence(
+        "ports of this kind can 1 Gbit/s at least: a cable with a broken pair, or a setting of the other end",
+    )
+    .fix(format!("another cable; then ethtool -s {} autoneg on", port.name));
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_host::Fact;
+
+    use super::*;
+    use crate::testing::{edited, fixture, found, found_for, lines};
+
+    #[test]
+    fn slow_and_half_ports_are_told() {
+        let target = Need::Target(10e9);
+        assert_eq!(
+            lines(&found_for(&CHECK, &fixture("e1000e-desktop"), target)),
+            ["nic-speed - critical 1.0 Gbit/s"]
+        );
+        let half = edited("stock-10g", "eno1", |port| port.duplex = Fact::Known("half".into()));
+        assert_eq!(lines(&found(&CHECK, &half)), ["nic-speed eno1 major -"]);
+        let slow = edited("e1000e-desktop", "eno1", |port| port.speed_mbps = Fact::Known(100));
+        assert_eq!(lines(&found(&CHECK, &slow)), ["nic-speed eno1 critical 100 Mbit/s"]);
+    }
+
+    #[test]
+    fn the_port_is_the_need_where_nobody_says_otherwise() {
+        assert!(found(&CHECK, &fixture("e1000e-desktop")).is_empty());
+        assert!(found_for(&CHECK, &fixture("stock-10g"), Need::Target(10e9)).is_empty());
+    }
+}

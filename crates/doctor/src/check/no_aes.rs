@@ -1,0 +1,56 @@
+//! Processors without instructions for AES, or guests that aren't shown them.
+
+use super::{Check, Run};
+use crate::formula::gbit;
+use crate::source::{LIBVIRT, TRANSFER_PAPER};
+use crate::{Finding, Host, Severity};
+
+pub(super) const CHECK: Check = Check {
+    name: "no-aes",
+    about: "the processor has no instructions for AES, or doesn't show them",
+    sources: &[TRANSFER_PAPER, LIBVIRT],
+    run: Run::Host(|host| of(host).into_iter().collect()),
+};
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    let cpu = &host.facts.cpu;
+    if cpu.has("aes").get()? {
+        return None;
+    }
+    let title = "AES is computed without its instructions";
+    let finding = match cpu.aes_128_gcm.get().map(|bytes| bytes * 8.0) {
+        Some(one) if one >= host.rate() => return None,
+        Some(one) => Finding::leaves(one, host.rate(), title)
+            .at_most(Severity::Major)
+            .evidence(format!("AES-128-GCM on one thread: {}", gbit(one))),
+        None => Finding::new(Severity::Minor, title),
+    };
+    let model = cpu.model.known().map_or("the processor", String::as_str);
+    let finding = finding.evidence(format!("{model} has no 'aes' among its flags"));
+    Some(match host.facts.machine.guest.get() {
+        Some(true) => finding
+            .fix(
+                "give the guest the host's processor: libvirt <cpu \
+                    mode='host-passthrough'/>, QEMU -cpu host",
+            )
+            .undo("the processor model that it had")
+            .conflict("a guest with the host's processor can only move to hosts like it"),
+        _ => finding.fix(
+            "switch AES-NI on in the firmware, where the processor has it; else ssh \
+                    -c chacha20-poly1305@openssh.com, or linerate cp --no-encrypt in a \
+                    network that is trusted",
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{fixture, found, lines};
+
+    #[test]
+    fn an_old_processor_is_found() {
+        assert_eq!(lines(&found(&CHECK, &fixture("bare-gen1-x4"))), ["no-aes - major 1.5 Gbit/s"]);
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

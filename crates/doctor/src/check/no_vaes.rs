@@ -1,0 +1,47 @@
+//! AES four blocks at a time, where the need takes it.
+
+use super::{Check, Run};
+use crate::formula::gbit;
+use crate::{Finding, Host, Severity, Source};
+
+pub(super) const CHECK: Check = Check {
+    name: "no-vaes",
+    about: "no vector instructions for AES, at a rate that one thread doesn't encrypt",
+    sources: &[Source {
+        name: "Drucker, Gueron and Krasnov, Making AES great again: the forthcoming \
+                    vectorized AES instruction",
+        url: "https://eprint.iacr.org/2018/392",
+    }],
+    run: Run::Host(|host| of(host).into_iter().collect()),
+};
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    let cpu = &host.facts.cpu;
+    let one = cpu.aes_128_gcm.get()? * 8.0;
+    // Arm's `aes` has no wider brother.
+    let is_x86 = cpu.has("pclmulqdq").get()?;
+    if !is_x86 || cpu.has("vaes").get()? || !cpu.has("aes").get()? || one >= host.rate() {
+        return None;
+    }
+    let finding = Finding::new(Severity::Note, format!("one thread encrypts {}", gbit(one)))
+        .evidence(format!("'aes' and no 'vaes'; AES-128-GCM {} of {}", gbit(one), gbit(host.rate())))
+        .evidence(format!("{:.0} threads encrypt at that rate", (host.rate() / one).ceil()))
+        .fix(format!("use {:.0} threads or more: linerate cp --streams {0:.0}", (host.rate() / one).ceil()))
+        .conflict("processors since 2019 (Ice Lake, Zen 3) do about twice as much by each core");
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Need;
+    use crate::testing::{fixture, found_for, lines};
+
+    #[test]
+    fn it_matters_at_rates_of_today() {
+        let at = |name, rate| lines(&found_for(&CHECK, &fixture(name), Need::Target(rate)));
+        assert_eq!(at("virtio-one-queue", 100e9), ["no-vaes - note -"]);
+        assert!(at("virtio-one-queue", 10e9).is_empty());
+        assert!(at("stock-10g", 100e9).is_empty(), "it has them");
+    }
+}

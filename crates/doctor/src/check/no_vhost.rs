@@ -1,0 +1,61 @@
+//! Guests whose packets a process moves, instead of the kernel.
+
+use super::{Check, Run};
+use crate::source::LIBVIRT;
+use crate::{Finding, Host, Severity, Source};
+
+pub(super) const CHECK: Check = Check {
+    name: "no-vhost",
+    about: "guests on taps whose packets QEMU moves itself",
+    sources: &[LIBVIRT, Source { name: "KVM, UsingVhost", url: "https://www.linux-kvm.org/page/UsingVhost" }],
+    run: Run::Host(|host| of(host).into_iter().collect()),
+};
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    let machine = &host.facts.machine;
+    let (guests, threads) = (machine.guests.get()?, machine.vhost_threads.get()?);
+    let taps = host.linked().filter(|port| port.driver.known().is_some_and(|driver| driver == "tun")).count();
+    if guests == 0 || threads > 0 || taps == 0 {
+        return None;
+    }
+    let device = match machine.vhost_net.get() {
+        Some(true) => "/dev/vhost-net is there",
+        Some(false) => "/dev/vhost-net is missing",
+        None => "whether /dev/vhost-net is there isn't known",
+    };
+    let finding = Finding::new(Severity::Major, "guests' packets go through a process")
+        .evidence(format!("{guests} guests, {taps} taps, no vhost thread; {device}"))
+        .evidence(
+            "each packet wakes QEMU, which copies it by system calls; what that \
+                    costs depends on the packets' size",
+        )
+        .fix(
+            "modprobe vhost_net; libvirt <driver name='vhost'/>, QEMU -netdev \
+                    tap,...,vhost=on; then start the guests anew",
+        )
+        .undo("libvirt <driver name='qemu'/>, QEMU vhost=off")
+        .conflict(
+            "Firecracker and Cloud Hypervisor have no vhost-net by design, and are \
+                    counted as guests here",
+        );
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{changed, fixture, found, lines};
+    use linerate_host::Fact;
+
+    #[test]
+    fn taps_without_vhost_are_found() {
+        assert_eq!(lines(&found(&CHECK, &fixture("kvm-host-no-vhost"))), ["no-vhost - major -"]);
+    }
+
+    #[test]
+    fn threads_of_vhost_are_right_and_other_hosts_have_none() {
+        let with = changed("kvm-host-no-vhost", |facts| facts.machine.vhost_threads = Fact::Known(2));
+        assert!(found(&CHECK, &with).is_empty());
+        assert!(found(&CHECK, &fixture("veth-host")).is_empty());
+    }
+}

@@ -1,0 +1,75 @@
+//! Where a card is among the NUMA nodes, and what that costs programs elsewhere.
+
+use linerate_host::facts::Port;
+
+use super::cite::{ESNET_NIC, FEDEX, STACK};
+use super::{Check, Run, work};
+use crate::formula::{cpu, gbit};
+use crate::{Finding, Host, Severity};
+
+pub(super) const CHECK: Check = Check {
+    name: "numa-remote",
+    about: "a card at one of several NUMA nodes: programs should run there",
+    sources: &[FEDEX, ESNET_NIC, STACK],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    host.hardware().filter_map(|port| of(host, port)).collect()
+}
+
+fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let nodes = host.facts.cpu.nodes.known().filter(|nodes| nodes.len() > 1)?;
+    let node = port.pci.known()?.numa_node.get()?;
+    let own = nodes.iter().find(|other| other.number == node)?;
+    if own.cpus.known()?.is_empty() {
+        return Some(without_processors(port, node));
+    }
+    let one = cpu::connection(work::mtu(port), true).low;
+    let need = host.rate_of(port);
+    let title =
+        format!("{} is at NUMA node {node} of {}: programs elsewhere lose a fifth", port.name, nodes.len());
+    let far = one * (1.0 - cpu::FAR_LOSS);
+    // One far connection is not enough for it, or it may be.
+    let severity = if far < need { Severity::Minor } else { Severity::Note };
+    let finding = Finding::new(severity, title)
+        .at(&port.name)
+        .evidence(format!("a connection on a far core keeps {} or more; needed: {}", gbit(far), gbit(need)))
+        .fix(format!("numactl --cpunodebind={node} --preferred={node} linerate cp ..."));
+    Some(finding.conflict(
+        "binding to one node leaves the others' processors idle: several streams may gain from both",
+    ))
+}
+
+fn without_processors(port: &Port, node: u32) -> Finding {
+    Finding::new(
+        Severity::Minor,
+        format!("{} is at NUMA node {node}, which has no processor on line", port.name),
+    )
+    .at(&port.name)
+    .evidence("all of its interrupts and memory are far")
+    .fix("put the card into a slot of a socket with processors, or bring those on line")
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_host::Fact;
+
+    use super::*;
+    use crate::testing::{fixture, found, lines};
+
+    #[test]
+    fn two_sockets_are_told() {
+        assert_eq!(lines(&found(&CHECK, &fixture("dual-socket-far-nic"))), ["numa-remote enp129s0f0 note -"]);
+        let mut empty = fixture("dual-socket-far-nic");
+        let Fact::Known(nodes) = &mut empty.cpu.nodes else { panic!("no nodes") };
+        nodes[1].cpus = Fact::Known(Vec::new());
+        assert_eq!(lines(&found(&CHECK, &empty)), ["numa-remote enp129s0f0 minor -"]);
+    }
+
+    #[test]
+    fn one_node_has_no_far_one() {
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+        assert!(found(&CHECK, &fixture("ena")).is_empty());
+    }
+}

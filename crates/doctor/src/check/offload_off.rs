@@ -1,0 +1,171 @@
+//! Offloads that are off: joining on the way in, cutting on the way out, checksums.
+
+use linerate_host::facts::{Kind, Port};
+
+use super::cite::{REDHAT, SEGMENTATION, STACK};
+use super::{Check, Run, work};
+use crate::formula::{cpu, gbit};
+use crate::{Finding, Host, Severity};
+
+pub(super) const CHECK: Check = Check {
+    name: "offload-off",
+    about: "segmentation, aggregation or checksums that a port leaves to the processor",
+    sources: &[SEGMENTATION, STACK, REDHAT],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    let each = |port| {
+        let need = host.rate_of(port);
+        [receiving(port, need), sending(port, need), checksum(port, "rx"), checksum(port, "tx"), joined(port)]
+    };
+    host.devices().flat_map(each).flatten().collect()
+}
+
+/// Neither GRO nor LRO: each packet goes through TCP by itself.
+fn receiving(port: &Port, need: f64) -> Option<Finding> {
+    let is_off = port.offload("rx-gro").get()? || port.offload("rx-lro").get() == Some(true);
+    (!is_off).then(|| costs(port, need, "rx-gro", "gro", "received packets aren't joined (GRO)"))
+}
+
+/// Neither the card nor the kernel cuts: each packet goes through TCP by itself.
+fn sending(port: &Port, need: f64) -> Option<Finding> {
+    let (card, kernel) =
+        (port.offload("tx-tcp-segmentation").get()?, port.offload("tx-generic-segmentation").get());
+    match (card, kernel) {
+        (true, _) => None,
+        (false, Some(false)) => Some(costs(
+            port,
+            need,
+            "tx-tcp-segmentation",
+            "tso",
+            "TCP sends packet by packet (no TSO, no GSO)",
+        )),
+        // The kernel cuts late: a part of the work.
+        (false, _) => cuts_itself(port, need),
+    }
+}
+
+fn cuts_itself(port: &Port, need: f64) -> Option<Finding> {
+    let is_felt = work::received(port, 1) < need * 2.0;
+    let finding = Finding::new(
+        Severity::Minor,
+        format!("{}: the kernel cuts what TCP sends, not the card (no TSO)", port.name),
+    );
+    is_felt.then(|| {
+        remedy(
+            finding.at(format!("{} tx-tcp-segmentation", port.name)).evidence("tx-tcp-segmentation off"),
+            port,
+            "tx-tcp-segmentation",
+            "tso",
+        )
+    })
+}
+
+fn costs(port: &Port, need: f64, feature: &str, short: &str, what: &str) -> Finding {
+    let band = cpu::connection(work::mtu(port), false);
+    let (leaves, title) = (band.low, format!("{}: {what}", port.name));
+    let finding = if leaves < need {
+        Finding::leaves(leaves, need, title)
+    } else {
+        Finding::new(Severity::Note, title)
+    };
+    let finding = finding
+        .at(format!("{} {feature}", port.name))
+        .evidence(format!("{feature} off; packets of {} bytes", work::mtu(port)))
+        .evidence(format!("a connection on one core keeps {} to {} then", gbit(band.low), gbit(band.high)));
+    remedy(finding, port, feature, short)
+}
+
+fn checksum(port: &Port, way: &str) -> Option<Finding> {
+    let features: &[&str] =
+        if way == "rx" { &["rx-checksum"] } else { &["tx-checksum-ip-generic", "tx-checksum-ipv4"] };
+    let known: Vec<(&str, bool)> =
+        features.iter().filter_map(|name| Some((*name, port.offload(name).get()?))).collect();
+    let (first, _) = known.first()?;
+    if known.iter().any(|(_, on)| *on) {
+        return None;
+    }
+    let finding =
+        Finding::new(Severity::Note, format!("{}: the processor computes checksums ({way})", port.name))
+            .at(format!("{} {first}", port.name))
+            .evidence(format!(
+                "{first} off; without it on the way out there is no segmentation by the card either"
+            ));
+    Some(remedy(finding, port, first, way))
+}
+
+/// LRO changes packets in a way that must not be sent on.
+fn joined(port: &Port) -> Option<Finding> {
+    let is_bridged = port.master.known().is_some() && port.offload("rx-lro").get() == Some(true);
+    is_bridged.then(|| {
+        Finding::new(Severity::Minor, format!("{} joins packets by LRO, and hands them on", port.name))
+            .at(format!("{} rx-lro", port.name))
+            .evidence(format!("rx-lro on; it belongs to {}", port.master.known().map_or("?", String::as_str)))
+            .fix(format!("ethtool -K {} lro off gro on", port.name))
+            .undo(format!("ethtool -K {} lro on", port.name))
+            .conflict("drivers' guides turn LRO on for bulk; where packets are bridged or routed it must be off. GRO does both")
+    })
+}
+
+fn remedy(finding: Finding, port: &Port, feature: &str, short: &str) -> Finding {
+    let is_fixed =
+        port.offloads.known().and_then(|all| all.get(feature)).is_some_and(|offload| offload.fixed);
+    match (is_fixed, port.kind.get()) {
+        (false, _) => finding
+            .fix(format!("ethtool -K {} {short} on", port.name))
+            .undo(format!("ethtool -K {} {short} off", port.name)),
+        (true, Some(Kind::Paravirtual)) => {
+            finding.fix("the hypervisor must offer it: QEMU wants a tap with vnet_hdr and virtio-net-pci,csum=on,host_tso4=on,guest_tso4=on")
+        }
+        (true, _) => finding.fix("the device can't: use another model of port, or a larger MTU"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_host::facts::Offload;
+
+    use super::*;
+    use crate::testing::{edited, fixture, found, lines};
+
+    fn without(features: &[&str]) -> Vec<String> {
+        let host = edited("stock-10g", "eno1", |port| {
+            let linerate_host::Fact::Known(all) = &mut port.offloads else { panic!("no features") };
+            for name in features {
+                all.insert((*name).into(), Offload { on: false, fixed: false });
+            }
+        });
+        lines(&found(&CHECK, &host))
+    }
+
+    #[test]
+    fn each_is_told() {
+        assert_eq!(without(&["rx-gro"]), ["offload-off eno1 rx-gro major 6.2 Gbit/s"]);
+        let segmentation = "offload-off eno1 tx-tcp-segmentation";
+        assert_eq!(
+            without(&["tx-tcp-segmentation", "tx-generic-segmentation"]),
+            [format!("{segmentation} major 6.2 Gbit/s")]
+        );
+        assert_eq!(without(&["tx-tcp-segmentation"]), [format!("{segmentation} minor -")]);
+        assert_eq!(without(&["rx-checksum"]), ["offload-off eno1 rx-checksum note -"]);
+        assert_eq!(without(&["tx-checksum-ip-generic"]), ["offload-off eno1 tx-checksum-ip-generic note -"]);
+    }
+
+    #[test]
+    fn lro_in_a_bridge_is_told() {
+        let host = edited("stock-10g", "eno1", |port| {
+            let linerate_host::Fact::Known(all) = &mut port.offloads else { panic!("no features") };
+            all.insert("rx-lro".into(), Offload { on: true, fixed: false });
+            port.master = linerate_host::Fact::Known("br0".into());
+        });
+        assert_eq!(lines(&found(&CHECK, &host)), ["offload-off eno1 rx-lro minor -"]);
+    }
+
+    #[test]
+    fn what_is_on_is_not_told() {
+        assert!(without(&[]).is_empty());
+        assert!(found(&CHECK, &fixture("virtio-four-queues")).is_empty());
+        assert!(without(&["tx-generic-segmentation"]).is_empty(), "the card cuts");
+    }
+}

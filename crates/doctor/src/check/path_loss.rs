@@ -1,0 +1,86 @@
+//! Segments that were lost on a path, against what one connection keeps at that loss.
+
+use super::{Check, Run};
+use crate::formula::goodput::Segments;
+use crate::formula::{bdp, gbit};
+use crate::{Finding, Path, Source};
+
+/// Below it, a loss is what any path has now and then.
+const USUAL: f64 = 1e-6;
+
+pub(super) const CHECK: Check = Check {
+    name: "path-loss",
+    about: "segments that were lost while the path was measured",
+    sources: &[
+        Source {
+            name: "RFC 9438, CUBIC, 5.1: the window that a loss rate leaves",
+            url: "https://www.rfc-editor.org/rfc/rfc9438#section-5.1",
+        },
+        Source {
+            name: "ESnet, Network troubleshooting: packet loss",
+            url: "https://fasterdata.es.net/network-tuning/tcp-issues-explained/packet-loss/",
+        },
+    ],
+    run: Run::Path(run),
+};
+
+fn run(path: &Path<'_>) -> Vec<Finding> {
+    of(path).into_iter().collect()
+}
+
+fn of(path: &Path<'_>) -> Option<Finding> {
+    let (loss, rtt) = (path.measured.loss()?, path.measured.rtt?);
+    if loss < USUAL {
+        return None;
+    }
+    let (streams, need) = (path.measured.streams.unwrap_or(1), path.rate());
+    let one = bdp::cubic(Segments::usual(mtu(path)).payload(), rtt, loss);
+    let title =
+        format!("{:.4} % of the segments were sent again: a connection keeps {}", loss * 100.0, gbit(one));
+    let finding = Finding::leaves(one * f64::from(streams), need, title)
+        .evidence(format!("round trip {:.1} ms, with {streams} streams", rtt * 1e3))
+        .evidence(format!("of {} segments {} again", path.measured.sent?, path.measured.retransmitted?))
+        .fix("look where they are lost: drops-by-cause on both hosts, then the switches; pacing helps bursts: tc qdisc replace dev PORT root fq")
+        .undo("tc qdisc del dev PORT root")
+        .conflict("BBR keeps its rate at losses of some percent, and takes it from others that share the path");
+    Some(finding)
+}
+
+/// The smaller of the ends' largest: what their fastest ports have.
+fn mtu(path: &Path<'_>) -> u32 {
+    let largest = |host: &crate::Host<'_>| host.linked().filter_map(|port| port.mtu.get()).max();
+    path.ends().iter().filter_map(largest).min().unwrap_or(1500)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{fixture, found_between, lines};
+    use crate::{Measured, Severity};
+
+    fn between(retransmitted: u64) -> Vec<Finding> {
+        let (from, to) = (fixture("stock-10g"), fixture("stock-10g"));
+        let measured = Measured {
+            rtt: Some(0.05),
+            rate: Some(1e9),
+            streams: Some(1),
+            retransmitted: Some(retransmitted),
+            sent: Some(1_000_000),
+        };
+        found_between(&CHECK, &from, &to, measured)
+    }
+
+    #[test]
+    fn loss_on_a_long_path_is_dear() {
+        let found = between(100);
+        assert_eq!(lines(&found), ["path-loss - critical 28 Mbit/s"]);
+        assert_eq!((found[0].severity, found[0].host.as_str()), (Severity::Critical, "a -> b"));
+    }
+
+    #[test]
+    fn a_clean_path_has_none() {
+        assert!(between(0).is_empty());
+        let (from, to) = (fixture("stock-10g"), fixture("stock-10g"));
+        assert!(found_between(&CHECK, &from, &to, Measured::default()).is_empty(), "nothing measured");
+    }
+}

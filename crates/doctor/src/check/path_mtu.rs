@@ -1,0 +1,60 @@
+//! Ends whose ports take packets of different sizes.
+
+use super::{Check, Run};
+use crate::formula::gbit;
+use crate::formula::goodput::Segments;
+use crate::source::{ESNET_MTU, IP_SYSCTL};
+use crate::{Finding, Host, Path, Severity};
+
+pub(super) const CHECK: Check = Check {
+    name: "path-mtu",
+    about: "ends whose fastest ports take packets of different sizes",
+    sources: &[ESNET_MTU, IP_SYSCTL],
+    run: Run::Path(|path| of(path).into_iter().collect()),
+};
+
+fn of(path: &Path<'_>) -> Option<Finding> {
+    let (from, to) = (mtu(&path.from)?, mtu(&path.to)?);
+    if from == to {
+        return None;
+    }
+    let (small, large) = (from.min(to), from.max(to));
+    let need = path.rate();
+    let payload = |mtu| Segments::usual(mtu).share() * need;
+    let receiver = if small == from { path.from.name } else { path.to.name };
+    let finding = Finding::leaves(
+        payload(small),
+        payload(large),
+        format!("{receiver} takes packets of {small} bytes, the other end {large}"),
+    )
+    .at_most(Severity::Minor)
+    .evidence(format!("MTU of {}: {from}; of {}: {to}", path.from.name, path.to.name))
+    .evidence(format!("payload {} instead of {}", gbit(payload(small)), gbit(payload(large))))
+    .evidence(
+        "in one network without a router between them, full packets to the \
+                    smaller one are lost unless TCP's MSS says so",
+    )
+    .fix(format!("{receiver}: ip link set PORT mtu {large}, where the switches take it"))
+    .undo(format!("{receiver}: ip link set PORT mtu {small}"));
+    Some(finding)
+}
+
+/// Of the fastest device.
+fn mtu(host: &Host<'_>) -> Option<u32> {
+    host.devices().max_by_key(|port| port.speed_mbps.get())?.mtu.get()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Measured;
+    use crate::testing::{fixture, found_between, lines};
+
+    #[test]
+    fn different_ends_are_found_and_equal_ones_not() {
+        let (small, large) = (fixture("stock-10g"), fixture("narrow-bridge"));
+        let found = found_between(&CHECK, &small, &large, Measured::default());
+        assert_eq!(lines(&found), ["path-mtu - minor 9.4 Gbit/s"]);
+        assert!(found_between(&CHECK, &large, &large, Measured::default()).is_empty());
+    }
+}

@@ -1,0 +1,69 @@
+//! Round trips: what tools that wait for an answer after each file lose by them.
+
+use super::{Check, Run};
+use crate::formula::{bdp, bytes, gbit};
+use crate::source::{HPN, TRANSFER_PAPER};
+use crate::{Finding, Path, Severity};
+
+/// Bytes of a file as the papers' tree has them on average.
+const FILE: f64 = 1.6e6;
+/// Round trips that sftp takes for a file beside its data: open, setstat, close.
+const TRIPS: f64 = 3.0;
+
+pub(super) const CHECK: Check = Check {
+    name: "path-rtt",
+    about: "a path so long that tools with an answer for each file wait",
+    sources: &[TRANSFER_PAPER, HPN],
+    run: Run::Path(|path| of(path).into_iter().collect()),
+};
+
+fn of(path: &Path<'_>) -> Option<Finding> {
+    let (rtt, need) = (path.measured.rtt?, path.rate());
+    let sending = FILE * 8.0 / need;
+    let waiting = TRIPS * rtt;
+    if waiting < sending / 2.0 {
+        return None;
+    }
+    let rate = FILE * 8.0 / (sending + waiting);
+    let finding = Finding::leaves(
+        rate,
+        need,
+        format!("{:.1} ms away: tools that wait for each file have {}", rtt * 1e3, gbit(rate)),
+    )
+    .at_most(Severity::Note)
+    .evidence(format!(
+        "round trip {:.2} ms: {} are under way at {}",
+        rtt * 1e3,
+        bytes(bdp::bytes(need, rtt)),
+        gbit(need)
+    ))
+    .evidence(format!(
+        "files of 1.6 MB take {:.1} ms to send, and {TRIPS} round trips of {:.1} ms",
+        sending * 1e3,
+        rtt * 1e3
+    ))
+    .fix(
+        "use a tool that doesn't wait (linerate cp, rsync, tar), or several at \
+                    once; scp and sftp of many files do",
+    )
+    .conflict("nothing to mend on the hosts: distance is what it is");
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Measured;
+    use crate::testing::{fixture, found_between, lines};
+
+    fn at(rtt: f64) -> Vec<String> {
+        let measured = Measured { rtt: Some(rtt), ..Measured::default() };
+        lines(&found_between(&CHECK, &fixture("stock-10g"), &fixture("stock-10g"), measured))
+    }
+
+    #[test]
+    fn far_hosts_are_noted_and_near_ones_are_not() {
+        assert_eq!(at(0.05), ["path-rtt - note 85 Mbit/s"]);
+        assert!(at(0.0001).is_empty());
+    }
+}

@@ -1,0 +1,65 @@
+//! Bridges above a card: the narrowest link counts, not the card's own.
+
+use linerate_host::facts::{PciLink, Port};
+
+use super::cite::{FEDEX, PCIE, SYSFS_PCI};
+use super::{Check, Run};
+use crate::formula::{Band, gbit, pcie};
+use crate::{Finding, Host};
+
+pub(super) const CHECK: Check = Check {
+    name: "pcie-bridge",
+    about: "a bridge above a card with fewer or slower lanes than the card",
+    sources: &[SYSFS_PCI, PCIE, FEDEX],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    host.hardware().filter_map(|port| of(port, host.rate_of(port))).collect()
+}
+
+fn of(port: &Port, need: f64) -> Option<Finding> {
+    let pci = port.pci.known()?;
+    let payload = pci.max_payload.get().unwrap_or(pcie::USUAL_PAYLOAD);
+    let own = carries(&pci.link, payload).map_or(f64::INFINITY, |band| band.low);
+    let links = pci.bridges.iter().filter_map(|bridge| Some((bridge, carries(&bridge.link, payload)?)));
+    let (bridge, band) = links.min_by(|a, b| a.1.low.total_cmp(&b.1.low))?;
+    if band.low >= need || band.low >= own {
+        return None;
+    }
+    let title = format!("the bridge above {} carries {} to {}", port.name, gbit(band.low), gbit(band.high));
+    let finding = Finding::leaves(band.low, need, title)
+        .at(&port.name)
+        .evidence(format!("PCI bridge {}: {}", bridge.address, told(&bridge.link)))
+        .evidence(format!("the card {}: {}", pci.address, told(&pci.link)))
+        .fix("put the card into a slot that hangs on the processor, not on the chipset or a switch: lspci -tv shows them");
+    Some(finding)
+}
+
+fn carries(link: &PciLink, payload: u32) -> Option<Band> {
+    pcie::effective(link.speed.get()?, link.width.get()?, payload)
+}
+
+fn told(link: &PciLink) -> String {
+    let number = |value: Option<f64>| value.map_or_else(|| "?".into(), |value| value.to_string());
+    format!("{} lanes of {} GT/s", number(link.width.get().map(f64::from)), number(link.speed.get()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{fixture, found, lines};
+
+    #[test]
+    fn one_lane_above_eight_counts() {
+        let found = found(&CHECK, &fixture("narrow-bridge"));
+        assert_eq!(lines(&found), ["pcie-bridge enp5s0 critical 3.3 Gbit/s"]);
+        assert!(found[0].evidence[0].contains("1 lanes"), "{found:?}");
+    }
+
+    #[test]
+    fn a_bridge_as_wide_as_its_card_is_none() {
+        assert!(found(&CHECK, &fixture("mlx5-25g-tuned")).is_empty());
+        assert!(found(&CHECK, &fixture("bare-gen1-x4")).is_empty(), "the slot's finding is pcie-width's");
+    }
+}

@@ -1,0 +1,99 @@
+//! Payload of the packets on a card's link, where a larger one would carry what is needed.
+
+use linerate_host::facts::{Pci, Port};
+
+use super::cite::{ESNET_NIC, PCIE};
+use super::{Check, Run};
+use crate::formula::{gbit, pcie};
+use crate::{Finding, Host, Severity};
+
+/// What most devices and bridges can.
+const BETTER: u32 = 256;
+/// Bytes of a read request below which reading what is to be sent takes too many requests.
+const LEAST_REQUEST: u32 = 512;
+
+pub(super) const CHECK: Check = Check {
+    name: "pcie-payload",
+    about: "small packets on a card's PCI Express link",
+    sources: &[PCIE, ESNET_NIC],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    let both = |port| [payload(port, host.rate_of(port)), request(port)];
+    host.hardware().flat_map(both).flatten().collect()
+}
+
+fn payload(port: &Port, need: f64) -> Option<Finding> {
+    let pci = port.pci.known()?;
+    let set = pci.max_payload.get().filter(|set| *set < BETTER)?;
+    let carries = |payload| pcie::effective(pci.link.speed.get()?, pci.link.width.get()?, payload);
+    let (now, better) = (carries(set)?.low, carries(BETTER)?.low);
+    if now >= need {
+        return None;
+    }
+    let title =
+        format!("PCI Express packets of {} hold {set} bytes: {BETTER} carry {}", port.name, gbit(better));
+    let finding = Finding::leaves(now, need, title)
+        .at(&port.name)
+        .evidence(format!("PCI device {}: MaxPayload {set}", pci.address))
+        .fix("set the payload in the firmware, or start the kernel with pci=pcie_bus_perf")
+        .undo("start it without")
+        .conflict(
+            "the device with the smallest payload below a bridge decides for all; hot plugging may then fail",
+        );
+    Some(finding)
+}
+
+fn request(port: &Port) -> Option<Finding> {
+    let pci = port.pci.known()?;
+    let set = pci.max_read_request.get().filter(|set| *set < LEAST_REQUEST)?;
+    let finding =
+        Finding::new(Severity::Minor, format!("{} reads what it sends {set} bytes at a time", port.name))
+            .at(&port.name)
+            .evidence(format!("PCI device {}: MaxReadReq {set}", pci.address));
+    Some(change(finding, pci))
+}
+
+/// The register is Device Control of the capability 10: bits 14 to 12.
+fn change(finding: Finding, pci: &Pci) -> Finding {
+    let old = pci.max_read_request.get().unwrap_or(LEAST_REQUEST).max(128).trailing_zeros() - 7;
+    let set = |code: u32| format!("setpci -s {} CAP_EXP+8.w={code}000:7000", pci.address);
+    finding
+        .fix(set(2))
+        .undo(set(old))
+        .conflict("some guides set 4096 (ESnet for 100 Gbit/s); others on the bus wait longer then")
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_host::Fact;
+
+    use super::*;
+    use crate::testing::{edited, fixture, found, lines};
+
+    fn with(change: impl FnOnce(&mut Pci)) -> Vec<String> {
+        let host = edited("mlx5-25g-tuned", "ens1f0np0", |port| {
+            let Fact::Known(pci) = &mut port.pci else { panic!("no device") };
+            change(pci);
+        });
+        lines(&found(&CHECK, &host))
+    }
+
+    #[test]
+    fn small_packets_on_a_link_that_is_just_wide_enough_are_told() {
+        let narrow = |pci: &mut Pci| {
+            pci.max_payload = Fact::Known(128);
+            pci.link.width = Fact::Known(3);
+        };
+        assert_eq!(with(narrow), ["pcie-payload ens1f0np0 major 19.4 Gbit/s"]);
+        assert_eq!(with(|pci| pci.max_read_request = Fact::Known(128)), ["pcie-payload ens1f0np0 minor -"]);
+    }
+
+    #[test]
+    fn wide_links_bear_small_packets() {
+        assert!(with(|pci| pci.max_payload = Fact::Known(128)).is_empty());
+        assert!(found(&CHECK, &fixture("mlx5-25g-tuned")).is_empty());
+        assert!(found(&CHECK, &fixture("bare-gen1-x4")).is_empty(), "unreadable is no finding");
+    }
+}

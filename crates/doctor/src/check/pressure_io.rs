@@ -1,0 +1,50 @@
+//! Tasks that wait for storage.
+
+use super::{Check, Run};
+use crate::source::PSI;
+use crate::{Finding, Host, Severity};
+
+/// Percent of the last minute in which a task waited.
+const WAITS: f64 = 10.0;
+
+pub(super) const CHECK: Check = Check {
+    name: "pressure-io",
+    about: "tasks wait for storage",
+    sources: &[PSI],
+    run: Run::Host(|host| of(host).into_iter().collect()),
+};
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    let stall = host.facts.strain.io.known()?;
+    if stall.some_60 < WAITS {
+        return None;
+    }
+    let finding = Finding::new(Severity::Minor, "others use the storage")
+        .evidence(format!(
+            "tasks waited for storage in {:.0} % of the last minute; all of them at \
+                    once in {:.0} % of the last ten seconds",
+            stall.some_60, stall.full_10
+        ))
+        .fix(
+            "see whose it is: pidstat -d 1; give it way: ionice -c 3, or a cgroup \
+                    with a smaller io.weight; or transfer later",
+        );
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{changed, fixture, found, lines};
+    use linerate_host::Fact;
+    use linerate_host::facts::Stall;
+
+    #[test]
+    fn waiting_is_found() {
+        let busy = changed("stock-10g", |facts| {
+            facts.strain.io = Fact::Known(Stall { some_60: 40.0, ..Stall::default() })
+        });
+        assert_eq!(lines(&found(&CHECK, &busy)), ["pressure-io - minor -"]);
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

@@ -1,0 +1,99 @@
+//! Bursts: packets that leave at the port's rate, for a path that takes less.
+
+use linerate_host::facts::Port;
+
+use super::{Check, Run};
+use crate::source::{BBR, ESNET_PACING, RED_HAT};
+use crate::{Finding, Host, Severity};
+
+/// Bits a second from which ESnet's guides want pacing.
+const FAST: f64 = 10e9;
+
+pub(super) const CHECK: Check = Check {
+    name: "qdisc-pacing",
+    about: "a queueing discipline that doesn't pace",
+    sources: &[BBR, ESNET_PACING, RED_HAT],
+    run: Run::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
+};
+
+fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let control = host.facts.tcp.congestion_control.known()?;
+    let kind = bursty(port)?;
+    let severity = severity(control, kind, host.rate_of(port))?;
+    let queues = port.qdiscs.known()?.iter().filter(|qdisc| !qdisc.root).count();
+    let finding = Finding::new(severity, format!("{} sends by {kind}, which doesn't pace", port.name))
+        .at(&port.name)
+        .evidence(format!(
+            "{kind}{}, congestion control {control}",
+            if queues > 0 { " below mq" } else { "" }
+        ))
+        .evidence(
+            "without fq the kernel paces bbr by a timer for each connection (since \
+                    Linux 4.13), others not at all",
+        )
+        .fix(command(port, "fq", queues))
+        .undo(command(port, kind, queues))
+        .conflict(
+            "ESnet and bbr's authors want fq; distributions and Red Hat have \
+                    fq_codel, which is fairer and doesn't pace; on a shared host keep it",
+        );
+    Some(finding)
+}
+
+/// A discipline in force that lets bursts through.
+fn bursty(port: &Port) -> Option<&str> {
+    let all = port.qdiscs.known()?;
+    let leaves = all.iter().filter(|qdisc| !["mq", "mqprio", "multiq"].contains(&qdisc.kind.as_str()));
+    leaves
+        .map(|qdisc| qdisc.kind.as_str())
+        .find(|kind| ["pfifo_fast", "pfifo", "bfifo", "fq_codel", "sfq"].contains(kind))
+}
+
+fn severity(control: &str, kind: &str, need: f64) -> Option<Severity> {
+    let paces = control.starts_with("bbr");
+    match kind {
+        "fq_codel" if paces || need >= FAST => Some(Severity::Note),
+        "fq_codel" => None,
+        _ if paces => Some(Severity::Minor),
+        _ if need >= FAST => Some(Severity::Note),
+        _ => None,
+    }
+}
+
+/// mq takes its queues' discipline from the default when it is made.
+fn command(port: &Port, kind: &str, queues: usize) -> String {
+    match queues {
+        0 => format!("tc qdisc replace dev {} root {kind}", port.name),
+        _ => format!(
+            "sysctl -w net.core.default_qdisc={kind}; tc qdisc replace dev {0} root \
+                    noqueue; tc qdisc replace dev {0} root mq",
+            port.name
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{changed, fixture, found, lines, port_of};
+    use linerate_host::Fact;
+
+    #[test]
+    fn fq_codel_at_ten_gigabits_is_noted() {
+        assert_eq!(lines(&found(&CHECK, &fixture("stock-10g"))), ["qdisc-pacing eno1 note -"]);
+    }
+
+    #[test]
+    fn bbr_by_a_plain_queue_is_worse() {
+        let plain = changed("e1000", |facts| {
+            let Fact::Known(all) = &mut port_of(facts, "eth0").qdiscs else { panic!("no qdiscs") };
+            all[0].kind = "pfifo_fast".into();
+        });
+        assert_eq!(lines(&found(&CHECK, &plain)), ["qdisc-pacing eth0 minor -"]);
+    }
+
+    #[test]
+    fn fq_paces() {
+        assert!(found(&CHECK, &fixture("mlx5-25g-tuned")).is_empty());
+    }
+}

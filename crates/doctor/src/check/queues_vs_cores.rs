@@ -1,0 +1,86 @@
+//! Receive queues: fewer than the processors that the rate needs, though more are possible.
+
+use linerate_host::facts::{Kind, Port};
+
+use super::cite::{CORES, FEDEX, SCALING};
+use super::{Check, Run, work};
+use crate::{Finding, Host};
+
+/// Their queues have checks of their own.
+const OTHERS: [&str; 2] = ["virtio_net", "vmxnet3"];
+
+pub(super) const CHECK: Check = Check {
+    name: "queues-vs-cores",
+    about: "fewer receive queues than the rate needs cores",
+    sources: &[SCALING, FEDEX, CORES],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    host.devices().filter_map(|port| of(host, port)).collect()
+}
+
+fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    if port.kind.get() == Some(Kind::Emulated) || OTHERS.contains(&port.driver.known()?.as_str()) {
+        return None;
+    }
+    let (queues, cores) = (port.rx_count().get()?, host.facts.cpu.threads().get()?);
+    if queues >= cores {
+        return None;
+    }
+    let title = format!("{} receives with {queues} of {cores} processors", port.name);
+    let finding = work::short_of(port, queues, host.rate_of(port), &title)?;
+    Some(remedy(finding, port, queues, cores))
+}
+
+fn remedy(finding: Finding, port: &Port, queues: u32, cores: u32) -> Finding {
+    let most = port.channels.known().map_or(queues, |channels| channels.max_receiving());
+    let wanted = most.min(cores);
+    if wanted <= queues {
+        return finding
+            .evidence(format!("the driver has no more than {queues}"))
+            .fix("spread the packets by software: see rps-off-one-queue");
+    }
+    let kind = if port.channels.known().is_some_and(|c| c.combined > 0) { "combined" } else { "rx" };
+    let set = |count| format!("ethtool -L {} {kind} {count}", port.name);
+    finding
+        .evidence(format!("{most} are possible"))
+        .fix(set(wanted))
+        .undo(set(queues))
+        .conflict("the kernel's guide wants no more queues than physical cores, others one for each thread")
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_host::Fact;
+
+    use super::*;
+    use crate::testing::{edited, fixture, found, lines};
+
+    fn with(queues: usize) -> linerate_host::Facts {
+        edited("stock-10g", "eno1", |port| {
+            let Fact::Known(all) = &mut port.rx_queues else { panic!("no queues") };
+            all.truncate(queues);
+        })
+    }
+
+    #[test]
+    fn one_queue_of_many_is_told() {
+        let found = found(&CHECK, &with(1));
+        assert_eq!(lines(&found), ["queues-vs-cores eno1 minor 12.3 Gbit/s"]);
+        assert_eq!(found[0].fix.as_deref(), Some("ethtool -L eno1 combined 8"));
+        let mut fast = with(1);
+        crate::testing::port_of(&mut fast, "eno1").speed_mbps = Fact::Known(25_000);
+        assert_eq!(
+            lines(&crate::testing::found(&CHECK, &fast)),
+            ["queues-vs-cores eno1 critical 12.3 Gbit/s"]
+        );
+    }
+
+    #[test]
+    fn as_many_as_the_rate_needs_are_enough() {
+        assert!(found(&CHECK, &with(8)).is_empty());
+        assert!(found(&CHECK, &with(2)).is_empty());
+        assert!(found(&CHECK, &fixture("ixgbevf")).is_empty());
+    }
+}

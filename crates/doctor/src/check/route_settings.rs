@@ -1,0 +1,101 @@
+//! Routes that hold their connections to less than the host's settings do.
+
+use linerate_host::facts::Route;
+
+use super::{Check, Run};
+use crate::formula::{bdp, gbit, trip};
+use crate::{Finding, Host, Severity, Source};
+
+/// Segments of the first flight (RFC 6928).
+const FIRST: u32 = 10;
+
+pub(super) const CHECK: Check = Check {
+    name: "route-settings",
+    about: "a route with a window, MTU or congestion control of its own that holds back",
+    sources: &[Source {
+        name: "ip-route(8): window, mtu, initcwnd, congctl",
+        url: "https://man7.org/linux/man-pages/man8/ip-route.8.html",
+    }],
+    run: Run::Host(|host| {
+        host.facts.tcp.routes.known().into_iter().flatten().filter_map(|route| of(host, route)).collect()
+    }),
+};
+
+fn of(host: &Host<'_>, route: &Route) -> Option<Finding> {
+    let said = [window(host, route), mtu(host, route), first(route), control(route)];
+    let said: Vec<String> = said.into_iter().flatten().collect();
+    if said.is_empty() {
+        return None;
+    }
+    let title = format!("the route to {} holds its connections back", route.destination);
+    let ceiling =
+        route.window.map(|bytes| bdp::rate(f64::from(bytes), trip::NEAR)).filter(|rate| *rate < host.rate());
+    let finding = match ceiling {
+        Some(ceiling) => Finding::leaves(ceiling, host.rate(), title),
+        None => Finding::new(Severity::Note, title),
+    };
+    let finding = said.into_iter().fold(finding, Finding::evidence);
+    Some(
+        finding
+            .at(&route.destination)
+            .fix(format!("ip route show {0}; ip route change {0} ... without it", route.destination))
+            .undo("ip route change with what the route had"),
+    )
+}
+
+fn window(host: &Host<'_>, route: &Route) -> Option<String> {
+    let window = route.window?;
+    let one = bdp::rate(f64::from(window), trip::NEAR);
+    (one < host.rate()).then(|| format!("window {window} bytes: {} at 0.2 ms", gbit(one)))
+}
+
+fn mtu(host: &Host<'_>, route: &Route) -> Option<String> {
+    let (own, port) = (route.mtu?, host.facts.port(route.port.as_deref()?)?.mtu.get()?);
+    (own < port).then(|| format!("MTU {own}, the port's is {port}"))
+}
+
+fn first(route: &Route) -> Option<String> {
+    let segments = route.initcwnd?;
+    (segments < FIRST).then(|| format!("initcwnd {segments}; the kernel begins with {FIRST}"))
+}
+
+fn control(route: &Route) -> Option<String> {
+    let name = route.congestion_control.as_deref()?;
+    ["reno", "vegas", "lp"].contains(&name).then(|| format!("congctl {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{changed, fixture, found, lines};
+    use linerate_host::Fact;
+
+    fn with(route: Route) -> Vec<String> {
+        let facts = changed("stock-10g", |facts| facts.tcp.routes = Fact::Known(vec![route]));
+        lines(&found(&CHECK, &facts))
+    }
+
+    #[test]
+    fn what_holds_back_is_found() {
+        let route = Route { destination: "default".into(), port: Some("eno1".into()), ..Route::default() };
+        assert_eq!(
+            with(Route { window: Some(65536), ..route.clone() }),
+            ["route-settings default critical 2.6 Gbit/s"]
+        );
+        assert_eq!(with(Route { mtu: Some(1400), ..route.clone() }), ["route-settings default note -"]);
+        assert_eq!(with(Route { congestion_control: Some("reno".into()), ..route.clone() }).len(), 1);
+        assert_eq!(with(Route { initcwnd: Some(2), ..route }).len(), 1);
+    }
+
+    #[test]
+    fn what_helps_is_not() {
+        let route = Route {
+            destination: "default".into(),
+            initcwnd: Some(30),
+            congestion_control: Some("bbr".into()),
+            ..Route::default()
+        };
+        assert!(with(route).is_empty());
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

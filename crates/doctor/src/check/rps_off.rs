@@ -1,0 +1,78 @@
+//! One receive queue, several processors, and no spreading by software.
+
+use linerate_host::facts::{Port, RxQueue};
+
+use super::cite::{REDHAT, SCALING, WEB};
+use super::{Check, Run, work};
+use crate::{Finding, Host};
+
+pub(super) const CHECK: Check = Check {
+    name: "rps-off-one-queue",
+    about: "one receive queue whose packets aren't spread by software",
+    sources: &[SCALING, REDHAT, WEB],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    host.devices().filter_map(|port| of(host, port)).collect()
+}
+
+fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let [queue] = port.rx_queues.known()?.as_slice() else { return None };
+    let online = host.facts.cpu.online.known().filter(|cpus| cpus.len() > 1)?;
+    if !queue.rps_cpus.known()?.is_empty() {
+        return None;
+    }
+    let title = format!("{} has one receive queue, and one processor works for it", port.name);
+    let finding = work::short_of(port, 1, host.rate_of(port), &title)?;
+    Some(remedy(finding, port, queue, online))
+}
+
+fn remedy(finding: Finding, port: &Port, queue: &RxQueue, online: &[u32]) -> Finding {
+    let path = format!("/sys/class/net/{}/queues/rx-{}/rps_cpus", port.name, queue.number);
+    finding
+        .evidence(format!("rps_cpus is empty; {} processors", online.len()))
+        .fix(format!("echo {} > {path}", mask(online)))
+        .undo(format!("echo 0 > {path}"))
+        .conflict("more queues are better where they can be had: RPS is redundant with a queue for each processor (scaling.rst)")
+}
+
+/// As the kernel reads masks: words of 32 bits, the highest first.
+fn mask(cpus: &[u32]) -> String {
+    let words = cpus.iter().max().map_or(1, |most| most / 32 + 1);
+    let word =
+        |at: u32| cpus.iter().filter(|cpu| *cpu / 32 == at).fold(0_u32, |bits, cpu| bits | 1 << (cpu % 32));
+    let parts: Vec<String> = (0..words).rev().map(|at| format!("{:x}", word(at))).collect();
+    parts.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_host::Fact;
+
+    use super::*;
+    use crate::testing::{edited, fixture, found, lines};
+
+    #[test]
+    fn one_queue_for_two_processors_is_told() {
+        let found = found(&CHECK, &fixture("virtio-one-queue"));
+        assert_eq!(lines(&found), ["rps-off-one-queue eth0 minor 12.3 Gbit/s"]);
+        assert_eq!(found[0].fix.as_deref(), Some("echo 3 > /sys/class/net/eth0/queues/rx-0/rps_cpus"));
+    }
+
+    #[test]
+    fn spread_packets_several_queues_and_slow_ports_are_not() {
+        let spread = edited("virtio-one-queue", "eth0", |port| {
+            let Fact::Known(queues) = &mut port.rx_queues else { panic!("no queues") };
+            queues[0].rps_cpus = Fact::Known(vec![0, 1]);
+        });
+        assert!(found(&CHECK, &spread).is_empty());
+        assert!(found(&CHECK, &fixture("virtio-four-queues")).is_empty());
+        assert!(found(&CHECK, &fixture("e1000e-desktop")).is_empty(), "a gigabit");
+    }
+
+    #[test]
+    fn masks_are_the_kernels() {
+        assert_eq!((mask(&[0, 1, 2, 3]), mask(&[0, 33])), ("f".into(), "2,1".into()));
+    }
+}

@@ -1,0 +1,73 @@
+//! The table by which a card chooses receive queues: queues that it never names.
+
+use linerate_host::facts::Port;
+
+use super::cite::{REDHAT, SCALING};
+use super::{Check, Run, work};
+use crate::formula::percent;
+use crate::{Finding, Host, Severity};
+
+/// Share of one queue, as a multiple of what it should have, from which the table is uneven.
+const UNEVEN: f64 = 1.5;
+
+pub(super) const CHECK: Check = Check {
+    name: "rss-indirection",
+    about: "a card's table of receive queues that leaves some out",
+    sources: &[SCALING, REDHAT],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    host.devices().filter_map(|port| of(port, host.rate_of(port))).collect()
+}
+
+fn of(port: &Port, need: f64) -> Option<Finding> {
+    let rss = port.rss.known().filter(|rss| rss.rings > 1 && !rss.slots.is_empty())?;
+    let used = u32::try_from(rss.slots.len()).ok()?;
+    let (total, most) = (rss.slots.values().map(|n| f64::from(*n)).sum::<f64>(), *rss.slots.values().max()?);
+    let share = f64::from(most) / total.max(1.0);
+    if used >= rss.rings && share * f64::from(rss.rings) < UNEVEN {
+        return None;
+    }
+    let title = format!("{} gives packets to {used} of its {} receive queues", port.name, rss.rings);
+    let finding =
+        work::short_of(port, used, need, &title).unwrap_or_else(|| Finding::new(Severity::Note, title));
+    let finding = finding
+        .at(&port.name)
+        .evidence(format!("the busiest queue has {} of the table's {total} places", percent(share)))
+        .fix(format!("ethtool -X {} equal {}", port.name, rss.rings))
+        .undo("ethtool -X with the weights of before: ethtool -x shows them")
+        .conflict("a table that was made uneven on purpose keeps queues free for one program");
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use linerate_host::Fact;
+    use linerate_host::facts::Rss;
+
+    use super::*;
+    use crate::testing::{edited, fixture, found, lines};
+
+    fn with(slots: &[(u32, u32)]) -> Vec<String> {
+        let slots = BTreeMap::from_iter(slots.iter().copied());
+        let host = edited("stock-10g", "eno1", |port| port.rss = Fact::Known(Rss { rings: 4, slots }));
+        lines(&found(&CHECK, &host))
+    }
+
+    #[test]
+    fn queues_that_get_nothing_are_told() {
+        assert_eq!(with(&[(0, 128)]), ["rss-indirection eno1 minor 12.3 Gbit/s"]);
+        assert_eq!(with(&[(0, 100), (1, 10), (2, 9), (3, 9)]), ["rss-indirection eno1 note -"]);
+    }
+
+    #[test]
+    fn an_even_table_is_not() {
+        assert!(with(&[(0, 32), (1, 32), (2, 32), (3, 32)]).is_empty());
+        for host in ["igb-sriov", "bare-gen1-x4", "mlx5-25g-tuned"] {
+            assert!(found(&CHECK, &fixture(host)).is_empty(), "{host}");
+        }
+    }
+}

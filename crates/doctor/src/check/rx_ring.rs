@@ -1,0 +1,98 @@
+//! Receive rings: how long they last while nobody fetches, and whether they were full.
+
+use linerate_host::facts::{Port, Rings};
+
+use super::cite::{ESNET_NIC, REDHAT, STACK};
+use super::{Check, Run, work};
+use crate::formula::goodput::Segments;
+use crate::formula::percent;
+use crate::{Finding, Host, Severity};
+
+/// Seconds that a ring shall last at the rate that is needed: about a tick of the scheduler.
+const LASTS: f64 = 0.001;
+/// Share of lost packets from which connections feel it.
+const FELT: f64 = 1e-3;
+
+pub(super) const CHECK: Check = Check {
+    name: "rx-ring",
+    about: "receive rings that were full, or last less than a millisecond",
+    sources: &[REDHAT, ESNET_NIC, STACK],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    host.devices().filter_map(|port| of(port, host.rate_of(port))).collect()
+}
+
+fn of(port: &Port, need: f64) -> Option<Finding> {
+    let rings = port.rings.known().filter(|rings| rings.rx > 0 && rings.rx < rings.max_rx)?;
+    let lasts = f64::from(rings.rx) / Segments::usual(work::mtu(port)).packets(need);
+    let (lost, share) = lost(port);
+    let severity = match (lost, share) {
+        (0, _) if lasts >= LASTS => return None,
+        (0, _) => Severity::Note,
+        (_, share) if share >= FELT => Severity::Major,
+        _ => Severity::Minor,
+    };
+    let title = format!("{}'s receive rings hold {} of {} packets", port.name, rings.rx, rings.max_rx);
+    let finding = Finding::new(severity, title)
+        .at(&port.name)
+        .evidence(format!("at the needed rate one ring lasts {:.2} ms", lasts * 1e3));
+    let finding = match lost {
+        0 => finding.evidence("nothing was lost until now"),
+        lost => {
+            finding.evidence(format!("{lost} packets found no place since boot, {} of all", percent(share)))
+        }
+    };
+    Some(remedy(finding, port, rings))
+}
+
+fn remedy(finding: Finding, port: &Port, rings: &Rings) -> Finding {
+    let set = |count| format!("ethtool -G {} rx {count}", port.name);
+    finding.fix(set(rings.max_rx)).undo(set(rings.rx)).conflict(
+        "ESnet sets 8192, or the most; Red Hat only where packets were lost; rings larger than the processor's cache \
+         cost time at 100 Gbit/s (Cai et al.). It resets the port",
+    )
+}
+
+/// Packets that found no place, and their share: the kernel's counters, or the driver's where those say nothing.
+fn lost(port: &Port) -> (u64, f64) {
+    let kernels = port.counters.rx_missed.get().unwrap_or(0).max(port.counters.rx_fifo.get().unwrap_or(0));
+    let drivers = port.statistics.known().into_iter().flatten().filter(|(name, _)| is_full(name));
+    let lost = kernels.max(drivers.map(|(_, count)| *count).max().unwrap_or(0));
+    let received = port.counters.rx_packets.get().unwrap_or(0).saturating_add(lost).max(1);
+    (lost, lost as f64 / received as f64)
+}
+
+/// Counters of drivers that tell of full rings.
+fn is_full(name: &str) -> bool {
+    let names = ["ring full", "rx_no_dma_resources", "rx_out_of_buffer", "rx_no_buffer_count", "pkts rx OOB"];
+    names.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{edited, fixture, found, lines};
+
+    #[test]
+    fn full_rings_are_told() {
+        let found = found(&CHECK, &fixture("stock-10g"));
+        assert_eq!(found.len(), 1);
+        assert!(found[0].severity >= Severity::Minor, "{found:?}");
+        assert_eq!(found[0].fix.as_deref(), Some("ethtool -G eno1 rx 4096"));
+        assert_eq!(found[0].undo.as_deref(), Some("ethtool -G eno1 rx 512"));
+        assert!(crate::testing::found(&CHECK, &fixture("vmxnet3-one-queue"))[0].severity >= Severity::Minor);
+    }
+
+    #[test]
+    fn short_rings_without_loss_are_a_note_and_long_ones_nothing() {
+        let short = edited("stock-10g", "eno1", |port| {
+            port.counters.rx_missed = linerate_host::Fact::Known(0);
+            port.statistics = linerate_host::Fact::Known(std::collections::BTreeMap::new());
+        });
+        assert_eq!(lines(&found(&CHECK, &short)), ["rx-ring eno1 note -"]);
+        assert!(found(&CHECK, &fixture("mlx5-25g-tuned")).is_empty());
+        assert!(found(&CHECK, &fixture("e1000")).is_empty(), "at a gigabit 256 last three milliseconds");
+    }
+}

@@ -1,0 +1,53 @@
+//! Connections that begin with a small window again after each pause.
+
+use super::{Check, Run};
+use crate::formula::{bdp, trip};
+use crate::source::{IP_SYSCTL, RED_HAT};
+use crate::{Finding, Host, Severity};
+
+/// Segments of the first flight (RFC 6928).
+const FIRST: f64 = 10.0;
+
+pub(super) const CHECK: Check = Check {
+    name: "slow-start-idle",
+    about: "a pause makes connections begin slowly again",
+    sources: &[IP_SYSCTL, RED_HAT],
+    run: Run::Host(|host| of(host).into_iter().collect()),
+};
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    if !host.facts.tcp.slow_start_after_idle.get()? {
+        return None;
+    }
+    let segments = bdp::bytes(host.rate(), trip::REGION) / 1448.0;
+    let trips = (segments / FIRST).log2().ceil().max(0.0);
+    if trips < 1.0 {
+        return None;
+    }
+    let finding = Finding::new(Severity::Note, "a pause makes connections begin slowly again")
+        .evidence("tcp_slow_start_after_idle is 1, as the kernel has it")
+        .evidence(format!(
+            "from 10 segments to {segments:.0} it takes {trips:.0} round trips: \
+                    {:.0} ms at 10 ms",
+            trips * trip::REGION * 1e3
+        ))
+        .fix("sysctl -w net.ipv4.tcp_slow_start_after_idle=0")
+        .undo("sysctl -w net.ipv4.tcp_slow_start_after_idle=1")
+        .conflict(
+            "RFC 5681 wants it for paths that are shared; guides for data centres \
+                    switch it off",
+        );
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{fixture, found, lines};
+
+    #[test]
+    fn the_kernels_default_is_noted() {
+        assert_eq!(lines(&found(&CHECK, &fixture("firecracker"))), ["slow-start-idle - note -"]);
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

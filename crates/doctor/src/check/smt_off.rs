@@ -1,0 +1,69 @@
+//! Second threads of cores that are switched off.
+
+use super::cite::FEDEX;
+use super::{Check, Run};
+use crate::{Finding, Host, Severity, Source};
+
+/// Cores from which the second threads are hardly missed by transfers.
+const MANY: u32 = 16;
+
+pub(super) const CHECK: Check = Check {
+    name: "smt-off",
+    about: "cores whose second thread is switched off",
+    sources: &[
+        FEDEX,
+        Source {
+            name: "Linux, Documentation/admin-guide/hw-vuln/l1tf.rst and mds.rst",
+            url: "https://docs.kernel.org/admin-guide/hw-vuln/l1tf.html",
+        },
+    ],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    of(host).into_iter().collect()
+}
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    let smt = host.facts.cpu.smt.known().filter(|smt| *smt == "off" || *smt == "forceoff")?;
+    let cores = host.facts.cpu.cores.get()?;
+    let severity = if cores < MANY { Severity::Minor } else { Severity::Note };
+    let finding = Finding::new(severity, "the cores' second threads are switched off (SMT)").evidence(
+        format!("smt/control is {smt}; {cores} cores; parallel streams gain from the second threads"),
+    );
+    let finding = if smt == "off" {
+        finding
+            .fix("echo on > /sys/devices/system/cpu/smt/control")
+            .undo("echo off > /sys/devices/system/cpu/smt/control")
+    } else {
+        finding.fix("take nosmt=force from the kernel's command line")
+    };
+    Some(finding.conflict(
+        "the FedEx study turns SMT on for eight streams; the kernel's guide turns it off against L1TF and MDS where \
+         guests or users aren't trusted",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_host::Fact;
+
+    use super::*;
+    use crate::testing::{fixture, found, lines};
+
+    #[test]
+    fn off_is_told() {
+        let mut host = fixture("stock-10g");
+        host.cpu.smt = Fact::Known("off".into());
+        assert_eq!(lines(&found(&CHECK, &host)), ["smt-off - minor -"]);
+        host.cpu.smt = Fact::Known("forceoff".into());
+        host.cpu.cores = Fact::Known(32);
+        assert_eq!(lines(&found(&CHECK, &host)), ["smt-off - note -"]);
+    }
+
+    #[test]
+    fn on_or_impossible_is_not() {
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+        assert!(found(&CHECK, &fixture("e1000")).is_empty());
+    }
+}

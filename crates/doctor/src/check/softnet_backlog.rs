@@ -1,0 +1,82 @@
+//! Packets that were dropped between two processors, or before a virtual port: the backlog was full.
+
+use linerate_host::facts::Softnet;
+
+use super::cite::{ESNET_HOST, REDHAT, SYSCTL_NET};
+use super::{Check, Run};
+use crate::{Finding, Host, Severity};
+
+/// What ESnet sets for 10 Gbit/s and more.
+const LARGE: u32 = 250_000;
+/// Share of packets from which it is felt.
+const FELT: f64 = 1e-4;
+
+pub(super) const CHECK: Check = Check {
+    name: "softnet-backlog",
+    about: "packets dropped since a processor's backlog was full",
+    sources: &[SYSCTL_NET, ESNET_HOST, REDHAT],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    let softnet = &host.facts.softnet;
+    full(softnet).into_iter().chain(flow(softnet)).collect()
+}
+
+fn full(softnet: &Softnet) -> Option<Finding> {
+    let cpus = softnet.cpus.known()?;
+    let (dropped, processed) =
+        (cpus.iter().map(|c| c.dropped).sum::<u64>(), cpus.iter().map(|c| c.processed).sum::<u64>());
+    let backlog = softnet.max_backlog.get().filter(|_| dropped > 0)?;
+    let severity = if dropped as f64 >= processed as f64 * FELT { Severity::Major } else { Severity::Minor };
+    let set = |value: u32| format!("sysctl -w net.core.netdev_max_backlog={value}");
+    let finding = Finding::new(severity, format!("{dropped} received packets found their processor's backlog full"))
+        .evidence(format!("of {processed} since boot; netdev_max_backlog {backlog}"))
+        .fix(set(backlog.saturating_mul(2).max(LARGE.min(backlog.saturating_mul(10)))))
+        .undo(set(backlog))
+        .conflict(
+            "ESnet sets 250000 at once; Red Hat doubles it while the counter grows; it is used by RPS and by ports of \
+             the kernel's own only, and a long queue delays",
+        );
+    Some(finding)
+}
+
+fn flow(softnet: &Softnet) -> Option<Finding> {
+    let dropped: u64 = softnet.cpus.known()?.iter().map(|cpu| cpu.flow_limit).sum();
+    let finding = Finding::new(
+        Severity::Minor,
+        format!("{dropped} packets of large flows were dropped for the small ones' sake"),
+    )
+    .evidence("flow_limit_cpu_bitmap is set: while a backlog is half full, a flow that has most of it loses")
+    .fix("sysctl -w net.core.flow_limit_cpu_bitmap=0")
+    .undo("sysctl -w net.core.flow_limit_cpu_bitmap with the mask of before");
+    (dropped > 0).then_some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_host::Fact;
+    use linerate_host::facts::SoftnetCpu;
+
+    use super::*;
+    use crate::testing::{fixture, found, lines};
+
+    fn with(change: impl FnOnce(&mut SoftnetCpu)) -> Vec<String> {
+        let mut host = fixture("stock-10g");
+        let Fact::Known(cpus) = &mut host.softnet.cpus else { panic!("no processors") };
+        change(&mut cpus[0]);
+        lines(&found(&CHECK, &host))
+    }
+
+    #[test]
+    fn full_backlogs_are_told() {
+        assert_eq!(with(|cpu| cpu.dropped = 5), ["softnet-backlog - minor -"]);
+        assert_eq!(with(|cpu| cpu.dropped = cpu.processed), ["softnet-backlog - major -"]);
+        assert_eq!(with(|cpu| cpu.flow_limit = 5), ["softnet-backlog - minor -"]);
+    }
+
+    #[test]
+    fn empty_ones_are_not() {
+        assert!(with(|_| ()).is_empty());
+    }
+}

@@ -1,0 +1,74 @@
+//! Processors that had to leave received packets for later: the budget was used up.
+
+use linerate_host::facts::SoftnetCpu;
+
+use super::cite::{REDHAT, SYSCTL_NET};
+use super::{Check, Run};
+use crate::formula::percent;
+use crate::{Finding, Host, Severity};
+
+/// Times a packet from which the budget is too small. One go has up to 300 packets.
+const OFTEN: f64 = 1e-4;
+const SOME: u64 = 100_000;
+/// Twice the kernel's own, as Red Hat has it.
+const BUDGET: u32 = 600;
+const MICROSECONDS: u32 = 8000;
+
+pub(super) const CHECK: Check = Check {
+    name: "softnet-squeezed",
+    about: "processors that often used up the budget for received packets",
+    sources: &[SYSCTL_NET, REDHAT],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    of(host).into_iter().collect()
+}
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    let softnet = &host.facts.softnet;
+    let share = |cpu: &&SoftnetCpu| cpu.squeezed as f64 / cpu.processed.max(1) as f64;
+    let busy = softnet.cpus.known()?.iter().filter(|cpu| cpu.processed >= SOME);
+    let worst = busy.max_by(|a, b| share(a).total_cmp(&share(b)))?;
+    let (budget, usecs) = (softnet.budget.get()?, softnet.budget_usecs.get().unwrap_or(2000));
+    if share(&worst) < OFTEN {
+        return None;
+    }
+    let set = |budget: u32, usecs: u32| {
+        format!("sysctl -w net.core.netdev_budget={budget} net.core.netdev_budget_usecs={usecs}")
+    };
+    let title = format!("processor {} left received packets for later {} times", worst.cpu, worst.squeezed);
+    let finding = Finding::new(Severity::Minor, title)
+        .evidence(format!("{} a packet of {} since boot", percent(share(&worst)), worst.processed))
+        .evidence(format!("netdev_budget {budget}, netdev_budget_usecs {usecs}"))
+        .fix(set(budget.saturating_mul(2).max(BUDGET), usecs.saturating_mul(2).max(MICROSECONDS)))
+        .undo(set(budget, usecs))
+        .conflict(
+            "a larger budget keeps programs from the processor for longer; more queues help without it",
+        );
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_host::Fact;
+
+    use super::*;
+    use crate::testing::{fixture, found, lines};
+
+    #[test]
+    fn a_small_budget_is_told() {
+        let mut host = fixture("stock-10g");
+        let Fact::Known(cpus) = &mut host.softnet.cpus else { panic!("no processors") };
+        cpus[2].squeezed = cpus[2].processed / 1000;
+        let found = found(&CHECK, &host);
+        assert_eq!(lines(&found), ["softnet-squeezed - minor -"]);
+        assert!(found[0].title.contains("processor 2"), "{found:?}");
+    }
+
+    #[test]
+    fn a_few_times_are_nothing() {
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+        assert!(found(&CHECK, &fixture("virtio-one-queue")).is_empty());
+    }
+}

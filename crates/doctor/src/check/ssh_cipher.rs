@@ -1,0 +1,59 @@
+//! ssh's preferred cipher on processors with instructions for another one.
+
+use linerate_host::facts::Ssh;
+
+use super::{Check, Run};
+use crate::formula::{gbit, ssh};
+use crate::source::{HPN, OPENSSH};
+use crate::{Finding, Host, Severity};
+
+const FASTER: &str = "aes128-gcm@openssh.com";
+const PREFERRED: &str = "chacha20-poly1305@openssh.com";
+
+pub(super) const CHECK: Check = Check {
+    name: "ssh-cipher",
+    about: "ssh prefers ChaCha20 on a processor that is faster at AES",
+    sources: &[OPENSSH, HPN],
+    run: Run::Host(|host| of(host).into_iter().collect()),
+};
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    let (client, ciphers) = (host.facts.ssh.client.known()?, host.facts.ssh.ciphers.known()?);
+    let knows = |name: &str| ciphers.iter().any(|cipher| cipher == name);
+    let aes = ssh::thread(host.facts.cpu.aes_128_gcm.get()?);
+    let chacha = ssh::chacha();
+    let is_better =
+        host.facts.cpu.has("aes").get()? && knows(FASTER) && knows(PREFERRED) && aes.low > chacha.low;
+    if !is_better || chacha.low >= host.rate() || Ssh::is_hpn(client) {
+        return None;
+    }
+    let finding = Finding::leaves(
+        chacha.low,
+        host.rate(),
+        format!("ssh's preferred cipher does {} to {}", gbit(chacha.low), gbit(chacha.high)),
+    )
+    .at_most(Severity::Note)
+    .at("ssh")
+    .evidence(format!("{client} prefers ChaCha20-Poly1305; the processor has instructions for AES"))
+    .evidence(format!("with AES-128-GCM a thread of it does {} to {}", gbit(aes.low), gbit(aes.high)))
+    .fix(format!("scp -c {FASTER}; rsync -e 'ssh -c {FASTER}'"))
+    .undo("scp without -c")
+    .conflict(
+        "only ssh's own tools: linerate's data has AES-128-GCM anyway; the rates \
+                    are for a core of some 2.5 GHz",
+    );
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{fixture, found, lines};
+
+    #[test]
+    fn it_is_noted_where_the_port_is_faster() {
+        assert_eq!(lines(&found(&CHECK, &fixture("stock-10g"))), ["ssh-cipher ssh note 2.7 Gbit/s"]);
+        assert!(found(&CHECK, &fixture("e1000e-desktop")).is_empty());
+        assert!(found(&CHECK, &fixture("bare-gen1-x4")).is_empty(), "no instructions for AES");
+    }
+}

@@ -1,0 +1,72 @@
+//! ssh's own window, inside of TCP's.
+
+use linerate_host::facts::Ssh;
+
+use super::{Check, Run};
+use crate::formula::{bdp, bytes, gbit, ssh};
+use crate::source::HPN;
+use crate::{Finding, Path, Severity, Source};
+
+pub(super) const CHECK: Check = Check {
+    name: "ssh-window",
+    about: "scp and rsync over ssh are held by ssh's window of 2 MiB",
+    sources: &[
+        HPN,
+        Source {
+            name: "hpn-ssh, issue 58: 11.8 MB/s at 167 ms",
+            url: "https://github.com/rapier1/hpn-ssh/issues/58",
+        },
+    ],
+    run: Run::Path(|path| of(path).into_iter().collect()),
+};
+
+fn of(path: &Path<'_>) -> Option<Finding> {
+    let (rtt, need) = (path.measured.rtt?, path.rate());
+    let (client, server) = (path.from.facts.ssh.client.known()?, path.to.facts.ssh.server.known()?);
+    let rate = bdp::rate(ssh::CHANNEL, rtt);
+    if rate >= need || Ssh::is_hpn(server) {
+        return None;
+    }
+    let finding = Finding::leaves(rate, need, format!("scp and rsync over ssh have {} at most", gbit(rate)))
+        .at_most(Severity::Minor)
+        .at("ssh")
+        .evidence(format!(
+            "a channel has {} under way; {} at {:.1} ms need {}",
+            bytes(ssh::CHANNEL),
+            gbit(need),
+            rtt * 1e3,
+            bytes(bdp::bytes(need, rtt))
+        ))
+        .evidence(format!("client {client}, server {server}"))
+        .fix(
+            "linerate cp, whose data doesn't go through ssh; or HPN-SSH on the \
+                    receiving end; or several at once",
+        )
+        .conflict("TCP's buffers don't help: the window is ssh's own");
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Measured;
+    use crate::testing::{changed, fixture, found_between, lines};
+    use linerate_host::Fact;
+
+    fn at(rtt: f64, server: &str) -> Vec<String> {
+        let to = changed("stock-10g", |facts| facts.ssh.server = Fact::Known(server.into()));
+        let measured = Measured { rtt: Some(rtt), ..Measured::default() };
+        lines(&found_between(&CHECK, &fixture("stock-10g"), &to, measured))
+    }
+
+    #[test]
+    fn far_hosts_are_held_back() {
+        assert_eq!(at(0.167, "OpenSSH_9.2"), ["ssh-window ssh minor 100 Mbit/s"]);
+    }
+
+    #[test]
+    fn near_ones_and_patched_ones_are_not() {
+        assert!(at(0.001, "OpenSSH_9.2").is_empty());
+        assert!(at(0.167, "OpenSSH_9.2 hpn18.0").is_empty());
+    }
+}

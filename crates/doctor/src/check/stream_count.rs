@@ -1,0 +1,90 @@
+//! How many connections the need takes.
+
+use linerate_host::facts::Port;
+
+use super::window_vs_bdp::window;
+use super::{Check, Run};
+use crate::formula::goodput::Segments;
+use crate::formula::{bdp, cpu, gbit};
+use crate::source::{ESNET, TRANSFER_PAPER};
+use crate::{Finding, Host, Path, Severity};
+
+pub(super) const CHECK: Check = Check {
+    name: "stream-count",
+    about: "how many connections the need takes",
+    sources: &[TRANSFER_PAPER, ESNET],
+    run: Run::Path(|path| of(path).into_iter().collect()),
+};
+
+/// More don't help: what limits is another thing.
+const MOST: f64 = 256.0;
+
+fn of(path: &Path<'_>) -> Option<Finding> {
+    let need = path.rate();
+    let limits = limits(path);
+    let (name, one) = limits.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let streams = (need / one).ceil();
+    if streams < 2.0 || path.measured.streams.is_some_and(|used| f64::from(used) >= streams) {
+        return None;
+    }
+    let streams = streams.min(MOST);
+    let title = format!("it takes {streams:.0} streams to have {}", gbit(need));
+    let finding = Finding::leaves(*one, need, title)
+        .at_most(Severity::Note)
+        .evidence(format!("one has {}, by {name}", gbit(*one)));
+    let finding = limits
+        .iter()
+        .filter(|limit| limit.1.is_finite())
+        .fold(finding, |finding, (name, rate)| finding.evidence(format!("{name}: {}", gbit(*rate))));
+    Some(finding.fix(format!("linerate cp --streams {streams:.0}; iperf3 -P {streams:.0}")).conflict(
+        "eight streams brought the papers' tools five times what one did, not \
+                    eight; ESnet uses four of them; many take more than their share from \
+                    others",
+    ))
+}
+
+/// What one connection has by each cause, in bits a second.
+fn limits(path: &Path<'_>) -> Vec<(&'static str, f64)> {
+    let rtt = path.measured.rtt;
+    let lost = path.measured.loss().filter(|loss| *loss > 1e-6);
+    let of_loss = |loss| Some(("loss", bdp::cubic(Segments::usual(mtu(path)).payload(), rtt?, loss)));
+    let of_window = rtt.and_then(|rtt| Some(("windows", bdp::rate(window(path)?, rtt))));
+    let of_core = port(&path.to).and_then(|port| {
+        let aggregated = port.offload("rx-gro").get()?;
+        Some(("the receiver's core", cpu::connection(port.mtu.get()?, aggregated).low))
+    });
+    [of_window, lost.and_then(of_loss), of_core].into_iter().flatten().collect()
+}
+
+fn port<'a>(host: &Host<'a>) -> Option<&'a Port> {
+    host.devices().max_by_key(|port| port.speed_mbps.get())
+}
+
+fn mtu(path: &Path<'_>) -> u32 {
+    path.ends().iter().filter_map(|host| port(host)?.mtu.get()).min().unwrap_or(1500)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Measured;
+    use crate::testing::{fixture, found_between, lines};
+
+    fn with(rtt: f64, streams: u32) -> Vec<Finding> {
+        let measured = Measured { rtt: Some(rtt), streams: Some(streams), ..Measured::default() };
+        found_between(&CHECK, &fixture("stock-10g"), &fixture("stock-10g"), measured)
+    }
+
+    #[test]
+    fn a_window_of_two_mebibytes_takes_many() {
+        let found = with(0.01, 1);
+        assert_eq!(lines(&found), ["stream-count - note 1.7 Gbit/s"]);
+        assert!(found[0].title.contains("6 streams"), "{}", found[0].title);
+    }
+
+    #[test]
+    fn enough_streams_are_enough() {
+        assert!(with(0.01, 8).is_empty());
+        assert!(with(0.0001, 1).is_empty());
+    }
+}

@@ -1,0 +1,54 @@
+//! What one connection learnt at its end holds the next one back.
+
+use super::{Check, Run};
+use crate::source::{ESNET, IP_SYSCTL};
+use crate::{Finding, Host, Severity};
+
+/// Share of segments sent again from which thresholds that are remembered are low ones.
+const LOSSY: f64 = 1e-5;
+
+pub(super) const CHECK: Check = Check {
+    name: "tcp-metrics",
+    about: "a bad connection's end slows the next one's start",
+    sources: &[ESNET, IP_SYSCTL],
+    run: Run::Host(|host| of(host).into_iter().collect()),
+};
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    let tcp = &host.facts.tcp;
+    if tcp.no_metrics_save.get()? {
+        return None;
+    }
+    let counters = tcp.counters.known()?;
+    let (sent, again) = (*counters.get("OutSegs")?, *counters.get("RetransSegs")?);
+    let loss = again as f64 / sent.max(1) as f64;
+    if loss < LOSSY {
+        return None;
+    }
+    let finding = Finding::new(Severity::Note, "what a bad connection learnt slows the next one's start")
+        .evidence(format!(
+            "tcp_no_metrics_save is 0, and {:.4} % of the segments were sent again",
+            loss * 100.0
+        ))
+        .fix("sysctl -w net.ipv4.tcp_no_metrics_save=1; ip tcp_metrics flush")
+        .undo("sysctl -w net.ipv4.tcp_no_metrics_save=0")
+        .conflict(
+            "ESnet sets 1 for tests and transfers; the kernel remembers, which helps \
+                    where paths stay as they are",
+        );
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{changed, fixture, found, lines};
+    use linerate_host::Fact;
+
+    #[test]
+    fn it_matters_where_segments_are_lost() {
+        let remembers = changed("stock-10g", |facts| facts.tcp.no_metrics_save = Fact::Known(false));
+        assert_eq!(lines(&found(&CHECK, &remembers)), ["tcp-metrics - note -"]);
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

@@ -1,0 +1,54 @@
+//! Without selective acknowledgements each lost segment costs a round trip of its own.
+
+use super::{Check, Run};
+use crate::formula::{bdp, trip};
+use crate::source::{ESNET, IP_SYSCTL};
+use crate::{Finding, Host, Severity, Source};
+
+pub(super) const CHECK: Check = Check {
+    name: "tcp-sack",
+    about: "selective acknowledgements are off",
+    sources: &[
+        Source {
+            name: "RFC 2018, TCP selective acknowledgment options",
+            url: "https://www.rfc-editor.org/rfc/rfc2018",
+        },
+        IP_SYSCTL,
+        ESNET,
+    ],
+    run: Run::Host(|host| of(host).into_iter().collect()),
+};
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    if host.facts.tcp.sack.get()? {
+        return None;
+    }
+    let under_way = bdp::bytes(host.rate(), trip::REGION) / 1448.0;
+    let finding = Finding::new(Severity::Minor, "each lost segment costs a round trip")
+        .evidence("tcp_sack is 0")
+        .evidence(format!(
+            "at 10 ms {under_way:.0} segments are under way; with 10 of them lost it \
+                    takes 0.1 s to repair"
+        ))
+        .fix("sysctl -w net.ipv4.tcp_sack=1")
+        .undo("sysctl -w net.ipv4.tcp_sack=0")
+        .conflict(
+            "old guides for 10 Gbit/s cards and those of 2019 (SACK Panic, \
+                    CVE-2019-11477) switch it off; kernels since then are mended",
+        );
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{changed, fixture, found, lines};
+    use linerate_host::Fact;
+
+    #[test]
+    fn off_is_found_and_on_is_not() {
+        let off = changed("stock-10g", |facts| facts.tcp.sack = Fact::Known(false));
+        assert_eq!(lines(&found(&CHECK, &off)), ["tcp-sack - minor -"]);
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

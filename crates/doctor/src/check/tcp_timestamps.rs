@@ -1,0 +1,55 @@
+//! Sequence numbers that come again while old segments may still be under way.
+
+use super::{Check, Run};
+use crate::formula::gbit;
+use crate::source::{IP_SYSCTL, RFC_7323};
+use crate::{Finding, Host, Severity};
+
+/// Seconds that a segment may live in the network (RFC 9293, 3.4.1).
+const LIFETIME: f64 = 120.0;
+
+pub(super) const CHECK: Check = Check {
+    name: "tcp-timestamps",
+    about: "timestamps are off, at a rate that needs them",
+    sources: &[RFC_7323, IP_SYSCTL],
+    run: Run::Host(|host| of(host).into_iter().collect()),
+};
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    if host.facts.tcp.timestamps.get()? {
+        return None;
+    }
+    let wrap = 2f64.powi(32) * 8.0 / host.rate();
+    if wrap > LIFETIME {
+        return None;
+    }
+    let finding = Finding::new(Severity::Minor, format!("sequence numbers come again after {wrap:.1} s"))
+        .evidence(
+            "tcp_timestamps is 0: no protection against old segments, and round \
+                    trips are measured seldom",
+        )
+        .evidence(format!("4 GiB at {} take {wrap:.1} s; segments may live for 120 s", gbit(host.rate())))
+        .fix("sysctl -w net.ipv4.tcp_timestamps=1")
+        .undo("sysctl -w net.ipv4.tcp_timestamps=0")
+        .conflict(
+            "old guides switch them off, for 12 bytes a segment (0.8 % at MTU 1500, \
+                    0.1 % at 9000); RFC 7323 and the kernel keep them",
+        );
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Need;
+    use crate::testing::{changed, fixture, found, found_for, lines};
+    use linerate_host::Fact;
+
+    #[test]
+    fn fast_hosts_need_them() {
+        let off = changed("stock-10g", |facts| facts.tcp.timestamps = Fact::Known(false));
+        assert_eq!(lines(&found(&CHECK, &off)), ["tcp-timestamps - minor -"]);
+        assert!(found_for(&CHECK, &off, Need::Target(100e6)).is_empty());
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

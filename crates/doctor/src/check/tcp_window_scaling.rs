@@ -1,0 +1,47 @@
+//! Without scaling no window is beyond 64 KiB.
+
+use super::{Check, Run};
+use crate::formula::{bdp, gbit, trip};
+use crate::source::{IP_SYSCTL, RFC_7323};
+use crate::{Finding, Host};
+
+/// Bytes that sixteen bits can say.
+const MOST: f64 = 65_535.0;
+
+pub(super) const CHECK: Check = Check {
+    name: "tcp-window-scaling",
+    about: "windows are limited to 64 KiB",
+    sources: &[RFC_7323, IP_SYSCTL],
+    run: Run::Host(|host| of(host).into_iter().collect()),
+};
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    if host.facts.tcp.window_scaling.get()? {
+        return None;
+    }
+    let one = bdp::rate(MOST, trip::NEAR);
+    let finding = Finding::leaves(one, host.rate(), "no window is beyond 64 KiB")
+        .evidence("tcp_window_scaling is 0")
+        .evidence(format!(
+            "one connection has {} at 0.2 ms, {} at 10 ms",
+            gbit(one),
+            gbit(bdp::rate(MOST, trip::REGION))
+        ))
+        .fix("sysctl -w net.ipv4.tcp_window_scaling=1")
+        .undo("sysctl -w net.ipv4.tcp_window_scaling=0");
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{changed, fixture, found, lines};
+    use linerate_host::Fact;
+
+    #[test]
+    fn small_windows_are_dear() {
+        let off = changed("stock-10g", |facts| facts.tcp.window_scaling = Fact::Known(false));
+        assert_eq!(lines(&found(&CHECK, &off)), ["tcp-window-scaling - critical 2.6 Gbit/s"]);
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

@@ -1,0 +1,58 @@
+//! File systems in memory promise more than there is.
+
+use linerate_host::facts::FileSystem;
+
+use super::disk_slower_than_link::file_systems;
+use super::{Check, Run};
+use crate::formula::bytes;
+use crate::{Finding, Host, Severity, Source};
+
+pub(super) const CHECK: Check = Check {
+    name: "tmpfs-room",
+    about: "a file system in memory with more room than there is memory",
+    sources: &[Source {
+        name: "Linux, Documentation/filesystems/tmpfs.rst",
+        url: "https://docs.kernel.org/filesystems/tmpfs.html",
+    }],
+    run: Run::Host(|host| file_systems(host).filter_map(|fs| of(host, fs)).collect()),
+};
+
+fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
+    let (free, available) = (fs.free.get()?, host.facts.memory.available.get()?);
+    if !["tmpfs", "ramfs"].contains(&fs.kind.known()?.as_str()) || free <= available {
+        return None;
+    }
+    let finding = Finding::new(Severity::Minor, format!("{} promises more than there is memory", fs.path))
+        .at(&fs.path)
+        .evidence(format!(
+            "{} free in the file system, {} of memory available",
+            bytes(free as f64),
+            bytes(available as f64)
+        ))
+        .evidence("what doesn't fit goes to swap space, or ends programs")
+        .fix(format!(
+            "mount -o remount,size={}M {}",
+            available / 2 >> 20,
+            fs.mount_point.known().unwrap_or(&fs.path)
+        ))
+        .undo(format!("mount -o remount,size=50% {}", fs.mount_point.known().unwrap_or(&fs.path)));
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::disk_slower_than_link::tests::with;
+    use super::*;
+    use crate::testing::{fixture, found, lines};
+    use linerate_host::Fact;
+
+    #[test]
+    fn too_much_promised_is_found() {
+        let tmpfs = |free: u64| {
+            with("stock-10g", |fs| (fs.kind, fs.free) = (Fact::Known("tmpfs".into()), Fact::Known(free)))
+        };
+        assert_eq!(lines(&found(&CHECK, &tmpfs(100 << 30))), ["tmpfs-room / minor -"]);
+        assert!(found(&CHECK, &tmpfs(10 << 30)).is_empty());
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty(), "ext4");
+    }
+}

@@ -1,0 +1,54 @@
+//! Processors that may not run above their nominal frequency.
+
+use super::cite::{ESNET_HOST, FEDEX};
+use super::{Check, Run};
+use crate::{Finding, Host, Severity};
+
+pub(super) const CHECK: Check = Check {
+    name: "turbo-off",
+    about: "processors that may not use their turbo frequencies",
+    sources: &[FEDEX, ESNET_HOST],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    of(host).into_iter().collect()
+}
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    let cpu = &host.facts.cpu;
+    if cpu.turbo.get()? {
+        return None;
+    }
+    let driver = cpu.frequency_driver.known().map_or("unknown", String::as_str);
+    let (file, on, off) =
+        if driver.starts_with("intel") { ("intel_pstate/no_turbo", 0, 1) } else { ("cpufreq/boost", 1, 0) };
+    let set = |value: u32| format!("echo {value} > /sys/devices/system/cpu/{file}");
+    let finding = Finding::new(Severity::Minor, "the processors' turbo is off")
+        .evidence(format!(
+            "driver {driver}; one thread that encrypts or copies is slower by what turbo would give"
+        ))
+        .fix(set(on))
+        .undo(set(off))
+        .conflict("guides for steady delay switch it off; the firmware may have locked it");
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{fixture, found, lines};
+
+    #[test]
+    fn off_is_told() {
+        let found = found(&CHECK, &fixture("stock-10g"));
+        assert_eq!(lines(&found), ["turbo-off - minor -"]);
+        assert_eq!(found[0].undo.as_deref(), Some("echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo"));
+    }
+
+    #[test]
+    fn on_or_unknown_is_not() {
+        assert!(found(&CHECK, &fixture("mlx5-25g-tuned")).is_empty());
+        assert!(found(&CHECK, &fixture("e1000")).is_empty());
+    }
+}

@@ -1,0 +1,66 @@
+//! Transmit rings that were full: packets had to go back to their queue.
+
+use linerate_host::facts::Port;
+
+use super::cite::{ESNET_NIC, REDHAT};
+use super::{Check, Run};
+use crate::formula::percent;
+use crate::{Finding, Host, Severity};
+
+/// Share of packets that had to wait from which a larger ring may help.
+const MANY: f64 = 0.01;
+const SOME: u64 = 10_000;
+
+pub(super) const CHECK: Check = Check {
+    name: "tx-ring",
+    about: "transmit rings that were often full",
+    sources: &[REDHAT, ESNET_NIC],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    host.devices().filter_map(of).collect()
+}
+
+fn of(port: &Port) -> Option<Finding> {
+    let rings = port.rings.known().filter(|rings| rings.tx > 0 && rings.tx < rings.max_tx)?;
+    let waited: u64 =
+        port.qdiscs.known()?.iter().filter(|qdisc| qdisc.root).map(|qdisc| qdisc.requeues).sum();
+    let sent = port.counters.tx_packets.get().filter(|sent| *sent >= SOME)?;
+    let share = waited as f64 / sent as f64;
+    if share < MANY {
+        return None;
+    }
+    let title = format!("{}'s transmit rings were full for {} of the packets", port.name, percent(share));
+    let set = |count| format!("ethtool -G {} tx {count}", port.name);
+    let finding = Finding::new(Severity::Note, title)
+        .at(&port.name)
+        .evidence(format!("{waited} of {sent} packets went back to their queue; {} of {} places", rings.tx, rings.max_tx))
+        .fix(set(rings.max_tx))
+        .undo(set(rings.tx))
+        .conflict("byte queue limits keep the ring short on purpose: a longer one delays what is urgent. It resets the port");
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_host::Fact;
+
+    use super::*;
+    use crate::testing::{edited, fixture, found, lines};
+
+    #[test]
+    fn packets_that_went_back_are_told() {
+        let host = edited("stock-10g", "eno1", |port| {
+            port.counters.tx_packets = Fact::Known(1_000_000);
+            let Fact::Known(qdiscs) = &mut port.qdiscs else { panic!("no disciplines") };
+            qdiscs[0].requeues = 50_000;
+        });
+        assert_eq!(lines(&found(&CHECK, &host)), ["tx-ring eno1 note -"]);
+    }
+
+    #[test]
+    fn a_few_are_not() {
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

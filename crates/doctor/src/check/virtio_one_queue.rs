@@ -1,0 +1,104 @@
+//! virtio with one queue: one processor of the guest receives everything.
+
+use linerate_host::facts::{Facts, Port};
+
+use super::{Check, Run};
+use crate::formula::{cpu, gbit};
+use crate::source::{LIBVIRT, MULTIQUEUE, SCALING};
+use crate::{Finding, Host, Source};
+
+pub(super) const CHECK: Check = Check {
+    name: "virtio-one-queue",
+    about: "virtio with one queue for several processors",
+    sources: &[
+        MULTIQUEUE,
+        LIBVIRT,
+        SCALING,
+        Source {
+            name: "virtio-win, issue 237: slower with several queues",
+            url: "https://github.com/virtio-win/kvm-guest-drivers-windows/issues/237",
+        },
+    ],
+    run: Run::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
+};
+
+fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let finding = one_queue(host, port, "virtio_net")?;
+    let possible = port.channels.known().map_or(1, linerate_host::facts::Channels::max_receiving);
+    let cores = host.facts.cpu.threads().get()?;
+    Some(
+        match possible {
+            0 | 1 => finding
+                .fix(format!(
+                    "on the hypervisor: libvirt <driver name='vhost' queues='{cores}'/>; \
+                    QEMU -netdev tap,...,vhost=on,queues={cores} -device \
+                    virtio-net-pci,mq=on,vectors={}",
+                    2 * cores + 2
+                ))
+                .undo("the same without queues=; Firecracker has one queue only"),
+            _ => finding
+                .fix(format!("ethtool -L {} combined {}", port.name, possible.min(cores)))
+                .undo(format!("ethtool -L {} combined 1", port.name)),
+        }
+        .conflict(
+            "with few connections several queues can be slower than one; set RPS \
+                    instead where the hypervisor has one",
+        ),
+    )
+}
+
+/// A port of this driver with one receive queue in a guest with several processors, and what one of these leaves.
+pub(super) fn one_queue(host: &Host<'_>, port: &Port, driver: &str) -> Option<Finding> {
+    let (queues, cores) = (port.rx_count().get()?, host.facts.cpu.threads().get()?);
+    if port.driver.known()? != driver || queues != 1 || cores < 2 {
+        return None;
+    }
+    let (mtu, need, aggregated) = (port.mtu.get()?, host.rate_of(port), aggregated(port)?);
+    let band = cpu::receiving(mtu, aggregated);
+    let finding =
+        Finding::leaves(band.low, need, format!("one of {cores} processors receives all of {}", port.name))
+            .at(&port.name)
+            .evidence(format!("{queues} receive queue for {cores} processors{}", spread(host.facts, port)))
+            .evidence(format!(
+                "a core receives {} to {} at MTU {mtu}, {} packets joined; needed {}",
+                gbit(band.low),
+                gbit(band.high),
+                if aggregated { "with" } else { "without" },
+                gbit(need)
+            ));
+    Some(finding)
+}
+
+/// Whether packets reach TCP joined. Hosts that take no large packets from a guest give it none either.
+fn aggregated(port: &Port) -> Option<bool> {
+    Some(port.offload("rx-gro").get()? && port.offload("tx-tcp-segmentation").get().unwrap_or(false))
+}
+
+fn spread(facts: &Facts, port: &Port) -> &'static str {
+    let spreads =
+        |queue: &linerate_host::facts::RxQueue| queue.rps_cpus.known().is_some_and(|cpus| cpus.len() > 1);
+    let is_spread = facts
+        .port(&port.name)
+        .and_then(|port| port.rx_queues.known())
+        .is_some_and(|queues| queues.iter().any(spreads));
+    if is_spread { ", spread by RPS" } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{fixture, found, lines};
+
+    #[test]
+    fn one_queue_without_offloads_is_dear() {
+        let found = found(&CHECK, &fixture("virtio-one-queue"));
+        assert_eq!(lines(&found), ["virtio-one-queue eth0 major 6.2 Gbit/s"]);
+        assert!(found[0].fix.as_ref().unwrap().contains("queues='2'"));
+    }
+
+    #[test]
+    fn several_queues_and_other_devices_are_not_found() {
+        assert!(found(&CHECK, &fixture("virtio-four-queues")).is_empty());
+        assert!(found(&CHECK, &fixture("vmxnet3-one-queue")).is_empty());
+    }
+}

@@ -1,0 +1,79 @@
+//! VLANs on a port whose card leaves their tags to the processor.
+
+use linerate_host::facts::Port;
+
+use super::cite::{FEDEX, REDHAT};
+use super::{Check, Run};
+use crate::{Finding, Host, Severity};
+
+const FEATURES: [(&str, &str); 2] = [("rx-vlan-hw-parse", "rxvlan"), ("tx-vlan-hw-insert", "txvlan")];
+
+pub(super) const CHECK: Check = Check {
+    name: "vlan-offload",
+    about: "VLANs whose tags the processor reads and writes",
+    sources: &[REDHAT, FEDEX],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    host.devices().filter_map(|port| of(host, port)).collect()
+}
+
+fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let is_above = |other: &&Port| other.vlan.known().is_some_and(|vlan| vlan.lower == port.name);
+    let vlan = host.linked().find(is_above)?;
+    let is_off = |(feature, _): &&(&str, &str)| port.offload(feature).get() == Some(false);
+    let off: Vec<_> = FEATURES.iter().filter(is_off).collect();
+    if off.is_empty() {
+        return None;
+    }
+    let set = |to: &str| {
+        let words: Vec<String> = off.iter().map(|(_, short)| format!("{short} {to}")).collect();
+        format!("ethtool -K {} {}", port.name, words.join(" "))
+    };
+    let names = off.iter().map(|(feature, _)| *feature).collect::<Vec<_>>().join(", ");
+    let finding = Finding::new(
+        Severity::Minor,
+        format!("{} leaves the tags of {} to the processor", port.name, vlan.name),
+    )
+    .at(&port.name)
+    .evidence(format!("{names} off: segmentation by the card may stop as well"))
+    .fix(set("on"))
+    .undo(set("off"));
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_host::Fact;
+    use linerate_host::facts::{Offload, Vlan};
+
+    use super::*;
+    use crate::testing::{fixture, found, lines, port_of};
+
+    /// The stock host with a VLAN on its port.
+    fn with(on: bool) -> Vec<String> {
+        let mut host = fixture("stock-10g");
+        let Fact::Known(features) = &mut port_of(&mut host, "eno1").offloads else { panic!("no features") };
+        features.insert("tx-vlan-hw-insert".into(), Offload { on, fixed: false });
+        let vlan = Port {
+            name: "eno1.7".into(),
+            vlan: Fact::Known(Vlan { id: 7, lower: "eno1".into() }),
+            ..port_of(&mut host, "eno1").clone()
+        };
+        let Fact::Known(ports) = &mut host.ports else { panic!("no ports") };
+        ports.push(Port { kind: Fact::Known(linerate_host::facts::Kind::Software), ..vlan });
+        lines(&found(&CHECK, &host))
+    }
+
+    #[test]
+    fn tags_by_the_processor_are_told() {
+        assert_eq!(with(false), ["vlan-offload eno1 minor -"]);
+    }
+
+    #[test]
+    fn tags_by_the_card_and_no_vlan_are_not() {
+        assert!(with(true).is_empty());
+        assert!(found(&CHECK, &fixture("virtio-one-queue")).is_empty());
+    }
+}

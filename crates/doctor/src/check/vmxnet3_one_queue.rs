@@ -1,0 +1,55 @@
+//! vmxnet3 with one queue: receive side scaling is off in the guest, or on the hypervisor.
+
+use linerate_host::facts::Port;
+
+use super::virtio_one_queue::one_queue;
+use super::{Check, Run};
+use crate::source::{SCALING, VMWARE_NIC};
+use crate::{Finding, Host};
+
+pub(super) const CHECK: Check = Check {
+    name: "vmxnet3-one-queue",
+    about: "vmxnet3 with one queue for several processors",
+    sources: &[VMWARE_NIC, SCALING],
+    run: Run::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
+};
+
+fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let finding = one_queue(host, port, "vmxnet3")?;
+    let cores = host.facts.cpu.threads().get()?;
+    let possible = port.channels.known().map_or(1, linerate_host::facts::Channels::max_receiving);
+    Some(
+        finding
+            .evidence(format!("the device can have {possible}"))
+            .fix(format!(
+                "on the hypervisor: ethernet0.pnicFeatures = \"4\" and NetQueue on; in \
+                    the guest: ethtool -L {} rx {}",
+                port.name,
+                possible.min(cores)
+            ))
+            .undo(format!("ethtool -L {} rx 1; the line out of the .vmx", port.name)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{changed, fixture, found, lines, port_of};
+    use linerate_host::Fact;
+
+    #[test]
+    fn one_queue_is_noted_and_dear_with_small_packets() {
+        let name = "vmxnet3-one-queue";
+        assert_eq!(lines(&found(&CHECK, &fixture(name))), ["vmxnet3-one-queue ens192 note 72.3 Gbit/s"]);
+        let fast = changed(name, |facts| {
+            let port = port_of(facts, "ens192");
+            (port.mtu, port.speed_mbps) = (Fact::Known(1500), Fact::Known(25_000));
+        });
+        assert_eq!(lines(&found(&CHECK, &fast)), ["vmxnet3-one-queue ens192 critical 12.3 Gbit/s"]);
+    }
+
+    #[test]
+    fn a_queue_for_each_processor_is_right() {
+        assert!(found(&CHECK, &fixture("vmxnet3")).is_empty());
+    }
+}

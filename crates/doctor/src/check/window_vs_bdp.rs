@@ -1,0 +1,89 @@
+//! Windows of both ends against what is under way on a measured path.
+
+use super::{Check, Run};
+use crate::formula::{bdp, bytes, gbit};
+use crate::source::{ESNET, IP_SYSCTL};
+use crate::{Finding, Path};
+
+pub(super) const CHECK: Check = Check {
+    name: "window-vs-bdp",
+    about: "buffers that are smaller than what is under way",
+    sources: &[IP_SYSCTL, ESNET],
+    run: Run::Path(|path| of(path).into_iter().collect()),
+};
+
+fn of(path: &Path<'_>) -> Option<Finding> {
+    let (rtt, need) = (path.measured.rtt?, path.rate());
+    let (from, to) = (&path.from.facts.tcp, &path.to.facts.tcp);
+    let (send, receive) = (from.wmem.get()?, to.rmem.get()?);
+    let window = window(path)?;
+    let one = bdp::rate(window, rtt);
+    if one >= need {
+        return None;
+    }
+    let streams = path.measured.streams.unwrap_or(1).max(1);
+    let title = format!("windows let one connection have {}", gbit(one));
+    let size = (2.0 * bdp::bytes(need, rtt)).ceil() as u64;
+    let size = size.checked_next_power_of_two().unwrap_or(size);
+    let finding = Finding::leaves(one * f64::from(streams), need, title)
+        .evidence(format!(
+            "{} at {:.1} ms have {} under way",
+            gbit(need),
+            rtt * 1e3,
+            bytes(bdp::bytes(need, rtt))
+        ))
+        .evidence(format!(
+            "{} sends from {}, {} receives into {}",
+            path.from.name,
+            bytes(send[2] as f64),
+            path.to.name,
+            bytes(receive[2] as f64)
+        ))
+        .evidence(format!("{streams} streams; {:.0} would fill it", (need / one).ceil()))
+        .fix(format!(
+            "{}: sysctl -w net.ipv4.tcp_wmem='{} {} {size}'; {}: sysctl -w \
+                    net.ipv4.tcp_rmem='{} {} {size}'",
+            path.from.name, send[0], send[1], path.to.name, receive[0], receive[1]
+        ))
+        .undo(format!(
+            "{}: sysctl -w net.ipv4.tcp_wmem='{} {} {}'; {}: sysctl -w \
+                    net.ipv4.tcp_rmem='{} {} {}'",
+            path.from.name, send[0], send[1], send[2], path.to.name, receive[0], receive[1], receive[2]
+        ))
+        .conflict(
+            "more streams do as well, and repair a loss sooner; they also take more \
+                    than their share",
+        );
+    Some(finding)
+}
+
+/// Bytes that one connection may have under way.
+pub(super) fn window(path: &Path<'_>) -> Option<f64> {
+    let (from, to) = (&path.from.facts.tcp, &path.to.facts.tcp);
+    let receive = bdp::window(to.rmem.get()?[2], to.adv_win_scale.get().unwrap_or(1));
+    Some(receive.min(bdp::window(from.wmem.get()?[2], 1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Measured;
+    use crate::testing::{fixture, found_between, lines};
+
+    fn at(rtt: f64) -> Vec<Finding> {
+        let measured = Measured { rtt: Some(rtt), streams: Some(2), ..Measured::default() };
+        found_between(&CHECK, &fixture("stock-10g"), &fixture("stock-10g"), measured)
+    }
+
+    #[test]
+    fn a_long_path_needs_more_than_the_usual_buffers() {
+        let found = at(0.05);
+        assert_eq!(lines(&found), ["window-vs-bdp - critical 671 Mbit/s"]);
+        assert!(found[0].evidence[2].contains("30 would fill it"), "{:?}", found[0].evidence);
+    }
+
+    #[test]
+    fn a_short_one_does_not() {
+        assert!(at(0.0005).is_empty());
+    }
+}

@@ -1,0 +1,34 @@
+//! What processors do for a port, against what is needed: the part that several checks compute alike.
+
+use linerate_host::facts::Port;
+
+use crate::Finding;
+use crate::formula::{cpu, gbit};
+
+/// Bits a second that so many cores receive from a port, at the least: interrupts, the protocol and copying.
+pub fn received(port: &Port, cores: u32) -> f64 {
+    let aggregated =
+        port.offload("rx-gro").get() != Some(false) || port.offload("rx-lro").get() == Some(true);
+    cpu::connection(mtu(port), aggregated).low * f64::from(cores)
+}
+
+/// A port's MTU, or that of most.
+pub fn mtu(port: &Port) -> u32 {
+    port.mtu.get().unwrap_or(1500)
+}
+
+/// A finding where so many cores receive less than is needed, or less than twice as much, since they copy and encrypt
+/// as well.
+pub fn short_of(port: &Port, cores: u32, need: f64, title: &str) -> Option<Finding> {
+    let ceiling = received(port, cores);
+    if ceiling >= need * 2.0 {
+        return None;
+    }
+    let (mtu, name) = (mtu(port), if cores == 1 { "core receives" } else { "cores receive" });
+    let told = format!(
+        "{cores} {name} {} or more with packets of {mtu} bytes; needed: {}",
+        gbit(ceiling),
+        gbit(need)
+    );
+    Some(Finding::near(ceiling, need, title).at(&port.name).evidence(told))
+}

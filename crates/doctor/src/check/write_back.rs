@@ -1,0 +1,68 @@
+//! What the page cache takes before writers wait for the disk.
+
+use super::{Check, Run};
+use crate::formula::{bytes, gbit};
+use crate::source::VM_SYSCTL;
+use crate::{Finding, Host, Severity};
+
+/// Seconds of the need that should fit, so that a disk's pauses aren't the network's.
+const PAUSE: f64 = 1.0;
+
+pub(super) const CHECK: Check = Check {
+    name: "write-back",
+    about: "writers wait for the disk after less than a second at the need",
+    sources: &[VM_SYSCTL],
+    run: Run::Host(|host| of(host).into_iter().collect()),
+};
+
+fn of(host: &Host<'_>) -> Option<Finding> {
+    let memory = &host.facts.memory;
+    let (ratio, background) = (memory.dirty_ratio.get()?, memory.dirty_background_ratio.get()?);
+    let available = memory.available.get()? as f64;
+    // 0 says that bytes are set instead, which aren't known.
+    if ratio == 0 {
+        return None;
+    }
+    // Writers begin to be slowed down half-way between both limits.
+    let limit = available * f64::from(ratio + background) / 200.0;
+    let seconds = limit * 8.0 / host.rate();
+    if seconds >= PAUSE {
+        return None;
+    }
+    let finding = Finding::new(
+        Severity::Minor,
+        format!("after {:.0} ms at {} writers wait for the disk", seconds * 1e3, gbit(host.rate())),
+    )
+    .evidence(format!(
+        "dirty_ratio {ratio} %, dirty_background_ratio {background} % of {} \
+                    available: {}",
+        bytes(available),
+        bytes(limit)
+    ))
+    .fix("sysctl -w vm.dirty_ratio=40 vm.dirty_background_ratio=10; or more memory")
+    .undo(format!("sysctl -w vm.dirty_ratio={ratio} vm.dirty_background_ratio={background}"))
+    .conflict(
+        "guides conflict: tuned's throughput profile raises it to 40, guides for \
+                    databases and large memories lower it, so that the end of a transfer \
+                    doesn't wait long",
+    );
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{changed, fixture, found, lines};
+    use linerate_host::Fact;
+
+    #[test]
+    fn small_limits_are_found() {
+        let small = changed("stock-10g", |facts| {
+            (facts.memory.dirty_ratio, facts.memory.dirty_background_ratio) = (Fact::Known(2), Fact::Known(1))
+        });
+        assert_eq!(lines(&found(&CHECK, &small)), ["write-back - minor -"]);
+        let bytes = changed("stock-10g", |facts| facts.memory.dirty_ratio = Fact::Known(0));
+        assert!(found(&CHECK, &bytes).is_empty(), "bytes are set instead");
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

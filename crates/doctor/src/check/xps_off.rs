@@ -1,0 +1,69 @@
+//! Several transmit queues that no processor has of its own.
+
+use linerate_host::facts::Port;
+
+use super::cite::{REDHAT, SCALING};
+use super::{Check, Run};
+use crate::{Finding, Host, Severity};
+
+/// Below it, the queues' locks are no matter.
+const SLOW: f64 = 5e9;
+
+pub(super) const CHECK: Check = Check {
+    name: "xps-off",
+    about: "transmit queues that aren't bound to processors",
+    sources: &[SCALING, REDHAT],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    host.hardware().filter(|port| host.rate_of(port) >= SLOW).filter_map(of).collect()
+}
+
+fn of(port: &Port) -> Option<Finding> {
+    let queues = port.tx_queues.known().filter(|queues| queues.len() > 1)?;
+    let is_empty = |cpus: &Vec<u32>| cpus.is_empty();
+    if !queues.iter().all(|queue| queue.xps_cpus.known().is_some_and(is_empty)) {
+        return None;
+    }
+    let last = queues.len() - 1;
+    let script = |value: &str| {
+        format!(
+            "for i in $(seq 0 {last}); do printf {value} > /sys/class/net/{}/queues/tx-$i/xps_cpus; done",
+            port.name
+        )
+    };
+    let finding = Finding::new(
+        Severity::Note,
+        format!("{}'s {} transmit queues are shared by all processors", port.name, queues.len()),
+    )
+    .at(&port.name)
+    .evidence("xps_cpus is empty in each queue: processors wait for each other's locks")
+    .fix(script("'%x' $((1 << i))"))
+    .undo(script("0"))
+    .conflict("it needs as many queues as processors; with fewer, give each queue those that share a cache");
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_host::Fact;
+
+    use super::*;
+    use crate::testing::{edited, fixture, found, lines};
+
+    #[test]
+    fn queues_without_processors_are_told() {
+        let host = edited("stock-10g", "eno1", |port| {
+            let Fact::Known(queues) = &mut port.tx_queues else { panic!("no queues") };
+            queues.iter_mut().for_each(|queue| queue.xps_cpus = Fact::Known(Vec::new()));
+        });
+        assert_eq!(lines(&found(&CHECK, &host)), ["xps-off eno1 note -"]);
+    }
+
+    #[test]
+    fn bound_queues_and_slow_ports_are_not() {
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+        assert!(found(&CHECK, &fixture("igb-sriov")).is_empty());
+    }
+}

@@ -1,0 +1,203 @@
+//! What a check finds.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use crate::formula::gbit;
+
+/// Shares of the need from which a loss is critical, major, minor; below it is a note.
+const CRITICAL: f64 = 0.5;
+const MAJOR: f64 = 0.15;
+const MINOR: f64 = 0.01;
+
+/// How much of the need is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Nothing that can be computed: good to know.
+    Note,
+    /// From 1 %, or a risk.
+    Minor,
+    /// From 15 %.
+    Major,
+    /// From 50 %.
+    Critical,
+}
+
+/// Where an advice comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Source {
+    /// Title and section.
+    pub name: &'static str,
+    /// Address.
+    pub url: &'static str,
+}
+
+/// One thing that keeps transfers from the rate that is needed, or may.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// Name of the check.
+    pub check: &'static str,
+    /// Host, as the user calls it; two for a path.
+    pub host: String,
+    /// The port, file system or tool that it is about.
+    pub place: Option<String>,
+    /// How bad it is.
+    pub severity: Severity,
+    /// One short sentence.
+    pub title: String,
+    /// Facts behind it, one a line.
+    pub evidence: Vec<String>,
+    /// The rate that it leaves, in bits a second.
+    pub ceiling: Option<f64>,
+    /// Share of the need that is lost by it, 0 to 1; known where the ceiling is.
+    pub loss: Option<f64>,
+    /// A command, or what to do.
+    pub fix: Option<String>,
+    /// The command that takes it back.
+    pub undo: Option<String>,
+    /// Where guides contradict each other, or what the fix costs.
+    pub conflict: Option<String>,
+    /// Where the advice comes from.
+    pub sources: &'static [Source],
+}
+
+impl Severity {
+    /// All, the worst first.
+    pub const ALL: [Severity; 4] = [Self::Critical, Self::Major, Self::Minor, Self::Note];
+
+    /// That of a share of the need that is lost.
+    pub fn of_loss(loss: f64) -> Self {
+        match loss {
+            loss if loss >= CRITICAL => Self::Critical,
+            loss if loss >= MAJOR => Self::Major,
+            loss if loss >= MINOR => Self::Minor,
+            _ => Self::Note,
+        }
+    }
+
+    /// Its stable name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Critical => "critical",
+            Self::Major => "major",
+            Self::Minor => "minor",
+            Self::Note => "note",
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Severity {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|severity| severity.name() == text);
+        found.ok_or_else(|| format!("'{text}' is no severity; write critical, major, minor or note"))
+    }
+}
+
+impl Finding {
+    /// A finding that leaves `ceiling` of what is needed, both in bits a second: the severity follows.
+    pub fn leaves(ceiling: f64, need: f64, title: impl Into<String>) -> Self {
+        let loss = if need > 0.0 { (1.0 - ceiling / need).clamp(0.0, 1.0) } else { 0.0 };
+        Self { ceiling: Some(ceiling), loss: Some(loss), ..Self::new(Severity::of_loss(loss), title) }
+    }
+
+    /// The same for a ceiling that may be above the need, and is near enough to be worth a word: minor at least.
+    pub fn near(ceiling: f64, need: f64, title: impl Into<String>) -> Self {
+        let finding = Self::leaves(ceiling, need, title);
+        Self { severity: finding.severity.max(Severity::Minor), ..finding }
+    }
+
+    /// A finding whose cost can't be computed: say why in the evidence.
+    pub fn new(severity: Severity, title: impl Into<String>) -> Self {
+        Self {
+            check: "",
+            host: String::new(),
+            place: None,
+            severity,
+            title: title.into(),
+            evidence: Vec::new(),
+            ceiling: None,
+            loss: None,
+            fix: None,
+            undo: None,
+            conflict: None,
+            sources: &[],
+        }
+    }
+
+    /// No worse than this: what limits some tools or paths only.
+    pub fn at_most(mut self, severity: Severity) -> Self {
+        self.severity = self.severity.min(severity);
+        self
+    }
+
+    /// The port, file system or tool that it is about.
+    pub fn at(mut self, place: impl Into<String>) -> Self {
+        self.place = Some(place.into());
+        self
+    }
+
+    /// One more line of evidence.
+    pub fn evidence(mut self, line: impl Into<String>) -> Self {
+        self.evidence.push(line.into());
+        self
+    }
+
+    /// What to do: a command, or words where there is none.
+    pub fn fix(mut self, command: impl Into<String>) -> Self {
+        self.fix = Some(command.into());
+        self
+    }
+
+    /// The command that takes the fix back.
+    pub fn undo(mut self, command: impl Into<String>) -> Self {
+        self.undo = Some(command.into());
+        self
+    }
+
+    /// Where guides contradict each other, or what the fix costs.
+    pub fn conflict(mut self, note: impl Into<String>) -> Self {
+        self.conflict = Some(note.into());
+        self
+    }
+
+    /// As golden files hold it: `pcie-width eth2 major 6.6 Gbit/s`.
+    pub fn line(&self) -> String {
+        let place = self.place.as_deref().unwrap_or("-");
+        let ceiling = self.ceiling.map_or("-".into(), gbit);
+        format!("{} {place} {} {ceiling}", self.check, self.severity)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn severity_is_the_share_that_is_lost() {
+        let of = |ceiling| Finding::leaves(ceiling, 10e9, "x").severity;
+        assert_eq!((of(5e9), of(5.1e9)), (Severity::Critical, Severity::Major));
+        assert_eq!((of(8.6e9), of(9.95e9), of(11e9)), (Severity::Minor, Severity::Note, Severity::Note));
+        assert_eq!(Finding::leaves(20e9, 10e9, "x").loss, Some(0.0));
+        assert_eq!(Finding::leaves(1.0, 0.0, "x").severity, Severity::Note);
+    }
+
+    #[test]
+    fn severities_are_read_as_they_are_written() {
+        for severity in Severity::ALL {
+            assert_eq!(severity.to_string().parse(), Ok(severity));
+        }
+        assert!("bad".parse::<Severity>().is_err());
+        assert!(Severity::Critical > Severity::Note);
+    }
+}

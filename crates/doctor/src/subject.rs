@@ -1,0 +1,130 @@
+//! What checks look at: a host, or a path with both of its ends.
+
+use linerate_host::Facts;
+use linerate_host::facts::{Kind, Port};
+
+/// Bits a second that are taken as needed where neither the user nor any port tells.
+pub const USUAL_RATE: f64 = 10e9;
+
+/// The rate that transfers shall have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Need {
+    /// What the user wants, in bits a second on the wire.
+    Target(f64),
+    /// What the ports can.
+    OfPorts,
+}
+
+/// One host.
+#[derive(Clone, Copy, Debug)]
+pub struct Host<'a> {
+    /// As the user calls it.
+    pub name: &'a str,
+    /// Its facts.
+    pub facts: &'a Facts,
+    /// What is needed of it.
+    pub need: Need,
+}
+
+/// Both ends, and what was measured between them. The ends' needs are the same.
+#[derive(Clone, Copy, Debug)]
+pub struct Path<'a> {
+    /// The end that sent.
+    pub from: Host<'a>,
+    /// The end that received.
+    pub to: Host<'a>,
+    /// What was measured.
+    pub measured: Measured,
+}
+
+/// What was measured on a path. Not everything can be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Measured {
+    /// Round-trip time in seconds: the least that was seen.
+    pub rtt: Option<f64>,
+    /// Payload from memory to memory, in bits a second.
+    pub rate: Option<f64>,
+    /// Data streams of that measurement.
+    pub streams: Option<u32>,
+    /// Segments that the sender sent again meanwhile, on the whole host.
+    pub retransmitted: Option<u64>,
+    /// Segments that it sent meanwhile, on the whole host.
+    pub sent: Option<u64>,
+}
+
+impl Measured {
+    /// Share of the segments that were sent again, 0 to 1.
+    pub fn loss(&self) -> Option<f64> {
+        let (again, sent) = (self.retransmitted?, self.sent?);
+        (sent > 0).then(|| again as f64 / sent as f64)
+    }
+}
+
+impl<'a> Host<'a> {
+    /// Bits a second needed of the host as a whole: the target, or the rate of its fastest port that has a link.
+    pub fn rate(&self) -> f64 {
+        match self.need {
+            Need::Target(rate) => rate,
+            Need::OfPorts => self.fastest().unwrap_or(USUAL_RATE),
+        }
+    }
+
+    /// Bits a second needed of one port: no more than it can, as far as that is known.
+    pub fn rate_of(&self, port: &Port) -> f64 {
+        let own = speed(port);
+        match self.need {
+            Need::Target(rate) => own.map_or(rate, |own| own.min(rate)),
+            Need::OfPorts => own.unwrap_or_else(|| self.rate()),
+        }
+    }
+
+    /// Bits a second of the fastest port that has a link and tells its speed.
+    pub fn fastest(&self) -> Option<f64> {
+        self.linked().filter(|port| is_line(port)).filter_map(speed).max_by(f64::total_cmp)
+    }
+
+    /// Ports that aren't down, the kernel's own too.
+    pub fn linked(&self) -> impl Iterator<Item = &'a Port> + use<'a> {
+        let ports = self.facts.ports.known().into_iter().flatten();
+        ports.filter(|port| port.carrier.get() != Some(false) && !is_down(port))
+    }
+
+    /// Of them, devices: real, lent, emulated or paravirtual ones.
+    pub fn devices(&self) -> impl Iterator<Item = &'a Port> + use<'a> {
+        self.linked().filter(|port| port.kind.get() != Some(Kind::Software))
+    }
+
+    /// Of them, those with a device of their own: real ones and virtual functions.
+    pub fn hardware(&self) -> impl Iterator<Item = &'a Port> + use<'a> {
+        let is_hardware =
+            |port: &&Port| matches!(port.kind.get(), Some(Kind::Physical | Kind::VirtualFunction));
+        self.linked().filter(is_hardware)
+    }
+}
+
+impl Path<'_> {
+    /// Bits a second needed: the target, or what the slower end can.
+    pub fn rate(&self) -> f64 {
+        self.from.rate().min(self.to.rate())
+    }
+
+    /// Both ends.
+    pub fn ends(&self) -> [Host<'_>; 2] {
+        [self.from, self.to]
+    }
+}
+
+/// A port's speed in bits a second, where it tells one.
+pub(crate) fn speed(port: &Port) -> Option<f64> {
+    port.speed_mbps.get().map(|mbps| mbps as f64 * 1e6)
+}
+
+/// Cables end in it: not a tap or a veth, whose speeds are made up.
+fn is_line(port: &Port) -> bool {
+    port.kind.get() != Some(Kind::Software) || port.bond.known().is_some()
+}
+
+/// What isn't up has no carrier either; `unknown` is what drivers say that don't tell.
+fn is_down(port: &Port) -> bool {
+    port.state.known().is_some_and(|state| state != "up" && state != "unknown")
+}

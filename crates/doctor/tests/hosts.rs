@@ -1,0 +1,94 @@
+//! Each host of crates/host/tests/fixtures has exactly the findings of tests/expected/HOST.txt.
+//!
+//! `LINERATE_EXPECTED=write cargo test -p linerate-doctor --test hosts` writes them anew; `git diff` shows what changed.
+//! One line a finding: check, place, severity, ceiling; sorted, so that additions merge.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use linerate_doctor::{Finding, Host, Need, Severity, examine_host};
+use linerate_host::{Facts, Snapshot};
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn hosts() -> BTreeMap<String, Facts> {
+    let files = fs::read_dir(here("../host/tests/fixtures")).unwrap().map(|entry| entry.unwrap().path());
+    let read = |path: PathBuf| {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        (name, Facts::of_snapshot(&Snapshot::open(&path).unwrap()))
+    };
+    files.map(read).collect()
+}
+
+fn findings(name: &str, facts: &Facts) -> Vec<Finding> {
+    examine_host(&Host { name, facts, need: Need::OfPorts })
+}
+
+fn golden(findings: &[Finding]) -> String {
+    let mut lines: Vec<String> = findings.iter().map(|finding| finding.line() + "\n").collect();
+    lines.sort();
+    lines.concat()
+}
+
+#[test]
+fn each_host_has_exactly_its_findings() {
+    let hosts = hosts();
+    assert!(hosts.len() >= 15);
+    let mut wrong = String::new();
+    for (name, facts) in hosts {
+        let path = here("tests/expected").join(format!("{name}.txt"));
+        let told = golden(&findings(&name, &facts));
+        if std::env::var_os("LINERATE_EXPECTED").is_some_and(|value| value == "write") {
+            fs::write(&path, &told).unwrap();
+        }
+        let expected = fs::read_to_string(&path).unwrap_or_default();
+        wrong += &differences(&name, &expected, &told);
+    }
+    assert!(wrong.is_empty(), "- expected, + found:\n{wrong}");
+}
+
+fn differences(host: &str, expected: &str, told: &str) -> String {
+    let lacks = |lines: &str, line: &str| !lines.lines().any(|other| other == line);
+    let gone = expected.lines().filter(|line| lacks(told, line)).map(|line| format!("{host}: - {line}\n"));
+    let new = told.lines().filter(|line| lacks(expected, line)).map(|line| format!("{host}: + {line}\n"));
+    gone.chain(new).collect()
+}
+
+#[test]
+fn tuned_hosts_have_nothing_but_notes() {
+    let hosts = hosts();
+    for name in ["mlx5-25g-tuned", "e1000e-desktop", "vmxnet3"] {
+        let worse: Vec<_> =
+            findings(name, &hosts[name]).into_iter().filter(|f| f.severity > Severity::Note).collect();
+        assert!(worse.is_empty(), "{name}: {worse:#?}");
+    }
+}
+
+#[test]
+fn each_finding_says_why_and_what_to_do() {
+    for (name, facts) in hosts() {
+        for finding in findings(&name, &facts) {
+            assert!(!finding.evidence.is_empty() && finding.fix.is_some(), "{name}: {finding:#?}");
+            assert!(!finding.sources.is_empty() && finding.host == name, "{name}: {finding:#?}");
+            assert!(finding.ceiling.is_none_or(|c| c.is_finite() && c >= 0.0), "{name}: {finding:#?}");
+        }
+    }
+}
+
+/// No source, or few of them: a finding less, or another severity, but no panic.
+#[test]
+fn hosts_without_some_of_their_sources_are_survived() {
+    for name in ["bare-gen1-x4", "stock-10g", "virtio-one-queue", "bond-layer2", "kvm-host-no-vhost"] {
+        let snapshot = Snapshot::open(&here("../host/tests/fixtures").join(format!("{name}.txt"))).unwrap();
+        let paths: Vec<String> = snapshot.paths().collect();
+        for path in &paths {
+            let mut rest = snapshot.clone();
+            assert!(rest.remove(path));
+            assert!(findings(name, &Facts::of_snapshot(&rest)).iter().all(|f| !f.title.is_empty()));
+        }
+        assert_eq!(findings(name, &Facts::default()), []);
+    }
+}

@@ -1,0 +1,52 @@
+//! A process of a lab that runs as long as the lab does: its ssh server, its emulator.
+
+use std::io;
+use std::process::{Child as Started, ChildStdout, Command};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::process::Process;
+
+/// A running process. Dropping it ends nothing: that is [`Child::stop`].
+#[derive(Debug)]
+pub(crate) struct Child {
+    process: Process,
+    /// Waits for the process. It also started it, and so is the thread whose end the kernel tells it of.
+    keeper: JoinHandle<()>,
+}
+
+impl Child {
+    /// Starts `command`, and gives its standard output where that is a pipe. `name` is the keeping thread's.
+    pub(crate) fn spawn(name: &str, mut command: Command) -> Result<(Self, Option<ChildStdout>), String> {
+        let (sender, receiver) = mpsc::channel();
+        let keep = move || {
+            let mut child: io::Result<Started> = command.spawn();
+            let started = child.as_mut().map(|child| (child.id(), child.stdout.take()));
+            // A receiver that is gone has given up on the lab; the child is waited for all the same.
+            let _ = sender.send(started.map_err(|error| error.to_string()));
+            let _ = child.and_then(|mut child| child.wait());
+        };
+        let keeper = std::thread::Builder::new().name(name.into()).spawn(keep);
+        let keeper = keeper.map_err(|error| error.to_string())?;
+        let (pid, output) = receiver.recv().map_err(|error| error.to_string())??;
+        let process = Process::of(pid).map_err(|error| format!("it ended at once ({error})"))?;
+        Ok((Self { process, keeper }, output))
+    }
+
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Ends the process and waits for it.
+    pub(crate) fn stop(self) {
+        self.process.signal(Signal::TERM);
+        if !self.process.gone_within(Duration::from_secs(2)) {
+            self.process.signal(Signal::KILL);
+        }
+        // The thread only waits for the process; it has nothing to report.
+        let _ = self.keeper.join();
+    }
+}

@@ -1,0 +1,201 @@
+//! Two threads a link that carry packets from one interface to the other.
+
+use std::convert::Infallible;
+use std::io::{self, Write};
+use std::num::NonZeroU64;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use linerate_sys::netns;
+use linerate_sys::tun::Tun;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::line::{Line, Seen};
+use super::{Counts, Wan};
+use crate::rate::Rate;
+use crate::state::write_private;
+
+/// How often what was counted is written down.
+const TELL_EVERY: Duration = Duration::from_millis(500);
+
+/// What each thread counted.
+type Shared = Arc<Mutex<Vec<[Counts; 2]>>>;
+
+/// Packets that are read, or handed over, before the other has its turn.
+const BATCH: usize = 16;
+
+/// What an emulator is told, as JSON on its command line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Job {
+    /// The two ends of each link.
+    pub(crate) links: Vec<[Interface; 2]>,
+    /// Each link's rate in each direction; none for open ones.
+    pub(crate) rate: Option<Rate>,
+    pub(crate) wan: Wan,
+    /// Where to write what was counted.
+    pub(crate) counts: PathBuf,
+}
+
+/// An interface to be made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Interface {
+    /// The file that stands for its network namespace.
+    pub(crate) namespace: PathBuf,
+    pub(crate) name: String,
+}
+
+/// Is an emulator: makes the interfaces that `job` names, prints `ready`, or what is wrong, and carries packets until it is
+/// killed. This is what a program that makes labs does when it is started with [`super::SUBCOMMAND`] and the job.
+///
+/// # Errors
+/// When the job can't be read, an interface can't be made (said on standard output as well), or one was taken away.
+pub fn serve(job: &str) -> io::Result<()> {
+    let prepared = prepare(job);
+    let told = prepared.as_ref().map_or_else(|error| error.to_string(), |_| "ready".into());
+    writeln!(io::stdout(), "{}", told.replace('\n', " "))?;
+    let (job, links) = prepared?;
+    // Late packets make a link that isn't the one asked for. Only root may ask for more than its share of a processor.
+    let _ = rustix::process::setpriority_process(None, -10);
+    run(&job, links)
+}
+
+fn prepare(job: &str) -> io::Result<(Job, Vec<[Arc<Tun>; 2]>)> {
+    let job: Job = serde_json::from_str(job)?;
+    let made = |[near, far]: &[Interface; 2]| Ok([Arc::new(make(near)?), Arc::new(make(far)?)]);
+    let links = job.links.iter().map(made).collect::<io::Result<_>>()?;
+    Ok((job, links))
+}
+
+fn make(interface: &Interface) -> io::Result<Tun> {
+    let Interface { namespace, name } = interface;
+    let failed =
+        |what: String| move |error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"));
+    let file = std::fs::File::open(namespace).map_err(failed(format!("opening {}", namespace.display())))?;
+    netns::inside(file.as_fd(), || Tun::make(name))
+        .and_then(|made| made)
+        .map_err(failed(format!("making the interface {name} in {}", namespace.display())))
+}
+
+/// Carries until one thread can't any more, and writes down now and then what was counted.
+fn run(job: &Job, links: Vec<[Arc<Tun>; 2]>) -> io::Result<()> {
+    let counts: Shared = Arc::new(Mutex::new(vec![[Counts::default(); 2]; links.len()]));
+    let (ended, end) = mpsc::channel();
+    for (link, [near, far]) in links.into_iter().enumerate() {
+        let ways = [(near.clone(), far.clone()), (far, near)];
+        for (direction, (from, to)) in ways.into_iter().enumerate() {
+            let seed = job.wan.seed.wrapping_add((2 * link + direction) as u64);
+            let line = Line::new(job.rate, &job.wan, seed);
+            let place = (link, direction);
+            let carrier =
+                Carrier { from, to, line, clock: Instant::now(), empty: 0, counts: counts.clone(), place };
+            let ended = ended.clone();
+            // The receiver is there as long as this process.
+            let carry = move || drop(ended.send(carrier.run()));
+            std::thread::Builder::new().name(format!("link {link}")).spawn(carry)?;
+        }
+    }
+    let mut written = Vec::new();
+    loop {
+        match end.recv_timeout(TELL_EVERY) {
+            Err(RecvTimeoutError::Timeout) => tell(job, &counts, &mut written)?,
+            Err(error) => return Err(io::Error::other(error)),
+            // The other threads end with the process.
+            Ok(end) => return end.map(drop),
+        }
+    }
+}
+
+fn tell(job: &Job, counts: &Shared, written: &mut Vec<[Counts; 2]>) -> io::Result<()> {
+    let now = counts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    if now != *written {
+        let partial = job.counts.with_extension("json.new");
+        write_private(&partial, &serde_json::to_vec(&now)?)?;
+        std::fs::rename(partial, &job.counts)?;
+        *written = now;
+    }
+    Ok(())
+}
+
+/// What one thread does.
+struct Carrier {
+    from: Arc<Tun>,
+    to: Arc<Tun>,
+    line: Line,
+    clock: Instant,
+    /// When no packet waited the last time.
+    empty: u64,
+    counts: Shared,
+    /// Which link, and which direction of it.
+    place: (usize, usize),
+}
+
+impl Carrier {
+    fn run(mut self) -> io::Result<Infallible> {
+        // A timer may fire 50 us late otherwise. It is for this thread only.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        loop {
+            let more = self.take()?;
+            let all = self.give();
+            self.publish();
+            if all && !more {
+                self.wait()?;
+            }
+        }
+    }
+
+    /// Reads a batch. Says whether there may be more.
+    fn take(&mut self) -> io::Result<bool> {
+        for _ in 0..BATCH {
+            match self.from.read(self.line.buffer()) {
+                Ok(length) => {
+                    let seen = Seen { since: self.empty, now: self.now() };
+                    self.line.accept(seen, length);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.empty = self.now();
+                    return Ok(false);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Hands over a batch of what has arrived. Says whether that was all.
+    fn give(&mut self) -> bool {
+        for _ in 0..BATCH {
+            let now = self.now();
+            let Some(packet) = self.line.arrived(now) else { return true };
+            // A host whose interface is down, or that has no memory, misses a packet, as any host does.
+            let _ = self.to.write(packet);
+            self.line.hand_over(now);
+        }
+        false
+    }
+
+    fn publish(&self) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts[self.place.0][self.place.1] = self.line.counts();
+    }
+
+    /// Sleeps until there is a packet to read or to hand over.
+    fn wait(&self) -> io::Result<()> {
+        let left = self.line.next_release().map(|release| release.saturating_sub(self.now()));
+        let timeout = left
+            .map(|ns| Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ });
+        match poll(&mut [PollFd::new(&*self.from, PollFlags::IN)], timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.clock.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}

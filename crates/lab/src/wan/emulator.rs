@@ -1,0 +1,120 @@
+//! The process in which packets are carried, as the lab sees it.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdout, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use linerate_sys::netns;
+use rustix::process::Signal;
+
+use super::carry::{Interface, Job};
+use super::{Counts, SUBCOMMAND, Wan};
+use crate::child::Child;
+use crate::error::LabError;
+use crate::process::Process;
+use crate::state::{Description, Host};
+
+/// How long it may take to make its interfaces, on a host under full load.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running emulator, with the interfaces of all links.
+#[derive(Debug)]
+pub(crate) struct Emulator(Child);
+
+impl Emulator {
+    /// Starts `program` as the emulator of this lab and waits until its interfaces are there, still down. It runs in the
+    /// namespace of host b, where it is found by whoever takes the lab down. Unless `kept`, it ends with this process.
+    pub(crate) fn start(
+        program: &Path,
+        directory: &Path,
+        lab: &Description,
+        wan: &Wan,
+        kept: bool,
+    ) -> Result<Self, LabError> {
+        let failed = |reason: String| LabError::Emulator {
+            reason: format!("starting {}: {reason}", program.display()),
+        };
+        let (child, output) =
+            Child::spawn("emulator", command(program, directory, lab, wan, kept)?).map_err(failed)?;
+        match first_line(output).unwrap_or_else(|reason| reason).as_str() {
+            "ready" => Ok(Self(child)),
+            "" => Err(give_up(child, &format!("{} ended without a word", program.display()))),
+            reason => Err(give_up(child, reason)),
+        }
+    }
+
+    pub(crate) fn process(&self) -> &Process {
+        self.0.process()
+    }
+
+    /// Ends it, and with it its interfaces.
+    pub(crate) fn stop(self) {
+        self.0.stop();
+    }
+}
+
+/// What the emulator of a lab with this directory counted, half a second ago at most: of each link the direction from a to b,
+/// then the other. Empty where there is none.
+pub(crate) fn counts(directory: &Path) -> Vec<[Counts; 2]> {
+    let text = std::fs::read(counts_file(directory)).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
+fn counts_file(directory: &Path) -> PathBuf {
+    directory.join("counts.json")
+}
+
+fn give_up(child: Child, reason: &str) -> LabError {
+    child.stop();
+    LabError::Emulator { reason: reason.to_owned() }
+}
+
+fn command(
+    program: &Path,
+    directory: &Path,
+    lab: &Description,
+    wan: &Wan,
+    kept: bool,
+) -> Result<Command, LabError> {
+    let job = Job { links: links(lab), rate: lab.link, wan: *wan, counts: counts_file(directory) };
+    let job =
+        serde_json::to_string(&job).map_err(|error| LabError::Emulator { reason: error.to_string() })?;
+    let path = lab.b.namespace_path();
+    let namespace = File::open(&path).map_err(LabError::file("opening", &path))?;
+    let log = directory.join("emulator.log");
+    let errors = File::create(&log).map_err(LabError::file("making", &log))?;
+    let mut command = Command::new(program);
+    command.args([SUBCOMMAND, &job]).current_dir("/");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
+    // By this it is known as the lab's own even where the namespace has no name any more.
+    command.env("LINERATE_LAB", lab.name.as_str());
+    netns::enter(&mut command, namespace.into());
+    netns::new_session(&mut command);
+    if !kept {
+        netns::die_with_parent(&mut command, Signal::KILL);
+    }
+    Ok(command)
+}
+
+fn links(lab: &Description) -> Vec<[Interface; 2]> {
+    let end = |host: &Host, name: String| Interface { namespace: host.namespace_path(), name };
+    let pairs = lab.a.ports().into_iter().zip(lab.b.ports());
+    pairs.map(|(near, far)| [end(&lab.a, near.interface), end(&lab.b, far.interface)]).collect()
+}
+
+fn first_line(output: Option<ChildStdout>) -> Result<String, String> {
+    let output = output.ok_or("it has no standard output")?;
+    let (sender, receiver) = mpsc::channel();
+    let read = move || {
+        let mut line = String::new();
+        let read = BufReader::new(output).read_line(&mut line);
+        // Nobody listens any more to one that was too slow.
+        let _ = sender.send(read.map(|_| line.trim().to_owned()));
+    };
+    std::thread::Builder::new().name("emulator".into()).spawn(read).map_err(|error| error.to_string())?;
+    let line = receiver.recv_timeout(PATIENCE).map_err(|_| format!("it isn't ready within {PATIENCE:?}"))?;
+    line.map_err(|error| error.to_string())
+}

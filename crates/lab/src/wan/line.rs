@@ -1,0 +1,191 @@
+//! One direction of the link, in simulated time: loss, then the queue and the rate, then the delay.
+
+use std::ops::Range;
+
+use super::fifo::{Fifo, LONGEST};
+use super::loss::Losses;
+use super::packet::{Shape, cut};
+use super::shaper::Shaper;
+use super::{Counts, Wan};
+use crate::rate::Rate;
+
+/// What an open link is taken to carry when memory for it is set aside, in bits per second.
+const OPEN: u64 = 40_000_000_000;
+
+/// How late packets may leave before there is no memory for more, in nanoseconds.
+const LATE: u64 = 20_000_000;
+
+/// How long a link may take for what leaves it at once, in nanoseconds: a super-packet is cut where it would take longer,
+/// so that it doesn't arrive as one long after its first segment should have.
+const AT_ONCE: u64 = 750_000;
+
+/// One direction of the link. Times are nanoseconds since any one moment.
+#[derive(Debug)]
+pub(crate) struct Line {
+    shaper: Option<Shaper>,
+    losses: Losses,
+    /// Nanoseconds between leaving the link and arriving.
+    delay: u64,
+    /// The largest part of a super-packet that is queued as one, in bytes on the wire.
+    at_once: u64,
+    fifo: Fifo,
+    /// Where a packet is read to that has to be cut or for which there is no memory.
+    aside: Vec<u8>,
+    piece: Vec<u8>,
+    is_aside: bool,
+    counts: Counts,
+}
+
+/// When a packet was seen, and when there was certainly none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) since: u64,
+    pub(crate) now: u64,
+}
+
+impl Line {
+    /// A line with this rate, open when none; `seed` chooses which segments are lost.
+    pub(crate) fn new(rate: Option<Rate>, wan: &Wan, seed: u64) -> Self {
+        let delay = wan.rtt.one_way_ns();
+        let queue = wan.queue_bytes(rate).unwrap_or(0);
+        let bits = rate.map_or(OPEN, Rate::bits_per_second);
+        let in_time = |ns: u64| u128::from(bits) * u128::from(ns) / 8_000_000_000;
+        let memory = in_time(delay + LATE) + u128::from(queue);
+        Self {
+            shaper: rate.map(|rate| Shaper::new(rate, queue)),
+            losses: Losses::new(wan.loss, seed),
+            delay,
+            at_once: u64::try_from(in_time(AT_ONCE)).unwrap_or(u64::MAX),
+            fifo: Fifo::new(usize::try_from(memory).unwrap_or(usize::MAX / 2)),
+            aside: vec![0; LONGEST],
+            piece: Vec::with_capacity(LONGEST),
+            is_aside: false,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Where the next packet is to be read to.
+    pub(crate) fn buffer(&mut self) -> &mut [u8] {
+        match self.fifo.room() {
+            Some(room) => {
+                self.is_aside = false;
+                room
+            }
+            None => {
+                self.is_aside = true;
+                &mut self.aside
+            }
+        }
+    }
+
+    /// Takes the packet that was read to [`Line::buffer`].
+    pub(crate) fn accept(&mut self, seen: Seen, length: usize) {
+        let bytes =
+            if self.is_aside { &self.aside[..length.min(LONGEST)] } else { self.fifo.written(length) };
+        let Some(shape) = Shape::of(bytes) else { return };
+        self.counts.segments += shape.segments as u64;
+        if self.is_aside {
+            self.counts.dropped += shape.segments as u64;
+            return;
+        }
+        let whole = 0..shape.segments;
+        let passed = self.losses.pass(shape.segments);
+        if passed == shape.segments && self.fits_at_once(&shape, seen.now) {
+            let release = self.send(seen, shape.wire_bytes(&whole));
+            return self.fifo.push(length, release);
+        }
+        self.aside[..length].copy_from_slice(self.fifo.written(length));
+        self.accept_parts(seen, length, &shape, passed);
+    }
+
+    /// The first packet that has arrived by now.
+    pub(crate) fn arrived(&self, now: u64) -> Option<&[u8]> {
+        self.next_release().filter(|release| *release <= now).and_then(|_| self.fifo.first())
+    }
+
+    /// Forgets the first packet, which was handed over at this time.
+    pub(crate) fn hand_over(&mut self, now: u64) {
+        let late = now.saturating_sub(self.fifo.next_release().unwrap_or(now));
+        self.counts.latest_ns = self.counts.latest_ns.max(late);
+        self.fifo.pop();
+    }
+
+    /// When the first packet arrives.
+    pub(crate) fn next_release(&self) -> Option<u64> {
+        self.fifo.next_release()
+    }
+
+    /// What became of all segments until now.
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    fn accept_parts(&mut self, seen: Seen, length: usize, shape: &Shape, mut passed: usize) {
+        let mut first = 0;
+        loop {
+            self.accept_run(seen, length, shape, first..first + passed);
+            let lost = first + passed;
+            if lost >= shape.segments {
+                return;
+            }
+            self.lose(seen, shape, lost);
+            first = lost + 1;
+            passed = self.losses.pass(shape.segments - first);
+        }
+    }
+
+    /// Queues segments that lie together, in pieces that the link sends at once, as far as there is room.
+    fn accept_run(&mut self, seen: Seen, length: usize, shape: &Shape, run: Range<usize>) {
+        let step = usize::try_from(self.at_once / shape.wire_bytes_of_one()).unwrap_or(usize::MAX).max(1);
+        let mut first = run.start;
+        while first < run.end {
+            let wanted = first.saturating_add(step).min(run.end) - first;
+            let fitting = self.fitting(shape, seen.now).min(wanted);
+            let kept = if self.keep(seen, length, shape, first..first + fitting) { fitting } else { 0 };
+            self.counts.dropped += (wanted - kept) as u64;
+            first += wanted;
+        }
+    }
+
+    fn keep(&mut self, seen: Seen, length: usize, shape: &Shape, range: Range<usize>) -> bool {
+        if range.is_empty() {
+            return true;
+        }
+        cut(&self.aside[..length], shape, range.clone(), &mut self.piece);
+        let Some(room) = self.fifo.room() else { return false };
+        let length = self.piece.len().min(LONGEST);
+        room[..length].copy_from_slice(&self.piece[..length]);
+        let release = self.send(seen, shape.wire_bytes(&range));
+        self.fifo.push(length, release);
+        true
+    }
+
+    /// A segment is lost on its way: it took its time on the link, and doesn't arrive.
+    fn lose(&mut self, seen: Seen, shape: &Shape, segment: usize) {
+        self.counts.lost += 1;
+        if self.fitting(shape, seen.now) > 0 {
+            self.send(seen, shape.wire_bytes(&(segment..segment + 1)));
+        }
+    }
+
+    fn send(&mut self, seen: Seen, bytes: u64) -> u64 {
+        let left = self.shaper.as_mut().map_or(seen.now, |shaper| shaper.send(seen.since, seen.now, bytes));
+        left.saturating_add(self.delay)
+    }
+
+    fn fits_at_once(&self, shape: &Shape, now: u64) -> bool {
+        let short = shape.segments == 1 || shape.wire_bytes(&(0..shape.segments)) <= self.at_once;
+        short && self.fitting(shape, now) >= shape.segments
+    }
+
+    /// How many segments the queue has room for. A free link takes one whatever the queue's size.
+    fn fitting(&self, shape: &Shape, now: u64) -> usize {
+        let Some(shaper) = &self.shaper else { return usize::MAX };
+        let fitting = usize::try_from(shaper.room(now) / shape.wire_bytes_of_one()).unwrap_or(usize::MAX);
+        fitting.max(usize::from(shaper.is_idle(now)))
+    }
+}
+
+#[cfg(test)]
+#[path = "line_tests.rs"]
+mod tests;

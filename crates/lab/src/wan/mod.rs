@@ -1,0 +1,88 @@
+//! A link with delay and loss: an emulator in user space between two TUN interfaces, one in each namespace.
+//!
+//! | file | does |
+//! | --- | --- |
+//! | `packet.rs` | a super-packet's segments, and cutting some of them out |
+//! | `loss.rs`, `shaper.rs`, `fifo.rs` | which are lost; rate and queue; what is under way |
+//! | `line.rs` | one direction, made of these, in simulated time |
+//! | `carry.rs` | two threads a link that carry packets from one interface to the other |
+//! | `emulator.rs` | the process in which they run, as the lab sees it |
+
+mod carry;
+mod emulator;
+mod fifo;
+mod line;
+mod loss;
+mod packet;
+mod rtt;
+mod shaper;
+
+use serde::{Deserialize, Serialize};
+
+pub use carry::serve;
+pub(crate) use emulator::{Emulator, counts};
+pub use loss::{Loss, LossError};
+pub use packet::FRAMING;
+pub use rtt::{Rtt, RttError};
+
+use crate::rate::Rate;
+
+/// The subcommand with which a program that makes labs starts itself as an emulator; [`serve`] is what it runs.
+pub const SUBCOMMAND: &str = "wan";
+
+/// The shortest queue where the round trip is shorter: that of the link without an emulator.
+const LEAST_QUEUE_NS: u64 = 20_000_000;
+
+/// What a TCP window is sized for on an open link, in bits per second.
+const WINDOW_RATE: u64 = 10_000_000_000;
+
+/// The least of the largest TCP buffers, in bytes.
+const LEAST_BUFFER: u64 = 128 << 20;
+
+/// Delay and loss of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wan {
+    /// The round trip that the link adds, half of it each way.
+    pub rtt: Rtt,
+    /// The share of segments that get lost, in each direction.
+    pub loss: Loss,
+    /// Bytes that may wait at each end of a link with a rate, headers and framing included; none is
+    /// what the link carries in one round trip, or in 20 ms where that is more.
+    pub queue: Option<u64>,
+    /// Which segments are lost: the same for the same seed.
+    pub seed: u64,
+}
+
+impl Wan {
+    /// The queue's size in bytes at this rate; none for an open link, which has no queue.
+    pub fn queue_bytes(&self, rate: Option<Rate>) -> Option<u64> {
+        let time = self.rtt.ns().max(LEAST_QUEUE_NS);
+        let carried = |rate: Rate| in_time(rate.bits_per_second(), time);
+        rate.map(|rate| self.queue.unwrap_or_else(|| carried(rate)))
+    }
+
+    /// The largest TCP buffer with which one connection fills the link, in bytes: four times what is under way in a round
+    /// trip, since the kernel counts its own overhead and lets a sender have twice its window; at least 128 MiB.
+    pub(crate) fn tcp_buffer_max(&self, rate: Option<Rate>) -> u64 {
+        let bits = rate.map_or(WINDOW_RATE, Rate::bits_per_second);
+        (4 * in_time(bits, self.rtt.ns())).clamp(LEAST_BUFFER, i32::MAX as u64)
+    }
+}
+
+fn in_time(bits_per_second: u64, ns: u64) -> u64 {
+    let bytes = u128::from(bits_per_second) * u128::from(ns) / 8_000_000_000;
+    u64::try_from(bytes).unwrap_or(u64::MAX / 8)
+}
+
+/// What became of the segments that were sent over one direction of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// All that were sent.
+    pub segments: u64,
+    /// Lost on purpose.
+    pub lost: u64,
+    /// Dropped for want of room in the queue.
+    pub dropped: u64,
+    /// How late the latest packet was handed over, in nanoseconds: the machine had no processor for it in time.
+    pub latest_ns: u64,
+}

@@ -1,0 +1,182 @@
+//! A packet as a TUN interface gives it: a header of 10 bytes that says how to cut and complete it
+//! (`struct virtio_net_hdr`, include/uapi/linux/virtio_net.h), then an IP packet of up to 64 KiB.
+//!
+//! A *super-packet* holds what goes over a wire as many TCP *segments*, each with a copy of its headers.
+
+use std::ops::Range;
+
+use linerate_sys::tun::HEADER_BYTES;
+
+/// What Ethernet adds to each IP packet: preamble 8, header 14, checksum 4, gap 12 (IEEE 802.3).
+pub const FRAMING: u64 = 38;
+
+/// The least that an Ethernet frame carries; a shorter packet is filled up.
+const LEAST_PACKET: u64 = 46;
+
+/// VIRTIO_NET_HDR_F_NEEDS_CSUM: the transport's checksum holds its pseudo-header's sum only.
+const NEEDS_CHECKSUM: u8 = 1;
+
+const GSO_NONE: u8 = 0;
+const GSO_TCP4: u8 = 1;
+const GSO_TCP6: u8 = 4;
+/// VIRTIO_NET_HDR_GSO_ECN, a bit beside the types.
+const GSO_ECN: u8 = 0x80;
+
+/// Where in the header of 10 bytes; numbers are in the host's order.
+const GSO_TYPE: usize = 1;
+const GSO_SIZE: usize = 4;
+const CHECKSUM_START: usize = 6;
+const CHECKSUM_OFFSET: usize = 8;
+
+/// In a TCP header.
+const TCP_SEQUENCE: usize = 4;
+const TCP_LENGTH: usize = 12;
+const TCP_FLAGS: usize = 13;
+const TCP_CHECKSUM: usize = 16;
+const TCP_LEAST: usize = 20;
+const FIN_AND_PSH: u8 = 0x09;
+const CWR: u8 = 0x80;
+
+/// How a packet goes over the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// How many segments it is. A packet that isn't cut is one.
+    pub(crate) segments: usize,
+    /// Bytes of the IP packet before the TCP payload; of a packet that isn't cut, all of it.
+    headers: usize,
+    /// Where the TCP header begins in the IP packet.
+    transport: usize,
+    /// Bytes of payload in each segment but the last.
+    step: usize,
+    /// Bytes of payload in all segments.
+    payload: usize,
+}
+
+impl Shape {
+    /// The shape of what was read; none for what is too short to be a packet. A super-packet of a kind that wasn't asked
+    /// for, or whose headers don't fit, is one segment: it passes or is dropped as a whole.
+    pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
+        let (header, packet) = bytes.split_at_checked(HEADER_BYTES)?;
+        let whole = Self { segments: 1, headers: packet.len(), transport: 0, step: packet.len(), payload: 0 };
+        (!packet.is_empty()).then(|| Self::of_super_packet(header, packet).unwrap_or(whole))
+    }
+
+    fn of_super_packet(header: &[u8], packet: &[u8]) -> Option<Self> {
+        let (version, least) = match header[GSO_TYPE] & !GSO_ECN {
+            GSO_TCP4 => (4, 20),
+            GSO_TCP6 => (6, 40),
+            _ => return None,
+        };
+        let (step, transport) = (number(header, GSO_SIZE), number(header, CHECKSUM_START));
+        let partial = header[0] & NEEDS_CHECKSUM != 0 && number(header, CHECKSUM_OFFSET) == TCP_CHECKSUM;
+        if packet[0] >> 4 != version || transport < least || !partial || step == 0 {
+            return None;
+        }
+        let length = usize::from(packet.get(transport + TCP_LENGTH)? >> 4) * 4;
+        let headers = transport + length;
+        let payload = packet.len().checked_sub(headers).filter(|_| length >= TCP_LEAST)?;
+        Some(Self { segments: payload.div_ceil(step).max(1), headers, transport, step, payload })
+    }
+
+    /// What these segments take on an Ethernet, in bytes: headers and framing of each.
+    pub(crate) fn wire_bytes(&self, range: &Range<usize>) -> u64 {
+        let count = range.len() as u64;
+        let payload = self.part(range).len() as u64;
+        let headers = self.headers as u64;
+        // Only a packet that isn't cut can be shorter than a frame: a segment has 40 bytes of headers and a payload of
+        // the size that the kernel chose, the last one perhaps less.
+        (count * headers + payload).max(count * LEAST_PACKET) + count * FRAMING
+    }
+
+    /// What a segment other than the last takes on an Ethernet.
+    pub(crate) fn wire_bytes_of_one(&self) -> u64 {
+        self.wire_bytes(&(0..1))
+    }
+
+    /// These segments' part of the payload.
+    fn part(&self, range: &Range<usize>) -> Range<usize> {
+        (range.start * self.step).min(self.payload)..(range.end * self.step).min(self.payload)
+    }
+}
+
+/// Writes the packet that holds only these segments of `bytes` to `piece`, which it replaces: what a network card would
+/// give if these and no others had come.
+pub(crate) fn cut(bytes: &[u8], shape: &Shape, range: Range<usize>, piece: &mut Vec<u8>) {
+    piece.clear();
+    if range == (0..shape.segments) {
+        piece.extend_from_slice(bytes);
+        return;
+    }
+    let part = shape.part(&range);
+    let head = HEADER_BYTES + shape.headers;
+    piece.extend_from_slice(&bytes[..head]);
+    piece.extend_from_slice(&bytes[head..][part.clone()]);
+    let (header, packet) = piece.split_at_mut(HEADER_BYTES);
+    if range.len() == 1 {
+        header[GSO_TYPE] = GSO_NONE;
+        header[GSO_SIZE..][..2].fill(0);
+    }
+    let gone = shape.payload - part.len();
+    mend_ip(packet, gone, range.start);
+    mend_tcp(
+        &mut packet[shape.transport..],
+        part.start,
+        gone,
+        (range.start == 0, range.end == shape.segments),
+    );
+}
+
+/// Lengths; for IPv4 also the number that segments count up from, and the header's checksum.
+fn mend_ip(packet: &mut [u8], gone: usize, first: usize) {
+    if packet[0] >> 4 == 6 {
+        return put(packet, 4, get(packet, 4).wrapping_sub(gone as u16));
+    }
+    put(packet, 2, get(packet, 2).wrapping_sub(gone as u16));
+    put(packet, 4, get(packet, 4).wrapping_add(first as u16));
+    put(packet, 10, 0);
+    let length = (usize::from(packet[0] & 0x0f) * 4).clamp(20, packet.len());
+    put(packet, 10, !sum(&packet[..length]));
+}
+
+/// The sequence number, the flags that only the first or the last segment carries, and the pseudo-header's length in the
+/// checksum.
+fn mend_tcp(tcp: &mut [u8], skipped: usize, gone: usize, (has_first, has_last): (bool, bool)) {
+    let sequence = [0, 1, 2, 3].map(|at| tcp[TCP_SEQUENCE + at]);
+    let sequence = u32::from_be_bytes(sequence).wrapping_add(skipped as u32);
+    tcp[TCP_SEQUENCE..][..4].copy_from_slice(&sequence.to_be_bytes());
+    if !has_last {
+        tcp[TCP_FLAGS] &= !FIN_AND_PSH;
+    }
+    if !has_first {
+        tcp[TCP_FLAGS] &= !CWR;
+    }
+    // In ones' complement, taking away is adding the complement (RFC 1624).
+    let checksum = u32::from(get(tcp, TCP_CHECKSUM)) + u32::from(!(gone as u16));
+    put(tcp, TCP_CHECKSUM, fold(checksum));
+}
+
+/// The Internet checksum's sum (RFC 1071), not complemented, of an even number of bytes.
+fn sum(bytes: &[u8]) -> u16 {
+    fold(bytes.as_chunks().0.iter().map(|pair| u32::from(u16::from_be_bytes(*pair))).sum())
+}
+
+fn fold(sum: u32) -> u16 {
+    let once = (sum & 0xffff) + (sum >> 16);
+    ((once & 0xffff) + (once >> 16)) as u16
+}
+
+fn number(header: &[u8], at: usize) -> usize {
+    u16::from_ne_bytes([header[at], header[at + 1]]).into()
+}
+
+fn get(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn put(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..][..2].copy_from_slice(&value.to_be_bytes());
+}
+
+#[cfg(test)]
+#[path = "packet_tests.rs"]
+pub(crate) mod tests;

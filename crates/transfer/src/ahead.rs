@@ -1,0 +1,88 @@
+//! The scan begins before the far end is there: while ssh logs in, thousands of files are found.
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use linerate_wire::control::{Options, Problem};
+use linerate_wire::entry::{Entry, Kind};
+use rustix::fs::Stat;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use crate::clock::Counters;
+use crate::scan::{Scanner, Stopped, Taker};
+use crate::sender::Selection;
+use crate::source::SourceRoot;
+
+/// Entries that are handed on together, and bytes of their contents.
+const ENTRIES: usize = 256;
+const BYTES: u64 = 256 << 10;
+/// How many times as many wait before the scan does: some ten megabytes of memory.
+const WAITING: usize = 128;
+
+type Found = Vec<(Entry, Stat)>;
+
+/// What a scan has found that is under way.
+pub struct Ahead(Receiver<Found>);
+
+/// Does `work` while the sources are walked.
+pub fn scan_ahead<T>(
+    sources: &[SourceRoot],
+    options: &Options,
+    selection: &Selection,
+    counters: &Counters,
+    problem: &(dyn Fn(Problem) + Sync),
+    work: impl FnOnce(Ahead) -> T,
+) -> T {
+    let (queue, found) = bounded(WAITING);
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let scanner = Scanner {
+                sources,
+                found: &counters.found,
+                problem,
+                keep: options.keep,
+                stop: &stop,
+                selection,
+            };
+            scanner.run(Gathering { queue, found: Vec::new(), bytes: 0 });
+            counters.scanned.store(true, Ordering::Release);
+        });
+        let done = work(Ahead(found));
+        stop.store(true, Ordering::Relaxed);
+        done
+    })
+}
+
+impl Ahead {
+    /// Hands everything to `taker`, as it is found.
+    pub fn hand_on(self, mut taker: impl Taker) {
+        for (entry, stat) in self.0.iter().flatten() {
+            if taker.take(entry, &stat).is_err() {
+                return;
+            }
+        }
+        let _ = taker.finish();
+    }
+}
+
+struct Gathering {
+    queue: Sender<Found>,
+    found: Found,
+    bytes: u64,
+}
+
+impl Taker for Gathering {
+    fn take(&mut self, entry: Entry, stat: &Stat) -> Result<(), Stopped> {
+        if let Kind::File { size } = entry.kind {
+            self.bytes = self.bytes.saturating_add(size);
+        }
+        self.found.push((entry, *stat));
+        if self.found.len() < ENTRIES && self.bytes < BYTES { Ok(()) } else { self.finish() }
+    }
+
+    fn finish(&mut self) -> Result<(), Stopped> {
+        self.bytes = 0;
+        let found = std::mem::take(&mut self.found);
+        self.queue.send(found).map_err(|_| Stopped)
+    }
+}

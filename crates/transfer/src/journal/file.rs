@@ -1,0 +1,163 @@
+//! The journal's file: opened where it is this user's own and nobody else has it, and written record by record.
+
+use linerate_wire::entry::Timestamp;
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::BufReader;
+use std::os::fd::{AsFd, OwnedFd};
+
+use super::ctime;
+use super::past::Past;
+use super::record::{Begin, Done, MAGIC, MAX_JOURNAL, Partial, Record, append, read};
+use crate::root::Directory;
+
+/// What has a journal's name.
+pub enum Held {
+    /// A file of this user's, which this process has locked.
+    Ours(OwnedFd),
+    /// Nothing.
+    Missing,
+    /// A file that another process has locked.
+    Busy,
+    /// A file that may be somebody else's.
+    Foreign,
+}
+
+/// Opens and locks the journal `name`.
+///
+/// # Errors
+/// What open(2) and flock(2) return.
+pub fn open(directory: &Directory, name: &OsStr) -> Result<Held, Errno> {
+    let file = match open_own(directory, name) {
+        Ok(file) => file,
+        Err(Errno::NOENT) => return Ok(Held::Missing),
+        Err(Errno::STALE | Errno::LOOP) => return Ok(Held::Foreign),
+        Err(error) => return Err(error),
+    };
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Ok(Held::Busy),
+        Err(error) => return Err(error),
+    }
+    // Its owner may have removed it between the two calls.
+    let gone = rustix::fs::fstat(&file)?.st_nlink == 0;
+    Ok(if gone { Held::Missing } else { Held::Ours(file) })
+}
+
+/// Opens a file for reading and writing, where it can't have been planted by another user.
+///
+/// # Errors
+/// What open(2) returns; `ESTALE` for what isn't this user's own file.
+pub fn open_own(directory: &Directory, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = rustix::fs::openat(directory, name, flags, Mode::empty())?;
+    if is_own(&rustix::fs::fstat(&file)?) { Ok(file) } else { Err(Errno::STALE) }
+}
+
+/// A plain file of this user's, with one name, that nobody else may write.
+pub fn is_own(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+        && stat.st_uid == rustix::process::geteuid().as_raw()
+        && stat.st_nlink <= 1
+        && stat.st_mode & 0o022 == 0
+}
+
+/// Writes records.
+pub struct Writer {
+    file: OwnedFd,
+    /// Where the next record goes; behind it there may be the rest of one that didn't fit.
+    at: u64,
+    next_partial: u32,
+    buffer: Vec<u8>,
+}
+
+impl Writer {
+    /// Makes the journal, for this user alone; none where it can't be made and locked.
+    pub fn make(directory: &Directory, name: &OsStr, begin: &Begin) -> Option<Self> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR).ok()?;
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+        let mut writer = Self { file, at: 0, next_partial: 0, buffer: Vec::new() };
+        writer.begin(begin).then_some(writer)
+    }
+
+    /// Reads what earlier runs wrote, and goes on behind it.
+    ///
+    /// # Errors
+    /// Where it can't be read or written.
+    pub fn go_on(file: OwnedFd, begin: &Begin) -> Result<(Self, Past), Errno> {
+        let mut past = Past::default();
+        let reader =
+            BufReader::with_capacity(256 << 10, File::from(file.try_clone().map_err(|_| Errno::MFILE)?));
+        let good = read(reader, |record| past.take(record, begin.epoch)).map_err(|_| Errno::IO)?;
+        // Behind the last whole record is what was cut off; behind a header that isn't ours, nothing.
+        rustix::fs::ftruncate(&file, good)?;
+        let next_partial = past.next_index();
+        let mut writer = Self { file, at: good, next_partial, buffer: Vec::new() };
+        if writer.begin(begin) { Ok((writer, past)) } else { Err(Errno::NOSPC) }
+    }
+
+    fn begin(&mut self, begin: &Begin) -> bool {
+        self.buffer.clear();
+        if self.at == 0 {
+            self.buffer.extend_from_slice(&MAGIC);
+        }
+        append(&Record::Begin(begin.clone()), &mut self.buffer) && self.write_out()
+    }
+
+    /// Writes files that have their real names, and a time behind that: the file system's own, since a host's clock
+    /// says nothing of another's.
+    pub fn done(&mut self, files: Vec<Done>) {
+        let Ok(at) = self.now() else { return };
+        self.buffer.clear();
+        for file in files {
+            append(&Record::Done(file), &mut self.buffer);
+        }
+        append(&Record::Stamp(at), &mut self.buffer);
+        self.write_out();
+    }
+
+    fn now(&self) -> Result<Timestamp, Errno> {
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        rustix::fs::futimens(&self.file, &Timestamps { last_access: now, last_modification: now })?;
+        Ok(ctime(&rustix::fs::fstat(&self.file)?))
+    }
+
+    /// Writes a partial file and gives its number.
+    pub fn partial(&mut self, file: Partial) -> Option<u32> {
+        let index = self.next_partial;
+        self.next_partial = index.checked_add(1)?;
+        self.write(&[Record::Partial(Partial { index, ..file })]).then_some(index)
+    }
+
+    /// Writes `records`; false where they aren't there.
+    pub fn write(&mut self, records: &[Record]) -> bool {
+        self.buffer.clear();
+        records.iter().all(|record| append(record, &mut self.buffer)) && self.write_out()
+    }
+
+    /// A record that doesn't fit is left out, and the next one takes its place: none is ever behind half a one.
+    fn write_out(&mut self) -> bool {
+        if self.at + self.buffer.len() as u64 > MAX_JOURNAL {
+            return false;
+        }
+        let mut written = 0;
+        while written < self.buffer.len() {
+            match rustix::io::pwrite(&self.file, &self.buffer[written..], self.at + written as u64) {
+                Ok(0) => return false,
+                Ok(count) => written += count,
+                Err(Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
+        self.at += written as u64;
+        true
+    }
+
+    /// Puts it on stable storage. Where that fails, a reboot finds less of it.
+    pub fn sync(&self) {
+        let _ = rustix::fs::fdatasync(self.file.as_fd());
+    }
+}

@@ -1,0 +1,111 @@
+//! What an archive keeps of an entry beside contents, mode and times: owners, extended attributes, ACLs, names of one
+//! file, holes. [`read`] is the sender's half, [`write`] the receiver's.
+
+pub mod accounts;
+pub mod acl;
+pub mod compare;
+pub mod holes;
+pub mod read;
+pub mod write;
+
+use linerate_wire::control::Keep;
+use linerate_wire::entry::{Extra, Kind, MAX_XATTRS};
+use std::collections::HashSet;
+
+/// The most entries of an ACL that fit into an extended attribute (64 KiB).
+const MAX_ACL: usize = 8191;
+/// Under these names the kernel hands out ACLs, which travel by themselves.
+const ACCESS: &str = "system.posix_acl_access";
+const DEFAULT: &str = "system.posix_acl_default";
+
+/// Whether an extended attribute is one that is kept. What the kernel computes isn't, nor is the label of this host's
+/// security policy. An ordinary user may set its own ones only.
+fn is_kept(name: &[u8], is_root: bool) -> bool {
+    if name.starts_with(b"user.") {
+        return true;
+    }
+    is_root && !name.starts_with(b"system.") && name != b"security.selinux"
+}
+
+/// Why an entry of this kind, with these extras, isn't one that an honest sender would send under `keep`.
+pub fn unasked(kind: &Kind, extra: Option<&Extra>, keep: &Keep) -> Option<&'static str> {
+    let asked = match kind {
+        Kind::File { .. } | Kind::Directory | Kind::Symlink { .. } => true,
+        Kind::Device { .. } => keep.devices,
+        Kind::Fifo | Kind::Socket => keep.specials,
+        Kind::HardLink { .. } => keep.hard_links,
+    };
+    if !asked {
+        return Some("an entry of a kind that wasn't asked for");
+    }
+    extra.and_then(|extra| unasked_extra(extra, keep))
+}
+
+fn unasked_extra(extra: &Extra, keep: &Keep) -> Option<&'static str> {
+    let asked = (extra.owner.is_none() || keep.owner || keep.group)
+        && (extra.xattrs.is_empty() || keep.xattrs)
+        && (extra.acl.is_empty() && extra.default_acl.is_empty() || keep.acls)
+        && (!extra.linked || keep.hard_links);
+    if !asked {
+        return Some("metadata that wasn't asked for");
+    }
+    if extra.acl.len() > MAX_ACL || extra.default_acl.len() > MAX_ACL {
+        return Some("an ACL with too many entries");
+    }
+    let size: usize = extra.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if size > MAX_XATTRS {
+        return Some("too many extended attributes");
+    }
+    let mut seen = HashSet::new();
+    let mut named =
+        |name: &[u8]| is_name(name) && !name.starts_with(b"system.") && seen.insert(name.to_vec());
+    let all_named = extra.xattrs.iter().all(|(name, _)| named(name));
+    (!all_named).then_some("an extended attribute without a name of its own")
+}
+
+/// A namespace, a dot, and something behind it (xattr(7)).
+fn is_name(name: &[u8]) -> bool {
+    let dot = name.iter().position(|&byte| byte == b'.');
+    name.len() <= 255 && !name.contains(&0) && dot.is_some_and(|at| at > 0 && at + 1 < name.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(names: &[&[u8]]) -> Extra {
+        let xattrs = names.iter().map(|name| (name.to_vec(), b"x".to_vec())).collect();
+        Extra { xattrs, ..Extra::default() }
+    }
+
+    #[test]
+    fn attributes_are_named_once_and_well() {
+        let keep = Keep { xattrs: true, ..Keep::NOTHING };
+        assert_eq!(unasked_extra(&with(&[b"user.a", b"user.b", b"security.capability"]), &keep), None);
+        let long = [b"user.".to_vec(), vec![b'x'; 251]].concat();
+        let refused: [&[&[u8]]; 7] = [
+            &[b"user.a", b"user.a"],
+            &[b"user"],
+            &[b"user."],
+            &[b".a"],
+            &[b"user.a\0b"],
+            &[b"system.posix_acl_access"],
+            &[&long],
+        ];
+        for names in refused {
+            assert!(unasked_extra(&with(names), &keep).is_some(), "{names:?}");
+        }
+        assert!(unasked_extra(&with(&[b"user.a"]), &Keep::NOTHING).is_some(), "not asked for");
+        let large = Extra { xattrs: vec![(b"user.a".to_vec(), vec![0; MAX_XATTRS])], ..Extra::default() };
+        assert!(unasked_extra(&large, &keep).is_some());
+    }
+
+    #[test]
+    fn root_keeps_all_but_what_is_the_hosts() {
+        assert!(
+            is_kept(b"trusted.x", true) && is_kept(b"security.capability", true) && is_kept(b"user.x", false)
+        );
+        assert!(!is_kept(b"trusted.x", false) && !is_kept(b"security.capability", false));
+        assert!(!is_kept(b"system.nfs4_acl", true) && !is_kept(b"security.selinux", true));
+    }
+}

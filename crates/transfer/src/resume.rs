@@ -1,0 +1,136 @@
+//! A run that goes on from what an earlier one of the same command has left.
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use linerate_wire::control::{Offered, Options, Source, Want};
+use linerate_wire::entry::{Kind, Origin};
+use linerate_wire::path::RelPath;
+use rustix::fs::{AtFlags, FileType};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::journal::{self, Found, Journal, Past, ctime, mark};
+use crate::landing::Landing;
+use crate::leftovers;
+use crate::problem::TransferError;
+use crate::session::Session;
+use crate::sink::{Resumed, Shared};
+use crate::source::lock;
+
+/// How long an earlier run, which may not yet know that its other end is gone, is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often what is written of large files goes to stable storage, for the case that the host goes down.
+const SETTLE: Duration = Duration::from_secs(5);
+/// Bounds of chunks that a sender is told, in bytes.
+const CHUNKS: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
+
+/// Where a directory lands that an earlier run of the command has begun to make under a new name. By its name alone, the
+/// next one would land in it.
+pub fn landing(destination: &[u8], sources: &[Source], options: &Options) -> Option<Landing> {
+    let landing = Landing::as_new(destination, sources)?;
+    let name = journal::name(options, &landing.places())?;
+    journal::is_there(landing.root.top(), &name).then_some(landing)
+}
+
+/// This run's journal, and what it tells of earlier ones.
+pub struct Resume {
+    /// Where this run writes down what it has.
+    pub journal: Journal,
+    /// What earlier ones wrote.
+    pub past: Option<Box<Past>>,
+}
+
+impl Resume {
+    /// Looks for what an earlier run left below `landing`.
+    ///
+    /// # Errors
+    /// Where another run of the same command is at work there, or the other end is gone.
+    pub fn find(session: &mut Session, landing: &Landing, options: &Options) -> Result<Self, TransferError> {
+        let top = landing.root.top();
+        let begun = Instant::now();
+        let Some(name) = journal::name(options, &landing.places()) else {
+            return Ok(Self { journal: Journal::none(top), past: None });
+        };
+        let nonce = session.nonce().try_into().unwrap_or_default();
+        loop {
+            match Journal::find(top, name.clone(), nonce) {
+                Found::Nothing(journal) => {
+                    if landing.is_new() {
+                        journal.make();
+                    }
+                    return Ok(Self { journal, past: None });
+                }
+                Found::Past(journal, past) => return Ok(Self { journal, past: Some(past) }),
+                Found::Busy if begun.elapsed() > PATIENCE => return Err(busy(landing)),
+                Found::Busy => session.stand_by()?,
+            }
+        }
+    }
+
+    /// Everything is in place: what earlier runs left and this one had no use for goes, and the journal.
+    pub fn finish(self, landing: &Landing) {
+        if let Some(past) = &self.past {
+            leftovers::remove_of(past, landing);
+        }
+        self.journal.remove();
+    }
+}
+
+fn busy(landing: &Landing) -> TransferError {
+    TransferError::Failed(format!(
+        "another run of the same command is at work in {}: wait for its end, or end it",
+        landing.root.shown(&RelPath::root()).display()
+    ))
+}
+
+/// What is wanted of an offered entry after earlier runs; none where they say nothing of it.
+pub fn want(shared: &Shared<'_>, past: &Past, offered: &Offered, place: &RelPath) -> Option<Want> {
+    let Kind::File { size } = offered.entry.kind else { return None };
+    let mark = mark(&offered.entry);
+    if past.done(place, mark).is_some_and(|done| is_still_there(shared, done, place)) {
+        return Some(Want::Nothing);
+    }
+    let origin = Origin { inode: offered.inode, ctime: offered.ctime };
+    let earlier = past.partial(place, mark, origin).filter(|earlier| {
+        CHUNKS.contains(&earlier.partial.chunk)
+            && earlier.partial.chunk < size
+            && earlier.partial.size == size
+    })?;
+    let (parent, _) = place.split()?;
+    let resumed = Resumed::open(earlier, &shared.landing.root.directory(&parent).ok()?)?;
+    let want = Want::Missing { chunk: resumed.partial.chunk, present: resumed.present() };
+    lock(&shared.resumed).insert(place.clone(), resumed);
+    Some(want)
+}
+
+/// The file that got this name, and nobody has changed it or put another in its place since.
+fn is_still_there(shared: &Shared<'_>, done: &journal::Finished, place: &RelPath) -> bool {
+    let Some((parent, name)) = place.split() else { return false };
+    let Ok(parent) = shared.landing.root.directory(&parent) else { return false };
+    let Ok(stat) = parent.stat(name) else { return false };
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+        && shared.journal.covers(&parent)
+        && (stat.st_ino, stat.st_size as u64) == (done.inode, done.size)
+        && ctime(&stat) <= done.at
+}
+
+/// Puts what is written of large files on stable storage from time to time, until `ended` is closed.
+pub fn settle(shared: &Shared<'_>, ended: Receiver<()>) {
+    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(SETTLE) {
+        let assemblies: Vec<_> = lock(&shared.assemblies).values().map(Arc::clone).collect();
+        assemblies.iter().for_each(|assembly| assembly.settle(shared.journal));
+    }
+}
+
+/// Removes the partial files that earlier runs began.
+pub fn remove_partials(past: &Past, landing: &Landing) {
+    for partial in past.partials() {
+        let Some((parent, _)) = partial.place.split() else { continue };
+        let Ok(parent) = landing.root.directory(&parent) else { continue };
+        if partial.reopen(&parent).is_ok() {
+            // One that stays is listed by `linerate clean`.
+            let _ = rustix::fs::unlinkat(&parent, OsStr::from_bytes(&partial.name), AtFlags::empty());
+        }
+    }
+}

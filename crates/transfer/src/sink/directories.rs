@@ -1,0 +1,84 @@
+//! What directories get when everything below them is there: owner, attributes, mode and times.
+
+use linerate_wire::control::ProblemKind;
+use linerate_wire::entry::Entry;
+use linerate_wire::path::RelPath;
+use rustix::fs::{AtFlags, Mode};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+
+use super::Worker;
+use crate::commit::Touched;
+use crate::metadata::write::{What, set_mode};
+use crate::problem::problem;
+use crate::root::Directory;
+use crate::source::lock;
+use crate::temporary::timestamps;
+use crate::wanted::same_time;
+
+/// What a directory gets at the end.
+pub struct Planned {
+    /// As it was sent.
+    pub entry: Entry,
+    /// Its mode; `None` for one that was there and keeps its own.
+    pub mode: Option<Mode>,
+    /// Its owner, attributes and mode were compared and are right: what lands in it changes its times alone.
+    pub is_right: bool,
+}
+
+impl Worker<'_> {
+    /// Finishes all directories, deepest first: a parent may no longer let its owner in.
+    pub fn finish_directories(&mut self, touched: &mut Touched) {
+        let opened = lock(&self.shared.opened).drain().collect::<Vec<_>>();
+        let planned = lock(&self.shared.directories).drain(..).collect::<Vec<_>>();
+        let mut last: BTreeMap<RelPath, (Option<Mode>, Option<Planned>)> = BTreeMap::new();
+        for (path, mode) in opened {
+            last.insert(path, (Some(mode), None));
+        }
+        for (path, planned) in planned {
+            let place = last.entry(path).or_default();
+            *place = (planned.mode.or(place.0), Some(planned));
+        }
+        for (path, (mode, planned)) in last.into_iter().rev() {
+            if let Err(error) = self.finish_directory(&path, mode, planned.as_ref(), touched) {
+                let message = format!("setting the directory's mode or times failed: {error}");
+                (self.shared.problem)(problem(self.shown(&path), ProblemKind::Failed, message));
+            }
+        }
+    }
+
+    fn finish_directory(
+        &self,
+        path: &RelPath,
+        mode: Option<Mode>,
+        planned: Option<&Planned>,
+        touched: &mut Touched,
+    ) -> Result<(), Errno> {
+        let held = self.shared.landing.root.directory(path)?;
+        if planned.is_some_and(|planned| planned.is_right && self.is_as_sent(&held, mode, &planned.entry)) {
+            return Ok(());
+        }
+        touched.add(&held);
+        let Some(Planned { entry, .. }) = planned else {
+            return mode.map_or(Ok(()), |mode| set_mode(held.as_fd(), mode));
+        };
+        // While its owner may still enter it.
+        if self.shared.keep.times {
+            set_times(&held, entry)?;
+        }
+        self.tell_losses(path, self.shared.writer.give(held.as_fd(), entry, mode, What::Directory));
+        Ok(())
+    }
+
+    fn is_as_sent(&self, held: &Directory, mode: Option<Mode>, entry: &Entry) -> bool {
+        let Ok(there) = rustix::fs::fstat(held) else { return false };
+        let has_times = !self.shared.keep.times || same_time(entry.mtime, &there);
+        has_times && mode.is_none_or(|mode| mode.as_raw_mode() == there.st_mode & 0o7777)
+    }
+}
+
+/// No later change of its metadata changes these.
+fn set_times(directory: &Directory, entry: &Entry) -> Result<(), Errno> {
+    rustix::fs::utimensat(directory.as_fd(), ".", &timestamps(entry), AtFlags::empty())
+}
