@@ -5,6 +5,7 @@ mod chaos;
 mod commands;
 mod dist;
 mod docs;
+mod fuzz;
 mod limits;
 mod setup;
 
@@ -18,6 +19,8 @@ cargo xtask COMMAND
   test [ARGS]    setup, then cargo test --workspace [ARGS]
   docs           check the documentation: links, headings, and that every command and option it shows exists
   aa [N]         measure two equal cases, as root, and count how many of N comparisons (default 200) call them different
+  fuzz TARGET [--seconds N]
+                 feed a decoder with what a fuzzer makes up, for ten minutes unless told otherwise
   chaos [OPTIONS]  kill transfers at random moments, run them again, compare: --kills N, --size 2GB, --seed S,
                  --dir DIR, --program FILE
   limits [--tries N] [--only KIND,KIND] [--program FILE]
@@ -48,6 +51,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ("aa", []) => aa::run(repository(), 200),
         ("aa", [number]) => aa::run(repository(), number.parse().context("the number of comparisons")?),
         ("limits", rest) => limits::run(rest),
+        ("fuzz", rest) => fuzz::run(repository(), rest),
         ("dist", []) => dist::run(repository()),
         ("ci", []) => call(&mut Command::new(repository().join(".ci/run"))),
         ("help" | "-h" | "--help", _) => {

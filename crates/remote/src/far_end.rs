@@ -1,6 +1,5 @@
 //! Starts an agent on another host through a remote shell.
 
-use linerate_wire::control::AGENT_LINE;
 use linerate_wire::path::printable;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::{OsStr, OsString};
@@ -11,10 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::install::{Binary, FAILED, WANTED, bootstrap};
-
-/// What a login shell may print before the agent speaks, in bytes.
-const MAX_NOISE: usize = 64 << 10;
+use crate::greeting::{Greeting, Heard, TooMuch};
+use crate::install::{Binary, bootstrap};
 
 /// How to reach another host.
 #[derive(Clone, Debug)]
@@ -83,26 +80,32 @@ impl FarEnd {
         }
         let binary = Binary::own().map_err(StartError::OwnBinary)?;
         let mut agent = self.spawn(&bootstrap(&binary, self.install))?;
-        let mut noise = Vec::new();
+        let (mut greeting, mut brought) = (Greeting::default(), false);
         loop {
-            let line = agent.line(&mut noise, interrupted)?;
-            if line == AGENT_LINE.as_bytes() {
-                return Ok(agent);
-            }
-            if let Some(there) = line.strip_prefix(WANTED.as_bytes()) {
-                check_machine(there.trim_ascii())?;
-                note(&format!(
-                    "{} has no linerate {}: bringing this binary ({} MB) into ~/.cache/linerate there",
-                    printable(self.host.as_bytes()),
-                    env!("CARGO_PKG_VERSION"),
-                    binary.size / 1_000_000
-                ));
-                // A far end that goes away meanwhile is noticed where its next line is read.
-                let _ = binary.bring(&mut agent.input);
-            } else if line.starts_with(FAILED.as_bytes()) {
-                return Err(StartError::Failed(printable(&line)));
+            match agent.next_line(&mut greeting, interrupted)? {
+                Heard::Ready => return Ok(agent),
+                Heard::Failed(why) => return Err(StartError::Failed(why)),
+                Heard::Noise => {}
+                // It would be asked for again and again for nothing.
+                Heard::Wanted(_) if brought => return Err(agent.never_ready(&greeting)),
+                Heard::Wanted(there) => {
+                    check_machine(&there)?;
+                    self.bring(&binary, &mut agent, note);
+                    brought = true;
+                }
             }
         }
+    }
+
+    fn bring(&self, binary: &Binary, agent: &mut Agent, note: &dyn Fn(&str)) {
+        note(&format!(
+            "{} has no linerate {}: bringing this binary ({} MB) into ~/.cache/linerate there",
+            printable(self.host.as_bytes()),
+            env!("CARGO_PKG_VERSION"),
+            binary.size / 1_000_000
+        ));
+        // A far end that goes away meanwhile is noticed where its next line is read.
+        let _ = binary.bring(&mut agent.input);
     }
 
     fn spawn(&self, line: &str) -> Result<Agent, StartError> {
@@ -120,25 +123,24 @@ impl FarEnd {
 }
 
 impl Agent {
-    /// The next line, which may be noise. It is read byte by byte: what follows the agent's line isn't text.
-    fn line(&mut self, noise: &mut Vec<u8>, interrupted: &AtomicBool) -> Result<Vec<u8>, StartError> {
-        let start = noise.len();
+    /// What the next line says.
+    fn next_line(&mut self, greeting: &mut Greeting, interrupted: &AtomicBool) -> Result<Heard, StartError> {
         loop {
             let mut byte = [0];
             if !self.is_readable() && !interrupted.load(Ordering::Relaxed) {
                 continue;
             }
             if interrupted.load(Ordering::Relaxed) {
-                return Err(self.never_ready(noise));
+                return Err(self.never_ready(greeting));
             }
             match self.output.read(&mut byte) {
-                Ok(1) if byte[0] == b'\n' => {
-                    noise.push(b'\n');
-                    return Ok(noise[start..noise.len() - 1].trim_ascii_end().to_vec());
-                }
-                Ok(1) if noise.len() < MAX_NOISE => noise.push(byte[0]),
+                Ok(1) => match greeting.take(byte[0]) {
+                    Ok(Some(heard)) => return Ok(heard),
+                    Ok(None) => {}
+                    Err(TooMuch) => return Err(self.never_ready(greeting)),
+                },
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                _ => return Err(self.never_ready(noise)),
+                _ => return Err(self.never_ready(greeting)),
             }
         }
     }
@@ -149,11 +151,11 @@ impl Agent {
         poll(&mut [PollFd::new(&self.output, PollFlags::IN)], Some(&moment)).is_ok_and(|ready| ready > 0)
     }
 
-    fn never_ready(&mut self, noise: &[u8]) -> StartError {
+    fn never_ready(&mut self, greeting: &Greeting) -> StartError {
         let status = self.shell.end();
-        let heard = match noise.trim_ascii() {
-            b"" => String::new(),
-            text => format!("; the far shell printed: {}", printable(&text[..text.len().min(500)])),
+        let heard = match greeting.shown() {
+            text if text.is_empty() => text,
+            text => format!("; the far shell printed: {text}"),
         };
         StartError::Failed(format!(
             "no agent could be started at the far end: the remote shell ended ({status}) before it answered{heard}"

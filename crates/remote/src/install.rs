@@ -68,20 +68,22 @@ pub fn identity() -> String {
 const TIDY: &str = "find \"$d\" -type f -name \"agent-*\" -mtime +30 -atime +30 -exec rm -f {} + 2>/dev/null; \
                     find \"$d\" -type f -name \".new.*\" -mtime +0 -exec rm -f {} + 2>/dev/null";
 
-/// The line for the far shell; without `install` it never asks for the binary.
+/// The line for the far shell; without `install` it never asks for the binary. In a cache directory that somebody else
+/// owns or may write to, nothing is run and nothing is kept: `own` looks at what `ls` tells of its mode and owner.
 pub fn bootstrap(binary: &Binary, install: bool) -> String {
     let Binary { size, hash } = binary;
     let start = format!(
         "d=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate; a=$d/agent-{hash}; \
-         if [ -x \"$a\" ] && [ $(wc -c <\"$a\") -eq {size} ]; then exec \"$a\" agent; fi; \
+         own() {{ set -- $(ls -ldn \"$d/.\" 2>/dev/null); case \"$1 $3\" in drwx?-??-?*\" $(id -u)\") return 0;; esac; return 1; }}; \
+         if own && [ -x \"$a\" ] && [ $(wc -c <\"$a\") -eq {size} ]; then exec \"$a\" agent; fi; \
          if [ \"$(linerate agent --id 2>/dev/null)\" = \"{id}\" ]; then exec linerate agent; fi; ",
         id = identity(),
     );
     let bring = format!(
         "echo; echo \"{WANTED} $(uname -sm)\"; umask 077; t=$d/.new.$$; \
-         mkdir -p \"$d\" && head -c {size} >\"$t\" && \
+         mkdir -p \"$d\" && own && head -c {size} >\"$t\" && \
          case $(sha256sum <\"$t\") in {hash}*) chmod 700 \"$t\" && {{ sync \"$t\" 2>/dev/null; mv -f \"$t\" \"$a\"; }} && {{ {tidy}; exec \"$a\" agent; }};; esac; \
-         rm -f \"$t\"; echo; echo \"{FAILED}: cannot install it in $d\"; exit 126",
+         rm -f \"$t\"; echo; echo \"{FAILED}: cannot install it in $d, which must be yours and writable by nobody else\"; exit 126",
         tidy = TIDY,
     );
     let without = format!(
@@ -191,6 +193,37 @@ mod tests {
         assert!(said.contains(FAILED) && !said.contains("started"), "{said}");
         let left = std::fs::read_dir(home.path().join(".cache/linerate")).unwrap().count();
         assert_eq!(left, 0, "nothing is left behind");
+    }
+
+    #[test]
+    fn a_cache_that_others_may_change_is_neither_run_nor_filled() {
+        use std::os::unix::fs::{PermissionsExt, chown, symlink};
+        let (bytes, binary) = script("echo started $1");
+        let is_root = rustix::process::geteuid().is_root();
+        for (mode, owner, link) in
+            [(0o770, 0, false), (0o707, 0, true), (0o755, 65534, false), (0o755, 0, true)]
+        {
+            let home = tempfile::tempdir().unwrap();
+            assert!(run(home.path(), &bootstrap(&binary, true), &bytes).ends_with("started agent\n"));
+            let cache = home.path().join(".cache/linerate");
+            std::fs::set_permissions(&cache, PermissionsExt::from_mode(mode)).unwrap();
+            if owner > 0 && is_root {
+                chown(&cache, Some(owner), None).unwrap();
+            }
+            if link {
+                std::fs::rename(&cache, home.path().join("elsewhere")).unwrap();
+                symlink("../elsewhere", &cache).unwrap();
+            }
+            let refused = mode & 0o022 != 0 || owner > 0;
+            if owner > 0 && !is_root {
+                eprintln!("skipped: giving a directory to another user needs root");
+                continue;
+            }
+            let said = run(home.path(), &bootstrap(&binary, false), &[]);
+            assert_eq!(said.contains("started"), !refused, "{mode:o} {owner}: {said}");
+            let said = run(home.path(), &bootstrap(&binary, true), &bytes);
+            assert_eq!(said.contains("writable by nobody else"), refused, "{mode:o} {owner}: {said}");
+        }
     }
 
     #[test]

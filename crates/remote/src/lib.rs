@@ -1,6 +1,7 @@
 //! Where a process runs, and how an agent is started there.
 
 pub mod far_end;
+pub mod greeting;
 pub mod host_agent;
 pub mod install;
 pub mod place;

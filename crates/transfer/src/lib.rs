@@ -16,6 +16,8 @@ mod dial;
 pub mod digest;
 pub mod feed;
 pub mod filter;
+#[doc(hidden)]
+pub mod foreign;
 mod handshake;
 pub mod itemize;
 mod journal;

@@ -125,7 +125,7 @@ impl Root {
         self.directory(path)
     }
 
-    /// Makes the directory at `path`; true where it wasn't there before this transfer.
+    /// Makes the directory at `path` with `mode`; true where it wasn't there before this transfer.
     ///
     /// # Errors
     /// What mkdir(2) and open(2) return; `ENOTDIR` where something else has that name.
@@ -134,7 +134,13 @@ impl Root {
         let parent = self.directory_or_make(&parent, mode)?;
         match rustix::fs::mkdirat(&parent, name, mode) {
             Ok(()) => Ok(true),
-            Err(Errno::EXIST) if parent.has_directory(name) => Ok(self.lock_made_early().remove(path)),
+            Err(Errno::EXIST) if parent.has_directory(name) => {
+                let is_new = self.lock_made_early().remove(path);
+                if is_new {
+                    rustix::fs::chmodat(self.directory(path)?.as_fd(), ".", mode, AtFlags::empty())?;
+                }
+                Ok(is_new)
+            }
             Err(Errno::EXIST) => Err(Errno::NOTDIR),
             Err(error) => Err(error),
         }

@@ -181,9 +181,11 @@ fn escaped(bytes: &[u8], also: impl Fn(char) -> bool) -> String {
     text
 }
 
-/// Characters that reorder or hide text on a terminal without being control characters.
+/// Characters that reorder, hide or break text on a terminal without being control characters.
 fn is_format(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]
@@ -227,6 +229,7 @@ mod tests {
         assert_eq!(printable(b"a\x1b[31mb\xff\n"), "a\\u{1b}[31mb\\xff\\n");
         assert_eq!(printable_path(b"\xff \\xff"), "\\xff \\\\xff");
         assert_eq!(printable("gr\u{fc}n \u{202e}x".as_bytes()), "gr\u{fc}n \\u{202e}x");
+        assert_eq!(printable("\u{61c}\u{2028}\u{e0041}".as_bytes()), "\\u{61c}\\u{2028}\\u{e0041}");
     }
 
     proptest! {

@@ -111,7 +111,37 @@ fn endless_progress() {
         far.announce(&[source("x", false)])?;
         forever(far, &Message::Progress(Progress::default()))
     });
-    endure(talk, &[]);
+    talk.end_within(crate::support::PATIENCE).exits(5).says(&["floods this one"]);
+}
+
+#[test]
+fn empty_frames_without_end_are_refused_at_the_first() {
+    use linerate_wire::frame::FrameKind::{Chunk, Data};
+    for kind in [Batch, Chunk, Data] {
+        let ground = Ground::new();
+        let run = ground.run(&["far:x", "."], move |far| {
+            far.announce(&[source("x", false)])?;
+            forever(far, &crate::far::frame(kind, &[]))
+        });
+        run.exits(1).says(&["claims 0 bytes"]);
+    }
+}
+
+/// One file of which every other byte comes, each as a part of its own: what has come can't be joined.
+#[test]
+fn parts_that_leave_gaps_without_end_are_refused() {
+    let ground = Ground::new();
+    let run = ground.run(&["far:x", "."], |far| {
+        far.announce(&[source("x", false)])?;
+        for part in 0_u64.. {
+            let part = crate::far::chunk(file("", 1 << 40), part * 2, 1, u32::MAX);
+            far.frame(linerate_wire::frame::FrameKind::Chunk, &part)?;
+            far.frame(linerate_wire::frame::FrameKind::Data, b"x")?;
+        }
+        Ok(())
+    });
+    run.exits(1).says(&["breaks the protocol", "parts of a file"]);
+    assert!(ground.landed().is_empty(), "{:?}", ground.landed());
 }
 
 #[test]

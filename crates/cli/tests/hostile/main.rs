@@ -13,6 +13,7 @@ mod data;
 mod far;
 mod floods;
 mod names;
+mod private;
 mod proof;
 mod push;
 mod relay;

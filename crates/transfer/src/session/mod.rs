@@ -1,5 +1,6 @@
 //! One transfer between two ends: who they are, how they are connected, what they say to each other.
 
+mod news;
 mod reach;
 mod reporter;
 mod silence;
@@ -80,6 +81,7 @@ pub struct Session {
     /// Streams that were handed to the caller, and whose workers have not ended.
     admitted: u32,
     cipher: Option<&'static str>,
+    news: news::News,
     silence: Silence,
 }
 
@@ -176,6 +178,7 @@ impl Session {
             connected: None,
             report: None,
             early: None,
+            news: news::News::new(),
             admitted: 0,
             cipher: None,
             silence: Silence::default(),

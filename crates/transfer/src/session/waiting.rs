@@ -69,6 +69,10 @@ impl Session {
             Message::Abort { reason, kind } => {
                 return Err(TransferError::from_abort(printable(&reason), kind));
             }
+            Message::Progress(_) if !self.news.is_welcome() => {
+                let message = "the far end floods this one with news of itself";
+                return Err(TransferError::FarEnd(message.into()));
+            }
             Message::Progress(progress) => *lock(&self.meters.remote) = progress,
             Message::Problem(problem) if !self.is_agent => self.reporter().problem(problem),
             Message::Changes(changes) if !self.is_agent => self.observer.changes(changes),

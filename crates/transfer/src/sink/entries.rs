@@ -4,7 +4,7 @@ use linerate_wire::batch;
 use linerate_wire::control::Digest;
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
-use rustix::fs::{Dev, FileType};
+use rustix::fs::{Dev, FileType, Mode};
 use rustix::io::Errno;
 use std::io::IoSlice;
 
@@ -51,7 +51,8 @@ impl Worker<'_> {
 
     fn directory(&self, place: &RelPath, entry: &Entry) -> Result<(), Errno> {
         let shared = self.shared;
-        let created = self.created();
+        // Never more open than it will be: what lands in it is for nobody else's eyes before.
+        let created = self.created() & (self.mode(entry) | Mode::RWXU);
         let is_new = self.with_access(place, || shared.landing.root.make_directory(place, created))?;
         shared.keep_directory(place, entry, is_new, false);
         shared.counters.landed.directory();

@@ -1,6 +1,7 @@
 //! The receiver's side of the files: a worker that turns one stream's frames into files.
 
 mod basis;
+mod covered;
 mod directories;
 mod entries;
 mod links;
@@ -203,9 +204,10 @@ impl<'a> Worker<'a> {
         {
             return Ok(held.clone());
         }
-        let created = self.created();
+        // How open it may be is known when its own entry comes.
+        let private = Mode::RWXU;
         let held =
-            self.with_access(&parent, || self.shared.landing.root.directory_or_make(&parent, created))?;
+            self.with_access(&parent, || self.shared.landing.root.directory_or_make(&parent, private))?;
         self.parent = Some((parent, held.clone()));
         Ok(held)
     }

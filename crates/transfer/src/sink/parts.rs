@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::basis::Basis;
+use super::covered::Covered;
 use super::{Resumed, Worker, write_all};
 use crate::clock::Stage;
 use crate::commit::Finished;
@@ -42,8 +43,8 @@ pub struct Assembly {
     entry: Entry,
     place: RelPath,
     left: AtomicU32,
-    /// Offset and length of the parts that came.
-    parts: Mutex<Vec<(u64, u64)>>,
+    /// The parts that came.
+    covered: Mutex<Covered>,
     /// What the sender said of them.
     digests: Mutex<Vec<digest::Part>>,
     failed: AtomicBool,
@@ -290,10 +291,15 @@ impl Worker<'_> {
             Target::Whole(temporary, entry, place) => self.complete(temporary, &entry, &place, digest)?,
             Target::Standing(file, entry, place) => self.stands(file, &entry, &place, digest),
             Target::Shared(assembly) => {
-                let (offset, length) = (part.end - part.length, part.length);
+                let offset = part.end - part.length;
+                if !lock(&assembly.covered).add(offset, part.length) {
+                    return Err(StreamError::Protocol(
+                        "parts of a file that lie on each other, or far from each other",
+                    ));
+                }
+                let length = part.length;
                 lock(&assembly.digests).extend(digest.map(|digest| digest::Part { offset, length, digest }));
-                lock(&assembly.parts).push((offset, length));
-                assembly.write_down(offset, length, self.shared.journal);
+                assembly.write_down(offset, part.length, self.shared.journal);
                 if assembly.left.fetch_sub(1, Ordering::AcqRel) == 1 {
                     self.assembled(part.number, &assembly)?;
                 }
@@ -447,7 +453,7 @@ impl Assembly {
             entry: chunk.entry.clone(),
             place: place.clone(),
             left: AtomicU32::new(chunk.parts),
-            parts: Mutex::default(),
+            covered: Mutex::default(),
             digests: Mutex::default(),
             failed: AtomicBool::new(false),
             listed: Mutex::new(Listed { chunk: cut(chunk), ..Listed::default() }),
@@ -542,12 +548,9 @@ impl Assembly {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// The parts follow each other from the beginning of the file to its end.
+    /// The parts are the file.
     fn is_covered(&self) -> bool {
-        let mut parts = lock(&self.parts);
-        parts.sort_unstable();
-        let end = parts.iter().try_fold(0, |at, (offset, length)| (at == *offset).then_some(at + length));
-        end.is_some_and(|size| self.entry.kind == Kind::File { size })
+        matches!(self.entry.kind, Kind::File { size } if lock(&self.covered).is_all_of(size))
     }
 
     /// The root of what the sender read.

@@ -163,6 +163,14 @@ impl Tls {
         Ok(())
     }
 
+    /// Appends a record of any type: what only a hostile peer sends.
+    ///
+    /// # Errors
+    /// Where the cipher fails.
+    pub fn protect_as(&mut self, typ: u8, contents: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        self.protect(ContentType::from(typ), contents, out)
+    }
+
     fn protect(&mut self, typ: ContentType, contents: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         let start = out.len();
         out.extend_from_slice(&[0; RECORD_HEADER]);

@@ -1,0 +1,40 @@
+//! The fuzz targets' bodies over the seeds that are committed: what a fuzzer once found interesting stays harmless.
+
+#[path = "../../../fuzz/src/lib.rs"]
+mod fuzz;
+
+use std::fs;
+use std::path::Path;
+
+/// Runs `target` over all of its seeds, and over each cut off at a few places.
+fn replay(name: &str, target: fn(&[u8])) {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(name);
+    let mut count = 0;
+    for seed in fs::read_dir(&seeds).unwrap_or_else(|error| panic!("{}: {error}", seeds.display())) {
+        let bytes = fs::read(seed.expect("readable").path()).expect("readable");
+        target(&bytes);
+        [1, 2, 3].into_iter().for_each(|quarter| target(&bytes[..bytes.len() * quarter / 4]));
+        count += 1;
+    }
+    assert!(count > 10, "only {count} seeds");
+}
+
+#[test]
+fn what_the_other_end_says() {
+    replay("wire", fuzz::wire::wire);
+}
+
+#[test]
+fn filter_rules_and_lists() {
+    replay("filter", fuzz::filter::filter);
+}
+
+#[test]
+fn study_and_tool_files_and_results() {
+    replay("bench", fuzz::bench::bench);
+}
+
+#[test]
+fn recordings_and_what_proc_and_sys_say() {
+    replay("host", fuzz::host::host);
+}

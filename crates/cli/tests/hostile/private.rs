@@ -1,0 +1,156 @@
+//! What other users of the receiving host can see while files land, and what reaches the terminal.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use linerate_wire::control::{AbortKind, Listening, Message, Problem, ProblemKind, Source, Totals};
+use linerate_wire::entry::Entry;
+use linerate_wire::frame::FrameKind::{Batch, Chunk, Data};
+
+use crate::far::{Far, Ground, Said, chunk, file, folder, record, source, totals};
+
+/// How long a committer may wait before it gives names.
+const COMMITTED: Duration = Duration::from_millis(1500);
+
+fn with(entry: Entry, mode: u32) -> Entry {
+    Entry { mode, ..entry }
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).permissions().mode()
+        & 0o7777
+}
+
+#[test]
+fn what_is_private_at_the_end_is_private_on_the_way() {
+    for options in [&["-r", "-p"][..], &["-r"]] {
+        let ground = Ground::new();
+        let tree = ground.inside().join("tree");
+        let run = ground.run(&[options, &["far:tree", "."]].concat(), {
+            let tree = tree.clone();
+            move |far| {
+                far.announce(&[source("tree", true)])?;
+                // Before the directories that they are in, as another stream may bring them.
+                far.frame(Batch, &record(&with(file("early/x", 1), 0o644), b"x"))?;
+                far.frame(Chunk, &chunk(with(file("early/large", 2), 0o600), 0, 1, 2))?;
+                far.frame(Data, b"a")?;
+                std::thread::sleep(COMMITTED);
+                assert_eq!((mode(&tree), mode(&tree.join("early"))), (0o700, 0o700), "made early");
+                let batch =
+                    [record(&with(folder(""), 0o700), b""), record(&with(folder("early"), 0o750), b"")];
+                far.frame(Batch, &batch.concat())?;
+                std::thread::sleep(COMMITTED);
+                assert_eq!(
+                    (mode(&tree), mode(&tree.join("early"))),
+                    (0o700, 0o750),
+                    "when their entries came"
+                );
+                let names = fs::read_dir(tree.join("early"))?.flatten().map(|entry| entry.path());
+                let temporary: Vec<_> = names.filter(|path| !path.ends_with("x")).collect();
+                assert_eq!(
+                    temporary.iter().map(|path| mode(path)).collect::<Vec<_>>(),
+                    [0o600],
+                    "{temporary:?}"
+                );
+                far.frame(Chunk, &chunk(with(file("early/large", 2), 0o600), 1, 1, 2))?;
+                far.frame(Data, b"b")?;
+                far.finish(Totals { directories: 2, ..totals(2, 3) })
+            }
+        });
+        run.exits(0);
+        let early = tree.join("early");
+        let modes = [&tree, &early, &early.join("x"), &early.join("large")].map(|path| mode(path));
+        assert_eq!(modes, [0o700, 0o750, 0o644, 0o600]);
+    }
+}
+
+/// Control characters of both sets, marks that turn text around or hide it, a line of its own, invalid UTF-8.
+const NASTY: &str = "\x1b[2J\x1b]0;owned\x07\r\n\u{9b}31m\u{202e}txt\u{2066}\u{61c}\u{2028}\u{feff}\u{e0041}";
+
+/// Everything that a far end can say and a client shows, each at its place.
+#[test]
+fn nothing_that_it_says_reaches_the_terminal_as_it_is() {
+    let says: [fn(&mut Far) -> Said; 6] = [
+        |far| far.raw(format!("linerate-agent failed: {}\n", NASTY.replace('\n', " ")).as_bytes()),
+        |far| far.raw(format!("{NASTY}\nlinerate-agent wanted {}\n", NASTY.replace('\n', " ")).as_bytes()),
+        |far| {
+            far.connect()?;
+            far.say(&Message::Abort { reason: NASTY.into(), kind: AbortKind::Failed })
+        },
+        |far| {
+            far.greet()?;
+            far.say(&Message::Listening(Listening {
+                candidates: vec![],
+                client: None,
+                error: Some(NASTY.into()),
+            }))?;
+            far.say(&Message::ConnectedBack { error: Some(NASTY.into()) })?;
+            far.say(&Message::Abort { reason: NASTY.into(), kind: AbortKind::Arguments })
+        },
+        |far| {
+            far.connect()?;
+            let name = linerate_wire::path::RelPath::new(NASTY.as_bytes()).expect("it is a name");
+            far.say(&Message::Sources(vec![Source { argument: 0, name, directory: false }]))?;
+            far.hear_all()
+        },
+        |far| {
+            far.announce(&[source("x", false)])?;
+            let path = [NASTY.as_bytes(), b"\xff\xc2"].concat();
+            far.say(&Message::Problem(Problem { path, message: NASTY.into(), kind: ProblemKind::NotKept }))?;
+            far.say(&Message::Abort { reason: NASTY.into(), kind: AbortKind::Failed })
+        },
+    ];
+    for say in says {
+        for option in ["-v", "--json", "-q"] {
+            let run = Ground::new().run(&[option, "far:x", "."], say);
+            assert_ne!(run.code, Some(0), "{run}");
+            assert_printable(&run.out);
+            assert_printable(&run.err);
+        }
+    }
+    for options in [&["-n"][..], &["-n", "--json"]] {
+        let run = Ground::new().run(&[options, &["-r", "far:x", "."]].concat(), |far| {
+            far.greet()?;
+            far.say(&Message::Listed { path: NASTY.into(), entry: file("x", 1) })?;
+            far.report()
+        });
+        assert_printable(&run.out);
+        assert!(run.out.contains("\\u{202e}") || run.out.contains("\\\\u{202e}"), "it was listed: {run}");
+    }
+}
+
+#[track_caller]
+fn assert_printable(text: &str) {
+    let unfit = |c: char| {
+        let is_mark = matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}');
+        is_mark || matches!(c, '\u{feff}' | '\u{e0000}'..='\u{e007f}') || c.is_control() && c != '\n'
+    };
+    assert_eq!(text.find(unfit), None, "{}", text.escape_debug());
+}
+
+/// A shell that prints for ever before any agent, in lines or in one.
+#[test]
+fn a_shell_that_never_comes_to_the_point_is_given_up() {
+    for line in ["\n", "Welcome!\n", "no line at all"] {
+        let run = Ground::new().run(&["far:x", "."], move |far| {
+            loop {
+                far.raw(line.repeat(4096).as_bytes())?;
+            }
+        });
+        run.exits(5).says(&["no agent could be started"]);
+    }
+}
+
+#[test]
+fn a_shell_that_wants_the_binary_again_does_not_get_it() {
+    let run = Ground::new().run(&["far:x", "."], |far| {
+        far.raw(format!("linerate-agent wanted Linux {}\n", std::env::consts::ARCH).repeat(2).as_bytes())?;
+        let (mut from, to) = std::mem::replace(far, Far::new(std::io::empty(), std::io::sink())).into_parts();
+        std::io::copy(&mut from, &mut std::io::sink())?;
+        drop(to);
+        Ok(())
+    });
+    run.exits(5).says(&["no agent could be started"]);
+}

@@ -1,0 +1,115 @@
+//! What a far shell says before its agent is ready: lines, of which three kinds are meant for us.
+
+use linerate_wire::control::AGENT_LINE;
+use linerate_wire::path::printable;
+
+use crate::install::{FAILED, WANTED};
+
+/// What a login shell may print before the agent speaks, in bytes.
+const MAX_NOISE: usize = 64 << 10;
+/// What is shown of it where no agent came, in bytes.
+const SHOWN: usize = 500;
+
+/// The lines so far. Bytes are taken one by one: what follows the agent's line isn't text.
+#[derive(Debug, Default)]
+pub struct Greeting {
+    noise: Vec<u8>,
+    line: usize,
+}
+
+/// What a line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Nothing to us.
+    Noise,
+    /// The agent is ready: the next byte is the control channel's.
+    Ready,
+    /// The binary is to be brought, to such a machine.
+    Wanted(Vec<u8>),
+    /// Nothing can be started there, and why; it is safe on a terminal.
+    Failed(String),
+}
+
+/// More was said than any login shell prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMuch;
+
+impl Greeting {
+    /// Takes the next byte; gives what the line says that it ends.
+    ///
+    /// # Errors
+    /// Where there were 64 KiB without an agent.
+    pub fn take(&mut self, byte: u8) -> Result<Option<Heard>, TooMuch> {
+        if self.noise.len() >= MAX_NOISE {
+            return Err(TooMuch);
+        }
+        self.noise.push(byte);
+        if byte != b'\n' {
+            return Ok(None);
+        }
+        let line = self.noise.get(self.line..).unwrap_or_default().trim_ascii_end();
+        let heard = meaning(line);
+        self.line = self.noise.len();
+        Ok(Some(heard))
+    }
+
+    /// The beginning of what was said, for a message.
+    pub fn shown(&self) -> String {
+        let text = self.noise.trim_ascii();
+        printable(text.get(..SHOWN).unwrap_or(text))
+    }
+}
+
+fn meaning(line: &[u8]) -> Heard {
+    if line == AGENT_LINE.as_bytes() {
+        return Heard::Ready;
+    }
+    match line.strip_prefix(WANTED.as_bytes()) {
+        Some(machine) => Heard::Wanted(machine.trim_ascii().to_vec()),
+        None if line.starts_with(FAILED.as_bytes()) => Heard::Failed(printable(line)),
+        None => Heard::Noise,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn heard(said: &[u8]) -> Vec<Heard> {
+        let mut greeting = Greeting::default();
+        said.iter().filter_map(|byte| greeting.take(*byte).expect("it is short")).collect()
+    }
+
+    #[test]
+    fn three_lines_are_meant_for_us() {
+        let said = b"Welcome!\r\n\nlinerate-agent wanted Linux x86_64\r\nlinerate-agent failed: \x1b[31m\nlinerate-agent ready\n";
+        let expected = [
+            Heard::Noise,
+            Heard::Noise,
+            Heard::Wanted(b"Linux x86_64".to_vec()),
+            Heard::Failed("linerate-agent failed: \\u{1b}[31m".into()),
+            Heard::Ready,
+        ];
+        assert_eq!(heard(said), expected);
+    }
+
+    #[test]
+    fn a_login_that_prints_for_ever_is_given_up_also_one_of_empty_lines() {
+        for byte in *b"x\n" {
+            let mut greeting = Greeting::default();
+            let taken = (0..1_000_000).take_while(|_| greeting.take(byte).is_ok()).count();
+            assert_eq!(taken, MAX_NOISE);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_noise_is_taken(said in prop::collection::vec(any::<u8>(), 0..400)) {
+            let mut greeting = Greeting::default();
+            let lines = said.iter().filter(|byte| matches!(greeting.take(**byte), Ok(Some(_)))).count();
+            prop_assert_eq!(lines, said.iter().filter(|byte| **byte == b'\n').count());
+            prop_assert!(!greeting.shown().contains(char::is_control));
+        }
+    }
+}

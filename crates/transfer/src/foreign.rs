@@ -1,0 +1,65 @@
+//! For the fuzzer and the replay of its corpus: decoders of foreign bytes that are private to this room.
+
+use std::cell::RefCell;
+use std::io;
+use std::os::unix::net::UnixStream;
+
+use crate::keys::Keys;
+use crate::tls::{Handshake, Opened, RECORD, Tls, whole_record};
+
+thread_local! {
+    static PAIR: RefCell<Option<(Tls, Tls)>> = const { RefCell::new(None) };
+}
+
+/// Records on an established connection. Each begins with a byte: even, and a stranger's bytes follow, which must be
+/// refused; odd, and the peer itself, who has the keys, says anything.
+///
+/// # Panics
+/// Where a stranger's bytes are taken, or the peer's are changed.
+pub fn tls_records(data: &[u8]) {
+    PAIR.with_borrow_mut(|pair| {
+        let (near, far) = pair.get_or_insert_with(|| connect().expect("two ends in one process"));
+        let in_step = data.split(|byte| *byte == b'|').all(|part| record(near, far, part));
+        // One has keys now that the other has not.
+        if !in_step {
+            *pair = None;
+        }
+    });
+}
+
+/// False where the two ends no longer have the same keys.
+fn record(near: &mut Tls, far: &mut Tls, part: &[u8]) -> bool {
+    let Some((kind, rest)) = part.split_first() else { return true };
+    if kind % 2 == 0 {
+        let mut incoming = rest.to_vec();
+        if let Ok(Some(length)) = whole_record(&incoming) {
+            assert!(far.open(&mut incoming[..length]).is_err(), "a stranger's record was taken");
+        }
+        return true;
+    }
+    let contents = &rest[..rest.len().min(RECORD)];
+    let mut sealed = Vec::new();
+    near.protect_as(kind / 2, contents, &mut sealed).expect("the cipher takes any contents");
+    assert_eq!(whole_record(&sealed).expect("it is a record"), Some(sealed.len()));
+    match far.open(&mut sealed) {
+        Ok(Opened::Data(plain)) => {
+            assert_eq!(plain, contents);
+            true
+        }
+        Ok(Opened::Nothing) => false,
+        Ok(Opened::End) | Err(_) => true,
+    }
+}
+
+fn connect() -> io::Result<(Tls, Tls)> {
+    let keys = || Keys::generate().map_err(io::Error::other);
+    let (client, server) = (keys()?, keys()?);
+    let pin = |own: &Keys, other: &Keys| own.pin(other.public()).map_err(io::Error::other);
+    let opening = Handshake::client(&pin(&client, &server)?).map_err(io::Error::other)?;
+    let accepting = Handshake::server(&pin(&server, &client)?).map_err(io::Error::other)?;
+    let (mut here, mut there) = UnixStream::pair()?;
+    let far = std::thread::spawn(move || accepting.run(&mut there));
+    let (near, _) = opening.run(&mut here)?;
+    let (far, _) = far.join().map_err(|_| io::Error::other("the accepting end panicked"))??;
+    Ok((near, far))
+}

@@ -1,0 +1,44 @@
+//! How often the other end may tell its counters: an honest one does it ten times a second.
+
+use std::time::{Duration, Instant};
+
+/// So many in less than [`SPELL`] are a flood. What waited in the pipes while this end was stopped is a tenth of it.
+const MOST: u32 = 1_000_000;
+const SPELL: Duration = Duration::from_secs(1000);
+
+/// What was told in the present spell.
+pub(super) struct News {
+    since: Instant,
+    count: u32,
+}
+
+impl News {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self { since: Instant::now(), count: 0 }
+    }
+
+    /// Counts one; false where it belongs to a flood.
+    pub fn is_welcome(&mut self) -> bool {
+        if self.since.elapsed() >= SPELL {
+            *self = Self::new();
+        }
+        self.count += 1;
+        self.count <= MOST
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_is_not_welcome_and_a_new_spell_is() {
+        let mut news = News::new();
+        assert!((0..MOST).all(|_| news.is_welcome()));
+        assert!(!news.is_welcome());
+        let Some(long_ago) = Instant::now().checked_sub(SPELL) else { return };
+        news.since = long_ago;
+        assert!(news.is_welcome());
+    }
+}

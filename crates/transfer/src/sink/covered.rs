@@ -1,0 +1,66 @@
+//! Which bytes of a large file have come.
+
+/// Ranges that nothing joins yet, at most: parts come in about their order, so honest ends leave a few gaps for each
+/// stream. What a peer can have this end remember is bounded by it.
+const MOST_RANGES: usize = 4096;
+
+/// Disjoint ranges, each with its end, in order; neighbours are one.
+#[derive(Debug, Default)]
+pub struct Covered(Vec<(u64, u64)>);
+
+impl Covered {
+    /// Adds `length` bytes from `offset` on; false where some of them came before, or there are too many gaps.
+    pub fn add(&mut self, offset: u64, length: u64) -> bool {
+        let Some(end) = offset.checked_add(length).filter(|_| length > 0) else { return false };
+        let at = self.0.partition_point(|(start, _)| *start < offset);
+        let before = at.checked_sub(1).and_then(|before| self.0.get(before)).map(|(_, end)| *end);
+        let after = self.0.get(at).map(|(start, _)| *start);
+        if before.is_some_and(|before| before > offset) || after.is_some_and(|after| after < end) {
+            return false;
+        }
+        match (before == Some(offset), after == Some(end)) {
+            (true, true) => {
+                let (_, end) = self.0.remove(at);
+                self.0[at - 1].1 = end;
+            }
+            (true, false) => self.0[at - 1].1 = end,
+            (false, true) => self.0[at].0 = offset,
+            (false, false) => self.0.insert(at, (offset, end)),
+        }
+        self.0.len() <= MOST_RANGES
+    }
+
+    /// True where that is every byte of a file of `size`, which has some.
+    pub fn is_all_of(&self, size: u64) -> bool {
+        self.0 == [(0, size)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_twice_is_refused_and_so_are_gaps_without_end() {
+        let mut covered = Covered::default();
+        assert!(covered.add(10, 10) && covered.add(0, 10) && covered.is_all_of(20));
+        for (offset, length) in [(0, 1), (19, 2), (5, 30), (0, 20), (30, 0), (u64::MAX, 2)] {
+            assert!(!covered.add(offset, length), "{offset} {length}");
+        }
+        let mut covered = Covered::default();
+        let added = (0..).take_while(|number| covered.add(number * 2, 1)).count();
+        assert_eq!(added, MOST_RANGES);
+    }
+
+    #[test]
+    fn parts_in_any_order_are_the_whole() {
+        for step in [1, 7, 11, 59] {
+            let mut covered = Covered::default();
+            for number in 0..60 {
+                assert!(!covered.is_all_of(600), "{number} of them");
+                assert!(covered.add(number * step % 60 * 10, 10));
+            }
+            assert!(covered.is_all_of(600));
+        }
+    }
+}
