@@ -160,7 +160,7 @@ impl Track {
     fn linerate(&self, args: &[&str], kernel: Kernel) -> Run {
         let rsh = self.at("bin/rsh").display().to_string();
         // `DEST/..` has the sources land beside the destination, under a name that is the destination's.
-        let paths = args[1..].iter().map(|word| word.replace("dest/", "dest/").replace("DEST", "dest"));
+        let paths = args[1..].iter().map(|word| word.replace("DEST", "dest"));
         let paths = paths.map(|word| word.replace("far:", &format!("far:{}/", self.at("in").display())));
         let mut words = vec![program().display().to_string(), args[0].to_owned(), "--rsh".into(), rsh];
         words.extend(paths);
