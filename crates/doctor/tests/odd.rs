@@ -17,7 +17,7 @@ fn fixtures() -> Vec<PathBuf> {
 fn look(facts: &Facts) {
     for need in [Need::OfPorts, Need::Target(1.0), Need::Target(400e9), Need::Target(1e30)] {
         let host = Host { name: "h", facts, need };
-        examine_host(&host).iter().for_each(|finding| can_be(finding));
+        examine_host(&host).iter().for_each(can_be);
         for rtt in [0.0, 1e-9, 0.05, 1e9] {
             let measured = Measured {
                 rtt: Some(rtt),
@@ -29,7 +29,7 @@ fn look(facts: &Facts) {
             };
             examine_path(&Between { from: host, to: host, measured })
                 .iter()
-                .for_each(|finding| can_be(finding));
+                .for_each(can_be);
         }
     }
 }
