@@ -27,9 +27,7 @@ fn look(facts: &Facts) {
                 sent: Some(5),
                 ..Measured::default()
             };
-            examine_path(&Between { from: host, to: host, measured })
-                .iter()
-                .for_each(can_be);
+            examine_path(&Between { from: host, to: host, measured }).iter().for_each(can_be);
         }
     }
 }

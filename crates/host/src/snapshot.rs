@@ -76,7 +76,8 @@ impl Snapshot {
             }
             let wrong = || format!("line {}: {line:?} is no entry", at + 1);
             let line = line.strip_prefix('/').ok_or_else(wrong)?;
-            if let Some(path) = line.strip_suffix(':') {
+            // A value may end in a colon too, and stands behind a blank.
+            if let Some(path) = line.strip_suffix(':').filter(|path| !path.contains(' ')) {
                 let mut block = Vec::new();
                 while let Some((_, inside)) = lines.next_if(|(_, l)| l.is_empty() || l.starts_with("  ")) {
                     block.push(inside.strip_prefix("  ").unwrap_or_default());

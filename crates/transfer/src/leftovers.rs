@@ -44,7 +44,7 @@ pub fn remove_of(past: &Past, landing: &Landing) {
         walk(&landing.root, top, deep, &mut |parent, _, name| {
             if ours(name) {
                 // One that stays is listed by `linerate clean`.
-                let _ = rustix::fs::unlinkat(parent, name, AtFlags::empty());
+                let _ = parent.take_away(name);
             }
         });
     }

@@ -5,8 +5,9 @@
 //! from the one before.
 
 use linerate_wire::path::RelPath;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
+use rustix::path::Arg;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -194,6 +195,26 @@ impl Directory {
     pub fn open_file(&self, name: &OsStr) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         rustix::fs::openat(self, name, flags, Mode::empty())
+    }
+
+    /// Removes what this program has put there under a name of its own. The directory's time of change stays as it was: it is
+    /// of what others see there.
+    ///
+    /// # Errors
+    /// What unlink(2) returns.
+    pub fn take_away(&self, name: impl Arg) -> Result<(), Errno> {
+        let before = rustix::fs::fstat(self)?;
+        rustix::fs::unlinkat(self, name, AtFlags::empty())?;
+        let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+        let last_modification = Timespec { tv_sec: before.st_mtime, tv_nsec: before.st_mtime_nsec as _ };
+        // Somebody else's directory keeps the time of now.
+        let _ = rustix::fs::utimensat(
+            self,
+            ".",
+            &Timestamps { last_access, last_modification },
+            AtFlags::empty(),
+        );
+        Ok(())
     }
 
     /// True where `name` in it is a directory, a link not followed.

@@ -198,7 +198,7 @@ impl Journal {
         let mut state = lock(&self.state);
         if matches!(*state, State::Open(_)) {
             // One that stays is found by the next run, which believes no more of it than of any other.
-            let _ = rustix::fs::unlinkat(&self.top, &self.name, AtFlags::empty());
+            let _ = self.top.take_away(&self.name);
         }
         *state = State::None;
         self.takes_done.store(false, Ordering::Relaxed);
