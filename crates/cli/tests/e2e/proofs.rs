@@ -124,8 +124,8 @@ fn a_sync_that_sends_chunks_is_verified_whole() {
     let Some(case) = case() else { return };
     let tree = case.near.join("tree");
     make_pairs(&tree);
-    let proven = args!["--json", "-H", "--verify", "--manifest", "list", "tree", case.b("to")];
-    case.sync(args!["-H", "tree", case.b("to")]).exits(0);
+    let proven = args!["--json", "--hard-links", "--verify", "--manifest", "list", "tree", case.b("to")];
+    case.sync(args!["--hard-links", "tree", case.b("to")]).exits(0);
     let large = fs::OpenOptions::new().write(true).open(tree.join("large")).expect("our own");
     large.write_all_at(b"other", 30 << 20).expect("writable");
     let run = case.sync(proven.clone()).exits(0);
