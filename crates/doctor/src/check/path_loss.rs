@@ -30,7 +30,7 @@ fn run(path: &Path<'_>) -> Vec<Finding> {
 
 fn of(path: &Path<'_>) -> Option<Finding> {
     let (loss, rtt) = (path.measured.loss()?, path.measured.rtt?);
-    if loss < USUAL {
+    if loss < USUAL || bears_loss(path) {
         return None;
     }
     let (streams, need) = (path.measured.streams.unwrap_or(1).max(1), path.rate());
@@ -43,10 +43,16 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     let finding = Finding::leaves(one * f64::from(streams), need, title)
         .evidence(format!("round trip {:.1} ms, with {streams} streams", rtt * 1e3))
         .evidence(format!("of {} segments {} again", path.measured.sent?, path.measured.retransmitted?))
+        .evidence("in the long run: a connection's first seconds may be faster")
         .fix("look where they are lost: drops-by-cause on both hosts, then the switches; pacing helps bursts: tc qdisc replace dev PORT root fq")
         .undo("tc qdisc del dev PORT root")
         .conflict("BBR keeps its rate at losses of some percent, and takes it from others that share the path");
     Some(finding)
+}
+
+/// BBR doesn't take loss for congestion; its rate isn't given by the formula.
+fn bears_loss(path: &Path<'_>) -> bool {
+    path.from.facts.tcp.congestion_control.known().is_some_and(|name| name.starts_with("bbr"))
 }
 
 #[cfg(test)]
@@ -78,6 +84,10 @@ mod tests {
     #[test]
     fn a_clean_path_has_none() {
         assert!(between(0).is_empty());
+        let bbr = fixture("mlx5-25g-tuned");
+        let lossy =
+            Measured { rtt: Some(0.05), retransmitted: Some(9), sent: Some(9999), ..Measured::default() };
+        assert!(found_between(&CHECK, &bbr, &bbr, lossy).is_empty(), "BBR");
         let (from, to) = (fixture("stock-10g"), fixture("stock-10g"));
         assert!(found_between(&CHECK, &from, &to, Measured::default()).is_empty(), "nothing measured");
     }
