@@ -17,7 +17,7 @@ pub(super) const CHECK: Check = Check {
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let cpu = &host.facts.cpu;
-    let one = cpu.aes_128_gcm.get()? * 8.0;
+    let one = cpu.aes_128_gcm.get().filter(|bytes| *bytes > 0.0)? * 8.0;
     // Arm's `aes` has no wider brother.
     let is_x86 = cpu.has("pclmulqdq").get()?;
     if !is_x86 || cpu.has("vaes").get()? || !cpu.has("aes").get()? || one >= host.rate() {
