@@ -152,8 +152,11 @@ pub struct Capacity {
 pub struct Host {
     /// The name in the study: `a` sends, `b` receives.
     pub name: String,
-    /// What the host said about itself.
+    /// What the host said about itself: the few facts that results are compared by.
     pub facts: linerate_host::Profile,
+    /// All that it said, from which the doctor's findings follow; records of before have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<Box<linerate_host::Facts>>,
 }
 
 /// The path between the hosts.

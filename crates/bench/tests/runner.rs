@@ -13,7 +13,7 @@ use linerate_bench::spec::Word;
 use linerate_bench::spec::study::{SettingSpec, Study};
 use linerate_bench::spec::tool::{Tool, Toolbox};
 use linerate_bench::store::{self, Invocation};
-use linerate_host::{CpuTimes, Profile};
+use linerate_host::{CpuTimes, Facts};
 
 /// Both ends are this process's own surroundings.
 struct Here;
@@ -63,8 +63,8 @@ impl Bed for Here {
         Ok(matches!(end, End::B).then(|| b"seen at b".to_vec()))
     }
 
-    fn facts(&mut self, _end: End) -> io::Result<Profile> {
-        Ok(Profile::read(Path::new("/")))
+    fn facts(&mut self, _end: End) -> io::Result<Facts> {
+        Ok(Facts::read(Path::new("/")))
     }
 
     fn cpu(&mut self, _end: End) -> io::Result<CpuTimes> {

@@ -159,7 +159,8 @@ mod tests {
     fn sample() -> Record {
         let mut sample = record(&["cp"], 1, vec![run("cp", 0, measured(9.0, 1.0))]);
         let facts = Profile::read(std::path::Path::new("/"));
-        sample.hosts = ["a", "b"].map(|name| Host { name: name.into(), facts: facts.clone() }).to_vec();
+        sample.hosts =
+            ["a", "b"].map(|name| Host { name: name.into(), facts: facts.clone(), whole: None }).to_vec();
         sample.datasets =
             vec![Dataset { name: "tree".into(), files: 10, bytes: 100, origin: "generated, seed 1".into() }];
         let link = Link {

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use linerate_host::{CpuTimes, Facts, Profile, Snapshot};
+use linerate_host::{CpuTimes, Facts, Snapshot};
 pub use linerate_lab::End;
 use linerate_remote::host_agent::HostAgent;
 use linerate_remote::place::Place;
@@ -132,8 +132,8 @@ pub trait Bed {
     ///
     /// # Errors
     /// The end's agent doesn't answer.
-    fn facts(&mut self, end: End) -> io::Result<Profile> {
-        profile(self.agent(end).ok_or_else(no_agent)?)
+    fn facts(&mut self, end: End) -> io::Result<Facts> {
+        facts(self.agent(end).ok_or_else(no_agent)?)
     }
 
     /// An end's processor time, all of the host's.
@@ -150,10 +150,9 @@ fn no_agent() -> io::Error {
     io::Error::other("there is no agent to ask")
 }
 
-/// What is kept of an agent's host.
-pub(crate) fn profile(agent: &mut HostAgent) -> io::Result<Profile> {
-    let snapshot = Snapshot::from_bytes(&agent.facts(&[])?)?;
-    Ok(Profile::from(&Facts::of_snapshot(&snapshot)))
+/// What an agent's host says about itself.
+pub(crate) fn facts(agent: &mut HostAgent) -> io::Result<Facts> {
+    Ok(Facts::of_snapshot(&Snapshot::from_bytes(&agent.facts(&[])?)?))
 }
 
 /// The placeholders that a bed gives values to, for the copy of this number.

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 
-use linerate_host::{CpuTimes, Profile};
+use linerate_host::{CpuTimes, Facts};
 use linerate_remote::place::Place;
 
 use crate::record::{Capacity, Link, Measures};
@@ -220,7 +220,7 @@ impl Bed for Inside<'_> {
         self.0.has(end, program)
     }
 
-    fn facts(&mut self, _end: End) -> io::Result<Profile> {
+    fn facts(&mut self, _end: End) -> io::Result<Facts> {
         self.0.facts(End::A)
     }
 

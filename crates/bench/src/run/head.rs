@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
 
+use linerate_host::Profile;
+
 use crate::record::{Bound, Case, Host, NamedLink, Record, SCHEMA};
 use crate::spec::study::{BoundSpec, CaseSpec};
 use crate::spec::template::{expand, one};
@@ -81,7 +83,9 @@ pub(crate) fn difference(then: &Record, now: &Record) -> Option<String> {
 
 fn hosts(link: &str, bed: &mut dyn Bed) -> Result<Vec<Host>, RunnerError> {
     let mut host = |name: &str, end| match bed.facts(end) {
-        Ok(facts) => Ok(Host { name: name.into(), facts }),
+        Ok(facts) => {
+            Ok(Host { name: name.into(), facts: Profile::from(&facts), whole: Some(Box::new(facts)) })
+        }
         Err(e) => Err(RunnerError::Bed {
             link: link.into(),
             reason: format!("asking host {name} for its facts: {e}"),

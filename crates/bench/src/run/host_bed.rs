@@ -12,7 +12,7 @@ use linerate_remote::host_agent::HostAgent;
 use linerate_remote::install::Binary;
 use linerate_remote::place::Place;
 
-use super::bed::{Bed, End, profile};
+use super::bed::{Bed, End, facts};
 use super::hosts::Hosts;
 use super::process::{Stop, tail};
 use super::programs;
@@ -166,7 +166,7 @@ impl HostEnd {
         let link: serde_json::Value = serde_json::from_str(&shown).map_err(io::Error::other)?;
         let mtu = link[0]["mtu"].as_u64().and_then(|mtu| u32::try_from(mtu).ok());
         let mtu = mtu.ok_or_else(|| io::Error::other(format!("ip doesn't tell the MTU of {name}")))?;
-        Ok(describe(&name, mtu, &profile(&mut self.agent)?))
+        Ok(describe(&name, mtu, &Profile::from(&facts(&mut self.agent)?)))
     }
 }
 

@@ -11,6 +11,8 @@ use crate::{Finding, Host, Severity};
 /// Shares of the packets from which a loss is felt on any path, and on long ones.
 const MAJOR: f64 = 1e-3;
 const MINOR: f64 = 1e-6;
+/// The same where what nobody wanted is counted as well, as the neighbours' announcements (LLDP, STP).
+const UNWANTED: f64 = 1e-4;
 /// Comings and goings of a carrier that are no longer reboots.
 const FLAPS: u64 = 20;
 
@@ -51,7 +53,7 @@ const CAUSES: [Cause; 6] = [
     Cause {
         name: "rx_dropped",
         of: |c| &c.rx_dropped,
-        says: "were dropped by the kernel or its driver: no memory, or nobody wanted them",
+        says: "were dropped by the kernel or its driver: no memory, or nobody wanted them, as announcements of neighbours",
         fix: "perf trace -e skb:kfree_skb, or dropwatch, shows where; more memory for the kernel: vm.min_free_kbytes",
     },
     Cause {
@@ -78,9 +80,10 @@ fn of(port: &Port, cause: &Cause) -> Option<Finding> {
     let counters = &port.counters;
     let whole = if cause.name.starts_with("rx") { &counters.rx_packets } else { &counters.tx_packets };
     let share = lost as f64 / whole.get().unwrap_or(0).saturating_add(lost) as f64;
+    let minor = if cause.name == "rx_dropped" { UNWANTED } else { MINOR };
     let severity = match share {
         share if share >= MAJOR => Severity::Major,
-        share if share >= MINOR => Severity::Minor,
+        share if share >= minor => Severity::Minor,
         _ => Severity::Note,
     };
     let finding = Finding::new(severity, format!("{lost} packets of {} {}", port.name, cause.says))
@@ -126,6 +129,7 @@ mod tests {
         assert_eq!(with(|c| c.rx_missed = Fact::Known(5000)), told("rx_missed", "major"));
         assert_eq!(with(|c| c.rx_fifo = Fact::Known(50)), told("rx_fifo", "minor"));
         assert_eq!(with(|c| c.rx_crc = Fact::Known(3)), told("rx_crc", "minor"));
+        assert_eq!(with(|c| c.rx_dropped = Fact::Known(9)), told("rx_dropped", "note"));
         assert_eq!(with(|c| c.tx_dropped = Fact::Known(1)), told("tx_dropped", "note"));
         assert_eq!(with(|c| c.tx_errors = Fact::Known(9)), told("tx_errors", "minor"));
         assert_eq!(with(|c| c.carrier_changes = Fact::Known(50)), told("carrier", "minor"));

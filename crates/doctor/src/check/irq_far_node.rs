@@ -48,14 +48,9 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         .fix(script(&list.join(",")));
     Some(
         finding
-            .undo(script(&all(host)))
+            .undo(work::bind_as_now(port.interrupts.known().into_iter().flatten()))
             .conflict("irqbalance may move them back; it knows nodes where the firmware tells them"),
     )
-}
-
-fn all(host: &Host<'_>) -> String {
-    let cpus = host.facts.cpu.online.known().into_iter().flatten();
-    cpus.map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// Share of a port's interrupts that others than these processors served.
@@ -78,6 +73,7 @@ mod tests {
     fn a_card_at_the_other_socket_is_told() {
         let found = found(&CHECK, &fixture("dual-socket-far-nic"));
         assert_eq!(lines(&found), ["irq-far-node enp129s0f0 minor 16.8 Gbit/s"]);
+        assert!(found[0].undo.as_deref().unwrap().starts_with("echo 0 > /proc/irq/60/"), "{found:?}");
         assert!(found[0].fix.as_deref().unwrap().contains("echo 8,9,10,11,12,13,14,15 >"), "{found:?}");
     }
 

@@ -14,7 +14,7 @@ const SOME: u64 = 10_000;
 /// Share of one processor from which it is the only one.
 const ALL: f64 = 0.9;
 /// Interrupts that a fix names.
-const NAMED: usize = 16;
+const NAMED: usize = 64;
 
 pub(super) const CHECK: Check = Check {
     name: "irq-one-cpu",
@@ -57,19 +57,11 @@ fn busiest(port: &Port) -> Option<(u32, f64)> {
 fn spread(finding: Finding, irqs: &[Irq], port: &Port, online: &[u32]) -> Finding {
     let local = port.pci.known().and_then(|pci| pci.local_cpus.known()).filter(|cpus| !cpus.is_empty());
     let cpus = local.map_or(online, Vec::as_slice);
-    let set = |number: u32, list: &str| format!("echo {list} > /proc/irq/{number}/smp_affinity_list");
     let some = irqs.iter().filter(|irq| irq.name.known().is_some()).take(NAMED);
-    let new = some.clone().zip(cpus.iter().cycle()).map(|(irq, cpu)| set(irq.number, &cpu.to_string()));
-    let old = some.filter_map(|irq| Some(set(irq.number, &list(irq.affinity.known()?))));
-    let join = |lines: Vec<String>| lines.join("; ");
-    finding
-        .fix(join(new.collect()))
-        .undo(join(old.collect()))
-        .conflict("irqbalance undoes it, unless it is stopped or told IRQBALANCE_BANNED_CPULIST; it may be all that is missing here")
-}
-
-fn list(cpus: &[u32]) -> String {
-    cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+    let new = some.clone().zip(cpus.iter().cycle()).map(|(irq, cpu)| work::bind(irq, &[*cpu]));
+    finding.fix(new.collect::<Vec<_>>().join("; ")).undo(work::bind_as_now(some)).conflict(
+        "irqbalance undoes it, unless it is stopped; that it isn't running may be all that is missing here",
+    )
 }
 
 #[cfg(test)]

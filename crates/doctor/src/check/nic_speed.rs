@@ -23,7 +23,7 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    let each = host.hardware().flat_map(|port| [half(port), negotiated(port)]);
+    let each = host.hardware().flat_map(|port| [half(port), negotiated(host, port)]);
     too_slow(host).into_iter().chain(each.flatten()).collect()
 }
 
@@ -53,7 +53,7 @@ fn half(port: &Port) -> Option<Finding> {
     })
 }
 
-fn negotiated(port: &Port) -> Option<Finding> {
+fn negotiated(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let speed = speed(port).filter(|speed| *speed < LEAST)?;
     let finding = Finding::leaves(
         speed,
@@ -65,7 +65,9 @@ fn negotiated(port: &Port) -> Option<Finding> {
         "ports of this kind can 1 Gbit/s at least: a cable with a broken pair, or a setting of the other end",
     )
     .fix(format!("another cable; then ethtool -s {} autoneg on", port.name));
-    Some(finding)
+    // A slow one beside a fast one is mostly for the machine's own management.
+    let is_fastest = host.fastest().is_none_or(|fastest| fastest <= speed);
+    Some(if is_fastest { finding } else { Finding { severity: Severity::Note, ..finding } })
 }
 
 #[cfg(test)]
@@ -82,6 +84,9 @@ mod tests {
             lines(&found_for(&CHECK, &fixture("e1000e-desktop"), target)),
             ["nic-speed - critical 1.0 Gbit/s"]
         );
+        let mut beside = fixture("bond-layer2");
+        crate::testing::port_of(&mut beside, "eth1").speed_mbps = Fact::Known(100);
+        assert_eq!(lines(&found(&CHECK, &beside)), ["nic-speed eth1 note 100 Mbit/s"]);
         let half = edited("stock-10g", "eno1", |port| port.duplex = Fact::Known("half".into()));
         assert_eq!(lines(&found(&CHECK, &half)), ["nic-speed eno1 major -"]);
         let slow = edited("e1000e-desktop", "eno1", |port| port.speed_mbps = Fact::Known(100));

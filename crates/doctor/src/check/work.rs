@@ -1,6 +1,6 @@
 //! What processors do for a port, against what is needed: the part that several checks compute alike.
 
-use linerate_host::facts::Port;
+use linerate_host::facts::{Irq, Port};
 
 use crate::Finding;
 use crate::formula::{cpu, gbit};
@@ -31,4 +31,16 @@ pub fn short_of(port: &Port, cores: u32, need: f64, title: &str) -> Option<Findi
         gbit(need)
     );
     Some(Finding::near(ceiling, need, title).at(&port.name).evidence(told))
+}
+
+/// The command that lets these processors serve an interrupt.
+pub fn bind(irq: &Irq, cpus: &[u32]) -> String {
+    let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
+    format!("echo {} > /proc/irq/{}/smp_affinity_list", list.join(","), irq.number)
+}
+
+/// The commands that bind interrupts as they are bound now.
+pub fn bind_as_now<'a>(irqs: impl Iterator<Item = &'a Irq>) -> String {
+    let commands: Vec<String> = irqs.filter_map(|irq| Some(bind(irq, irq.affinity.known()?))).collect();
+    commands.join("; ")
 }

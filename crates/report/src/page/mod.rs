@@ -2,6 +2,7 @@
 
 mod cases;
 mod columns;
+mod doctor;
 mod facts;
 mod figures;
 mod gate;
@@ -77,6 +78,7 @@ fn sections(record: &Record, summaries: &[Summary<'_>], figures: &[Shown<'_>]) -
         @if record.shared_processors { (shared_note()) }
         (cases::section(record, summaries))
         (gate::section(record))
+        (doctor::section(record))
         (cases::troubles(summaries))
         (method::section(record))
         (facts::section(record))

@@ -175,9 +175,11 @@ fn outcome(case: &Case, block: u32, index: usize) -> Outcome {
         limiter: case.tool.starts_with("linerate").then(|| "network".to_owned()),
         streams: case.streams,
         disturbed: (case.tool == "rsync" && block == 3).then(|| "steal 6 % of the processors".to_owned()),
-        notes: (case.tool == "rsync" && block == 2)
-            .then(|| vec!["warning: a smaller window".to_owned()])
-            .unwrap_or_default(),
+        notes: if case.tool == "rsync" && block == 2 {
+            vec!["warning: a smaller window".to_owned()]
+        } else {
+            Vec::new()
+        },
         ..Measures::default()
     })
 }
@@ -226,5 +228,5 @@ fn host(name: &str) -> Host {
             tx_queues: Fact::NotApplicable,
         }],
     };
-    Host { name: name.into(), facts }
+    Host { name: name.into(), facts, whole: None }
 }
