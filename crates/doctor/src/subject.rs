@@ -96,7 +96,7 @@ impl<'a> Host<'a> {
 
     /// Of them, devices: real, lent, emulated or paravirtual ones.
     pub fn devices(&self) -> impl Iterator<Item = &'a Port> + use<'a> {
-        self.linked().filter(|port| port.kind.get() != Some(Kind::Software))
+        self.linked().filter(|port| port.kind.get().is_some_and(|kind| kind != Kind::Software))
     }
 
     /// Of them, those with a device of their own: real ones and virtual functions.

@@ -40,7 +40,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     if flow >= need {
         return None;
     }
-    let streams = (need / flow).ceil();
+    let streams = (need / flow).ceil().min(64.0);
     let finding = Finding::leaves(flow, need, format!("the cloud gives one connection {}", gbit(flow)))
         .at_most(Severity::Note)
         .at(&port.name)

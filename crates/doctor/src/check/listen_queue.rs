@@ -28,7 +28,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
                 "sysctl -w net.core.somaxconn=8192 net.ipv4.tcp_max_syn_backlog=8192, \
                     and the program's own backlog",
             )
-            .undo("sysctl -w net.core.somaxconn=4096 net.ipv4.tcp_max_syn_backlog=4096");
+            .undo("sysctl -w with the values that it had: note them first (sysctl net.core.somaxconn)");
     Some(finding)
 }
 

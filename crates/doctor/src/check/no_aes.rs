@@ -18,7 +18,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let title = "AES is computed without its instructions";
-    let finding = match cpu.aes_128_gcm.get().map(|bytes| bytes * 8.0) {
+    let finding = match cpu.aes_128_gcm.get().filter(|bytes| *bytes > 0.0).map(|bytes| bytes * 8.0) {
         Some(one) if one >= host.rate() => return None,
         Some(one) => Finding::leaves(one, host.rate(), title)
             .at_most(Severity::Major)

@@ -17,16 +17,17 @@ pub(super) const CHECK: Check = Check {
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let cpu = &host.facts.cpu;
-    let one = cpu.aes_128_gcm.get()? * 8.0;
+    let one = cpu.aes_128_gcm.get().filter(|bytes| *bytes > 0.0)? * 8.0;
     // Arm's `aes` has no wider brother.
     let is_x86 = cpu.has("pclmulqdq").get()?;
     if !is_x86 || cpu.has("vaes").get()? || !cpu.has("aes").get()? || one >= host.rate() {
         return None;
     }
+    let threads = (host.rate() / one).ceil().min(64.0);
     let finding = Finding::new(Severity::Note, format!("one thread encrypts {}", gbit(one)))
         .evidence(format!("'aes' and no 'vaes'; AES-128-GCM {} of {}", gbit(one), gbit(host.rate())))
-        .evidence(format!("{:.0} threads encrypt at that rate", (host.rate() / one).ceil()))
-        .fix(format!("use {:.0} threads or more: linerate cp --streams {0:.0}", (host.rate() / one).ceil()))
+        .evidence(format!("{threads:.0} threads encrypt at that rate"))
+        .fix(format!("use {threads:.0} threads or more: linerate cp --streams {threads:.0}"))
         .conflict("processors since 2019 (Ice Lake, Zen 3) do about twice as much by each core");
     Some(finding)
 }

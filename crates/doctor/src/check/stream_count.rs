@@ -16,8 +16,8 @@ pub(super) const CHECK: Check = Check {
     run: Run::Path(|path| of(path).into_iter().collect()),
 };
 
-/// More don't help: what limits is another thing.
-const MOST: f64 = 256.0;
+/// No more can be asked of linerate; they wouldn't help either.
+const MOST: f64 = 64.0;
 
 fn of(path: &Path<'_>) -> Option<Finding> {
     let need = path.rate();

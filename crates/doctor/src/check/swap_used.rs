@@ -34,7 +34,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
                     the transfer's own reads and writes",
         )
         .fix("sysctl -w vm.swappiness=10; swapoff -a && swapon -a, where the memory is free")
-        .undo("sysctl -w vm.swappiness=60");
+        .undo("sysctl -w vm.swappiness=60, the kernel's own value");
     Some(finding)
 }
 

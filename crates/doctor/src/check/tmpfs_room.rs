@@ -35,7 +35,11 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
             (available / 2) >> 20,
             fs.mount_point.known().unwrap_or(&fs.path)
         ))
-        .undo(format!("mount -o remount,size=50% {}", fs.mount_point.known().unwrap_or(&fs.path)));
+        .undo(format!(
+            "mount -o remount,size={}M {}",
+            fs.total.get()? >> 20,
+            fs.mount_point.known().unwrap_or(&fs.path)
+        ));
     Some(finding)
 }
 
