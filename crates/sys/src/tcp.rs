@@ -23,6 +23,10 @@ pub struct TcpInfo {
     pub sndbuf_limited_us: u64,
     /// Segments sent again.
     pub retransmits: u32,
+    /// True while something sent again waits for its acknowledgement.
+    pub repeats: bool,
+    /// Milliseconds since the peer last acknowledged something.
+    pub acknowledged_ms: u32,
     /// The most recent delivery rate in bytes a second; 0 before Linux 4.9.
     pub delivery_rate: u64,
 }
@@ -59,6 +63,8 @@ impl TcpInfo {
             rwnd_limited_us: info.tcpi_rwnd_limited,
             sndbuf_limited_us: info.tcpi_sndbuf_limited,
             retransmits: info.tcpi_total_retrans,
+            repeats: info.tcpi_unacked > 0 && info.tcpi_retransmits > 0,
+            acknowledged_ms: info.tcpi_last_ack_recv,
             delivery_rate: info.tcpi_delivery_rate,
         })
     }

@@ -7,7 +7,7 @@ use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::channel::Channel;
 
@@ -146,6 +146,19 @@ impl Write for Tunnel {
     }
 }
 
+impl Watched {
+    fn is_dead(&mut self, longest: Duration) -> bool {
+        let info = TcpInfo::of(self.socket.as_fd()).unwrap_or_default();
+        if !info.repeats {
+            self.repeats = None;
+            return false;
+        }
+        // The last acknowledgement may be old on a connection that had nothing to send.
+        let since = self.repeats.get_or_insert_with(Instant::now).elapsed();
+        since.min(Duration::from_millis(info.acknowledged_ms.into())) >= longest
+    }
+}
+
 /// Every connection of a transfer, so that all can be cut at once: a worker blocked in one then returns.
 #[derive(Clone, Default)]
 pub struct Registry {
@@ -155,7 +168,13 @@ pub struct Registry {
 #[derive(Default)]
 struct Cut {
     done: bool,
-    sockets: Vec<TcpStream>,
+    sockets: Vec<Watched>,
+}
+
+struct Watched {
+    socket: TcpStream,
+    /// Since when it sends something again.
+    repeats: Option<Instant>,
 }
 
 impl Registry {
@@ -165,8 +184,14 @@ impl Registry {
         if cut.done {
             let _ = socket.shutdown(Shutdown::Both);
         } else if let Ok(copy) = socket.try_clone() {
-            cut.sockets.push(copy);
+            cut.sockets.push(Watched { socket: copy, repeats: None });
         }
+    }
+
+    /// True where a connection has sent something again and again for so long, and no acknowledgement came at all. A peer
+    /// whose storage is slow takes nothing and still acknowledges. Found only where it is asked often.
+    pub fn is_dead(&self, longest: Duration) -> bool {
+        self.lock().sockets.iter_mut().any(|watched| watched.is_dead(longest))
     }
 
     /// True once everything was cut.
@@ -178,12 +203,35 @@ impl Registry {
     pub fn cut(&self) {
         let mut cut = self.lock();
         cut.done = true;
-        for socket in cut.sockets.drain(..) {
-            let _ = socket.shutdown(Shutdown::Both);
+        for watched in cut.sockets.drain(..) {
+            let _ = watched.socket.shutdown(Shutdown::Both);
         }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Cut> {
         self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_peer_that_takes_nothing_is_slow_and_not_dead() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let _slow = listener.accept().unwrap();
+        let registry = Registry::default();
+        registry.add(&near);
+        near.set_nonblocking(true).unwrap();
+        while (&near).write(&[0; 64 << 10]).is_ok() {}
+        for _ in 0..10 {
+            assert!(!registry.is_dead(Duration::from_millis(100)));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        registry.cut();
+        assert!(!registry.is_dead(Duration::ZERO), "what is cut is nobody's");
     }
 }

@@ -30,7 +30,7 @@ pub use record::{Done, Mark, Partial, mark};
 /// A transfer that is over so soon has no journal, unless a large file was begun
 const SOON: Duration = Duration::from_millis(500);
 /// or so many bytes are in place.
-const FEW_BYTES: u64 = 128 << 20;
+const FEW_BYTES: u64 = 64 << 20;
 
 /// What journals' names begin with; as all temporary names do.
 pub fn prefix() -> String {

@@ -314,7 +314,7 @@ mod tests {
         let dialed: Vec<_> =
             (0..MAX_STREAMS).map(|_| dial(address, &client.peer.cookie, &link, DIAL_TIME)).collect();
         let refused = agent.join().unwrap();
-        assert!(matches!(refused, Err(TransferError::FarEnd(_))), "{refused:?}");
+        assert!(matches!(refused, Err(TransferError::Breach(_))), "{refused:?}");
         drop(dialed);
     }
 }

@@ -61,6 +61,12 @@ impl Session {
                 longest.as_secs()
             )));
         }
+        if self.registry.is_dead(longest) {
+            return Err(TransferError::Cut(format!(
+                "the far end is there, and for {} s (--timeout) a data connection to it has been dead",
+                longest.as_secs()
+            )));
+        }
         Ok(())
     }
 
