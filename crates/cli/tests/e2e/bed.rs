@@ -276,6 +276,12 @@ impl Case {
         format!("LINERATE_TEST_{end}={}", self.directory.path().display())
     }
 
+    /// `linerate clean` with these arguments.
+    pub fn clean(&self, args: Vec<OsString>) -> Run {
+        let words = args![self.bed.program(), "clean", "-F", self.bed.lab.ssh_config()];
+        self.start_with(words, args).end().exits(0)
+    }
+
     /// Starts a command at the near end, in the near directory.
     pub fn start_with(&self, mut words: Vec<OsString>, args: Vec<OsString>) -> Running {
         words.extend(args);

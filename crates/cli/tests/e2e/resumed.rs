@@ -170,21 +170,16 @@ fn what_is_left_is_listed_and_removed_and_what_is_under_way_is_not() {
     let (_, destination) = cut_off(&case);
     let before = temporaries(&case.far);
     assert!(before.len() >= 2, "a journal and a partial file: {before:?}");
-    let clean = |list: Vec<OsString>| {
-        let mut words = args![case.bed.program(), "clean", "-F", case.bed.lab.ssh_config()];
-        words.extend(list);
-        case.start_with(words, vec![]).end().exits(0)
-    };
-    let run = clean(args!["-n", case.b("")]);
+    let run = case.clean(args!["-n", case.b("")]);
     assert!(before.iter().all(|path| run.out.contains(&*path.to_string_lossy())), "{run}");
     assert_eq!(temporaries(&case.far), before, "it was a dry run");
-    clean(args![case.b("")]);
+    case.clean(args![case.b("")]);
     assert_eq!(temporaries(&case.far), Vec::<OsString>::new());
     fs::remove_dir_all(&destination).expect("our own");
 
     let midway = Midway::begin(&case, Way::Push);
     assert!(within(PATIENCE, || !temporaries(&destination).is_empty()));
-    let run = clean(args![case.b("")]);
+    let run = case.clean(args![case.b("")]);
     assert!(run.out.is_empty(), "{run}");
     drop(midway);
 }
