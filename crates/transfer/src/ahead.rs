@@ -25,6 +25,8 @@ pub struct Ahead<'a> {
     found: Receiver<Found>,
     /// What is left out of it, for a second walk.
     pub selection: &'a Selection,
+    /// False once something could not be read: what isn't found may be there all the same.
+    pub whole: &'a AtomicBool,
 }
 
 /// Does `work` while the sources are walked.
@@ -37,13 +39,17 @@ pub fn scan_ahead<T>(
     work: impl FnOnce(Ahead<'_>) -> T,
 ) -> T {
     let (queue, found) = bounded(WAITING);
-    let stop = AtomicBool::new(false);
+    let (stop, whole) = (AtomicBool::new(false), AtomicBool::new(true));
+    let tell = |told: Problem| {
+        whole.store(false, Ordering::Release);
+        problem(told);
+    };
     thread::scope(|scope| {
         scope.spawn(|| {
             let scanner = Scanner {
                 sources,
                 found: &counters.found,
-                problem,
+                problem: &tell,
                 keep: options.keep,
                 stop: &stop,
                 selection,
@@ -51,7 +57,7 @@ pub fn scan_ahead<T>(
             scanner.run(Gathering { queue, found: Vec::new(), bytes: 0 });
             counters.scanned.store(true, Ordering::Release);
         });
-        let done = work(Ahead { found, selection });
+        let done = work(Ahead { found, selection, whole: &whole });
         stop.store(true, Ordering::Relaxed);
         done
     })

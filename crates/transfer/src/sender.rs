@@ -139,7 +139,7 @@ pub fn run(
     let channel = session.channel();
     let breach = Mutex::new(None);
     let reporter = session.reporter();
-    let whole = AtomicBool::new(true);
+    let whole = ahead.whole;
     let tell = |problem: Problem| {
         whole.store(false, Ordering::Release);
         reporter.problem(problem);
@@ -175,7 +175,7 @@ pub fn run(
         });
         let crew = Crew::new(scope, move |stream| (true, Worker::new(shared, stream).run(&units)));
         let answers = Answers { answered: offers.then_some(answered), breach };
-        let sent = drive(session, crew, shared, number, &answers, &whole, (streams - 1, 0));
+        let sent = drive(session, crew, shared, number, &answers, whole, (streams - 1, 0));
         drop(answers);
         let sent = sent.and_then(|used| {
             let names = match again::verdict(session)? {
@@ -191,7 +191,7 @@ pub fn run(
             let crew = Crew::new(scope, move |stream| (true, Worker::new(shared, stream).run(&units)));
             let number = Streams { first: streams, auto: None };
             let answers = Answers { answered: None, breach };
-            let streams = drive(session, crew, shared, number, &answers, &whole, (streams, used))?;
+            let streams = drive(session, crew, shared, number, &answers, whole, (streams, used))?;
             Ok(Sent { landed: session.wait_for_commit()?, streams, within })
         });
         shared.stop.store(true, Ordering::Relaxed);
