@@ -5,4 +5,6 @@
 pub mod bench;
 pub mod filter;
 pub mod host;
+pub mod journal;
+pub mod packet;
 pub mod wire;

@@ -38,3 +38,13 @@ fn study_and_tool_files_and_results() {
 fn recordings_and_what_proc_and_sys_say() {
     replay("host", fuzz::host::host);
 }
+
+#[test]
+fn what_lies_where_a_journal_belongs() {
+    replay("journal", fuzz::journal::journal);
+}
+
+#[test]
+fn packets_of_a_link() {
+    replay("packet", fuzz::packet::packet);
+}

@@ -11,6 +11,8 @@
 mod carry;
 mod emulator;
 mod fifo;
+#[doc(hidden)]
+pub mod foreign;
 mod line;
 mod loss;
 mod packet;

@@ -3,6 +3,7 @@
 //! `docs/formats.md` has the format, the rules by which it is believed, and why they hold.
 
 mod file;
+pub mod foreign;
 mod past;
 mod record;
 
@@ -166,9 +167,9 @@ impl Journal {
         if let State::Open(writer) = &mut *state { writer.partial(file) } else { None }
     }
 
-    /// Writes down that a chunk was handed to the kernel.
-    pub fn chunk(&self, partial: u32, number: u32) {
-        self.tell(&[Record::Chunk { partial, number }]);
+    /// Writes down that a chunk was handed to the kernel; false where it can't, since the journal is full or gone.
+    pub fn chunk(&self, partial: u32, number: u32) -> bool {
+        self.tell(&[Record::Chunk { partial, number }])
     }
 
     /// Writes down that chunks are on stable storage, and puts the journal there too.

@@ -113,6 +113,17 @@ impl Past {
         self.partials.values().map(|earlier| &earlier.partial)
     }
 
+    /// For the fuzzer: what is told of a file is about it.
+    pub(super) fn check(&self) {
+        for (index, earlier) in &self.partials {
+            let chunks = earlier.partial.chunks().expect("others are not taken");
+            assert!(
+                earlier.present().iter().all(|number| *number < chunks) && *index == earlier.partial.index
+            );
+        }
+        assert!(self.places.values().all(|index| self.partials.contains_key(index)));
+    }
+
     /// A number that no partial file of these runs has.
     pub fn next_index(&self) -> u32 {
         self.partials.keys().max().map_or(0, |last| last.saturating_add(1))

@@ -117,10 +117,15 @@ pub fn append(record: &Record, out: &mut Vec<u8>) -> bool {
     if bytes.len() > MAX_RECORD {
         return false;
     }
-    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-    out.extend_from_slice(&checksum(&bytes));
-    out.extend_from_slice(&bytes);
+    append_bytes(&bytes, out);
     true
+}
+
+/// Appends a record's bytes, with what goes before them.
+pub fn append_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(&checksum(bytes));
+    out.extend_from_slice(bytes);
 }
 
 /// Hands each record to `each` up to the first that isn't whole, and gives the length of what was. Without the header

@@ -486,9 +486,11 @@ impl Assembly {
         }
         let number = (offset / listed.chunk) as u32;
         if let Some(index) = listed.index
-            && listed.chunks.insert(number)
+            && !listed.chunks.contains(&number)
+            && journal.chunk(index, number)
         {
-            journal.chunk(index, number);
+            // So no more of them are remembered than a journal can hold, whatever a peer calls a chunk.
+            listed.chunks.insert(number);
         }
     }
 
