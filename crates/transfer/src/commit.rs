@@ -30,6 +30,8 @@ const WORTH_BYTES: u64 = 16 << 20;
 /// or is so old: a kill leaves nothing of it. On slow storage the next group gathers meanwhile, and is as large as it
 /// gets.
 const WORTH_AGE: Duration = Duration::from_millis(50);
+/// The same where contents are read back: by several threads, for whom a few files are too few.
+const PROVEN_AGE: Duration = Duration::from_millis(500);
 /// Up to so many files are synchronised one by one; above, their whole file system is.
 const FEW: usize = 8;
 
@@ -94,13 +96,14 @@ impl Committer<'_> {
     /// # Errors
     /// A message where the storage reports that it lost data.
     pub fn run(&self, finished: Receiver<ToCommit>) -> Result<Touched, String> {
+        let age = if self.verifier.is_some() { PROVEN_AGE } else { WORTH_AGE };
         let mut group = Group::default();
         let mut touched = Touched::default();
         loop {
-            match finished.recv_timeout(group.patience()) {
+            match finished.recv_timeout(group.patience(age)) {
                 Ok(ToCommit::Whole(entries)) => {
                     entries.into_iter().for_each(|entry| group.add(entry));
-                    if group.is_full() || finished.is_empty() && group.is_worth_it() {
+                    if group.is_full() || finished.is_empty() && group.is_worth_it(age) {
                         self.commit(&mut group, &mut touched)?;
                     }
                 }
@@ -192,14 +195,14 @@ impl Group {
         self.entries.len() >= GROUP || self.bytes >= GROUP_BYTES
     }
 
-    fn is_worth_it(&self) -> bool {
-        self.bytes >= WORTH_BYTES || self.since.is_some_and(|since| since.elapsed() >= WORTH_AGE)
+    fn is_worth_it(&self, age: Duration) -> bool {
+        self.bytes >= WORTH_BYTES || self.since.is_some_and(|since| since.elapsed() >= age)
     }
 
-    fn patience(&self) -> Duration {
+    fn patience(&self, age: Duration) -> Duration {
         match self.since {
             None => Duration::from_secs(3600),
-            Some(since) => WORTH_AGE.saturating_sub(since.elapsed()),
+            Some(since) => age.saturating_sub(since.elapsed()),
         }
     }
 }

@@ -324,8 +324,13 @@ impl Worker<'_> {
             (self.shared.problem)(problem(shown, ProblemKind::Failed, message));
             return Ok(());
         }
-        let digest = self.shared.digests.then(|| assembly.digest()).transpose()?;
-        self.complete(temporary, &assembly.entry, &assembly.place, digest)
+        match self.shared.digests.then(|| assembly.digest()).transpose() {
+            Ok(digest) => self.complete(temporary, &assembly.entry, &assembly.place, digest),
+            Err(breach) => {
+                temporary.discard();
+                Err(breach)
+            }
+        }
     }
 
     fn complete(
