@@ -159,7 +159,8 @@ fn bits_that_flip_in_the_destination_are_found_and_mended() {
 fn without_verify_the_same_flips_land() {
     let (run, flipped, ground) = push_with_flips(Way::Direct, "--preserve");
     let run = run.exits(0);
-    assert_eq!((flipped, damaged(&ground) as u64), (DAMAGED, DAMAGED), "{run}");
+    // Some may have their names before anybody can flip them.
+    assert!(flipped > DAMAGED / 2 && damaged(&ground) as u64 == flipped, "{flipped} flipped; {run}");
 }
 
 /// A proxy that flips one bit of what is sent to `to`, all connections together; gives where it listens.
