@@ -109,7 +109,7 @@ pub fn rescan(shared: &Shared<'_>, mut wanted: Wanted, planner: Planner, keep: K
     let (found, linked) = (&SharedTotals::default(), keep.hard_links);
     // Any name of a file may be the first now.
     let keep = Keep { hard_links: false, ..keep };
-    let (sources, stop) = (shared.sources, &shared.stop);
+    let (sources, stop) = (shared.sources, shared.stop);
     // What is wrong was told in the first round.
     let scanner = Scanner { sources, found, problem: &|_| {}, keep, stop, selection };
     scanner.run(Only { wanted: &mut wanted, planner: planner.numbered_from(SECOND), linked });

@@ -25,8 +25,12 @@ pub struct Ahead<'a> {
     found: Receiver<Found>,
     /// What is left out of it, for a second walk.
     pub selection: &'a Selection,
-    /// False once something could not be read: what isn't found may be there all the same.
+    /// Where problems of entries are told, of the scan and of what follows it.
+    pub problem: &'a (dyn Fn(Problem) + Sync),
+    /// False once one was told: what isn't found may be there all the same.
     pub whole: &'a AtomicBool,
+    /// Ends the scan early, and what follows it.
+    pub stop: &'a AtomicBool,
 }
 
 /// Does `work` while the sources are walked.
@@ -57,7 +61,7 @@ pub fn scan_ahead<T>(
             scanner.run(Gathering { queue, found: Vec::new(), bytes: 0 });
             counters.scanned.store(true, Ordering::Release);
         });
-        let done = work(Ahead { found, selection, whole: &whole });
+        let done = work(Ahead { found, selection, problem: &tell, whole: &whole, stop: &stop });
         stop.store(true, Ordering::Relaxed);
         done
     })
@@ -66,7 +70,7 @@ pub fn scan_ahead<T>(
 impl Ahead<'_> {
     /// Hands everything to `taker`, as it is found.
     pub fn hand_on(self, mut taker: impl Taker) {
-        for (entry, stat) in self.found.iter().flatten() {
+        for (entry, stat) in self.found.into_iter().flatten() {
             if taker.take(entry, &stat).is_err() {
                 return;
             }

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use crate::lock::lock;
+
 /// Tunnel messages that may wait for the worker that takes them.
 const TUNNEL_DEPTH: usize = 16;
 /// Other messages that may wait; a peer that says more waits itself.
@@ -45,7 +47,7 @@ impl Channel {
     /// # Errors
     /// Where the other end is gone.
     pub fn send(&self, message: &Message) -> Result<(), ControlError> {
-        let mut writer = self.writer.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut writer = lock(&self.writer);
         control::write(&mut *writer, message)
     }
 

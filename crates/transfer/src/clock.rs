@@ -11,6 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::lock::lock;
 use crate::spent::Spent;
 
 /// How often a worker asks the kernel for its thread's time and its connection: some microseconds each.
@@ -161,13 +162,13 @@ pub struct Counters {
 
 impl Counters {
     fn add(&self, more: &Stages, from: Instant, to: Instant) {
-        let mut first = self.first.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut first = lock(&self.first);
         if first.is_none() {
-            self.host.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).now();
+            lock(&self.host).now();
         }
         let span = nanoseconds(to.saturating_duration_since(*first.get_or_insert(from)));
         drop(first);
-        let mut sum = self.stages.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut sum = lock(&self.stages);
         sum.span = sum.span.max(span);
         sum.workers += more.workers;
         sum.lifetime += more.lifetime;
@@ -201,15 +202,15 @@ impl Counters {
 
     /// The sum so far.
     pub fn stages(&self) -> Stages {
-        let stages = *self.stages.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mut host = self.host.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let stages = *lock(&self.stages);
+        let mut host = lock(&self.host);
         let (host_busy, host_time) = host.now();
         Stages { host_busy, host_time, ..stages }
     }
 
     /// The payload so far, in bytes.
     pub fn payload(&self) -> u64 {
-        self.stages.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).bytes
+        lock(&self.stages).bytes
     }
 
     /// Everything, as the other end is told.

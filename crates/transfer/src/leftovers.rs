@@ -14,7 +14,6 @@ use std::time::{Duration, SystemTime};
 use crate::journal::{self, Past};
 use crate::landing::Landing;
 use crate::problem::{TransferError, problem};
-use crate::resume::remove_partials;
 use crate::root::{Directory, Root};
 use crate::temporary::PREFIX;
 
@@ -47,6 +46,18 @@ pub fn remove_of(past: &Past, landing: &Landing) {
                 let _ = parent.take_away(name);
             }
         });
+    }
+}
+
+/// Removes the partial files that earlier runs began.
+pub fn remove_partials(past: &Past, landing: &Landing) {
+    for partial in past.partials() {
+        let Some((parent, _)) = partial.place.split() else { continue };
+        let Ok(parent) = landing.root.directory(&parent) else { continue };
+        if partial.reopen(&parent).is_ok() {
+            // One that stays is listed by `linerate clean`.
+            let _ = parent.take_away(&partial.name[..]);
+        }
     }
 }
 

@@ -9,9 +9,9 @@ use std::sync::Mutex;
 
 use crate::channel::Channel;
 use crate::clock::Counters;
+use crate::lock::lock;
 use crate::plan::{Cut, Planner, Seen, There};
 use crate::scan::{Stopped, Taker};
-use crate::source::lock;
 
 /// An offer is sent when it has about so many bytes: far below the longest message, with its largest entry too.
 const OFFER_BYTES: usize = 256 << 10;

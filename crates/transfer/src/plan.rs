@@ -2,7 +2,7 @@
 
 use crossbeam_channel::Sender;
 use linerate_wire::control::Digest;
-use linerate_wire::entry::{Entry, Extra, Kind, Origin, Timestamp};
+use linerate_wire::entry::{Entry, Extra, Kind, Origin};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use crate::metadata::holes::has_holes;
 use crate::scan::{Stopped, Taker};
 use crate::source::Opened;
+use crate::stamp::ctime;
 
 /// Files up to this many bytes travel many in one frame.
 pub const SMALL: u64 = 64 << 10;
@@ -215,8 +216,7 @@ impl Taker for Planner {
 
 /// Which file `stat` is of.
 fn origin(stat: &Stat) -> Origin {
-    let ctime = Timestamp { seconds: stat.st_ctime, nanoseconds: stat.st_ctime_nsec as u32 };
-    Origin { inode: stat.st_ino, ctime }
+    Origin { inode: stat.st_ino, ctime: ctime(stat) }
 }
 
 /// Bytes of what may be large: a batch holds little of it, however much each entry has.

@@ -4,6 +4,8 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::lock::lock;
+
 /// How much may be sent at once after a pause, as a time at the full rate.
 const BURST: Duration = Duration::from_millis(20);
 /// The longest sleep, so that an interruption is noticed.
@@ -34,7 +36,7 @@ impl RateLimit {
 
     /// Books `bytes` behind all that were booked before; returns when they may go.
     fn reserve(&self, bytes: usize, now: Instant) -> Instant {
-        let mut free_at = self.free_at.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut free_at = lock(&self.free_at);
         let earliest = now.checked_sub(BURST).unwrap_or(now);
         let start = (*free_at).max(earliest);
         *free_at = start + Duration::from_secs_f64(bytes as f64 / self.bytes_per_second);

@@ -15,7 +15,7 @@ use std::thread;
 
 use crate::commit::Finished;
 use crate::digest::{Hashing, Part, join};
-use crate::source::lock;
+use crate::lock::lock;
 use crate::temporary::Temporary;
 
 /// Bytes that one thread reads of a file before another may take the next; a power of two.

@@ -4,19 +4,18 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use linerate_wire::control::{Offered, Options, Source, Want};
 use linerate_wire::entry::{Kind, Origin};
 use linerate_wire::path::RelPath;
-use rustix::fs::{AtFlags, FileType};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+use rustix::fs::FileType;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::journal::{self, Found, Journal, Past, ctime, mark};
+use crate::journal::{self, Found, Journal, Past, mark};
 use crate::landing::Landing;
 use crate::leftovers;
+use crate::lock::lock;
 use crate::problem::TransferError;
 use crate::session::Session;
 use crate::sink::{Resumed, Shared};
-use crate::source::lock;
+use crate::stamp::ctime;
 
 /// How long an earlier run, which may not yet know that its other end is gone, is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -74,7 +73,7 @@ impl Resume {
         if error.is_breach()
             && let Some(past) = &self.past
         {
-            remove_partials(past, landing);
+            leftovers::remove_partials(past, landing);
         }
         // By its journal alone the next run knows that a directory was made by this one.
         if (error.is_breach() || self.journal.is_bare()) && !landing.has_new_directory() {
@@ -135,17 +134,5 @@ pub fn settle(shared: &Shared<'_>, ended: Receiver<()>) {
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(SETTLE) {
         let assemblies: Vec<_> = lock(&shared.assemblies).values().map(Arc::clone).collect();
         assemblies.iter().for_each(|assembly| assembly.settle(shared.journal));
-    }
-}
-
-/// Removes the partial files that earlier runs began.
-pub fn remove_partials(past: &Past, landing: &Landing) {
-    for partial in past.partials() {
-        let Some((parent, _)) = partial.place.split() else { continue };
-        let Ok(parent) = landing.root.directory(&parent) else { continue };
-        if partial.reopen(&parent).is_ok() {
-            // One that stays is listed by `linerate clean`.
-            let _ = rustix::fs::unlinkat(&parent, OsStr::from_bytes(&partial.name), AtFlags::empty());
-        }
     }
 }

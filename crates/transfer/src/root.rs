@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use crate::lock::lock;
 use crate::metadata::write::has_default_acl;
 
 /// Directories that a [`Root`] keeps open at most.
@@ -94,7 +95,7 @@ impl Root {
         if path.is_root() {
             return Ok(self.top.clone());
         }
-        if let Some(held) = self.lock().get(path) {
+        if let Some(held) = lock(&self.held).get(path) {
             return Ok(held.clone());
         }
         let open = |flags| self.open_at(path, flags | OFlags::DIRECTORY);
@@ -103,7 +104,7 @@ impl Root {
             error => Err(error),
         })?;
         let directory = Arc::new(Directory::new(fd)?);
-        let mut held = self.lock();
+        let mut held = lock(&self.held);
         if held.len() >= HELD_DIRECTORIES {
             held.clear();
         }
@@ -136,7 +137,7 @@ impl Root {
         match rustix::fs::mkdirat(&parent, name, mode) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) if parent.has_directory(name) => {
-                let is_new = self.lock_made_early().remove(path);
+                let is_new = lock(&self.made_early).remove(path);
                 if is_new {
                     rustix::fs::chmodat(self.directory(path)?.as_fd(), ".", mode, AtFlags::empty())?;
                 }
@@ -149,7 +150,7 @@ impl Root {
 
     /// The lock is held while the directory is made, so that nobody finds it there and not in the list.
     fn make_early(&self, parent: &Directory, name: &OsStr, path: &RelPath, mode: Mode) -> Result<(), Errno> {
-        let mut made = self.lock_made_early();
+        let mut made = lock(&self.made_early);
         match rustix::fs::mkdirat(parent, name, mode) {
             Ok(()) => {
                 made.insert(path.clone());
@@ -158,14 +159,6 @@ impl Root {
             Err(Errno::EXIST) => Ok(()),
             Err(error) => Err(error),
         }
-    }
-
-    fn lock_made_early(&self) -> std::sync::MutexGuard<'_, HashSet<RelPath>> {
-        self.made_early.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<RelPath, Arc<Directory>>> {
-        self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Walks the sources while the workers already send.
 
 use linerate_wire::control::{Keep, Problem, ProblemKind};
-use linerate_wire::entry::{Entry, Kind, Timestamp};
+use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
 use rustix::io::Errno;
@@ -15,6 +15,7 @@ use crate::filter::{FilesFrom, Filter, Place, Rules, Scope, Side, merge_file};
 use crate::metadata::read::{At, Reader};
 use crate::problem::problem;
 use crate::source::SourceRoot;
+use crate::stamp::{atime, mtime};
 
 /// Where the scanner's entries go.
 pub trait Taker {
@@ -260,15 +261,15 @@ impl<T: Taker> Walk<'_, '_, T> {
     }
 }
 
-fn entry(source: usize, path: RelPath, kind: Kind, stat: &Stat) -> Entry {
-    let time = |seconds: i64, nanoseconds: u64| Timestamp { seconds, nanoseconds: nanoseconds as u32 };
+/// What `stat` tells of an entry.
+pub fn entry(source: usize, path: RelPath, kind: Kind, stat: &Stat) -> Entry {
     Entry {
         source: u32::try_from(source).expect("the number of sources is checked"),
         path,
         kind,
         mode: stat.st_mode & 0o7777,
-        mtime: time(stat.st_mtime, stat.st_mtime_nsec),
-        atime: time(stat.st_atime, stat.st_atime_nsec),
+        mtime: mtime(stat),
+        atime: atime(stat),
         extra: None,
     }
 }

@@ -16,6 +16,7 @@ use crate::auto::{Advice, Controller, FEW_PROCESSORS, TRIAL};
 use crate::clock::{Counters, process_usage};
 use crate::crew::Crew;
 use crate::digest::ledger::{Known, Ledger};
+use crate::lock::lock;
 use crate::offer::{Hash, Offers};
 use crate::pattern::{Named, expand};
 use crate::plan::{Planner, SMALL, Unit};
@@ -24,7 +25,7 @@ use crate::rate::RateLimit;
 use crate::scan::Scanner;
 pub use crate::scan::Selection;
 use crate::session::{Event, FEWER, MAX_STREAMS, Session, TICK, WorkerEnd, check_length, out_of_turn};
-use crate::source::{Shared, SourceRoot, Worker, digest, lock};
+use crate::source::{Shared, SourceRoot, Worker, digest};
 use crate::stream::Stream;
 use crate::under_way::UnderWay;
 
@@ -138,31 +139,26 @@ pub fn run(
     let offers = session.wait_for_ready()?;
     let channel = session.channel();
     let breach = Mutex::new(None);
-    let reporter = session.reporter();
-    let whole = ahead.whole;
-    let tell = |problem: Problem| {
-        whole.store(false, Ordering::Release);
-        reporter.problem(problem);
-    };
+    let Ahead { selection, problem, whole, stop, .. } = ahead;
     let counters = session.meters.local.clone();
     let rate = options.rate_limit.map(RateLimit::new);
     let shared = Shared {
         sources,
         counters: &counters,
-        problem: &tell,
+        problem,
         rate: rate.as_ref(),
         digests: options.digests.then(|| Ledger::new(known)),
         under_way: UnderWay::default(),
-        stop: AtomicBool::new(false),
+        stop,
         leave: AtomicU32::new(0),
         working: AtomicU32::new(0),
     };
     let (queue, units) = bounded(QUEUE);
     let number = Streams::new(options, &counters.found.get());
-    let (streams, selection) = (number.first, ahead.selection);
+    let streams = number.first;
     let planner = Planner::new(queue, streams, options.keep.sparse);
     let (answered, answers) = bounded(MAX_OPEN_OFFERS);
-    let hash = |entry: &Entry| digest(sources, entry, &shared.stop);
+    let hash = |entry: &Entry| digest(sources, entry, stop);
     let hash = options.sync.as_ref().filter(|sync| sync.checksum).map(|_| &hash as Hash<'_>);
     thread::scope(|scope| {
         let (shared, channel, breach) = (&shared, &channel, &breach);
@@ -194,7 +190,7 @@ pub fn run(
             let streams = drive(session, crew, shared, number, &answers, whole, (streams, used))?;
             Ok(Sent { landed: session.wait_for_commit()?, streams, within })
         });
-        shared.stop.store(true, Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
         if sent.is_err() {
             session.cut();
         }

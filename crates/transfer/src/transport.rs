@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::channel::Channel;
+use crate::lock::lock;
 
 /// One way to carry a stream's bytes.
 pub enum Transport {
@@ -180,7 +181,7 @@ struct Watched {
 impl Registry {
     /// Adds a connection; it is cut at once where the others were.
     pub fn add(&self, socket: &TcpStream) {
-        let mut cut = self.lock();
+        let mut cut = lock(&self.inner);
         if cut.done {
             let _ = socket.shutdown(Shutdown::Both);
         } else if let Ok(copy) = socket.try_clone() {
@@ -191,25 +192,21 @@ impl Registry {
     /// True where a connection has sent something again and again for so long, and no acknowledgement came at all. A peer
     /// whose storage is slow takes nothing and still acknowledges. Found only where it is asked often.
     pub fn is_dead(&self, longest: Duration) -> bool {
-        self.lock().sockets.iter_mut().any(|watched| watched.is_dead(longest))
+        lock(&self.inner).sockets.iter_mut().any(|watched| watched.is_dead(longest))
     }
 
     /// True once everything was cut.
     pub fn is_cut(&self) -> bool {
-        self.lock().done
+        lock(&self.inner).done
     }
 
     /// Cuts everything, now and in future.
     pub fn cut(&self) {
-        let mut cut = self.lock();
+        let mut cut = lock(&self.inner);
         cut.done = true;
         for watched in cut.sockets.drain(..) {
             let _ = watched.socket.shutdown(Shutdown::Both);
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Cut> {
-        self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

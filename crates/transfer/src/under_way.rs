@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 
+use crate::lock::lock;
 use crate::plan::LargeFile;
 use crate::problem::TransferError;
-use crate::source::lock;
 
 /// Files of which parts are queued or being sent. It keeps none of them alive, and none that is done.
 #[derive(Default)]

@@ -8,9 +8,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::commit::Finished;
+use crate::lock::lock;
 use crate::problem::problem;
 use crate::read_back::ReadBack;
-use crate::source::lock;
 
 /// Bytes of names that are asked for once more; [`linerate_wire::control::Message::Again`] must be sendable.
 const NAMES: usize = MAX_MESSAGE / 2;

@@ -2,6 +2,7 @@
 
 use linerate_transfer::digest::ledger::Told;
 use linerate_transfer::digest::manifest::Manifest;
+use linerate_transfer::lock::lock;
 use linerate_transfer::problem::Observer;
 use linerate_wire::control::{Change, Digest, Problem, ProblemKind};
 use linerate_wire::path::RelPath;
@@ -11,7 +12,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::Output;
 
@@ -172,10 +173,6 @@ fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
     });
     let renamed = written.and_then(|()| fs::rename(&beside, file));
     renamed.inspect_err(|_| drop(fs::remove_file(&beside)))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -2,14 +2,15 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use linerate_doctor::limiter::{Evidence, Limiter, Verdict, transfer};
+use linerate_transfer::lock::lock;
 use linerate_transfer::problem::Observer;
 use linerate_transfer::session::Meters;
 use linerate_wire::control::{Change, Link, Problem, ProblemKind, Totals};
 use linerate_wire::path::{printable, printable_path};
 use serde_json::json;
 use std::io::IsTerminal;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::losses::Losses;
@@ -103,7 +104,7 @@ impl Output {
     /// Shows how far the transfer is. Called a few times a second.
     pub fn progress(&self, meters: &Meters, begun: Instant, pushed: bool) {
         let local = meters.local.progress();
-        let remote = *meters.remote.lock().unwrap_or_else(PoisonError::into_inner);
+        let remote = *lock(&meters.remote);
         let (sender, receiver) = if pushed { (local, remote) } else { (remote, local) };
         let seconds = begun.elapsed().as_secs_f64();
         let evidence =
@@ -131,7 +132,7 @@ impl Output {
         seconds: f64,
         limiter: &Verdict,
     ) {
-        let mut last = self.last_event.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last_event);
         if last.elapsed() < Duration::from_millis(500) {
             return;
         }
@@ -244,7 +245,7 @@ impl Output {
             let s = if count == 1 { "" } else { "s" };
             self.detail(&format!("{} connection{s} to the data port turned away", show_count(count)));
         }
-        let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
+        let losses = lock(&self.losses);
         losses.lines().for_each(|line| tell!("linerate: {line}"));
         let failed = meters.local.failed.load(Ordering::Relaxed);
         let changed = meters.local.changed.load(Ordering::Relaxed);
@@ -291,7 +292,7 @@ impl Observer for Output {
                 "schema": SCHEMA, "type": "problem", "path": path, "message": message, "kind": kind,
             }));
         } else if problem.kind == ProblemKind::NotKept && self.style != Style::Verbose {
-            self.losses.lock().unwrap_or_else(PoisonError::into_inner).add(message, path);
+            lock(&self.losses).add(message, path);
         } else {
             self.line(&format!("linerate: {path}: {message}"));
         }

@@ -1,12 +1,12 @@
 //! From the far host to here; or only the list of what would come.
 
+use linerate_transfer::lock::lock;
 use linerate_transfer::problem::TransferError;
 use linerate_transfer::{pattern, receiver};
 use linerate_wire::control::{Job, Source};
 use linerate_wire::path::{RelPath, printable};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::PoisonError;
 
 use super::Failure;
 use super::copy::{Copy, Moved};
@@ -40,7 +40,7 @@ impl Copy {
         let listed = session.receive_list(|path, entry| self.output.listed(path, entry));
         listed.map_err(|error| self.gave_up(&mut session, &mut shell, error))?;
         end(session, &mut shell);
-        let found = self.meters.remote.lock().unwrap_or_else(PoisonError::into_inner).found;
+        let found = lock(&self.meters.remote).found;
         Ok(self.surveyed(found))
     }
 }

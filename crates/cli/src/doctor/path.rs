@@ -1,7 +1,6 @@
 //! Both ends of a path, and what is measured between them.
 
 use linerate_doctor::formula::gbit;
-use linerate_doctor::formula::goodput::Segments;
 use linerate_doctor::{Measured, Need, Path, examine_path, ordered};
 use std::ffi::OsStr;
 
@@ -21,8 +20,7 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, reach: &Reach) -> Result<Re
     // What is measured goes out from here.
     let (near, far, other) = if to == HERE { (1, 0, from) } else { (0, 1, to) };
     let measured = if from == HERE || to == HERE {
-        let view = |at: usize| hosts[at].view(need);
-        measure(other, reach, &Path { from: view(near), to: view(far), measured: Measured::default() })
+        measure(other, reach)
     } else {
         tell!("linerate: neither end is this host, so nothing is measured: run it on one of them");
         Measured::default()
@@ -43,10 +41,10 @@ fn report(near: &Named, far: &Named, need: Need, measured: Measured) -> Report {
 }
 
 /// What can't be measured is left out, and why is told.
-fn measure(host: &OsStr, reach: &Reach, path: &Path<'_>) -> Measured {
+fn measure(host: &OsStr, reach: &Reach) -> Measured {
     let rtt = rtt::to(host, reach);
     match probe(host, reach) {
-        Ok(summary) => Measured { rtt, ..of(&summary, path) },
+        Ok(summary) => Measured { rtt, ..of(&summary) },
         Err(Failure(message, _)) => {
             tell!("linerate: the rate can't be measured: {message}");
             Measured { rtt, ..Measured::default() }
@@ -54,17 +52,16 @@ fn measure(host: &OsStr, reach: &Reach, path: &Path<'_>) -> Measured {
     }
 }
 
-fn of(summary: &Summary, path: &Path<'_>) -> Measured {
+fn of(summary: &Summary) -> Measured {
     let (bytes, sender) = (summary.landed.bytes as f64, summary.sender.0);
     // Through ssh the connections aren't ours, and nobody tells of their segments.
     let is_told = sender.tcp_busy > 0;
-    let segment = Segments::usual(path.mtu()).payload();
     Measured {
         rtt: None,
         rate: (summary.payload_seconds > 0.0).then(|| bytes * 8.0 / summary.payload_seconds),
         streams: Some(summary.streams),
         retransmitted: is_told.then_some(sender.tcp_retransmits),
-        sent: is_told.then_some((bytes / segment.max(1.0)) as u64),
+        sent: is_told.then_some(sender.tcp_segments),
         limiter: Some(summary.limiter().limiter.name()),
     }
 }

@@ -133,15 +133,7 @@ pub fn compare(
     let (founds, found) = bounded(WAITING);
     thread::scope(|scope| {
         scope.spawn(|| walk(near, &tell, move |found| founds.send(found).is_ok()));
-        let mut merge = Merge {
-            near: found,
-            next: None,
-            last: None,
-            near_is_source,
-            aspects,
-            compared: Compared::default(),
-            each: &mut each,
-        };
+        let mut merge = Merge::new(found, near_is_source, aspects, &mut each);
         session.receive_digests(|batch| batch.into_iter().try_for_each(|far| merge.far(far)))?;
         merge.rest();
         Ok(merge.compared)
@@ -160,7 +152,17 @@ struct Merge<'a> {
     each: &'a mut dyn FnMut(&RelPath, &Difference),
 }
 
-impl Merge<'_> {
+impl<'a> Merge<'a> {
+    fn new(
+        near: Receiver<Found>,
+        near_is_source: bool,
+        aspects: Aspects,
+        each: &'a mut dyn FnMut(&RelPath, &Difference),
+    ) -> Self {
+        let compared = Compared::default();
+        Self { near, next: None, last: None, near_is_source, aspects, compared, each }
+    }
+
     fn far(&mut self, far: Found) -> Result<(), TransferError> {
         let path = far.0.path.clone();
         if self.last.as_ref().is_some_and(|last| order(last, &path) != Ordering::Less) {
@@ -283,15 +285,7 @@ mod tests {
             differences.push((format!("{path:?}").trim_matches('"').to_owned(), difference.clone()));
         };
         let aspects = Aspects { modes: true, times: false, owners: true };
-        let mut merge = Merge {
-            near: found,
-            next: None,
-            last: None,
-            near_is_source,
-            aspects,
-            compared: Compared::default(),
-            each: &mut each,
-        };
+        let mut merge = Merge::new(found, near_is_source, aspects, &mut each);
         walked(far).into_iter().for_each(|far| merge.far(far).unwrap());
         merge.rest();
         let compared = merge.compared;

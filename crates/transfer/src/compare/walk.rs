@@ -4,7 +4,7 @@
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use linerate_wire::control::{Digest, Problem, ProblemKind};
-use linerate_wire::entry::{Entry, Extra, Kind, Owner, Timestamp};
+use linerate_wire::entry::{Entry, Extra, Kind, Owner};
 use linerate_wire::path::RelPath;
 use rustix::fs::{Advice, AtFlags, Dir, FileType, OFlags, Stat};
 use rustix::io::Errno;
@@ -15,6 +15,7 @@ use std::vec::IntoIter;
 
 use crate::digest::Hashing;
 use crate::problem::problem;
+use crate::scan;
 use crate::source::SourceRoot;
 
 /// Files that wait to be hashed.
@@ -192,17 +193,9 @@ fn kind(stat: &Stat, target: Vec<u8>) -> Option<Kind> {
 }
 
 fn entry(path: RelPath, kind: Kind, stat: &Stat) -> Entry {
-    let time = |seconds: i64, nanoseconds: u64| Timestamp { seconds, nanoseconds: nanoseconds as u32 };
-    let owner = Owner { uid: stat.st_uid, gid: stat.st_gid, ..Owner::default() };
-    Entry {
-        source: 0,
-        path,
-        kind,
-        mode: stat.st_mode & 0o7777,
-        mtime: time(stat.st_mtime, stat.st_mtime_nsec),
-        atime: time(stat.st_atime, stat.st_atime_nsec),
-        extra: Some(Box::new(Extra { owner: Some(owner), ..Extra::default() })),
-    }
+    let owner = Some(Owner { uid: stat.st_uid, gid: stat.st_gid, ..Owner::default() });
+    let extra = Some(Box::new(Extra { owner, ..Extra::default() }));
+    Entry { extra, ..scan::entry(0, path, kind, stat) }
 }
 
 struct Reader<'a> {

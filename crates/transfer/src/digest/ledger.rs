@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use super::{Part, join};
-use crate::source::lock;
+use crate::lock::lock;
 
 /// What becomes known of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use std::fs::File;
 use std::io::BufReader;
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::ctime;
 use super::past::Past;
 use super::record::{Begin, Done, MAGIC, MAX_JOURNAL, Partial, Record, append, read};
 use crate::root::Directory;
+use crate::stamp::ctime;
 
 /// What has a journal's name.
 pub enum Held {

@@ -8,7 +8,6 @@ mod past;
 mod record;
 
 use linerate_wire::control::Options;
-use linerate_wire::entry::Timestamp;
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
@@ -20,8 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::lock::lock;
 use crate::root::Directory;
-use crate::source::lock;
 use crate::temporary::PREFIX;
 use file::{Held, Writer};
 pub use past::{Earlier, Finished, Past};
@@ -255,11 +254,6 @@ fn boot_id() -> Option<[u8; 16]> {
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
     let number = u128::from_str_radix(&digits, 16).ok()?;
     Some(number.to_be_bytes())
-}
-
-/// A file's time of change.
-pub fn ctime(stat: &rustix::fs::Stat) -> Timestamp {
-    Timestamp { seconds: stat.st_ctime, nanoseconds: stat.st_ctime_nsec as u32 }
 }
 
 impl Partial {

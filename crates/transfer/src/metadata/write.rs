@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use super::accounts::Accounts;
 use super::acl::{self, Who};
 use super::{ACCESS, DEFAULT, is_kept};
-use crate::source::lock;
+use crate::lock::lock;
 
 /// Something of an entry that could not be kept.
 #[derive(Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use super::reach::Opener;
 use super::{Event, MAX_STREAMS, Session, TICK, WorkerEnd, printable};
 use crate::channel::Incoming;
+use crate::lock::lock;
 use crate::problem::TransferError;
-use crate::source::lock;
 use crate::stream::Stream;
 
 impl Session {

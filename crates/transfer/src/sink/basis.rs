@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
 use super::write_all;
+use crate::lock::lock;
 use crate::root::Directory;
-use crate::source::lock;
 use crate::wanted::open_existing;
 
 /// Bytes that are copied at once where the kernel doesn't copy by itself.

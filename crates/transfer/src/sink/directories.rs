@@ -10,10 +10,10 @@ use std::os::fd::AsFd;
 
 use super::Worker;
 use crate::commit::Touched;
+use crate::lock::lock;
 use crate::metadata::write::{What, set_mode};
 use crate::problem::problem;
 use crate::root::Directory;
-use crate::source::lock;
 use crate::temporary::timestamps;
 use crate::wanted::same_time;
 

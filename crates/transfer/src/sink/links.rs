@@ -11,8 +11,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use super::Worker;
 use crate::commit::Touched;
 use crate::digest::ledger::{Known, Told};
+use crate::lock::lock;
 use crate::problem::problem;
-use crate::source::lock;
 use crate::stream::StreamError;
 use crate::temporary::Temporary;
 

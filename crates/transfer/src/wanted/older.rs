@@ -6,7 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use crate::source::{hash, lock};
+use crate::lock::lock;
+use crate::source::hash;
 use std::sync::Mutex;
 
 /// New files below this many bytes travel whole, since asking costs as much;

@@ -3,24 +3,21 @@
 use linerate_wire::entry::Timestamp;
 use rustix::fs::Stat;
 
+use crate::stamp::mtime;
+
 /// What file systems keep: whole seconds, milliseconds, microseconds, NTFS's 100 ns.
 const GRANULES: [u32; 4] = [1_000_000_000, 1_000_000, 1000, 100];
 
-/// When what is there was modified.
-pub fn time_of(stat: &Stat) -> Timestamp {
-    Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 }
-}
-
 /// True where `stat` has `time` as its modification time, as far as its file system can keep it.
 pub fn same_time(time: Timestamp, stat: &Stat) -> bool {
-    let there = time_of(stat);
+    let there = mtime(stat);
     let granule = granule(stat);
     there.seconds == time.seconds && there.nanoseconds == time.nanoseconds / granule * granule
 }
 
 /// True where what is there is newer than `time`.
 pub fn is_newer(stat: &Stat, time: Timestamp) -> bool {
-    let there = time_of(stat);
+    let there = mtime(stat);
     (there.seconds, there.nanoseconds) > (time.seconds, time.nanoseconds) && !same_time(time, stat)
 }
 

@@ -1,109 +1,37 @@
-//! The sender's side of the files: which sources there are, and a worker that reads them into a stream.
+//! A sending worker: takes units from the queue and sends what they hold on one stream.
 
 use crossbeam_channel::Receiver;
 use linerate_wire::batch;
-use linerate_wire::control::{Digest, Problem, ProblemKind, Source};
-use linerate_wire::entry::{Chunk, Entry, Kind, Timestamp};
+use linerate_wire::control::{Problem, ProblemKind};
+use linerate_wire::entry::{Chunk, Entry, Kind};
 use linerate_wire::frame::FrameKind;
 use linerate_wire::path::RelPath;
-use rustix::fs::{Advice, OFlags, Stat};
 use rustix::io::Errno;
-use std::ffi::{OsStr, OsString};
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 
+use super::SourceRoot;
+use super::reading::{Opened, file_size, hash, open_large, read_full, read_small, read_while};
 use crate::clock::{Clock, Counters, Stage};
 use crate::digest::ledger::Ledger;
 use crate::digest::{self, Hashing};
 use crate::metadata::holes::{Run, next_run};
-use crate::pattern::Named;
 use crate::plan::{LargeFile, There, Unit};
 use crate::problem::problem;
 use crate::rate::RateLimit;
-use crate::root::{Directory, Root};
+use crate::root::Directory;
 use crate::stream::{DATA_FRAME, FrameWriter, Stream, StreamError};
 use crate::under_way::UnderWay;
 
 /// A batch is sent when its payload has so many bytes, however many entries are left of its unit.
 const BATCH_PAYLOAD: usize = 1 << 20;
-/// Bytes that are read and hashed at once.
-const HASHED: usize = 1 << 20;
 const SHORTER: &str = "became shorter while it was read; not copied";
 const CHANGED: &str = "changed while it was read; the copy may mix old and new";
 
-/// One source as it was found.
-pub struct SourceRoot {
-    /// The directory itself, or the directory that holds the file.
-    pub root: Root,
-    /// The file's name in it; the root for a directory.
-    file: RelPath,
-    /// As the user wrote it, for messages.
-    shown: PathBuf,
-    /// As the other end is told.
-    pub source: Source,
-}
-
-impl SourceRoot {
-    /// Finds what the user named. A link in that name is followed, also at its end.
-    ///
-    /// # Errors
-    /// A message for the user.
-    pub fn find(named: &Named, argument: u32, recursive: bool) -> Result<Self, Problem> {
-        let shown = PathBuf::from(OsString::from_vec(named.written.clone()));
-        let failed = |kind, message: String| problem(&shown, kind, message);
-        let real = Path::new(OsStr::from_bytes(&named.path))
-            .canonicalize()
-            .map_err(|error| failed(ProblemKind::Failed, format!("can't be opened: {error}")))?;
-        let directory = real.is_dir();
-        if directory && !recursive {
-            return Err(failed(ProblemKind::Skipped, "is a directory; not copied without -r".into()));
-        }
-        let name = RelPath::new(named.own_name()).map_err(|error| {
-            failed(ProblemKind::Failed, format!("can't be named at the destination: {error}"))
-        })?;
-        let (top, file) = if directory { (real.as_path(), RelPath::root()) } else { split(&real) };
-        let root = Root::open(top)
-            .map_err(|error| failed(ProblemKind::Failed, format!("can't be opened: {error}")))?;
-        Ok(Self { root, file, shown, source: Source { argument, name, directory } })
-    }
-
-    /// Where the source itself is below its root.
-    pub fn top_path(&self) -> RelPath {
-        self.file.clone()
-    }
-
-    /// Where an entry's path is below the root.
-    pub fn full_path(&self, path: &RelPath) -> RelPath {
-        if path.is_root() { self.file.clone() } else { path.clone() }
-    }
-
-    /// An entry's path as the user would write it.
-    pub fn shown(&self, path: &RelPath) -> PathBuf {
-        if path.is_root() { self.shown.clone() } else { self.shown.join(path.as_os_str()) }
-    }
-}
-
-/// The name that a source gets below a destination directory. A source that ends in `.` or `..`, and the root of
-/// the file system, have none: what is in them lands in the destination itself.
-pub fn own_name(path: &Path) -> Vec<u8> {
-    let bytes = path.as_os_str().as_bytes();
-    let end = bytes.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
-    let start = bytes[..end].iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1);
-    match &bytes[start..end] {
-        b"." | b".." => Vec::new(),
-        name => name.to_vec(),
-    }
-}
-
-fn split(real: &Path) -> (&Path, RelPath) {
-    let name = real.file_name().unwrap_or(OsStr::new("")).as_bytes();
-    let name = RelPath::new(name).unwrap_or_default();
-    (real.parent().unwrap_or(Path::new("/")), name)
-}
+/// What is wrong with a file that is being sent.
+type FileProblem = (ProblemKind, String);
 
 /// What all workers of the sender share.
 pub struct Shared<'a> {
@@ -119,8 +47,8 @@ pub struct Shared<'a> {
     pub digests: Option<Ledger<'a>>,
     /// Large files that are begun, of which the receiver may want nothing more.
     pub under_way: UnderWay,
-    /// Ends the transfer early.
-    pub stop: AtomicBool,
+    /// Ends the transfer early, and the scan with it.
+    pub stop: &'a AtomicBool,
     /// Workers that are to end their streams, since fewer are better.
     pub leave: AtomicU32,
     /// Workers that have not left.
@@ -292,7 +220,7 @@ impl<'a> Worker<'a> {
         offset: u64,
         length: u64,
         hashing: &mut Option<Hashing>,
-    ) -> Result<Result<(), (ProblemKind, String)>, StreamError> {
+    ) -> Result<Result<(), FileProblem>, StreamError> {
         if let Some(hashing) = hashing
             && let Err(problem) = self.hash_part(file, offset, length, hashing)
         {
@@ -309,15 +237,12 @@ impl<'a> Worker<'a> {
         offset: u64,
         length: u64,
         hashing: &mut Hashing,
-    ) -> Result<(), (ProblemKind, String)> {
-        let source = &self.shared.sources[file.entry.source as usize];
-        let opened = file.descriptor.get_or_init(|| open_large(source, &file.entry));
-        let opened = opened.as_ref().map_err(|error| read_problem(*error))?;
-        let mut buffer = std::mem::take(&mut self.payload);
-        let go_on = || !self.shared.stop.load(Ordering::Relaxed) && !file.given_up.load(Ordering::Relaxed);
-        let read =
-            read_while(opened.as_fd(), offset, length, &mut buffer, go_on, |read| hashing.update(read));
-        self.payload = buffer;
+    ) -> Result<(), FileProblem> {
+        let opened = self.opened(file)?;
+        let stop = self.shared.stop;
+        let go_on = || !stop.load(Ordering::Relaxed) && !file.given_up.load(Ordering::Relaxed);
+        let each = |read: &[u8]| hashing.update(read);
+        let read = read_while(opened.as_fd(), offset, length, &mut self.payload, go_on, each);
         self.clock.lap(Stage::Read);
         match read {
             Ok(true) => Ok(()),
@@ -327,12 +252,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Whether the receiver has the bytes of a part.
-    fn is_there(
-        &mut self,
-        file: &LargeFile,
-        offset: u64,
-        length: u64,
-    ) -> Result<bool, (ProblemKind, String)> {
+    fn is_there(&mut self, file: &LargeFile, offset: u64, length: u64) -> Result<bool, FileProblem> {
         let number = (offset / (file.cut.max(1))) as usize;
         match &file.there {
             There::Nothing => Ok(false),
@@ -341,16 +261,19 @@ impl<'a> Worker<'a> {
             }
             There::Older(digests) => {
                 let Some(theirs) = digests.get(number) else { return Ok(false) };
-                let source = &self.shared.sources[file.entry.source as usize];
-                let descriptor = file.descriptor.get_or_init(|| open_large(source, &file.entry));
-                let descriptor = descriptor.as_ref().map_err(|error| read_problem(*error))?;
-                let mut buffer = std::mem::take(&mut self.payload);
-                let ours = hash(descriptor.as_fd(), offset, length, &mut buffer);
-                self.payload = buffer;
+                let opened = self.opened(file)?;
+                let ours = hash(opened.as_fd(), offset, length, &mut self.payload);
                 self.clock.lap(Stage::Read);
                 Ok(ours.map_err(read_problem)? == Some(*theirs))
             }
         }
+    }
+
+    /// The file, opened by the first worker that needs it.
+    fn opened<'f>(&self, file: &'f LargeFile) -> Result<&'f Opened, FileProblem> {
+        let source = &self.shared.sources[file.entry.source as usize];
+        let opened = file.descriptor.get_or_init(|| open_large(source, &file.entry));
+        opened.as_ref().map_err(|error| read_problem(*error))
     }
 
     /// Sends the bytes of a part; the inner result is a problem of the file, the outer one of the stream.
@@ -360,11 +283,10 @@ impl<'a> Worker<'a> {
         offset: u64,
         length: u64,
         hashing: &mut Option<Hashing>,
-    ) -> Result<Result<(), (ProblemKind, String)>, StreamError> {
-        let source = &self.shared.sources[file.entry.source as usize];
-        let descriptor = match file.descriptor.get_or_init(|| open_large(source, &file.entry)) {
-            Ok(descriptor) => descriptor.as_fd(),
-            Err(error) => return Ok(Err(read_problem(*error))),
+    ) -> Result<Result<(), FileProblem>, StreamError> {
+        let descriptor = match self.opened(file) {
+            Ok(opened) => opened.as_fd(),
+            Err(problem) => return Ok(Err(problem)),
         };
         let (mut at, end) = (offset, offset + length);
         while at < end {
@@ -399,7 +321,7 @@ impl<'a> Worker<'a> {
         offset: u64,
         length: u64,
         hashing: &mut Option<Hashing>,
-    ) -> Result<Result<(), (ProblemKind, String)>, StreamError> {
+    ) -> Result<Result<(), FileProblem>, StreamError> {
         let mut at = offset;
         while at < offset + length {
             let want = usize::try_from(offset + length - at).unwrap_or(DATA_FRAME).min(DATA_FRAME);
@@ -464,208 +386,9 @@ impl<'a> Worker<'a> {
     }
 }
 
-fn read_problem(error: Errno) -> (ProblemKind, String) {
+fn read_problem(error: Errno) -> FileProblem {
     match error {
         Errno::NOENT => (ProblemKind::Changed, "vanished before it was read".into()),
         error => (ProblemKind::Failed, format!("reading failed: {error}")),
-    }
-}
-
-fn file_size(entry: &Entry) -> u64 {
-    if let Kind::File { size } = entry.kind { size } else { 0 }
-}
-
-/// Appends the contents of a small file, at most as many bytes as were scanned; true where it has changed since.
-fn read_small(opened: Option<OwnedFd>, entry: &Entry, out: &mut Vec<u8>) -> Result<bool, Errno> {
-    let Some(fd) = opened else { return Ok(false) };
-    let opened = Opened::new(fd)?;
-    append(opened.as_fd(), file_size(entry) as usize, out)?;
-    opened.has_changed(entry)
-}
-
-/// A source that is being read.
-#[derive(Debug)]
-pub struct Opened {
-    fd: OwnedFd,
-    /// When its inode last changed, as it was opened. Nobody can set this time, so that a writer who puts the time of
-    /// modification back is noticed too.
-    ctime: Timestamp,
-}
-
-impl Opened {
-    fn open(source: &SourceRoot, entry: &Entry) -> Result<Self, Errno> {
-        Self::new(source.root.open_at(&source.full_path(&entry.path), OFlags::RDONLY)?)
-    }
-
-    fn new(fd: OwnedFd) -> Result<Self, Errno> {
-        let ctime = ctime(&rustix::fs::fstat(&fd)?);
-        Ok(Self { fd, ctime })
-    }
-
-    /// Whether it is no longer what was scanned, or has changed since it was opened.
-    fn has_changed(&self, entry: &Entry) -> Result<bool, Errno> {
-        let now = rustix::fs::fstat(&self.fd)?;
-        let mtime = Timestamp { seconds: now.st_mtime, nanoseconds: now.st_mtime_nsec as u32 };
-        Ok(mtime != entry.mtime || now.st_size as u64 != file_size(entry) || ctime(&now) != self.ctime)
-    }
-}
-
-impl AsFd for Opened {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
-fn ctime(stat: &Stat) -> Timestamp {
-    Timestamp { seconds: stat.st_ctime, nanoseconds: stat.st_ctime_nsec as u32 }
-}
-
-/// BLAKE3 of a file's contents; `None` where they can't be read, which whoever sends them tells.
-pub fn digest(sources: &[SourceRoot], entry: &Entry, stop: &AtomicBool) -> Option<Digest> {
-    let Kind::File { size } = entry.kind else { return None };
-    let file = open_large(&sources[entry.source as usize], entry).ok()?;
-    hash_while(file.as_fd(), 0, size, &mut Vec::new(), || !stop.load(Ordering::Relaxed)).ok()?
-}
-
-/// BLAKE3 of `length` bytes from `offset` on; `None` where the file ends before. `buffer` is overwritten.
-pub fn hash(
-    fd: BorrowedFd<'_>,
-    offset: u64,
-    length: u64,
-    buffer: &mut Vec<u8>,
-) -> Result<Option<Digest>, Errno> {
-    hash_while(fd, offset, length, buffer, || true)
-}
-
-fn hash_while(
-    fd: BorrowedFd<'_>,
-    offset: u64,
-    length: u64,
-    buffer: &mut Vec<u8>,
-    go_on: impl Fn() -> bool,
-) -> Result<Option<Digest>, Errno> {
-    let mut hasher = blake3::Hasher::new();
-    let whole = read_while(fd, offset, length, buffer, go_on, |read| {
-        hasher.update(read);
-    })?;
-    Ok(whole.then(|| hasher.finalize().into()))
-}
-
-/// Hands `length` bytes from `offset` on to `each`, piece by piece; false where the file ends before, or it isn't to
-/// `go_on`. `buffer` is overwritten, and empty at the end.
-fn read_while(
-    fd: BorrowedFd<'_>,
-    offset: u64,
-    length: u64,
-    buffer: &mut Vec<u8>,
-    go_on: impl Fn() -> bool,
-    mut each: impl FnMut(&[u8]),
-) -> Result<bool, Errno> {
-    let mut at = 0;
-    while at < length && go_on() {
-        buffer.clear();
-        let want = usize::try_from(length - at).unwrap_or(HASHED).min(HASHED);
-        append_from(fd, offset + at, want, buffer)?;
-        if buffer.len() < want {
-            break;
-        }
-        each(buffer);
-        at += want as u64;
-    }
-    buffer.clear();
-    Ok(at == length)
-}
-
-fn open_large(source: &SourceRoot, entry: &Entry) -> Result<Opened, Errno> {
-    let opened = Opened::open(source, entry)?;
-    // Advice that isn't taken does no harm.
-    let _ = rustix::fs::fadvise(&opened, 0, None, Advice::Sequential);
-    Ok(opened)
-}
-
-/// Appends at most `size` bytes of a file.
-fn append(fd: BorrowedFd<'_>, size: usize, out: &mut Vec<u8>) -> Result<(), Errno> {
-    append_from(fd, 0, size, out)
-}
-
-fn append_from(fd: BorrowedFd<'_>, from: u64, size: usize, out: &mut Vec<u8>) -> Result<(), Errno> {
-    let (start, end) = (out.len(), out.len() + size);
-    out.reserve(size);
-    while out.len() < end {
-        let offset = from + (out.len() - start) as u64;
-        match rustix::io::pread(fd, rustix::buffer::spare_capacity(out), offset) {
-            Ok(0) => break,
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    out.truncate(end);
-    Ok(())
-}
-
-/// Reads until all `places` are full, one behind the other, or the file ends. They stay as they are.
-fn read_full(fd: BorrowedFd<'_>, places: &mut [IoSliceMut<'_>], offset: u64) -> Result<usize, Errno> {
-    let mut have = 0;
-    let mut views: Vec<_> = places.iter_mut().map(|place| IoSliceMut::new(place)).collect();
-    let mut places = &mut views[..];
-    IoSliceMut::advance_slices(&mut places, 0);
-    while !places.is_empty() {
-        match rustix::io::preadv(fd, places, offset + have as u64) {
-            Ok(0) => break,
-            Ok(got) => {
-                IoSliceMut::advance_slices(&mut places, got);
-                have += got;
-            }
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(have)
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_trailing_slash_changes_nothing_and_dots_have_no_name() {
-        for (path, name) in [("a/b", "b"), ("a/b//", "b"), ("b", "b"), (".", ""), ("a/..", ""), ("/", "")] {
-            assert_eq!(own_name(Path::new(path)), name.as_bytes(), "{path}");
-        }
-    }
-
-    #[test]
-    fn a_change_is_noticed_though_the_time_is_put_back() {
-        use std::os::unix::fs::FileExt;
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("x");
-        std::fs::write(&path, "before").unwrap();
-        let source = SourceRoot::find(&Named::plain(path.as_os_str().as_bytes()), 0, false).unwrap();
-        let stat = rustix::fs::stat(&path).unwrap();
-        let mtime = Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 };
-        let (kind, path_below) = (Kind::File { size: 6 }, RelPath::root());
-        let entry =
-            Entry { source: 0, path: path_below, kind, mode: 0o644, mtime, atime: mtime, extra: None };
-        let opened = Opened::open(&source, &entry).unwrap();
-        assert!(!opened.has_changed(&entry).unwrap());
-        // The clock of a file system may tick a hundred times a second.
-        std::thread::sleep(std::time::Duration::from_millis(30));
-        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-        let modified = file.metadata().unwrap().modified().unwrap();
-        file.write_all_at(b"B", 0).unwrap();
-        file.set_modified(modified).unwrap();
-        assert!(opened.has_changed(&entry).unwrap());
-    }
-
-    #[test]
-    fn a_directory_needs_recursion() {
-        let directory = tempfile::tempdir().unwrap();
-        let named = Named::plain(directory.path().as_os_str().as_bytes());
-        assert_eq!(SourceRoot::find(&named, 0, false).err().unwrap().kind, ProblemKind::Skipped);
-        assert!(SourceRoot::find(&named, 0, true).unwrap().source.directory);
     }
 }
