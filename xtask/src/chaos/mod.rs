@@ -17,6 +17,12 @@ pub use far::run as far;
 use run::{Bed, Ended, Way};
 use watch::Watch;
 
+/// From so many kills on the bytes that were sent again are judged. In fewer, what waited for busy storage at one kill
+/// outweighs them all.
+const ENOUGH_KILLS: u32 = 100;
+/// So many percent of what had to be sent may have been sent again beyond chunk size times streams.
+const MAX_BEYOND: f64 = 2.0;
+
 /// Names the process that is in its own namespace.
 const INSIDE: &str = "LINERATE_CHAOS_INSIDE";
 
@@ -203,7 +209,8 @@ impl<'a> Test<'a> {
             percent(beyond)
         );
         wrong.iter().take(20).for_each(|line| println!("WRONG: {line}"));
-        if !wrong.is_empty() || percent(beyond) > 2.0 {
+        let is_judged = kills.iter().sum::<u32>() >= ENOUGH_KILLS;
+        if !wrong.is_empty() || is_judged && percent(beyond) > MAX_BEYOND {
             bail!("the kill test has found something: run it again with the same seed");
         }
         Ok(())
