@@ -200,6 +200,7 @@ fn footnotes(record: &Record, all: &[CaseSummary], moves: bool) -> Vec<String> {
             notes.push(format!("* {id}: no figure in {failed} of {} runs: {reason}", record.blocks));
         }
     }
+    notes.extend(all.iter().filter_map(found_note));
     notes.extend(disturbed_note(all));
     notes.extend(record.cases.iter().filter_map(|case| warning_note(record, &case.id)));
     notes
@@ -215,6 +216,21 @@ fn warning_note(record: &Record, case: &str) -> Option<String> {
     let warned: Vec<&str> = measured.filter_map(|measures: &Measures| measures.warnings().next()).collect();
     let first = warned.first()?;
     Some(format!("! {case}: {} of {} runs warn: {first}", warned.len(), record.blocks))
+}
+
+/// What the searches before a case's runs found.
+fn found_note(summary: &CaseSummary) -> Option<String> {
+    let (found, parameter) = (summary.found?, summary.searched.as_deref()?);
+    let several = if found.blocks == 1 { "" } else { "es" };
+    let interval = match found.interval {
+        Interval::Known(low, high) => format!(" [{low}, {high}]"),
+        Interval::Insufficient => String::new(),
+    };
+    let (id, median, blocks) = (&summary.case.id, found.median, found.blocks);
+    Some(format!(
+        "= {id}: the best {parameter} by search: {median}{interval}, of {blocks} search{several}; its figures are those \
+         at that number."
+    ))
 }
 
 fn disturbed_note(all: &[CaseSummary]) -> Option<String> {
@@ -260,7 +276,7 @@ fn cpu_note(record: &Record) -> &'static str {
 mod tests {
     use super::*;
     use crate::out::grid::WIDTH;
-    use crate::record::{Case, Latency};
+    use crate::record::{Case, Found, Latency};
     use crate::testing::{measured, record, run};
 
     fn sample() -> Record {
@@ -351,6 +367,19 @@ mod tests {
         let text = table(&record);
         assert!(text.contains("! cp: 2 of 5 runs warn: the closed loop doesn't close"), "{text}");
         assert!(!text.contains("cubic"), "{text}");
+    }
+
+    #[test]
+    fn what_a_search_found_stands_below() {
+        let mut record = sample();
+        for (run, level) in record.runs.iter_mut().filter(|run| run.case == "cp").zip([3, 4, 5, 3, 4]) {
+            let Outcome::Measured(measures) = &mut run.outcome else { unreachable!("it is measured") };
+            measures.found = Some(Found { parameter: "users".into(), level, steps: Vec::new() });
+        }
+        let text = table(&record);
+        assert!(text.contains("= cp: the best users by search: 4 [3, 5], of 5 searches"), "{text}");
+        assert!(!text.contains("= scp"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::error::FileError;
 use super::quantity;
+use super::search::check_levels;
 use super::section::{FreeLevels, Section};
 use super::study::{CaseSpec, DatasetSpec, LinkSpec, SettingSpec, Streams};
 use super::tool::{Parallel, Tool, Toolbox};
@@ -132,6 +133,9 @@ fn read_with(section: &Section, tool: &Tool, known: &Known) -> Result<Vec<FreeLe
         }
         if entry.levels.is_empty() {
             return Err(section.error_of(entry, "has no level"));
+        }
+        if parameter {
+            check_levels(section, entry, tool)?;
         }
     }
     Ok(found)

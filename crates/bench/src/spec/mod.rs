@@ -6,6 +6,7 @@ mod figure_reader;
 mod nearest;
 mod quantity;
 mod quick;
+pub(crate) mod search;
 mod section;
 mod study_reader;
 pub(crate) mod template;

@@ -206,7 +206,11 @@ impl<'a> Section<'a> {
 
     fn level(&self, key: &str, item: &Spanned<DeValue>) -> Read<String> {
         match item.get_ref() {
-            DeValue::Integer(number) => Ok(number.as_str().to_owned()),
+            // In decimal digits, however the file spells it.
+            DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+                Ok(number) => Ok(number.to_string()),
+                Err(_) => Err(self.wrong(key, item, "a number below 2^63")),
+            },
             DeValue::Float(number) => Ok(number.as_str().to_owned()),
             DeValue::String(text) => Ok(text.as_ref().to_owned()),
             _ => Err(self.wrong(key, item, "a number or a string")),
@@ -333,6 +337,15 @@ mod tests {
             error("case = 1"),
             "x.toml:1: `case`: is an integer, where a list of tables: [[...]] belongs"
         );
+    }
+
+    #[test]
+    fn a_level_is_in_decimal_digits() {
+        let streams = |level: &str| {
+            read_case(&format!("[[case]]\nid = \"a\"\nstreams = {level}\n")).map(|(_, streams)| streams)
+        };
+        assert_eq!(streams("[0x10, 1_000]").unwrap(), ["16", "1000"]);
+        assert!(streams("99999999999999999999").unwrap_err().to_string().contains("2^63"));
     }
 
     #[test]

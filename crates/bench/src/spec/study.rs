@@ -7,7 +7,7 @@ use linerate_lab::{Loss, Rtt};
 use super::error::FileError;
 use super::expression::Expression;
 use super::template::Word;
-use super::tool::Toolbox;
+use super::tool::{AUTO, Search, Tool, Toolbox};
 use super::{section, study_reader};
 use crate::record::{Figure, Printed, Relation};
 
@@ -190,6 +190,16 @@ impl CaseSpec {
         ];
         let own = own.into_iter().map(|(name, level)| (name.to_owned(), level));
         own.chain(self.bed.clone()).chain(self.parameters.clone()).chain(self.settings.clone()).collect()
+    }
+
+    /// Its level of a parameter of its tool, or else the tool's default.
+    pub(crate) fn level<'c>(&'c self, tool: &'c Tool, parameter: &str) -> Option<&'c str> {
+        self.parameters.get(parameter).or_else(|| tool.parameters.get(parameter)).map(String::as_str)
+    }
+
+    /// The search that is made before each of its runs, where its tool can make it and its level asks for that.
+    pub(crate) fn search<'c>(&self, tool: &'c Tool) -> Option<&'c Search> {
+        tool.search.as_ref().filter(|search| self.level(tool, &search.parameter) == Some(AUTO))
     }
 
     fn tool_and_variant(&self) -> String {
