@@ -20,4 +20,5 @@ pub mod tool;
 pub use error::FileError;
 pub use nearest::nearest;
 pub use quantity::{bit_rate, bytes, seconds};
+pub use study_reader::MOST_BLOCKS;
 pub use template::{Value, Values, Word};

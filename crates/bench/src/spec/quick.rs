@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::error::FileError;
 use super::figure_reader::read_ids;
-use super::quantity;
 use super::search::check_levels;
 use super::section::{FreeLevels, Section};
 use super::study::{CaseSpec, QuickSpec, Study};
+use super::study_reader::some_bytes;
 use super::tool::{Tool, Toolbox};
 use crate::record::FigureKind;
 
@@ -19,7 +19,7 @@ pub(crate) fn read_quick(
 ) -> Result<QuickSpec, FileError> {
     let ids: Vec<&str> = cases.iter().map(|case| case.id.as_str()).collect();
     let mut quick = QuickSpec {
-        size: section.maybe_parsed("size", quantity::bytes)?,
+        size: section.maybe_parsed("size", some_bytes)?,
         cases: read_ids(section, "cases", &ids)?,
         ..QuickSpec::default()
     };

@@ -109,6 +109,18 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// An error where one of the keys is a list of nothing, which is no way to say that it is left out.
+    pub fn refuse_empty(&self, keys: &[&'static str]) -> Read<()> {
+        let is_empty = |key: &&&str| {
+            let value = self.table.get(**key).and_then(|value| value.get_ref().as_array());
+            value.is_some_and(|items| items.is_empty())
+        };
+        match keys.iter().find(is_empty) {
+            Some(key) => Err(self.error(key, "has no level")),
+            None => Ok(()),
+        }
+    }
+
     /// A number that isn't negative.
     pub fn maybe_number(&self, key: &'static str) -> Read<Option<f64>> {
         let Some(value) = self.get(key) else { return Ok(None) };

@@ -387,7 +387,17 @@ at_least = 0.9
         assert!(
             error("tool = \"iperf3\"", "tool = \"iperf3\"\ndataset = \"tree\"").contains("moves no files")
         );
-        assert!(error("name = \"tree\"", "name = \"../x\"").contains("directory"));
+        assert!(error("name = \"tree\"", "name = \"../x\"").contains("part of a path"));
+        assert!(error("name = \"x\"", "name = \"../x\"").starts_with("x.toml:2: `name`: "));
+        assert!(
+            error("id = \"iperf3\"", "id = \"a/b\"")
+                .starts_with("x.toml:18: `case.id`: \"a/b\" becomes part")
+        );
+        assert!(error("id = \"iperf3\"", "id = \"cp-clear-1\"").starts_with("x.toml:18: `case.id`"));
+        assert!(error("title = \"X\"", "title = \"X\"\nblocks = 10_001").contains("from 1 to 10000"));
+        assert!(error("title = \"X\"", "title = \"X\"\ntimeout = \"0 s\"").contains("no time"));
+        assert!(error("streams = [1, 8, \"auto\"]", "streams = []").contains("`case.streams`: has no level"));
+        assert!(error("size = \"1 GB\"", "size = \"0 GB\"").contains("nothing to move"));
     }
 
     #[test]
