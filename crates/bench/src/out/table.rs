@@ -2,7 +2,7 @@
 
 use super::grid::{Grid, wrap};
 use super::number::plain;
-use crate::record::{Measures, Outcome, Quantity, Record};
+use crate::record::{Case, Measures, Outcome, Quantity, Record};
 use crate::stats::{
     Called, CaseSummary, Difference, Differences, Estimate, Interval, LEAST_BLOCKS, summaries,
 };
@@ -10,7 +10,8 @@ use crate::stats::{
 /// The cases and what they came to: what moves data, what makes requests, and what has a score, each in a table of its
 /// own. Below them what a reader must know to read them.
 pub fn table(record: &Record) -> String {
-    let all = summaries(record, record.baseline.as_deref());
+    let mut all = summaries(record, record.baseline.as_deref());
+    tell_apart(&mut all);
     let (scored, others): (Vec<&CaseSummary>, Vec<_>) =
         all.iter().partition(|summary| kind(summary, &all) == Kind::Score);
     let (asking, moving): (Vec<&CaseSummary>, Vec<_>) =
@@ -21,6 +22,17 @@ pub fn table(record: &Record) -> String {
     }
     lines.extend(footnotes(record, &all, !moving.is_empty()).iter().flat_map(|note| wrap(note, 2)));
     lines.join("\n")
+}
+
+/// Rows that would read alike, such as two levels of a setting, have their case's id, too.
+fn tell_apart(all: &mut [CaseSummary]) {
+    let row = |case: &Case| (case.label.clone(), case.streams, case.cipher.clone());
+    let rows: Vec<_> = all.iter().map(|summary| row(&summary.case)).collect();
+    for (summary, own) in all.iter_mut().zip(&rows) {
+        if rows.iter().filter(|other| *other == own).count() > 1 {
+            summary.case.label = format!("{}, {}", own.0, summary.case.id);
+        }
+    }
 }
 
 /// What a case is measured by.
@@ -276,7 +288,7 @@ fn cpu_note(record: &Record) -> &'static str {
 mod tests {
     use super::*;
     use crate::out::grid::WIDTH;
-    use crate::record::{Case, Found, Latency};
+    use crate::record::{Found, Latency};
     use crate::testing::{measured, record, run};
 
     fn sample() -> Record {
@@ -315,6 +327,19 @@ mod tests {
         measures.latency = Some(Latency { p50_us: 1500.0, p99_us: 9000.0, ..Latency::default() });
         measures.score = score;
         Outcome::Measured(measures)
+    }
+
+    #[test]
+    fn rows_that_read_alike_have_their_ids() {
+        let mut record = sample();
+        for case in record.cases.iter_mut().filter(|case| case.id != "scp") {
+            case.label = "copy".into();
+        }
+        let text = table(&record);
+        assert!(
+            text.contains("copy, cp ") && text.contains("copy, rsync ") && !text.contains(", scp"),
+            "{text}"
+        );
     }
 
     #[test]
