@@ -337,6 +337,9 @@ pub struct Measures {
     /// The tool's score, where it has one.
     #[serde(default)]
     pub score: Option<f64>,
+    /// What was looked for before the run, and found, where the case has `auto` for a parameter that its tool can search.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<Found>,
     /// What the samplers saw over the run, by host.
     #[serde(default)]
     pub series: Vec<Series>,
@@ -374,6 +377,27 @@ pub struct Latency {
     /// Upper bound of a class in microseconds, and the transactions in it; ascending.
     #[serde(default)]
     pub histogram: Vec<(f64, u64)>,
+}
+
+/// The best level of a parameter, as a search before the run found it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// The parameter: "users".
+    pub parameter: String,
+    /// The level that the run had.
+    pub level: u32,
+    /// What was tried, in that order; empty where the tool doesn't state it.
+    #[serde(default)]
+    pub steps: Vec<Step>,
+}
+
+/// A try of a search.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// The level.
+    pub count: u32,
+    /// What it reached, in the tool's own unit: payload bits a second, or a score.
+    pub reached: f64,
 }
 
 /// TCP connections to one address.

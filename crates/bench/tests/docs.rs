@@ -17,7 +17,7 @@ fn examples(document: &str) -> Vec<String> {
 fn the_formats_page_shows_a_study_and_a_tool() {
     let examples = examples("formats.md");
     let study = Study::parse("formats.md", &examples[0], &Toolbox::built_in().unwrap()).unwrap();
-    assert_eq!((study.cases.len(), study.figures.len(), study.settings.len()), (10, 1, 1));
+    assert_eq!((study.cases.len(), study.figures.len(), study.settings.len()), (12, 1, 1));
     assert!(study.quick.size.is_some() && study.printed.len() == 1 && study.rows == [7, 22]);
     let tool = Tool::parse("formats.md", &examples[1]).unwrap();
     assert!(
@@ -26,6 +26,10 @@ fn the_formats_page_shows_a_study_and_a_tool() {
             && tool.variants.len() == 1
             && tool.parameters.len() == 1
     );
+    let head =
+        "name = \"ask\"\nmoves = \"nothing\"\ncommand = [\"ask\", \"{users}\"]\n[parameters]\nusers = 240\n";
+    let tool = Tool::parse("formats.md", &format!("{head}{}", examples[2])).unwrap();
+    assert!(tool.search.is_some_and(|search| search.steps.is_some()));
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! Studies run on a bed without a network, with shell scripts as tools: good ones, and every kind of bad one.
 
+#[path = "runner/search.rs"]
+mod search;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;

@@ -11,6 +11,7 @@ use clap::{Args, Subcommand};
 use linerate_bench::out::{Line, Progress, checked, plan};
 use linerate_bench::record::Record;
 use linerate_bench::run::{Event, Runner, Setup, Stop};
+use linerate_bench::spec::MOST_BLOCKS;
 use linerate_bench::spec::study::Study;
 use linerate_bench::spec::tool::Toolbox;
 
@@ -88,7 +89,7 @@ struct Run {
     #[arg(default_value = "quick")]
     study: String,
     /// Blocks; each runs every case once [default: the study's, 5]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_BLOCKS)))]
     blocks: Option<u32>,
     /// What the study says is other in a quick run, and one block unless --blocks says more: a first look
     #[arg(long)]

@@ -241,10 +241,80 @@ fn a_study_file_is_checked_without_being_run() {
 fn a_dry_run_estimates_and_a_quick_one_takes_the_studys_own_sizes() {
     let desk = Desk::new();
     let whole = desk.bench(&["http", "--dry-run"]).exits(0);
-    assert!(whole.out.contains("7 warm-ups, then 5 x 7 = 35 runs; about "), "{whole}");
+    assert!(whole.out.contains("8 warm-ups, then 5 x 8 = 40 runs; about "), "{whole}");
     let quick = desk.bench(&["http", "--dry-run", "--quick"]).exits(0);
     assert!(quick.out.contains("3 warm-ups, then 1 x 3 = 3 runs; about "), "{quick}");
     assert!(quick.out.contains("seconds 4") && quick.out.contains("(estimated)"), "{quick}");
+}
+
+/// Users who fetch a small object: one, and as many as are best.
+const USERS: &str = r#"
+name = "users"
+title = "Users by search"
+settle = "0 s"
+blocks = 1
+
+[[link]]
+name = "1gbit"
+rate = "1gbit"
+
+[[case]]
+id = "users-{users}"
+tool = "linerate-http"
+[case.with]
+users = [1, "auto"]
+object = 100_000
+ramp = 0.1
+seconds = 0.5
+step = 0.2
+
+[[bound]]
+name = "best / one"
+expression = "payload_rate(users-auto) / payload_rate(users-1) + 0 * found(users-auto)"
+at_least = 0.5
+"#;
+
+#[test]
+fn the_best_number_of_users_is_looked_for() {
+    let Some(desk) = Desk::with_lab() else { return };
+    fs::write(desk.at("users.toml"), USERS).expect("a new file");
+    let run = desk.bench(&["users.toml", "--out", "out", "--json"]).exits(0);
+    let shown = printed(&run);
+    let best = row(&shown, "users-auto");
+    let users = best["found"]["median"].as_f64().expect("a number of users");
+    assert!((1.0..=4096.0).contains(&users) && best["searched"] == "users", "{best}");
+    assert!(
+        best["payload_rate"]["median"].as_f64() > Some(0.0) && best["p99_us"]["median"].as_f64() > Some(0.0)
+    );
+    assert!(row(&shown, "users-1")["found"].is_null() && shown["ok"] == true, "{shown}");
+
+    let [results] = desk.results().try_into().expect("one directory of results");
+    let stored = fs::read_to_string(results.join("runs.jsonl")).expect("runs");
+    let runs: Vec<Value> = stored.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let found = &runs.iter().find(|run| run["case"] == "users-auto").expect("its run")["found"];
+    let steps = found["steps"].as_array().expect("what was tried");
+    assert!(steps.len() >= 3 && steps.iter().any(|step| step["count"] == found["level"]), "{found}");
+    let table = desk.bench(&["report", results.to_str().expect("plain")]).exits(0);
+    assert!(table.out.contains(&format!("the best users by search: {users}, of 1 search;")), "{table}");
+    let page = fs::read_to_string(results.join("report.html")).expect("a page");
+    assert!(page.contains(&format!(">{users} users<")), "the page lacks the number");
+}
+
+#[test]
+fn a_level_that_is_none_is_told_with_its_line() {
+    let desk = Desk::new();
+    let check = |from: &str, to: &str| {
+        fs::write(desk.at("users.toml"), USERS.replace(from, to)).expect("a new file");
+        desk.bench(&["users.toml", "--check"])
+    };
+    check("", "").exits(0);
+    check("\"auto\"]", "\"atuo\"]")
+        .exits(2)
+        .says(&["users.toml:15: `case.with.users`", "did you mean `auto`?"]);
+    check("step = 0.2", "step = \"short\"")
+        .exits(2)
+        .says(&["users.toml:19: `case.with.step`", "not a number"]);
+    check("linerate-http", "wrk").exits(2).says(&["users.toml:", "wrk can't look for its best users"]);
 }
 
 #[test]

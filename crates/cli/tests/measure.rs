@@ -61,6 +61,33 @@ fn a_tree_of_processes_is_counted_whole() {
     assert!(spent < of_host * 1.25 + 0.1, "{spent} of {of_host}");
 }
 
+/// A part of a pipeline that begins when the command has begun: what it used is its own, from its beginning.
+#[test]
+fn each_process_of_a_pipeline_has_its_time() {
+    let busy = "i=0; while [ $i -lt 3000000 ]; do i=$((i+1)); done; echo done";
+    let run = measure(&["--interval", "100ms", "--", "sh", "-c", &format!("sh -c '{busy}' | cat")]).exits(0);
+    let line =
+        |name: &str| run.err.lines().find(|line| line.trim_start().starts_with(name)).map(str::to_owned);
+    let number = |line: String, before: &str| -> f64 {
+        let words: Vec<&str> = line.split([' ', ',']).filter(|word| !word.is_empty()).collect();
+        let at = words.iter().position(|word| *word == before).unwrap_or_else(|| panic!("{before}: {run}"));
+        words[at + 1].parse().unwrap_or_else(|_| panic!("{before}: {run}"))
+    };
+    let spent = number(line("command").expect("its line"), "command");
+    let shell = number(line("processes").unwrap_or_else(|| panic!("no processes: {run}")), "sh");
+    assert!(spent > 0.3, "too short to tell: {run}");
+    assert!(shell > 0.6 * spent, "{shell} of {spent} CPU-s: {run}");
+}
+
+#[test]
+fn a_recording_that_cannot_be_kept_is_told_before_the_command_runs() {
+    let directory = support::directory("linerate-measure-");
+    let (file, mark) = (directory.path().join("none/kept"), directory.path().join("mark"));
+    let run = measure(&["--out", file.to_str().unwrap(), "--", "touch", mark.to_str().unwrap()]).exits(1);
+    run.says(&["keeping the recording in", "none/kept"]);
+    assert!(!mark.exists(), "the command ran");
+}
+
 #[test]
 fn what_was_kept_is_read_again() {
     let directory = support::directory("linerate-measure-");

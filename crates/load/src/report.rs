@@ -48,6 +48,9 @@ pub struct Report {
     /// The slowest pair's rate over the fastest's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fairness: Option<f64>,
+    /// The number that the search found, with `auto`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<u32>,
     /// The search's steps, with `auto`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
@@ -83,6 +86,7 @@ impl Report {
             errors: None,
             pairs: Vec::new(),
             fairness: None,
+            found: None,
             steps: Vec::new(),
             loads: None,
             tiles: Vec::new(),

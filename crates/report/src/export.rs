@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 /// What RFC 3986 calls unreserved; everything else is escaped in a data URI.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-const COLUMNS: [&str; 61] = [
+const COLUMNS: [&str; 63] = [
     "study",
     "block",
     "order",
@@ -68,6 +68,8 @@ const COLUMNS: [&str; 61] = [
     "limited_by_bed",
     "factors",
     "recordings",
+    "searched",
+    "found",
 ];
 
 /// Every run as a row.
@@ -182,6 +184,8 @@ fn measure_fields(m: &Measures, case: Option<&Case>) -> Vec<String> {
     fields.push(m.limited_by_bed.clone().unwrap_or_default());
     fields.push(case.map(factors).unwrap_or_default());
     fields.push(m.recordings.join("; "));
+    fields.push(option(m.found.as_ref().map(|found| &found.parameter)));
+    fields.push(option(m.found.as_ref().map(|found| found.level)));
     fields
 }
 

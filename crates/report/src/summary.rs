@@ -37,6 +37,8 @@ pub(crate) struct Summary<'a> {
     pub(crate) slowest_hundredth: Option<Estimate>,
     /// The tool's own score.
     pub(crate) score: Option<Estimate>,
+    /// What was looked for before each run, such as users, and the number that was found best.
+    pub(crate) found: Option<(&'a str, Estimate)>,
     /// Connections of all good runs together: attempted, made, failed; `None` where the load has none.
     pub(crate) connections: Option<[u64; 3]>,
     /// The largest peak resident memory of any run, in bytes.
@@ -191,6 +193,7 @@ impl<'a> Summary<'a> {
             response: of(Quantity::ResponseTime),
             slowest_hundredth: time(|latency| latency.p99_us),
             score: of(Quantity::Score),
+            found: found(record, &good),
             connections: connections(&good),
             peak_rss: good.iter().filter_map(|(_, m)| m.peak_rss_bytes).max(),
             limiter: most_frequent(good.iter().filter_map(|(_, m)| m.limiter.as_deref())),
@@ -247,6 +250,13 @@ pub(crate) fn estimate(record: &Record, values: impl Iterator<Item = f64>) -> Op
 /// The good runs of a case, with their blocks.
 pub(crate) fn good_runs<'a>(record: &'a Record, case: &str) -> Vec<(u32, &'a Measures)> {
     runs_of(record, case).filter_map(|run| Some((run.block, measures(run)?))).collect()
+}
+
+/// What the searches before the runs looked for, and what they found.
+fn found<'a>(record: &Record, good: &[(u32, &'a Measures)]) -> Option<(&'a str, Estimate)> {
+    let all = || good.iter().filter_map(|(_, m)| m.found.as_ref());
+    let parameter = &all().next()?.parameter;
+    Some((parameter, estimate(record, all().map(|found| f64::from(found.level)))?))
 }
 
 /// All connections of the runs, whatever port they went to.

@@ -63,12 +63,15 @@ fn extras() -> BoxedStrategy<Measures> {
         proptest::collection::vec(interrupts, 0..4),
         proptest::collection::vec((text(), any::<u64>(), any::<u64>(), any::<u64>()), 0..3),
         proptest::option::of(text()),
+        proptest::option::of((text(), any::<u32>())),
     )
-        .prop_map(|(transactions, latency, score, series, interrupts, connections, limited_by_bed)| {
+        .prop_map(|(transactions, latency, score, series, interrupts, connections, limited_by_bed, found)| {
+            let found = found.map(|(parameter, level)| Found { parameter, level, steps: Vec::new() });
             Measures {
                 transactions,
                 latency,
                 score,
+                found,
                 series,
                 interrupts,
                 connections: connections

@@ -110,6 +110,31 @@ fn levels_are_sorted_as_numbers() {
 }
 
 #[test]
+fn a_level_that_was_looked_for_stands_at_what_was_found() {
+    let mut record = common::studies::scaling(5);
+    let auto = record.cases.iter().position(|case| case.factors["links"] == "3").expect("a case");
+    record.cases[auto].factors.insert("links".into(), "auto".into());
+    let id = record.cases[auto].id.clone();
+    for (run, level) in record.runs.iter_mut().filter(|run| run.case == id).zip([9, 10, 9, 9, 11]) {
+        let Outcome::Measured(measures) = &mut run.outcome else { continue };
+        measures.found = Some(Found { parameter: "links".into(), level, steps: Vec::new() });
+    }
+    let levels = |record: &Record| -> Vec<String> {
+        rows(&only(record)).into_iter().take(8).map(|row| row["links"].clone()).collect()
+    };
+    assert_eq!(levels(&record).last().map(String::as_str), Some("9"));
+    let page = linerate_report::html(&record);
+    assert!(page.contains("Best, by<br>search") && page.contains(">9 links<span"), "{page}");
+    let csv = linerate_report::csv(&record);
+    assert!(csv.lines().any(|line| line.ends_with(",links,11")), "{csv}");
+    for run in record.runs.iter_mut().filter(|run| run.case == id) {
+        run.outcome = Outcome::Failed { reason: "no such server".into() };
+    }
+    assert!(levels(&record).contains(&"8".to_owned()) && !levels(&record).contains(&"auto".to_owned()));
+    says(&only(&record), &["R²", "failed: no such server"]);
+}
+
+#[test]
 fn differences_carry_a_verdict() {
     let figure = only(&common::studies::differences(5));
     says(

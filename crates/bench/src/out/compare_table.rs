@@ -79,6 +79,7 @@ fn words(quantity: Metric) -> (&'static str, &'static str, &'static str) {
         Metric::P99 => ("p99 \u{b5}s", "faster", "slower"),
         Metric::Seconds => ("seconds", "faster", "slower"),
         Metric::Score => ("score", "higher", "lower"),
+        Metric::Found => ("found", "more", "fewer"),
         Metric::BusyPercent => ("CPU %", "less CPU", "more CPU"),
         Metric::PeakRss | Metric::Bytes => ("bytes", "better", "worse"),
     }

@@ -14,6 +14,8 @@ const LAB: f64 = 1.0;
 const MAKING: f64 = 4e8;
 const CLEARING: f64 = 3e9;
 const COMPARING: f64 = 1e9;
+/// How many steps' time a search takes: ten tries, each with a quarter more for its start.
+const TRIES: f64 = 12.5;
 /// What a link that nothing shapes is taken to carry, in bit/s.
 const OPEN: f64 = 2e10;
 
@@ -37,12 +39,16 @@ pub fn estimate(study: &Study, tools: &Toolbox, blocks: u32) -> Duration {
 /// Seconds of one run, with what is around it.
 fn run(study: &Study, case: &CaseSpec, tool: &Tool) -> f64 {
     let parameter = |name: &str| {
-        let value = case.parameters.get(name).or_else(|| tool.parameters.get(name));
-        value.and_then(|value| value.parse::<f64>().ok()).filter(|seconds| seconds.is_finite())
+        let value = case.level(tool, name).and_then(|value| value.parse::<f64>().ok());
+        value.filter(|seconds| seconds.is_finite())
     };
     let bytes = amount(study, case);
     let own = match (parameter("seconds"), tool.moves) {
-        (Some(seconds), _) => seconds + parameter("ramp").unwrap_or(0.0),
+        (Some(seconds), _) => {
+            let window = seconds + parameter("ramp").unwrap_or(0.0);
+            let step = parameter("step").unwrap_or(window);
+            window + case.search(tool).map_or(0.0, |_| step * TRIES)
+        }
         (None, Moves::Files | Moves::Memory) => bytes * 8.0 / pace(study.link(&case.link), tool),
         (None, Moves::Requests | Moves::Nothing) => 0.0,
     };
@@ -92,6 +98,15 @@ mod tests {
     fn a_window_takes_as_long_as_it_is_told_to() {
         let case = "tool = \"linerate-http\"\n[case.with]\nseconds = 240\nramp = 10";
         assert!((seconds(case, 5) - seconds(case, 4) - 251.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_search_takes_its_tries() {
+        let case = |users: &str| {
+            let with = format!("tool = \"linerate-http\"\n[case.with]\nusers = {users}\nstep = 2");
+            seconds(&with, 1)
+        };
+        assert!((case("\"auto\"") - case("240") - 50.0).abs() < 0.01, "a warm-up and a run");
     }
 
     #[test]

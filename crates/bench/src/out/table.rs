@@ -2,7 +2,7 @@
 
 use super::grid::{Grid, wrap};
 use super::number::plain;
-use crate::record::{Measures, Outcome, Quantity, Record};
+use crate::record::{Case, Measures, Outcome, Quantity, Record};
 use crate::stats::{
     Called, CaseSummary, Difference, Differences, Estimate, Interval, LEAST_BLOCKS, summaries,
 };
@@ -10,7 +10,8 @@ use crate::stats::{
 /// The cases and what they came to: what moves data, what makes requests, and what has a score, each in a table of its
 /// own. Below them what a reader must know to read them.
 pub fn table(record: &Record) -> String {
-    let all = summaries(record, record.baseline.as_deref());
+    let mut all = summaries(record, record.baseline.as_deref());
+    tell_apart(&mut all);
     let (scored, others): (Vec<&CaseSummary>, Vec<_>) =
         all.iter().partition(|summary| kind(summary, &all) == Kind::Score);
     let (asking, moving): (Vec<&CaseSummary>, Vec<_>) =
@@ -21,6 +22,17 @@ pub fn table(record: &Record) -> String {
     }
     lines.extend(footnotes(record, &all, !moving.is_empty()).iter().flat_map(|note| wrap(note, 2)));
     lines.join("\n")
+}
+
+/// Rows that would read alike, such as two levels of a setting, have their case's id, too.
+fn tell_apart(all: &mut [CaseSummary]) {
+    let row = |case: &Case| (case.label.clone(), case.streams, case.cipher.clone());
+    let rows: Vec<_> = all.iter().map(|summary| row(&summary.case)).collect();
+    for (summary, own) in all.iter_mut().zip(&rows) {
+        if rows.iter().filter(|other| *other == own).count() > 1 {
+            summary.case.label = format!("{}, {}", own.0, summary.case.id);
+        }
+    }
 }
 
 /// What a case is measured by.
@@ -200,6 +212,7 @@ fn footnotes(record: &Record, all: &[CaseSummary], moves: bool) -> Vec<String> {
             notes.push(format!("* {id}: no figure in {failed} of {} runs: {reason}", record.blocks));
         }
     }
+    notes.extend(all.iter().filter_map(found_note));
     notes.extend(disturbed_note(all));
     notes.extend(record.cases.iter().filter_map(|case| warning_note(record, &case.id)));
     notes
@@ -215,6 +228,21 @@ fn warning_note(record: &Record, case: &str) -> Option<String> {
     let warned: Vec<&str> = measured.filter_map(|measures: &Measures| measures.warnings().next()).collect();
     let first = warned.first()?;
     Some(format!("! {case}: {} of {} runs warn: {first}", warned.len(), record.blocks))
+}
+
+/// What the searches before a case's runs found.
+fn found_note(summary: &CaseSummary) -> Option<String> {
+    let (found, parameter) = (summary.found?, summary.searched.as_deref()?);
+    let several = if found.blocks == 1 { "" } else { "es" };
+    let interval = match found.interval {
+        Interval::Known(low, high) => format!(" [{low}, {high}]"),
+        Interval::Insufficient => String::new(),
+    };
+    let (id, median, blocks) = (&summary.case.id, found.median, found.blocks);
+    Some(format!(
+        "= {id}: the best {parameter} by search: {median}{interval}, of {blocks} search{several}; its figures are those \
+         at that number."
+    ))
 }
 
 fn disturbed_note(all: &[CaseSummary]) -> Option<String> {
@@ -260,7 +288,7 @@ fn cpu_note(record: &Record) -> &'static str {
 mod tests {
     use super::*;
     use crate::out::grid::WIDTH;
-    use crate::record::{Case, Latency};
+    use crate::record::{Found, Latency};
     use crate::testing::{measured, record, run};
 
     fn sample() -> Record {
@@ -299,6 +327,19 @@ mod tests {
         measures.latency = Some(Latency { p50_us: 1500.0, p99_us: 9000.0, ..Latency::default() });
         measures.score = score;
         Outcome::Measured(measures)
+    }
+
+    #[test]
+    fn rows_that_read_alike_have_their_ids() {
+        let mut record = sample();
+        for case in record.cases.iter_mut().filter(|case| case.id != "scp") {
+            case.label = "copy".into();
+        }
+        let text = table(&record);
+        assert!(
+            text.contains("copy, cp ") && text.contains("copy, rsync ") && !text.contains(", scp"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -351,6 +392,19 @@ mod tests {
         let text = table(&record);
         assert!(text.contains("! cp: 2 of 5 runs warn: the closed loop doesn't close"), "{text}");
         assert!(!text.contains("cubic"), "{text}");
+    }
+
+    #[test]
+    fn what_a_search_found_stands_below() {
+        let mut record = sample();
+        for (run, level) in record.runs.iter_mut().filter(|run| run.case == "cp").zip([3, 4, 5, 3, 4]) {
+            let Outcome::Measured(measures) = &mut run.outcome else { unreachable!("it is measured") };
+            measures.found = Some(Found { parameter: "users".into(), level, steps: Vec::new() });
+        }
+        let text = table(&record);
+        assert!(text.contains("= cp: the best users by search: 4 [3, 5], of 5 searches"), "{text}");
+        assert!(!text.contains("= scp"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use linerate_host::{CpuSeconds, CpuTimes};
 
 use crate::data::{Answer, Task};
-use crate::record::{Cpu, Measures};
+use crate::record::{Cpu, Found, Measures};
 use crate::spec::study::CaseSpec;
 use crate::spec::tool::{Moves, Tool};
 use crate::stats::above_ceiling;
@@ -36,6 +36,8 @@ pub(crate) struct Attempt<'a> {
     pub settle: f64,
     pub timeout: f64,
     pub stop: &'a Stop,
+    /// What a search before the run has found; nothing yet.
+    pub found: Option<Found>,
 }
 
 /// Why a run gave no measures.
@@ -73,11 +75,12 @@ impl From<ProcessError> for Failure {
 impl Attempt<'_> {
     /// Runs the case once. What the commands wrote goes to `log`, whatever happens.
     pub fn run(mut self, log: &mut Log) -> Result<Measures, Failure> {
-        let commands = self.commands()?;
         let foreign = self.wait_for_quiet()?;
         // As late as can be, so that the memory is still at hand.
         self.clear_destination()?;
         let servers = self.start_servers()?;
+        self.found = self.search(log)?;
+        let commands = self.commands()?;
         self.bed.start_samples().map_err(|e| format!("starting the samplers: {e}"))?;
         let before = self.clocks()?;
         let copies = commands.len();
@@ -146,7 +149,7 @@ impl Attempt<'_> {
         }
     }
 
-    fn check_status(&self, finished: &Finished) -> Result<(), Failure> {
+    pub(super) fn check_status(&self, finished: &Finished) -> Result<(), Failure> {
         for (copy, output) in finished.outputs.iter().enumerate() {
             if output.status.success() {
                 continue;
@@ -238,6 +241,7 @@ impl Attempt<'_> {
             latency: stated.latency,
             connections: stated.connections,
             score: stated.score,
+            found: self.found.clone(),
             notes: stated.notes,
             ..Measures::default()
         };
@@ -286,17 +290,22 @@ impl Attempt<'_> {
 impl Log {
     fn add(&mut self, outputs: &[Output], servers: &[Group]) {
         for (copy, output) in outputs.iter().enumerate() {
-            self.section(&format!("copy {copy}: {}", output.status), b"");
-            self.section("stdout", &output.stdout);
-            self.section("stderr", &output.stderr);
+            self.add_output(&format!("copy {copy}"), output);
         }
         for server in servers {
             self.section("server", server.written().as_bytes());
         }
     }
 
+    /// What a command has written, and how it ended.
+    pub fn add_output(&mut self, what: &str, output: &Output) {
+        self.section(&format!("{what}: {}", output.status), b"");
+        self.section("stdout", &output.stdout);
+        self.section("stderr", &output.stderr);
+    }
+
     /// What commands that didn't finish had written.
-    fn add_partial(&mut self, work: &Path, copies: usize) {
+    pub fn add_partial(&mut self, work: &Path, copies: usize) {
         for name in (0..copies).flat_map(|copy| ["out", "err"].map(|kind| format!("output-{copy}.{kind}"))) {
             // A command that couldn't be started has no output.
             self.section(&name, &fs::read(work.join(&name)).unwrap_or_default());

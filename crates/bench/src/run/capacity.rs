@@ -161,6 +161,7 @@ fn attempt(
         settle: setup.study.settle,
         timeout: setup.study.timeout,
         stop: &setup.stop,
+        found: None,
     };
     attempt.run(&mut Log::default())
 }

@@ -4,10 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::spec::study::CaseSpec;
 use crate::spec::template::{expand, one};
-use crate::spec::tool::{Parallel, Tool};
-use crate::spec::{Value, Values};
+use crate::spec::tool::Parallel;
+use crate::spec::{Value, Values, Word};
 
 use super::attempt::{Attempt, Failure};
 use super::bed::{self, End};
@@ -17,7 +16,7 @@ use super::server;
 impl Attempt<'_> {
     /// One command for each copy.
     pub(super) fn commands(&self) -> Result<Vec<Command>, Failure> {
-        (0..self.copies()).map(|copy| self.command(copy)).collect()
+        (0..self.copies()).map(|copy| self.command(&self.tool.command, copy)).collect()
     }
 
     /// The tool's server: one on each guest that a copy goes to, or one at the receiving end. None where it has none.
@@ -48,9 +47,10 @@ impl Attempt<'_> {
         }
     }
 
-    fn command(&self, copy: usize) -> Result<Command, Failure> {
+    /// A command of the tool at the sending end, for the copy of this number.
+    pub(super) fn command(&self, words: &[Word], copy: usize) -> Result<Command, Failure> {
         let values = self.values(End::A, copy)?;
-        let mut argv = expand(&self.tool.command, &values)?;
+        let mut argv = expand(words, &values)?;
         // A remote shell doesn't hand on its environment.
         if !self.tool.environment.is_empty() {
             argv.splice(0..0, self.environment(&values)?);
@@ -79,7 +79,7 @@ impl Attempt<'_> {
         values.insert("streams", one(self.case.streams.to_string()));
         values.insert("bytes", one(bytes.to_string()));
         values.insert("port", one(self.port.to_string()));
-        insert_parameters(&mut values, self.tool, self.case);
+        self.insert_parameters(&mut values);
         if let Some(source) = self.sources.get(copy) {
             values.insert("source", one(source));
             values.insert("source_parent", one(source.parent().unwrap_or(Path::new("/"))));
@@ -96,12 +96,14 @@ impl Attempt<'_> {
             None => Ok(Vec::new()),
         }
     }
-}
 
-/// The tool's parameters: the case's levels, or else the tool's defaults.
-fn insert_parameters(values: &mut Values, tool: &Tool, case: &CaseSpec) {
-    for (name, default) in &tool.parameters {
-        let level = case.parameters.get(name).unwrap_or(default);
-        values.insert(name.clone(), one(level));
+    /// The tool's parameters: the case's levels, or else the tool's defaults; for what was looked for, what was found.
+    fn insert_parameters(&self, values: &mut Values) {
+        for name in self.tool.parameters.keys() {
+            values.insert(name.clone(), one(self.case.level(self.tool, name).unwrap_or_default()));
+        }
+        if let Some(found) = &self.found {
+            values.insert(found.parameter.clone(), one(found.level.to_string()));
+        }
     }
 }

@@ -19,6 +19,7 @@ mod programs;
 mod reading;
 mod runner;
 mod samples;
+mod search;
 mod server;
 mod settings;
 mod setup;

@@ -4,8 +4,8 @@ use regex_lite::Regex;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::record::{Connections, Latency};
-use crate::spec::tool::{Form, Reading};
+use crate::record::{Connections, Found, Latency};
+use crate::spec::tool::{Form, Reading, Search};
 
 /// What a tool stated; copies of it are added up.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,6 +46,24 @@ pub(crate) fn read(reading: &Reading, stdout: &[u8]) -> Result<Stated, String> {
         score: number("score", &reading.score)?,
         notes: notes(reading, &output),
     })
+}
+
+/// What a search's stdout says that it found.
+///
+/// # Errors
+/// What is wrong with it, for people.
+pub(crate) fn found(search: &Search, stdout: &[u8]) -> Result<Found, String> {
+    let output = Written::parse(search.form, stdout)?;
+    let number = output.find(&search.found).and_then(as_number).ok_or_else(|| nothing_at(&search.found))?;
+    if !(1.0..=f64::from(u32::MAX)).contains(&number) || number.fract() != 0.0 {
+        return Err(format!("it found {number}, which is no whole number from 1 up"));
+    }
+    let steps = object(&output, &search.steps)?.unwrap_or_default();
+    Ok(Found { parameter: search.parameter.clone(), level: number as u32, steps })
+}
+
+fn nothing_at(place: &str) -> String {
+    format!("its output has no number at {place}")
 }
 
 /// What a tool wrote, in the form in which it is looked through.
@@ -110,7 +128,7 @@ fn number(
     let Some(place) = place else { return Ok(None) };
     let number = output.find(place).and_then(as_number).filter(|n| n.is_finite() && *n >= 0.0);
     let factor = reading.scale.get(key).copied().unwrap_or(1.0);
-    number.map(|n| Some(n * factor)).ok_or_else(|| format!("its output has no number at {place}"))
+    number.map(|n| Some(n * factor)).ok_or_else(|| nothing_at(place))
 }
 
 fn as_number(value: Value) -> Option<f64> {
@@ -156,6 +174,7 @@ fn last_line(stdout: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Step;
 
     fn reading(form: Form) -> Reading {
         Reading {
@@ -187,6 +206,26 @@ mod tests {
         assert_eq!(read(&reading(Form::LastLine), lines.as_bytes()).unwrap(), stated);
         assert_eq!(stated.notes, ["peak: 5"]);
         assert!(read(&reading(Form::Document), lines.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_search_says_what_it_found() {
+        let search = Search {
+            parameter: "users".into(),
+            command: Vec::new(),
+            form: Form::LastLine,
+            found: "/found".into(),
+            steps: Some("/steps".into()),
+        };
+        let line = br#"{"found":3,"steps":[{"count":1,"reached":5.0},{"count":3,"reached":9.5}]}"#;
+        let found = super::found(&search, line).unwrap();
+        assert_eq!((found.parameter.as_str(), found.level), ("users", 3));
+        assert_eq!((found.steps.len(), found.steps[1]), (2, Step { count: 3, reached: 9.5 }));
+        let error = |line: &[u8]| super::found(&search, line).unwrap_err();
+        assert!(error(br#"{"steps":[]}"#).contains("/found"));
+        assert!(error(br#"{"found":0,"steps":[]}"#).contains("no whole number"));
+        assert!(error(br#"{"found":2.5,"steps":[]}"#).contains("2.5"));
+        assert!(error(br#"{"found":2}"#).contains("/steps"));
     }
 
     #[test]

@@ -271,6 +271,7 @@ impl<'a> Runner<'a> {
             settle: setup.study.settle,
             timeout: setup.study.timeout,
             stop: &setup.stop,
+            found: None,
         };
         attempt.run(log)
     }

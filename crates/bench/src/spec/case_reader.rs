@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::error::FileError;
-use super::quantity;
+use super::search::check_levels;
 use super::section::{FreeLevels, Section};
 use super::study::{CaseSpec, DatasetSpec, LinkSpec, SettingSpec, Streams};
+use super::study_reader::some_bytes;
 use super::tool::{Parallel, Tool, Toolbox};
 
 /// What a case may name.
@@ -18,13 +19,14 @@ pub(crate) struct Known<'a> {
 
 /// One `[[case]]` is as many cases as its factors' levels multiply to.
 pub(crate) fn read_cases(section: &Section, known: &Known) -> Result<Vec<CaseSpec>, FileError> {
+    section.refuse_empty(&["variant", "streams", "dataset", "link"])?;
     let tool = read_tool(section, known.tools)?;
     let variants = read_variants(section, tool)?;
     let streams = read_streams(section, tool)?;
     let links = read_names(section, "link", known.links.iter().map(|l| l.name.as_str()))?;
     let datasets = read_datasets(section, tool, known)?;
     let with = combinations(&read_with(section, tool, known)?);
-    let bytes = section.maybe_parsed("bytes", quantity::bytes)?;
+    let bytes = section.maybe_parsed("bytes", some_bytes)?;
     let names = Texts {
         id: section.text("id")?,
         label: section.maybe_text("label")?,
@@ -132,6 +134,9 @@ fn read_with(section: &Section, tool: &Tool, known: &Known) -> Result<Vec<FreeLe
         }
         if entry.levels.is_empty() {
             return Err(section.error_of(entry, "has no level"));
+        }
+        if parameter {
+            check_levels(section, entry, tool)?;
         }
     }
     Ok(found)

@@ -31,9 +31,11 @@ pub enum Metric {
     P99,
     /// The tool's score.
     Score,
+    /// The level that a search found.
+    Found,
 }
 
-const METRICS: [(&str, Metric); 11] = [
+const METRICS: [(&str, Metric); 12] = [
     ("payload_rate", Metric::PayloadRate),
     ("command_rate", Metric::CommandRate),
     ("seconds", Metric::Seconds),
@@ -45,6 +47,7 @@ const METRICS: [(&str, Metric); 11] = [
     ("p50_us", Metric::P50),
     ("p99_us", Metric::P99),
     ("score", Metric::Score),
+    ("found", Metric::Found),
 ];
 
 impl Metric {

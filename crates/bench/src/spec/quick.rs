@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use super::error::FileError;
 use super::figure_reader::read_ids;
-use super::quantity;
+use super::search::check_levels;
 use super::section::{FreeLevels, Section};
 use super::study::{CaseSpec, QuickSpec, Study};
+use super::study_reader::some_bytes;
 use super::tool::{Tool, Toolbox};
 use crate::record::FigureKind;
 
@@ -18,7 +19,7 @@ pub(crate) fn read_quick(
 ) -> Result<QuickSpec, FileError> {
     let ids: Vec<&str> = cases.iter().map(|case| case.id.as_str()).collect();
     let mut quick = QuickSpec {
-        size: section.maybe_parsed("size", quantity::bytes)?,
+        size: section.maybe_parsed("size", some_bytes)?,
         cases: read_ids(section, "cases", &ids)?,
         ..QuickSpec::default()
     };
@@ -39,11 +40,9 @@ fn takers(
 ) -> Result<Vec<String>, FileError> {
     let used: BTreeSet<&str> = cases.iter().map(|case| case.tool.as_str()).collect();
     let used: Vec<&Tool> = used.into_iter().filter_map(|name| tools.get(name)).collect();
-    let takers: Vec<String> = used
-        .iter()
-        .filter(|tool| tool.parameters.contains_key(&entry.name))
-        .map(|tool| tool.name.clone())
-        .collect();
+    let taking = || used.iter().filter(|tool| tool.parameters.contains_key(&entry.name));
+    taking().try_for_each(|tool| check_levels(section, entry, tool))?;
+    let takers: Vec<String> = taking().map(|tool| tool.name.clone()).collect();
     if takers.is_empty() {
         let names: BTreeSet<&str> =
             used.iter().flat_map(|tool| tool.parameters.keys()).map(String::as_str).collect();

@@ -109,6 +109,18 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// An error where one of the keys is a list of nothing, which is no way to say that it is left out.
+    pub fn refuse_empty(&self, keys: &[&'static str]) -> Read<()> {
+        let is_empty = |key: &&&str| {
+            let value = self.table.get(**key).and_then(|value| value.get_ref().as_array());
+            value.is_some_and(|items| items.is_empty())
+        };
+        match keys.iter().find(is_empty) {
+            Some(key) => Err(self.error(key, "has no level")),
+            None => Ok(()),
+        }
+    }
+
     /// A number that isn't negative.
     pub fn maybe_number(&self, key: &'static str) -> Read<Option<f64>> {
         let Some(value) = self.get(key) else { return Ok(None) };
@@ -206,7 +218,11 @@ impl<'a> Section<'a> {
 
     fn level(&self, key: &str, item: &Spanned<DeValue>) -> Read<String> {
         match item.get_ref() {
-            DeValue::Integer(number) => Ok(number.as_str().to_owned()),
+            // In decimal digits, however the file spells it.
+            DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+                Ok(number) => Ok(number.to_string()),
+                Err(_) => Err(self.wrong(key, item, "a number below 2^63")),
+            },
             DeValue::Float(number) => Ok(number.as_str().to_owned()),
             DeValue::String(text) => Ok(text.as_ref().to_owned()),
             _ => Err(self.wrong(key, item, "a number or a string")),
@@ -333,6 +349,15 @@ mod tests {
             error("case = 1"),
             "x.toml:1: `case`: is an integer, where a list of tables: [[...]] belongs"
         );
+    }
+
+    #[test]
+    fn a_level_is_in_decimal_digits() {
+        let streams = |level: &str| {
+            read_case(&format!("[[case]]\nid = \"a\"\nstreams = {level}\n")).map(|(_, streams)| streams)
+        };
+        assert_eq!(streams("[0x10, 1_000]").unwrap(), ["16", "1000"]);
+        assert!(streams("99999999999999999999").unwrap_err().to_string().contains("2^63"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use linerate_lab::{Loss, Rtt};
 use super::error::FileError;
 use super::expression::Expression;
 use super::template::Word;
-use super::tool::Toolbox;
+use super::tool::{AUTO, Search, Tool, Toolbox};
 use super::{section, study_reader};
 use crate::record::{Figure, Printed, Relation};
 
@@ -190,6 +190,16 @@ impl CaseSpec {
         ];
         let own = own.into_iter().map(|(name, level)| (name.to_owned(), level));
         own.chain(self.bed.clone()).chain(self.parameters.clone()).chain(self.settings.clone()).collect()
+    }
+
+    /// Its level of a parameter of its tool, or else the tool's default.
+    pub(crate) fn level<'c>(&'c self, tool: &'c Tool, parameter: &str) -> Option<&'c str> {
+        self.parameters.get(parameter).or_else(|| tool.parameters.get(parameter)).map(String::as_str)
+    }
+
+    /// The search that is made before each of its runs, where its tool can make it and its level asks for that.
+    pub(crate) fn search<'c>(&self, tool: &'c Tool) -> Option<&'c Search> {
+        tool.search.as_ref().filter(|search| self.level(tool, &search.parameter) == Some(AUTO))
     }
 
     fn tool_and_variant(&self) -> String {
@@ -377,7 +387,17 @@ at_least = 0.9
         assert!(
             error("tool = \"iperf3\"", "tool = \"iperf3\"\ndataset = \"tree\"").contains("moves no files")
         );
-        assert!(error("name = \"tree\"", "name = \"../x\"").contains("directory"));
+        assert!(error("name = \"tree\"", "name = \"../x\"").contains("part of a path"));
+        assert!(error("name = \"x\"", "name = \"../x\"").starts_with("x.toml:2: `name`: "));
+        assert!(
+            error("id = \"iperf3\"", "id = \"a/b\"")
+                .starts_with("x.toml:18: `case.id`: \"a/b\" becomes part")
+        );
+        assert!(error("id = \"iperf3\"", "id = \"cp-clear-1\"").starts_with("x.toml:18: `case.id`"));
+        assert!(error("title = \"X\"", "title = \"X\"\nblocks = 10_001").contains("from 1 to 10000"));
+        assert!(error("title = \"X\"", "title = \"X\"\ntimeout = \"0 s\"").contains("no time"));
+        assert!(error("streams = [1, 8, \"auto\"]", "streams = []").contains("`case.streams`: has no level"));
+        assert!(error("size = \"1 GB\"", "size = \"0 GB\"").contains("nothing to move"));
     }
 
     #[test]

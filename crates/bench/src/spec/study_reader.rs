@@ -11,7 +11,7 @@ use super::figure_reader::{read_figure, read_printed};
 use super::quantity;
 use super::quick::read_quick;
 use super::section::Section;
-use super::study::{BoundSpec, DatasetSpec, LinkSpec, SettingSpec, Sizes, Study};
+use super::study::{BoundSpec, CaseSpec, DatasetSpec, LinkSpec, SettingSpec, Sizes, Study};
 use super::template::{Names, Word};
 use super::tool::Toolbox;
 use super::tool_reader::FACTORS;
@@ -19,16 +19,26 @@ use crate::record::Relation;
 
 /// Reads the root table of a study file.
 pub(crate) fn study(root: &Section, tools: &Toolbox) -> Result<Study, FileError> {
-    let name = root.text("name")?.to_owned();
-    let links = root.sections("link", read_link)?;
-    let datasets = root.sections("dataset", read_dataset)?;
-    let settings = root.sections("setting", read_setting)?;
-    unique(root, "link", links.iter().map(|l| l.name.as_str()))?;
-    unique(root, "dataset", datasets.iter().map(|d| d.name.as_str()))?;
-    unique(root, "setting", settings.iter().map(|s| s.name.as_str()))?;
+    let name = path_part(root, "name", root.text("name")?)?;
+    let mut named = Unique::by("name");
+    let links = root.sections("link", |section| named.once(section, read_link(section)?, |l| &l.name))?;
+    let mut named = Unique::by("name");
+    let datasets =
+        root.sections("dataset", |section| named.once(section, read_dataset(section)?, |d| &d.name))?;
+    let mut named = Unique::by("name");
+    let settings =
+        root.sections("setting", |section| named.once(section, read_setting(section)?, |s| &s.name))?;
     let known = Known { tools, links: &links, datasets: &datasets, settings: &settings };
-    let cases = root.sections("case", |section| read_cases(section, &known))?.concat();
-    unique(root, "case", cases.iter().map(|c| c.id.as_str()))?;
+    let mut named = Unique::by("id");
+    let one = |section: &Section, named: &mut Unique, case: CaseSpec| {
+        path_part(section, "id", &case.id)?;
+        named.once(section, case, |case| &case.id)
+    };
+    let cases = root.sections("case", |section| {
+        let cases = read_cases(section, &known)?.into_iter();
+        cases.map(|case| one(section, &mut named, case)).collect::<Result<Vec<_>, _>>()
+    })?;
+    let cases = cases.concat();
     if cases.is_empty() {
         return Err(root.missing("case"));
     }
@@ -37,8 +47,8 @@ pub(crate) fn study(root: &Section, tools: &Toolbox) -> Result<Study, FileError>
     Ok(Study {
         title: root.text("title")?.to_owned(),
         about: root.maybe_text("about")?.unwrap_or_default().trim().to_owned(),
-        blocks: root.maybe_count("blocks")?.map_or(5, |n| u32::try_from(n).unwrap_or(u32::MAX)),
-        timeout: root.maybe_parsed("timeout", quantity::seconds)?.unwrap_or(120.0),
+        blocks: number_up_to(root, "blocks", 1..=MOST_BLOCKS)?.unwrap_or(5),
+        timeout: root.maybe_parsed("timeout", some_time)?.unwrap_or(120.0),
         settle: root.maybe_parsed("settle", quantity::seconds)?.unwrap_or(0.3),
         bounds: root.sections("bound", |section| read_bound(section, &ids))?,
         rows: read_rows(root)?,
@@ -54,6 +64,52 @@ pub(crate) fn study(root: &Section, tools: &Toolbox) -> Result<Study, FileError>
         settings,
         text: String::new(),
     })
+}
+
+/// The most blocks of a study.
+pub const MOST_BLOCKS: u32 = 10_000;
+
+fn some_time(text: &str) -> Result<f64, String> {
+    match quantity::seconds(text)? {
+        seconds if seconds > 0.0 => Ok(seconds),
+        _ => Err(format!("{text:?} leaves no time for a run")),
+    }
+}
+
+/// Names that must differ.
+struct Unique {
+    key: &'static str,
+    seen: BTreeSet<String>,
+}
+
+impl Unique {
+    fn by(key: &'static str) -> Self {
+        Self { key, seen: BTreeSet::new() }
+    }
+
+    /// The thing, where its name wasn't there before.
+    fn once<T>(&mut self, section: &Section, thing: T, name: fn(&T) -> &str) -> Result<T, FileError> {
+        match self.seen.insert(name(&thing).to_owned()) {
+            true => Ok(thing),
+            false => Err(section.error(self.key, format!("{:?} stands there twice", name(&thing)))),
+        }
+    }
+}
+
+/// Bytes of a name that becomes part of a path, beside which there is room for what else is in it.
+const LONGEST_NAME: usize = 120;
+
+/// A name that may be a part of a path.
+fn path_part(section: &Section, key: &'static str, name: &str) -> Result<String, FileError> {
+    let odd = |c: char| c == '/' || c.is_control();
+    if name.is_empty() || name.len() > LONGEST_NAME || name.starts_with('.') || name.contains(odd) {
+        let problem = format!(
+            "{name:?} becomes part of a path: it can't be empty, hold a slash or a control character, begin with a dot, or \
+             be longer than {LONGEST_NAME} bytes"
+        );
+        return Err(section.error(key, problem));
+    }
+    Ok(name.to_owned())
 }
 
 /// How many experiments the five papers hold: the rows of `docs/papers.md`.
@@ -134,12 +190,7 @@ fn read_setting(section: &Section) -> Result<SettingSpec, FileError> {
 }
 
 fn read_dataset(section: &Section) -> Result<DatasetSpec, FileError> {
-    let name = section.text("name")?.to_owned();
-    if name.is_empty() || name.contains(['/', '\0']) || name.starts_with('.') {
-        return Err(
-            section.error("name", "becomes a directory: it can't be empty, hold a slash or begin with a dot")
-        );
-    }
+    let name = path_part(section, "name", section.text("name")?)?;
     let kinds = [("log-normal", true), ("fixed", false)];
     let log_normal = section.maybe_choice("kind", &kinds)?.ok_or_else(|| section.missing("kind"))?;
     let sizes = if log_normal { read_log_normal(section)? } else { read_fixed(section)? };
@@ -152,7 +203,7 @@ fn read_log_normal(section: &Section) -> Result<Sizes, FileError> {
     if mean == 0 || sigma > 4.0 {
         return Err(section.error("mean", "must not be 0, and `sigma` no more than 4"));
     }
-    Ok(Sizes::LogNormal { total: section.parsed("size", quantity::bytes)?, mean, sigma })
+    Ok(Sizes::LogNormal { total: section.parsed("size", some_bytes)?, mean, sigma })
 }
 
 /// The standard deviation of the logarithm of file sizes below /usr of a Debian 12 server is 1.7, of its /usr/lib and
@@ -161,7 +212,15 @@ const DEFAULT_SIGMA: f64 = 1.8;
 
 fn read_fixed(section: &Section) -> Result<Sizes, FileError> {
     let files = section.maybe_count("files")?.ok_or_else(|| section.missing("files"))?;
-    Ok(Sizes::Fixed { files, size: section.parsed("each", quantity::bytes)? })
+    Ok(Sizes::Fixed { files, size: section.parsed("each", some_bytes)? })
+}
+
+/// Bytes to move.
+pub(crate) fn some_bytes(text: &str) -> Result<u64, String> {
+    match quantity::bytes(text)? {
+        0 => Err(format!("{text:?} is nothing to move")),
+        bytes => Ok(bytes),
+    }
 }
 
 fn read_bound(section: &Section, cases: &[&str]) -> Result<BoundSpec, FileError> {
@@ -194,18 +253,4 @@ fn choose(root: &Section, key: &'static str, ids: &[&str]) -> Result<Option<Stri
         return Ok(Some(name.to_owned()));
     }
     Err(root.error(key, format!("{name:?} is not a case")).suggest(name, ids.iter().copied()))
-}
-
-fn unique<'n>(
-    root: &Section,
-    key: &'static str,
-    names: impl Iterator<Item = &'n str>,
-) -> Result<(), FileError> {
-    let mut seen = BTreeSet::new();
-    for name in names {
-        if !seen.insert(name) {
-            return Err(root.error(key, format!("{name:?} stands there twice")));
-        }
-    }
-    Ok(())
 }

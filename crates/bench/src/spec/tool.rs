@@ -7,6 +7,8 @@ use super::error::FileError;
 use super::template::Word;
 use super::{section, tool_reader};
 
+pub use super::search::{AUTO, Search};
+
 /// The tool files that are built into the program, by file name.
 const BUILT_IN: [(&str, &str); 25] = [
     ("tools/bbcp.toml", include_str!("../../../../tools/bbcp.toml")),
@@ -93,6 +95,8 @@ pub struct Tool {
     pub variants: Vec<Variant>,
     /// Its parameters, each a placeholder of its commands, with their defaults.
     pub parameters: BTreeMap<String, String>,
+    /// How its best level of a parameter is looked for, where a case asks for that.
+    pub search: Option<Search>,
     /// The payload in bit/s that it is known to move on an ordinary machine, for estimates; `None` for the link's rate.
     pub pace: Option<u64>,
 }

@@ -6,6 +6,7 @@ use regex_lite::Regex;
 
 use super::error::FileError;
 use super::quantity;
+use super::search::read_search;
 use super::section::{FreeLevels, Section};
 use super::template::{Names, Word};
 use super::tool::{Form, Moves, Needs, Parallel, Reading, Server, Tool, Variant};
@@ -30,6 +31,7 @@ pub(crate) fn tool(root: &Section) -> Result<Tool, FileError> {
         result: root.section("result", read_result)?,
         environment: environment(root, &names)?,
         variants: root.sections("variant", variant)?,
+        search: root.section("search", |section| read_search(section, &parameters, &names))?,
         parameters: read_parameters(root, &parameters)?,
         pace: root.maybe_parsed("pace", quantity::bit_rate)?.flatten(),
         name,
@@ -62,7 +64,9 @@ fn check_parameters(tool: &Tool, root: &Section, found: &[FreeLevels]) -> Result
     let server = tool.server.iter().flat_map(|server| &server.command);
     let options = tool.variants.iter().flat_map(|variant| &variant.options);
     let environment = tool.environment.iter().map(|(_, word)| word);
-    let words: Vec<&Word> = tool.command.iter().chain(server).chain(options).chain(environment).collect();
+    let search = tool.search.iter().flat_map(|search| &search.command);
+    let words: Vec<&Word> =
+        tool.command.iter().chain(server).chain(options).chain(environment).chain(search).collect();
     let unused = found.iter().find(|entry| !words.iter().any(|word| word.mentions(&entry.name)));
     match unused {
         Some(entry) => Err(root.error_of(entry, format!("stands in no command: `{{{}}}`", entry.name))),
@@ -89,6 +93,16 @@ fn checked(tool: Tool, root: &Section) -> Result<Tool, FileError> {
             root.error("command", "doesn't say where `{destination}` goes, though `moves` is \"files\"")
         );
     }
+    if let Some(search) = &tool.search {
+        if tool.parallel == Parallel::Copies {
+            return Err(root.error("search", "can't be made by several copies: `parallel` is \"copies\""));
+        }
+        if serves(&search.parameter) {
+            let problem =
+                format!("is for `{{{}}}`, with which the server is started before it", search.parameter);
+            return Err(root.error("search", problem));
+        }
+    }
     if tool.moves == Moves::Memory && tool.result.as_ref().is_none_or(|r| r.bytes.is_none()) {
         return Err(
             root.error("result", "needs `bytes`: nothing else tells how much went from memory to memory")
@@ -110,7 +124,7 @@ const MOVES: [(&str, Moves); 4] = [
 const PARALLEL: [(&str, Parallel); 3] =
     [("streams", Parallel::Streams), ("copies", Parallel::Copies), ("none", Parallel::None)];
 
-const FORMS: [(&str, Form); 3] =
+pub(crate) const FORMS: [(&str, Form); 3] =
     [("json", Form::Document), ("last-line", Form::LastLine), ("pattern", Form::Pattern)];
 
 /// A cipher's name; "none" says clear text in so many words.
@@ -207,7 +221,7 @@ fn read_notes(section: &Section, form: Form) -> Result<Vec<(String, String)>, Fi
 }
 
 /// Where a value stands: a JSON pointer, or a pattern with one group.
-fn place(form: Form, text: &str) -> Result<String, String> {
+pub(crate) fn place(form: Form, text: &str) -> Result<String, String> {
     match form {
         Form::Pattern => {
             let pattern =
@@ -238,7 +252,7 @@ fn read_variant(
     })
 }
 
-fn words(section: &Section, key: &'static str, names: &Names) -> Result<Vec<Word>, FileError> {
+pub(crate) fn words(section: &Section, key: &'static str, names: &Names) -> Result<Vec<Word>, FileError> {
     section.levels(key, |text| Word::parse_with(text, names))
 }
 

@@ -27,6 +27,7 @@ pub fn figure(record: &Record, metric: Metric, case: &str, block: u32) -> Option
         Metric::P50 => run.quantity(Quantity::ResponseTime)?,
         Metric::P99 => run.latency.as_ref()?.p99_us,
         Metric::Score => run.score?,
+        Metric::Found => f64::from(run.found.as_ref()?.level),
     };
     value.is_finite().then_some(value)
 }

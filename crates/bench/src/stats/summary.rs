@@ -28,6 +28,10 @@ pub struct CaseSummary {
     pub p99_us: Option<Estimate>,
     /// The tool's score, where it has one.
     pub score: Option<Estimate>,
+    /// The level that a search found before each run: the number of users that brings the most.
+    pub found: Option<Estimate>,
+    /// The parameter that was searched.
+    pub searched: Option<String>,
     /// The case's main figure (score, transaction rate or payload rate) over the baseline's, taken inside each block; only
     /// on the same link and files.
     pub ratio: Option<Estimate>,
@@ -71,6 +75,8 @@ fn summary(record: &Record, case: &Case, baseline: Option<&str>) -> CaseSummary 
         p50_us: estimate(Metric::P50),
         p99_us: estimate(Metric::P99),
         score: estimate(Metric::Score),
+        found: estimate(Metric::Found),
+        searched: good().find_map(|run| run.found.as_ref()).map(|found| found.parameter.clone()),
         ratio: comparable.and_then(|base| ratio(record, &case.id, &base.id)),
         bytes: good().map(|run| run.bytes).max(),
         peak_rss_bytes: good().filter_map(|run| run.peak_rss_bytes).max(),

@@ -61,6 +61,7 @@ impl HttpArgs {
         crowd.users = found.as_ref().map_or(crowd.users, |found| found.users);
         let tally = crowd.run(stop)?;
         let mut report = http::report(&crowd, &tally);
+        report.found = found.as_ref().map(|found| found.users);
         report.steps = found.map_or_else(Vec::new, |found| found.steps);
         Ok(report)
     }

@@ -44,8 +44,8 @@ pub struct TileArgs {
 impl TileArgs {
     pub(super) fn run(&self, stop: &Stop) -> Result<Report, LoadError> {
         let load = self.load()?;
-        let (result, steps) = match self.tiles {
-            Some(tiles) => (load.run(tiles, stop)?, Vec::new()),
+        let (result, found, steps) = match self.tiles {
+            Some(tiles) => (load.run(tiles, stop)?, None, Vec::new()),
             None => self.fill(&load, stop)?,
         };
         let mut report = load.report(&result);
@@ -55,6 +55,7 @@ impl TileArgs {
                 .warnings
                 .push(format!("not every load reached {least:.0} % of its target: too many tiles"));
         }
+        report.found = found;
         report.steps = steps;
         Ok(report)
     }
@@ -73,7 +74,7 @@ impl TileArgs {
     }
 
     /// The most tiles that reach their targets; one where not even that does.
-    fn fill(&self, load: &Tiles, stop: &Stop) -> Result<(TilesResult, Vec<Step>), LoadError> {
+    fn fill(&self, load: &Tiles, stop: &Stop) -> Result<Filled, LoadError> {
         let (mut seen, mut steps) = (BTreeMap::new(), Vec::new());
         let most = fullest(self.max_tiles.min(MOST_TILES), |tiles| {
             let result = match load.run(tiles, stop) {
@@ -91,12 +92,16 @@ impl TileArgs {
             seen.insert(tiles, result);
             Ok(good)
         })?;
-        match seen.remove(&most.max(1)) {
-            Some(result) => Ok((result, steps)),
-            None => Ok((load.run(1, stop)?, steps)),
+        let most = most.max(1);
+        match seen.remove(&most) {
+            Some(result) => Ok((result, Some(most), steps)),
+            None => Ok((load.run(1, stop)?, Some(most), steps)),
         }
     }
 }
+
+/// What the tiles came to, how many the search found, and what it tried.
+type Filled = (TilesResult, Option<u32>, Vec<Step>);
 
 /// The mean rates of an earlier result, from its last line.
 fn reference(file: &Path) -> Result<Loads, LoadError> {

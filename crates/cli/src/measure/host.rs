@@ -112,8 +112,7 @@ impl Host {
         self.add(taken);
         if let Some(out) = out {
             let path = if is_here { out.to_owned() } else { beside(out, &self.name) };
-            let kept = fs::write(&path, &self.bytes);
-            kept.map_err(|error| failed(format!("keeping the recording in {}: {error}", path.display())))?;
+            fs::write(&path, &self.bytes).map_err(|error| not_kept(&path, &error))?;
         }
         Ok(Recorded { name: self.name, recording: self.recording })
     }
@@ -139,6 +138,16 @@ impl Source {
             Self::Gone => Ok(Vec::new()),
         }
     }
+}
+
+/// An error where a recording couldn't be kept there at the end.
+pub fn may_keep(out: &Path) -> Result<(), Failure> {
+    let opened = fs::File::options().create(true).append(true).open(out);
+    opened.map(drop).map_err(|error| not_kept(out, &error))
+}
+
+fn not_kept(path: &Path, error: &io::Error) -> Failure {
+    failed(format!("keeping the recording in {}: {error}", path.display()))
 }
 
 /// `FILE.HOST`; a host's name may hold what no file name may.

@@ -88,7 +88,8 @@ fn together(all: &[Flow]) -> (Option<Flows>, bool, f64) {
     let retransmits = sum(|flow| flow.retransmits);
     let flows = Flows {
         number,
-        bits: 8.0 * sent.max(received) / seconds.max(1e-3),
+        // What a flow moved before it was first seen belongs to a time that isn't known.
+        bits: 8.0 * sum(|flow| flow.bytes_seen) / seconds.max(1e-3),
         busy: sum(|flow| flow.busy_us),
         rwnd_limited: sum(|flow| flow.rwnd_limited_us),
         sndbuf_limited: sum(|flow| flow.sndbuf_limited_us),
@@ -119,6 +120,7 @@ mod tests {
         let flow = |sent, received, from, to| Flow {
             bytes_sent: sent,
             bytes_received: received,
+            bytes_seen: sent / 2,
             busy_us: 1000,
             segment_size: 1000,
             seen: (from, to),
@@ -127,7 +129,7 @@ mod tests {
         let (flows, sends, seconds) =
             together(&[flow(1_000_000, 10, 1.0, 3.0), flow(500_000, 0, 2.0, 5.0), flow(9, 0, 0.0, 9.0)]);
         let flows = flows.unwrap();
-        assert_eq!((flows.number, flows.bits, flows.busy, flows.segments), (2.0, 3e6, 2000.0, 1500.0));
+        assert_eq!((flows.number, flows.bits, flows.busy, flows.segments), (2.0, 1.5e6, 2000.0, 1500.0));
         assert!(sends && seconds == 4.0);
         assert_eq!(together(&[flow(0, 0, 0.0, 1.0)]), (None, false, 0.0));
     }

@@ -108,6 +108,7 @@ fn measure(args: &MeasureArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.read {
         return read(path, args.export);
     }
+    args.out.as_deref().map_or(Ok(()), host::may_keep)?;
     let signals = Signals::catch(args.command.is_empty())?;
     let mut hosts = args.start_hosts(&signals)?;
     let ended = args.work(&mut hosts, &signals);

@@ -17,6 +17,9 @@ const HOST_DELAY: f64 = 1000.0;
 /// How much faster than the model of congestion control a flow may be that losses still limit: the model is a mean.
 const MODEL: f64 = 4.0;
 
+/// A delivery rate is believed up to so many times the flow's own mean.
+const BELIEVED: f64 = 3.0;
+
 /// What is known of the flows that carried the data, as sums and means over them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Flows {
@@ -102,7 +105,9 @@ impl Flows {
         if self.rtt > 0.0 {
             evidence += &format!(", round trip {}, at least {}", time(self.rtt), time(self.min_rtt));
         }
-        if self.delivery_rate > 0.0 {
+        // Where acknowledgements come in bursts, as on a virtual link, the kernel takes their pace for the path's.
+        let each = ratio(self.bits, self.number);
+        if self.delivery_rate > 0.0 && 8.0 * self.delivery_rate <= BELIEVED * each {
             evidence += &format!(", each flow delivers at {}", rate(8.0 * self.delivery_rate));
         }
         if self.retransmits > 0.0 {

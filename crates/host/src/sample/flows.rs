@@ -53,6 +53,9 @@ pub struct Flow {
     pub bytes_sent: u64,
     /// Bytes received meanwhile.
     pub bytes_received: u64,
+    /// Bytes that it moved in its busier direction between the first and the last sample in which it was seen.
+    #[serde(default)]
+    pub bytes_seen: u64,
     /// Segments sent again meanwhile.
     pub retransmits: u64,
     /// Median of the smoothed round-trip times, in microseconds.
@@ -123,6 +126,7 @@ fn flow(recording: &Recording, moments: &Moments<'_>) -> Flow {
     // One that was opened meanwhile has moved all that it tells.
     let is_old = recording.samples.first().is_none_or(|sample| sample.seconds == *from);
     let grown = |name| number(last, name).saturating_sub(if is_old { number(first, name) } else { 0 });
+    let between = |name| number(last, name).saturating_sub(number(first, name));
     let median = |name| {
         let mut values: Vec<_> = moments.iter().map(|(_, fields)| number(fields, name)).collect();
         values.sort_unstable();
@@ -134,6 +138,7 @@ fn flow(recording: &Recording, moments: &Moments<'_>) -> Flow {
         congestion: text("congestion"),
         bytes_sent: grown("bytes_acked"),
         bytes_received: grown("bytes_received"),
+        bytes_seen: between("bytes_acked").max(between("bytes_received")),
         retransmits: grown("retrans"),
         rtt_us: median("rtt"),
         min_rtt_us: number(last, "min_rtt"),
@@ -209,6 +214,11 @@ mod tests {
         let recording = recording_of(NAME, &[&text(1000, 50), &text(9000, 70), &again(5)]);
         let found = flows(&recording);
         assert_eq!((found.len(), found[0].bytes_sent, found[1].bytes_sent), (2, 8000, 5));
+        assert_eq!(
+            (found[0].bytes_seen, found[1].bytes_seen),
+            (8000, 0),
+            "of a moment alone there is no rate"
+        );
         assert_eq!((found[0].rtt_us, found[0].seen, &*found[0].congestion), (70, (0.0, 1.0), "cubic"));
         let series = series(&recording);
         assert_eq!(series[0].points, [(0.0, 1.0), (1.0, 1.0), (2.0, 1.0)]);

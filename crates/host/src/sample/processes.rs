@@ -55,6 +55,20 @@ impl Trees {
         Ok(())
     }
 
+    /// The children of those that are followed, where the kernel lists them (CONFIG_PROC_CHILDREN): cheap enough for every
+    /// sample. Those of other threads than the first are found by the search.
+    fn follow_children(&mut self) {
+        let mut parents: Vec<u32> = self.held.keys().copied().collect();
+        while let Some(parent) = parents.pop() {
+            let listed = fs::read_to_string(self.proc.join(format!("{parent}/task/{parent}/children")));
+            let listed = listed.unwrap_or_default();
+            let children = listed.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok());
+            let new: Vec<u32> = children.filter(|pid| !self.held.contains_key(pid)).collect();
+            new.iter().for_each(|pid| self.hold(*pid));
+            parents.extend(new);
+        }
+    }
+
     fn running(&self) -> io::Result<BTreeMap<u32, Process>> {
         let names = fs::read_dir(&self.proc)?.flatten().map(|entry| entry.file_name());
         let pids = names.filter_map(|name| name.to_str()?.parse::<u32>().ok());
@@ -85,6 +99,8 @@ impl Source for Trees {
         }
         if self.search.is_none_or(|due| Instant::now() >= due) {
             self.search()?;
+        } else {
+            self.follow_children();
         }
         // A file of a process that has ended can't be read any more, even if its number is used again.
         self.held.retain(|_, file| read_whole(file, text).is_ok());
@@ -148,14 +164,14 @@ pub struct ProcessSeconds {
 pub fn process_seconds(recording: &Recording) -> Vec<ProcessSeconds> {
     let mut sums: BTreeMap<(u32, u64), ProcessSeconds> = BTreeMap::new();
     for step in steps(recording) {
-        for (process, used) in step.used {
+        for Used { process, seconds, .. } in step.used {
             let sum = sums.entry((process.pid, process.started)).or_insert_with(|| ProcessSeconds {
                 pid: process.pid,
                 name: String::new(),
                 seconds: 0.0,
             });
             process.name.clone_into(&mut sum.name);
-            sum.seconds += used;
+            sum.seconds += seconds;
         }
     }
     let mut all: Vec<_> = sums.into_values().collect();
@@ -184,7 +200,7 @@ pub struct ProcessTime {
 pub fn process_times(recording: &Recording) -> Vec<ProcessTime> {
     let mut all: BTreeMap<(u32, u64), (ProcessTime, f64, f64)> = BTreeMap::new();
     for Step { from, to, used } in steps(recording) {
-        for (process, seconds) in used {
+        for Used { process, seconds, seen } in used {
             let first = || {
                 let Process { pid, name, .. } = process.clone();
                 (
@@ -198,8 +214,8 @@ pub fn process_times(recording: &Recording) -> Vec<ProcessTime> {
             time.threads = time.threads.max(process.threads);
             time.processors += seconds;
             time.seen.1 = to;
-            *samples += 1.0;
-            *waits += f64::from(process.waits);
+            *samples += f64::from(seen);
+            *waits += f64::from(seen && process.waits);
         }
     }
     let mean = |(mut time, samples, waits): (ProcessTime, f64, f64)| {
@@ -235,11 +251,11 @@ fn series(recording: &Recording) -> Vec<Series> {
     let mut points: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     for step in steps(recording).into_iter().filter(|step| step.to > step.from) {
         let percent = |seconds: f64| 100.0 * seconds / (step.to - step.from);
-        let all = step.used.iter().map(|(_, used)| used).sum();
+        let all = step.used.iter().map(|used| used.seconds).sum();
         points.entry("all".into()).or_default().push((step.to, percent(all)));
-        for (process, used) in &step.used {
+        for Used { process, seconds, .. } in &step.used {
             let name = format!("{} {}", process.pid, process.name);
-            points.entry(name).or_default().push((step.to, percent(*used)));
+            points.entry(name).or_default().push((step.to, percent(*seconds)));
         }
     }
     points.into_iter().map(|(name, points)| Series::new(NAME, &name, "%", points)).collect()
@@ -249,7 +265,15 @@ fn series(recording: &Recording) -> Vec<Series> {
 struct Step {
     from: f64,
     to: f64,
-    used: Vec<(Process, f64)>,
+    used: Vec<Used>,
+}
+
+/// What a process used in a step.
+struct Used {
+    process: Process,
+    seconds: f64,
+    /// It was seen at the step's end, and not only later.
+    seen: bool,
 }
 
 type Moment = BTreeMap<u32, Process>;
@@ -265,29 +289,49 @@ fn moments(recording: &Recording) -> Vec<(f64, Moment)> {
 fn steps(recording: &Recording) -> Vec<Step> {
     let moments = moments(recording);
     let hz = recording.about.ticks_per_second.max(1) as f64;
-    let step = |pair: &[(f64, Moment)]| {
+    let boot = recording.about.boot;
+    let mut steps: Vec<Step> = Vec::new();
+    for pair in moments.windows(2) {
         let ((from, earlier), (to, later)) = (&pair[0], &pair[1]);
-        let since = ((recording.about.boot + from) * hz) as u64;
-        let used = later.values().map(|now| (now.clone(), used(now, earlier, later, since) as f64 / hz));
-        Step { from: *from, to: *to, used: used.collect() }
-    };
-    moments.windows(2).map(step).collect()
+        steps.push(Step { from: *from, to: *to, used: Vec::new() });
+        for now in later.values() {
+            if let Some(ticks) = used(now, earlier, later) {
+                add(&mut steps, now, *from, ticks as f64 / hz);
+            } else {
+                let started = now.started as f64 / hz - boot;
+                let begun = moments.first().map_or(0.0, |first| first.0);
+                // To a tick: one that runs for longer, and was only found late, counts from now on.
+                let all = if started + 1.0 / hz > begun { now.own.saturating_add(now.children) } else { 0 };
+                add(&mut steps, now, started.max(begun), all as f64 / hz);
+            }
+        }
+    }
+    steps
 }
 
-/// Ticks that a process used since the earlier moment. Of its children's time, which it gets when it has waited for
-/// them, those that were followed have been counted before.
-fn used(now: &Process, earlier: &Moment, later: &Moment, since: u64) -> u64 {
-    let before = earlier.get(&now.pid).filter(|before| before.started == now.started);
-    let Some(before) = before else {
-        // One that runs for longer, and was only found late, counts from now on.
-        return if now.started >= since { now.own.saturating_add(now.children) } else { 0 };
-    };
+/// Adds what a process used from `from` to the end of the last step, evenly over the steps.
+fn add(steps: &mut [Step], process: &Process, from: f64, seconds: f64) {
+    let Some((last, before)) = steps.split_last_mut() else { return };
+    let span = last.to - from;
+    let mut left = seconds;
+    for step in before.iter_mut().filter(|step| step.to > from) {
+        let share = seconds * (step.to - step.from.max(from)) / span;
+        left -= share;
+        step.used.push(Used { process: process.clone(), seconds: share, seen: false });
+    }
+    last.used.push(Used { process: process.clone(), seconds: left.max(0.0), seen: true });
+}
+
+/// Ticks that a process used since the earlier moment; none where it wasn't seen then. Of its children's time, which it
+/// gets when it has waited for them, those that were followed have been counted before.
+fn used(now: &Process, earlier: &Moment, later: &Moment) -> Option<u64> {
+    let before = earlier.get(&now.pid).filter(|before| before.started == now.started)?;
     let ended = earlier.values().filter(|process| process.parent == now.pid && !is_there(process, later));
     let counted =
         ended.map(|process| process.own.saturating_add(process.children)).fold(0, u64::saturating_add);
     let own = now.own.saturating_sub(before.own);
     let children = now.children.saturating_sub(before.children).saturating_sub(counted);
-    own.saturating_add(children)
+    Some(own.saturating_add(children))
 }
 
 fn is_there(process: &Process, moment: &Moment) -> bool {
@@ -312,6 +356,25 @@ mod tests {
         let found = process_seconds(&recording_of(NAME, &[&first, &second, &third]));
         assert_eq!(found.iter().map(|of| (of.pid, of.seconds)).collect::<Vec<_>>(), [(10, 0.47), (11, 0.3)]);
         assert_eq!(found[0].name, "a) b");
+    }
+
+    #[test]
+    fn one_that_was_found_late_has_its_time_since_it_began() {
+        // Started at second 1 of the recording; first seen at second 4, when it has used 2.4 s.
+        let child = line(11, 10, 240, 0, 150);
+        let old = line(10, 1, 100, 0, 5);
+        let mut recording = recording_of(
+            NAME,
+            &[&old, &old, &old, &old, &(old.clone() + &child), &old.replace(" 0 0 20", " 250 0 20")],
+        );
+        recording.about.boot = 0.5;
+        let found = process_seconds(&recording);
+        let of = |pid| found.iter().find(|of| of.pid == pid).unwrap().seconds;
+        assert!((of(11) - 2.4).abs() < 1e-9 && (of(10) - 0.1).abs() < 1e-9, "{found:?}");
+        let time = process_times(&recording).into_iter().find(|of| of.pid == 11).unwrap();
+        assert!((time.processors - 0.8).abs() < 1e-9 && time.seen == (1.0, 4.0), "{time:?}");
+        let all = series(&recording).into_iter().find(|series| series.name == "11 a) b").unwrap();
+        assert!(all.points.iter().all(|(_, percent)| (percent - 80.0).abs() < 1e-9), "{all:?}");
     }
 
     #[test]
@@ -356,7 +419,6 @@ mod tests {
         let mut trees = Trees::new(&options);
         let mut read = || {
             let mut text = Vec::new();
-            trees.search = None;
             trees.read(&mut text).unwrap();
             let text = String::from_utf8(text).unwrap();
             text.lines().filter_map(Process::parse).collect::<Vec<_>>()

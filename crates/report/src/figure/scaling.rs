@@ -1,6 +1,7 @@
 //! Curves of a quantity over a factor, one a series, with the straight line that perfect scaling would follow from the
 //! first point, and CPU in a second panel below.
 
+use linerate_bench::spec::tool;
 use linerate_bench::stats::Estimate;
 use maud::{Markup, html};
 
@@ -62,10 +63,15 @@ impl<'a> Chart<'a> {
     fn new(context: &Context<'a>) -> Self {
         let x = context.asked.x.clone().unwrap_or_else(|| "streams".to_owned());
         let measure = context.measure();
-        let level = |s: &Summary<'a>| context.level(s.case, &x).unwrap_or_else(|| "–".to_owned());
-        let (levels, numbers) = sorted(context.cases.iter().map(|s| level(s)));
+        let level = |s: &Summary<'a>| {
+            found(s, &x).or_else(|| context.level(s.case, &x)).unwrap_or_else(|| "–".to_owned())
+        };
+        // One that looked for its level and has no figure has no place, either; what it lacks is told below.
+        let placed =
+            |s: &&&Summary<'a>| level(s) != tool::AUTO || s.quantity(context.asked.quantity).is_some();
+        let (levels, numbers) = sorted(context.cases.iter().filter(placed).map(|s| level(s)));
         let mut curves: Vec<Curve<'a>> = Vec::new();
-        for summary in &context.cases {
+        for summary in context.cases.iter().filter(placed) {
             let name = series(context, summary);
             let at = curves.iter().position(|curve| curve.name == name).unwrap_or_else(|| {
                 curves.push(Curve { name, points: Vec::new() });
@@ -375,6 +381,12 @@ impl<'a> Chart<'a> {
         row.push(Cell::text(remark(s, s.state_of(context.asked.quantity))));
         row
     }
+}
+
+/// Where a case stands whose level was looked for: at the number that was found.
+fn found(summary: &Summary<'_>, factor: &str) -> Option<String> {
+    let (_, number) = summary.found.filter(|(parameter, _)| *parameter == factor)?;
+    Some(number.median.to_string())
 }
 
 /// The name of a case's curve: its level of the series, or nothing where there is one curve.

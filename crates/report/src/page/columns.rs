@@ -67,6 +67,7 @@ fn all(record: &Record) -> Vec<Column> {
         Column::number(["Response p50", "ms"], |_, s| value(s.response, 1e-3)),
         Column::number(["Response p99", "ms"], |_, s| value(s.slowest_hundredth, 1e-3)),
         Column::number(["Score", ""], |_, s| value(s.score, 1.0)),
+        Column::number(["Best, by", "search"], |_, s| s.found.map(found)),
         Column::number(["Connections", "made, failed"], |_, s| s.connections.map(connections)),
     ];
     if let Some(baseline) = baseline(record) {
@@ -113,6 +114,14 @@ fn value(estimate: Option<Estimate>, factor: f64) -> Option<Markup> {
             span class="interval" { "[" (short(low * factor)) ", " (short(high * factor)) "]" }
         }
     })
+}
+
+/// A number of something, such as users: the fewest, or most, that do the best.
+fn found((parameter, number): (&str, Estimate)) -> Markup {
+    html! {
+        (number.median) " " (parameter)
+        @if let Some((low, high)) = ends(number) { span class="interval" { "[" (low) ", " (high) "]" } }
+    }
 }
 
 fn connections([attempted, made, failed]: [u64; 3]) -> Markup {

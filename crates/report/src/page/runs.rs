@@ -27,6 +27,7 @@ struct Extra {
     payload: bool,
     transactions: bool,
     score: bool,
+    found: bool,
 }
 
 impl Extra {
@@ -35,7 +36,12 @@ impl Extra {
             record.runs.iter().any(|run| matches!(&run.outcome, Outcome::Measured(m) if has(m)))
         };
         let payload = any(|m| m.bytes > 0) || !any(|_| true);
-        Self { payload, transactions: any(|m| m.transactions.is_some()), score: any(|m| m.score.is_some()) }
+        Self {
+            payload,
+            transactions: any(|m| m.transactions.is_some()),
+            score: any(|m| m.score.is_some()),
+            found: any(|m| m.found.is_some()),
+        }
     }
 
     /// The heads of the columns of numbers, in lines.
@@ -53,6 +59,9 @@ impl Extra {
         }
         if self.score {
             heads.push(["Score", ""]);
+        }
+        if self.found {
+            heads.push(["Best, by", "search"]);
         }
         heads
     }
@@ -75,6 +84,10 @@ impl Extra {
         }
         if self.score {
             numbers.push(or_dash(m.score));
+        }
+        if self.found {
+            let found = m.found.as_ref().map(|found| format!("{} {}", found.level, found.parameter));
+            numbers.push(found.unwrap_or_else(|| "–".to_owned()));
         }
         numbers
     }

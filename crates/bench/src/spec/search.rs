@@ -1,0 +1,167 @@
+//! How a tool's best level of a parameter is looked for: the number of users that brings the most.
+
+use super::error::FileError;
+use super::section::{FreeLevels, Section};
+use super::template::{Names, Word};
+use super::tool::{Form, Tool};
+use super::tool_reader::{FORMS, place, words};
+
+/// The level of a parameter for which it is to be looked.
+pub const AUTO: &str = "auto";
+
+/// How the best level of a parameter is looked for, before each run of a case that has [`AUTO`] for it.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// The parameter.
+    pub parameter: String,
+    /// Run at the sending end while the server is there; the parameter's placeholder stands for [`AUTO`].
+    pub command: Vec<Word>,
+    /// What its stdout is.
+    pub form: Form,
+    /// Where the level that it found stands.
+    pub found: String,
+    /// Where the array of what it tried stands, each of the form of [`crate::record::Step`].
+    pub steps: Option<String>,
+}
+
+/// The table `[search]` of a tool file with these parameters.
+pub(crate) fn read_search(
+    section: &Section,
+    parameters: &[FreeLevels],
+    names: &Names,
+) -> Result<Search, FileError> {
+    let parameter = section.text("parameter")?;
+    let form = section.maybe_choice("read", &FORMS)?.ok_or_else(|| section.missing("read"))?;
+    let search = Search {
+        parameter: parameter.to_owned(),
+        command: words(section, "command", names)?,
+        form,
+        found: section.parsed("found", |text| place(form, text))?,
+        steps: section.maybe_parsed("steps", |text| place(form, text))?,
+    };
+    if !parameters.iter().any(|entry| entry.name == parameter) {
+        let known = parameters.iter().map(|entry| entry.name.as_str());
+        let error = section.error("parameter", format!("{parameter:?} is not a parameter of this tool"));
+        return Err(error.suggest(parameter, known));
+    }
+    if search.command.is_empty() {
+        return Err(section.missing("command"));
+    }
+    if search.steps.is_some() && form == Form::Pattern {
+        return Err(section.error("steps", "can't be read by a pattern, only from JSON"));
+    }
+    Ok(search)
+}
+
+/// An error where the tool can't take one of the levels.
+pub(crate) fn check_levels(section: &Section, entry: &FreeLevels, tool: &Tool) -> Result<(), FileError> {
+    for level in &entry.levels {
+        let searched = tool.search_of(&entry.name).map(|_| AUTO);
+        let checked = tool.check_level(&entry.name, level);
+        checked.map_err(|problem| section.error_of(entry, problem).suggest(level, searched))?;
+    }
+    Ok(())
+}
+
+impl Tool {
+    /// How its best level of the parameter is looked for; `None` where it isn't.
+    pub(crate) fn search_of(&self, parameter: &str) -> Option<&Search> {
+        self.search.as_ref().filter(|search| search.parameter == parameter)
+    }
+
+    /// Whether a parameter can have this level: one whose default is a number takes numbers, perhaps with a unit, and
+    /// "auto" where the tool can search it.
+    fn check_level(&self, parameter: &str, level: &str) -> Result<(), String> {
+        let searched = self.search_of(parameter).is_some();
+        let numeric = self.parameters.get(parameter).is_some_and(|default| default.parse::<f64>().is_ok());
+        match level {
+            AUTO if searched => Ok(()),
+            AUTO if numeric => Err(format!("{} can't look for its best {parameter}: no \"auto\"", self.name)),
+            _ if searched && !is_count(level) => {
+                Err(format!("{level:?} is neither a whole number from 1 up nor \"auto\""))
+            }
+            _ if numeric && !level.starts_with(|c: char| c.is_ascii_digit()) => {
+                Err(format!("{level:?} is not a number"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is_count(level: &str) -> bool {
+    level.parse().is_ok_and(|count: u32| count > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::spec::study::Study;
+    use crate::spec::tool::{Tool, Toolbox};
+
+    const TOOL: &str = r#"
+name = "ask"
+moves = "requests"
+command = ["ask", "{users}", "{step}"]
+[parameters]
+users = 240
+step = 0.5
+[search]
+parameter = "users"
+command = ["ask", "--best", "{users}"]
+read = "json"
+found = "/best"
+steps = "/tried"
+[result]
+read = "json"
+transactions = "/n"
+"#;
+
+    fn tool(from: &str, to: &str) -> Result<Tool, String> {
+        assert!(TOOL.contains(from), "{from}");
+        Tool::parse("t.toml", &TOOL.replacen(from, to, 1)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_search_names_a_parameter_and_where_its_finding_stands() {
+        let search = tool("", "").unwrap().search.expect("it has one");
+        assert_eq!((search.parameter.as_str(), search.found.as_str()), ("users", "/best"));
+        let error = |from: &str, to: &str| tool(from, to).unwrap_err();
+        assert_eq!(
+            error("parameter = \"users\"", "parameter = \"user\""),
+            "t.toml:9: `search.parameter`: \"user\" is not a parameter of this tool; did you mean `users`?"
+        );
+        assert_eq!(error("found = \"/best\"", ""), "t.toml:8: `search.found`: is missing");
+        assert!(error("\"/tried\"", "\"tried\"").contains("`search.steps`: \"tried\" is not a JSON pointer"));
+        assert!(error("steps = \"/tried\"", "step = \"/tried\"").ends_with("did you mean `steps`?"));
+    }
+
+    #[test]
+    fn levels_are_checked_by_what_the_tool_takes() {
+        let mut tools = Toolbox::built_in().unwrap();
+        tools.add(tool("", "").unwrap());
+        let study = |tool: &str, with: &str| {
+            let text = format!(
+                "name = \"s\"\ntitle = \"S\"\n[[link]]\nname = \"l\"\nrate = \"open\"\n[[case]]\n\
+                 id = \"u-{{users}}\"\ntool = \"{tool}\"\n[case.with]\n{with}\n"
+            );
+            Study::parse("s.toml", &text, &tools).map_err(|error| error.to_string())
+        };
+        let ids = study("ask", "users = [1, \"auto\"]").unwrap().cases;
+        assert_eq!(ids.iter().map(|case| case.id.as_str()).collect::<Vec<_>>(), ["u-1", "u-auto"]);
+        let error = |tool: &str, with: &str| study(tool, with).unwrap_err();
+        assert_eq!(
+            error("ask", "users = [1, \"atuo\"]"),
+            "s.toml:10: `case.with.users`: \"atuo\" is neither a whole number from 1 up nor \"auto\"; \
+             did you mean `auto`?"
+        );
+        assert!(error("ask", "users = 0").contains("whole number from 1"));
+        assert!(error("ask", "users = 1.5").contains("whole number from 1"));
+        assert_eq!(
+            error("wrk", "users = \"auto\""),
+            "s.toml:10: `case.with.users`: wrk can't look for its best users: no \"auto\""
+        );
+        assert_eq!(
+            error("ask", "users = 1\nstep = \"long\""),
+            "s.toml:11: `case.with.step`: \"long\" is not a number"
+        );
+    }
+}
