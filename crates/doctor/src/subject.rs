@@ -108,7 +108,14 @@ impl<'a> Host<'a> {
     }
 }
 
-impl Path<'_> {
+impl<'a> Path<'a> {
+    /// The same path, of whose ends neither needs more than the other can.
+    pub fn needing(mut self) -> Path<'a> {
+        let need = Need::Target(self.rate());
+        (self.from.need, self.to.need) = (need, need);
+        self
+    }
+
     /// Bits a second needed: the target, or what the slower end can.
     pub fn rate(&self) -> f64 {
         self.from.rate().min(self.to.rate())
@@ -121,7 +128,7 @@ impl Path<'_> {
     }
 
     /// Both ends.
-    pub fn ends(&self) -> [Host<'_>; 2] {
+    pub fn ends(&self) -> [Host<'a>; 2] {
         [self.from, self.to]
     }
 }

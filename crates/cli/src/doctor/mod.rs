@@ -131,7 +131,8 @@ impl DoctorArgs {
             return path::examine(from, to, self.need(), &self.reach);
         }
         let hosts = if self.root.is_empty() { self.asked()? } else { self.read()? };
-        Ok(Report::of(&hosts, self.need()))
+        let hosts: Vec<Host<'_>> = hosts.iter().map(|host| host.view(self.need())).collect();
+        Ok(Report::of(&hosts, ordered(hosts.iter().flat_map(examine_host).collect())))
     }
 
     fn need(&self) -> Need {
@@ -169,18 +170,14 @@ impl DoctorArgs {
 }
 
 impl Report {
-    fn of(hosts: &[Named], need: Need) -> Self {
-        Self::of_views(&hosts.iter().map(|host| host.view(need)).collect::<Vec<_>>())
-    }
-
-    fn of_views(views: &[Host<'_>]) -> Self {
+    fn of(hosts: &[Host<'_>], findings: Vec<Finding>) -> Self {
         Self {
             r#type: "doctor",
             schema: 1,
-            hosts: views.iter().map(Needed::of).collect(),
+            hosts: hosts.iter().map(Needed::of).collect(),
             measured: None,
             checks: CHECKS.len(),
-            findings: ordered(views.iter().flat_map(examine_host).collect()),
+            findings,
         }
     }
 }

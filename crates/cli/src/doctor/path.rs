@@ -1,7 +1,7 @@
 //! Both ends of a path, and what is measured between them.
 
 use linerate_doctor::formula::gbit;
-use linerate_doctor::{Measured, Need, Path, examine_path, ordered};
+use linerate_doctor::{Measured, Need, Path, examine_path_and_ends};
 use std::ffi::OsStr;
 
 use super::{HERE, Named, Report, host, rtt};
@@ -29,15 +29,11 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, reach: &Reach) -> Result<Re
 }
 
 fn report(near: &Named, far: &Named, need: Need, measured: Measured) -> Report {
-    let path = |need| Path { from: near.view(need), to: far.view(need), measured };
+    let path = Path { from: near.view(need), to: far.view(need), measured }.needing();
     let because = if need == Need::OfPorts { "what the slower end can" } else { "as asked for" };
-    // Neither end needs more than the other can.
-    let need = Need::Target(path(need).rate());
-    let mut findings = examine_path(&path(need));
-    let mut both = Report::of_views(&path(need).ends());
-    both.hosts.iter_mut().for_each(|host| host.because = because);
-    findings.append(&mut both.findings);
-    Report { findings: ordered(findings), measured: Some(measured), ..both }
+    let mut report = Report::of(&path.ends(), examine_path_and_ends(&path));
+    report.hosts.iter_mut().for_each(|host| host.because = because);
+    Report { measured: Some(measured), ..report }
 }
 
 /// What can't be measured is left out, and why is told.
