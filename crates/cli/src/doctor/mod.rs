@@ -1,5 +1,6 @@
 //! `linerate doctor`: what keeps transfers from the line rate, and what to do.
 
+mod far;
 mod path;
 mod rtt;
 mod table;
@@ -31,6 +32,8 @@ Examples:
       other hosts, against the rate that is needed
   linerate doctor --path local web1
       both ends, and three seconds of measurements between them
+  linerate doctor --path web1 web2
+      the same of two other hosts: web1 measures, and reaches web2 by that name
   linerate doctor --root web1.txt
       a snapshot that somebody sent (linerate facts --snapshot web1.txt)
 It changes nothing. To be run as a test: --fail-on major
