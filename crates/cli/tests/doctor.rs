@@ -92,6 +92,41 @@ fn another_host_and_the_path_to_it_are_looked_at() {
     assert_eq!((&found["severity"], &found["host"]), (&"critical".into(), &"local -> elsewhere".into()));
 }
 
+/// Neither end is this host: the first end's program measures.
+#[test]
+fn a_path_between_two_other_hosts_is_measured_by_the_first() {
+    let directory = support::directory("linerate-doctor-");
+    let (shell, cache) = (script(directory.path()), directory.path().join("cache"));
+    let ask = |arguments: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command.args(["doctor", "--json", "--rsh", &shell]).args(arguments).env("XDG_CACHE_HOME", &cache);
+        Running::start(command).end()
+    };
+    let told = json(&ask(&["--path", "one", "two", "--target", "1000gbit"]).exits(0));
+    assert!(told["measured"]["rate"].as_f64().unwrap() > 1e6, "{told}");
+    assert_eq!((&told["hosts"][0]["host"], &told["hosts"][1]["host"]), (&"one".into(), &"two".into()));
+    let findings = told["findings"].as_array().unwrap();
+    let slow = findings.iter().find(|finding| finding["check"] == "path-rate").unwrap();
+    assert_eq!(slow["host"], "one -> two");
+}
+
+#[test]
+fn what_the_first_host_cannot_measure_is_told_with_what_to_run() {
+    let directory = support::directory("linerate-doctor-");
+    let cache = directory.path().join("cache");
+    // A shell that lets nobody go on from one to two.
+    let path = directory.path().join("shell");
+    fs::write(&path, "host=$1; shift\n[ -z \"$WENT\" ] || exit 255\ncase $host in one) WENT=1; export WENT;; esac\nexec sh -c \"$*\"\n").unwrap();
+    let mut command = Command::new(PROGRAM);
+    let shell = format!("sh {}", path.display());
+    command.args(["doctor", "--json", "--rsh", &shell, "--path", "one", "two"]).env("XDG_CACHE_HOME", &cache);
+    let run = Running::start(command)
+        .end()
+        .exits(0)
+        .says(&["nothing was measured from one", "run this on one: linerate doctor --path local two"]);
+    assert!(json(&run)["measured"]["rate"].is_null(), "{run}");
+}
+
 #[test]
 fn a_path_has_two_ends() {
     let run = doctor(&["--path", "local", "local"]).exits(2);

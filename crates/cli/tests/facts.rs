@@ -4,6 +4,8 @@
 mod support;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -102,4 +104,70 @@ fn what_is_no_snapshot_is_refused() {
     let directory = support::directory("linerate-facts-");
     let empty = json(&["--root", directory.path().to_str().unwrap()]);
     assert_eq!(empty["hostname"]["unreadable"], "/proc/sys/kernel/hostname is missing");
+}
+
+/// What an ordinary user can't read is unknown to him, and never another value.
+#[test]
+fn an_ordinary_user_is_told_less_and_nothing_else() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can become another user");
+        return;
+    }
+    let directory = support::directory("linerate-facts-");
+    let all = json(&[]);
+    let told: Value = serde_json::from_str(&as_nobody(&directory, &["facts", "--json"]).out).unwrap();
+    for part in ["hostname", "kernel", "distribution", "machine"] {
+        assert_eq!(differs(&all[part], &told[part]), None, "{part}");
+    }
+    for part in
+        ["model", "online", "cores", "sockets", "nodes", "features", "governors", "smt", "mitigations"]
+    {
+        assert_eq!(differs(&all["cpu"][part], &told["cpu"][part]), None, "{part}");
+    }
+    let ports = |facts: &Value| facts["ports"]["known"].as_array().cloned().unwrap_or_default();
+    for (port, told) in ports(&all).iter().zip(&ports(&told)) {
+        for part in [
+            "name",
+            "driver",
+            "firmware",
+            "kind",
+            "mtu",
+            "speed_mbps",
+            "channels",
+            "rings",
+            "offloads",
+            "pci",
+        ] {
+            assert_eq!(differs(&port[part], &told[part]), None, "{part} of {port}");
+        }
+    }
+    for arguments in [&["facts"][..], &["doctor"], &["doctor", "--json", "--target", "100gbit"]] {
+        as_nobody(&directory, arguments).exits(0);
+    }
+}
+
+/// Runs a copy of the program that everybody may run, as nobody.
+fn as_nobody(directory: &tempfile::TempDir, arguments: &[&str]) -> Run {
+    let program = directory.path().join("linerate");
+    if !program.exists() {
+        fs::copy(PROGRAM, &program).unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = Command::new(program);
+    command.args(arguments).uid(65534).gid(65534).current_dir("/").env("HOME", "/");
+    Running::start(command).end().exits(0)
+}
+
+/// The first place whose value is another, unless it has become unknown.
+fn differs(all: &Value, told: &Value) -> Option<String> {
+    match (all, told) {
+        _ if all == told || told.get("unreadable").is_some() => None,
+        (Value::Object(old), Value::Object(new)) if old.keys().eq(new.keys()) => {
+            old.iter().find_map(|(key, old)| differs(old, &new[key]).map(|place| format!("{key}.{place}")))
+        }
+        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
+            old.iter().zip(new).find_map(|(old, new)| differs(old, new))
+        }
+        _ => Some(format!(" {all} became {told}")),
+    }
 }

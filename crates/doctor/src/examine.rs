@@ -22,6 +22,13 @@ pub fn examine_path(path: &Path<'_>) -> Vec<Finding> {
     ordered(found.collect())
 }
 
+/// What all checks find between two hosts and on each of them, the dearest first.
+pub fn examine_path_and_ends(path: &Path<'_>) -> Vec<Finding> {
+    let mut found = examine_path(path);
+    found.extend(path.ends().iter().flat_map(examine_host));
+    ordered(found)
+}
+
 /// The dearest first: by severity, by what is lost, then in the order of the checks.
 pub fn ordered(mut findings: Vec<Finding>) -> Vec<Finding> {
     let loss = |finding: &Finding| finding.loss.unwrap_or(0.0);

@@ -12,6 +12,6 @@ mod subject;
 #[cfg(test)]
 mod testing;
 
-pub use examine::{examine_host, examine_path, ordered};
+pub use examine::{examine_host, examine_path, examine_path_and_ends, ordered};
 pub use finding::{Finding, Severity, Source};
 pub use subject::{Host, Measured, Need, Path, USUAL_RATE};

@@ -1,7 +1,7 @@
 //! What checks look at: a host, or a path with both of its ends.
 
-use linerate_host::Facts;
 use linerate_host::facts::{Kind, Port};
+use linerate_host::{Fact, Facts};
 
 /// Bits a second that are taken as needed where neither the user nor any port tells.
 pub const USUAL_RATE: f64 = 10e9;
@@ -74,12 +74,14 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Bits a second needed of one port: no more than it can, as far as that is known.
-    pub fn rate_of(&self, port: &Port) -> f64 {
-        let own = speed(port);
-        match self.need {
-            Need::Target(rate) => own.map_or(rate, |own| own.min(rate)),
-            Need::OfPorts => own.unwrap_or_else(|| self.rate()),
+    /// Bits a second needed of one port: no more than it can, and what the host does where it has no speed of its own.
+    /// None where its speed can't be read: then nobody knows whether anything is lost.
+    pub fn rate_of(&self, port: &Port) -> Option<f64> {
+        match (&port.speed_mbps, self.need) {
+            (Fact::Unreadable(_), _) => None,
+            (Fact::NotApplicable, _) => Some(self.rate()),
+            (Fact::Known(_), Need::Target(rate)) => speed(port).map(|own| own.min(rate)),
+            (Fact::Known(_), Need::OfPorts) => speed(port),
         }
     }
 
@@ -88,10 +90,9 @@ impl<'a> Host<'a> {
         self.linked().filter(|port| is_line(port)).filter_map(speed).max_by(f64::total_cmp)
     }
 
-    /// Ports that aren't down, the kernel's own too.
+    /// Ports that are known to be up, the kernel's own too.
     pub fn linked(&self) -> impl Iterator<Item = &'a Port> + use<'a> {
-        let ports = self.facts.ports.known().into_iter().flatten();
-        ports.filter(|port| port.carrier.get() != Some(false) && !is_down(port))
+        self.facts.ports.known().into_iter().flatten().filter(|port| is_up(port))
     }
 
     /// Of them, devices: real, lent, emulated or paravirtual ones.
@@ -107,7 +108,14 @@ impl<'a> Host<'a> {
     }
 }
 
-impl Path<'_> {
+impl<'a> Path<'a> {
+    /// The same path, of whose ends neither needs more than the other can.
+    pub fn needing(mut self) -> Path<'a> {
+        let need = Need::Target(self.rate());
+        (self.from.need, self.to.need) = (need, need);
+        self
+    }
+
     /// Bits a second needed: the target, or what the slower end can.
     pub fn rate(&self) -> f64 {
         self.from.rate().min(self.to.rate())
@@ -120,7 +128,7 @@ impl Path<'_> {
     }
 
     /// Both ends.
-    pub fn ends(&self) -> [Host<'_>; 2] {
+    pub fn ends(&self) -> [Host<'a>; 2] {
         [self.from, self.to]
     }
 }
@@ -135,7 +143,12 @@ fn is_line(port: &Port) -> bool {
     port.kind.get() != Some(Kind::Software) || port.bond.known().is_some()
 }
 
-/// What isn't up has no carrier either; `unknown` is what drivers say that don't tell.
-fn is_down(port: &Port) -> bool {
-    port.state.known().is_some_and(|state| state != "up" && state != "unknown")
+/// What isn't up has no carrier either; `unknown` is what drivers say that don't tell. A port of which neither can be
+/// read may be down, and nothing is said of it.
+fn is_up(port: &Port) -> bool {
+    let state = port.state.known().map(|state| state == "up" || state == "unknown");
+    match (state, port.carrier.get()) {
+        (Some(state), carrier) => state && carrier != Some(false),
+        (None, carrier) => carrier == Some(true),
+    }
 }

@@ -17,16 +17,24 @@ pub(crate) fn model(cpuinfo: &str) -> Fact<String> {
 
 /// Those of the interesting instruction sets that the first processor has.
 pub(crate) fn features(cpuinfo: &str) -> Fact<Vec<String>> {
-    let Some(flags) = flags(cpuinfo) else {
+    let Some(Flags::X86(flags) | Flags::Arm(flags)) = flags(cpuinfo) else {
         return Fact::NotApplicable;
     };
     let has = |name: &&str| flags.split_whitespace().any(|flag| flag == *name);
     Fact::Known(INTERESTING.iter().filter(|name| has(name)).map(|name| (*name).to_owned()).collect())
 }
 
-/// The flags of the first processor, separated by spaces.
-pub(crate) fn flags(cpuinfo: &str) -> Option<&str> {
-    value(cpuinfo, "flags").or_else(|| value(cpuinfo, "Features"))
+/// What a processor can, separated by spaces.
+pub(crate) enum Flags<'a> {
+    /// x86's "flags".
+    X86(&'a str),
+    /// Arm's "Features".
+    Arm(&'a str),
+}
+
+/// Those of the first processor.
+pub(crate) fn flags(cpuinfo: &str) -> Option<Flags<'_>> {
+    value(cpuinfo, "flags").map(Flags::X86).or_else(|| value(cpuinfo, "Features").map(Flags::Arm))
 }
 
 fn value<'a>(cpuinfo: &'a str, key: &str) -> Option<&'a str> {

@@ -66,8 +66,16 @@ pub(crate) fn signature() -> io::Result<String> {
 
 /// How many guests run on this host, and how many threads of the kernel move their packets.
 pub(crate) fn guests() -> io::Result<String> {
+    guests_below(Path::new("/proc"))
+}
+
+fn guests_below(proc: &Path) -> io::Result<String> {
+    // The first process is always there, and somebody else's to an ordinary user.
+    if std::fs::read(proc.join("1/comm")).is_err() {
+        return Err(io::Error::other("/proc hides the processes of others (hidepid)"));
+    }
     let (mut guests, mut threads) = (0, 0);
-    for entry in std::fs::read_dir("/proc")?.flatten() {
+    for entry in std::fs::read_dir(proc)?.flatten() {
         if !entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit) {
             continue;
         }
@@ -126,6 +134,20 @@ mod tests {
         assert_eq!(name(&machine), Fact::NotApplicable);
         machine.guest = Fact::Known(true);
         assert_eq!(name(&machine), Fact::Known("Hyper-V".into()));
+    }
+
+    #[test]
+    fn guests_are_counted_where_all_processes_are_seen() {
+        let proc = tempfile::TempDir::new().unwrap();
+        let put = |pid: &str, name: &str| {
+            std::fs::create_dir_all(proc.path().join(pid)).unwrap();
+            std::fs::write(proc.path().join(pid).join("comm"), name).unwrap();
+        };
+        put("70", "qemu-system-x86\n");
+        put("71", "vhost-70\n");
+        assert!(guests_below(proc.path()).is_err(), "the first process is hidden");
+        put("1", "systemd\n");
+        assert_eq!(guests_below(proc.path()).unwrap(), "guests 1\nvhost_threads 1");
     }
 
     #[test]

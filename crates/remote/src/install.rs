@@ -6,6 +6,7 @@
 //! csh or fish reads differently inside single quotes.
 
 use aws_lc_rs::digest::{Context, SHA256};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 
@@ -68,13 +69,17 @@ pub fn identity() -> String {
 const TIDY: &str = "find \"$d\" -type f -name \"agent-*\" -mtime +30 -atime +30 -exec rm -f {} + 2>/dev/null; \
                     find \"$d\" -type f -name \".new.*\" -mtime +0 -exec rm -f {} + 2>/dev/null";
 
-/// The line for the far shell; without `install` it never asks for the binary. In a cache directory that somebody else
-/// owns or may write to, nothing is run and nothing is kept: `own` looks at what `ls` tells of its mode and owner.
+/// `own` is true where the cache directory `$d` is this user's, and nobody else may write to it: by its mode and owner as
+/// `ls` tells them. In another nothing is run and nothing is kept.
+const OWN_DIRECTORY: &str = "own() { set -- $(ls -ldn \"$d/.\" 2>/dev/null); \
+    case \"$1 $3\" in drwx?-??-?*\" $(id -u)\") return 0;; esac; return 1; };";
+
+/// The line for the far shell; without `install` it never asks for the binary.
 pub fn bootstrap(binary: &Binary, install: bool) -> String {
     let Binary { size, hash } = binary;
     let start = format!(
         "d=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate; a=$d/agent-{hash}; \
-         own() {{ set -- $(ls -ldn \"$d/.\" 2>/dev/null); case \"$1 $3\" in drwx?-??-?*\" $(id -u)\") return 0;; esac; return 1; }}; \
+         {OWN_DIRECTORY} \
          if own && [ -x \"$a\" ] && [ $(wc -c <\"$a\") -eq {size} ]; then exec \"$a\" agent; fi; \
          if [ \"$(linerate agent --id 2>/dev/null)\" = \"{id}\" ]; then exec linerate agent; fi; ",
         id = identity(),
@@ -91,6 +96,18 @@ pub fn bootstrap(binary: &Binary, install: bool) -> String {
          exit 127"
     );
     format!("sh -c '{start}{}'", if install { bring } else { without })
+}
+
+/// The words that run this binary with `argv` on a host where [`bootstrap`]'s line has started it already, from where
+/// that line has it.
+pub fn again(binary: &Binary, argv: &[OsString]) -> Vec<OsString> {
+    let script = format!(
+        "d=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate; a=$d/agent-{hash}; {OWN_DIRECTORY} \
+         if own && [ -x \"$a\" ]; then exec \"$a\" \"$@\"; fi; exec linerate \"$@\"",
+        hash = binary.hash,
+    );
+    let shell = ["sh".into(), "-c".into(), script.into(), "linerate".into()];
+    shell.into_iter().chain(argv.iter().cloned()).collect()
 }
 
 #[cfg(test)]
@@ -141,6 +158,28 @@ mod tests {
         assert!(first.contains(WANTED) && first.ends_with("started agent\n"), "{first}");
         assert_eq!(run(home.path(), &bootstrap(&binary, true), &[]), "started agent\n");
         assert_eq!(run(home.path(), &bootstrap(&binary, false), &[]), "started agent\n");
+    }
+
+    #[test]
+    fn what_was_brought_runs_again_with_any_words() {
+        let home = tempfile::tempdir().unwrap();
+        let (bytes, binary) = script("printf \"%s|\" \"$@\"");
+        run(home.path(), &bootstrap(&binary, true), &bytes);
+        let words = again(&binary, &["doctor".into(), "it's \"b\"".into()]);
+        let again = |home: &std::path::Path| {
+            let mut command = Command::new(&words[0]);
+            command
+                .args(&words[1..])
+                .env("HOME", home)
+                .env_remove("XDG_CACHE_HOME")
+                .env("PATH", "/usr/bin:/bin");
+            String::from_utf8(command.output().unwrap().stdout).unwrap()
+        };
+        assert_eq!(again(home.path()), "doctor|it's \"b\"|");
+        // In a directory that others may write to, it isn't run.
+        let cache = home.path().join(".cache/linerate");
+        std::fs::set_permissions(&cache, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        assert_eq!(again(home.path()), "");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `linerate doctor`: what keeps transfers from the line rate, and what to do.
 
+mod far;
 mod path;
 mod rtt;
 mod table;
@@ -31,6 +32,8 @@ Examples:
       other hosts, against the rate that is needed
   linerate doctor --path local web1
       both ends, and three seconds of measurements between them
+  linerate doctor --path web1 web2
+      the same of two other hosts: web1 measures, and reaches web2 by that name
   linerate doctor --root web1.txt
       a snapshot that somebody sent (linerate facts --snapshot web1.txt)
 It changes nothing. To be run as a test: --fail-on major
@@ -131,7 +134,8 @@ impl DoctorArgs {
             return path::examine(from, to, self.need(), &self.reach);
         }
         let hosts = if self.root.is_empty() { self.asked()? } else { self.read()? };
-        Ok(Report::of(&hosts, self.need()))
+        let hosts: Vec<Host<'_>> = hosts.iter().map(|host| host.view(self.need())).collect();
+        Ok(Report::of(&hosts, ordered(hosts.iter().flat_map(examine_host).collect())))
     }
 
     fn need(&self) -> Need {
@@ -169,18 +173,14 @@ impl DoctorArgs {
 }
 
 impl Report {
-    fn of(hosts: &[Named], need: Need) -> Self {
-        Self::of_views(&hosts.iter().map(|host| host.view(need)).collect::<Vec<_>>())
-    }
-
-    fn of_views(views: &[Host<'_>]) -> Self {
+    fn of(hosts: &[Host<'_>], findings: Vec<Finding>) -> Self {
         Self {
             r#type: "doctor",
             schema: 1,
-            hosts: views.iter().map(Needed::of).collect(),
+            hosts: hosts.iter().map(Needed::of).collect(),
             measured: None,
             checks: CHECKS.len(),
-            findings: ordered(views.iter().flat_map(examine_host).collect()),
+            findings,
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Both ends of a path, and what is measured between them.
 
 use linerate_doctor::formula::gbit;
-use linerate_doctor::{Measured, Need, Path, examine_path, ordered};
+use linerate_doctor::{Measured, Need, Path, examine_path_and_ends};
+use linerate_wire::path::printable;
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
-use super::{HERE, Named, Report, host, rtt};
+use super::{HERE, Named, Report, far, host, rtt};
 use crate::cp::{Failure, Summary};
 use crate::exit::Code;
 use crate::reach::Reach;
@@ -17,27 +19,28 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, reach: &Reach) -> Result<Re
         return Err(Failure(message, Code::Usage));
     }
     let hosts = [host(from, reach)?, host(to, reach)?];
-    // What is measured goes out from here.
+    // What is measured goes out from here, or else from the first.
     let (near, far, other) = if to == HERE { (1, 0, from) } else { (0, 1, to) };
-    let measured = if from == HERE || to == HERE {
-        measure(other, reach)
-    } else {
-        tell!("linerate: neither end is this host, so nothing is measured: run it on one of them");
-        Measured::default()
-    };
+    let is_here = from == HERE || to == HERE;
+    let measured = if is_here { measure(other, reach) } else { measure_there(from, to, reach) };
     Ok(report(&hosts[near], &hosts[far], need, measured))
 }
 
+/// What can't be measured is left out, and why is told.
+fn measure_there(from: &OsStr, to: &OsStr, reach: &Reach) -> Measured {
+    far::measure(from, to, reach).unwrap_or_else(|why| {
+        let host = printable(from.as_bytes());
+        tell!("linerate: nothing was measured from {host}: {why}; {}", far::advice(from, to));
+        Measured::default()
+    })
+}
+
 fn report(near: &Named, far: &Named, need: Need, measured: Measured) -> Report {
-    let path = |need| Path { from: near.view(need), to: far.view(need), measured };
+    let path = Path { from: near.view(need), to: far.view(need), measured }.needing();
     let because = if need == Need::OfPorts { "what the slower end can" } else { "as asked for" };
-    // Neither end needs more than the other can.
-    let need = Need::Target(path(need).rate());
-    let mut findings = examine_path(&path(need));
-    let mut both = Report::of_views(&path(need).ends());
-    both.hosts.iter_mut().for_each(|host| host.because = because);
-    findings.append(&mut both.findings);
-    Report { findings: ordered(findings), measured: Some(measured), ..both }
+    let mut report = Report::of(&path.ends(), examine_path_and_ends(&path));
+    report.hosts.iter_mut().for_each(|host| host.because = because);
+    Report { measured: Some(measured), ..report }
 }
 
 /// What can't be measured is left out, and why is told.

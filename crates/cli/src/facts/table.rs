@@ -1,6 +1,6 @@
 //! Facts for people: a section for each part of the host, a line for each value.
 
-use linerate_host::facts::{Cpu, FileSystem, Memory, Softnet, Ssh, Stall, Storage, Strain, Tcp};
+use linerate_host::facts::{Cpu, FileSystem, IdleState, Memory, Softnet, Ssh, Stall, Storage, Strain, Tcp};
 use linerate_host::{Fact, Facts};
 use linerate_wire::path::printable;
 use std::collections::BTreeMap;
@@ -142,12 +142,33 @@ fn cpu(cpu: &Cpu) -> Vec<String> {
         line("NUMA nodes", &cpu.nodes, nodes),
         line("governor", &cpu.governors, counted),
         Some(row("settings", settings)),
+        cpu.siblings
+            .known()
+            .filter(|cores| cores.iter().any(|threads| threads.len() > 1))
+            .map(|c| siblings(c)),
+        line("idle", &cpu.idle.states, |states| states.iter().map(idle).collect::<Vec<_>>().join(", ")),
         line("features", &cpu.features, |names| names.join(" ")),
         line("weaknesses", &cpu.mitigations, open),
         line("AES-128-GCM", &cpu.aes_128_gcm, rate),
         line("BLAKE3", &cpu.blake3, rate),
     ];
     lines.into_iter().flatten().collect()
+}
+
+/// Threads that share a core, of the first cores; the others are alike.
+fn siblings(cores: &[Vec<u32>]) -> String {
+    let some: Vec<String> = cores.iter().take(4).map(|threads| ranges(threads)).collect();
+    let more = if cores.len() > some.len() { " ..." } else { "" };
+    row("siblings", format!("{}{more}", some.join("; ")))
+}
+
+fn idle(state: &IdleState) -> String {
+    let off = match state.disabled.get() {
+        None | Some(0) => String::new(),
+        Some(count) => format!(", off on {count}"),
+    };
+    let latency = shown(&state.latency_us, |us| format!("{us} us"));
+    format!("{} ({latency}{off})", shown(&state.name, Clone::clone))
 }
 
 fn memory(memory: &Memory) -> Vec<String> {

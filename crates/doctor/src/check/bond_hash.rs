@@ -40,7 +40,7 @@ fn by_hash(host: &Host<'_>, port: &Port, bond: &Bond) -> Option<Finding> {
     let title =
         format!("{} sends all that goes to one host over one of its {} ports", port.name, slaves.len());
     let set = |policy: &str| format!("ip link set {} type bond xmit_hash_policy {policy}", port.name);
-    let finding = Finding::leaves(one, host.rate_of(port), title)
+    let finding = Finding::leaves(one, host.rate_of(port)?, title)
         .at(&port.name)
         .evidence(format!(
             "xmit_hash_policy {policy}: chosen by addresses, which are the same for all streams"

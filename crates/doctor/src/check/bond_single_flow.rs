@@ -26,7 +26,7 @@ fn of(host: &Host<'_>, port: &Port, bond: &Bond) -> Option<Finding> {
     }
     let slaves = bond.slaves.known().filter(|slaves| slaves.len() > 1)?;
     let one = slaves.iter().filter_map(|name| speed(host.facts.port(name)?)).max_by(f64::total_cmp)?;
-    let need = host.rate_of(port);
+    let need = host.rate_of(port)?;
     if one >= need {
         return None;
     }

@@ -14,6 +14,10 @@ pub const SCALING: Source = Source {
     name: "Linux, Documentation/networking/scaling.rst",
     url: "https://docs.kernel.org/networking/scaling.html",
 };
+pub const CPUIDLE: Source = Source {
+    name: "Linux, Documentation/admin-guide/pm/cpuidle.rst",
+    url: "https://docs.kernel.org/admin-guide/pm/cpuidle.html",
+};
 pub const STATISTICS: Source = Source {
     name: "Linux, Documentation/networking/statistics.rst",
     url: "https://docs.kernel.org/networking/statistics.html",

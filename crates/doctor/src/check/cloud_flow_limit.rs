@@ -36,7 +36,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         }
         _ => return None,
     };
-    let need = host.rate_of(port);
+    let need = host.rate_of(port)?;
     if flow >= need {
         return None;
     }

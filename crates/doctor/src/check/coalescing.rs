@@ -28,7 +28,7 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    host.hardware().filter_map(|port| of(port, host.rate_of(port))).collect()
+    host.hardware().filter_map(|port| of(port, host.rate_of(port)?)).collect()
 }
 
 fn of(port: &Port, need: f64) -> Option<Finding> {

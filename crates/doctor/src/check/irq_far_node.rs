@@ -31,7 +31,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     }
     let title = format!("{} of {}'s interrupts are served far from it", percent(share), port.name);
     let (need, one) =
-        (host.rate_of(port), cpu::connection(work::mtu(port), true).low * (1.0 - cpu::FAR_LOSS));
+        (host.rate_of(port)?, cpu::connection(port.mtu.get()?, true).low * (1.0 - cpu::FAR_LOSS));
     let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
     let script = |cpus: &str| {
         let numbers: Vec<String> =

@@ -35,16 +35,21 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         return None;
     }
     let title = format!("processor {cpu} serves {} of {}'s interrupts", percent(share), port.name);
-    let finding = work::short_of(port, 1, host.rate_of(port), &title)
-        .unwrap_or_else(|| Finding::near(work::received(port, 1), host.rate_of(port), title).at(&port.name));
+    let (one, need) = (work::received(port, 1)?, host.rate_of(port)?);
+    let finding = work::short_of(port, 1, need, &title)
+        .unwrap_or_else(|| Finding::near(one, need, title).at(&port.name));
     let finding = finding.evidence(format!("{queues} queues, {} processors", online.len()));
     Some(spread(finding, irqs, port, online))
 }
 
-/// The processor that served most, and its share.
+/// The processor that served most, and its share; none where the counts of some queues' interrupts aren't told.
 fn busiest(port: &Port) -> Option<(u32, f64)> {
     let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
-    for irq in port.interrupts.known()? {
+    let (irqs, queues) = (port.interrupts.known()?, port.rx_queues.known()?.len());
+    if irqs.iter().filter(|irq| irq.counts.known().is_some()).count() < queues.min(irqs.len()) {
+        return None;
+    }
+    for irq in irqs {
         let counts = irq.counts.known().into_iter().flatten();
         counts.for_each(|(cpu, count)| *sums.entry(*cpu).or_default() += count);
     }

@@ -22,7 +22,7 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
-    let (mtu, need) = (port.mtu.get()?, host.rate_of(port));
+    let (mtu, need) = (port.mtu.get()?, host.rate_of(port)?);
     if mtu >= ENOUGH || cpu::receiving(mtu, false).low >= need {
         return None;
     }

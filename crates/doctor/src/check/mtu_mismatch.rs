@@ -55,7 +55,7 @@ fn small(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
     if own >= outer || !members.iter().any(is_veth) {
         return None;
     }
-    let need = host.rate_of(outside);
+    let need = host.rate_of(outside)?;
     let payload = |mtu| Segments::usual(mtu).share() * need;
     let finding = Finding::leaves(
         payload(own),

@@ -56,7 +56,7 @@ const INTEL: u16 = 0x8086;
 const I82598: [u16; 10] = [0x10b6, 0x10c6, 0x10c7, 0x10c8, 0x10dd, 0x10ec, 0x10f1, 0x10e1, 0x10f4, 0x1508];
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    host.hardware().filter_map(|port| of(port, host.rate_of(port))).collect()
+    host.hardware().filter_map(|port| of(port, host.rate_of(port)?)).collect()
 }
 
 fn of(port: &Port, need: f64) -> Option<Finding> {

@@ -3,7 +3,7 @@
 use linerate_host::facts::Port;
 
 use super::cite::{ESNET_NIC, FEDEX, STACK};
-use super::{Check, Run, work};
+use super::{Check, Run};
 use crate::formula::{cpu, gbit};
 use crate::{Finding, Host, Severity};
 
@@ -25,8 +25,8 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     if own.cpus.known()?.is_empty() {
         return Some(without_processors(port, node));
     }
-    let one = cpu::connection(work::mtu(port), true).low;
-    let need = host.rate_of(port);
+    let one = cpu::connection(port.mtu.get()?, true).low;
+    let need = host.rate_of(port)?;
     let title =
         format!("{} is at NUMA node {node} of {}: programs elsewhere lose a fifth", port.name, nodes.len());
     let far = one * (1.0 - cpu::FAR_LOSS);

@@ -16,38 +16,36 @@ pub(super) const CHECK: Check = Check {
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
     let each = |port| {
-        let need = host.rate_of(port);
-        [receiving(port, need), sending(port, need), checksum(port, "rx"), checksum(port, "tx"), joined(port)]
+        [receiving(host, port), sending(host, port), checksum(port, "rx"), checksum(port, "tx"), joined(port)]
     };
     host.devices().flat_map(each).flatten().collect()
 }
 
 /// Neither GRO nor LRO: each packet goes through TCP by itself.
-fn receiving(port: &Port, need: f64) -> Option<Finding> {
-    let is_off = port.offload("rx-gro").get()? || port.offload("rx-lro").get() == Some(true);
-    (!is_off).then(|| costs(port, need, "rx-gro", "gro", "received packets aren't joined (GRO)"))
+fn receiving(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let is_joined = port.offload("rx-gro").get()? || port.offload("rx-lro").get() == Some(true);
+    if is_joined {
+        return None;
+    }
+    costs(host, port, "rx-gro", "gro", "received packets aren't joined (GRO)")
 }
 
 /// Neither the card nor the kernel cuts: each packet goes through TCP by itself.
-fn sending(port: &Port, need: f64) -> Option<Finding> {
+fn sending(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let (card, kernel) =
         (port.offload("tx-tcp-segmentation").get()?, port.offload("tx-generic-segmentation").get());
     match (card, kernel) {
         (true, _) => None,
-        (false, Some(false)) => Some(costs(
-            port,
-            need,
-            "tx-tcp-segmentation",
-            "tso",
-            "TCP sends packet by packet (no TSO, no GSO)",
-        )),
+        (false, Some(false)) => {
+            costs(host, port, "tx-tcp-segmentation", "tso", "TCP sends packet by packet (no TSO, no GSO)")
+        }
         // The kernel cuts late: a part of the work.
-        (false, _) => cuts_itself(port, need),
+        (false, _) => cuts_itself(host, port),
     }
 }
 
-fn cuts_itself(port: &Port, need: f64) -> Option<Finding> {
-    let is_felt = work::received(port, 1) < need * 2.0;
+fn cuts_itself(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let is_felt = work::received(port, 1)? < host.rate_of(port)? * 2.0;
     let finding = Finding::new(
         Severity::Minor,
         format!("{}: the kernel cuts what TCP sends, not the card (no TSO)", port.name),
@@ -62,8 +60,9 @@ fn cuts_itself(port: &Port, need: f64) -> Option<Finding> {
     })
 }
 
-fn costs(port: &Port, need: f64, feature: &str, short: &str, what: &str) -> Finding {
-    let band = cpu::connection(work::mtu(port), false);
+fn costs(host: &Host<'_>, port: &Port, feature: &str, short: &str, what: &str) -> Option<Finding> {
+    let (mtu, need) = (port.mtu.get()?, host.rate_of(port)?);
+    let band = cpu::connection(mtu, false);
     let (leaves, title) = (band.low, format!("{}: {what}", port.name));
     let finding = if leaves < need {
         Finding::leaves(leaves, need, title)
@@ -72,20 +71,17 @@ fn costs(port: &Port, need: f64, feature: &str, short: &str, what: &str) -> Find
     };
     let finding = finding
         .at(format!("{} {feature}", port.name))
-        .evidence(format!("{feature} off; packets of {} bytes", work::mtu(port)))
+        .evidence(format!("{feature} off; packets of {mtu} bytes"))
         .evidence(format!("a connection on one core keeps {} to {} then", gbit(band.low), gbit(band.high)));
-    remedy(finding, port, feature, short)
+    Some(remedy(finding, port, feature, short))
 }
 
 fn checksum(port: &Port, way: &str) -> Option<Finding> {
     let features: &[&str] =
         if way == "rx" { &["rx-checksum"] } else { &["tx-checksum-ip-generic", "tx-checksum-ipv4"] };
-    let known: Vec<(&str, bool)> =
-        features.iter().filter_map(|name| Some((*name, port.offload(name).get()?))).collect();
-    let (first, _) = known.first()?;
-    if known.iter().any(|(_, on)| *on) {
-        return None;
-    }
+    // A driver has one of them or the other, and the kernel tells of all: one that isn't told may be the one that is on.
+    let all: Option<Vec<bool>> = features.iter().map(|name| port.offload(name).get()).collect();
+    let first = features.first().filter(|_| all.is_some_and(|all| !all.contains(&true)))?;
     let finding =
         Finding::new(Severity::Note, format!("{}: the processor computes checksums ({way})", port.name))
             .at(format!("{} {first}", port.name))

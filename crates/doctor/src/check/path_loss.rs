@@ -51,7 +51,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
 }
 
 /// BBR doesn't take loss for congestion; its rate isn't given by the formula.
-fn bears_loss(path: &Path<'_>) -> bool {
+pub(super) fn bears_loss(path: &Path<'_>) -> bool {
     path.from.facts.tcp.congestion_control.known().is_some_and(|name| name.starts_with("bbr"))
 }
 

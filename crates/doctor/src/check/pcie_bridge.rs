@@ -15,13 +15,13 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    host.hardware().filter_map(|port| of(port, host.rate_of(port))).collect()
+    host.hardware().filter_map(|port| of(port, host.rate_of(port)?)).collect()
 }
 
 fn of(port: &Port, need: f64) -> Option<Finding> {
     let pci = port.pci.known()?;
     let payload = pci.max_payload.get().unwrap_or(pcie::USUAL_PAYLOAD);
-    let own = carries(&pci.link, payload).map_or(f64::INFINITY, |band| band.low);
+    let own = carries(&pci.link, payload)?.low;
     let links = pci.bridges.iter().filter_map(|bridge| Some((bridge, carries(&bridge.link, payload)?)));
     let (bridge, band) = links.min_by(|a, b| a.1.low.total_cmp(&b.1.low))?;
     if band.low >= need || band.low >= own {

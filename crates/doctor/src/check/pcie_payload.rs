@@ -20,12 +20,12 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    let both = |port| [payload(port, host.rate_of(port)), request(port)];
+    let both = |port: &Port| [payload(host, port), request(port)];
     host.hardware().flat_map(both).flatten().collect()
 }
 
-fn payload(port: &Port, need: f64) -> Option<Finding> {
-    let pci = port.pci.known()?;
+fn payload(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let (pci, need) = (port.pci.known()?, host.rate_of(port)?);
     let set = pci.max_payload.get().filter(|set| *set < BETTER)?;
     let carries = |payload| pcie::effective(pci.link.speed.get()?, pci.link.width.get()?, payload);
     let (now, better) = (carries(set)?.low, carries(BETTER)?.low);

@@ -19,12 +19,11 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if stall.some_60 < WAITS {
         return None;
     }
+    let full = stall.full_10.get().map_or_else(String::new, |share| {
+        format!("; all of them at once in {share:.0} % of the last ten seconds")
+    });
     let finding = Finding::new(Severity::Minor, "others use the storage")
-        .evidence(format!(
-            "tasks waited for storage in {:.0} % of the last minute; all of them at \
-                    once in {:.0} % of the last ten seconds",
-            stall.some_60, stall.full_10
-        ))
+        .evidence(format!("tasks waited for storage in {:.0} % of the last minute{full}", stall.some_60))
         .fix(
             "see whose it is: pidstat -d 1; give it way: ionice -c 3, or a cgroup \
                     with a smaller io.weight; or transfer later",

@@ -19,7 +19,7 @@ pub(super) const CHECK: Check = Check {
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let control = host.facts.tcp.congestion_control.known()?;
     let kind = bursty(port)?;
-    let severity = severity(control, kind, host.rate_of(port))?;
+    let severity = severity(control, kind, host.rate_of(port)?)?;
     let queues = port.qdiscs.known()?.iter().filter(|qdisc| !qdisc.root).count();
     let finding = Finding::new(severity, format!("{} sends by {kind}, which doesn't pace", port.name))
         .at(&port.name)

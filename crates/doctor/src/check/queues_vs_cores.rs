@@ -29,7 +29,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         return None;
     }
     let title = format!("{} receives with {queues} of {cores} processors", port.name);
-    let finding = work::short_of(port, queues, host.rate_of(port), &title)?;
+    let finding = work::short_of(port, queues, host.rate_of(port)?, &title)?;
     Some(remedy(finding, port, queues, cores))
 }
 

@@ -24,7 +24,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         return None;
     }
     let title = format!("{} has one receive queue, and one processor works for it", port.name);
-    let finding = work::short_of(port, 1, host.rate_of(port), &title)?;
+    let finding = work::short_of(port, 1, host.rate_of(port)?, &title)?;
     Some(remedy(finding, port, queue, online))
 }
 

@@ -18,7 +18,7 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    host.devices().filter_map(|port| of(port, host.rate_of(port))).collect()
+    host.devices().filter_map(|port| of(port, host.rate_of(port)?)).collect()
 }
 
 fn of(port: &Port, need: f64) -> Option<Finding> {

@@ -3,7 +3,7 @@
 use linerate_host::facts::{Port, Rings};
 
 use super::cite::{ESNET_NIC, REDHAT, STACK};
-use super::{Check, Run, work};
+use super::{Check, Run};
 use crate::formula::goodput::Segments;
 use crate::formula::percent;
 use crate::{Finding, Host, Severity};
@@ -21,12 +21,12 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    host.devices().filter_map(|port| of(port, host.rate_of(port))).collect()
+    host.devices().filter_map(|port| of(port, host.rate_of(port)?)).collect()
 }
 
 fn of(port: &Port, need: f64) -> Option<Finding> {
     let rings = port.rings.known().filter(|rings| rings.rx > 0 && rings.rx < rings.max_rx)?;
-    let lasts = f64::from(rings.rx) / Segments::usual(work::mtu(port)).packets(need);
+    let lasts = f64::from(rings.rx) / Segments::usual(port.mtu.get()?).packets(need);
     let (lost, share) = lost(port);
     let severity = match (lost, share) {
         (0, _) if lasts >= LASTS => return None,

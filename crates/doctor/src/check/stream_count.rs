@@ -2,6 +2,7 @@
 
 use linerate_host::facts::Port;
 
+use super::path_loss::bears_loss;
 use super::window_vs_bdp::window;
 use super::{Check, Run};
 use crate::formula::goodput::Segments;
@@ -46,7 +47,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
 /// What one connection has by each cause, in bits a second.
 fn limits(path: &Path<'_>) -> Vec<(&'static str, f64)> {
     let rtt = path.measured.rtt;
-    let lost = path.measured.loss().filter(|loss| *loss > 1e-6);
+    let lost = path.measured.loss().filter(|loss| *loss > 1e-6 && !bears_loss(path));
     let of_loss = |loss| Some(("loss", bdp::cubic(Segments::usual(path.mtu()).payload(), rtt?, loss)));
     let of_window = rtt.and_then(|rtt| Some(("windows", bdp::rate(window(path)?, rtt))));
     let of_core = port(&path.to).and_then(|port| {
@@ -76,6 +77,22 @@ mod tests {
         let found = with(0.01, 1);
         assert_eq!(lines(&found), ["stream-count - note 1.7 Gbit/s"]);
         assert!(found[0].title.contains("6 streams"), "{}", found[0].title);
+    }
+
+    #[test]
+    fn losses_count_unless_the_congestion_control_bears_them() {
+        let lossy = Measured {
+            rtt: Some(0.001),
+            streams: Some(1),
+            sent: Some(100_000),
+            retransmitted: Some(100),
+            ..Measured::default()
+        };
+        let between = |host: &linerate_host::Facts| found_between(&CHECK, host, host, lossy);
+        let found = between(&fixture("stock-10g"));
+        assert!(found[0].evidence[0].ends_with("by loss"), "{found:?}");
+        let bbr = between(&fixture("mlx5-25g-tuned"));
+        assert!(bbr.iter().all(|f| !f.evidence.iter().any(|line| line.contains("loss"))), "{bbr:?}");
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub(super) fn one_queue(host: &Host<'_>, port: &Port, driver: &str) -> Option<Fi
     if port.driver.known()? != driver || queues != 1 || cores < 2 {
         return None;
     }
-    let (mtu, need, aggregated) = (port.mtu.get()?, host.rate_of(port), aggregated(port)?);
+    let (mtu, need, aggregated) = (port.mtu.get()?, host.rate_of(port)?, aggregated(port)?);
     let band = cpu::receiving(mtu, aggregated);
     let finding =
         Finding::leaves(band.low, need, format!("one of {cores} processors receives all of {}", port.name))
@@ -71,7 +71,7 @@ pub(super) fn one_queue(host: &Host<'_>, port: &Port, driver: &str) -> Option<Fi
 
 /// Whether packets reach TCP joined. Hosts that take no large packets from a guest give it none either.
 fn aggregated(port: &Port) -> Option<bool> {
-    Some(port.offload("rx-gro").get()? && port.offload("tx-tcp-segmentation").get().unwrap_or(false))
+    Some(port.offload("rx-gro").get()? && port.offload("tx-tcp-segmentation").get()?)
 }
 
 fn spread(facts: &Facts, port: &Port) -> &'static str {

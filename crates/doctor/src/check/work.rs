@@ -5,26 +5,22 @@ use linerate_host::facts::{Irq, Port};
 use crate::Finding;
 use crate::formula::{cpu, gbit};
 
-/// Bits a second that so many cores receive from a port, at the least: interrupts, the protocol and copying.
-pub fn received(port: &Port, cores: u32) -> f64 {
+/// Bits a second that so many cores receive from a port, at the least: interrupts, the protocol and copying. None where
+/// the packets' size isn't known.
+pub fn received(port: &Port, cores: u32) -> Option<f64> {
     let aggregated =
         port.offload("rx-gro").get() != Some(false) || port.offload("rx-lro").get() == Some(true);
-    cpu::connection(mtu(port), aggregated).low * f64::from(cores)
-}
-
-/// A port's MTU, or that of most.
-pub fn mtu(port: &Port) -> u32 {
-    port.mtu.get().unwrap_or(1500)
+    Some(cpu::connection(port.mtu.get()?, aggregated).low * f64::from(cores))
 }
 
 /// A finding where so many cores receive less than is needed, or less than twice as much, since they copy and encrypt
 /// as well.
 pub fn short_of(port: &Port, cores: u32, need: f64, title: &str) -> Option<Finding> {
-    let ceiling = received(port, cores);
+    let (ceiling, mtu) = (received(port, cores)?, port.mtu.get()?);
     if ceiling >= need * 2.0 {
         return None;
     }
-    let (mtu, name) = (mtu(port), if cores == 1 { "core receives" } else { "cores receive" });
+    let name = if cores == 1 { "core receives" } else { "cores receive" };
     let told = format!(
         "{cores} {name} {} or more with packets of {mtu} bytes; needed: {}",
         gbit(ceiling),

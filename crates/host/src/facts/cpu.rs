@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Fact;
 use super::read::{all, cpu_list, flag, number, or_odd};
+use super::{Fact, Idle};
 use crate::root::Root;
 use crate::{cpuinfo, rates};
 
@@ -22,6 +22,8 @@ pub struct Cpu {
     pub online: Fact<Vec<u32>>,
     /// Cores on line: sets of threads that share one.
     pub cores: Fact<u32>,
+    /// Threads on line by the core that they share, each core once: `[[0, 4], [1, 5]]`.
+    pub siblings: Fact<Vec<Vec<u32>>>,
     /// Sockets with a processor on line.
     pub sockets: Fact<u32>,
     /// NUMA nodes.
@@ -39,6 +41,8 @@ pub struct Cpu {
     pub turbo: Fact<bool>,
     /// Two threads a core: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`.
     pub smt: Fact<String>,
+    /// How they sleep while they have nothing to do.
+    pub idle: Idle,
     /// Weaknesses of the processors, by name, and what the kernel does about them.
     pub mitigations: Fact<BTreeMap<String, String>>,
     /// AES-128-GCM on one thread in bytes a second, measured where the host is this one.
@@ -71,6 +75,14 @@ impl Cpu {
         self.nodes.known()?.iter().find(has).map(|node| node.number)
     }
 
+    /// Cores among these processors; none where it isn't known which threads share one.
+    pub fn cores_of(&self, cpus: &[u32]) -> Option<u32> {
+        let cores = self.siblings.known()?;
+        let core = |cpu: &u32| cores.iter().position(|threads| threads.contains(cpu));
+        let all = cpus.iter().map(core).collect::<Option<std::collections::BTreeSet<_>>>()?;
+        u32::try_from(all.len()).ok()
+    }
+
     /// Whether an instruction set is there.
     pub fn has(&self, feature: &str) -> Fact<bool> {
         self.features.as_ref().map(|names| names.iter().any(|name| name == feature))
@@ -80,14 +92,18 @@ impl Cpu {
 impl Cpu {
     pub(super) fn read(root: &Root, cpuinfo: &Fact<String>) -> Self {
         let online = cpu_list(root, &format!("{CPUS}/online"));
-        let of_each = |file: &str| {
-            let each =
-                |cpus: Vec<u32>| all(cpus.iter().map(|cpu| root.text(&format!("{CPUS}/cpu{cpu}/{file}"))));
-            online.clone().and_then(each)
-        };
+        let of_each = |file: &str| all_of(&online, |cpu| root.text(&format!("{CPUS}/cpu{cpu}/{file}")));
+        let siblings =
+            all_of(&online, |cpu| cpu_list(root, &format!("{CPUS}/cpu{cpu}/topology/thread_siblings_list")))
+                .map(|mut cores| {
+                    cores.sort();
+                    cores.dedup();
+                    cores
+                });
         Self {
             model: cpuinfo.clone().and_then(|text| cpuinfo::model(&text)),
-            cores: of_each("topology/thread_siblings_list").map(distinct),
+            cores: siblings.as_ref().map(|cores| u32::try_from(cores.len()).unwrap_or(u32::MAX)),
+            siblings,
             sockets: of_each("topology/physical_package_id").map(distinct),
             nodes: nodes(root),
             features: cpuinfo.clone().and_then(|text| cpuinfo::features(&text)),
@@ -96,12 +112,18 @@ impl Cpu {
             max_khz: number(root, &format!("{CPUS}/cpu0/cpufreq/cpuinfo_max_freq")),
             turbo: turbo(root),
             smt: root.text(&format!("{CPUS}/smt/control")),
+            idle: Idle::read(root, &online),
             mitigations: mitigations(root),
             aes_128_gcm: rate(root, "aes_128_gcm", rates::aes_128_gcm),
             blake3: rate(root, "blake3", rates::blake3),
             online,
         }
     }
+}
+
+/// The same of each processor.
+fn all_of<T>(cpus: &Fact<Vec<u32>>, of: impl Fn(u32) -> Fact<T>) -> Fact<Vec<T>> {
+    cpus.as_ref().and_then(|cpus| all(cpus.iter().map(|cpu| of(*cpu))))
 }
 
 fn distinct(values: Vec<String>) -> u32 {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Fact;
-use super::read::cpu_list;
+use super::read::{cpu_list, or_odd};
 use crate::root::Root;
 
 /// More processors than any host has.
@@ -45,7 +45,8 @@ struct Line {
 
 impl Interrupts {
     pub(super) fn read(root: &Root) -> Self {
-        Self(root.needed("proc/interrupts").map(|text| parse(&text)))
+        let path = "proc/interrupts";
+        Self(root.needed(path).and_then(|text| or_odd(path, &text, parse(&text))))
     }
 
     /// Those of a PCI device; where it has none by message, the one on its pin, provided that it is the port's.
@@ -103,11 +104,13 @@ impl Line {
     }
 }
 
-fn parse(text: &str) -> BTreeMap<u32, Line> {
+/// The heading names the processors; without it no column means anything.
+fn parse(text: &str) -> Option<BTreeMap<u32, Line>> {
     let mut lines = text.lines();
     let number = |word: &str| word.strip_prefix("CPU")?.parse().ok().filter(|n: &u32| *n < MOST_CPUS);
-    let cpus: Vec<u32> = lines.next().unwrap_or_default().split_whitespace().filter_map(number).collect();
-    lines.filter_map(|line| row(line, &cpus)).collect()
+    let cpus = lines.next()?.split_whitespace().map(number).collect::<Option<Vec<u32>>>()?;
+    let is_heading = !cpus.is_empty();
+    is_heading.then(|| lines.filter_map(|line| row(line, &cpus)).collect())
 }
 
 fn row(line: &str, cpus: &[u32]) -> Option<(u32, Line)> {
@@ -129,8 +132,10 @@ mod tests {
 
     #[test]
     fn lines_are_told_by_number() {
-        let lines = parse(TEXT);
+        let lines = parse(TEXT).unwrap();
         assert_eq!(lines.keys().copied().collect::<Vec<_>>(), [22, 28, 30, 31]);
+        let headless = TEXT.split_once('\n').unwrap().1;
+        assert!(parse(headless).is_none() && parse("").is_none() && parse("x y\n").is_none());
         assert_eq!(lines[&28].counts, BTreeMap::from([(2, 14)]));
         assert_eq!(lines[&28].name(), Fact::Known("virtio0-input.0".into()));
         assert_eq!(lines[&30].name(), Fact::Known("timer x".into()));

@@ -67,11 +67,14 @@ impl Machine {
     }
 }
 
-/// The flag is x86's; a processor without any flags doesn't tell.
+/// The flag is x86's; Arm has features of another meaning, and doesn't tell.
 fn is_guest(cpuinfo: &str) -> Fact<bool> {
     match cpuinfo::flags(cpuinfo) {
-        Some(flags) => Fact::Known(flags.split_whitespace().any(|flag| flag == "hypervisor")),
-        None => Fact::NotApplicable,
+        Some(cpuinfo::Flags::X86(flags)) => {
+            Fact::Known(flags.split_whitespace().any(|flag| flag == "hypervisor"))
+        }
+        Some(cpuinfo::Flags::Arm(_)) => Fact::NotApplicable,
+        None => Fact::Unreadable("/proc/cpuinfo holds no flags".into()),
     }
 }
 
@@ -79,4 +82,17 @@ fn there(root: &Root, device: &str) -> Fact<bool> {
     let ask = || std::path::Path::new("/dev").join(device).try_exists();
     root.answer(&format!("live/dev/{device}"), || ask().map(|is| u8::from(is).to_string()))
         .map(|text| text == "1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_is_told_by_x86_only() {
+        assert_eq!(is_guest("flags : fpu hypervisor aes\n"), Fact::Known(true));
+        assert_eq!(is_guest("flags : fpu aes\n"), Fact::Known(false));
+        assert_eq!(is_guest("Features : fp asimd aes\n"), Fact::NotApplicable);
+        assert!(matches!(is_guest("processor : 0\n"), Fact::Unreadable(_)));
+    }
 }

@@ -68,10 +68,11 @@ impl Host<'_> {
             firmware: about.firmware,
             kind: kind::of(&driver, self.guest, &pci),
             module_options: self.options(&driver),
-            state: root.text(&format!("{dir}/operstate")),
-            carrier: unless_down(flag(root, &format!("{dir}/carrier"))),
-            mtu: self.mtu(&dir),
-            speed_mbps: unless_down(number(root, &format!("{dir}/speed"))).and_then(speed),
+            state: there(root.text(&format!("{dir}/operstate")), &dir, "operstate"),
+            carrier: unless_down(there(flag(root, &format!("{dir}/carrier")), &dir, "carrier")),
+            mtu: there(number(root, &format!("{dir}/mtu")), &dir, "mtu"),
+            speed_mbps: unless_down(there(number(root, &format!("{dir}/speed")), &dir, "speed"))
+                .and_then(speed),
             duplex: unless_down(root.text(&format!("{dir}/duplex"))).and_then(duplex),
             media: drivers.media(root, n),
             tx_queue_len: number(root, &format!("{dir}/tx_queue_len")),
@@ -108,12 +109,6 @@ impl Host<'_> {
         }
     }
 
-    fn mtu(&self, dir: &str) -> Fact<u32> {
-        let missing =
-            || Fact::Unreadable(format!("/{dir}/mtu is missing: /sys may show another network namespace"));
-        number(self.root, &format!("{dir}/mtu")).or_else(missing)
-    }
-
     fn options(&self, driver: &Fact<String>) -> Fact<BTreeMap<String, Fact<String>>> {
         let dir = driver.clone().map(|driver| format!("sys/module/{driver}/parameters"));
         let option = |dir: &str, name: String| (name.clone(), self.root.text(&format!("{dir}/{name}")));
@@ -147,6 +142,13 @@ impl Host<'_> {
             .as_ref()
             .and_then(|text| text.lines().find_map(line).map_or(Fact::NotApplicable, Fact::Known))
     }
+}
+
+/// What every port has: its absence is a reason too.
+fn there<T>(fact: Fact<T>, dir: &str, file: &str) -> Fact<T> {
+    fact.or_else(|| {
+        Fact::Unreadable(format!("/{dir}/{file} is missing: /sys may show another network namespace"))
+    })
 }
 
 /// A port without a speed of its own reads -1 (virtio) or 4294967295 on old kernels.

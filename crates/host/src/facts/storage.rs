@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+
 use super::Fact;
 use super::read::{flag, number, or_odd, pairs};
 use crate::root::Root;
@@ -76,6 +78,7 @@ pub struct FcHost {
 
 /// One line of mountinfo.
 struct Mount {
+    id: String,
     number: String,
     point: String,
     kind: String,
@@ -117,18 +120,14 @@ impl FcHost {
 
 impl FileSystem {
     fn read(root: &Root, mounts: &Fact<Vec<Mount>>, at: usize, path: &str) -> Self {
-        let mount = mounts.as_ref().and_then(|mounts| {
-            // Of those mounted at one place, the last hides the others.
-            let covering = mounts.iter().filter(|mount| Path::new(path).starts_with(&mount.point));
-            covering.max_by_key(|mount| mount.point.len()).map_or(Fact::NotApplicable, Fact::Known)
-        });
         let name = format!("live/space/{at}");
-        let space = root.answer(&name, || space(path));
+        let space = root.answer(&name, || space(path)).and_then(|text| of_path(&name, text, path));
         let bytes = |key: &str| {
             space.clone().and_then(|text| {
                 or_odd(&name, &text, pairs(&text).get(key).and_then(|value| value.parse().ok()))
             })
         };
+        let mount = space.as_ref().and_then(|text| mounts.as_ref().and_then(|all| below(all, text, path)));
         let of = |field: fn(&Mount) -> &String| mount.clone().map(|mount| field(mount).clone());
         Self {
             path: path.to_owned(),
@@ -146,15 +145,47 @@ impl FileSystem {
 fn space(path: &str) -> io::Result<String> {
     let told = rustix::fs::statvfs(path)?;
     let bytes = |blocks: u64| blocks.saturating_mul(told.f_frsize);
-    Ok(format!("total {}\nfree {}", bytes(told.f_blocks), bytes(told.f_bavail)))
+    let (total, free, mount) = (bytes(told.f_blocks), bytes(told.f_bavail), mount_id(path));
+    Ok(format!("path {path}\nmount {mount}\ntotal {total}\nfree {free}"))
+}
+
+/// The number by which mountinfo names a path's mount; `-` where the kernel (before Linux 5.8) doesn't tell it.
+fn mount_id(path: &str) -> String {
+    let told = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID);
+    let told = told.ok().filter(|told| told.stx_mask & StatxFlags::MNT_ID.bits() != 0);
+    told.map_or("-".into(), |told| told.stx_mnt_id.to_string())
+}
+
+/// Answers stand by the paths' numbers, so each says whose it is.
+fn of_path(name: &str, text: String, path: &str) -> Fact<String> {
+    match pairs(&text).get("path") {
+        Some(of) if *of == path.trim() => Fact::Known(text),
+        _ => Fact::Unreadable(format!("/{name} isn't about {path}")),
+    }
+}
+
+/// The mount that the kernel named for a path; where it can't, the nearest one above. Of those mounted at one place, the
+/// last hides the others.
+fn below<'a>(mounts: &'a [Mount], space: &str, path: &str) -> Fact<&'a Mount> {
+    let found = match pairs(space).get("mount") {
+        Some(&"-") => {
+            let covering = mounts.iter().filter(|mount| Path::new(path).starts_with(&mount.point));
+            covering.max_by_key(|mount| mount.point.len())
+        }
+        Some(id) => mounts.iter().find(|mount| mount.id == *id),
+        None => None,
+    };
+    let missing = || Fact::Unreadable(format!("/proc/self/mountinfo holds no mount of {path}"));
+    found.map_or_else(missing, Fact::Known)
 }
 
 impl Mount {
     /// proc_pid_mountinfo(5): `36 35 98:0 / /mnt rw,noatime shared:1 - ext4 /dev/root rw,errors=continue`.
     fn parse(line: &str) -> Option<Self> {
         let (own, file_system) = line.split_once(" - ")?;
-        let mut own = own.split(' ').skip(2);
-        let (number, point) = (own.next()?.to_owned(), unescaped(own.nth(1)?));
+        let mut own = own.split(' ');
+        let (id, number) = (own.next()?.to_owned(), own.nth(1)?.to_owned());
+        let point = unescaped(own.nth(1)?);
         let mut about = file_system.split(' ');
         let (kind, source) = (about.next()?.to_owned(), unescaped(about.next()?));
         let mut options: Vec<String> = own.next()?.split(',').map(str::to_owned).collect();
@@ -163,7 +194,7 @@ impl Mount {
                 options.push(option.to_owned());
             }
         }
-        Some(Self { number, point, kind, source, options })
+        Some(Self { id, number, point, kind, source, options })
     }
 }
 
@@ -223,11 +254,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_paths_mount_is_the_one_that_the_kernel_named() {
+        let line = |id: u32, point: &str| {
+            Mount::parse(&format!("{id} 1 8:1 / {point} rw - ext4 /dev/sda{id} rw")).unwrap()
+        };
+        let mounts = [line(21, "/"), line(44, "/data"), line(45, "/data")];
+        let id = |space: &str, path: &str| below(&mounts, space, path).known().map(|mount| mount.id.clone());
+        assert_eq!(id("mount 44", "/data/x").as_deref(), Some("44"));
+        // Before Linux 5.8: the nearest above, and there the last.
+        assert_eq!(id("mount -", "/data/x").as_deref(), Some("45"));
+        assert_eq!(id("mount -", "/database").as_deref(), Some("21"));
+        assert_eq!((id("mount 46", "/data"), id("total 1", "/data")), (None, None));
+    }
+
+    #[test]
     fn a_line_of_mountinfo_is_taken_apart() {
         let line =
             "36 35 98:0 /sub /mnt\\040x rw,noatime shared:1 master:2 - ext4 /dev/root rw,errors=continue";
         let mount = Mount::parse(line).unwrap();
-        assert_eq!((mount.number.as_str(), mount.point.as_str()), ("98:0", "/mnt x"));
+        assert_eq!(
+            (mount.id.as_str(), mount.number.as_str(), mount.point.as_str()),
+            ("36", "98:0", "/mnt x")
+        );
         assert_eq!((mount.kind.as_str(), mount.source.as_str()), ("ext4", "/dev/root"));
         assert_eq!(mount.options, ["rw", "noatime", "errors=continue"]);
         assert!(Mount::parse("36 35 - x").is_none());

@@ -33,8 +33,8 @@ pub struct Stall {
     pub some_60: f64,
     /// Some task, in the last 300 seconds.
     pub some_300: f64,
-    /// All tasks at once, in the last 10 seconds; 0 where the kernel doesn't tell.
-    pub full_10: f64,
+    /// All tasks at once, in the last 10 seconds; of processors, since Linux 5.13 only.
+    pub full_10: Fact<f64>,
 }
 
 impl Strain {
@@ -83,7 +83,7 @@ impl Stall {
             some_10: value("some ", "avg10=")?,
             some_60: value("some ", "avg60=")?,
             some_300: value("some ", "avg300=")?,
-            full_10: value("full ", "avg10=").unwrap_or(0.0),
+            full_10: value("full ", "avg10=").map_or(Fact::NotApplicable, Fact::Known),
         })
     }
 }

@@ -1,0 +1,83 @@
+//! A path of which neither end is this host: the first end measures it.
+
+use linerate_doctor::Measured;
+use linerate_doctor::limiter::Limiter;
+use linerate_remote::install::{Binary, again};
+use linerate_remote::place::Place;
+use linerate_wire::path::printable;
+use serde_json::Value;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::process::Stdio;
+
+use crate::reach::Reach;
+
+/// What the doctor on `from` measures to `to`, which it reaches by that name as a user there would.
+///
+/// # Errors
+/// Where it can't be run there, or can't measure: why, as a sentence's end.
+pub fn measure(from: &OsStr, to: &OsStr, reach: &Reach) -> Result<Measured, String> {
+    let binary = Binary::own().map_err(|error| format!("reading this program's own binary: {error}"))?;
+    let far_end = reach.far_end(from, true)?;
+    let place = Place::Ssh { rsh: far_end.rsh, host: far_end.host };
+    let mut command = place.command(&again(&binary, &words(to, reach))).map_err(|error| error.to_string())?;
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("running the remote shell: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("the doctor there ended with {}", output.status));
+    }
+    of(&String::from_utf8_lossy(&output.stdout)).ok_or_else(|| "its answer makes no sense".into())
+}
+
+/// The command for a user of that host, where it can't be run from here.
+pub fn advice(from: &OsStr, to: &OsStr) -> String {
+    let name = |host: &OsStr| printable(host.as_bytes());
+    format!("run this on {}: linerate doctor --path local {}", name(from), name(to))
+}
+
+/// ssh's options are for the way from here; a remote shell that was named is named there too.
+fn words(to: &OsStr, reach: &Reach) -> Vec<OsString> {
+    let mut words: Vec<OsString> = ["doctor", "--json"].map(OsString::from).into();
+    words.extend(reach.rsh.iter().flat_map(|rsh| ["--rsh".into(), OsString::from(rsh)]));
+    words.extend(reach.no_install.then(|| "--no-install".into()));
+    words.extend(["--path".into(), super::HERE.into(), to.to_owned()]);
+    words
+}
+
+/// Of the last line that it printed.
+fn of(text: &str) -> Option<Measured> {
+    let told: Value = serde_json::from_str(text.lines().next_back()?).ok()?;
+    let measured = told.get("measured")?;
+    let number = |name: &str| measured.get(name)?.as_f64().filter(|value| value.is_finite() && *value >= 0.0);
+    let count = |name: &str| measured.get(name)?.as_u64();
+    let limiter = measured.get("limiter").and_then(Value::as_str);
+    Some(Measured {
+        rtt: number("rtt"),
+        rate: number("rate"),
+        streams: count("streams").and_then(|count| count.try_into().ok()),
+        retransmitted: count("retransmitted"),
+        sent: count("sent"),
+        limiter: limiter
+            .and_then(|name| Limiter::ALL.iter().map(|of| of.name()).find(|known| *known == name)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_taken_as_far_as_it_makes_sense() {
+        let line = r#"{"type":"doctor","measured":{"rtt":0.01,"rate":1e9,"streams":4,"sent":10,"retransmitted":null,"limiter":"window"}}"#;
+        let measured = of(&format!("welcome\n{line}\n")).unwrap();
+        assert_eq!((measured.rtt, measured.rate, measured.streams), (Some(0.01), Some(1e9), Some(4)));
+        assert_eq!(
+            (measured.sent, measured.retransmitted, measured.limiter),
+            (Some(10), None, Some("window"))
+        );
+        let odd =
+            of(r#"{"measured":{"rtt":-1,"rate":"x","streams":4294967296,"limiter":"\u001b[2J"}}"#).unwrap();
+        assert_eq!(odd, Measured::default());
+        assert!(of("").is_none() && of("hello").is_none() && of("{}").is_none());
+    }
+}

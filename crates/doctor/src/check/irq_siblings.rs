@@ -1,0 +1,87 @@
+//! Interrupts of several queues on two threads of one core, while other cores have none.
+
+use linerate_host::facts::{Irq, Port};
+use std::collections::BTreeSet;
+
+use super::cite::{ESNET_NIC, SCALING};
+use super::{Check, Run, work};
+use crate::{Finding, Host};
+
+/// Interrupts that a fix names.
+const NAMED: usize = 64;
+
+pub(super) const CHECK: Check = Check {
+    name: "irq-smt-siblings",
+    about: "queues that share cores by their second threads, while other cores have none",
+    sources: &[SCALING, ESNET_NIC],
+    run: Run::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    host.devices().filter_map(|port| of(host, port)).collect()
+}
+
+fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
+    let (cpu, irqs) = (&host.facts.cpu, port.interrupts.known()?);
+    let threads = serving(irqs)?;
+    let (used, all) = (cpu.cores_of(&threads)?, cpu.cores.get()?);
+    if used as usize >= threads.len() || used >= all {
+        return None;
+    }
+    let title = format!("{} threads serve {}, of {used} cores", threads.len(), port.name);
+    let finding = work::short_of(port, used, host.rate_of(port)?, &title)?
+        .evidence(format!("processors {threads:?} are threads of {used} cores; {all} cores are there"))
+        .evidence("for interrupts a core's second thread has shown no benefit (scaling.rst)");
+    Some(spread(finding, irqs, cpu.siblings.known()?))
+}
+
+/// The processors that serve the port's interrupts, one each; none where one may be served by several, or isn't known.
+fn serving(irqs: &[Irq]) -> Option<Vec<u32>> {
+    let one = |irq: &Irq| match irq.effective.known()?.as_slice() {
+        [cpu] => Some(*cpu),
+        _ => None,
+    };
+    let named = irqs.iter().filter(|irq| irq.name.known().is_some());
+    let cpus = named.map(one).collect::<Option<BTreeSet<u32>>>()?;
+    Some(cpus.into_iter().collect())
+}
+
+/// The first thread of one core after the other.
+fn spread(finding: Finding, irqs: &[Irq], cores: &[Vec<u32>]) -> Finding {
+    let firsts = cores.iter().filter_map(|threads| threads.first());
+    let some = irqs.iter().filter(|irq| irq.name.known().is_some()).take(NAMED);
+    let new = some.clone().zip(firsts.cycle()).map(|(irq, cpu)| work::bind(irq, &[*cpu]));
+    finding
+        .fix(new.collect::<Vec<_>>().join("; "))
+        .undo(work::bind_as_now(some))
+        .conflict("drivers make a queue for each thread; with more queues than cores some share one in any case")
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_host::Fact;
+
+    use super::*;
+    use crate::testing::{changed, fixture, found, lines};
+
+    #[test]
+    fn two_threads_of_a_core_are_told_while_cores_are_free() {
+        let found = found(&CHECK, &fixture("smt-siblings"));
+        assert_eq!(lines(&found), ["irq-smt-siblings ens1f0np0 minor 42.0 Gbit/s"]);
+        let fix = found[0].fix.as_deref().unwrap();
+        assert!(fix.contains("echo 0 > /proc/irq/60/") && fix.contains("echo 1 > /proc/irq/61/"), "{fix}");
+        assert!(found[0].undo.as_deref().unwrap().contains("echo 8 > /proc/irq/61/"));
+    }
+
+    #[test]
+    fn a_core_for_each_is_not() {
+        assert!(found(&CHECK, &fixture("mlx5-25g-tuned")).is_empty());
+        let apart = changed("smt-siblings", |facts| {
+            let Fact::Known(cores) = &mut facts.cpu.siblings else { panic!("no siblings") };
+            *cores = (0..16).map(|cpu| vec![cpu]).collect();
+        });
+        assert!(found(&CHECK, &apart).is_empty());
+        let unknown = changed("smt-siblings", |facts| facts.cpu.siblings = Fact::default());
+        assert!(found(&CHECK, &unknown).is_empty());
+    }
+}
