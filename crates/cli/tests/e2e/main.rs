@@ -8,6 +8,7 @@ mod support;
 mod archive;
 mod archives;
 mod bed;
+mod compared;
 mod failures;
 mod json;
 mod jump;
