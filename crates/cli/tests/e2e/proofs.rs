@@ -146,3 +146,33 @@ fn a_sync_that_sends_chunks_is_verified_whole() {
     assert_pairs(&case.far.join("to"));
     assert_listed(&case.near.join("list"), &tree);
 }
+
+#[test]
+fn what_is_written_into_is_read_back_and_mended_where_it_is() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("to"));
+    let sizes = [("small", 5_000), ("middle", 1 << 20), ("large", 20 << 20), ("same", 700_000)];
+    for (name, size) in sizes {
+        write(here.join(name), noise(size as u64, size));
+    }
+    case.sync(args!["tree", case.b("to")]).exits(0);
+    let inodes = || sizes.map(|(name, _)| there.join(name).metadata().expect("it is there").ino());
+    let before = inodes();
+    for (name, _) in &sizes[..3] {
+        let changed = fs::OpenOptions::new().write(true).open(here.join(name)).expect("our own");
+        changed.write_all_at(b"other", 3000).expect("writable");
+    }
+    let proven = args!["--inplace", "--verify", "--manifest", "list", "tree", case.b("to")];
+    case.sync(proven.clone()).exits(0);
+    assert_alike(&here, &there);
+    assert_listed(&case.near.join("list"), &here);
+    for (name, _) in sizes {
+        let damaged = fs::OpenOptions::new().write(true).open(there.join(name)).expect("our own");
+        let modified = damaged.metadata().unwrap().modified().unwrap();
+        damaged.write_all_at(b"damaged", 100).expect("writable");
+        damaged.set_modified(modified).expect("our own");
+    }
+    case.sync(proven).exits(0);
+    assert_alike(&here, &there);
+    assert_eq!(inodes(), before, "they are the same files still");
+}
