@@ -18,6 +18,7 @@ mod network;
 mod paths;
 mod proofs;
 mod resumed;
+mod stalled;
 mod surroundings;
 mod syncs;
 mod tree;

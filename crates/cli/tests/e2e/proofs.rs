@@ -1,6 +1,6 @@
 //! `--verify` and `--manifest` after an interruption, of hard links, and of files of which only a part travels.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -175,4 +175,18 @@ fn what_is_written_into_is_read_back_and_mended_where_it_is() {
     case.sync(proven).exits(0);
     assert_alike(&here, &there);
     assert_eq!(inodes(), before, "they are the same files still");
+}
+
+#[test]
+fn what_a_manifest_cannot_name_is_told_and_counts() {
+    let Some(case) = case() else { return };
+    write(case.near.join("tree/plain"), "x");
+    write(case.near.join("tree").join(OsStr::from_bytes(b"bad\xff")), "y");
+    let push = |more: Vec<OsString>| case.cp([more, args!["-r", "tree", case.b("")]].concat());
+    push(args!["--manifest", "list"]).exits(3).says(&["bad\\xff", "isn't in the manifest"]);
+    assert!(case.far.join("tree").join(OsStr::from_bytes(b"bad\xff")).exists());
+    let list = fs::read_to_string(case.near.join("list")).expect("it is written");
+    assert_eq!(list, format!("{}  tree/plain\n", blake3::hash(b"x")));
+    push(args!["--manifest", "."]).exits(2).says(&["it is a directory"]);
+    push(args!["--manifest", "missing/list"]).exits(2).says(&["no such directory"]);
 }
