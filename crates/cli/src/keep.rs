@@ -24,6 +24,8 @@ struct Part {
     name: &'static str,
     without: &'static str,
     help: &'static str,
+    /// What a comparison says of it, where it compares that.
+    compared: Option<&'static str>,
     set: fn(&mut Keep, bool),
 }
 
@@ -32,6 +34,7 @@ const PARTS: [Part; 11] = [
         name: "perms",
         without: "no-perms",
         help: "Keep permission bits, with setuid, setgid and sticky",
+        compared: Some("Modes, with setuid, setgid and sticky"),
         set: |keep, on| {
             (keep.perms, keep.special_bits) = (on, on);
             // An ACL holds the permission bits too.
@@ -42,54 +45,63 @@ const PARTS: [Part; 11] = [
         name: "times",
         without: "no-times",
         help: "Keep times, to the nanosecond",
+        compared: Some("Times of modification, to the nanosecond"),
         set: |keep, on| keep.times = on,
     },
     Part {
         name: "owner",
         without: "no-owner",
         help: "Keep owners, by name where both hosts know it; only root can",
+        compared: Some("Owners, the same by name or by number"),
         set: |keep, on| keep.owner = on,
     },
     Part {
         name: "group",
         without: "no-group",
         help: "Keep groups likewise; an ordinary user those that it belongs to",
+        compared: Some("Groups likewise"),
         set: |keep, on| keep.group = on,
     },
     Part {
         name: "numeric-ids",
         without: "no-numeric-ids",
         help: "Owners and groups by number, whatever their names",
+        compared: Some("Owners and groups by number alone"),
         set: |keep, on| keep.numeric_ids = on,
     },
     Part {
         name: "hard-links",
         without: "no-hard-links",
         help: "Names of one file stay names of one file, across all sources",
+        compared: Some("Which names are names of one file"),
         set: |keep, on| keep.hard_links = on,
     },
     Part {
         name: "devices",
         without: "no-devices",
         help: "Copy device nodes; only root can",
+        compared: None,
         set: |keep, on| keep.devices = on,
     },
     Part {
         name: "specials",
         without: "no-specials",
         help: "Copy fifos and sockets",
+        compared: None,
         set: |keep, on| keep.specials = on,
     },
     Part {
         name: "xattrs",
         without: "no-xattrs",
         help: "Keep extended attributes; an ordinary user those in 'user.'",
+        compared: Some("Extended attributes; those outside 'user.' where both ends are root"),
         set: |keep, on| keep.xattrs = on,
     },
     Part {
         name: "acls",
         without: "no-acls",
         help: "Keep POSIX ACLs, default ones too; this keeps the permission bits",
+        compared: Some("POSIX ACLs, default ones too, and modes"),
         set: |keep, on| {
             keep.acls = on;
             if on {
@@ -97,7 +109,13 @@ const PARTS: [Part; 11] = [
             }
         },
     },
-    Part { name: "sparse", without: "no-sparse", help: "Holes stay holes", set: |keep, on| keep.sparse = on },
+    Part {
+        name: "sparse",
+        without: "no-sparse",
+        help: "Holes stay holes",
+        compared: None,
+        set: |keep, on| keep.sparse = on,
+    },
 ];
 
 /// The command line's say in what is kept.
@@ -122,18 +140,16 @@ impl KeepArgs {
     }
 }
 
+/// The same options, of a command that compares.
+#[derive(Clone, Debug, Default)]
+pub struct CompareArgs(pub KeepArgs);
+
 impl Args for KeepArgs {
     fn augment_args(command: Command) -> Command {
         let heading = "What is kept (each has a --no- form, which takes it off again)";
-        let flag = |name| Arg::new(name).long(name).action(ArgAction::SetTrue).help_heading(heading);
-        let archive = flag("archive")
-            .short('a')
-            .help("Everything: -r and all of the below but --numeric-ids, what rsync calls -aHAXS");
-        let links = flag("links").hide(true).help("Symbolic links are always copied as links");
-        PARTS.iter().fold(command.arg(archive).arg(links), |command, part| {
-            let with = flag(part.name).help(part.help).overrides_with(part.without);
-            command.arg(with).arg(flag(part.without).hide(true).overrides_with(part.name))
-        })
+        let everything = "Everything: -r and all of the below but --numeric-ids, what rsync calls -aHAXS";
+        let links = flag("links", heading).hide(true).help("Symbolic links are always copied as links");
+        add(command.arg(links), heading, everything, |part| Some(part.help))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -141,11 +157,43 @@ impl Args for KeepArgs {
     }
 }
 
+impl Args for CompareArgs {
+    fn augment_args(command: Command) -> Command {
+        let heading = "What is compared beside kinds and contents (each has a --no- form)";
+        add(command, heading, "Everything: all of the below but --numeric-ids", |part| part.compared)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+fn flag(name: &'static str, heading: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help_heading(heading)
+}
+
+/// `--archive`, and the parts that have a help.
+fn add(
+    command: Command,
+    heading: &'static str,
+    everything: &'static str,
+    help: fn(&Part) -> Option<&'static str>,
+) -> Command {
+    let command = command.arg(flag("archive", heading).short('a').help(everything));
+    let parts = PARTS.iter().filter_map(|part| Some((part, help(part)?)));
+    parts.fold(command, |command, (part, help)| {
+        let with = flag(part.name, heading).help(help).overrides_with(part.without);
+        command.arg(with).arg(flag(part.without, heading).hide(true).overrides_with(part.name))
+    })
+}
+
 impl FromArgMatches for KeepArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let named = PARTS.each_ref().map(|part| match (matches.get_flag(part.name), part.without) {
+        // A command need not know every part.
+        let is_set = |name| matches.try_get_one::<bool>(name).ok().flatten().is_some_and(|set| *set);
+        let named = PARTS.each_ref().map(|part| match (is_set(part.name), part.without) {
             (true, _) => Some(true),
-            (false, without) => matches.get_flag(without).then_some(false),
+            (false, without) => is_set(without).then_some(false),
         });
         Ok(Self { archive: matches.get_flag("archive"), named })
     }
@@ -153,6 +201,16 @@ impl FromArgMatches for KeepArgs {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
+    }
+}
+
+impl FromArgMatches for CompareArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        KeepArgs::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        self.0.update_from_arg_matches(matches)
     }
 }
 

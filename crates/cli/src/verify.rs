@@ -1,11 +1,10 @@
 //! `linerate verify`: compares a tree here with one on another host, of which no contents travel.
 
 use clap::Args;
-use linerate_transfer::compare::{Aspect, Aspects, Compared, Difference, compare, open};
-use linerate_transfer::problem::{Observer, TransferError};
+use linerate_transfer::compare::{Aspect, Compared, Difference, compare, open};
+use linerate_transfer::problem::Observer;
 use linerate_transfer::session::{Client, Meters, Session};
-use linerate_transfer::source::SourceRoot;
-use linerate_wire::control::Job;
+use linerate_wire::control::{Job, Keep};
 use linerate_wire::path::{RelPath, printable, printable_path};
 use serde_json::json;
 use std::ffi::{OsStr, OsString};
@@ -16,6 +15,7 @@ use std::sync::atomic::Ordering;
 
 use crate::cp::{Failure, Output, SCHEMA, Spec, Style, end, start};
 use crate::exit::{CODES, Code};
+use crate::keep::CompareArgs;
 use crate::reach::{Reach, interrupted};
 use crate::say::is_lost;
 use crate::units::{show_bytes, show_count};
@@ -28,8 +28,11 @@ Examples:
   linerate verify -p host:/data/tree tree
       modes and times of modification too
   linerate verify -a --json tree host:/data/tree
-      owners as well, as JSON lines
+      owners, extended attributes, ACLs and hard links as well, as JSON lines
 ";
+
+const USER_ONLY: &str = "of extended attributes those in 'user.' alone were compared: others are for root to see, and not \
+                         both ends are root";
 
 /// What `linerate verify` takes.
 #[derive(Debug, Args)]
@@ -38,9 +41,8 @@ pub struct VerifyArgs {
     /// Compare modes and times of modification too
     #[arg(short = 'p', long)]
     preserve: bool,
-    /// Compare modes, times, and the numbers of user and group
-    #[arg(short = 'a', long)]
-    archive: bool,
+    #[command(flatten)]
+    keep: CompareArgs,
     /// Say nothing but what went wrong; the exit code tells
     #[arg(short = 'q', long)]
     quiet: bool,
@@ -93,18 +95,23 @@ impl VerifyArgs {
         let far_end = self.reach.far_end(&ends.host, self.quiet).map_err(|m| Failure(m, Code::Usage))?;
         let ((reader, writer), mut shell) = start(&far_end, output, &interrupted)?;
         let meters = Meters::default();
-        let job = Job::Digests { path: ends.far.clone() };
+        let keep = self.keep.0.keep(if self.preserve { Keep::SCP } else { Keep::NOTHING });
+        let job = Job::Digests { path: ends.far.clone(), keep };
         let observer: Arc<dyn Observer> = output.clone();
         let client = Client { job, interrupted, observer };
         let session = Session::client(reader, writer, client, meters.clone());
         let compared = session.and_then(|mut session| {
-            let compared = self.differences(&mut session, &near, ends.near_is_source);
+            let show = |path: &RelPath, difference: &Difference| self.show(path, difference);
+            let compared = compare(&mut session, &near, ends.near_is_source, keep, show);
             let compared = compared.map_err(|error| session.give_up(error));
             compared.map(|compared| (session, compared))
         });
         match compared {
             Ok((session, compared)) => {
                 end(session, &mut shell);
+                if compared.user_only {
+                    output.note(USER_ONLY);
+                }
                 Ok(self.conclude(&compared, &meters))
             }
             Err(error) => {
@@ -112,17 +119,6 @@ impl VerifyArgs {
                 Err(error.into())
             }
         }
-    }
-
-    fn differences(
-        &self,
-        session: &mut Session,
-        near: &SourceRoot,
-        near_is_source: bool,
-    ) -> Result<Compared, TransferError> {
-        let kept = self.preserve || self.archive;
-        let aspects = Aspects { modes: kept, times: kept, owners: self.archive };
-        compare(session, near, near_is_source, aspects, |path, difference| self.show(path, difference))
     }
 
     fn show(&self, path: &RelPath, difference: &Difference) {
@@ -146,7 +142,7 @@ impl VerifyArgs {
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let (failed, changed) = (count(&meters.local.failed), count(&meters.local.changed));
         let code = if compared.is_same() { Code::of_problems(failed, changed, 0) } else { Code::Some };
-        let Compared { entries, bytes, differ, missing, extra } = *compared;
+        let Compared { entries, bytes, differ, missing, extra, .. } = *compared;
         if self.json {
             say!(
                 "{}",
@@ -175,6 +171,10 @@ fn name(aspect: Aspect) -> &'static str {
         Aspect::Mode => "mode",
         Aspect::Time => "time",
         Aspect::Owner => "owner",
+        Aspect::Group => "group",
+        Aspect::Xattrs => "xattrs",
+        Aspect::Acl => "acl",
+        Aspect::Links => "links",
     }
 }
 

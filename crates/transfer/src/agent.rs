@@ -70,7 +70,7 @@ fn perform(session: &mut Session, job: Job, host: &dyn HostObserver) -> Result<(
         }
         Job::Observe => observe(session, host),
         Job::Clean { destination, remove } => clean(session, &destination, remove),
-        Job::Digests { path } => compare::serve(session, &path),
+        Job::Digests { path, keep } => compare::serve(session, &path, keep),
     }
 }
 

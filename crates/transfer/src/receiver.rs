@@ -24,7 +24,7 @@ use crate::problem::TransferError;
 use crate::remove::{News, Remover};
 use crate::resume::{self, Resume, settle};
 use crate::session::{Event, Session, TICK, WorkerEnd, out_of_turn};
-use crate::sink::{Older, Shared, Worker};
+use crate::sink::{Older, Shared, Worker, still_opened};
 use crate::stream::Stream;
 use crate::temporary::Names;
 use crate::verify::{Proof, Verifier};
@@ -116,11 +116,12 @@ fn receive(
         directories: Mutex::default(),
         first_names: Mutex::default(),
         further_names: Mutex::default(),
-        opened: Mutex::default(),
+        opened: Mutex::new(still_opened(resume.past.as_deref(), landing)),
         finished,
         counters: &counters,
         problem: &tell,
         skip: &skip,
+        past: resume.past.as_deref(),
         journal: &resume.journal,
         resumed: Mutex::default(),
         standing: Mutex::default(),

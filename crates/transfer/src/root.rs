@@ -133,7 +133,8 @@ impl Root {
     /// What mkdir(2) and open(2) return; `ENOTDIR` where something else has that name.
     pub fn make_directory(&self, path: &RelPath, mode: Mode) -> Result<bool, Errno> {
         let Some((parent, name)) = path.split() else { return Ok(false) };
-        let parent = self.directory_or_make(&parent, mode)?;
+        // How open that may be is known when its own entry comes.
+        let parent = self.directory_or_make(&parent, Mode::RWXU)?;
         match rustix::fs::mkdirat(&parent, name, mode) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) if parent.has_directory(name) => {

@@ -107,12 +107,13 @@ impl Temporary {
         }
     }
 
-    /// The regular file that has the name already, with `mode`, for writing into it: it never is temporary.
+    /// The regular file that has the name already, with `mode`, for writing into it, and for reading it back where that is what
+    /// `names` are for: it never is temporary.
     ///
     /// # Errors
     /// What open(2) and chmod(2) return; `EINVAL` where it is no regular file.
-    pub fn existing(parent: Arc<Directory>, name: &OsStr, mode: Mode) -> Result<Self, Errno> {
-        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    pub fn existing(parent: Arc<Directory>, names: &Names, name: &OsStr, mode: Mode) -> Result<Self, Errno> {
+        let flags = names.access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = rustix::fs::openat(&parent, name, flags, Mode::empty())?;
         if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
             return Err(Errno::INVAL);
@@ -154,6 +155,11 @@ impl Temporary {
         let mut adopted = Self::of_file(parent, name, file);
         adopted.keep();
         adopted
+    }
+
+    /// It has its real name, and had it before.
+    pub fn is_in_place(&self) -> bool {
+        self.in_place
     }
 
     /// Lets it stay when it is dropped, for the next run.

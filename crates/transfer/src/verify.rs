@@ -18,6 +18,8 @@ const NAMES: usize = MAX_MESSAGE / 2;
 const ONCE: &str = "differs from what was sent when it was read back";
 const TWICE: &str = "differs from what was sent when it was read back, twice: it didn't get its name. \
                      The storage or the memory there can't be trusted";
+const TWICE_IN_PLACE: &str = "differs from what was sent when it was read back, twice, and has its name all the same, since \
+                              it was written into. The storage or the memory there can't be trusted";
 
 /// What the sender said about a file, to compare.
 #[derive(Clone, Debug)]
@@ -77,7 +79,9 @@ impl<'a> Verifier<'a> {
             Some(Err(error)) => self.tell(&entry, &format!("reading it back failed: {error}")),
             // A file that ended early has no digest.
             Some(Ok(_)) | None if self.wants_again(proof) => {}
-            Some(Ok(_)) | None if self.last_round.load(Ordering::Relaxed) => self.tell(&entry, TWICE),
+            Some(Ok(_)) | None if self.last_round.load(Ordering::Relaxed) => {
+                self.tell(&entry, if entry.temporary.is_in_place() { TWICE_IN_PLACE } else { TWICE });
+            }
             Some(Ok(_)) | None => self.tell(&entry, ONCE),
         }
         // The journal may list it, and what it has isn't worth going on from.

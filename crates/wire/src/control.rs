@@ -129,9 +129,9 @@ pub enum Message {
     /// Receiver to sender, before [`Message::Ready`] where [`Options::digests`] is set: whether the destination is a
     /// directory that takes each source under its own name; else it is the one source's new name.
     Within(bool),
-    /// Agent to client: the next entries of a [`Job::Digests`], at most [`MAX_DIGESTED`], with BLAKE3 of the files that could
-    /// be read. Directories come before what is in them, and names in the order of their bytes.
-    Digested(Vec<(Entry, Option<Digest>)>),
+    /// Agent to client: the next entries of a [`Job::Digests`], at most [`MAX_DIGESTED`]. Directories come before what is in
+    /// them, and names in the order of their bytes.
+    Digested(Vec<Digested>),
 }
 
 /// What becomes of one entry at the receiver.
@@ -154,6 +154,28 @@ pub enum Link {
     Target(Vec<u8>),
     /// The entry with which it shares its contents, below its source.
     SameAs(RelPath),
+}
+
+/// An entry, and what its contents and extended attributes come to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digested {
+    /// The entry, without the values of extended attributes.
+    pub entry: Entry,
+    /// BLAKE3 of its contents, where it is a file that could be read.
+    pub contents: Option<Digest>,
+    /// What its extended attributes come to, where these or ACLs were asked for; none where they could not be read.
+    pub attributes: Option<Attributes>,
+    /// Numbers of device and inode, where hard links were asked for and it has more names than this one.
+    pub file: Option<(u64, u64)>,
+}
+
+/// What extended attributes come to: BLAKE3 of the lengths and bytes of names and values, sorted by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attributes {
+    /// Those in `user.`.
+    pub user: Digest,
+    /// The others that are kept; none from an end that may not see them all.
+    pub others: Option<Digest>,
 }
 
 /// The most entries of one [`Message::Digested`].
@@ -276,6 +298,8 @@ pub enum Job {
     Digests {
         /// A directory or a file, as the user wrote it.
         path: Vec<u8>,
+        /// What is compared beside kinds, contents, modes and times.
+        keep: Keep,
     },
 }
 

@@ -118,7 +118,9 @@ impl Copy {
         let (moved, far) = moved.map_err(|error| self.gave_up(&mut session, &mut shell, error))?;
         let (turned_away, cipher) = (session.strangers(), session.cipher());
         end(session, &mut shell);
-        self.delivered.write(&moved.place).map_err(|message| Failure(message, Code::Failed))?;
+        let reporter = self.reporter();
+        let written = self.delivered.write(&moved.place, &|problem| reporter.problem(problem));
+        written.map_err(|message| Failure(message, Code::Failed))?;
         let near = (self.meters.local.stages(), process_usage());
         let (sender, receiver) = if pushed { (near, far) } else { (far, near) };
         let summary = Summary {

@@ -43,12 +43,13 @@ impl Delivered {
     pub fn new(file: Option<&OsStr>, output: Arc<Output>) -> Result<Self, String> {
         let file = file.map(PathBuf::from);
         if let Some(file) = &file {
-            let parent = parent(file);
-            if !parent.is_dir() || file.is_dir() {
-                return Err(format!(
-                    "the manifest can't be written to {}: no such directory",
-                    file.display()
-                ));
+            let why = match (parent(file).is_dir(), file.is_dir()) {
+                (true, false) => None,
+                (_, true) => Some("it is a directory; name a file"),
+                (false, _) => Some("no such directory"),
+            };
+            if let Some(why) = why {
+                return Err(format!("the manifest can't be written to {}: {why}", file.display()));
             }
         }
         Ok(Self { file, output, files: Mutex::default(), failed: Mutex::default() })
@@ -72,11 +73,11 @@ impl Delivered {
         };
     }
 
-    /// Writes the manifest, if one is wanted; what it can't name is told.
+    /// Writes the manifest, if one is wanted; what it can't name is told to `tell`.
     ///
     /// # Errors
     /// A message where it can't be written.
-    pub fn write(&self, landed: &Landed<'_>) -> Result<(), String> {
+    pub fn write(&self, landed: &Landed<'_>, tell: &dyn Fn(Problem)) -> Result<(), String> {
         let Some(file) = &self.file else { return Ok(()) };
         let mut manifest = Manifest::default();
         let (files, failed) = (lock(&self.files), lock(&self.failed));
@@ -89,7 +90,7 @@ impl Delivered {
         }
         drop((files, failed));
         let (text, unfit) = manifest.text();
-        unfit.into_iter().for_each(|name| self.problem(unnamed(name)));
+        unfit.into_iter().for_each(|name| tell(unnamed(name)));
         replace(file, text.as_bytes())
             .map_err(|error| format!("the files are there, but writing {} failed: {error}", file.display()))
     }

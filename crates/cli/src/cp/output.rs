@@ -250,8 +250,9 @@ impl Output {
         let failed = meters.local.failed.load(Ordering::Relaxed);
         let changed = meters.local.changed.load(Ordering::Relaxed);
         if failed + changed > 0 && self.style != Style::Json {
+            let entries = if failed == 1 { "entry is" } else { "entries are" };
             tell!(
-                "linerate: {} entries are not there, {} changed while they were read: see the messages above",
+                "linerate: {} {entries} not there or not whole, {} changed under way: see the messages above",
                 show_count(failed),
                 show_count(changed)
             );

@@ -217,11 +217,16 @@ impl Case {
     /// Runs it as an ordinary user, to whom the near directory is given; the far end stays root's.
     #[track_caller]
     pub fn cp_as_nobody(&self, args: Vec<OsString>) -> Run {
+        self.start_as_nobody(args).end()
+    }
+
+    /// Starts it so.
+    pub fn start_as_nobody(&self, args: Vec<OsString>) -> Running {
         chown(&self.near, Some(NOBODY), Some(NOBODY)).expect("root may");
         let home = self.bed.nobodys_home();
         let mut words = args!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
         words.extend(args![self.bed.program(), "cp", "-F", home.join("ssh_config")]);
-        self.start_with(words, args).end()
+        self.start_with(words, args)
     }
 
     /// Runs it with a remote shell of its own: `body` with `$1` for the host, `$2` for the line, and `$SSH` for ssh

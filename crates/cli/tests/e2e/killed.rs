@@ -1,6 +1,9 @@
 //! Ends that are killed, interrupted or cut off in the middle of a transfer: what is under a real name is whole, and
 //! no process stays.
 
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -8,7 +11,7 @@ use std::time::Duration;
 use linerate_lab::End;
 use rustix::process::Signal;
 
-use crate::bed::{Case, args, case, case_with_link};
+use crate::bed::{Case, NOBODY, args, case, case_with_link};
 use crate::support::{PATIENCE, Run, Running, send, within};
 use crate::tree::{assert_alike, assert_real_names_are_whole, names, noise, temporaries, write};
 
@@ -213,4 +216,27 @@ pub fn set_link(case: &Case, state: &str) {
     let done =
         Command::new("ip").args(["-n", &host.namespace, "link", "set", &host.interface, state]).status();
     assert!(done.is_ok_and(|status| status.success()));
+}
+
+/// A directory of an ordinary user's, to which it gives itself access while files land in it.
+#[test]
+fn a_directory_that_was_opened_is_closed_again_after_a_kill_and_a_rerun() {
+    let Some(case) = case() else { return };
+    let (source, destination) = (case.far.join("tree"), case.near.join("tree"));
+    for number in 0..12 {
+        write(source.join(format!("{number}")), noise(number, 1 << 20));
+    }
+    fs::create_dir(&destination).expect("writable");
+    fs::set_permissions(&destination, PermissionsExt::from_mode(0o500)).expect("our own");
+    chown(&destination, Some(NOBODY), Some(NOBODY)).expect("root may");
+    let mode = || fs::metadata(&destination).expect("it is there").mode() & 0o7777;
+    let pull = |more: Vec<OsString>| [args!["-r"], more, args![case.b("tree"), "."]].concat();
+    let running = case.start_as_nobody(pull(args!["--bwlimit", "3m"]));
+    assert!(within(PATIENCE, || mode() == 0o700), "it never got under way: {}", running.end());
+    running.signal(Signal::KILL);
+    drop(running.end());
+    assert_eq!(mode(), 0o700);
+    case.cp_as_nobody(pull(Vec::new())).exits(0);
+    assert_eq!(mode(), 0o500);
+    assert_alike(&source, &destination);
 }

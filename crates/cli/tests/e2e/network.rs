@@ -20,7 +20,7 @@ use crate::tree::{assert_alike, make_mixed, noise, write};
 const STRANGERS: usize = 300;
 
 /// A firewall on one host, until it is dropped.
-struct Wall {
+pub struct Wall {
     namespace: String,
     rule: Vec<String>,
 }
@@ -32,11 +32,12 @@ impl Wall {
     }
 
     /// No answer from these ports of `host`: whoever connects waits in vain, as behind one that drops packets.
-    fn silent(case: &Case, host: End, ports: &str) -> Self {
+    pub fn silent(case: &Case, host: End, ports: &str) -> Self {
         Self::up(case, host, &format!("sport {ports} blackhole"))
     }
 
-    fn up(case: &Case, host: End, rule: &str) -> Self {
+    /// What `host` sends is dealt with by this rule.
+    pub fn up(case: &Case, host: End, rule: &str) -> Self {
         // "From lo" is what the host itself sends: what comes in is not looked at.
         let rule = format!("iif lo ipproto tcp {rule}").split(' ').map(str::to_owned).collect();
         let wall = Self { namespace: case.bed.lab.host(host).namespace.clone(), rule };

@@ -1,6 +1,6 @@
 //! `--verify` and `--manifest` after an interruption, of hard links, and of files of which only a part travels.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -145,4 +145,48 @@ fn a_sync_that_sends_chunks_is_verified_whole() {
     assert_alike(&tree, &case.far.join("to"));
     assert_pairs(&case.far.join("to"));
     assert_listed(&case.near.join("list"), &tree);
+}
+
+#[test]
+fn what_is_written_into_is_read_back_and_mended_where_it_is() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("to"));
+    let sizes = [("small", 5_000), ("middle", 1 << 20), ("large", 20 << 20), ("same", 700_000)];
+    for (name, size) in sizes {
+        write(here.join(name), noise(size as u64, size));
+    }
+    case.sync(args!["tree", case.b("to")]).exits(0);
+    let inodes = || sizes.map(|(name, _)| there.join(name).metadata().expect("it is there").ino());
+    let before = inodes();
+    for (name, _) in &sizes[..3] {
+        let changed = fs::OpenOptions::new().write(true).open(here.join(name)).expect("our own");
+        changed.write_all_at(b"other", 3000).expect("writable");
+    }
+    let proven = args!["--inplace", "--verify", "--manifest", "list", "tree", case.b("to")];
+    case.sync(proven.clone()).exits(0);
+    assert_alike(&here, &there);
+    assert_listed(&case.near.join("list"), &here);
+    for (name, _) in sizes {
+        let damaged = fs::OpenOptions::new().write(true).open(there.join(name)).expect("our own");
+        let modified = damaged.metadata().unwrap().modified().unwrap();
+        damaged.write_all_at(b"damaged", 100).expect("writable");
+        damaged.set_modified(modified).expect("our own");
+    }
+    case.sync(proven).exits(0);
+    assert_alike(&here, &there);
+    assert_eq!(inodes(), before, "they are the same files still");
+}
+
+#[test]
+fn what_a_manifest_cannot_name_is_told_and_counts() {
+    let Some(case) = case() else { return };
+    write(case.near.join("tree/plain"), "x");
+    write(case.near.join("tree").join(OsStr::from_bytes(b"bad\xff")), "y");
+    let push = |more: Vec<OsString>| case.cp([more, args!["-r", "tree", case.b("")]].concat());
+    push(args!["--manifest", "list"]).exits(3).says(&["bad\\xff", "isn't in the manifest"]);
+    assert!(case.far.join("tree").join(OsStr::from_bytes(b"bad\xff")).exists());
+    let list = fs::read_to_string(case.near.join("list")).expect("it is written");
+    assert_eq!(list, format!("{}  tree/plain\n", blake3::hash(b"x")));
+    push(args!["--manifest", "."]).exits(2).says(&["it is a directory"]);
+    push(args!["--manifest", "missing/list"]).exits(2).says(&["no such directory"]);
 }

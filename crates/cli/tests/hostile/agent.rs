@@ -17,13 +17,15 @@ use crate::far::{
 use crate::support::within;
 
 /// An agent and the client that talks to it.
-struct Served {
+pub struct Served {
     agent: Child,
-    near: Far,
+    /// The client's side.
+    pub near: Far,
 }
 
 impl Served {
-    fn start(ground: &Ground) -> Self {
+    /// Starts one.
+    pub fn start(ground: &Ground) -> Self {
         let mut command = ground.linerate(&["agent"]);
         command
             .stdin(Stdio::piped())
@@ -42,9 +44,14 @@ impl Served {
     }
 
     /// Up to the agent's word on where it can be reached.
-    fn ask(&mut self, job: Job) -> Said {
+    pub fn ask(&mut self, job: Job) -> Said {
         self.near.say(&hello(PROTOCOL))?;
         self.near.say(&Message::Job(job))
+    }
+
+    /// The agent's process number.
+    pub fn pid(&self) -> u32 {
+        self.agent.id()
     }
 
     /// As a sender: up to the agent's word that it has a place.
@@ -57,7 +64,7 @@ impl Served {
 
     /// Closes its input; it must end soon, without a panic. Gives its exit code.
     #[track_caller]
-    fn end(mut self) -> Option<i32> {
+    pub fn end(mut self) -> Option<i32> {
         let (mut from, to) = self.near.into_parts();
         drop(to);
         // What it still says must not block it.
@@ -75,7 +82,8 @@ impl Served {
     }
 }
 
-fn options() -> Options {
+/// Usual ones.
+pub fn options() -> Options {
     Options { recursive: true, keep: Keep::SCP, streams: Some(1), ..Options::default() }
 }
 

@@ -288,6 +288,8 @@ impl Ground {
     ) -> Talk {
         let pipes = ["to", "from"].map(|name| self.top.path().join("pipes").join(name));
         for pipe in &pipes {
+            // Those of an earlier client's are of no use to this one.
+            let _ = fs::remove_file(pipe);
             rustix::fs::mknodat(CWD, pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("writable");
         }
         let [to, from] = pipes.each_ref().map(|pipe| pipe.display().to_string());

@@ -17,4 +17,5 @@ mod private;
 mod proof;
 mod push;
 mod relay;
+mod requests;
 mod syncs;

@@ -5,11 +5,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use linerate_wire::control::{AbortKind, Listening, Message, Problem, ProblemKind, Source, Totals};
-use linerate_wire::entry::Entry;
+use linerate_wire::control::{AbortKind, Listening, Message, Offered, Problem, ProblemKind, Source, Totals};
+use linerate_wire::entry::{Entry, Kind, Timestamp};
 use linerate_wire::frame::FrameKind::{Batch, Chunk, Data};
 
-use crate::far::{Far, Ground, Said, chunk, file, folder, record, source, totals};
+use rustix::process::Signal;
+
+use crate::far::{DEADLINE, Far, Ground, Said, chunk, file, folder, record, source, totals};
+use crate::support::{PATIENCE, within};
 
 /// How long a committer may wait before it gives names.
 const COMMITTED: Duration = Duration::from_millis(1500);
@@ -153,4 +156,46 @@ fn a_shell_that_wants_the_binary_again_does_not_get_it() {
         Ok(())
     });
     run.exits(5).says(&["no agent could be started"]);
+}
+
+/// A pull that is killed while directories have modes for the time being, and its rerun, after which they have their own.
+#[test]
+fn modes_for_the_time_being_are_gone_after_a_kill_and_a_rerun() {
+    let ground = Ground::new();
+    let tree = ground.inside().join("tree");
+    let mode = |name: &str| tree.join(name).exists().then(|| mode(&tree.join(name)));
+    let closed = Entry { mode: 0o555, ..folder("closed") };
+    let begun = record(&closed, b"");
+    let early = record(&file("early/too/x", 1), b"x");
+    let args = ["-r", "far:tree", "."];
+    let mut talk = ground.start(&args, move |far| {
+        far.announce(&[source("tree", true)])?;
+        far.frame(Batch, &begun)?;
+        far.frame(Batch, &early)?;
+        far.hear_all()
+    });
+    let is_there = || mode("early/too").is_some() && mode("closed").is_some();
+    assert!(within(PATIENCE, is_there), "nothing has landed");
+    talk.client().signal(Signal::KILL);
+    talk.end_within(DEADLINE);
+    assert_eq!([mode("early"), mode("early/too")], [Some(0o700); 2]);
+    assert_eq!(mode("closed").map(|mode| mode & 0o200), Some(0o200));
+    let entries = vec![folder(""), closed, folder("early"), folder("early/too"), file("early/too/x", 1)];
+    let run = ground.run(&args, move |far| {
+        far.announce(&[source("tree", true)])?;
+        let ctime = Timestamp { seconds: 1, nanoseconds: 0 };
+        let offer = |entry: &Entry| Offered { entry: entry.clone(), inode: 1, ctime, digest: None };
+        far.say(&Message::Offer(entries.iter().map(offer).collect()))?;
+        far.hear_until(|message| matches!(message, Message::Wanted(_)))?;
+        for entry in &entries {
+            let contents: &[u8] = if entry.kind == Kind::Directory { b"" } else { b"x" };
+            far.frame(Batch, &record(entry, contents))?;
+        }
+        far.finish(Totals { directories: 4, ..totals(1, 1) })
+    });
+    run.exits(0);
+    fs::create_dir(tree.join("unmasked")).unwrap();
+    let unmasked = mode("unmasked").unwrap();
+    assert_eq!(["", "early", "early/too"].map(mode), [Some(0o755 & unmasked); 3]);
+    assert_eq!(mode("closed"), Some(0o555 & unmasked));
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use linerate_wire::control::Message;
+use linerate_wire::control::{Digested, Message};
 use linerate_wire::frame::FrameKind::{self, Batch, Chunk, Data, Digest, End};
 
 use crate::far::{Far, Ground, Said, chunk, file, folder, is_sources, path, record, report, source, totals};
@@ -234,7 +234,7 @@ fn there_is_one_more_round_and_no_other() {
 }
 
 /// A far end of `linerate verify` that tells these entries.
-fn compared(entries: Vec<(linerate_wire::entry::Entry, Option<[u8; 32]>)>) -> Run {
+fn compared(entries: Vec<Digested>) -> Run {
     let ground = Ground::new();
     fs::write(ground.inside().join("x"), "ab").unwrap();
     let talk = ground.start_as("verify", &[".", "far:"], move |far| {
@@ -248,13 +248,15 @@ fn compared(entries: Vec<(linerate_wire::entry::Entry, Option<[u8; 32]>)>) -> Ru
 
 #[test]
 fn a_comparison_believes_no_order_and_no_digest() {
-    let top = || (folder(""), None);
+    let told = |entry, contents| Digested { entry, contents, attributes: None, file: None };
+    let top = || told(folder(""), None);
+    let file = |digest| told(file("x", 2), Some(digest));
     let right = *blake3::hash(b"ab").as_bytes();
-    compared(vec![top(), (file("x", 2), Some(right))]).exits(0);
-    compared(vec![top(), (file("x", 2), Some([0; 32]))]).exits(3);
+    compared(vec![top(), file(right)]).exits(0);
+    compared(vec![top(), file([0; 32])]).exits(3);
     compared(vec![top()]).exits(3);
     compared(Vec::new()).exits(3);
-    compared(vec![(file("x", 2), Some(right)), top()]).exits(5);
-    compared(vec![top(), (file("x", 2), Some(right)), (file("x", 2), Some(right))]).exits(5);
+    compared(vec![file(right), top()]).exits(5);
+    compared(vec![top(), file(right), file(right)]).exits(5);
     compared(vec![top(); 129]).exits(5);
 }

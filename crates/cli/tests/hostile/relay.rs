@@ -79,14 +79,14 @@ impl Way {
     }
 }
 
-/// Flips a bit in every file that process `pid` has open without a name, once for each, until it is told to stop.
-fn flip_unnamed(pid: &AtomicU32, stop: &AtomicBool) -> u64 {
+/// Flips a bit in every file that process `pid` has open and that `is_it` by its path, once for each, until it is told to stop.
+fn flip_open(pid: &AtomicU32, stop: &AtomicBool, is_it: fn(&str) -> bool) -> u64 {
     let mut flipped = std::collections::HashSet::new();
     while !stop.load(Ordering::Acquire) {
         let pid = pid.load(Ordering::Acquire);
         for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
-            let is_unnamed = |path: PathBuf| path.to_string_lossy().ends_with(" (deleted)").then_some(path);
-            let Some(target) = fs::read_link(entry.path()).ok().and_then(is_unnamed) else { continue };
+            let known = |path: PathBuf| is_it(&path.to_string_lossy()).then_some(path);
+            let Some(target) = fs::read_link(entry.path()).ok().and_then(known) else { continue };
             // The file behind the ones that are counted keeps the transfer going.
             let open = OpenOptions::new().read(true).write(true).open(entry.path());
             if flipped.contains(&target) || !open.is_ok_and(|file| flip(&file)) {
@@ -129,7 +129,7 @@ fn push_with_flips(way: Way, verify: &'static str) -> (Run, u64, Ground) {
     let (pid, stop) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
     let flipper = thread::spawn({
         let (pid, stop) = (pid.clone(), stop.clone());
-        move || flip_unnamed(&pid, &stop)
+        move || flip_open(&pid, &stop, |path| path.ends_with(" (deleted)"))
     });
     let agent = ground.linerate(&["agent"]);
     let args = ["-r", verify, "--streams", "2", "--bwlimit", "20m", "tree", "tail", "far:to/"];
@@ -140,10 +140,10 @@ fn push_with_flips(way: Way, verify: &'static str) -> (Run, u64, Ground) {
     (run, flipper.join().unwrap(), ground)
 }
 
-/// Files that aren't what was sent.
-fn damaged(ground: &Ground) -> usize {
+/// Files in `to` that aren't what was sent.
+fn damaged(ground: &Ground, to: &str) -> usize {
     let read = |top: &str, number: u64| fs::read(ground.inside().join(top).join(number.to_string())).unwrap();
-    (0..DAMAGED).filter(|number| read("tree", *number) != read("to/tree", *number)).count()
+    (0..DAMAGED).filter(|number| read("tree", *number) != read(to, *number)).count()
 }
 
 #[test]
@@ -151,7 +151,11 @@ fn bits_that_flip_in_the_destination_are_found_and_mended() {
     for (way, word) in [(Way::Direct, ""), (Way::Back, "connect back"), (Way::Tunnel, "through ssh")] {
         let (run, flipped, ground) = push_with_flips(way, "--verify");
         let run = run.exits(0).says(&[word]);
-        assert_eq!((flipped, damaged(&ground)), (DAMAGED, 0), "{way:?}: flipped, and not mended; {run}");
+        assert_eq!(
+            (flipped, damaged(&ground, "to/tree")),
+            (DAMAGED, 0),
+            "{way:?}: flipped, and not mended; {run}"
+        );
     }
 }
 
@@ -160,7 +164,46 @@ fn without_verify_the_same_flips_land() {
     let (run, flipped, ground) = push_with_flips(Way::Direct, "--preserve");
     let run = run.exits(0);
     // Some may have their names before anybody can flip them.
-    assert!(flipped > DAMAGED / 2 && damaged(&ground) as u64 == flipped, "{flipped} flipped; {run}");
+    assert!(
+        flipped > DAMAGED / 2 && damaged(&ground, "to/tree") as u64 == flipped,
+        "{flipped} flipped; {run}"
+    );
+}
+
+/// Writes into files that are there, of which each that can be caught is damaged before it is read back.
+fn sync_in_place(more: &[&str]) -> (Run, u64, Ground) {
+    let ground = Ground::new();
+    let inside = ground.inside();
+    for (top, size) in [("tree", SIZE), ("to", SIZE / 2)] {
+        fs::create_dir(inside.join(top)).unwrap();
+        for number in 0..DAMAGED {
+            let contents: Vec<u8> = (0..size).map(|_| fastrand::u8(..)).collect();
+            fs::write(inside.join(top).join(number.to_string()), contents).unwrap();
+        }
+    }
+    fs::write(inside.join("tree/tail"), vec![7; 30 << 20]).unwrap();
+    let (pid, stop) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
+    let flipper = thread::spawn({
+        let (pid, stop) = (pid.clone(), stop.clone());
+        move || flip_open(&pid, &stop, |path| path.contains("/to/"))
+    });
+    let agent = ground.linerate(&["agent"]);
+    let usual = ["--inplace", "--streams", "2", "--bwlimit", "20m", "tree", "far:to"];
+    let args = [more, &usual].concat();
+    let run = ground.start_as("sync", &args, move |far| relay(far, agent, &pid, |_| {}));
+    let run = run.end_within(Duration::from_secs(60));
+    stop.store(true, Ordering::Release);
+    (run, flipper.join().unwrap(), ground)
+}
+
+#[test]
+fn bits_that_flip_in_files_that_are_written_into_are_found_and_mended() {
+    let (run, flipped, ground) = sync_in_place(&["--verify"]);
+    let run = run.exits(0);
+    assert!(flipped > DAMAGED / 4 && damaged(&ground, "to") == 0, "{flipped} flipped; {run}");
+    let (run, flipped, ground) = sync_in_place(&[]);
+    let run = run.exits(0);
+    assert!(flipped > DAMAGED / 4 && damaged(&ground, "to") > 0, "{flipped} flipped; {run}");
 }
 
 /// A proxy that flips one bit of what is sent to `to`, all connections together; gives where it listens.

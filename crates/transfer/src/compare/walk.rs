@@ -3,8 +3,8 @@
 //! Two ends that walk so meet the same names at the same time, and neither holds more than a directory's names.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use linerate_wire::control::{Digest, Problem, ProblemKind};
-use linerate_wire::entry::{Entry, Extra, Kind, Owner};
+use linerate_wire::control::{Attributes, Digest, Digested, Keep, Problem, ProblemKind};
+use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
 use rustix::fs::{Advice, AtFlags, Dir, FileType, OFlags, Stat};
 use rustix::io::Errno;
@@ -13,7 +13,9 @@ use std::sync::Arc;
 use std::thread;
 use std::vec::IntoIter;
 
+use super::attributes::attributes;
 use crate::digest::Hashing;
+use crate::metadata::read::{At, Reader};
 use crate::problem::problem;
 use crate::scan;
 use crate::source::SourceRoot;
@@ -27,28 +29,33 @@ const MOST_THREADS: usize = 8;
 /// Bytes that are read at once.
 const AT_ONCE: usize = 512 << 10;
 
-/// An entry, with BLAKE3 of its contents where it is a file that could be read.
-pub type Found = (Entry, Option<Digest>);
-
 type Task = (Entry, Sender<Option<Digest>>);
-type Ordered = (Entry, Option<Receiver<Option<Digest>>>);
+/// An entry whose contents may still be hashed.
+type Ordered = (Digested, Option<Receiver<Option<Digest>>>);
 
 /// Walks `source`, which may be a file, and hands each entry to `each`, sorted by the bytes of its path's components,
-/// until that says no. What can't be read is told to `tell`.
-pub fn walk(source: &SourceRoot, tell: &(dyn Fn(Problem) + Sync), mut each: impl FnMut(Found) -> bool) {
+/// until that says no. Of its owner, attributes, ACLs and further names it holds what `keep` asks for. What can't be read is
+/// told to `tell`.
+pub fn walk(
+    source: &SourceRoot,
+    keep: Keep,
+    tell: &(dyn Fn(Problem) + Sync),
+    mut each: impl FnMut(Digested) -> bool,
+) {
     let (tasks, waiting) = bounded::<Task>(WAITING);
     let (ordered, order) = bounded::<Ordered>(ORDERED);
     let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     thread::scope(|scope| {
         for _ in 0..threads {
             let waiting = waiting.clone();
-            scope.spawn(move || Reader { source, tell }.run(&waiting));
+            scope.spawn(move || Hasher { source, tell }.run(&waiting));
         }
         drop(waiting);
-        scope.spawn(move || Walk { source, tell, tasks, ordered }.run());
+        scope.spawn(move || Walk::new(source, keep, tell, tasks, ordered).run());
         // The walker stops when nobody takes what it finds.
-        for (entry, digest) in order {
-            if !each((entry, digest.and_then(|digest| digest.recv().ok().flatten()))) {
+        for (found, contents) in order {
+            let contents = contents.and_then(|contents| contents.recv().ok().flatten());
+            if !each(Digested { contents, ..found }) {
                 break;
             }
         }
@@ -60,6 +67,9 @@ struct Stopped;
 
 struct Walk<'a> {
     source: &'a SourceRoot,
+    keep: Keep,
+    reader: Reader,
+    is_root: bool,
     tell: &'a (dyn Fn(Problem) + Sync),
     tasks: Sender<Task>,
     ordered: Sender<Ordered>,
@@ -72,23 +82,36 @@ struct Level {
     names: IntoIter<Vec<u8>>,
 }
 
-impl Walk<'_> {
-    fn run(self) {
+impl<'a> Walk<'a> {
+    fn new(
+        source: &'a SourceRoot,
+        keep: Keep,
+        tell: &'a (dyn Fn(Problem) + Sync),
+        tasks: Sender<Task>,
+        ordered: Sender<Ordered>,
+    ) -> Self {
+        // Which names are one file's is compared by its number, so that all of them are read.
+        let reader = Reader::new(Keep { hard_links: false, ..keep });
+        let is_root = rustix::process::geteuid().is_root();
+        Self { source, keep, reader, is_root, tell, tasks, ordered }
+    }
+
+    fn run(mut self) {
         // It ends early where nobody takes what it finds.
         let _ = self.everything();
     }
 
-    fn everything(&self) -> Result<(), Stopped> {
+    fn everything(&mut self) -> Result<(), Stopped> {
         let (root, top) = (&self.source.root, self.source.top_path());
-        let opened = root.open_at(&top, OFlags::PATH).and_then(|fd| rustix::fs::fstat(&fd));
-        let stat = match opened {
-            Ok(stat) => stat,
+        let opened = root.open_at(&top, OFlags::PATH).and_then(|fd| Ok((rustix::fs::fstat(&fd)?, fd)));
+        let (stat, fd) = match opened {
+            Ok(opened) => opened,
             Err(error) => {
                 self.failed(&RelPath::root(), "reading", error);
                 return Ok(());
             }
         };
-        self.found(RelPath::root(), &stat, Vec::new())?;
+        self.found(RelPath::root(), &stat, Vec::new(), At::Open(fd.as_fd()))?;
         let mut levels = Vec::new();
         if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
             levels.extend(self.enter(RelPath::root()));
@@ -106,7 +129,7 @@ impl Walk<'_> {
     }
 
     /// One name of a directory; gives the next level where it is one.
-    fn entry(&self, parent: &RelPath, fd: &OwnedFd, name: &[u8]) -> Result<Option<Level>, Stopped> {
+    fn entry(&mut self, parent: &RelPath, fd: &OwnedFd, name: &[u8]) -> Result<Option<Level>, Stopped> {
         let Ok(path) = parent.join(name) else {
             self.failed(parent, "going deeper", Errno::NAMETOOLONG);
             return Ok(None);
@@ -123,7 +146,7 @@ impl Walk<'_> {
                 return Ok(None);
             }
         };
-        self.found(path.clone(), &stat, target)?;
+        self.found(path.clone(), &stat, target, At::In(fd.as_fd(), name))?;
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
         Ok(is_directory.then(|| self.enter(path)).flatten())
     }
@@ -152,15 +175,33 @@ impl Walk<'_> {
         Ok((fd, names))
     }
 
-    fn found(&self, path: RelPath, stat: &Stat, target: Vec<u8>) -> Result<(), Stopped> {
+    fn found(&mut self, path: RelPath, stat: &Stat, target: Vec<u8>, at: At<'_>) -> Result<(), Stopped> {
         let Some(kind) = kind(stat, target) else {
             self.failed(&path, "reading it, which is of an unknown kind,", Errno::NOTSUP);
             return Ok(());
         };
         let is_file = matches!(kind, Kind::File { .. });
-        let entry = entry(path, kind, stat);
-        let digest = if is_file { Some(self.hash(entry.clone())?) } else { None };
-        self.ordered.send((entry, digest)).map_err(|_| Stopped)
+        let found = self.read(scan::entry(0, path, kind, stat), stat, at);
+        let contents = if is_file { Some(self.hash(found.entry.clone())?) } else { None };
+        self.ordered.send((found, contents)).map_err(|_| Stopped)
+    }
+
+    /// Everything of an entry but its contents.
+    fn read(&mut self, mut entry: Entry, stat: &Stat, at: At<'_>) -> Digested {
+        let attributes = match self.reader.complete(&mut entry, stat, at) {
+            Ok(()) => (self.keep.xattrs || self.keep.acls).then(|| self.attributes(&mut entry)),
+            Err(message) => {
+                (self.tell)(problem(self.source.shown(&entry.path), ProblemKind::Failed, message));
+                None
+            }
+        };
+        let has_names = self.keep.hard_links && entry.kind != Kind::Directory && stat.st_nlink > 1;
+        Digested { entry, contents: None, attributes, file: has_names.then_some((stat.st_dev, stat.st_ino)) }
+    }
+
+    fn attributes(&self, entry: &mut Entry) -> Attributes {
+        let xattrs = entry.extra.as_mut().map(|extra| std::mem::take(&mut extra.xattrs));
+        attributes(xattrs.unwrap_or_default(), self.is_root)
     }
 
     fn hash(&self, entry: Entry) -> Result<Receiver<Option<Digest>>, Stopped> {
@@ -192,18 +233,12 @@ fn kind(stat: &Stat, target: Vec<u8>) -> Option<Kind> {
     })
 }
 
-fn entry(path: RelPath, kind: Kind, stat: &Stat) -> Entry {
-    let owner = Some(Owner { uid: stat.st_uid, gid: stat.st_gid, ..Owner::default() });
-    let extra = Some(Box::new(Extra { owner, ..Extra::default() }));
-    Entry { extra, ..scan::entry(0, path, kind, stat) }
-}
-
-struct Reader<'a> {
+struct Hasher<'a> {
     source: &'a SourceRoot,
     tell: &'a (dyn Fn(Problem) + Sync),
 }
 
-impl Reader<'_> {
+impl Hasher<'_> {
     fn run(&self, waiting: &Receiver<Task>) {
         let mut buffer = vec![0; AT_ONCE];
         for (entry, answer) in waiting {

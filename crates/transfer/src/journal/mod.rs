@@ -179,6 +179,23 @@ impl Journal {
         }
     }
 
+    /// Writes down that a directory is made at `place`, and that its mode is not the last one.
+    pub fn made(&self, place: &RelPath) {
+        self.directory(Record::Made { place: place.clone() });
+    }
+
+    /// Writes down that the directory at `place`, which has `mode`, is opened to its owner.
+    pub fn opened(&self, place: &RelPath, mode: u32) {
+        self.directory(Record::Opened { place: place.clone(), mode });
+    }
+
+    /// Where it can't be written down, a run that goes on from a kill leaves the directory as it is.
+    fn directory(&self, record: Record) {
+        if self.make() {
+            self.tell(&[record]);
+        }
+    }
+
     /// The storage has lost something: what was only handed to the kernel isn't believed. A journal that can't be told
     /// so goes.
     pub fn distrust(&self) {

@@ -16,6 +16,8 @@ pub struct Past {
     /// The latest partial file of each place.
     places: HashMap<RelPath, u32>,
     epoch: Option<Epoch>,
+    made: HashSet<RelPath>,
+    opened: HashMap<RelPath, u32>,
     /// What the temporary names of these runs hold.
     pub nonces: HashSet<[u8; 8]>,
 }
@@ -65,6 +67,9 @@ impl Past {
             Record::Chunk { partial, number } => self.chunk(partial, number, now),
             Record::Stable { partial, chunks } => self.stable(partial, &chunks),
             Record::Distrust => self.partials.values_mut().for_each(|earlier| earlier.written.clear()),
+            Record::Made { place } => drop(self.made.insert(place)),
+            // The first run saw the mode that it had.
+            Record::Opened { place, mode } => drop(self.opened.entry(place).or_insert(mode)),
         }
     }
 
@@ -111,6 +116,16 @@ impl Past {
     /// All large files that were begun.
     pub fn partials(&self) -> impl Iterator<Item = &Partial> {
         self.partials.values().map(|earlier| &earlier.partial)
+    }
+
+    /// Whether one of these runs made the directory at `place`, which may still have a mode for the time being.
+    pub fn made(&self, place: &RelPath) -> bool {
+        self.made.contains(place)
+    }
+
+    /// Directories that were there and were opened to their owner, with the modes that they had.
+    pub fn opened(&self) -> impl Iterator<Item = (&RelPath, u32)> {
+        self.opened.iter().map(|(place, mode)| (place, *mode))
     }
 
     /// For the fuzzer: what is told of a file is about it.
@@ -211,6 +226,13 @@ mod tests {
         assert!(past.partial(&sample.place, [0; 8], sample.origin).is_none());
         let origin = Origin { inode: 1, ..sample.origin };
         assert!(past.partial(&sample.place, sample.mark, origin).is_none());
+    }
+
+    #[test]
+    fn of_a_directory_that_was_opened_twice_the_first_mode_counts() {
+        let opened = |mode| Record::Opened { place: path("a"), mode };
+        let past = past(vec![begin(HERE), opened(0o500), begin(HERE), opened(0o700)], HERE);
+        assert_eq!(past.opened().collect::<Vec<_>>(), [(&path("a"), 0o500)]);
     }
 
     #[test]

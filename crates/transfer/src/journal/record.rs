@@ -41,6 +41,18 @@ pub enum Record {
     },
     /// The storage has told of a loss: no [`Record::Chunk`] before this is true any more.
     Distrust,
+    /// A directory is made here, with a mode that its owner needs; it gets its own when everything is in place.
+    Made {
+        /// Where it is below the landing's root.
+        place: RelPath,
+    },
+    /// A directory that was there lets its owner write until everything is in place.
+    Opened {
+        /// Where it is below the landing's root.
+        place: RelPath,
+        /// The mode that it had.
+        mode: u32,
+    },
 }
 
 /// A run of the command.
@@ -223,6 +235,8 @@ pub mod tests {
             Record::Chunk { partial: 0, number: 3 },
             Record::Stable { partial: 0, chunks: vec![0b101] },
             Record::Distrust,
+            Record::Made { place: path("a") },
+            Record::Opened { place: path("b"), mode: 0o500 },
         ]
     }
 

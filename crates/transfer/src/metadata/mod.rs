@@ -20,7 +20,7 @@ const DEFAULT: &str = "system.posix_acl_default";
 
 /// Whether an extended attribute is one that is kept. What the kernel computes isn't, nor is the label of this host's
 /// security policy. An ordinary user may set its own ones only.
-fn is_kept(name: &[u8], is_root: bool) -> bool {
+pub(crate) fn is_kept(name: &[u8], is_root: bool) -> bool {
     if name.starts_with(b"user.") {
         return true;
     }

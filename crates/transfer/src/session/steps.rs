@@ -1,6 +1,6 @@
 //! What the two ends say in the course of a transfer, step by step, to the last words.
 
-use linerate_wire::control::{ControlError, MAX_DIGESTED, MAX_SOURCES, Message, Source, Totals};
+use linerate_wire::control::{ControlError, Digested, MAX_DIGESTED, MAX_SOURCES, Message, Source, Totals};
 use linerate_wire::entry::Entry;
 use linerate_wire::stages::{Stages, Usage};
 use std::time::{Duration, Instant};
@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use super::{Session, out_of_turn};
 use crate::channel::Incoming;
 use crate::clock::process_usage;
-use crate::compare::walk::Found;
 use crate::filter::FilesFrom;
 use crate::problem::TransferError;
 
@@ -41,7 +40,7 @@ impl Session {
     /// Where the agent gives up or goes away, or `each` fails.
     pub fn receive_digests(
         &mut self,
-        mut each: impl FnMut(Vec<Found>) -> Result<(), TransferError>,
+        mut each: impl FnMut(Vec<Digested>) -> Result<(), TransferError>,
     ) -> Result<(), TransferError> {
         while self.report.is_none() {
             match self.poll()? {

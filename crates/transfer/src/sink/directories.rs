@@ -5,11 +5,13 @@ use linerate_wire::entry::Entry;
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::AsFd;
 
-use super::Worker;
+use super::{Shared, Worker};
 use crate::commit::Touched;
+use crate::journal::Past;
+use crate::landing::Landing;
 use crate::lock::lock;
 use crate::metadata::write::{What, set_mode};
 use crate::problem::problem;
@@ -81,4 +83,44 @@ impl Worker<'_> {
 /// No later change of its metadata changes these.
 fn set_times(directory: &Directory, entry: &Entry) -> Result<(), Errno> {
     rustix::fs::utimensat(directory.as_fd(), ".", &timestamps(entry), AtFlags::empty())
+}
+
+impl Shared<'_> {
+    /// How a directory is made whose entry is known: never more open than it will be, since what lands in it is for nobody
+    /// else's eyes before.
+    pub(super) fn first_directory_mode(&self, entry: &Entry) -> Mode {
+        self.created() & (self.mode(entry) | Mode::RWXU)
+    }
+
+    /// An earlier run has made the directory at `place`, and was ended before it gave it its mode.
+    pub(super) fn was_begun(&self, place: &RelPath, entry: &Entry) -> bool {
+        if self.keep.perms || !self.past.is_some_and(|past| past.made(place)) {
+            return false;
+        }
+        let Ok(there) = self.landing.root.directory(place).and_then(rustix::fs::fstat) else { return false };
+        let mode = Mode::from_raw_mode(there.st_mode & 0o777);
+        there.st_uid == rustix::process::geteuid().as_raw()
+            && (mode == Mode::RWXU || mode == self.first_directory_mode(entry))
+    }
+
+    /// Writes down which directories are made on the way to `path`, where that doesn't give them their last mode.
+    pub(super) fn note_made(&self, path: &RelPath) {
+        let mut path = path.clone();
+        while !self.keep.perms && matches!(self.landing.root.directory(&path), Err(Errno::NOENT)) {
+            self.journal.made(&path);
+            let Some((parent, _)) = path.split() else { return };
+            path = parent;
+        }
+    }
+}
+
+/// The modes of directories that an earlier run opened to their owner, and that still are.
+pub fn still_opened(past: Option<&Past>, landing: &Landing) -> HashMap<RelPath, Mode> {
+    let opened = past.into_iter().flat_map(Past::opened);
+    let is_still = |(place, mode): (&RelPath, u32)| {
+        let had = Mode::from_raw_mode(mode & 0o7777);
+        let there = landing.root.directory(place).and_then(rustix::fs::fstat).ok()?;
+        (there.st_mode & 0o7777 == (had | Mode::RWXU).as_raw_mode()).then(|| (place.clone(), had))
+    };
+    opened.filter_map(is_still).collect()
 }

@@ -4,7 +4,7 @@ use linerate_wire::batch;
 use linerate_wire::control::Digest;
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
-use rustix::fs::{Dev, FileType, Mode};
+use rustix::fs::{Dev, FileType};
 use rustix::io::Errno;
 use std::io::IoSlice;
 
@@ -51,8 +51,12 @@ impl Worker<'_> {
 
     fn directory(&self, place: &RelPath, entry: &Entry) -> Result<(), Errno> {
         let shared = self.shared;
-        // Never more open than it will be: what lands in it is for nobody else's eyes before.
-        let created = self.created() & (self.mode(entry) | Mode::RWXU);
+        let created = shared.first_directory_mode(entry);
+        match place.split() {
+            Some(_) if self.mode(entry) != created => shared.note_made(place),
+            Some((parent, _)) => shared.note_made(&parent),
+            None => {}
+        }
         let is_new = self.with_access(place, || shared.landing.root.make_directory(place, created))?;
         shared.keep_directory(place, entry, is_new, false);
         shared.counters.landed.directory();

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::clock::{Clock, Counters, Stage};
 use crate::commit::{Finished, ToCommit};
-use crate::journal::{Journal, mark};
+use crate::journal::{Journal, Past, mark};
 use crate::landing::Landing;
 use crate::lock::lock;
 use crate::metadata::unasked;
@@ -37,7 +37,7 @@ use crate::verify::Proof;
 use parts::Part;
 
 pub use basis::Older;
-pub use directories::Planned;
+pub use directories::{Planned, still_opened};
 pub use links::FurtherName;
 pub use parts::Assembly;
 pub use resumed::Resumed;
@@ -74,6 +74,8 @@ pub struct Shared<'a> {
     pub problem: &'a (dyn Fn(Problem) + Sync),
     /// Tells the sender that nothing more of a file is wanted.
     pub skip: &'a (dyn Fn(u64) + Sync),
+    /// What earlier runs of the command have left.
+    pub past: Option<&'a Past>,
     /// Where what is there is written down, for a run that goes on from it.
     pub journal: &'a Journal,
     /// Large files that an earlier run began, and of which the sender was told.
@@ -115,9 +117,10 @@ impl Shared<'_> {
     /// Notes a directory whose metadata is set when everything below it is there; `is_right` where it is already, but for
     /// mode and times.
     pub fn keep_directory(&self, place: &RelPath, entry: &Entry, is_new: bool, is_right: bool) {
-        let mode = Some(self.mode(entry)).filter(|_| self.keep.perms || is_new);
+        let was_begun = !is_new && self.was_begun(place, entry);
+        let mode = Some(self.mode(entry)).filter(|_| self.keep.perms || is_new || was_begun);
         let keeps_more = self.keep.times || self.keep.acls || self.keep.xattrs || entry.extra.is_some();
-        if self.keep.perms || keeps_more || mode.is_some_and(|mode| mode != self.created()) {
+        if self.keep.perms || keeps_more || was_begun || mode.is_some_and(|mode| mode != self.created()) {
             lock(&self.directories).push((place.clone(), Planned { entry: entry.clone(), mode, is_right }));
         }
     }
@@ -191,7 +194,11 @@ impl<'a> Worker<'a> {
         let mut opened = lock(&self.shared.opened);
         let now = Mode::from_raw_mode(rustix::fs::fstat(held.as_fd())?.st_mode & 0o7777);
         if !now.contains(Mode::RWXU) {
+            // In the top itself nothing can be written down before.
+            let tell = |is_time: bool| is_time.then(|| self.shared.journal.opened(path, now.as_raw_mode()));
+            tell(!path.is_root());
             set_mode(held.as_fd(), now | Mode::RWXU)?;
+            tell(path.is_root());
             opened.insert(path.clone(), now);
         }
         Ok(())
@@ -206,6 +213,7 @@ impl<'a> Worker<'a> {
         }
         // How open it may be is known when its own entry comes.
         let private = Mode::RWXU;
+        self.shared.note_made(&parent);
         let held =
             self.with_access(&parent, || self.shared.landing.root.directory_or_make(&parent, private))?;
         self.parent = Some((parent, held.clone()));
@@ -219,10 +227,6 @@ impl<'a> Worker<'a> {
     /// With what mode a file is made; [`Worker::hand_on`] gives it its own.
     fn first_mode(&self, entry: &Entry) -> Mode {
         self.shared.writer.first_mode(entry, self.mode(entry))
-    }
-
-    fn created(&self) -> Mode {
-        self.shared.created()
     }
 
     /// Notes what is whole for the committer, with its times set where they are kept.
@@ -302,7 +306,7 @@ impl<'a> Worker<'a> {
     /// The file that is there, where it is to be written into and can be.
     fn existing_file(&self, place: &RelPath, parent: &Arc<Directory>, mode: Mode) -> Option<Temporary> {
         let (_, name) = place.split().filter(|_| self.shared.inplace)?;
-        Temporary::existing(parent.clone(), name, mode).ok()
+        Temporary::existing(parent.clone(), self.shared.names, name, mode).ok()
     }
 
     fn failed(&self, place: &RelPath, entry: &Entry, error: Errno) -> Result<(), StreamError> {

@@ -54,12 +54,16 @@ impl Rules {
         value_differs: bool,
         more: Differences,
     ) -> Decision {
-        let changes = self.changes(entry, mode, there, value_differs, more);
+        let mut changes = self.changes(entry, mode, there, value_differs, more);
         let replaced = match entry.kind {
             Kind::File { .. } if self.sync.checksum => value_differs,
             Kind::File { .. } => changes.size || !same_time(entry.mtime, there),
             _ => value_differs,
         };
+        if replaced && !self.keep.times {
+            // Whatever it was: the new one's is that of the transfer.
+            changes.modified = Some(Time::OfTransfer);
+        }
         if replaced { Decision::Contents(changes) } else { Decision::Attributes(changes) }
     }
 
@@ -73,12 +77,10 @@ impl Rules {
     ) -> Changes {
         let is_link = matches!(entry.kind, Kind::Symlink { .. });
         let size = matches!(entry.kind, Kind::File { size } if size != there.st_size as u64);
-        let time = if self.keep.times { Time::Kept } else { Time::OfTransfer };
-        let has_time = self.keep.times || !matches!(entry.kind, Kind::Directory | Kind::Symlink { .. });
         Changes {
             value: value_differs,
             size,
-            modified: (has_time && !same_time(entry.mtime, there)).then_some(time),
+            modified: (self.keep.times && !same_time(entry.mtime, there)).then_some(Time::Kept),
             permissions: self.keep.perms && !is_link && mode.as_raw_mode() != there.st_mode & 0o7777,
             owner: more.owner,
             group: more.group,
@@ -132,5 +134,30 @@ fn is_same_kind(kind: &Kind, there: FileType) -> bool {
         Kind::Device { .. } => there == FileType::CharacterDevice,
         Kind::Fifo => there == FileType::Fifo,
         Kind::Socket => there == FileType::Socket,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_wire::entry::Timestamp;
+    use linerate_wire::path::RelPath;
+
+    #[test]
+    fn without_times_only_what_is_replaced_has_another() {
+        let there = rustix::fs::stat("/proc/self/exe").unwrap();
+        let now = crate::stamp::mtime(&there);
+        let (kind, earlier) = (Kind::File { size: there.st_size as u64 }, Timestamp { seconds: 5, ..now });
+        let decided = |checksum, value_differs, mtime| {
+            let sync = Sync { checksum, ..Sync::default() };
+            let rules = Rules { sync, keep: Keep::NOTHING };
+            let (path, atime) = (RelPath::root(), mtime);
+            let entry = Entry { source: 0, path, kind: kind.clone(), mode: 0, mtime, atime, extra: None };
+            let decision = rules.decide(&entry, Mode::empty(), &there, value_differs, Differences::default());
+            decision.item(&entry.kind, false).unwrap().to_string()
+        };
+        assert_eq!(decided(true, false, earlier), ".f         ");
+        assert_eq!(decided(true, true, now), "<fc.T......");
+        assert_eq!(decided(false, false, earlier), "<f..T......");
     }
 }
