@@ -16,6 +16,8 @@ use super::{ACCESS, DEFAULT, is_kept};
 
 /// The most that the kernel hands out, of names and of a value (limits.h).
 const LARGEST: usize = 64 << 10;
+/// What suffices for most: the kernel takes as much memory for each call as it is offered.
+const USUAL: usize = 512;
 
 static NO_LISTXATTRAT: AtomicBool = AtomicBool::new(false);
 
@@ -186,23 +188,29 @@ impl Reader {
 
     /// How many bytes of names there are.
     fn list(&mut self, names: &mut [u8], at: At<'_>) -> Result<usize, Errno> {
-        let listed = match at {
-            At::In(directory, name) if !NO_LISTXATTRAT.load(Ordering::Relaxed) => {
-                match list_at(directory, name, names) {
-                    // A filter that is older than the call answers with EPERM.
-                    Err(Errno::NOSYS | Errno::PERM) => {
-                        let listed = self.list_by_path(names, at);
-                        NO_LISTXATTRAT.store(listed.is_ok(), Ordering::Relaxed);
-                        listed
-                    }
-                    listed => listed,
-                }
-            }
-            at => self.list_by_path(names, at),
+        let listed = match self.list_into(&mut names[..USUAL], at) {
+            Err(Errno::RANGE) => self.list_into(names, at),
+            listed => listed,
         };
         match listed {
             // No such thing there; or it has vanished, which whoever reads it will tell.
             Err(Errno::OPNOTSUPP | Errno::NOENT) => Ok(0),
+            listed => listed,
+        }
+    }
+
+    fn list_into(&mut self, names: &mut [u8], at: At<'_>) -> Result<usize, Errno> {
+        let At::In(directory, name) = at else { return self.list_by_path(names, at) };
+        if NO_LISTXATTRAT.load(Ordering::Relaxed) {
+            return self.list_by_path(names, at);
+        }
+        match list_at(directory, name, names) {
+            // A filter that is older than the call answers with EPERM.
+            Err(Errno::NOSYS | Errno::PERM) => {
+                let listed = self.list_by_path(names, at);
+                NO_LISTXATTRAT.store(listed.is_ok(), Ordering::Relaxed);
+                listed
+            }
             listed => listed,
         }
     }
@@ -219,9 +227,13 @@ impl Reader {
     fn get(&mut self, name: &[u8], at: At<'_>) -> Result<bool, Errno> {
         self.path(at);
         let (path, value) = (self.path.as_slice(), self.value.as_mut_slice());
-        let length = match at {
+        let read = |value: &mut [u8]| match at {
             At::In(..) => lgetxattr(path, name, value),
             At::Open(_) => getxattr(path, name, value),
+        };
+        let length = match read(&mut value[..USUAL]) {
+            Err(Errno::RANGE) => read(value),
+            length => length,
         };
         match length {
             Ok(length) => {
