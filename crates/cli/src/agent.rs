@@ -35,6 +35,7 @@ pub fn run(args: AgentArgs) -> ExitCode {
         return Code::FarEnd.into();
     }
     linerate_sys::limits::raise_open_files();
+    linerate_sys::limits::keep_freed_memory();
     match serve(std::io::stdin(), output, &Local) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => Code::from(&error).into(),

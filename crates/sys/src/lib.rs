@@ -6,3 +6,4 @@ pub mod netns;
 pub mod tcp;
 pub mod tun;
 pub mod usage;
+pub mod xattr;

@@ -4,12 +4,11 @@ use crossbeam_channel::{Sender, bounded};
 use linerate_wire::control::{Keep, MAX_AGAIN, Message, ProblemKind, Totals};
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
-use rustix::fs::Stat;
 use std::collections::HashSet;
 
 use crate::clock::SharedTotals;
 use crate::commit::ToCommit;
-use crate::plan::Planner;
+use crate::plan::{Planner, Seen};
 use crate::problem::{TransferError, problem};
 use crate::scan::{Scanner, Selection, Stopped, Taker};
 use crate::session::{Session, TICK, out_of_turn};
@@ -129,14 +128,14 @@ struct Only<'a> {
 }
 
 impl Taker for Only<'_> {
-    fn take(&mut self, mut entry: Entry, stat: &Stat) -> Result<(), Stopped> {
+    fn take(&mut self, mut entry: Entry, seen: Seen) -> Result<(), Stopped> {
         if !self.wanted.take(&entry) {
             return Ok(());
         }
-        if self.linked && stat.st_nlink > 1 {
+        if self.linked && seen.linked {
             entry.extra.get_or_insert_default().linked = true;
         }
-        self.planner.take(entry, stat)?;
+        self.planner.take(entry, seen)?;
         if self.wanted.names.is_empty() {
             self.planner.finish()?;
             return Err(Stopped);

@@ -3,11 +3,11 @@
 use crossbeam_channel::{Receiver, Sender, bounded};
 use linerate_wire::control::{Options, Problem};
 use linerate_wire::entry::{Entry, Kind};
-use rustix::fs::Stat;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crate::clock::Counters;
+use crate::plan::Seen;
 use crate::scan::{Scanner, Stopped, Taker};
 use crate::sender::Selection;
 use crate::source::SourceRoot;
@@ -15,10 +15,11 @@ use crate::source::SourceRoot;
 /// Entries that are handed on together, and bytes of their contents.
 const ENTRIES: usize = 256;
 const BYTES: u64 = 256 << 10;
-/// How many times as many wait before the scan does: some ten megabytes of memory.
-const WAITING: usize = 128;
+/// How many times as many wait before the scan does: what is found in a login of some tenths of a second, in some twenty
+/// megabytes of memory.
+const WAITING: usize = 256;
 
-type Found = Vec<(Entry, Stat)>;
+type Found = Vec<(Entry, Seen)>;
 
 /// What a scan has found that is under way.
 pub struct Ahead<'a> {
@@ -70,8 +71,8 @@ pub fn scan_ahead<T>(
 impl Ahead<'_> {
     /// Hands everything to `taker`, as it is found.
     pub fn hand_on(self, mut taker: impl Taker) {
-        for (entry, stat) in self.found.into_iter().flatten() {
-            if taker.take(entry, &stat).is_err() {
+        for (entry, seen) in self.found.into_iter().flatten() {
+            if taker.take(entry, seen).is_err() {
                 return;
             }
         }
@@ -86,17 +87,17 @@ struct Gathering {
 }
 
 impl Taker for Gathering {
-    fn take(&mut self, entry: Entry, stat: &Stat) -> Result<(), Stopped> {
+    fn take(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
         if let Kind::File { size } = entry.kind {
             self.bytes = self.bytes.saturating_add(size);
         }
-        self.found.push((entry, *stat));
+        self.found.push((entry, seen));
         if self.found.len() < ENTRIES && self.bytes < BYTES { Ok(()) } else { self.finish() }
     }
 
     fn finish(&mut self) -> Result<(), Stopped> {
         self.bytes = 0;
-        let found = std::mem::take(&mut self.found);
+        let found = std::mem::replace(&mut self.found, Vec::with_capacity(ENTRIES));
         self.queue.send(found).map_err(|_| Stopped)
     }
 }

@@ -26,7 +26,19 @@ pub enum Incoming {
 
 /// The writing side, shared by all threads.
 pub struct Channel {
-    writer: Mutex<Box<dyn Write + Send>>,
+    writer: Mutex<Writer>,
+}
+
+struct Writer {
+    to: Box<dyn Write + Send>,
+    /// The last message: memory for the next.
+    buffer: Vec<u8>,
+}
+
+impl Writer {
+    fn write(&mut self, message: &Message) -> Result<(), ControlError> {
+        control::write_from(&mut self.buffer, &mut self.to, message)
+    }
 }
 
 /// Both sides of a control channel.
@@ -47,8 +59,7 @@ impl Channel {
     /// # Errors
     /// Where the other end is gone.
     pub fn send(&self, message: &Message) -> Result<(), ControlError> {
-        let mut writer = lock(&self.writer);
-        control::write(&mut *writer, message)
+        lock(&self.writer).write(message)
     }
 
     /// Says `message`, unless somebody else is speaking: then the other end hears of this one anyway.
@@ -57,7 +68,7 @@ impl Channel {
     /// Where the other end is gone.
     pub fn send_if_free(&self, message: &Message) -> Result<(), ControlError> {
         match self.writer.try_lock() {
-            Ok(mut writer) => control::write(&mut *writer, message),
+            Ok(mut writer) => writer.write(message),
             Err(_) => Ok(()),
         }
     }
@@ -71,7 +82,8 @@ impl Control {
         let tunnel_open = Arc::new(AtomicBool::new(false));
         let open = tunnel_open.clone();
         thread::spawn(move || pump(&mut reader, &messages, &tunnel_end, &open));
-        let channel = Arc::new(Channel { writer: Mutex::new(Box::new(writer)) });
+        let writer = Writer { to: Box::new(writer), buffer: Vec::new() };
+        let channel = Arc::new(Channel { writer: Mutex::new(writer) });
         Self { channel, incoming, tunnel, tunnel_open }
     }
 }

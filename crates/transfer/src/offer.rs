@@ -3,7 +3,6 @@
 use crossbeam_channel::{Receiver, TryRecvError};
 use linerate_wire::control::{Digest, MAX_OFFERS, MAX_OPEN_OFFERS, Message, Offered, Options, Want};
 use linerate_wire::entry::{Entry, Kind, Origin};
-use rustix::fs::Stat;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
@@ -46,7 +45,7 @@ pub struct Offers<'a> {
     /// What else is known of them.
     seen: Vec<Seen>,
     pending_bytes: usize,
-    open: VecDeque<Vec<(Entry, Seen)>>,
+    open: VecDeque<(Vec<Offered>, Vec<Seen>)>,
 }
 
 impl<'a> Offers<'a> {
@@ -77,7 +76,7 @@ impl<'a> Offers<'a> {
     }
 
     fn offer(&mut self) -> Result<(), Stopped> {
-        let offered = std::mem::take(&mut self.pending);
+        let offered = std::mem::replace(&mut self.pending, Vec::with_capacity(MAX_OFFERS));
         self.pending_bytes = 0;
         if offered.is_empty() {
             return Ok(());
@@ -88,8 +87,8 @@ impl<'a> Offers<'a> {
         let message = Message::Offer(offered);
         self.channel.send(&message).map_err(|_| Stopped)?;
         let Message::Offer(offered) = message else { return Ok(()) };
-        let entries = offered.into_iter().map(|offered| offered.entry);
-        self.open.push_back(entries.zip(std::mem::take(&mut self.seen)).collect());
+        let seen = std::mem::replace(&mut self.seen, Vec::with_capacity(MAX_OFFERS));
+        self.open.push_back((offered, seen));
         self.take_what_came()
     }
 
@@ -110,13 +109,14 @@ impl<'a> Offers<'a> {
     }
 
     fn answered(&mut self, wants: Vec<Want>) -> Result<(), Stopped> {
-        let Some(entries) = self.open.pop_front() else {
+        let Some((offered, seen)) = self.open.pop_front() else {
             return Err(self.breach("it answers an offer that was not made"));
         };
-        if entries.len() != wants.len() {
+        if offered.len() != wants.len() {
             return Err(self.breach("it answers an offer with another number of wants than entries"));
         }
-        entries.into_iter().zip(wants).try_for_each(|((entry, seen), want)| self.wanted(entry, seen, want))
+        let mut entries = offered.into_iter().zip(seen).zip(wants);
+        entries.try_for_each(|((Offered { entry, .. }, seen), want)| self.wanted(entry, seen, want))
     }
 
     fn wanted(&mut self, entry: Entry, seen: Seen, want: Want) -> Result<(), Stopped> {
@@ -175,11 +175,10 @@ impl<'a> Offers<'a> {
 }
 
 impl Taker for Offers<'_> {
-    fn take(&mut self, entry: Entry, stat: &Stat) -> Result<(), Stopped> {
+    fn take(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
         self.pending_bytes += ENTRY_BYTES + bytes(&entry);
         let digest =
             self.hash.filter(|_| matches!(entry.kind, Kind::File { .. })).and_then(|hash| hash(&entry));
-        let seen = self.planner.see(&entry, stat);
         let Origin { inode, ctime } = seen.origin;
         self.seen.push(seen);
         self.pending.push(Offered { entry, inode, ctime, digest });

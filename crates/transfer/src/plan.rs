@@ -86,10 +86,21 @@ pub struct Cut {
 /// What the file system said of an entry that it doesn't tell itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// It has holes that are to be kept.
+    /// It is a file with holes.
     pub sparse: bool,
+    /// It has several names.
+    pub linked: bool,
     /// Which file it is.
     pub origin: Origin,
+}
+
+impl Seen {
+    /// What `stat` says of an entry of this kind.
+    pub fn of(kind: &Kind, stat: &Stat) -> Self {
+        let sparse = matches!(kind, Kind::File { .. }) && has_holes(stat);
+        let origin = Origin { inode: stat.st_ino, ctime: ctime(stat) };
+        Self { sparse, linked: stat.st_nlink > 1, origin }
+    }
 }
 
 /// Cuts entries into units.
@@ -116,19 +127,13 @@ impl Planner {
         Self { next_file: first, ..self }
     }
 
-    /// What `stat` says of an entry that is to be sent.
-    pub fn see(&self, entry: &Entry, stat: &Stat) -> Seen {
-        let sparse = self.sparse && matches!(entry.kind, Kind::File { .. }) && has_holes(stat);
-        Seen { sparse, origin: origin(stat) }
-    }
-
     /// Queues all of an entry.
     ///
     /// # Errors
     /// Where the workers are gone.
     pub fn add(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
         match entry.kind {
-            Kind::File { size } if size > SMALL || seen.sparse => {
+            Kind::File { size } if size > SMALL || self.sparse && seen.sparse => {
                 let cut = chunk_size(size, self.streams);
                 self.add_large(entry, seen, size, Cut { cut, there: There::Nothing })
             }
@@ -143,7 +148,7 @@ impl Planner {
     /// Where the workers are gone.
     pub fn add_large(&mut self, entry: Entry, seen: Seen, size: u64, cut: Cut) -> Result<(), Stopped> {
         let Cut { cut: chunk, there } = cut;
-        let Seen { sparse, origin } = seen;
+        let sparse = self.sparse && seen.sparse;
         let parts = u32::try_from(size.div_ceil(chunk).max(1)).unwrap_or(u32::MAX);
         let number = self.next_file;
         self.next_file += 1;
@@ -157,7 +162,7 @@ impl Planner {
             descriptor: OnceLock::new(),
             cut: chunk,
             there,
-            origin,
+            origin: seen.origin,
         });
         for part in 0..u64::from(parts) {
             if file.given_up.load(Ordering::Relaxed) {
@@ -204,19 +209,13 @@ impl Planner {
 
 /// Everything that is found is sent.
 impl Taker for Planner {
-    fn take(&mut self, entry: Entry, stat: &Stat) -> Result<(), Stopped> {
-        let seen = self.see(&entry, stat);
+    fn take(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
         self.add(entry, seen)
     }
 
     fn finish(&mut self) -> Result<(), Stopped> {
         self.flush()
     }
-}
-
-/// Which file `stat` is of.
-fn origin(stat: &Stat) -> Origin {
-    Origin { inode: stat.st_ino, ctime: ctime(stat) }
 }
 
 /// Bytes of what may be large: a batch holds little of it, however much each entry has.

@@ -13,17 +13,18 @@ use crate::clock::SharedTotals;
 use crate::filter::files_from::Wanted;
 use crate::filter::{FilesFrom, Filter, Place, Rules, Scope, Side, merge_file};
 use crate::metadata::read::{At, Reader};
+use crate::plan::Seen;
 use crate::problem::problem;
 use crate::source::SourceRoot;
 use crate::stamp::{atime, mtime};
 
 /// Where the scanner's entries go.
 pub trait Taker {
-    /// The next entry, with what the file system said of it.
+    /// The next entry, with what else the file system said of it.
     ///
     /// # Errors
     /// Where nobody takes more.
-    fn take(&mut self, entry: Entry, stat: &Stat) -> Result<(), Stopped>;
+    fn take(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped>;
 
     /// That was all.
     ///
@@ -224,7 +225,8 @@ impl<T: Taker> Walk<'_, '_, T> {
             self.tell(source, &entry.path, ProblemKind::NotKept, message);
         }
         self.count(&entry);
-        self.taker.take(entry, stat)
+        let seen = Seen::of(&entry.kind, stat);
+        self.taker.take(entry, seen)
     }
 
     fn count(&self, entry: &Entry) {

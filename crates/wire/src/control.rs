@@ -522,7 +522,23 @@ pub enum ControlError {
 /// # Errors
 /// Where the channel fails, or the message is longer than [`MAX_MESSAGE`].
 pub fn write(channel: &mut impl Write, message: &Message) -> Result<(), ControlError> {
-    let mut bytes = postcard::to_extend(message, vec![0; 4])?;
+    write_from(&mut Vec::new(), channel, message)
+}
+
+/// The same from a buffer that serves for many messages.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_from(
+    buffer: &mut Vec<u8>,
+    channel: &mut impl Write,
+    message: &Message,
+) -> Result<(), ControlError> {
+    let mut empty = std::mem::take(buffer);
+    empty.clear();
+    empty.extend_from_slice(&[0; 4]);
+    *buffer = postcard::to_extend(message, empty)?;
+    let bytes = buffer;
     let length = bytes.len() - 4;
     if length > MAX_MESSAGE {
         return Err(ControlError::TooLong(length));

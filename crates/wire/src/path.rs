@@ -1,6 +1,7 @@
 //! Paths that came from, or go to, the other end.
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
@@ -33,8 +34,7 @@ pub enum BadPath {
 /// A path below a root: no `..`, no absolute name, no zero byte; the empty one is the root itself.
 ///
 /// The check runs when the value is made, also when it is decoded from the peer's bytes.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelPath(Vec<u8>);
 
 impl RelPath {
@@ -86,11 +86,25 @@ impl RelPath {
         if self.is_root() {
             return None;
         }
-        let (parent, name) = match self.0.iter().rposition(|&b| b == b'/') {
+        let (parent, name) = self.cut();
+        Some((Self(parent.to_vec()), OsStr::from_bytes(name)))
+    }
+
+    /// Its own name; `None` for the root itself.
+    pub fn name(&self) -> Option<&OsStr> {
+        (!self.is_root()).then(|| OsStr::from_bytes(self.cut().1))
+    }
+
+    /// True where it lies in `directory`, not deeper.
+    pub fn is_in(&self, directory: &Self) -> bool {
+        !self.is_root() && self.cut().0 == directory.0
+    }
+
+    fn cut(&self) -> (&[u8], &[u8]) {
+        match self.0.iter().rposition(|&b| b == b'/') {
             Some(at) => (&self.0[..at], &self.0[at + 1..]),
             None => (&self.0[..0], &self.0[..]),
-        };
-        Some((Self(parent.to_vec()), OsStr::from_bytes(name)))
+        }
     }
 
     /// Its components in order.
@@ -120,6 +134,42 @@ impl TryFrom<Vec<u8>> for RelPath {
 impl From<RelPath> for Vec<u8> {
     fn from(path: RelPath) -> Self {
         path.0
+    }
+}
+
+/// As a sequence of bytes is.
+impl Serialize for RelPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for RelPath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_byte_buf(Checked)
+    }
+}
+
+struct Checked;
+
+impl<'de> Visitor<'de> for Checked {
+    type Value = RelPath;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the bytes of a path below a root")
+    }
+
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<RelPath, E> {
+        RelPath::new(bytes).map_err(E::custom)
+    }
+
+    /// For formats that have no bytes of their own.
+    fn visit_seq<A: SeqAccess<'de>>(self, mut bytes: A) -> Result<RelPath, A::Error> {
+        let mut path = Vec::new();
+        while let Some(byte) = bytes.next_element()? {
+            path.push(byte);
+        }
+        RelPath::new(path).map_err(A::Error::custom)
     }
 }
 
@@ -221,7 +271,10 @@ mod tests {
         let path = RelPath::new(&b"a/b/c"[..]).unwrap();
         let (parent, name) = path.split().unwrap();
         assert_eq!((parent.as_bytes(), name.as_bytes()), (&b"a/b"[..], &b"c"[..]));
-        assert!(RelPath::root().split().is_none());
+        let (above, _) = parent.split().unwrap();
+        assert!(RelPath::root().split().is_none() && RelPath::root().name().is_none());
+        assert!(path.name() == Some(OsStr::new("c")) && path.is_in(&parent) && parent.is_in(&above));
+        assert!(!path.is_in(&above) && !above.is_in(&path) && !RelPath::root().is_in(&RelPath::root()));
     }
 
     #[test]

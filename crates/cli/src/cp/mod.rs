@@ -99,6 +99,7 @@ pub fn run(args: CpArgs) -> ExitCode {
 /// Runs a task to its exit code, or tells why there is none.
 pub fn perform(output: Output, task: Result<Task, Failure>) -> ExitCode {
     linerate_sys::limits::raise_open_files();
+    linerate_sys::limits::keep_freed_memory();
     let output = Arc::new(output);
     let copy = task.and_then(|task| Copy::new(task.resumable(), output.clone()));
     match copy.and_then(|copy| copy.run()) {

@@ -45,15 +45,14 @@ impl Comparing {
         if !self.keep.xattrs && !self.keep.acls {
             return Differences { owner, group, ..Differences::default() };
         }
-        let mut local = Entry { extra: None, ..entry.clone() };
+        let mut has = Extra::default();
         // What can't be read is taken for missing, and whoever writes it tells.
-        let _ = self.reader.complete(&mut local, there, at);
-        let has = local.extra.as_deref().unwrap_or(&nothing);
+        let _ = self.reader.attributes(&mut has, at);
         Differences {
             owner,
             group,
-            acl: self.acls_differ(writer, entry, extra, has),
-            xattrs: self.xattrs_differ(writer, extra, has),
+            acl: self.acls_differ(writer, entry, extra, &has),
+            xattrs: self.xattrs_differ(writer, extra, &has),
         }
     }
 

@@ -52,6 +52,9 @@ fn unasked_extra(extra: &Extra, keep: &Keep) -> Option<&'static str> {
     if extra.acl.len() > MAX_ACL || extra.default_acl.len() > MAX_ACL {
         return Some("an ACL with too many entries");
     }
+    if extra.xattrs.is_empty() {
+        return None;
+    }
     let size: usize = extra.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
     if size > MAX_XATTRS {
         return Some("too many extended attributes");

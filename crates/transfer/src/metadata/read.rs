@@ -1,5 +1,6 @@
 //! The sender's half: what the scan finds of an entry beside its mode and times.
 
+use linerate_sys::xattr::list_at;
 use linerate_wire::control::Keep;
 use linerate_wire::entry::{Entry, Extra, Kind, MAX_XATTRS, Owner};
 use linerate_wire::path::RelPath;
@@ -7,6 +8,7 @@ use rustix::fs::{Access, Stat, getxattr, lgetxattr, listxattr, llistxattr};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::accounts::Accounts;
 use super::acl::{self, Who};
@@ -14,6 +16,10 @@ use super::{ACCESS, DEFAULT, is_kept};
 
 /// The most that the kernel hands out, of names and of a value (limits.h).
 const LARGEST: usize = 64 << 10;
+/// What suffices for most: the kernel takes as much memory for each call as it is offered.
+const USUAL: usize = 512;
+
+static NO_LISTXATTRAT: AtomicBool = AtomicBool::new(false);
 
 /// Where an entry is.
 #[derive(Clone, Copy)]
@@ -73,7 +79,7 @@ impl Reader {
         }
         let owner = (self.keep.owner || self.keep.group).then(|| self.owner(stat));
         let mut extra = Extra { owner, linked, ..Extra::default() };
-        let read = if self.names.is_empty() { Ok(()) } else { self.attributes(&mut extra, at) };
+        let read = self.attributes(&mut extra, at);
         if extra != Extra::default() {
             entry.extra = Some(Box::new(extra));
         }
@@ -106,7 +112,14 @@ impl Reader {
         Owner { uid, gid, user: self.users.name(uid), group: self.groups.name(gid) }
     }
 
-    fn attributes(&mut self, extra: &mut Extra, at: At<'_>) -> Result<(), String> {
+    /// Adds the extended attributes and ACLs that are asked for.
+    ///
+    /// # Errors
+    /// Why some can't be read.
+    pub(super) fn attributes(&mut self, extra: &mut Extra, at: At<'_>) -> Result<(), String> {
+        if self.names.is_empty() {
+            return Ok(());
+        }
         if !self.has_proc {
             return Err("its extended attributes can't be read: /proc isn't mounted here".into());
         }
@@ -175,25 +188,52 @@ impl Reader {
 
     /// How many bytes of names there are.
     fn list(&mut self, names: &mut [u8], at: At<'_>) -> Result<usize, Errno> {
-        self.path(at);
-        let path = self.path.as_slice();
-        let length = match at {
-            At::In(..) => llistxattr(path, names),
-            At::Open(_) => listxattr(path, names),
+        let listed = match self.list_into(&mut names[..USUAL], at) {
+            Err(Errno::RANGE) => self.list_into(names, at),
+            listed => listed,
         };
-        match length {
+        match listed {
             // No such thing there; or it has vanished, which whoever reads it will tell.
             Err(Errno::OPNOTSUPP | Errno::NOENT) => Ok(0),
-            other => other,
+            listed => listed,
+        }
+    }
+
+    fn list_into(&mut self, names: &mut [u8], at: At<'_>) -> Result<usize, Errno> {
+        let At::In(directory, name) = at else { return self.list_by_path(names, at) };
+        if NO_LISTXATTRAT.load(Ordering::Relaxed) {
+            return self.list_by_path(names, at);
+        }
+        match list_at(directory, name, names) {
+            // A filter that is older than the call answers with EPERM.
+            Err(Errno::NOSYS | Errno::PERM) => {
+                let listed = self.list_by_path(names, at);
+                NO_LISTXATTRAT.store(listed.is_ok(), Ordering::Relaxed);
+                listed
+            }
+            listed => listed,
+        }
+    }
+
+    fn list_by_path(&mut self, names: &mut [u8], at: At<'_>) -> Result<usize, Errno> {
+        self.path(at);
+        match at {
+            At::In(..) => llistxattr(self.path.as_slice(), names),
+            At::Open(_) => listxattr(self.path.as_slice(), names),
         }
     }
 
     /// Makes `self.value` the value of an attribute; false where it is gone by now.
     fn get(&mut self, name: &[u8], at: At<'_>) -> Result<bool, Errno> {
+        self.path(at);
         let (path, value) = (self.path.as_slice(), self.value.as_mut_slice());
-        let length = match at {
+        let read = |value: &mut [u8]| match at {
             At::In(..) => lgetxattr(path, name, value),
             At::Open(_) => getxattr(path, name, value),
+        };
+        let length = match read(&mut value[..USUAL]) {
+            Err(Errno::RANGE) => read(value),
+            length => length,
         };
         match length {
             Ok(length) => {

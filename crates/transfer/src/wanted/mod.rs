@@ -183,12 +183,13 @@ impl<'a, 'b> Comparer<'a, 'b> {
 
     /// `None` where nothing is there, or what is can't be seen: then whoever writes tells why it can't.
     fn look(&mut self, place: &RelPath) -> Option<There> {
-        let Some((parent, name)) = place.split() else {
+        let Some(name) = place.name() else {
             let top = self.shared.landing.root.top().clone();
             let stat = rustix::fs::fstat(&top).ok()?;
             return Some(There { parent: top, stat });
         };
-        if self.parent.as_ref().is_none_or(|(held, _)| *held != parent) {
+        if self.parent.as_ref().is_none_or(|(held, _)| !place.is_in(held)) {
+            let (parent, _) = place.split()?;
             let held = self.shared.landing.root.directory(&parent).ok();
             self.parent = Some((parent, held));
         }
@@ -381,7 +382,7 @@ fn says(target: &[u8], place: &RelPath, there: &There) -> bool {
 
 /// The top itself has no name, and is opened as `.`.
 fn name(place: &RelPath) -> &OsStr {
-    place.split().map_or(OsStr::new("."), |(_, name)| name)
+    place.name().unwrap_or(OsStr::new("."))
 }
 
 fn breach(what: &str) -> TransferError {
