@@ -544,7 +544,7 @@ pub fn write_from(
         return Err(ControlError::TooLong(length));
     }
     bytes[..4].copy_from_slice(&(length as u32).to_le_bytes());
-    channel.write_all(&bytes)?;
+    channel.write_all(bytes)?;
     Ok(channel.flush()?)
 }
 

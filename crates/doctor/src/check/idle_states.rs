@@ -46,7 +46,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             cpu.idle.driver.known().map_or("an unknown driver", String::as_str),
             cpu.idle.governor.known().map_or("unknown", String::as_str)
         ))
-        .evidence(format!("{} of a round trip of 0.2 ms; each small file and each pause has some", percent(share)));
+        .evidence(format!(
+            "{} of a round trip of 0.2 ms; each small file and each pause has some",
+            percent(share)
+        ));
     Some(remedy(full.into_iter().fold(finding, Finding::evidence)))
 }
 

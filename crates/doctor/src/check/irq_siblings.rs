@@ -51,10 +51,9 @@ fn spread(finding: Finding, irqs: &[Irq], cores: &[Vec<u32>]) -> Finding {
     let firsts = cores.iter().filter_map(|threads| threads.first());
     let some = irqs.iter().filter(|irq| irq.name.known().is_some()).take(NAMED);
     let new = some.clone().zip(firsts.cycle()).map(|(irq, cpu)| work::bind(irq, &[*cpu]));
-    finding
-        .fix(new.collect::<Vec<_>>().join("; "))
-        .undo(work::bind_as_now(some))
-        .conflict("drivers make a queue for each thread; with more queues than cores some share one in any case")
+    finding.fix(new.collect::<Vec<_>>().join("; ")).undo(work::bind_as_now(some)).conflict(
+        "drivers make a queue for each thread; with more queues than cores some share one in any case",
+    )
 }
 
 #[cfg(test)]

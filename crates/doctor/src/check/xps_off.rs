@@ -17,7 +17,10 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    host.hardware().filter(|port| host.rate_of(port).is_some_and(|need| need >= SLOW)).filter_map(of).collect()
+    host.hardware()
+        .filter(|port| host.rate_of(port).is_some_and(|need| need >= SLOW))
+        .filter_map(of)
+        .collect()
 }
 
 fn of(port: &Port) -> Option<Finding> {
