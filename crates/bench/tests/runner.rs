@@ -1,5 +1,7 @@
 //! Studies run on a bed without a network, with shell scripts as tools: good ones, and every kind of bad one.
 
+#[path = "runner/put_back.rs"]
+mod put_back;
 #[path = "runner/search.rs"]
 mod search;
 

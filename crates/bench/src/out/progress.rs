@@ -34,6 +34,7 @@ impl Progress {
                 self.begun = format!("[{number:width$}/{of}] {}  {}", phase_name(*phase), case.id);
                 Line::Passing(format!("{} ...{}", self.begun, self.remaining()))
             }
+            Event::NotPutBack(reason) => Line::Lasting(format!("warning: {reason}")),
             Event::Ended(_, outcome) => Line::Lasting(format!("{:<44}  {}", self.begun, ending(outcome))),
         }
     }

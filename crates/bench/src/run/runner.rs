@@ -112,24 +112,35 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// A run can't be stored.
     pub fn run(mut self, watch: &mut dyn FnMut(Event)) -> Result<Record, RunnerError> {
+        let made = self.make_runs(watch);
+        for (link, settings) in std::mem::take(&mut self.settings) {
+            let Some(bed) = self.beds.get(&link) else { continue };
+            let failed = settings.put_back(bed.as_ref(), self.setup.work);
+            failed.iter().for_each(|reason| watch(Event::NotPutBack(reason)));
+        }
+        made.map(|()| self.record)
+    }
+
+    /// Ends early after a stop.
+    fn make_runs(&mut self, watch: &mut dyn FnMut(Event)) -> Result<(), RunnerError> {
         let missing = self.missing();
         if !missing.is_empty() && !self.test_capacity(watch)? {
-            return Ok(self.record);
+            return Ok(());
         }
         // After an interruption caches and hosts are cold again, so that what goes on is warmed up again.
         let cases: BTreeSet<usize> = missing.iter().map(|(_, case)| *case).collect();
         self.runs_in_all = self.runs_made + cases.len() + missing.len();
         for case in cases {
             if !self.warm_up(case, watch)? {
-                return Ok(self.record);
+                return Ok(());
             }
         }
         for (block, case) in missing {
             if !self.timed(case, block, watch)? {
-                return Ok(self.record);
+                return Ok(());
             }
         }
-        Ok(self.record)
+        Ok(())
     }
 
     /// Measures what the test beds can do at most, where the study asks for that and it isn't stored yet. False after a

@@ -23,7 +23,7 @@ pub(crate) struct Settings {
     specs: Vec<SettingSpec>,
     /// By setting and host: the value before the study, and the one that was set last.
     values: BTreeMap<(String, String), (String, String)>,
-    _journal: Option<Journal>,
+    journal: Option<Journal>,
 }
 
 impl Settings {
@@ -52,7 +52,7 @@ impl Settings {
         }
         let journal =
             if undos.is_empty() { None } else { Some(Journal::open(undos).map_err(|e| e.to_string())?) };
-        Ok(Settings { specs, values, _journal: journal })
+        Ok(Settings { specs, values, journal })
     }
 
     /// Gives every setting the case's level, or its original value where the case has none, and reads it back.
@@ -83,6 +83,31 @@ impl Settings {
             }
         }
         Ok(())
+    }
+
+    /// Puts the original values back, reads them, and gives a line for each that isn't as it was, for people. A study that
+    /// was stopped does it, too.
+    pub fn put_back(mut self, bed: &dyn Bed, work: &Path) -> Vec<String> {
+        let mut failed = self.journal.take().map_or_else(Vec::new, Journal::close);
+        let stop = Stop::default();
+        let shell = Shell { bed, work, stop: &stop };
+        for spec in &self.specs {
+            for host in &spec.hosts {
+                let Some((original, _)) = self.values.get(&(spec.name.clone(), host.clone())) else {
+                    continue;
+                };
+                failed.extend(match shell.read(spec, host) {
+                    Ok(now) if same(original, &now) => None,
+                    Ok(now) => Some(format!(
+                        "{} on host {host} was {original:?} before the study and is {now:?} now: its `write` doesn't put \
+                         it back, so do it by hand",
+                        spec.name
+                    )),
+                    Err(error) => Some(error),
+                });
+            }
+        }
+        failed
     }
 }
 

@@ -56,6 +56,8 @@ pub enum Event<'e> {
     },
     /// It ended.
     Ended(&'e Case, &'e Outcome),
+    /// A setting is not as it was before the study, and why.
+    NotPutBack(&'e str),
 }
 
 /// Part of a study.

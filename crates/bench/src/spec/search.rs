@@ -39,10 +39,16 @@ pub(crate) fn read_search(
         found: section.parsed("found", |text| place(form, text))?,
         steps: section.maybe_parsed("steps", |text| place(form, text))?,
     };
-    if !parameters.iter().any(|entry| entry.name == parameter) {
+    let Some(entry) = parameters.iter().find(|entry| entry.name == parameter) else {
         let known = parameters.iter().map(|entry| entry.name.as_str());
         let error = section.error("parameter", format!("{parameter:?} is not a parameter of this tool"));
         return Err(error.suggest(parameter, known));
+    };
+    let default = entry.levels.concat();
+    if default != AUTO && !is_count(&default) {
+        let problem =
+            format!("has the default {default:?}, where a whole number from 1 up or \"auto\" belongs");
+        return Err(section.error("parameter", problem));
     }
     if search.command.is_empty() {
         return Err(section.missing("command"));
@@ -130,6 +136,9 @@ transactions = "/n"
             "t.toml:9: `search.parameter`: \"user\" is not a parameter of this tool; did you mean `users`?"
         );
         assert_eq!(error("found = \"/best\"", ""), "t.toml:8: `search.found`: is missing");
+        assert!(
+            error("users = 240", "users = \"many\"").contains("`search.parameter`: has the default \"many\"")
+        );
         assert!(error("\"/tried\"", "\"tried\"").contains("`search.steps`: \"tried\" is not a JSON pointer"));
         assert!(error("steps = \"/tried\"", "step = \"/tried\"").ends_with("did you mean `steps`?"));
     }

@@ -14,6 +14,9 @@ use super::tool::{Form, Moves, Needs, Parallel, Reading, Server, Tool, Variant};
 /// Reads the root table of a tool file.
 pub(crate) fn tool(root: &Section) -> Result<Tool, FileError> {
     let name = root.text("name")?.to_owned();
+    if name.is_empty() {
+        return Err(root.error("name", "is empty"));
+    }
     let label = root.maybe_text("label")?.unwrap_or(&name).to_owned();
     let cipher = root.maybe_parsed("cipher", cipher)?.flatten();
     let parameters = root.free_values("parameters")?;
