@@ -52,13 +52,14 @@ mod tests {
         let opened = rustix::fs::open(&directory, OFlags::RDONLY, Mode::empty()).unwrap();
         let set = setxattr(directory.join("file"), "user.a", b"x", XattrFlags::empty());
         let mut names = [0; 4096];
-        let mut listed = |name: &str| {
-            list_at(opened.as_fd(), name, &mut names).map(|length| names[..length].to_vec())
-        };
+        let mut listed =
+            |name: &str| list_at(opened.as_fd(), name, &mut names).map(|length| names[..length].to_vec());
         let (file, link, missing) = (listed("file"), listed("link"), listed("missing"));
         std::fs::remove_dir_all(&directory).unwrap();
         if matches!(missing, Err(Errno::NOSYS | Errno::PERM)) || set.is_err() {
-            eprintln!("skipped: the kernel lacks the call, or the file system such attributes: {missing:?}, {set:?}");
+            eprintln!(
+                "skipped: the kernel lacks the call, or the file system such attributes: {missing:?}, {set:?}"
+            );
             return;
         }
         let has = |names: &[u8]| names.split(|&byte| byte == 0).any(|name| name == b"user.a");
