@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crate::clock::Counters;
-use crate::plan::Seen;
+use crate::plan::{Seen, extra_size};
 use crate::scan::{Scanner, Stopped, Taker};
 use crate::sender::Selection;
 use crate::source::SourceRoot;
 
-/// Entries that are handed on together, and bytes of their contents.
+/// Entries that are handed on together, and bytes of their contents and attributes.
 const ENTRIES: usize = 256;
 const BYTES: u64 = 256 << 10;
 /// How many times as many wait before the scan does: what is found in a login of some tenths of a second, in some twenty
@@ -91,6 +91,7 @@ impl Taker for Gathering {
         if let Kind::File { size } = entry.kind {
             self.bytes = self.bytes.saturating_add(size);
         }
+        self.bytes = self.bytes.saturating_add(entry.extra.as_ref().map_or(0, |extra| extra_size(extra)));
         self.found.push((entry, seen));
         if self.found.len() < ENTRIES && self.bytes < BYTES { Ok(()) } else { self.finish() }
     }

@@ -219,7 +219,7 @@ impl Taker for Planner {
 }
 
 /// Bytes of what may be large: a batch holds little of it, however much each entry has.
-fn extra_size(extra: &Extra) -> u64 {
+pub fn extra_size(extra: &Extra) -> u64 {
     let xattrs: usize = extra.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
     (xattrs + 32 * (extra.acl.len() + extra.default_acl.len())) as u64
 }

@@ -180,10 +180,8 @@ pub struct Attributes {
 
 /// The most entries of one [`Message::Digested`].
 pub const MAX_DIGESTED: usize = 128;
-
 /// The most names of one [`Message::Again`].
 pub const MAX_AGAIN: usize = 1024;
-
 /// The most entries of one [`Message::Offer`].
 pub const MAX_OFFERS: usize = 1024;
 /// The most offers that may wait for their answers.
@@ -530,15 +528,13 @@ pub fn write(channel: &mut impl Write, message: &Message) -> Result<(), ControlE
 /// # Errors
 /// As [`write`].
 pub fn write_from(
-    buffer: &mut Vec<u8>,
+    bytes: &mut Vec<u8>,
     channel: &mut impl Write,
     message: &Message,
 ) -> Result<(), ControlError> {
-    let mut empty = std::mem::take(buffer);
-    empty.clear();
-    empty.extend_from_slice(&[0; 4]);
-    *buffer = postcard::to_extend(message, empty)?;
-    let bytes = buffer;
+    bytes.clear();
+    bytes.extend_from_slice(&[0; 4]);
+    *bytes = postcard::to_extend(message, std::mem::take(bytes))?;
     let length = bytes.len() - 4;
     if length > MAX_MESSAGE {
         return Err(ControlError::TooLong(length));

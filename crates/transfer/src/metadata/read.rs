@@ -296,4 +296,24 @@ mod tests {
         xattrs.sort();
         assert_eq!(xattrs, [(b"user.empty".to_vec(), vec![]), (b"user.large".to_vec(), vec![7; 3000])]);
     }
+
+    #[test]
+    fn many_attributes_are_listed_by_either_way() {
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        let top = File::open(directory.path()).unwrap();
+        fs::write(directory.path().join("a"), "").unwrap();
+        let name = |number: usize| format!("user.an attribute with a number {number:02}");
+        let set = |number| setxattr(directory.path().join("a"), name(number), b"", XattrFlags::empty());
+        if let Err(error) = (0..2 * USUAL / name(0).len()).try_for_each(set) {
+            eprintln!("skipped: /var/tmp takes no extended attributes, or few: {error}");
+            return;
+        }
+        let mut reader = Reader::new(Keep { xattrs: true, ..Keep::NOTHING });
+        let (mut names, at) = (vec![0; LARGEST], At::In(top.as_fd(), b"a"));
+        let listed = reader.list(&mut names, at).unwrap();
+        assert!(listed > USUAL);
+        let mut by_path = vec![0; LARGEST];
+        let length = reader.list_by_path(&mut by_path, at).unwrap();
+        assert_eq!(names[..listed], by_path[..length]);
+    }
 }
