@@ -67,6 +67,48 @@ fn the_target_sets_the_need_and_the_exit_code_tells() {
     assert!(doctor(&["--list"]).exits(0).out.contains("pcie-width"));
 }
 
+/// What isn't a host is refused, and not found well.
+#[test]
+fn nothing_of_a_host_is_no_host() {
+    let directory = support::directory("linerate-doctor-");
+    let (empty, snapshot) = (directory.path().join("empty"), directory.path().join("none.txt"));
+    fs::create_dir(&empty).unwrap();
+    fs::write(&snapshot, "linerate snapshot 1\n").unwrap();
+    for root in [&empty, &snapshot] {
+        doctor(&["--root", root.to_str().unwrap()]).exits(1).says(&["nothing of a host is in it"]);
+    }
+    // A part of one is looked at, and what can't be read is counted.
+    fs::create_dir_all(empty.join("proc/sys/kernel")).unwrap();
+    fs::write(empty.join("proc/sys/kernel/osrelease"), "6.1.0\n").unwrap();
+    let run = doctor(&["--root", empty.to_str().unwrap()]).exits(0);
+    assert!(run.out.contains("of its facts can't be read"), "{run}");
+    let told = json(&doctor(&["--json", "--root", empty.to_str().unwrap()]).exits(0));
+    assert!(told["hosts"][0]["unreadable"].as_u64().unwrap() > 5, "{told}");
+}
+
+/// A snapshot comes from anywhere: it neither moves the cursor nor puts words into commands.
+#[test]
+fn names_from_elsewhere_are_harmless() {
+    let directory = support::directory("linerate-doctor-");
+    let file = directory.path().join("host.txt");
+    let text = fs::read_to_string(fixture("stock-10g.txt")).unwrap();
+    fs::write(&file, text.replace("pfifo_fast", "pfifo\u{1b}[2J").replace("OpenSSH_", "OpenSSH\u{1b}[2J"))
+        .unwrap();
+    let run = doctor(&["--root", file.to_str().unwrap()]).exits(0);
+    assert!(run.out.contains("\\u{1b}[2J") && !run.out.contains('\u{1b}'), "{run}");
+    fs::write(&file, text.replace("eno1", "eno1;reboot")).unwrap();
+    let run = doctor(&["--root", file.to_str().unwrap()]).exits(0);
+    assert!(!run.out.contains("reboot"), "{run}");
+}
+
+#[test]
+fn a_target_without_its_unit_is_refused() {
+    for target in ["0", "10", "1kbit", "-5", "many"] {
+        doctor(&[&format!("--target={target}")]).exits(2);
+    }
+    doctor(&["--list", "--json"]).exits(2);
+}
+
 #[test]
 fn several_hosts_are_told_apart() {
     let (first, second) = (fixture("stock-10g.txt"), fixture("narrow-bridge.txt"));

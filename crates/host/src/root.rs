@@ -60,7 +60,7 @@ impl<'a> Root<'a> {
     /// The file's text without white space at its ends. A missing file is "not applicable".
     pub fn text(&self, path: &str) -> Fact<String> {
         let entry = match self.source {
-            Source::Dir(root) => entry(read_capped(&root.join(path)), |bytes| {
+            Source::Dir(root) => entry(read_capped(root, path), |bytes| {
                 Entry::Text(String::from_utf8_lossy(&bytes).trim().to_owned())
             }),
             Source::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
@@ -83,7 +83,7 @@ impl<'a> Root<'a> {
     /// The file's first 256 bytes; in a snapshot they stand as hexadecimal digits.
     pub fn hex(&self, path: &str) -> Fact<Vec<u8>> {
         let entry = match self.source {
-            Source::Dir(root) => entry(read_capped(&root.join(path)), |bytes| {
+            Source::Dir(root) => entry(read_capped(root, path), |bytes| {
                 let start = bytes.iter().take(256);
                 Entry::Text(start.map(|byte| format!("{byte:02x}")).collect())
             }),
@@ -102,7 +102,7 @@ impl<'a> Root<'a> {
     /// The last component of what a symbolic link points at.
     pub fn link_name(&self, path: &str) -> Fact<String> {
         let entry = match self.source {
-            Source::Dir(root) => entry(std::fs::read_link(root.join(path)), link),
+            Source::Dir(root) => entry(target(root, path), link),
             Source::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
         };
         self.keep(path, &entry);
@@ -131,7 +131,7 @@ impl<'a> Root<'a> {
     /// The names in a directory, sorted.
     pub fn names(&self, path: &str) -> Fact<Vec<String>> {
         let entry = match self.source {
-            Source::Dir(root) => entry(list(&root.join(path)), Entry::Names),
+            Source::Dir(root) => entry(place(root, path).and_then(|path| list(&path)), Entry::Names),
             Source::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
         };
         self.keep(path, &entry);
@@ -214,7 +214,27 @@ fn canonical(root: &Path, path: &str) -> io::Result<PathBuf> {
     Ok(Path::new("/").join(below))
 }
 
-fn read_capped(path: &Path) -> io::Result<Vec<u8>> {
+/// Where a path of a root is. Links of a tree that stands for another host may lead out of it, to this one's files: they
+/// aren't followed.
+fn place(root: &Path, path: &str) -> io::Result<PathBuf> {
+    if root == Path::new("/") {
+        return Ok(root.join(path));
+    }
+    let below = canonical(root, path)?;
+    Ok(root.join(below.strip_prefix("/").unwrap_or(&below)))
+}
+
+fn target(root: &Path, path: &str) -> io::Result<PathBuf> {
+    let (above, name) = path.rsplit_once('/').unwrap_or((".", path));
+    std::fs::read_link(place(root, above)?.join(name))
+}
+
+fn read_capped(root: &Path, path: &str) -> io::Result<Vec<u8>> {
+    let path = place(root, path)?;
+    // A pipe in somebody's tree would be waited for.
+    if root != Path::new("/") && !path.is_file() {
+        return Err(io::Error::other("no ordinary file"));
+    }
     let mut bytes = Vec::new();
     File::open(path)?.take(MOST_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use linerate_host::{CpuTimes, Fact, Profile};
+use linerate_host::{CpuTimes, Fact, Facts, Profile};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -79,6 +79,41 @@ fn reads_interfaces_and_says_what_it_cannot_see() {
     assert!(matches!(&gone.mtu, Fact::Unreadable(reason) if reason.contains("namespace")));
     assert_eq!((&veth.driver, &veth.speed_mbps), (&Fact::NotApplicable, &Fact::Known(10_000)));
     assert!(matches!(veth.rx_queues, Fact::Unreadable(_)));
+}
+
+/// A tree stands for another host: what its links find on this one isn't that host's.
+#[test]
+fn links_out_of_a_tree_are_not_followed() {
+    let (root, here) = (guest(), TempDir::new().unwrap());
+    put(&here, "osrelease", "9.9.9\n");
+    put(&here, "device/uevent", "");
+    symlink("../../../bus/pci/drivers/ixgbe", here.path().join("device/driver")).unwrap();
+    let replace = |path: &str, target: &Path| {
+        let path = root.path().join(path);
+        let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path));
+        symlink(target, path).unwrap();
+    };
+    replace("proc/sys/kernel/osrelease", &here.path().join("osrelease"));
+    replace("sys/class/net/eth0/device", &here.path().join("device"));
+    replace("sys/class/net/eth0/queues", &here.path().join("device"));
+    let facts = Facts::read(root.path());
+    assert!(
+        matches!(&facts.kernel, Fact::Unreadable(why) if why.contains("out of the root")),
+        "{:?}",
+        facts.kernel
+    );
+    let port = facts.port("eth0").unwrap();
+    assert!(matches!(port.driver, Fact::Unreadable(_)), "{:?}", port.driver);
+    assert!(matches!(port.rx_queues, Fact::Unreadable(_)), "{:?}", port.rx_queues);
+    // Links that stay inside are followed, and a pipe isn't waited for.
+    replace("proc/sys/kernel/osrelease", Path::new("../../version"));
+    put(&root, "proc/version", "5.5.5\n");
+    assert_eq!(Facts::read(root.path()).kernel, Fact::Known("5.5.5".into()));
+    fs::remove_file(root.path().join("proc/version")).unwrap();
+    let pipe = std::process::Command::new("mkfifo").arg(root.path().join("proc/version")).status();
+    if pipe.is_ok_and(|status| status.success()) {
+        assert!(matches!(Facts::read(root.path()).kernel, Fact::Unreadable(_)));
+    }
 }
 
 #[test]

@@ -22,7 +22,17 @@ group() {
 near() { echo $$ >"$(group "$1")/cgroup.procs"; }
 far() { for pid in $(ip netns pids "$LINERATE_LAB_NETNS_B"); do echo "$pid" >"$(group "$1")/cgroup.procs"; done; }
 
+# What runs left behind that were killed.
+sweep() {
+    for left in /dev/shm/linerate-limits-*; do
+        if [ -d "$left" ] && ! kill -0 "${left##*-}" 2>/dev/null; then
+            (WORK=$left GROUP=linerate-limits-${left##*-} && bed_down) 2>/dev/null
+        fi
+    done
+}
+
 bed_up() {
+    sweep
     mkdir -p "$WORK/out" "$WORK/tiny" "$WORK/slow"
     head -c 300000000 /dev/urandom >"$WORK/mid"
     cat "$WORK/mid" "$WORK/mid" "$WORK/mid" "$WORK/mid" "$WORK/mid" "$WORK/mid" "$WORK/mid" "$WORK/mid" >"$WORK/big"

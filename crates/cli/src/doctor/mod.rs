@@ -9,19 +9,18 @@ use clap::Args;
 use linerate_doctor::check::CHECKS;
 use linerate_doctor::{Finding, Host, Measured, Need, Severity, examine_host, ordered};
 use linerate_host::Facts;
+use linerate_wire::path::printable;
 use serde::Serialize;
+use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::cp::Failure;
 use crate::exit::Code;
-use crate::facts::{ask, usual_paths};
+use crate::facts::{HERE, ask, open, usual_paths};
 use crate::reach::Reach;
 use crate::units::parse_rate;
-
-/// How the user calls this host.
-const HERE: &str = "local";
 
 // No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
 const EXAMPLES: &str = "\
@@ -38,6 +37,9 @@ Examples:
       a snapshot that somebody sent (linerate facts --snapshot web1.txt)
 It changes nothing. To be run as a test: --fail-on major
 ";
+
+/// Bits a second below which nobody needs a doctor: a unit was left out.
+const LEAST_TARGET: f64 = 1e6;
 
 /// Exit codes of this command, beside the common ones.
 const CODES: &str = "\
@@ -72,7 +74,7 @@ pub struct DoctorArgs {
     #[arg(long)]
     json: bool,
     /// List the checks
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     list: bool,
     #[command(flatten)]
     reach: Reach,
@@ -111,6 +113,8 @@ pub struct Needed {
     pub rate: f64,
     /// Where that comes from.
     pub because: &'static str,
+    /// Facts that can't be read, so that checks that need them found nothing.
+    pub unreadable: usize,
 }
 
 /// Looks.
@@ -151,11 +155,8 @@ impl DoctorArgs {
 
     fn read(&self) -> Result<Vec<Named>, Failure> {
         let one = |root: &PathBuf| {
-            let name = root.display().to_string();
-            match Facts::open(root) {
-                Ok(facts) => Ok(Named { name, facts }),
-                Err(error) => Err(Failure(format!("reading {name}: {error}"), Code::Failed)),
-            }
+            let host = Named { name: root.display().to_string(), facts: open(root)? };
+            if host.facts.is_nothing() { Err(no_host(&host.name)) } else { Ok(host) }
         };
         self.root.iter().map(one).collect()
     }
@@ -198,8 +199,32 @@ impl Needed {
             (Need::OfPorts, Some(_)) => "its fastest port's rate",
             (Need::OfPorts, None) => "assumed: no port tells its speed",
         };
-        Self { host: host.name.into(), rate: host.rate(), because }
+        Self { host: host.name.into(), rate: host.rate(), because, unreadable: unreadable(host.facts) }
     }
+}
+
+/// What nothing is known of isn't well.
+fn no_host(name: &str) -> Failure {
+    let name = printable(name.as_bytes());
+    let message = format!(
+        "reading {name}: nothing of a host is in it: a directory must hold what / does, with proc and sys; a snapshot is \
+         made by linerate facts --snapshot"
+    );
+    Failure(message, Code::Failed)
+}
+
+/// How many facts can't be read.
+fn unreadable(facts: &Facts) -> usize {
+    fn count(value: &Value) -> usize {
+        match value {
+            Value::Object(fields) if fields.contains_key("unreadable") => 1,
+            Value::Object(fields) => fields.values().map(count).sum(),
+            Value::Array(members) => members.iter().map(count).sum(),
+            _ => 0,
+        }
+    }
+    // Facts are made of what JSON has.
+    serde_json::to_value(facts).map_or(0, |facts| count(&facts))
 }
 
 /// Asks a host, or this one.
@@ -211,8 +236,11 @@ fn host(name: &OsStr, reach: &Reach) -> Result<Named, Failure> {
 
 /// A rate in bits a second.
 fn parse_target(text: &str) -> Result<f64, String> {
-    match parse_rate(text)? {
-        Some(bytes) => Ok(bytes as f64 * 8.0),
-        None => Err("a target of nothing: write 10gbit".into()),
+    let bits = parse_rate(text)?.map_or(0.0, |bytes| bytes as f64 * 8.0);
+    if bits >= LEAST_TARGET {
+        return Ok(bits);
     }
+    Err(format!(
+        "that is {bits:.0} bits a second, and no need of a transfer: write 10gbit, or 1mbit at least"
+    ))
 }

@@ -2,6 +2,7 @@
 
 use linerate_doctor::formula::{gbit, percent};
 use linerate_doctor::{Finding, Severity};
+use linerate_wire::path::printable;
 use std::fmt::Write;
 
 use super::{Needed, Report};
@@ -25,7 +26,11 @@ pub fn text(report: &Report) -> String {
 }
 
 fn needed(host: &Needed) -> String {
-    format!("{}: needed {} ({})", host.host, gbit(host.rate), host.because)
+    let unknown = match host.unreadable {
+        0 => String::new(),
+        count => format!("; {count} of its facts can't be read, as linerate facts tells"),
+    };
+    format!("{}: needed {} ({}){unknown}", host.host, gbit(host.rate), host.because)
 }
 
 fn tell(out: &mut String, number: u32, finding: &Finding, several: bool) {
@@ -67,6 +72,6 @@ fn row(out: &mut String, label: &str, text: &str) {
 }
 
 fn line(out: &mut String, text: &str) {
-    // A String takes everything.
-    let _ = writeln!(out, "{text}");
+    // What ports, drivers and hosts are called comes from elsewhere. A String takes everything.
+    let _ = writeln!(out, "{}", printable(text.as_bytes()));
 }

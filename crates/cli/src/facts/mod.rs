@@ -28,11 +28,14 @@ Examples:
       keeps all that was read, to be looked at anywhere
 ";
 
+/// How the user calls this host.
+pub const HERE: &str = "local";
+
 /// What `linerate facts` takes.
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES)]
 pub struct FactsArgs {
-    /// The host; without it, this one
+    /// The host; without it, this one, which is also 'local'
     #[arg(value_name = "[USER@]HOST", conflicts_with = "root")]
     host: Option<OsString>,
     /// One JSON object on standard output
@@ -72,11 +75,9 @@ pub fn usual_paths() -> Vec<PathBuf> {
 impl FactsArgs {
     fn tell(&self) -> Result<(), Failure> {
         let facts = match (&self.root, &self.host) {
-            (Some(root), _) => {
-                Facts::open(root).map_err(|error| failed(format!("reading {}: {error}", root.display())))?
-            }
-            (None, Some(host)) => self.keep(ask(host, &self.paths, &self.reach)?)?,
-            (None, None) => self.here()?,
+            (Some(root), _) => open(root)?,
+            (None, Some(host)) if host != HERE => self.keep(ask(host, &self.paths, &self.reach)?)?,
+            (None, _) => self.here()?,
         };
         if self.json {
             let json = serde_json::to_string(&Told { r#type: "facts", facts: &facts });
@@ -102,6 +103,15 @@ impl FactsArgs {
         }
         Ok(Facts::of_snapshot(&snapshot))
     }
+}
+
+/// Facts of a snapshot, or of a directory that stands for `/`.
+///
+/// # Errors
+/// Where it can't be read.
+pub fn open(root: &Path) -> Result<Facts, Failure> {
+    let name = printable(root.as_os_str().as_bytes());
+    Facts::open(root).map_err(|error| failed(format!("reading {name}: {error}")))
 }
 
 #[derive(serde::Serialize)]

@@ -3,7 +3,7 @@
 use linerate_host::facts::{Bond, Port};
 
 use super::cite::BONDING;
-use super::{Check, Run};
+use super::{Check, Run, work};
 use crate::formula::gbit;
 use crate::subject::speed;
 use crate::{Finding, Host, Severity, Source};
@@ -50,7 +50,7 @@ fn by_hash(host: &Host<'_>, port: &Port, bond: &Bond) -> Option<Finding> {
             "{}; the switch chooses for the other direction, and with several streams only",
             set("layer3+4")
         ))
-        .undo(set(policy))
+        .undo(set(&work::word(policy)))
         .conflict("layer3+4 isn't strictly 802.3ad: fragments of one packet may take two ways (bonding.rst)");
     Some(finding)
 }

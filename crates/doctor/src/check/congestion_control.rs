@@ -1,6 +1,6 @@
 //! How a window comes back after a loss.
 
-use super::{Check, Run};
+use super::{Check, Run, work};
 use crate::formula::{bdp, gbit, trip};
 use crate::source::{BBR, ESNET, RFC_9438};
 use crate::{Finding, Host, Severity};
@@ -33,7 +33,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
                 gbit(host.rate())
             ))
             .fix(format!("sysctl -w net.ipv4.tcp_congestion_control={better}"))
-            .undo(format!("sysctl -w net.ipv4.tcp_congestion_control={used}"))
+            .undo(format!("sysctl -w net.ipv4.tcp_congestion_control={}", work::word(used)))
             .conflict(
                 "perfSONAR sets htcp, ESnet cubic or bbr, distributions cubic; bbr takes \
                     more than its share beside others",

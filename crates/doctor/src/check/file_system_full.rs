@@ -3,7 +3,7 @@
 use linerate_host::facts::FileSystem;
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, Run};
+use super::{Check, Run, work};
 use crate::formula::{bytes, gbit, percent};
 use crate::{Finding, Host, Severity, Source};
 
@@ -35,7 +35,7 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
             .evidence(format!("{} of {} are free ({})", bytes(free), bytes(total), percent(free / total)))
             .fix(format!(
                 "make room: du -xh {0} | sort -h | tail; or write elsewhere",
-                fs.mount_point.known().unwrap_or(&fs.path)
+                work::word(fs.mount_point.known().unwrap_or(&fs.path))
             ));
     Some(finding)
 }

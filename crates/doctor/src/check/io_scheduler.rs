@@ -3,7 +3,7 @@
 use linerate_host::facts::{BlockDevice, FileSystem};
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, Run};
+use super::{Check, Run, work};
 use crate::source::{BLOCK, ESNET_DISK, SCHEDULERS};
 use crate::{Finding, Host, Severity};
 
@@ -37,6 +37,7 @@ fn of(device: &BlockDevice, is_guest: bool) -> Option<Finding> {
         (false, "none" | "noop") => "mq-deadline",
         _ => return None,
     };
+    let file = format!("/sys/block/{}/queue/scheduler", device.name);
     let severity = if matches!(now, "bfq" | "cfq") { Severity::Minor } else { Severity::Note };
     let finding = Finding::new(severity, format!("{} is served by {now}", device.name))
         .at(&device.name)
@@ -44,8 +45,8 @@ fn of(device: &BlockDevice, is_guest: bool) -> Option<Finding> {
             "scheduler {now}; the disk {}",
             if turns { "says that it turns" } else { "doesn't turn" }
         ))
-        .fix(format!("echo {better} > /sys/block/{}/queue/scheduler", device.name))
-        .undo(format!("echo {now} > /sys/block/{}/queue/scheduler", device.name))
+        .fix(format!("echo {better} > {}", work::word(&file)))
+        .undo(format!("echo {} > {}", work::word(now), work::word(&file)))
         .conflict(
             "bfq is fairer where several use one slow disk; ESnet wants deadline or \
                     none; distributions differ",

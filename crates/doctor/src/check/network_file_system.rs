@@ -3,7 +3,7 @@
 use linerate_host::facts::FileSystem;
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, Run};
+use super::{Check, Run, work};
 use crate::{Finding, Host, Severity, Source};
 
 /// Kinds whose files are on other hosts.
@@ -48,7 +48,7 @@ fn of(fs: &FileSystem) -> Option<Finding> {
             "each byte passes the network twice, and each file waits for the \
                     server's answers",
         );
-    Some(match (is_nfs, fs.mount_point.known()) {
+    Some(match (is_nfs, fs.mount_point.known().map(|point| work::word(point))) {
         (true, Some(point)) if !several => finding
             .fix(format!(
                 "copy from or to the server itself; or umount {point}, and mount it with \

@@ -3,7 +3,7 @@
 use linerate_host::facts::FileSystem;
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, Run};
+use super::{Check, Run, work};
 use crate::formula::bytes;
 use crate::source::{BLOCK, ESNET_DISK};
 use crate::{Finding, Host, Severity};
@@ -36,8 +36,8 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
                 if turns { " that turn" } else { "" },
                 bytes(wanted as f64)
             ))
-            .fix(format!("blockdev --setra {} /dev/{}", wanted / 512, device.name))
-            .undo(format!("blockdev --setra {} /dev/{}", ahead / 512, device.name))
+            .fix(format!("blockdev --setra {} /dev/{}", wanted / 512, work::word(&device.name)))
+            .undo(format!("blockdev --setra {} /dev/{}", ahead / 512, work::word(&device.name)))
             .conflict(
                 "with many files at once, or small ones, much of what is read ahead is \
                     thrown away",

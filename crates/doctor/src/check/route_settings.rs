@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Route;
 
-use super::{Check, Run};
+use super::{Check, Run, work};
 use crate::formula::{bdp, gbit, trip};
 use crate::{Finding, Host, Severity, Source};
 
@@ -38,7 +38,7 @@ fn of(host: &Host<'_>, route: &Route) -> Option<Finding> {
     Some(
         finding
             .at(&route.destination)
-            .fix(format!("ip route show {0}; ip route change {0} ... without it", route.destination))
+            .fix(format!("ip route show {0}; ip route change {0} ... without it", work::word(&route.destination)))
             .undo("ip route change with what the route had"),
     )
 }

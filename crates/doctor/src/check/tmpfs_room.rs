@@ -3,7 +3,7 @@
 use linerate_host::facts::FileSystem;
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, Run};
+use super::{Check, Run, work};
 use crate::formula::bytes;
 use crate::{Finding, Host, Severity, Source};
 
@@ -33,12 +33,12 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
         .fix(format!(
             "mount -o remount,size={}M {}",
             (available / 2) >> 20,
-            fs.mount_point.known().unwrap_or(&fs.path)
+            work::word(fs.mount_point.known().unwrap_or(&fs.path))
         ))
         .undo(format!(
             "mount -o remount,size={}M {}",
             fs.total.get()? >> 20,
-            fs.mount_point.known().unwrap_or(&fs.path)
+            work::word(fs.mount_point.known().unwrap_or(&fs.path))
         ));
     Some(finding)
 }

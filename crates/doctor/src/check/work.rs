@@ -35,8 +35,29 @@ pub fn bind(irq: &Irq, cpus: &[u32]) -> String {
     format!("echo {} > /proc/irq/{}/smp_affinity_list", list.join(","), irq.number)
 }
 
+/// A name from a host as one word of a command that people paste into a shell.
+pub fn word(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./:@%+,=-".contains(c);
+    if !name.is_empty() && name.chars().all(is_plain) {
+        return name.to_owned();
+    }
+    format!("'{}'", name.replace('\'', "'\\''"))
+}
+
 /// The commands that bind interrupts as they are bound now.
 pub fn bind_as_now<'a>(irqs: impl Iterator<Item = &'a Irq>) -> String {
     let commands: Vec<String> = irqs.filter_map(|irq| Some(bind(irq, irq.affinity.known()?))).collect();
     commands.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stays_one_word() {
+        assert_eq!((word("/data").as_str(), word("layer2+3").as_str()), ("/data", "layer2+3"));
+        assert_eq!((word("/my data").as_str(), word("x;reboot").as_str()), ("'/my data'", "'x;reboot'"));
+        assert_eq!((word("it's").as_str(), word("").as_str()), ("'it'\\''s'", "''"));
+    }
 }

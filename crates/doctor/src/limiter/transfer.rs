@@ -244,7 +244,10 @@ impl End {
             told += &format!(" and were ready without a processor for {}", percent(self.waited));
         }
         if let Some(idle) = self.idle {
-            told += &format!("; the host was {} idle", percent(idle));
+            // Who waits while there are idle ones waits for what runs on these: work that would yield, only not at once.
+            let yielding = self.waited >= STARVED && idle >= IDLE;
+            let niced = if yielding { ", work at a lower priority included" } else { "" };
+            told += &format!("; the host was {} idle{niced}", percent(idle));
         }
         told
     }

@@ -168,6 +168,15 @@ impl Facts {
         }
     }
 
+    /// Whether neither the host, its processors, its memory nor its ports are known: that is no host.
+    pub fn is_nothing(&self) -> bool {
+        let texts = [&self.hostname, &self.kernel, &self.distribution, &self.cpu.model];
+        texts.iter().all(|text| text.known().is_none())
+            && self.cpu.online.known().is_none()
+            && self.memory.total.known().is_none()
+            && self.ports.known().is_none()
+    }
+
     /// The interface of a name.
     pub fn port(&self, name: &str) -> Option<&Port> {
         self.ports.known()?.iter().find(|port| port.name == name)

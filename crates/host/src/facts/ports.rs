@@ -50,9 +50,10 @@ fn names(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A name becomes part of a path, so it must be one component that stays below.
+/// A name becomes part of a path, so it must be one component that stays below; and of commands that people paste into
+/// a shell, so it must be one word there.
 fn is_plain(name: &str) -> bool {
-    let odd = |c: char| c == '/' || c == '\0' || c.is_whitespace();
+    let odd = |c: char| c.is_whitespace() || c.is_control() || "/;&|<>()$`\\\"'*?[]{}!#~".contains(c);
     !name.is_empty() && name != "." && name != ".." && !name.contains(odd)
 }
 
@@ -194,8 +195,8 @@ mod tests {
 
     #[test]
     fn names_come_from_proc_without_headings_or_paths() {
-        let text =
-            "Inter-|   Receive  |  Transmit\n face |bytes    |bytes\n    lo:    1 2\n  eth0: 9 9\n ../x: 1\n";
-        assert_eq!(names(text), ["eth0"]);
+        let text = "Inter-|   Receive  |  Transmit\n face |bytes    |bytes\n    lo:    1 2\n  eth0: 9 9\n ../x: 1\n x;reboot: 1\n \
+             `id`: 1\n $(id): 1\n e\u{1b}: 1\n br-1.7_x@2: 1\n";
+        assert_eq!(names(text), ["eth0", "br-1.7_x@2"]);
     }
 }

@@ -91,6 +91,11 @@ fn who_gets_no_processor_is_named_so() {
     let starved = verdict(sender(20, 30, 50, 20, 75), idle_receiver());
     assert_eq!((starved.limiter, starved.share), (Limiter::SenderCpu, 0.95));
     assert!(starved.evidence.contains("ready without a processor for 75 %"), "{}", starved.evidence);
+    assert!(
+        starved.evidence.ends_with("50 % idle, work at a lower priority included"),
+        "{}",
+        starved.evidence
+    );
     assert_eq!(named(idle_sender(), receiver(50, 30, 20, 20, 75)), Limiter::ReceiverCpu);
 }
 
