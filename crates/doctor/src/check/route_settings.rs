@@ -38,7 +38,10 @@ fn of(host: &Host<'_>, route: &Route) -> Option<Finding> {
     Some(
         finding
             .at(&route.destination)
-            .fix(format!("ip route show {0}; ip route change {0} ... without it", work::word(&route.destination)))
+            .fix(format!(
+                "ip route show {0}; ip route change {0} ... without it",
+                work::word(&route.destination)
+            ))
             .undo("ip route change with what the route had"),
     )
 }
