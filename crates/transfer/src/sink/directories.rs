@@ -58,6 +58,7 @@ impl Worker<'_> {
         touched: &mut Touched,
     ) -> Result<(), Errno> {
         let held = self.shared.landing.root.directory(path)?;
+        let mode = mode.map(|mode| mode | self.inherited(&held));
         if planned.is_some_and(|planned| planned.is_right && self.is_as_sent(&held, mode, &planned.entry)) {
             return Ok(());
         }
@@ -71,6 +72,14 @@ impl Worker<'_> {
         }
         self.tell_losses(path, self.shared.writer.give(held.as_fd(), entry, mode, What::Directory));
         Ok(())
+    }
+
+    /// The setgid bit that a new directory has from the one that it is in, where modes aren't kept.
+    fn inherited(&self, held: &Directory) -> Mode {
+        match rustix::fs::fstat(held) {
+            Ok(there) if !self.shared.keep.perms => Mode::from_raw_mode(there.st_mode) & Mode::SGID,
+            _ => Mode::empty(),
+        }
     }
 
     fn is_as_sent(&self, held: &Directory, mode: Option<Mode>, entry: &Entry) -> bool {
