@@ -280,3 +280,18 @@ fn new_directories_have_the_setgid_bit_of_the_one_that_they_are_in_unless_modes_
     let again = [args!["--itemize-changes"], plain].concat();
     assert_eq!(case.sync(again).exits(0).out, "", "nothing is left to do");
 }
+
+#[test]
+fn what_is_written_into_loses_attributes_and_acls_that_its_source_has_not() {
+    let Some(case) = case_with_attributes() else { return };
+    let (tree, there) = (case.near.join("tree"), case.far.join("tree"));
+    for (number, size) in [500, 300_000, 20 << 20].into_iter().enumerate() {
+        let name = format!("{number}");
+        write(tree.join(&name), noise(number as u64, size));
+        write(there.join(&name), noise(7, size / 2));
+        rustix::fs::setxattr(there.join(&name), "user.old", b"x", XattrFlags::empty()).unwrap();
+        rustix::fs::setxattr(there.join(&name), ACCESS, &acl(7), XattrFlags::empty()).unwrap();
+    }
+    case.sync(args!["--inplace", "tree", case.b("tree")]).exits(0);
+    assert_kept(&tree, &there);
+}
