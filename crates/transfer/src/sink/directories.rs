@@ -43,7 +43,10 @@ impl Worker<'_> {
             *place = (planned.mode.or(place.0), Some(planned));
         }
         for (path, (mode, planned)) in last.into_iter().rev() {
-            if let Err(error) = self.finish_directory(&path, mode, planned.as_ref(), touched) {
+            let finished = self.finish_directory(&path, mode, planned.as_ref(), touched);
+            // One that was only opened may have been deleted since.
+            let is_gone = planned.is_none() && finished == Err(Errno::NOENT);
+            if let Some(error) = finished.err().filter(|_| !is_gone) {
                 let message = format!("setting the directory's mode or times failed: {error}");
                 (self.shared.problem)(problem(self.shown(&path), ProblemKind::Failed, message));
             }
