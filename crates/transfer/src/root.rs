@@ -140,7 +140,10 @@ impl Root {
             Err(Errno::EXIST) if parent.has_directory(name) => {
                 let is_new = lock(&self.made_early).remove(path);
                 if is_new {
-                    rustix::fs::chmodat(self.directory(path)?.as_fd(), ".", mode, AtFlags::empty())?;
+                    let held = self.directory(path)?;
+                    // It may have a setgid bit from the directory that it is in.
+                    let inherited = Mode::from_raw_mode(rustix::fs::fstat(&held)?.st_mode) & Mode::SGID;
+                    rustix::fs::chmodat(held.as_fd(), ".", mode | inherited, AtFlags::empty())?;
                 }
                 Ok(is_new)
             }

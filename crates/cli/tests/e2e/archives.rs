@@ -250,3 +250,48 @@ fn what_the_target_cannot_keep_is_told_once_and_by_name_where_each_step_is() {
     let run = case.cp(args!["-a", "--json", "tree", case.b("json")]).exits(3);
     assert!(run.out.contains("\"kind\":\"not-kept\"") && run.out.contains("\"not_kept\":31"), "{run}");
 }
+
+#[test]
+fn new_directories_have_the_setgid_bit_of_the_one_that_they_are_in_unless_modes_are_kept() {
+    let Some(case) = case_with_attributes() else { return };
+    let tree = case.near.join("tree");
+    write(tree.join("open/closed/file"), "x");
+    write(tree.join("private/file"), "x");
+    for (path, mode) in [("", 0o755), ("open", 0o755), ("open/closed", 0o500), ("private", 0o700)] {
+        fs::set_permissions(tree.join(path), PermissionsExt::from_mode(mode)).unwrap();
+    }
+    for name in ["cp", "cp -p", "sync"] {
+        fs::create_dir(case.far.join(name)).unwrap();
+        chown(case.far.join(name), None, Some(NOBODY)).unwrap();
+        fs::set_permissions(case.far.join(name), PermissionsExt::from_mode(0o2775)).unwrap();
+    }
+    case.cp(args!["-r", "tree", case.b("cp/tree")]).exits(0);
+    case.cp(args!["-r", "-p", "tree", case.b("cp -p/tree")]).exits(0);
+    let plain = args!["--no-perms", "--no-owner", "--no-group", "tree", case.b("sync/tree")];
+    case.sync(plain.clone()).exits(0);
+    // The far end's umask takes from the other bits.
+    let modes = |name: &str| {
+        let mode = |path| case.far.join(name).join("tree").join(path).metadata().unwrap().mode() & 0o7700;
+        ["", "open", "open/closed", "private"].map(mode)
+    };
+    assert_eq!(modes("cp"), [0o2700, 0o2700, 0o2500, 0o2700]);
+    assert_eq!(modes("sync"), modes("cp"));
+    assert_eq!(modes("cp -p"), [0o700, 0o700, 0o500, 0o700]);
+    let again = [args!["--itemize-changes"], plain].concat();
+    assert_eq!(case.sync(again).exits(0).out, "", "nothing is left to do");
+}
+
+#[test]
+fn what_is_written_into_loses_attributes_and_acls_that_its_source_has_not() {
+    let Some(case) = case_with_attributes() else { return };
+    let (tree, there) = (case.near.join("tree"), case.far.join("tree"));
+    for (number, size) in [500, 300_000, 20 << 20].into_iter().enumerate() {
+        let name = format!("{number}");
+        write(tree.join(&name), noise(number as u64, size));
+        write(there.join(&name), noise(7, size / 2));
+        rustix::fs::setxattr(there.join(&name), "user.old", b"x", XattrFlags::empty()).unwrap();
+        rustix::fs::setxattr(there.join(&name), ACCESS, &acl(7), XattrFlags::empty()).unwrap();
+    }
+    case.sync(args!["--inplace", "tree", case.b("tree")]).exits(0);
+    assert_kept(&tree, &there);
+}

@@ -9,7 +9,7 @@ mod record;
 
 use linerate_wire::control::Options;
 use linerate_wire::path::RelPath;
-use rustix::fs::{AtFlags, StatxFlags};
+use rustix::fs::{AtFlags, Mode, StatxFlags};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::lock::lock;
+use crate::metadata::write::set_mode;
 use crate::root::Directory;
 use crate::temporary::PREFIX;
 use file::{Held, Writer};
@@ -210,12 +211,25 @@ impl Journal {
         if let State::Open(writer) = &mut *state { writer.write(records) } else { false }
     }
 
+    /// The directory may have its own mode again by now, which may not let its owner write.
+    fn take_away(&self) -> Result<(), Errno> {
+        match self.top.take_away(&self.name) {
+            Err(Errno::ACCESS) => {}
+            other => return other,
+        }
+        let mode = Mode::from_raw_mode(rustix::fs::fstat(&self.top)?.st_mode & 0o7777);
+        set_mode(self.top.as_fd(), mode | Mode::RWXU)?;
+        let taken = self.top.take_away(&self.name);
+        set_mode(self.top.as_fd(), mode)?;
+        taken
+    }
+
     /// Removes it: everything is in place.
     pub fn remove(&self) {
         let mut state = lock(&self.state);
         if matches!(*state, State::Open(_)) {
             // One that stays is found by the next run, which believes no more of it than of any other.
-            let _ = self.top.take_away(&self.name);
+            let _ = self.take_away();
         }
         *state = State::None;
         self.takes_done.store(false, Ordering::Relaxed);

@@ -43,7 +43,10 @@ impl Worker<'_> {
             *place = (planned.mode.or(place.0), Some(planned));
         }
         for (path, (mode, planned)) in last.into_iter().rev() {
-            if let Err(error) = self.finish_directory(&path, mode, planned.as_ref(), touched) {
+            let finished = self.finish_directory(&path, mode, planned.as_ref(), touched);
+            // One that was only opened may have been deleted since.
+            let is_gone = planned.is_none() && finished == Err(Errno::NOENT);
+            if let Some(error) = finished.err().filter(|_| !is_gone) {
                 let message = format!("setting the directory's mode or times failed: {error}");
                 (self.shared.problem)(problem(self.shown(&path), ProblemKind::Failed, message));
             }
@@ -58,6 +61,7 @@ impl Worker<'_> {
         touched: &mut Touched,
     ) -> Result<(), Errno> {
         let held = self.shared.landing.root.directory(path)?;
+        let mode = mode.map(|mode| mode | self.inherited(&held));
         if planned.is_some_and(|planned| planned.is_right && self.is_as_sent(&held, mode, &planned.entry)) {
             return Ok(());
         }
@@ -71,6 +75,14 @@ impl Worker<'_> {
         }
         self.tell_losses(path, self.shared.writer.give(held.as_fd(), entry, mode, What::Directory));
         Ok(())
+    }
+
+    /// The setgid bit that a new directory has from the one that it is in, where modes aren't kept.
+    fn inherited(&self, held: &Directory) -> Mode {
+        match rustix::fs::fstat(held) {
+            Ok(there) if !self.shared.keep.perms => Mode::from_raw_mode(there.st_mode) & Mode::SGID,
+            _ => Mode::empty(),
+        }
     }
 
     fn is_as_sent(&self, held: &Directory, mode: Option<Mode>, entry: &Entry) -> bool {

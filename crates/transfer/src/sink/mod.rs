@@ -266,7 +266,10 @@ impl<'a> Worker<'a> {
     fn give(&self, temporary: &Temporary, place: &RelPath, entry: &Entry) -> Result<(), Errno> {
         let (mode, made) = (self.mode(entry), self.first_mode(entry));
         let inherits = self.shared.keep.perms && temporary.parent().has_default_acl();
-        if entry.extra.is_none() && mode == made && !inherits {
+        // What is written into may have attributes and ACLs that the sender's hasn't.
+        let in_place = temporary.is_in_place();
+        let may_have_more = in_place && (self.shared.keep.xattrs || self.shared.keep.acls);
+        if entry.extra.is_none() && mode == made && !inherits && !may_have_more {
             return Ok(());
         }
         let is_file = matches!(entry.kind, Kind::File { .. });
@@ -282,8 +285,11 @@ impl<'a> Worker<'a> {
             let stat = rustix::fs::fstat(fd)?;
             lock(&self.shared.first_names).insert(place.clone(), (stat.st_dev, stat.st_ino));
         }
-        let is_link = matches!(entry.kind, Kind::Symlink { .. });
-        let what = if is_link { What::Link } else { What::New { made, inherits } };
+        let what = match entry.kind {
+            Kind::Symlink { .. } => What::Link,
+            _ if in_place => What::Existing,
+            _ => What::New { made, inherits },
+        };
         self.tell_losses(place, self.shared.writer.give(fd, entry, Some(mode), what));
         Ok(())
     }
