@@ -12,7 +12,7 @@ use super::{section, study_reader};
 use crate::record::{Figure, Printed, Relation};
 
 /// The built-in studies, by file name.
-const BUILT_IN: [(&str, &str); 14] = [
+const BUILT_IN: [(&str, &str); 15] = [
     ("studies/quick.toml", include_str!("../../../../studies/quick.toml")),
     ("studies/gate.toml", include_str!("../../../../studies/gate.toml")),
     ("studies/tools.toml", include_str!("../../../../studies/tools.toml")),
@@ -27,6 +27,7 @@ const BUILT_IN: [(&str, &str); 14] = [
     ("studies/window.toml", include_str!("../../../../studies/window.toml")),
     ("studies/tiles.toml", include_str!("../../../../studies/tiles.toml")),
     ("studies/ladder.toml", include_str!("../../../../studies/ladder.toml")),
+    ("studies/trust.toml", include_str!("../../../../studies/trust.toml")),
 ];
 
 /// A study as its file describes it, its factors multiplied out.
