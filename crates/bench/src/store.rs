@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::record::{Record, Run, SCHEMA};
+use crate::spec::MOST_BLOCKS;
 
 /// A directory of results that is being written.
 #[derive(Debug)]
@@ -270,7 +271,12 @@ fn load_head(path: &Path) -> Result<Record, StoreError> {
             found: u32::try_from(found).unwrap_or(u32::MAX),
         });
     }
-    serde_json::from_value(probe).map_err(damaged)
+    let record: Record = serde_json::from_value(probe).map_err(damaged)?;
+    if record.blocks > MOST_BLOCKS {
+        let told = format!("it tells of {} blocks, and no study has more than {MOST_BLOCKS}", record.blocks);
+        return Err(damaged(serde::de::Error::custom(told)));
+    }
+    Ok(record)
 }
 
 /// How the study in a directory was called, and its text.
@@ -437,5 +443,17 @@ mod tests {
         fs::write(&path, text).unwrap();
         assert!(matches!(load(store.dir()).unwrap_err(), StoreError::Newer { found: 2, .. }));
         assert!(load(out.path()).unwrap_err().to_string().starts_with("reading"));
+    }
+
+    #[test]
+    fn more_blocks_than_a_study_can_have_are_damage() {
+        let out = tempfile::tempdir().unwrap();
+        let store = stored(out.path());
+        let path = store.dir().join("record.json");
+        let text = fs::read_to_string(&path).unwrap().replacen("\"blocks\": 2", "\"blocks\": 4294967295", 1);
+        fs::write(&path, text).unwrap();
+        for error in [load(store.dir()).unwrap_err(), load_any(&path).unwrap_err()] {
+            assert!(error.to_string().contains("4294967295 blocks"), "{error}");
+        }
     }
 }

@@ -221,6 +221,16 @@ fn an_error_in_a_study_names_line_key_and_the_nearest() {
     assert!(error("seconds = 2", "second = 2").ends_with("did you mean `seconds`?"));
     assert!(error("seconds = 2", "users = 2").contains("is a factor of this study"));
     assert!(error("\"memory-8\"]", "\"memory-9\"]").ends_with("did you mean `memory-1`?"));
+    for key in ["timeout", "settle"] {
+        let long = error("capacity = true", &format!("{key} = \"99999999999999999999 h\""));
+        assert!(long.contains(&format!("`{key}`")) && long.contains("longer than a day"), "{long}");
+    }
+    assert_eq!(
+        error("mean = \"1.6 MB\"", "mean = \"1.6 MB\"\nsigma = 9"),
+        "x.toml:21: `dataset.sigma`: 9 is more than 4"
+    );
+    let many = format!("users = [{}]", (1..=10_000).map(|n| format!("{n},")).collect::<String>());
+    assert!(error("users = [1, 8]", &many).contains("`case.id`: stands for 20000 cases"));
     assert!(error("capacity = true", "capacty = true").ends_with("did you mean `capacity`?"));
 }
 

@@ -86,6 +86,9 @@ fn a_recording_that_cannot_be_kept_is_told_before_the_command_runs() {
     let run = measure(&["--out", file.to_str().unwrap(), "--", "touch", mark.to_str().unwrap()]).exits(1);
     run.says(&["keeping the recording in", "none/kept"]);
     assert!(!mark.exists(), "the command ran");
+    // Where the disk is full in the end, what was measured is told all the same.
+    let full = measure(&["--out", "/dev/full", "--", "true"]).exits(1);
+    full.says(&["exit 0 after", "processors", "keeping the recording in /dev/full"]);
 }
 
 #[test]
@@ -126,10 +129,12 @@ fn signals_end_the_wait_or_reach_the_command() {
     std::thread::sleep(Duration::from_millis(400));
     alone.signal(Signal::INT);
     assert!(alone.end().exits(0).out.contains("CPU-s"));
-    let with_command = start(&["--interval", "50ms", "--", "sleep", "30"]);
-    std::thread::sleep(Duration::from_millis(400));
-    with_command.signal(Signal::TERM);
-    with_command.end_within(Duration::from_secs(10)).exits(143).says(&["signal 15"]);
+    for interval in ["50ms", "60s"] {
+        let with_command = start(&["--interval", interval, "--", "sleep", "30"]);
+        std::thread::sleep(Duration::from_millis(400));
+        with_command.signal(Signal::TERM);
+        with_command.end_within(Duration::from_secs(10)).exits(143).says(&["signal 15"]);
+    }
 }
 
 fn agent() -> HostAgent {

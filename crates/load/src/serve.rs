@@ -226,13 +226,14 @@ impl Patient<'_> {
     fn repeat(&self, mut call: impl FnMut(&TcpStream) -> io::Result<usize>) -> io::Result<usize> {
         let mut waited = Duration::ZERO;
         loop {
+            // Before the call: a peer that keeps it busy must not keep it from ending.
+            if self.stop.is_set() {
+                return Err(io::Error::other("stopped"));
+            }
             match call(self.connection) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => waited += LOOK,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => return result,
-            }
-            if self.stop.is_set() {
-                return Err(io::Error::other("stopped"));
             }
             if waited >= self.patience {
                 return Err(io::ErrorKind::TimedOut.into());

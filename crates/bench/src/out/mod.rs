@@ -15,6 +15,7 @@ pub use estimate::estimate;
 pub use gate_table::gate_table;
 pub use head::headline;
 pub use number::thousands;
+pub(crate) use plan::describe_link;
 pub use plan::{checked, plan};
 pub use progress::{Line, Progress};
 pub use table::table;

@@ -11,7 +11,7 @@ use crate::spec::tool::{Moves, Toolbox};
 pub fn plan(study: &Study, tools: &Toolbox, blocks: u32) -> String {
     let mut lines = vec![format!("{}: {}", study.name, study.title)];
     lines.extend(study.datasets.iter().map(|set| format!("data set {}: {}", set.name, sizes(&set.sizes))));
-    lines.extend(study.links.iter().map(|link| format!("link {}: {}", link.name, describe(link))));
+    lines.extend(study.links.iter().map(|link| format!("link {}: {}", link.name, describe_link(link))));
     lines.extend(study.settings.iter().map(|setting| {
         format!("setting {}: of host {}, put back at the end", setting.name, setting.hosts.join(" and "))
     }));
@@ -51,7 +51,8 @@ fn counts(study: &Study, tools: &Toolbox, blocks: u32) -> String {
     format!("{cases} warm-ups, then {blocks} x {cases} = {runs} runs; about {about} in all (estimated)")
 }
 
-fn describe(link: &LinkSpec) -> String {
+/// A link of a study, for people.
+pub(crate) fn describe_link(link: &LinkSpec) -> String {
     let rate =
         link.rate.map_or("open".into(), |rate| format!("{} Gbit/s", number::three(rate as f64 * 1e-9)));
     let several = if link.count > 1 { format!("{} x ", link.count) } else { String::new() };

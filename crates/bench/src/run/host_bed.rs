@@ -18,7 +18,9 @@ use super::process::{Stop, tail};
 use super::programs;
 use super::samples::Followed;
 use crate::data::{Answer, Task, Tree};
+use crate::out::describe_link;
 use crate::record::Link;
+use crate::spec::study::LinkSpec;
 
 /// Bytes that an Ethernet spends on each packet beside it: preamble 8, header 14, checksum 4, gap 12.
 const ETHERNET_OVERHEAD: u32 = 38;
@@ -69,6 +71,13 @@ impl HostBed {
         let link = ends[0].link_to(&address)?;
         let (work, journal) = make_work(&ends)?;
         Ok(HostBed { ends, address, ssh_config, host, link, same_machine, work, _journal: journal })
+    }
+
+    /// The same bed for this link of a study. What the path isn't of it is said beside what the path is.
+    #[must_use]
+    pub fn labelled(mut self, spec: &LinkSpec) -> HostBed {
+        self.link.kind.push_str(&label(&self.link, spec));
+        self
     }
 
     fn end(&self, end: End) -> &HostEnd {
@@ -284,9 +293,17 @@ fn make_work(ends: &[HostEnd; 2]) -> io::Result<(PathBuf, Journal)> {
     };
     let journal = Journal::open(ends.iter().map(undo).collect()).map_err(io::Error::other)?;
     for end in ends {
-        end.ask(&format!("umask 077; mkdir -p {shown}"))?;
+        end.ask(&make_private(&work))?;
     }
     Ok((work, journal))
+}
+
+/// A shell line that makes a directory for this user alone. Where both hosts are one machine it is there already; one that
+/// is somebody else's, who saw its name at the other host, is refused.
+fn make_private(path: &Path) -> String {
+    let path = path.display();
+    let refuse = format!("{{ echo {path} is somebody else\\'s >&2; exit 1; }}");
+    format!("umask 077; mkdir {path} || {{ [ -O {path} ] && [ ! -L {path} ]; }} || {refuse}")
 }
 
 /// A link of this interface's rate. One without a device of its own, such as a tunnel or a veth, promises none.
@@ -301,6 +318,16 @@ fn describe(name: &str, mtu: u32, facts: &Profile) -> Link {
         frame_overhead_bytes: ETHERNET_OVERHEAD,
         burst_bytes: 0,
     }
+}
+
+/// What is said of a link that the path doesn't become; nothing where the study asks for no more than the path is.
+fn label(path: &Link, spec: &LinkSpec) -> String {
+    let LinkSpec { rate, count, queues, guests, rtt, loss, .. } = spec;
+    let plain = *count == 1 && queues.is_none() && *guests == 0 && rtt.is_none() && loss.is_none();
+    if plain && (rate.is_none() || *rate == path.bits_per_second) {
+        return String::new();
+    }
+    format!(" as it is, whatever the study says ({})", describe_link(spec))
 }
 
 /// The third word of SSH_CONNECTION: client and its port, server and its port (ssh(1)).
@@ -335,4 +362,57 @@ fn output_of(command: &mut Command, input: &[u8]) -> io::Result<String> {
 
 fn told(what: &str, e: &io::Error) -> io::Error {
     io::Error::new(e.kind(), format!("{what}: {e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_that_the_path_does_not_become_is_told() {
+        let path = Link {
+            bits_per_second: Some(1_000_000_000),
+            mtu: 1500,
+            kind: "eth0 (igb)".into(),
+            frame_overhead_bytes: ETHERNET_OVERHEAD,
+            burst_bytes: 0,
+        };
+        let one = LinkSpec {
+            name: "x".into(),
+            rate: Some(1_000_000_000),
+            mtu: 1500,
+            count: 1,
+            queues: None,
+            guests: 0,
+            rtt: None,
+            loss: None,
+        };
+        assert_eq!(label(&path, &one) + &label(&path, &LinkSpec { rate: None, ..one.clone() }), "");
+        let told = label(&path, &LinkSpec { count: 8, ..one.clone() });
+        assert_eq!(told, " as it is, whatever the study says (8 x 1.00 Gbit/s, MTU 1500)");
+        assert!(
+            label(&path, &LinkSpec { rate: Some(10_000_000_000), ..one.clone() }).contains("10.0 Gbit/s")
+        );
+        assert!(label(&path, &LinkSpec { guests: 2, ..one }).contains("2 guests"));
+    }
+
+    #[test]
+    fn a_directory_that_somebody_else_has_made_is_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("data");
+        let make = || ask(&Place::Here, &make_private(&path)).map(drop);
+        make().unwrap();
+        make().expect("both hosts are one machine");
+        let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o700);
+        std::fs::remove_dir(&path).unwrap();
+        std::os::unix::fs::symlink(parent.path(), &path).unwrap();
+        assert!(make().unwrap_err().to_string().contains("is somebody else's"));
+        if rustix::process::geteuid().is_root() {
+            std::fs::remove_file(&path).unwrap();
+            std::fs::create_dir(&path).unwrap();
+            std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
+            assert!(make().is_err(), "it is another user's");
+        }
+    }
 }

@@ -88,11 +88,14 @@ fn count(source: &sample::Interrupts) -> u64 {
     source.per_processor.iter().sum()
 }
 
-/// Processors, and what ports carried; everything else is in the recording.
+/// Processors, memory, and the bits and packets of ports; everything else is in the recording.
 fn drawn(host: &str, series: sample::Series) -> Option<Series> {
-    let (unit, scale) = match (series.kind.as_str(), series.unit.as_str()) {
-        ("cpu", "%") if ["all busy", "all softirq"].contains(&series.name.as_str()) => ("percent", 1.0),
-        ("ports", "bit/s") if series.points.iter().any(|(_, rate)| *rate > 0.0) => ("Gbit/s", 1e-9),
+    let moved = || series.points.iter().any(|(_, rate)| *rate > 0.0);
+    let (name, unit, scale) = match (series.kind.as_str(), series.name.as_str(), series.unit.as_str()) {
+        ("cpu", name @ ("all busy" | "all softirq"), "%") => (format!("cpu {name}"), "percent", 1.0),
+        ("ports", name, "bit/s") if moved() => (name.to_owned(), "Gbit/s", 1e-9),
+        ("ports", name, _) if is_packets(name) && moved() => (name.to_owned(), "1/s", 1.0),
+        ("memory", "MemAvailable", _) => ("memory available".to_owned(), "GB", 1e-9),
         _ => return None,
     };
     let points = whole_intervals(&series.points);
@@ -101,8 +104,12 @@ fn drawn(host: &str, series: sample::Series) -> Option<Series> {
         let sum: f64 = points.iter().map(|(_, value)| value).sum();
         points.last().map(|(at, _)| (*at, sum * scale / points.len() as f64))
     };
-    let name = if series.kind == "cpu" { format!("cpu {}", series.name) } else { series.name };
     Some(Series { host: host.into(), name, unit: unit.into(), points: points.filter_map(mean).collect() })
+}
+
+/// Packets of a port; a loopback is none.
+fn is_packets(name: &str) -> bool {
+    name.ends_with(" packets") && !name.starts_with("lo ")
 }
 
 /// Without the last point where it is of a short rest: a few milliseconds make a rate of anything.
@@ -124,7 +131,8 @@ mod tests {
     fn ports(received: u64) -> String {
         format!(
             "Inter-|   Receive  |  Transmit\n face |bytes packets errs drop fifo frame compressed multicast|bytes \
-             packets errs drop fifo colls carrier compressed\n  eth0: {received} 10 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
+             packets errs drop fifo colls carrier compressed\n  eth0: {received} {} 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n",
+            received / 1000
         )
     }
 
@@ -135,7 +143,10 @@ mod tests {
             let cpu = format!("cpu  {busy} 0 0 {} 0 0 0 0 0 0\n", 100 - busy + second * 50);
             let interrupts =
                 format!("  CPU0 CPU1\n 24: {} 7 IO-APIC eth0-rx\n 25: 3 3 x idle0\n", second * 40);
-            for (kind, part) in [("cpu", cpu), ("interrupts", interrupts), ("ports", ports(received))] {
+            let memory = "MemTotal: 9 kB\nMemAvailable: 2000000 kB\nDirty: 7 kB\n".to_owned();
+            let all =
+                [("cpu", cpu), ("interrupts", interrupts), ("ports", ports(received)), ("memory", memory)];
+            for (kind, part) in all {
                 let head = if kind == "cpu" { format!("@ {second}.0\n") } else { String::new() };
                 text.push_str(&format!("{head}# {kind} {}\n{part}\n", part.len()));
             }
@@ -150,8 +161,13 @@ mod tests {
         let line = |name: &str| measures.series.iter().find(|series| series.name == name).unwrap();
         assert_eq!(line("eth0 received").unit, "Gbit/s");
         assert!((line("eth0 received").points.last().unwrap().1 - 1.0).abs() < 1e-9);
+        assert_eq!(line("eth0 received packets").points, [(1.0, 125_000.0)]);
+        let memory = line("memory available");
+        assert!(memory.unit == "GB" && (memory.points[0].1 - 2.048).abs() < 1e-9, "{memory:?}");
         assert_eq!(line("cpu all busy").points.len(), 1);
-        assert!(measures.series.iter().all(|series| series.host == "b" && series.name != "eth0 sent"));
+        assert!(
+            measures.series.iter().all(|series| series.host == "b" && !series.name.starts_with("eth0 sent"))
+        );
         let [row] = &measures.interrupts[..] else { panic!("{:?}", measures.interrupts) };
         assert_eq!((row.per_processor.as_slice(), row.host.as_str()), (&[40, 0][..], "b"));
         assert!(row.source.contains("eth0-rx"), "{row:?}");

@@ -25,7 +25,10 @@ pub(crate) fn read_cases(section: &Section, known: &Known) -> Result<Vec<CaseSpe
     let streams = read_streams(section, tool)?;
     let links = read_names(section, "link", known.links.iter().map(|l| l.name.as_str()))?;
     let datasets = read_datasets(section, tool, known)?;
-    let with = combinations(&read_with(section, tool, known)?);
+    let with = read_with(section, tool, known)?;
+    let levels = [links.len(), datasets.len(), variants.len(), streams.len()];
+    check_number(section, levels.into_iter().chain(with.iter().map(|factor| factor.levels.len())))?;
+    let with = combinations(&with);
     let bytes = section.maybe_parsed("bytes", some_bytes)?;
     let names = Texts {
         id: section.text("id")?,
@@ -63,6 +66,17 @@ pub(crate) fn read_cases(section: &Section, known: &Known) -> Result<Vec<CaseSpe
         }
     }
     Ok(cases)
+}
+
+/// The most cases that one table may stand for.
+const MOST_CASES: usize = 10_000;
+
+fn check_number(section: &Section, levels: impl Iterator<Item = usize>) -> Result<(), FileError> {
+    let cases = levels.fold(1, usize::saturating_mul);
+    if cases <= MOST_CASES {
+        return Ok(());
+    }
+    Err(section.error("id", format!("stands for {cases} cases: one table may stand for {MOST_CASES}")))
 }
 
 /// What the file says of a case's names.

@@ -106,7 +106,7 @@ impl Expression {
     /// # Errors
     /// The first thing that is wrong.
     pub fn parse(text: &str, cases: &[&str]) -> Result<Expression, ExpressionError> {
-        let mut parser = Parser { rest: text, cases, depth: 0 };
+        let mut parser = Parser { rest: text, cases, depth: 0, operators: 0 };
         let expression = parser.sum()?;
         parser.skip_space();
         if parser.rest.is_empty() { Ok(expression) } else { Err(parser.unexpected()) }
@@ -163,11 +163,14 @@ type Parsed<T> = Result<T, ExpressionError>;
 
 /// More nesting than anyone writes, and less than a stack holds.
 const DEEPEST: u32 = 50;
+/// Likewise for operators: each makes the tree of parts one deeper.
+const MOST_OPERATORS: u32 = 500;
 
 struct Parser<'a> {
     rest: &'a str,
     cases: &'a [&'a str],
     depth: u32,
+    operators: u32,
 }
 
 impl<'a> Parser<'a> {
@@ -186,6 +189,10 @@ impl<'a> Parser<'a> {
     ) -> Parsed<Expression> {
         let mut left = part(self)?;
         while let Some((_, operator)) = operators.iter().find(|(sign, _)| self.take(*sign)) {
+            self.operators += 1;
+            if self.operators > MOST_OPERATORS {
+                return Err(wrong(format!("has more than {MOST_OPERATORS} operators")));
+            }
             left = Expression::Binary(Box::new(left), *operator, Box::new(part(self)?));
         }
         Ok(left)
@@ -384,6 +391,8 @@ mod tests {
         assert!(error("1 +").problem.contains("ends too early"));
         assert!(error("1 2").problem.contains("unexpected"));
         assert!(error(&"(".repeat(1000)).problem.contains("deeply"));
+        assert!(error(&"1+".repeat(500_000)).problem.contains("500 operators"));
+        assert_eq!(value(&format!("1{}", " + 1".repeat(500))), Some(501.0));
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(crate) fn study(root: &Section, tools: &Toolbox) -> Result<Study, FileError>
         about: root.maybe_text("about")?.unwrap_or_default().trim().to_owned(),
         blocks: number_up_to(root, "blocks", 1..=MOST_BLOCKS)?.unwrap_or(5),
         timeout: root.maybe_parsed("timeout", some_time)?.unwrap_or(120.0),
-        settle: root.maybe_parsed("settle", quantity::seconds)?.unwrap_or(0.3),
+        settle: root.maybe_parsed("settle", time)?.unwrap_or(0.3),
         bounds: root.sections("bound", |section| read_bound(section, &ids))?,
         rows: read_rows(root)?,
         figures: root.sections("figure", |section| read_figure(section, &cases, baseline.is_some()))?,
@@ -69,8 +69,18 @@ pub(crate) fn study(root: &Section, tools: &Toolbox) -> Result<Study, FileError>
 /// The most blocks of a study.
 pub const MOST_BLOCKS: u32 = 10_000;
 
-fn some_time(text: &str) -> Result<f64, String> {
+/// The longest time that a study may name, in seconds: a day.
+const LONGEST: f64 = 86_400.0;
+
+fn time(text: &str) -> Result<f64, String> {
     match quantity::seconds(text)? {
+        seconds if seconds <= LONGEST => Ok(seconds),
+        _ => Err(format!("{text:?} is longer than a day")),
+    }
+}
+
+fn some_time(text: &str) -> Result<f64, String> {
+    match time(text)? {
         seconds if seconds > 0.0 => Ok(seconds),
         _ => Err(format!("{text:?} leaves no time for a run")),
     }
@@ -200,8 +210,11 @@ fn read_dataset(section: &Section) -> Result<DatasetSpec, FileError> {
 fn read_log_normal(section: &Section) -> Result<Sizes, FileError> {
     let mean = section.parsed("mean", quantity::bytes)?;
     let sigma = section.maybe_number("sigma")?.unwrap_or(DEFAULT_SIGMA);
-    if mean == 0 || sigma > 4.0 {
-        return Err(section.error("mean", "must not be 0, and `sigma` no more than 4"));
+    if mean == 0 {
+        return Err(section.error("mean", "must not be 0"));
+    }
+    if sigma > 4.0 {
+        return Err(section.error("sigma", format!("{sigma} is more than 4")));
     }
     Ok(Sizes::LogNormal { total: section.parsed("size", some_bytes)?, mean, sigma })
 }

@@ -22,7 +22,8 @@ pub(super) fn host_beds<'a>(
     for link in &study.links {
         if study.cases.iter().any(|case| case.link == link.name) {
             let bed = HostBed::up(hosts, linerate, stop, &|text| tell!("linerate: {text}"));
-            beds.insert(link.name.clone(), Box::new(bed.context("making a bed of these hosts")?));
+            let bed = bed.context("making a bed of these hosts")?.labelled(link);
+            beds.insert(link.name.clone(), Box::new(bed));
         }
     }
     Ok((beds, Work::Own(tempfile::tempdir().context("making a directory for outputs")?)))

@@ -7,6 +7,9 @@ use std::time::Instant;
 use super::host::Host;
 use super::table::percent_of_steal;
 
+/// Columns of a host's name. A line stays below 80 columns: one that a terminal breaks would not be drawn over.
+const HOST: usize = 12;
+
 /// What is shown while something is measured.
 pub struct Follow {
     begun: Instant,
@@ -37,14 +40,14 @@ impl Follow {
 
 fn table(rows: &[String]) -> String {
     let head = format!(
-        "{:>8}  {:<20} {:>6} {:>6} {:>11} {:>11} {:>9} {:>8}",
+        "{:>8}  {:<HOST$} {:>6} {:>6} {:>11} {:>11} {:>9} {:>8}",
         "seconds", "host", "busy %", "steal", "in Gbit/s", "out Gbit/s", "retrans", "drops"
     );
     [&[head][..], rows].concat().join("\n")
 }
 
 fn row(seconds: f64, host: &mut Host) -> String {
-    let name: String = host.name().chars().take(20).collect();
+    let name: String = host.name().chars().take(HOST).collect();
     let cost = Cost::of(&last_interval(host.look()));
     let rate = |bytes: u64| if cost.seconds > 0.0 { bytes as f64 * 8e-9 / cost.seconds } else { 0.0 };
     let ports = || cost.ports.iter().filter(|port| port.name != "lo");
@@ -53,7 +56,7 @@ fn row(seconds: f64, host: &mut Host) -> String {
     let dropped: u64 = ports().map(|port| port.received.drops + port.sent.drops).sum();
     let shown = |percent: Option<f64>| percent.map_or("-".to_owned(), |percent| format!("{percent:.1}"));
     format!(
-        "{seconds:>8.1}  {name:<20} {:>6} {:>6} {:>11.3} {:>11.3} {:>9} {:>8}",
+        "{seconds:>8.1}  {name:<HOST$} {:>6} {:>6} {:>11.3} {:>11.3} {:>9} {:>8}",
         shown(cost.busy_percent()),
         shown(percent_of_steal(&cost)),
         rate(received),
@@ -68,4 +71,21 @@ fn last_interval(recording: &Recording) -> Recording {
     let from = recording.samples.len().saturating_sub(2);
     let samples = recording.samples[from..].to_vec();
     Recording { about: recording.about.clone(), samples, missing: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn no_line_is_broken_by_a_terminal_of_80_columns() {
+        let Ok(mut host) = Host::here(Duration::from_millis(20), &[]) else {
+            panic!("this host can be sampled")
+        };
+        std::thread::sleep(Duration::from_millis(60));
+        let shown = table(&[row(12345.6, &mut host)]);
+        assert_eq!(shown.lines().count(), 2, "{shown}");
+        assert!(shown.lines().all(|line| line.chars().count() <= 79), "{shown}");
+    }
 }

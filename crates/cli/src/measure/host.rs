@@ -25,7 +25,12 @@ pub struct Host {
     recording: Recording,
     /// All that was taken, as it is kept.
     bytes: Vec<u8>,
+    /// Seconds between samples that stay, once there are too many.
+    spacing: f64,
 }
+
+/// As a recorder does it that nobody looks at: of more bytes than these, samples go.
+const MOST_BYTES: usize = 64 << 20;
 
 enum Source {
     Here(Box<Recorder>),
@@ -78,10 +83,12 @@ impl Host {
 
     /// The heading and the first sample are there at once.
     fn new(name: String, source: Source) -> Result<Self, Failure> {
-        let mut host = Self { name, source, recording: Recording::default(), bytes: Vec::new() };
+        let mut host =
+            Self { name, source, recording: Recording::default(), bytes: Vec::new(), spacing: 0.0 };
         let bytes = host.source.take().map_err(|error| host.lost(&error))?;
         host.recording = Recording::parse(&bytes).map_err(|error| host.lost(&error))?;
         host.bytes = bytes;
+        host.spacing = host.recording.about.interval;
         Ok(host)
     }
 
@@ -98,11 +105,28 @@ impl Host {
     pub fn look(&mut self) -> &Recording {
         let taken = self.source.take();
         self.add(taken);
+        self.thin(MOST_BYTES);
         &self.recording
     }
 
-    /// Ends the recording, and keeps it where the user wants it kept.
-    pub fn stop(mut self, out: Option<&Path>) -> Result<Recorded, Failure> {
+    /// A view that stays open for days keeps no more than this: first what came since the last time is thinned, then all.
+    fn thin(&mut self, most: usize) {
+        if self.bytes.len() <= most {
+            return;
+        }
+        while self.recording.samples.len() > 3 {
+            // A little less than the step: a sample may be early.
+            self.recording.thin(self.spacing * 0.9);
+            self.bytes = self.recording.to_string().into_bytes();
+            if self.bytes.len() <= most / 8 * 7 {
+                return;
+            }
+            self.spacing *= 2.0;
+        }
+    }
+
+    /// Ends the recording, and keeps it where the user wants it kept; the latter may fail alone.
+    pub fn stop(mut self, out: Option<&Path>) -> (Recorded, Result<(), Failure>) {
         let is_here = matches!(self.source, Source::Here(_));
         let taken = match std::mem::replace(&mut self.source, Source::Gone) {
             Source::Here(recorder) => Ok(recorder.stop()),
@@ -110,11 +134,11 @@ impl Host {
             Source::Gone => Ok(Vec::new()),
         };
         self.add(taken);
-        if let Some(out) = out {
+        let kept = out.map_or(Ok(()), |out| {
             let path = if is_here { out.to_owned() } else { beside(out, &self.name) };
-            fs::write(&path, &self.bytes).map_err(|error| not_kept(&path, &error))?;
-        }
-        Ok(Recorded { name: self.name, recording: self.recording })
+            fs::write(&path, &self.bytes).map_err(|error| not_kept(&path, &error))
+        });
+        (Recorded { name: self.name, recording: self.recording }, kept)
     }
 
     fn add(&mut self, taken: io::Result<Vec<u8>>) {
@@ -171,4 +195,29 @@ pub fn read(path: &Path) -> Result<Recorded, Failure> {
     let bytes = fs::read(path).and_then(plain).map_err(|error| Failure(told(&error), Code::Usage))?;
     let recording = Recording::parse(&bytes).map_err(|error| Failure(told(&error), Code::Usage))?;
     Ok(Recorded { name: printable(recording.about.host.as_bytes()), recording })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_that_stays_open_keeps_no_more_than_a_recorder() {
+        let heading = b"linerate recording 1\nhost x\nstarted 1\nboot 1\ninterval 0.25\nticks 100\n@ 0.0\n";
+        let mut host = Host {
+            name: "x".into(),
+            source: Source::Gone,
+            recording: Recording::parse(heading).unwrap(),
+            bytes: heading.to_vec(),
+            spacing: 0.25,
+        };
+        for number in 1..=5000 {
+            let at = f64::from(number) / 4.0;
+            host.add(Ok(format!("@ {at:.6}\n# cpu 50\n{:50}\n", number).into_bytes()));
+            host.thin(20_000);
+            assert!(host.bytes.len() <= 20_000);
+        }
+        assert_eq!(Recording::parse(&host.bytes).unwrap(), host.recording);
+        assert!(host.recording.samples.len() > 100 && host.recording.seconds() == 1250.0);
+    }
 }

@@ -48,6 +48,9 @@ Exit codes: the command's own; 128 and its number for a signal that ended it;
   2    the arguments can't be served
   5    another host could not be reached";
 
+/// How often a wait looks at what came: signals, however rare samples are.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// What `linerate measure` takes.
 #[derive(Debug, Args)]
 #[command(before_help = EXAMPLES, after_help = CODES)]
@@ -112,10 +115,13 @@ fn measure(args: &MeasureArgs) -> Result<ExitCode, Failure> {
     let signals = Signals::catch(args.command.is_empty())?;
     let mut hosts = args.start_hosts(&signals)?;
     let ended = args.work(&mut hosts, &signals);
-    let hosts = hosts.into_iter().map(|host| host.stop(args.out.as_deref())).collect::<Result<_, _>>()?;
+    let stopped = hosts.into_iter().map(|host| host.stop(args.out.as_deref()));
+    let (hosts, kept): (Vec<_>, Vec<_>) = stopped.unzip();
     let ended = ended?;
     let code = ended.as_ref().map_or(0, |ended| ended.code);
+    // What was measured is told, even if it can't be kept.
     show(&Measured { command: &args.command, ended, hosts }, args.export)?;
+    kept.into_iter().collect::<Result<(), _>>()?;
     Ok(ExitCode::from(code))
 }
 
@@ -177,12 +183,16 @@ impl MeasureArgs {
             return Ok(None);
         }
         let running = Running::start(&self.command, self.export.is_some())?;
+        let mut shown = Instant::now();
         loop {
-            if let Some(ended) = running.wait(self.interval)? {
+            if let Some(ended) = running.wait(self.interval.min(LOOK))? {
                 return Ok(Some(ended));
             }
             signals.pass_on(&running);
-            follow.iter_mut().for_each(|follow| follow.show(hosts));
+            if shown.elapsed() >= self.interval {
+                shown = Instant::now();
+                follow.iter_mut().for_each(|follow| follow.show(hosts));
+            }
         }
     }
 
@@ -191,7 +201,7 @@ impl MeasureArgs {
         let mut shown = Duration::ZERO;
         while !signals.end.load(Ordering::Relaxed) && self.seconds.is_none_or(|most| begun.elapsed() < most) {
             let left = self.seconds.map_or(Duration::MAX, |most| most.saturating_sub(begun.elapsed()));
-            thread::sleep(left.min(self.interval).min(Duration::from_millis(50)));
+            thread::sleep(left.min(self.interval).min(LOOK));
             if begun.elapsed() >= shown + self.interval {
                 shown = begun.elapsed();
                 follow.iter_mut().for_each(|follow| follow.show(hosts));

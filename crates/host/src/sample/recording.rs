@@ -146,6 +146,20 @@ impl Recording {
         })
     }
 
+    /// Keeps samples at least so many seconds apart, the first and the last two among them. Counters only grow, so what is
+    /// between two samples that stay isn't lost.
+    pub fn thin(&mut self, seconds: f64) {
+        let (mut place, mut kept, last) = (0, f64::NEG_INFINITY, self.samples.len());
+        self.samples.retain(|sample| {
+            place += 1;
+            let stays = sample.seconds >= kept + seconds || place + 1 >= last;
+            if stays {
+                kept = sample.seconds;
+            }
+            stays
+        });
+    }
+
     /// The samples of a part of the time, from one second of the recording to another, both included.
     pub fn window(&self, from: f64, to: f64) -> Self {
         let inside = |sample: &&Sample| (from..=to).contains(&sample.seconds);
@@ -269,6 +283,15 @@ mod tests {
         joined.extend(rest.as_bytes()).unwrap();
         assert_eq!(joined, recording);
         assert!(joined.extend(begin.as_bytes()).is_err(), "another recording's beginning");
+    }
+
+    #[test]
+    fn a_thin_recording_has_its_ends_and_even_steps() {
+        let sample = |at: u32| Sample { seconds: f64::from(at) / 4.0, texts: Vec::new() };
+        let mut recording = Recording { samples: (0..42).map(sample).collect(), ..Recording::default() };
+        recording.thin(1.0);
+        let seconds: Vec<f64> = recording.samples.iter().map(|sample| sample.seconds).collect();
+        assert_eq!(seconds, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 10.25]);
     }
 
     #[test]

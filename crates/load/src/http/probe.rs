@@ -1,7 +1,7 @@
 //! One request before the load: what is wrong with a URL is said at once, and plainly.
 
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::LoadError;
 use crate::serve::{Patient, prepare};
@@ -40,7 +40,12 @@ fn fetch(patient: &Patient<'_>, url: &Url) -> Result<(Reply, u64), String> {
     let said = |error: std::io::Error| format!("no whole reply: {error}");
     patient.write_all(&url.request(true)).map_err(said)?;
     let (mut reply, mut bytes, mut buffer) = (Reply::default(), 0, vec![0; BLOCK]);
+    let deadline = Instant::now() + patient.patience;
     loop {
+        // Also of a reply that comes by and by, or has no end.
+        if Instant::now() > deadline {
+            return Err(format!("no whole reply within {} s", patient.patience.as_secs_f64()));
+        }
         let n = patient.read(&mut buffer).map_err(said)?;
         if n == 0 {
             reply.end().map_err(|bad| bad.to_string())?;

@@ -172,6 +172,10 @@ impl User {
                     if n < buffer.len() && !to_end {
                         return Ok(Step::Waiting);
                     }
+                    // A server that never stops must not keep its user from giving up.
+                    if now >= self.deadline {
+                        return Ok(Step::Waiting);
+                    }
                 }
             }
         }

@@ -124,7 +124,7 @@ impl<'a> Worker<'a> {
         if let Some(pace) = &mut user.pace {
             pace.step(now);
         }
-        (user.begun, user.deadline) = (now, now + self.crowd.timeout);
+        (user.begun, user.deadline) = (now, (now + self.crowd.timeout).min(self.phases.until));
         if user.is_connected() { self.ask(place) } else { self.connect(place) }
     }
 

@@ -101,14 +101,14 @@ impl Bulk {
         connection.set_nodelay(self.no_delay)?;
         let role = Role::Bulk { warm_up_us: self.warm_up_us(), window: self.window.unwrap_or(0) };
         patient.write_all(&role.encode())?;
-        match self.amount {
+        let sent = match self.amount {
             Amount::Time(window) => self.send_for(patient, window.after(begin))?,
             Amount::Bytes(bytes) => send_bytes(patient, share(bytes, self.pairs as u64, place))?,
-        }
+        };
         connection.shutdown(Shutdown::Write)?;
         let mut tally = [0; TALLY];
         patient.fill(&mut tally)?;
-        Ok(Tally::decode(&tally))
+        believable(Tally::decode(&tally), sent)
     }
 
     fn warm_up_us(&self) -> u64 {
@@ -118,7 +118,9 @@ impl Bulk {
         }
     }
 
-    fn send_for(&self, patient: &Patient<'_>, phases: Phases) -> io::Result<()> {
+    /// Gives the bytes that were sent.
+    fn send_for(&self, patient: &Patient<'_>, phases: Phases) -> io::Result<u64> {
+        let mut sent = 0;
         let block = vec![0; if self.pace.is_some() { SMALL_BLOCK } else { BLOCK }];
         let of_block = |bytes_per_second| interval(bytes_per_second / block.len() as f64);
         let mut pace = self.pace.map(|rate| Pace::new(of_block(rate), phases.begin));
@@ -128,12 +130,13 @@ impl Bulk {
                 thread::sleep(pace.due().min(phases.until).saturating_duration_since(now));
                 pace.step(Instant::now());
                 patient.write_all(&block)?;
+                sent += block.len() as u64;
             } else {
-                patient.write(&block)?;
+                sent += patient.write(&block)? as u64;
             }
             now = Instant::now();
         }
-        Ok(())
+        Ok(sent)
     }
 
     /// The report.
@@ -176,13 +179,24 @@ fn share(bytes: u64, pairs: u64, place: u64) -> u64 {
     bytes / pairs + u64::from(place < bytes % pairs)
 }
 
-fn send_bytes(patient: &Patient<'_>, mut bytes: u64) -> io::Result<()> {
+/// Gives the bytes that were sent.
+fn send_bytes(patient: &Patient<'_>, bytes: u64) -> io::Result<u64> {
     let block = vec![0; BLOCK];
-    while bytes > 0 {
-        let length = usize::try_from(bytes).unwrap_or(BLOCK).min(BLOCK);
-        bytes -= patient.write(&block[..length])? as u64;
+    let mut left = bytes;
+    while left > 0 {
+        let length = usize::try_from(left).unwrap_or(BLOCK).min(BLOCK);
+        left -= patient.write(&block[..length])? as u64;
     }
-    Ok(())
+    Ok(bytes)
+}
+
+/// A receiver's word counts up to what it was sent.
+fn believable(tally: Tally, sent: u64) -> io::Result<Tally> {
+    if tally.bytes <= sent {
+        return Ok(tally);
+    }
+    let told = format!("it says that {} bytes arrived, and {sent} were sent", tally.bytes);
+    Err(io::Error::new(io::ErrorKind::InvalidData, told))
 }
 
 #[cfg(test)]

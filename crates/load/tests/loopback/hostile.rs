@@ -4,6 +4,7 @@ use crate::support::{Peer, crowd, http_server, ms, request, said, url};
 use linerate_load::http::Crowd;
 use linerate_load::window::Stop;
 use std::io::Write;
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// What the user hears when nothing else is served.
@@ -70,6 +71,26 @@ fn silence_times_out() {
     });
     let said = heard(&peer);
     assert!(said.contains("no whole reply within 0.2 s"), "{said}");
+}
+
+#[test]
+fn a_reply_without_an_end_is_given_up() {
+    fn serve(mut connection: TcpStream, piece: &[u8], pause: Duration) {
+        request(&mut connection);
+        let _ = connection.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(6) && connection.write_all(piece).is_ok() {
+            std::thread::sleep(pause);
+        }
+    }
+    let pours = Peer::start(|connection| serve(connection, &[b'x'; 1 << 18], Duration::ZERO));
+    let drips = Peer::start(|connection| serve(connection, b"x", ms(20)));
+    for peer in [pours, drips] {
+        let begun = Instant::now();
+        let said = heard(&peer);
+        assert_eq!(said.matches("no whole reply within 0.2 s").count(), 2, "{said}");
+        assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Endpoint pairs.
 
-use crate::support::{Peer, any, nobody, pair_server, said, window};
+use crate::support::{Peer, any, crowd, http_server, nobody, pair_server, said, url, window};
 use linerate_load::error::LoadError;
+use linerate_load::http::Crowd;
 use linerate_load::pair::{Amount, Bulk, PairService, Style, Transactions};
 use linerate_load::serve::Server;
 use linerate_load::window::Stop;
@@ -127,6 +128,37 @@ fn a_peer_that_leaves_or_says_too_much_is_an_error() {
     });
     let error = transactions(vec![talks.address], Style::Each).run(&Stop::default()).unwrap_err();
     assert!(error.to_string().contains("longer"), "{error}");
+}
+
+#[test]
+fn a_receiver_that_counts_more_than_it_was_sent_is_an_error() {
+    let lies = Peer::start(|mut connection| {
+        let _ = connection.read_to_end(&mut Vec::new());
+        let _ = connection.write_all(&[0xff; 24]);
+    });
+    for amount in [Amount::Bytes(100_000), Amount::Time(window(0, 50))] {
+        let error = bulk(lies.address, amount).run(&Stop::default()).unwrap_err();
+        assert!(error.to_string().contains("18446744073709551615 bytes arrived"), "{error}");
+    }
+}
+
+#[test]
+fn a_server_ends_while_its_clients_keep_it_busy() {
+    let (pairs, web) = (pair_server(), http_server(4));
+    let bulk = bulk(pairs.address(), Amount::Time(window(0, 8000)));
+    let crowd = Crowd { window: window(0, 8000), ..crowd(vec![url(web.address(), "/")], 2) };
+    let stop = Stop::default();
+    let took = std::thread::scope(|scope| {
+        scope.spawn(|| bulk.run(&stop));
+        scope.spawn(|| crowd.run(&stop));
+        std::thread::sleep(Duration::from_millis(300));
+        let begun = Instant::now();
+        drop((pairs, web));
+        let took = begun.elapsed();
+        stop.set();
+        took
+    });
+    assert!(took < Duration::from_secs(4), "{took:?}");
 }
 
 #[test]

@@ -197,7 +197,9 @@ fn words(context: &Context<'_>, runs: &[Chosen<'_>]) -> String {
         context.measure().name.to_lowercase(),
     )];
     marks.push(
-        "Interface rates are of the wire, headers included; CPU is of all processors of the host.".to_owned(),
+        "Interface rates are of the wire, headers included; packets are the kernel's, with segmentation offload up to \
+         64 KiB; CPU and memory are of the whole host."
+            .to_owned(),
     );
     if all_lines(runs).any(|(_, series)| series.points.len() > MOST_POINTS) {
         marks.push(

@@ -1,0 +1,75 @@
+//! The settings of the built-in studies, on interfaces of a network namespace of their own.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use linerate_bench::spec::study::Study;
+use linerate_bench::spec::tool::Toolbox;
+use linerate_bench::spec::{Value, Values, Word};
+
+/// A network namespace that ends with its one process.
+struct Namespace(Child);
+
+impl Namespace {
+    /// With two interfaces of two queues each; none, and a line that says why, where that can't be had.
+    fn with_queues() -> Option<Namespace> {
+        let programs =
+            ["/usr/bin/unshare", "/usr/bin/nsenter", "/usr/sbin/ip"].map(|path| Path::new(path).exists());
+        if !rustix::process::geteuid().is_root() || programs.contains(&false) {
+            eprintln!("skipped: a network namespace needs root, util-linux and iproute2");
+            return None;
+        }
+        let script = "ip link add v0 numrxqueues 2 numtxqueues 2 type veth peer name v1 numrxqueues 2 numtxqueues 2 && \
+                      echo ready && exec sleep 60";
+        let mut process = Command::new("unshare")
+            .args(["--net", "sh", "-c", script])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut ready = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(process.stdout.take().unwrap()), &mut ready)
+            .unwrap();
+        assert_eq!(ready, "ready\n");
+        Some(Namespace(process))
+    }
+
+    fn run(&self, words: &[Word], value: &str) -> String {
+        let mut values = Values::default();
+        values.insert("value", Value::One(value.into()));
+        let argv: Vec<OsString> = words.iter().flat_map(|word| word.expand(&values).unwrap()).collect();
+        let net = format!("--net=/proc/{}/ns/net", self.0.id());
+        let done = Command::new("nsenter").arg(net).args(argv).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stdout).unwrap().trim().to_owned()
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        // It ends by itself, too.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn receive_packet_steering_becomes_what_it_was_queue_by_queue() {
+    let Some(namespace) = Namespace::with_queues() else { return };
+    let (file, text) = Study::built_in("workers").unwrap();
+    let study = Study::parse(file, text, &Toolbox::built_in().unwrap()).unwrap();
+    let rps = study.settings.iter().find(|setting| setting.name == "rps").unwrap();
+    assert_eq!(namespace.run(&rps.read, ""), "0");
+    for (queue, mask) in ["1", "0", "3", "2"].iter().enumerate() {
+        let path = format!("/sys/class/net/v{}/queues/rx-{}/rps_cpus", queue / 2, queue % 2);
+        let script = format!("mount -t sysfs sysfs /sys; echo {mask} > {path}");
+        let words = ["unshare", "--mount", "sh", "-c", &script].map(|word| Word::parse(word).unwrap());
+        namespace.run(&words, "");
+    }
+    let before = namespace.run(&rps.read, "");
+    assert_eq!(before, "1 0 3 2");
+    namespace.run(&rps.write, "3");
+    assert_eq!(namespace.run(&rps.read, ""), "3");
+    namespace.run(&rps.write, &before);
+    assert_eq!(namespace.run(&rps.read, ""), before);
+}
