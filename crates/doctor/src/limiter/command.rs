@@ -4,7 +4,7 @@
 //! device that its processes wait for, or a flow that always has something to send. Where nothing at this end is, and the
 //! flow has nothing to do, the far end's program is what is waited for.
 
-use super::evidence::{percent, rate, ratio};
+use super::evidence::{percent, rate, ratio, time};
 use super::path::Flows;
 use super::{Limiter, Verdict};
 
@@ -22,6 +22,10 @@ const SENDING: f64 = 0.6;
 const NOT_TAKEN: f64 = 0.4;
 /// A round trip in microseconds below which no window is too small for 10 Gbit/s: 2 ms of it are 2.5 MB.
 const NEAR: f64 = 2000.0;
+/// Share of a rate that the user set, below which it isn't what holds the flows back.
+const REACHED: f64 = 0.7;
+/// Programs that copy files one after the other.
+const COPIERS: [&str; 4] = ["scp", "sftp", "rsync", "rclone"];
 /// Seconds below which nothing can be said.
 const TOO_SHORT: f64 = 0.5;
 
@@ -61,13 +65,22 @@ pub struct HostLoad {
     pub seconds: f64,
 }
 
+/// An option by which the user set a command's rate.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pace {
+    /// As it was given.
+    pub option: String,
+    /// Bits a second; none where its unit isn't known.
+    pub bits: Option<f64>,
+}
+
 /// What is known of a command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CommandEvidence {
     /// Seconds that it took.
     pub seconds: f64,
     /// The option by which the user set its rate.
-    pub paced_by: Option<String>,
+    pub paced_by: Option<Pace>,
     /// The hosts that were sampled, its own first.
     pub hosts: Vec<HostLoad>,
 }
@@ -135,7 +148,11 @@ fn storage(evidence: &CommandEvidence) -> Option<Verdict> {
 fn paced(evidence: &CommandEvidence) -> Option<Verdict> {
     let near = evidence.hosts.first()?;
     let share = 1.0 - near.fullest().map_or(0.0, |program| program.processors);
-    let option = evidence.paced_by.as_ref()?;
+    let Pace { option, bits } = evidence.paced_by.as_ref()?;
+    let had = near.flows.map(|flows| flows.bits);
+    if had.zip(*bits).is_some_and(|(had, most)| had < REACHED * most) {
+        return None;
+    }
     Some(Verdict::new(
         Limiter::Pacing,
         share,
@@ -150,6 +167,9 @@ fn path(host: &HostLoad) -> Option<Verdict> {
     if sending < SENDING {
         return None;
     }
+    if flows.is_exchange() {
+        return answers(host, &flows, sending);
+    }
     let not_taken = ratio(flows.rwnd_limited, flows.busy);
     if not_taken >= NOT_TAKEN && flows.rtt < NEAR {
         let evidence = format!(
@@ -159,6 +179,19 @@ fn path(host: &HostLoad) -> Option<Verdict> {
         return Some(Verdict::new(Limiter::FarEndTool, not_taken, evidence));
     }
     Some(flows.name(sending))
+}
+
+/// Question and answer in turn: with a program that copies, one or more for each file.
+fn answers(host: &HostLoad, flows: &Flows, sending: f64) -> Option<Verdict> {
+    let copies = host.programs.iter().find(|program| COPIERS.contains(&program.name.as_str()))?;
+    let evidence = format!(
+        "{} waits for an answer {} of the time, with less than a segment under way: {}, round trip {}",
+        copies.name,
+        percent(sending),
+        rate(flows.bits),
+        time(flows.rtt)
+    );
+    Some(Verdict::new(Limiter::SmallFiles, sending, evidence))
 }
 
 /// Nothing at this end is full, and what it has to send is gone: it waits.
@@ -267,6 +300,18 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_for_each_file_is_no_full_network() {
+        let mut tiny = host(0.03, 10.0);
+        let flows = tiny.flows.as_mut().unwrap();
+        (flows.bits, flows.rtt) = (712e3, 6700.0);
+        let named = verdict(tiny.clone());
+        assert_eq!(named.limiter, Limiter::SmallFiles);
+        assert!(named.evidence.starts_with("scp waits for an answer 100 %"), "{}", named.evidence);
+        tiny.programs[0].name = "psql".into();
+        assert_eq!(verdict(tiny).limiter, Limiter::FarEndTool);
+    }
+
+    #[test]
     fn an_idle_end_waits_for_the_other() {
         let idle = verdict(host(0.2, 1.0));
         assert_eq!(idle.limiter, Limiter::FarEndTool);
@@ -276,12 +321,14 @@ mod tests {
 
     #[test]
     fn the_users_own_limit_is_named_where_nothing_is_full() {
-        let paced = |host| {
-            name(&CommandEvidence { seconds: 10.0, paced_by: Some("--bwlimit".into()), hosts: vec![host] })
-                .limiter
+        let paced = |host, bits| {
+            let pace = Pace { option: "--bwlimit".into(), bits };
+            name(&CommandEvidence { seconds: 10.0, paced_by: Some(pace), hosts: vec![host] }).limiter
         };
-        assert_eq!(paced(host(0.2, 9.0)), Limiter::Pacing);
-        assert_eq!(paced(host(0.99, 9.0)), Limiter::OneThread);
+        assert_eq!(paced(host(0.2, 9.0), None), Limiter::Pacing);
+        assert_eq!(paced(host(0.99, 9.0), None), Limiter::OneThread);
+        assert_eq!(paced(host(0.2, 9.0), Some(1.05e9)), Limiter::Pacing);
+        assert_eq!(paced(host(0.2, 9.0), Some(8e9)), Limiter::Network, "1 Gbit/s isn't near it");
     }
 
     #[test]

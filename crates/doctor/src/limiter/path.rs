@@ -17,6 +17,9 @@ const HOST_DELAY: f64 = 1000.0;
 /// How much faster than the model of congestion control a flow may be that losses still limit: the model is a mean.
 const MODEL: f64 = 4.0;
 
+/// Share of the segments sent again from which a flow may wait for its own timers and not for an answer.
+const STALLED: f64 = 0.01;
+
 /// A delivery rate is believed up to so many times the flow's own mean.
 const BELIEVED: f64 = 3.0;
 
@@ -70,6 +73,14 @@ impl Flows {
             time(self.rtt)
         );
         Some(Verdict::new(Limiter::Window, share, evidence))
+    }
+
+    /// Whether less than a segment is under way in each flow, though there is something to send: then one end asks, and
+    /// waits for the other's answer. A link that is full has whole segments under way, at its own round trip.
+    pub fn is_exchange(&self) -> bool {
+        let held = ratio(self.bits, self.number) / 8.0 * self.rtt * 1e-6;
+        let lost = ratio(self.retransmits, self.segments);
+        self.rtt > 0.0 && held < self.segment_size && lost < STALLED
     }
 
     fn loss(&self, share: f64) -> Option<Verdict> {
@@ -147,6 +158,14 @@ mod tests {
         assert!(named.evidence.contains("receive window limits for 90 %"), "{}", named.evidence);
         assert!(Flows { sndbuf_limited: 9e5, ..flows() }.name(0.9).evidence.contains("send buffer"));
         assert_eq!(Flows { rtt: 60_000.0, ..held }.name(0.9).limiter, Limiter::Network);
+    }
+
+    #[test]
+    fn less_than_a_segment_under_way_is_a_question_and_its_answer() {
+        let asks = Flows { number: 1.0, bits: 712e3, rtt: 6700.0, min_rtt: 552.0, ..flows() };
+        assert!(asks.is_exchange(), "600 bytes");
+        assert!(!Flows { bits: 10e6, ..asks }.is_exchange() && !flows().is_exchange());
+        assert!(!Flows { retransmits: 5e3, ..asks }.is_exchange(), "its own timers");
     }
 
     #[test]
