@@ -137,6 +137,8 @@ fn together(all: &[Flow]) -> (Option<Flows>, bool, f64) {
         rtt: sum(|flow| flow.rtt_us) / number,
         min_rtt: sum(|flow| flow.min_rtt_us) / number,
         segment_size,
+        data_segments: sum(|flow| flow.data_segments),
+        data: sent + received,
         delivery_rate: sum(|flow| flow.delivery_rate) / number,
     };
     (Some(flows), sent > received, seconds)
@@ -153,7 +155,10 @@ mod tests {
             Some((pace.option, pace.bits))
         };
         let set = |option: &str, bits| Some((option.to_owned(), bits));
-        assert_eq!(by(&["rsync", "--bwlimit=5m", "a"]), set("--bwlimit=5m", Some(5.0 * 8.0 * 1024f64.powi(2))));
+        assert_eq!(
+            by(&["rsync", "--bwlimit=5m", "a"]),
+            set("--bwlimit=5m", Some(5.0 * 8.0 * 1024f64.powi(2)))
+        );
         assert_eq!(by(&["rsync", "--bwlimit", "1000", "a"]), set("--bwlimit", Some(8.192e6)));
         assert_eq!(by(&["/usr/bin/scp", "-l", "8000", "a"]), set("-l", Some(8.192e6)));
         assert_eq!(by(&["scp", "-l8000", "a"]), set("-l8000", Some(8.192e6)));

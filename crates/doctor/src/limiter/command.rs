@@ -4,7 +4,7 @@
 //! device that its processes wait for, or a flow that always has something to send. Where nothing at this end is, and the
 //! flow has nothing to do, the far end's program is what is waited for.
 
-use super::evidence::{percent, rate, ratio, time};
+use super::evidence::{percent, rate, ratio};
 use super::path::Flows;
 use super::{Limiter, Verdict};
 
@@ -95,6 +95,7 @@ pub fn name(evidence: &CommandEvidence) -> Verdict {
         .or_else(|| full_processors(near))
         .or_else(|| storage(evidence))
         .or_else(|| paced(evidence))
+        .or_else(|| small_files(near))
         .or_else(|| path(near))
         .or_else(|| far.iter().find_map(path))
         .or_else(|| far_end(near))
@@ -164,11 +165,8 @@ fn paced(evidence: &CommandEvidence) -> Option<Verdict> {
 fn path(host: &HostLoad) -> Option<Verdict> {
     let flows = host.flows.filter(|_| host.sends)?;
     let sending = ratio(flows.busy * 1e-6, host.seconds * flows.number.max(1.0)).min(1.0);
-    if sending < SENDING {
+    if sending < SENDING || flows.is_exchange() {
         return None;
-    }
-    if flows.is_exchange() {
-        return answers(host, &flows, sending);
     }
     let not_taken = ratio(flows.rwnd_limited, flows.busy);
     if not_taken >= NOT_TAKEN && flows.rtt < NEAR {
@@ -181,17 +179,19 @@ fn path(host: &HostLoad) -> Option<Verdict> {
     Some(flows.name(sending))
 }
 
-/// Question and answer in turn: with a program that copies, one or more for each file.
-fn answers(host: &HostLoad, flows: &Flows, sending: f64) -> Option<Verdict> {
+/// A program that copies sends or gets many small pieces: one or more for each file.
+fn small_files(host: &HostLoad) -> Option<Verdict> {
+    let flows = host.flows?;
+    let mean = flows.small_pieces()?;
     let copies = host.programs.iter().find(|program| COPIERS.contains(&program.name.as_str()))?;
+    let share = 1.0 - host.fullest().map_or(0.0, |program| program.processors);
     let evidence = format!(
-        "{} waits for an answer {} of the time, with less than a segment under way: {}, round trip {}",
+        "{} sends {:.0} segments a second with {mean:.0} bytes in the mean, and waits for answers: {}",
         copies.name,
-        percent(sending),
-        rate(flows.bits),
-        time(flows.rtt)
+        ratio(flows.data_segments, host.seconds),
+        rate(flows.bits)
     );
-    Some(Verdict::new(Limiter::SmallFiles, sending, evidence))
+    Some(Verdict::new(Limiter::SmallFiles, share, evidence))
 }
 
 /// Nothing at this end is full, and what it has to send is gone: it waits.
@@ -304,9 +304,16 @@ mod tests {
         let mut tiny = host(0.03, 10.0);
         let flows = tiny.flows.as_mut().unwrap();
         (flows.bits, flows.rtt) = (712e3, 6700.0);
+        assert_eq!(verdict(tiny.clone()).limiter, Limiter::FarEndTool);
+        let flows = tiny.flows.as_mut().unwrap();
+        (flows.data_segments, flows.data) = (3000.0, 300e3);
         let named = verdict(tiny.clone());
         assert_eq!(named.limiter, Limiter::SmallFiles);
-        assert!(named.evidence.starts_with("scp waits for an answer 100 %"), "{}", named.evidence);
+        assert!(
+            named.evidence.starts_with("scp sends 300 segments a second with 100 bytes"),
+            "{}",
+            named.evidence
+        );
         tiny.programs[0].name = "psql".into();
         assert_eq!(verdict(tiny).limiter, Limiter::FarEndTool);
     }
