@@ -21,7 +21,7 @@ const MODEL: f64 = 4.0;
 const STALLED: f64 = 0.01;
 
 /// Segments with data from which their mean size tells something; a login has some fifty.
-const MANY: f64 = 300.0;
+const MANY: f64 = 150.0;
 /// Share of a full segment below which the mean one is small. Of bulk data nearly all are full.
 const PIECE: f64 = 0.4;
 
