@@ -137,6 +137,7 @@ fn together(all: &[Flow]) -> (Option<Flows>, bool, f64) {
         rtt: sum(|flow| flow.rtt_us) / number,
         min_rtt: sum(|flow| flow.min_rtt_us) / number,
         segment_size,
+        window_size: sum(|flow| flow.window) / number,
         data_segments: sum(|flow| flow.data_segments),
         data: sent + received,
         delivery_rate: sum(|flow| flow.delivery_rate) / number,

@@ -20,7 +20,7 @@ const DISK: f64 = 0.4;
 const SENDING: f64 = 0.6;
 /// Share of a flow's busy time in which the peer took nothing, from which the peer limits.
 const NOT_TAKEN: f64 = 0.4;
-/// A round trip in microseconds below which no window is too small for 10 Gbit/s: 2 ms of it are 2.5 MB.
+/// A round trip in microseconds below which no usual window is too small for 10 Gbit/s: 2 ms of it are 2.5 MB.
 const NEAR: f64 = 2000.0;
 /// Share of a rate that the user set, below which it isn't what holds the flows back.
 const REACHED: f64 = 0.7;
@@ -169,7 +169,7 @@ fn path(host: &HostLoad) -> Option<Verdict> {
         return None;
     }
     let not_taken = ratio(flows.rwnd_limited, flows.busy);
-    if not_taken >= NOT_TAKEN && flows.rtt < NEAR {
+    if not_taken >= NOT_TAKEN && flows.rtt < NEAR && !flows.fills_window() {
         let evidence = format!(
             "it takes nothing for {} of the time in which there is something to send",
             percent(not_taken)
@@ -293,6 +293,11 @@ mod tests {
         assert_eq!(verdict(host(0.3, 9.5)).limiter, Limiter::Network);
         let mut not_taken = host(0.3, 9.5);
         not_taken.flows.as_mut().unwrap().rwnd_limited = 9e6;
+        assert_eq!(verdict(not_taken.clone()).limiter, Limiter::FarEndTool);
+        // 1 Gbit/s at 0.3 ms are 37 kB.
+        not_taken.flows.as_mut().unwrap().window_size = 65536.0;
+        assert_eq!(verdict(not_taken.clone()).limiter, Limiter::Window);
+        not_taken.flows.as_mut().unwrap().window_size = 3e6;
         assert_eq!(verdict(not_taken.clone()).limiter, Limiter::FarEndTool);
         not_taken.flows.as_mut().unwrap().rtt = 50_000.0;
         not_taken.flows.as_mut().unwrap().min_rtt = 50_000.0;

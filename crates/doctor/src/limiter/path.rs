@@ -25,6 +25,9 @@ const MANY: f64 = 150.0;
 /// Share of a full segment below which the mean one is small. Of bulk data nearly all are full.
 const PIECE: f64 = 0.4;
 
+/// Share of the peer's window that is under way in the mean, from which the window is full.
+const FILLED: f64 = 0.4;
+
 /// A delivery rate is believed up to so many times the flow's own mean.
 const BELIEVED: f64 = 3.0;
 
@@ -51,6 +54,8 @@ pub struct Flows {
     pub min_rtt: f64,
     /// Bytes of a segment.
     pub segment_size: f64,
+    /// Mean of the peers' windows in bytes; 0 where they were mostly closed, or aren't known.
+    pub window_size: f64,
     /// Segments with data in both directions; 0 where they aren't known.
     pub data_segments: f64,
     /// Bytes in these.
@@ -90,6 +95,12 @@ impl Flows {
         let held = ratio(self.bits, self.number) / 8.0 * self.rtt * 1e-6;
         let lost = ratio(self.retransmits, self.segments);
         self.rtt > 0.0 && held < self.segment_size && lost < STALLED
+    }
+
+    /// Whether what is under way is what the peer's window lets: it is open, and small.
+    pub fn fills_window(&self) -> bool {
+        let held = ratio(self.bits, self.number) / 8.0 * self.rtt * 1e-6;
+        self.window_size > 0.0 && held >= FILLED * self.window_size
     }
 
     /// Mean bytes of a segment with data, where many have gone and they are mostly small: what is sent comes in small pieces,

@@ -34,7 +34,7 @@ const STATES: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9;
 const FIXED: usize = 72;
 
 /// The fields of struct tcp_info that are told: name, place, and bytes.
-const FIELDS: [(&str, usize, usize); 22] = [
+const FIELDS: [(&str, usize, usize); 23] = [
     ("rto", 8, 4),
     ("mss", 16, 4),
     ("unacked", 24, 4),
@@ -57,6 +57,7 @@ const FIELDS: [(&str, usize, usize); 22] = [
     ("rwnd_limited", 176, 8),
     ("sndbuf_limited", 184, 8),
     ("bytes_retrans", 208, 8),
+    ("snd_wnd", 228, 4),
 ];
 
 /// A socket through which the kernel is asked.
@@ -182,6 +183,7 @@ mod tests {
         let told =
             text.lines().find(|line| line.starts_with(&both)).unwrap_or_else(|| panic!("{both}: {text}"));
         assert!(told.contains(" bytes_received=4321 ") && told.contains(" rtt="), "{told}");
+        assert!(told.contains(" snd_wnd=") && !told.contains(" snd_wnd=0"), "{told}");
         assert!(told.contains(" data_segs_in=") && !told.contains(" data_segs_in=0"), "{told}");
     }
 
