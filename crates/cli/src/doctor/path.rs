@@ -37,7 +37,13 @@ fn measure_there(from: &OsStr, to: &OsStr, reach: &Reach) -> Measured {
 
 fn report(near: &Named, far: &Named, need: Need, measured: Measured) -> Report {
     let path = Path { from: near.view(need), to: far.view(need), measured }.needing();
-    let because = if need == Need::OfPorts { "what the slower end can" } else { "as asked for" };
+    let ends = [near.view(need), far.view(need)];
+    let slower = if ends[0].rate() <= ends[1].rate() { ends[0] } else { ends[1] };
+    let because = match (need, slower.fastest()) {
+        (Need::Target(_), _) => "as asked for",
+        (Need::OfPorts, Some(_)) => "what the slower end can",
+        (Need::OfPorts, None) => "assumed: no port of the slower end tells its speed",
+    };
     let mut report = Report::of(&path.ends(), examine_path_and_ends(&path));
     report.hosts.iter_mut().for_each(|host| host.because = because);
     Report { measured: Some(measured), ..report }
@@ -77,4 +83,37 @@ pub fn told(measured: &Measured) -> String {
     let loss = measured.retransmitted.map(|count| format!("{count} segments sent again"));
     let parts: Vec<String> = [rtt, rate, loss].into_iter().flatten().collect();
     format!("path: {}", if parts.is_empty() { "nothing measured".into() } else { parts.join(", ") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_host::facts::{Kind, Port};
+    use linerate_host::{Fact, Facts};
+
+    fn host(mbps: Fact<u64>) -> Named {
+        let port = Port {
+            name: "eth0".into(),
+            kind: Fact::Known(Kind::Physical),
+            state: Fact::Known("up".into()),
+            speed_mbps: mbps,
+            ..Port::default()
+        };
+        Named { name: "a".into(), facts: Facts { ports: Fact::Known(vec![port]), ..Facts::default() } }
+    }
+
+    #[test]
+    fn what_a_need_comes_from_is_told() {
+        let because = |mbps: [Fact<u64>; 2], need| {
+            let [near, far] = mbps.map(host);
+            report(&near, &far, need, Measured::default()).hosts[0].because
+        };
+        let of_ports = |mbps| because(mbps, Need::OfPorts);
+        assert_eq!(of_ports([Fact::Known(1000), Fact::Known(25_000)]), "what the slower end can");
+        assert_eq!(of_ports([Fact::Known(1000), Fact::NotApplicable]), "what the slower end can");
+        let assumed = "assumed: no port of the slower end tells its speed";
+        assert_eq!(of_ports([Fact::Known(25_000), Fact::NotApplicable]), assumed);
+        assert_eq!(of_ports([Fact::NotApplicable, Fact::NotApplicable]), assumed);
+        assert_eq!(because([Fact::NotApplicable, Fact::NotApplicable], Need::Target(1e9)), "as asked for");
+    }
 }

@@ -1,6 +1,6 @@
 //! What limited the command: what was recorded, as the doctor takes it.
 
-use linerate_doctor::limiter::command::{self, HostLoad, Program};
+use linerate_doctor::limiter::command::{self, HostLoad, Pace, Program};
 use linerate_doctor::limiter::{CommandEvidence, Flows, Verdict};
 use linerate_host::CpuSeconds;
 use linerate_host::sample::{Cost, Flow, flows, process_times};
@@ -11,6 +11,7 @@ use std::path::Path;
 
 use super::export::Measured;
 use super::host::Recorded;
+use crate::units::parse_rate;
 
 /// A flow counts where it moved this share of what the largest moved.
 const COUNTS: f64 = 0.1;
@@ -24,12 +25,50 @@ pub fn limiter(measured: &Measured<'_>) -> Option<Verdict> {
     Some(command::name(&CommandEvidence { seconds, paced_by: pacing(measured.command), hosts }))
 }
 
-fn pacing(words: &[OsString]) -> Option<String> {
+fn pacing(words: &[OsString]) -> Option<Pace> {
     let words: Vec<String> = words.iter().map(|word| printable(word.as_bytes())).collect();
-    let known = words.iter().find(|word| PACING.iter().any(|option| word.starts_with(option)));
-    let is_scp = words.first().is_some_and(|word| Path::new(word).ends_with("scp"));
-    let scp = words.iter().find(|word| is_scp && word.starts_with("-l"));
-    known.or(scp).cloned()
+    let is = |program: &str| words.first().is_some_and(|word| Path::new(word).ends_with(program));
+    let own: &[&str] = match () {
+        () if is("scp") => &["-l"],
+        () if is("iperf3") => &["--bitrate", "-b"],
+        () => &[],
+    };
+    let is_set = |word: &str| PACING.iter().chain(own).copied().find(|option| word.starts_with(option));
+    let (at, option) = words.iter().enumerate().find_map(|(at, word)| Some((at, is_set(word)?)))?;
+    let behind = words[at][option.len()..].trim_start_matches('=');
+    let next = words.get(at + 1).map_or("", String::as_str);
+    let bits = bits(option, if behind.is_empty() { next } else { behind });
+    (bits != Some(0.0)).then(|| Pace { option: words[at].clone(), bits })
+}
+
+/// Bits a second of an option's value, in its program's units; 0 sets no limit. None where they aren't known.
+fn bits(option: &str, value: &str) -> Option<f64> {
+    match (option, value.parse::<f64>()) {
+        // scp counts kbit, of 1024.
+        ("-l", number) => Some(number.ok()? * 1024.0),
+        ("--bitrate" | "-b", _) => of_iperf(value),
+        // curl and wget count bytes.
+        ("--limit-rate", Ok(number)) => Some(number * 8.0),
+        ("--bwlimit" | "--limit-rate", _) => {
+            Some(parse_rate(value).ok()?.map_or(0.0, |bytes| bytes as f64 * 8.0))
+        }
+        _ => None,
+    }
+}
+
+/// iperf3's `100M`, perhaps with a burst behind a slash: bits, in powers of ten.
+fn of_iperf(value: &str) -> Option<f64> {
+    let value = value.split('/').next().unwrap_or_default();
+    let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
+    let factor = match value[end..].to_ascii_lowercase().as_str() {
+        "" => 1.0,
+        "k" => 1e3,
+        "m" => 1e6,
+        "g" => 1e9,
+        "t" => 1e12,
+        _ => return None,
+    };
+    Some(value[..end].parse::<f64>().ok()? * factor)
 }
 
 fn load(host: &Recorded, seconds: f64) -> HostLoad {
@@ -98,6 +137,9 @@ fn together(all: &[Flow]) -> (Option<Flows>, bool, f64) {
         rtt: sum(|flow| flow.rtt_us) / number,
         min_rtt: sum(|flow| flow.min_rtt_us) / number,
         segment_size,
+        window_size: sum(|flow| flow.window) / number,
+        data_segments: sum(|flow| flow.data_segments),
+        data: sent + received,
         delivery_rate: sum(|flow| flow.delivery_rate) / number,
     };
     (Some(flows), sent > received, seconds)
@@ -109,10 +151,23 @@ mod tests {
 
     #[test]
     fn a_rate_that_the_user_set_is_seen() {
-        let by = |words: &[&str]| pacing(&words.iter().map(OsString::from).collect::<Vec<_>>());
-        assert_eq!(by(&["rsync", "--bwlimit=5m", "a", "b"]).as_deref(), Some("--bwlimit=5m"));
-        assert_eq!(by(&["/usr/bin/scp", "-l", "8000", "a"]).as_deref(), Some("-l"));
-        assert_eq!((by(&["ls", "-l"]), by(&[])), (None, None));
+        let by = |words: &[&str]| {
+            let pace = pacing(&words.iter().map(OsString::from).collect::<Vec<_>>())?;
+            Some((pace.option, pace.bits))
+        };
+        let set = |option: &str, bits| Some((option.to_owned(), bits));
+        assert_eq!(
+            by(&["rsync", "--bwlimit=5m", "a"]),
+            set("--bwlimit=5m", Some(5.0 * 8.0 * 1024f64.powi(2)))
+        );
+        assert_eq!(by(&["rsync", "--bwlimit", "1000", "a"]), set("--bwlimit", Some(8.192e6)));
+        assert_eq!(by(&["/usr/bin/scp", "-l", "8000", "a"]), set("-l", Some(8.192e6)));
+        assert_eq!(by(&["scp", "-l8000", "a"]), set("-l8000", Some(8.192e6)));
+        assert_eq!(by(&["curl", "--limit-rate", "1000000"]), set("--limit-rate", Some(8e6)));
+        assert_eq!(by(&["iperf3", "-c", "b", "-b", "100M/8"]), set("-b", Some(100e6)));
+        assert_eq!(by(&["iperf3", "--bitrate=2g"]), set("--bitrate=2g", Some(2e9)));
+        assert_eq!(by(&["any", "--max-rate=x"]), set("--max-rate=x", None));
+        assert_eq!((by(&["ls", "-l"]), by(&[]), by(&["rsync", "--bwlimit=0", "a"])), (None, None, None));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Facts, Port};
 
-use super::{Check, Run};
+use super::{Check, Run, work};
 use crate::{Finding, Severity, Source};
 
 /// Bytes of a Fibre Channel frame's payload.
@@ -58,7 +58,7 @@ fn lossy(port: &Port) -> Option<Finding> {
         .evidence(format!("pause frames: received {}, sent {}", pause.rx, pause.tx))
         .evidence("priority flow control (DCB) does it as well, and better; it can't be seen here")
         .fix(format!("dcb pfc set dev {0} prio-pfc 3:on; or ethtool -A {0} rx on tx on", port.name))
-        .undo(format!("ethtool -A {} rx off tx off", port.name))
+        .undo(work::pauses_as_now(port, &pause))
         .conflict("for other traffic pause frames are a risk: one slow host stops the rest");
     Some(finding)
 }
@@ -66,9 +66,9 @@ fn lossy(port: &Port) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{changed, fixture, found, lines};
+    use crate::testing::{changed, fixture, found, lines, port_of};
     use linerate_host::Fact;
-    use linerate_host::facts::FcHost;
+    use linerate_host::facts::{FcHost, Pause};
 
     fn over(fixture: &str, port: &str) -> Vec<String> {
         let name = format!("fcoe v0.1 over {port}");
@@ -80,6 +80,17 @@ mod tests {
     fn small_packets_are_found() {
         assert_eq!(over("stock-10g", "eno1"), ["fcoe-mtu eno1 major -"]);
         assert_eq!(over("kvm-host-no-vhost", "ens2f0"), ["fcoe-mtu ens2f0 minor -"], "no pause");
+    }
+
+    #[test]
+    fn pauses_go_back_to_what_they_were() {
+        let obeys = changed("kvm-host-no-vhost", |facts| {
+            let name = Fact::Known("fcoe v0.1 over ens2f0".into());
+            facts.storage.fc_hosts =
+                Fact::Known(vec![FcHost { name: "host7".into(), symbolic_name: name }]);
+            port_of(facts, "ens2f0").pause = Fact::Known(Pause { rx: true, ..Pause::default() });
+        });
+        assert_eq!(found(&CHECK, &obeys)[0].undo.as_deref(), Some("ethtool -A ens2f0 rx on tx off"));
     }
 
     #[test]

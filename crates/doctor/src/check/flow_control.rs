@@ -1,9 +1,9 @@
 //! Pause frames: a host that stops its peer, or loses packets where it could.
 
-use linerate_host::facts::Port;
+use linerate_host::facts::{Pause, Port};
 
 use super::cite::{ESNET_NIC, REDHAT};
-use super::{Check, Run};
+use super::{Check, Run, work};
 use crate::{Finding, Host, Severity};
 
 /// Drivers' counters of pause frames that were sent.
@@ -26,7 +26,7 @@ fn of(port: &Port) -> Option<Finding> {
     let missed = port.counters.rx_missed.get().unwrap_or(0);
     match (stopped(port), pause.tx) {
         (Some((name, count)), _) => Some(stops(port, name, count)),
-        (None, false) if missed > 0 => Some(loses(port, missed)),
+        (None, false) if missed > 0 => Some(loses(port, missed, pause)),
         _ => None,
     }
 }
@@ -48,19 +48,18 @@ fn stops(port: &Port, name: &str, count: u64) -> Finding {
         )
 }
 
-fn loses(port: &Port, missed: u64) -> Finding {
+fn loses(port: &Port, missed: u64, pause: &Pause) -> Finding {
     Finding::new(Severity::Note, format!("{} lost packets that it could have asked to wait", port.name))
         .at(&port.name)
         .evidence(format!("rx_missed_errors: {missed}; pause frames are not sent"))
         .fix(format!("ethtool -A {} rx on tx on, at the switch too", port.name))
-        .undo(format!("ethtool -A {} rx off tx off", port.name))
+        .undo(work::pauses_as_now(port, pause))
         .conflict("a pause stops all flows of the port; a larger ring or more queues help without it. It resets the link")
 }
 
 #[cfg(test)]
 mod tests {
     use linerate_host::Fact;
-    use linerate_host::facts::Pause;
 
     use super::*;
     use crate::testing::{edited, fixture, found, lines};
@@ -77,6 +76,11 @@ mod tests {
             port.statistics = Fact::Known(std::collections::BTreeMap::new());
         });
         assert_eq!(lines(&found(&CHECK, &host)), ["flow-control eno1 note -"]);
+        let obeys = edited("stock-10g", "eno1", |port| {
+            port.pause = Fact::Known(Pause { rx: true, ..Pause::default() });
+            port.statistics = Fact::Known(std::collections::BTreeMap::new());
+        });
+        assert_eq!(found(&CHECK, &obeys)[0].undo.as_deref(), Some("ethtool -A eno1 rx on tx off"));
     }
 
     #[test]

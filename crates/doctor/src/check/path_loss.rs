@@ -3,7 +3,7 @@
 use super::{Check, Run};
 use crate::formula::goodput::Segments;
 use crate::formula::{bdp, gbit};
-use crate::{Finding, Path, Source};
+use crate::{Finding, Host, Path, Source};
 
 /// Below it, a loss is what any path has now and then.
 const USUAL: f64 = 1e-6;
@@ -30,7 +30,7 @@ fn run(path: &Path<'_>) -> Vec<Finding> {
 
 fn of(path: &Path<'_>) -> Option<Finding> {
     let (loss, rtt) = (path.measured.loss()?, path.measured.rtt?);
-    if loss < USUAL || bears_loss(path) {
+    if loss < USUAL || bears_loss(&path.from) {
         return None;
     }
     let (streams, need) = (path.measured.streams.unwrap_or(1).max(1), path.rate());
@@ -51,8 +51,8 @@ fn of(path: &Path<'_>) -> Option<Finding> {
 }
 
 /// BBR doesn't take loss for congestion; its rate isn't given by the formula.
-pub(super) fn bears_loss(path: &Path<'_>) -> bool {
-    path.from.facts.tcp.congestion_control.known().is_some_and(|name| name.starts_with("bbr"))
+pub(super) fn bears_loss(sender: &Host<'_>) -> bool {
+    sender.facts.tcp.congestion_control.known().is_some_and(|name| name.starts_with("bbr"))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use linerate_host::facts::Port;
 use super::cite::{FEDEX, PCIE, SYSFS_PCI};
 use super::{Check, Run};
 use crate::formula::{gbit, pcie};
+use crate::subject::speed;
 use crate::{Finding, Host};
 
 pub(super) const CHECK: Check = Check {
@@ -15,7 +16,8 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    host.hardware().filter_map(|port| of(port, host.rate_of(port)?)).collect()
+    let each = host.hardware().filter_map(|port| of(port, host.rate_of(port)?));
+    each.chain(host.linked().filter_map(|bond| shared(host, bond))).collect()
 }
 
 fn of(port: &Port, need: f64) -> Option<Finding> {
@@ -36,6 +38,42 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
         ))
         .evidence(format!("needed: {}", gbit(need)));
     Some(remedy(finding, port))
+}
+
+/// The ports of one card share its slot: a bond that uses several at once needs the sum of them.
+fn shared(host: &Host<'_>, bond: &Port) -> Option<Finding> {
+    let about = bond.bond.known().filter(|about| about.mode.known().is_some_and(|mode| uses_several(mode)))?;
+    let slaves: Vec<&Port> =
+        about.slaves.known()?.iter().map(|name| host.facts.port(name)).collect::<Option<_>>()?;
+    let first = *slaves.first()?;
+    let (here, elsewhere): (Vec<&Port>, Vec<&Port>) =
+        slaves.into_iter().partition(|port| card(port).is_some() && card(port) == card(first));
+    let sum = |ports: &[&Port]| ports.iter().map(|port| speed(port)).sum::<Option<f64>>();
+    let pci = first.pci.known()?;
+    let (gigatransfers, width) = (pci.link.speed.get()?, pci.link.width.get()?);
+    let payload = pci.max_payload.get().unwrap_or(pcie::USUAL_PAYLOAD);
+    let band = pcie::effective(gigatransfers, width, payload)?;
+    let (ceiling, need) = (band.low + sum(&elsewhere)?, host.rate_of(bond)?);
+    if here.len() < 2 || band.low >= sum(&here)? || ceiling >= need {
+        return None;
+    }
+    let names = here.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
+    let title =
+        format!("the slot that ports of {} share carries {} to {}", bond.name, gbit(band.low), gbit(band.high));
+    let finding = Finding::leaves(ceiling, need, title)
+        .at(&bond.name)
+        .evidence(format!("{names} are on one card, {}: link {}", pci.address, link(gigatransfers, width)))
+        .evidence(format!("needed: {}", gbit(need)));
+    Some(finding.fix("a wider slot for the card, or a bond of ports of two cards"))
+}
+
+fn uses_several(mode: &str) -> bool {
+    ["balance-rr", "balance-xor", "802.3ad", "balance-tlb", "balance-alb"].contains(&mode)
+}
+
+/// Its PCI address without the function.
+fn card(port: &Port) -> Option<&str> {
+    port.pci.known()?.address.rsplit_once('.').map(|(card, _)| card)
 }
 
 /// `Gen1 x4 (2.5 GT/s)`.
@@ -62,7 +100,8 @@ fn remedy(finding: Finding, port: &Port) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{edited, fixture, found};
+    use crate::Need;
+    use crate::testing::{edited, fixture, found, found_for, lines, port_of};
 
     #[test]
     fn four_lanes_of_the_first_generation_hold_ten_gigabits_back() {
@@ -70,6 +109,23 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].line(), "pcie-width eth2 major 6.6 Gbit/s");
         assert!(found[0].title.contains("6.9"), "{}", found[0].title);
+    }
+
+    #[test]
+    fn two_ports_of_a_card_share_its_lanes() {
+        let with = |lanes| {
+            let host = ["eth0", "eth1"].into_iter().fold(fixture("bond-layer2"), |mut host, name| {
+                let linerate_host::Fact::Known(pci) = &mut port_of(&mut host, name).pci else {
+                    panic!("no device")
+                };
+                pci.link.width = linerate_host::Fact::Known(lanes);
+                host
+            });
+            let need = |need| lines(&found_for(&CHECK, &host, need));
+            (need(Need::OfPorts), need(Need::Target(10e9)))
+        };
+        assert_eq!(with(4), (vec!["pcie-width bond0 major 13.1 Gbit/s".into()], vec![]));
+        assert_eq!(with(8), (vec![], vec![]));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Segments sent again since boot, against what one connection keeps at that loss even nearby.
 
+use super::path_loss::bears_loss;
 use super::{Check, Run};
 use crate::formula::goodput::Segments;
 use crate::formula::{bdp, gbit, trip};
@@ -28,18 +29,20 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let timeouts = counters.get("TCPTimeouts").copied().unwrap_or(0);
-    let finding =
-        Finding::leaves(one, host.rate(), format!("{:.3} % of the segments were sent again", loss * 100.0))
+    let title = format!("{:.3} % of the segments were sent again", loss * 100.0);
+    let told = format!("{again} of {sent} segments since boot, on all paths together; {timeouts} timeouts");
+    let finding = if bears_loss(host) {
+        Finding::new(Severity::Note, title)
+            .evidence(told)
+            .evidence("the congestion control is bbr, which keeps its rate at losses of some percent")
+    } else {
+        let region = gbit(bdp::cubic(segment, trip::REGION, loss));
+        Finding::leaves(one, host.rate(), title)
             .at_most(Severity::Minor)
-            .evidence(format!(
-                "{again} of {sent} segments since boot, on all paths together; \
-                    {timeouts} timeouts"
-            ))
-            .evidence(format!(
-                "at 0.2 ms one connection keeps {}, at 10 ms {}",
-                gbit(one),
-                gbit(bdp::cubic(segment, trip::REGION, loss))
-            ))
+            .evidence(told)
+            .evidence(format!("at 0.2 ms one connection keeps {}, at 10 ms {region}", gbit(one)))
+    };
+    let finding = finding
             .fix(
                 "find the path: linerate doctor --path A B; ss -ti shows each \
                     connection's retransmissions",
@@ -58,7 +61,8 @@ fn mtu(host: &Host<'_>) -> u32 {
 mod tests {
     use super::*;
     use crate::testing::{changed, fixture, found, lines};
-    use linerate_host::Fact;
+    use linerate_host::facts::Tcp;
+    use linerate_host::{Fact, Facts};
 
     #[test]
     fn a_thousandth_is_too_much_for_ten_gigabits() {
@@ -68,5 +72,10 @@ mod tests {
         });
         assert_eq!(lines(&found(&CHECK, &lossy)), ["retransmits - minor 2.2 Gbit/s"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+        let bears = Facts {
+            tcp: Tcp { congestion_control: Fact::Known("bbr".into()), ..lossy.tcp.clone() },
+            ..lossy
+        };
+        assert_eq!(lines(&found(&CHECK, &bears)), ["retransmits - note -"], "bbr bears it");
     }
 }

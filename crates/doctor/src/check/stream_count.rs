@@ -47,7 +47,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
 /// What one connection has by each cause, in bits a second.
 fn limits(path: &Path<'_>) -> Vec<(&'static str, f64)> {
     let rtt = path.measured.rtt;
-    let lost = path.measured.loss().filter(|loss| *loss > 1e-6 && !bears_loss(path));
+    let lost = path.measured.loss().filter(|loss| *loss > 1e-6 && !bears_loss(&path.from));
     let of_loss = |loss| Some(("loss", bdp::cubic(Segments::usual(path.mtu()).payload(), rtt?, loss)));
     let of_window = rtt.and_then(|rtt| Some(("windows", bdp::rate(window(path)?, rtt))));
     let of_core = port(&path.to).and_then(|port| {

@@ -7,6 +7,8 @@ use crate::{Finding, Host, Severity};
 
 /// Share of the memory whose like in swap space is worth a word.
 const SOME: f64 = 0.02;
+/// `vm.swappiness` at which the page cache gives way before programs do.
+const LOW: u32 = 10;
 
 pub(super) const CHECK: Check = Check {
     name: "swap-used",
@@ -33,9 +35,13 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             "what the page cache took from programs comes back from the disk, beside \
                     the transfer's own reads and writes",
         )
-        .fix("sysctl -w vm.swappiness=10; swapoff -a && swapon -a, where the memory is free")
-        .undo("sysctl -w vm.swappiness=60, the kernel's own value");
-    Some(finding)
+        .fix("swapoff -a && swapon -a, where the memory is free");
+    Some(match memory.swappiness.get().filter(|now| *now > LOW) {
+        Some(now) => finding
+            .fix(format!("sysctl -w vm.swappiness={LOW}; swapoff -a && swapon -a, where the memory is free"))
+            .undo(format!("sysctl -w vm.swappiness={now}")),
+        None => finding,
+    })
 }
 
 #[cfg(test)]
@@ -50,6 +56,13 @@ mod tests {
             (facts.memory.swap_total, facts.memory.swap_free) = (Fact::Known(8 << 30), Fact::Known(4 << 30))
         });
         assert_eq!(lines(&found(&CHECK, &used)), ["swap-used - note -"]);
+        let set = |value| {
+            let mut host = used.clone();
+            host.memory.swappiness = value;
+            found(&CHECK, &host)[0].undo.clone()
+        };
+        assert_eq!(set(Fact::Known(30)).as_deref(), Some("sysctl -w vm.swappiness=30"));
+        assert_eq!((set(Fact::Known(1)), set(Fact::NotApplicable)), (None, None), "it isn't raised");
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! What processors do for a port, against what is needed: the part that several checks compute alike.
 
-use linerate_host::facts::{Irq, Port};
+use linerate_host::facts::{Irq, Pause, Port};
 
 use crate::Finding;
 use crate::formula::{cpu, gbit};
@@ -33,6 +33,12 @@ pub fn short_of(port: &Port, cores: u32, need: f64, title: &str) -> Option<Findi
 pub fn bind(irq: &Irq, cpus: &[u32]) -> String {
     let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
     format!("echo {} > /proc/irq/{}/smp_affinity_list", list.join(","), irq.number)
+}
+
+/// The command that sets pause frames as they are set now.
+pub fn pauses_as_now(port: &Port, pause: &Pause) -> String {
+    let word = |on: bool| if on { "on" } else { "off" };
+    format!("ethtool -A {} rx {} tx {}", port.name, word(pause.rx), word(pause.tx))
 }
 
 /// A name from a host as one word of a command that people paste into a shell.

@@ -8,6 +8,9 @@ use crate::{Finding, Host, Severity};
 
 /// Below it, the queues' locks are no matter.
 const SLOW: f64 = 5e9;
+/// Prints the mask of processor `$i` as the kernel reads it: words of 32 bits, the highest first, with commas between.
+const ONE: &str =
+    "m=$(printf %x $((1 << i % 32))); for w in $(seq $((i / 32))); do m=$m,00000000; done; echo $m";
 
 pub(super) const CHECK: Check = Check {
     name: "xps-off",
@@ -32,7 +35,7 @@ fn of(port: &Port) -> Option<Finding> {
     let last = queues.len() - 1;
     let script = |value: &str| {
         format!(
-            "for i in $(seq 0 {last}); do printf {value} > /sys/class/net/{}/queues/tx-$i/xps_cpus; done",
+            "for i in $(seq 0 {last}); do {value} > /sys/class/net/{}/queues/tx-$i/xps_cpus; done",
             port.name
         )
     };
@@ -42,8 +45,8 @@ fn of(port: &Port) -> Option<Finding> {
     )
     .at(&port.name)
     .evidence("xps_cpus is empty in each queue: processors wait for each other's locks")
-    .fix(script("'%x' $((1 << i))"))
-    .undo(script("0"))
+    .fix(script(ONE))
+    .undo(script("echo 0"))
     .conflict("it needs as many queues as processors; with fewer, give each queue those that share a cache");
     Some(finding)
 }
@@ -62,6 +65,17 @@ mod tests {
             queues.iter_mut().for_each(|queue| queue.xps_cpus = Fact::Known(Vec::new()));
         });
         assert_eq!(lines(&found(&CHECK, &host)), ["xps-off eno1 note -"]);
+    }
+
+    /// As the kernel wants it: it refuses more than eight digits without a comma.
+    #[test]
+    fn masks_of_many_processors_are_words_with_commas() {
+        let mask = |cpu: u32| {
+            let output = std::process::Command::new("sh").args(["-c", &format!("i={cpu}; {ONE}")]).output();
+            String::from_utf8(output.unwrap().stdout).unwrap()
+        };
+        assert_eq!((mask(0), mask(31)), ("1\n".into(), "80000000\n".into()));
+        assert_eq!((mask(32), mask(70)), ("1,00000000\n".into(), "40,00000000,00000000\n".into()));
     }
 
     #[test]

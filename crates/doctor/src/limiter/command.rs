@@ -20,8 +20,12 @@ const DISK: f64 = 0.4;
 const SENDING: f64 = 0.6;
 /// Share of a flow's busy time in which the peer took nothing, from which the peer limits.
 const NOT_TAKEN: f64 = 0.4;
-/// A round trip in microseconds below which no window is too small for 10 Gbit/s: 2 ms of it are 2.5 MB.
+/// A round trip in microseconds below which no usual window is too small for 10 Gbit/s: 2 ms of it are 2.5 MB.
 const NEAR: f64 = 2000.0;
+/// Share of a rate that the user set, below which it isn't what holds the flows back.
+const REACHED: f64 = 0.7;
+/// Programs that copy files one after the other.
+const COPIERS: [&str; 4] = ["scp", "sftp", "rsync", "rclone"];
 /// Seconds below which nothing can be said.
 const TOO_SHORT: f64 = 0.5;
 
@@ -61,13 +65,22 @@ pub struct HostLoad {
     pub seconds: f64,
 }
 
+/// An option by which the user set a command's rate.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pace {
+    /// As it was given.
+    pub option: String,
+    /// Bits a second; none where its unit isn't known.
+    pub bits: Option<f64>,
+}
+
 /// What is known of a command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CommandEvidence {
     /// Seconds that it took.
     pub seconds: f64,
     /// The option by which the user set its rate.
-    pub paced_by: Option<String>,
+    pub paced_by: Option<Pace>,
     /// The hosts that were sampled, its own first.
     pub hosts: Vec<HostLoad>,
 }
@@ -82,6 +95,7 @@ pub fn name(evidence: &CommandEvidence) -> Verdict {
         .or_else(|| full_processors(near))
         .or_else(|| storage(evidence))
         .or_else(|| paced(evidence))
+        .or_else(|| small_files(near))
         .or_else(|| path(near))
         .or_else(|| far.iter().find_map(path))
         .or_else(|| far_end(near))
@@ -135,7 +149,11 @@ fn storage(evidence: &CommandEvidence) -> Option<Verdict> {
 fn paced(evidence: &CommandEvidence) -> Option<Verdict> {
     let near = evidence.hosts.first()?;
     let share = 1.0 - near.fullest().map_or(0.0, |program| program.processors);
-    let option = evidence.paced_by.as_ref()?;
+    let Pace { option, bits } = evidence.paced_by.as_ref()?;
+    let had = near.flows.map(|flows| flows.bits);
+    if had.zip(*bits).is_some_and(|(had, most)| had < REACHED * most) {
+        return None;
+    }
     Some(Verdict::new(
         Limiter::Pacing,
         share,
@@ -147,11 +165,11 @@ fn paced(evidence: &CommandEvidence) -> Option<Verdict> {
 fn path(host: &HostLoad) -> Option<Verdict> {
     let flows = host.flows.filter(|_| host.sends)?;
     let sending = ratio(flows.busy * 1e-6, host.seconds * flows.number.max(1.0)).min(1.0);
-    if sending < SENDING {
+    if sending < SENDING || flows.is_exchange() {
         return None;
     }
     let not_taken = ratio(flows.rwnd_limited, flows.busy);
-    if not_taken >= NOT_TAKEN && flows.rtt < NEAR {
+    if not_taken >= NOT_TAKEN && flows.rtt < NEAR && !flows.fills_window() {
         let evidence = format!(
             "it takes nothing for {} of the time in which there is something to send",
             percent(not_taken)
@@ -159,6 +177,21 @@ fn path(host: &HostLoad) -> Option<Verdict> {
         return Some(Verdict::new(Limiter::FarEndTool, not_taken, evidence));
     }
     Some(flows.name(sending))
+}
+
+/// A program that copies sends or gets many small pieces: one or more for each file.
+fn small_files(host: &HostLoad) -> Option<Verdict> {
+    let flows = host.flows?;
+    let mean = flows.small_pieces()?;
+    let copies = host.programs.iter().find(|program| COPIERS.contains(&program.name.as_str()))?;
+    let share = 1.0 - host.fullest().map_or(0.0, |program| program.processors);
+    let evidence = format!(
+        "{} sends {:.0} segments a second with {mean:.0} bytes in the mean, and waits for answers: {}",
+        copies.name,
+        ratio(flows.data_segments, host.seconds),
+        rate(flows.bits)
+    );
+    Some(Verdict::new(Limiter::SmallFiles, share, evidence))
 }
 
 /// Nothing at this end is full, and what it has to send is gone: it waits.
@@ -261,9 +294,33 @@ mod tests {
         let mut not_taken = host(0.3, 9.5);
         not_taken.flows.as_mut().unwrap().rwnd_limited = 9e6;
         assert_eq!(verdict(not_taken.clone()).limiter, Limiter::FarEndTool);
+        // 1 Gbit/s at 0.3 ms are 37 kB.
+        not_taken.flows.as_mut().unwrap().window_size = 65536.0;
+        assert_eq!(verdict(not_taken.clone()).limiter, Limiter::Window);
+        not_taken.flows.as_mut().unwrap().window_size = 3e6;
+        assert_eq!(verdict(not_taken.clone()).limiter, Limiter::FarEndTool);
         not_taken.flows.as_mut().unwrap().rtt = 50_000.0;
         not_taken.flows.as_mut().unwrap().min_rtt = 50_000.0;
         assert_eq!(verdict(not_taken).limiter, Limiter::Window);
+    }
+
+    #[test]
+    fn an_answer_for_each_file_is_no_full_network() {
+        let mut tiny = host(0.03, 10.0);
+        let flows = tiny.flows.as_mut().unwrap();
+        (flows.bits, flows.rtt) = (712e3, 6700.0);
+        assert_eq!(verdict(tiny.clone()).limiter, Limiter::FarEndTool);
+        let flows = tiny.flows.as_mut().unwrap();
+        (flows.data_segments, flows.data) = (3000.0, 300e3);
+        let named = verdict(tiny.clone());
+        assert_eq!(named.limiter, Limiter::SmallFiles);
+        assert!(
+            named.evidence.starts_with("scp sends 300 segments a second with 100 bytes"),
+            "{}",
+            named.evidence
+        );
+        tiny.programs[0].name = "psql".into();
+        assert_eq!(verdict(tiny).limiter, Limiter::FarEndTool);
     }
 
     #[test]
@@ -276,12 +333,14 @@ mod tests {
 
     #[test]
     fn the_users_own_limit_is_named_where_nothing_is_full() {
-        let paced = |host| {
-            name(&CommandEvidence { seconds: 10.0, paced_by: Some("--bwlimit".into()), hosts: vec![host] })
-                .limiter
+        let paced = |host, bits| {
+            let pace = Pace { option: "--bwlimit".into(), bits };
+            name(&CommandEvidence { seconds: 10.0, paced_by: Some(pace), hosts: vec![host] }).limiter
         };
-        assert_eq!(paced(host(0.2, 9.0)), Limiter::Pacing);
-        assert_eq!(paced(host(0.99, 9.0)), Limiter::OneThread);
+        assert_eq!(paced(host(0.2, 9.0), None), Limiter::Pacing);
+        assert_eq!(paced(host(0.99, 9.0), None), Limiter::OneThread);
+        assert_eq!(paced(host(0.2, 9.0), Some(1.05e9)), Limiter::Pacing);
+        assert_eq!(paced(host(0.2, 9.0), Some(8e9)), Limiter::Network, "1 Gbit/s isn't near it");
     }
 
     #[test]

@@ -17,6 +17,17 @@ const HOST_DELAY: f64 = 1000.0;
 /// How much faster than the model of congestion control a flow may be that losses still limit: the model is a mean.
 const MODEL: f64 = 4.0;
 
+/// Share of the segments sent again from which a flow may wait for its own timers and not for an answer.
+const STALLED: f64 = 0.01;
+
+/// Segments with data from which their mean size tells something; a login has some fifty.
+const MANY: f64 = 150.0;
+/// Share of a full segment below which the mean one is small. Of bulk data nearly all are full.
+const PIECE: f64 = 0.4;
+
+/// Share of the peer's window that is under way in the mean, from which the window is full.
+const FILLED: f64 = 0.4;
+
 /// A delivery rate is believed up to so many times the flow's own mean.
 const BELIEVED: f64 = 3.0;
 
@@ -43,6 +54,12 @@ pub struct Flows {
     pub min_rtt: f64,
     /// Bytes of a segment.
     pub segment_size: f64,
+    /// Mean of the peers' windows in bytes; 0 where they were mostly closed, or aren't known.
+    pub window_size: f64,
+    /// Segments with data in both directions; 0 where they aren't known.
+    pub data_segments: f64,
+    /// Bytes in these.
+    pub data: f64,
     /// Mean delivery rate of a flow in bytes a second, as the kernel measures it.
     pub delivery_rate: f64,
 }
@@ -70,6 +87,27 @@ impl Flows {
             time(self.rtt)
         );
         Some(Verdict::new(Limiter::Window, share, evidence))
+    }
+
+    /// Whether less than a segment is under way in each flow, though there is something to send: then one end asks, and
+    /// waits for the other's answer. A link that is full has whole segments under way, at its own round trip.
+    pub fn is_exchange(&self) -> bool {
+        let held = ratio(self.bits, self.number) / 8.0 * self.rtt * 1e-6;
+        let lost = ratio(self.retransmits, self.segments);
+        self.rtt > 0.0 && held < self.segment_size && lost < STALLED
+    }
+
+    /// Whether what is under way is what the peer's window lets: it is open, and small.
+    pub fn fills_window(&self) -> bool {
+        let held = ratio(self.bits, self.number) / 8.0 * self.rtt * 1e-6;
+        self.window_size > 0.0 && held >= FILLED * self.window_size
+    }
+
+    /// Mean bytes of a segment with data, where many have gone and they are mostly small: what is sent comes in small pieces,
+    /// each of which is waited for.
+    pub fn small_pieces(&self) -> Option<f64> {
+        let mean = ratio(self.data, self.data_segments);
+        (self.data_segments >= MANY && mean < PIECE * self.segment_size).then_some(mean)
     }
 
     fn loss(&self, share: f64) -> Option<Verdict> {
@@ -147,6 +185,23 @@ mod tests {
         assert!(named.evidence.contains("receive window limits for 90 %"), "{}", named.evidence);
         assert!(Flows { sndbuf_limited: 9e5, ..flows() }.name(0.9).evidence.contains("send buffer"));
         assert_eq!(Flows { rtt: 60_000.0, ..held }.name(0.9).limiter, Limiter::Network);
+    }
+
+    #[test]
+    fn less_than_a_segment_under_way_is_a_question_and_its_answer() {
+        let asks = Flows { number: 1.0, bits: 712e3, rtt: 6700.0, min_rtt: 552.0, ..flows() };
+        assert!(asks.is_exchange(), "600 bytes");
+        assert!(!Flows { bits: 10e6, ..asks }.is_exchange() && !flows().is_exchange());
+        assert!(!Flows { retransmits: 5e3, ..asks }.is_exchange(), "its own timers");
+    }
+
+    #[test]
+    fn pieces_are_small_where_many_segments_hold_little() {
+        let small = Flows { data_segments: 1000.0, data: 100e3, ..flows() };
+        assert_eq!(small.small_pieces(), Some(100.0));
+        assert_eq!(Flows { data: 1.4e6, ..small }.small_pieces(), None, "full ones");
+        assert_eq!(Flows { data_segments: 60.0, data: 6e3, ..small }.small_pieces(), None, "a login");
+        assert_eq!(flows().small_pieces(), None, "nobody told");
     }
 
     #[test]

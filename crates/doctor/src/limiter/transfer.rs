@@ -127,6 +127,7 @@ fn flows(evidence: &Evidence) -> Flows {
         min_rtt: mean(sender.tcp_min_rtt),
         segment_size: mean(sender.tcp_segment_size),
         delivery_rate: mean(sender.tcp_delivery_rate),
+        ..Flows::default()
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Memory {
     pub dirty_ratio: Fact<u32>,
     /// `vm.dirty_background_ratio`: percent at which writing in the background begins.
     pub dirty_background_ratio: Fact<u32>,
+    /// `vm.swappiness`: how readily programs' memory goes to swap space rather than the page cache, 0 to 200.
+    pub swappiness: Fact<u32>,
     /// `vm.min_free_kbytes`, in bytes.
     pub min_free: Fact<u64>,
 }
@@ -40,6 +42,7 @@ impl Memory {
             swap_free: of("SwapFree"),
             dirty_ratio: number(root, "proc/sys/vm/dirty_ratio"),
             dirty_background_ratio: number(root, "proc/sys/vm/dirty_background_ratio"),
+            swappiness: number(root, "proc/sys/vm/swappiness"),
             min_free: number(root, "proc/sys/vm/min_free_kbytes").map(|kib: u64| kib.saturating_mul(1024)),
         }
     }

@@ -66,6 +66,12 @@ pub struct Flow {
     /// Bytes of a segment.
     #[serde(default)]
     pub segment_size: u64,
+    /// Median of the peer's windows in bytes; 0 where it was mostly closed, or isn't known (before Linux 5.4).
+    #[serde(default)]
+    pub window: u64,
+    /// Segments with data, sent and received meanwhile; 0 where it isn't known.
+    #[serde(default)]
+    pub data_segments: u64,
     /// Median of the delivery rates in bytes a second.
     #[serde(default)]
     pub delivery_rate: u64,
@@ -143,6 +149,8 @@ fn flow(recording: &Recording, moments: &Moments<'_>) -> Flow {
         rtt_us: median("rtt"),
         min_rtt_us: number(last, "min_rtt"),
         segment_size: number(last, "mss"),
+        window: median("snd_wnd"),
+        data_segments: grown("data_segs_in").saturating_add(grown("data_segs_out")),
         delivery_rate: median("delivery_rate"),
         most_cwnd: moments.iter().map(|(_, fields)| number(fields, "cwnd")).max().unwrap_or(0),
         busy_us: grown("busy"),
@@ -207,13 +215,17 @@ mod tests {
     fn a_connection_is_followed_by_its_cookie() {
         let text = |acked: u64, rtt: u64| {
             format!(
-                "10.0.0.1:1 10.0.0.2:80 state=1 cookie=1 congestion=cubic bytes_acked={acked} rtt={rtt} cwnd=10\n"
+                "10.0.0.1:1 10.0.0.2:80 state=1 cookie=1 congestion=cubic bytes_acked={acked} rtt={rtt} cwnd=10 \
+                 snd_wnd=65536 data_segs_in=3 data_segs_out={}\n",
+                acked / 1000
             )
         };
         let again = |acked| text(acked, 7).replace("cookie=1", "cookie=2");
         let recording = recording_of(NAME, &[&text(1000, 50), &text(9000, 70), &again(5)]);
         let found = flows(&recording);
         assert_eq!((found.len(), found[0].bytes_sent, found[1].bytes_sent), (2, 8000, 5));
+        assert_eq!(found[0].window, 65536);
+        assert_eq!((found[0].data_segments, found[1].data_segments), (8, 3));
         assert_eq!(
             (found[0].bytes_seen, found[1].bytes_seen),
             (8000, 0),

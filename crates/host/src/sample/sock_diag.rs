@@ -34,7 +34,7 @@ const STATES: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9;
 const FIXED: usize = 72;
 
 /// The fields of struct tcp_info that are told: name, place, and bytes.
-const FIELDS: [(&str, usize, usize); 20] = [
+const FIELDS: [(&str, usize, usize); 23] = [
     ("rto", 8, 4),
     ("mss", 16, 4),
     ("unacked", 24, 4),
@@ -50,11 +50,14 @@ const FIELDS: [(&str, usize, usize); 20] = [
     ("bytes_received", 128, 8),
     ("notsent", 144, 4),
     ("min_rtt", 148, 4),
+    ("data_segs_in", 152, 4),
+    ("data_segs_out", 156, 4),
     ("delivery_rate", 160, 8),
     ("busy", 168, 8),
     ("rwnd_limited", 176, 8),
     ("sndbuf_limited", 184, 8),
     ("bytes_retrans", 208, 8),
+    ("snd_wnd", 228, 4),
 ];
 
 /// A socket through which the kernel is asked.
@@ -180,6 +183,8 @@ mod tests {
         let told =
             text.lines().find(|line| line.starts_with(&both)).unwrap_or_else(|| panic!("{both}: {text}"));
         assert!(told.contains(" bytes_received=4321 ") && told.contains(" rtt="), "{told}");
+        assert!(told.contains(" snd_wnd=") && !told.contains(" snd_wnd=0"), "{told}");
+        assert!(told.contains(" data_segs_in=") && !told.contains(" data_segs_in=0"), "{told}");
     }
 
     proptest! {
