@@ -86,8 +86,7 @@ mod tests {
     fn pauses_go_back_to_what_they_were() {
         let obeys = changed("kvm-host-no-vhost", |facts| {
             let name = Fact::Known("fcoe v0.1 over ens2f0".into());
-            facts.storage.fc_hosts =
-                Fact::Known(vec![FcHost { name: "host7".into(), symbolic_name: name }]);
+            facts.storage.fc_hosts = Fact::Known(vec![FcHost { name: "host7".into(), symbolic_name: name }]);
             port_of(facts, "ens2f0").pause = Fact::Known(Pause { rx: true, ..Pause::default() });
         });
         assert_eq!(found(&CHECK, &obeys)[0].undo.as_deref(), Some("ethtool -A ens2f0 rx on tx off"));

@@ -42,7 +42,8 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
 
 /// The ports of one card share its slot: a bond that uses several at once needs the sum of them.
 fn shared(host: &Host<'_>, bond: &Port) -> Option<Finding> {
-    let about = bond.bond.known().filter(|about| about.mode.known().is_some_and(|mode| uses_several(mode)))?;
+    let about =
+        bond.bond.known().filter(|about| about.mode.known().is_some_and(|mode| uses_several(mode)))?;
     let slaves: Vec<&Port> =
         about.slaves.known()?.iter().map(|name| host.facts.port(name)).collect::<Option<_>>()?;
     let first = *slaves.first()?;
@@ -58,8 +59,12 @@ fn shared(host: &Host<'_>, bond: &Port) -> Option<Finding> {
         return None;
     }
     let names = here.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
-    let title =
-        format!("the slot that ports of {} share carries {} to {}", bond.name, gbit(band.low), gbit(band.high));
+    let title = format!(
+        "the slot that ports of {} share carries {} to {}",
+        bond.name,
+        gbit(band.low),
+        gbit(band.high)
+    );
     let finding = Finding::leaves(ceiling, need, title)
         .at(&bond.name)
         .evidence(format!("{names} are on one card, {}: link {}", pci.address, link(gigatransfers, width)))

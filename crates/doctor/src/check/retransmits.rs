@@ -43,11 +43,11 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             .evidence(format!("at 0.2 ms one connection keeps {}, at 10 ms {region}", gbit(one)))
     };
     let finding = finding
-            .fix(
-                "find the path: linerate doctor --path A B; ss -ti shows each \
+        .fix(
+            "find the path: linerate doctor --path A B; ss -ti shows each \
                     connection's retransmissions",
-            )
-            .conflict("bpftune switches to bbr beyond 1.5 %, which hides the loss and does not end it");
+        )
+        .conflict("bpftune switches to bbr beyond 1.5 %, which hides the loss and does not end it");
     Some(finding)
 }
 

@@ -22,11 +22,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::leaves(
         one.low,
         host.rate(),
-        format!(
-            "one scp or rsync over ssh does {} to {} with AES-128-GCM",
-            gbit(one.low),
-            gbit(one.high)
-        ),
+        format!("one scp or rsync over ssh does {} to {} with AES-128-GCM", gbit(one.low), gbit(one.high)),
     )
     .at_most(Severity::Note)
     .at("scp, rsync")
