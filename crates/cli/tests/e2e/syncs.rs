@@ -169,6 +169,37 @@ fn nothing_is_deleted_where_the_source_could_not_be_read_whole() {
 }
 
 #[test]
+fn what_is_in_a_files_way_is_protected_by_the_rules_of_its_directories_and_stays_as_it_was() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    let mode = |path: &str| there.join(path).metadata().unwrap().permissions().mode() & 0o7777;
+    for top in [&here, &there] {
+        write(top.join("a/.rules"), "P *.keep");
+    }
+    for name in ["a/x", "a/y", "z"] {
+        write(here.join(name), "a file");
+    }
+    write(there.join("a/x/one.keep"), "kept");
+    write(there.join("a/y/deep/more"), "goes");
+    write(there.join("z/.rules"), "P *.own");
+    write(there.join("z/two.own"), "kept too");
+    for name in ["a/x", "z"] {
+        fs::set_permissions(there.join(name), PermissionsExt::from_mode(0o555)).unwrap();
+    }
+    let sync = |more: &[&str]| {
+        let options: Vec<OsString> = more.iter().map(OsString::from).collect();
+        case.sync([options, args!["-f", ": .rules", "tree", case.b("copy")]].concat()).exits(3)
+    };
+    sync(&[]);
+    assert!(there.join("a/y/deep/more").exists() && there.join("z/.rules").exists());
+    assert_eq!((mode("a/x"), mode("z")), (0o555, 0o555));
+    sync(&["--delete"]).says(&["a/x: a directory that isn't empty", "z: a directory that isn't empty"]);
+    assert!(there.join("a/x/one.keep").exists() && there.join("z/two.own").exists());
+    assert!(there.join("a/y").is_file());
+    assert_eq!((mode("a/x"), mode("z")), (0o555, 0o555));
+}
+
+#[test]
 fn no_more_is_deleted_than_the_user_allows() {
     let Some(case) = case() else { return };
     let (here, there) = (case.near.join("tree"), case.far.join("copy"));
@@ -216,6 +247,36 @@ fn what_is_left_out_neither_travels_nor_goes() {
     assert!(here.join("a/x.o").exists() && !here.join("a/y.o").exists());
     with(&["--delete-excluded"], "tree".into(), case.b("copy"));
     assert!(!there.join("build").exists() && !there.join("a/y.o").exists());
+}
+
+/// Calls that put something on stable storage, of a pull by these words; `None`, and a line, where nobody can tell.
+fn puts_on_storage(case: &Case, words: Vec<OsString>) -> Option<usize> {
+    let (calls, [name, words @ ..]) = (case.aside("calls").join("calls"), words.as_slice()) else {
+        return None;
+    };
+    let mut strace = args!["strace", "-f", "-qq", "-e", "trace=fsync,fdatasync,syncfs", "-o", &calls];
+    if !Command::new("strace").arg("-V").output().is_ok_and(|run| run.status.success()) {
+        eprintln!("skipped: strace, which tells what is put on stable storage, isn't installed");
+        return None;
+    }
+    strace.extend(args![case.bed.program(), name, "-F", case.bed.lab.ssh_config()]);
+    case.start_with(strace, words.to_vec()).end().exits(0);
+    let told = fs::read_to_string(calls).unwrap();
+    Some(told.lines().filter(|line| line.contains("sync") && line.contains("= 0")).count())
+}
+
+#[test]
+fn what_has_no_contents_is_put_on_stable_storage_too() {
+    let Some(case) = case() else { return };
+    fs::create_dir_all(case.far.join("tree/a/b")).unwrap();
+    let Some(puts) = puts_on_storage(&case, args!["cp", "-r", case.b("tree"), "copy"]) else { return };
+    assert!(case.near.join("copy/a/b").is_dir() && puts > 0, "directories");
+    write(case.far.join("tree/file"), "x");
+    case.sync(args![case.b("tree"), "copy"]).exits(0);
+    fs::set_permissions(case.far.join("tree/file"), PermissionsExt::from_mode(0o640)).unwrap();
+    let puts = puts_on_storage(&case, args!["sync", case.b("tree"), "copy"]);
+    assert!(puts.is_some_and(|puts| puts > 0), "a mode");
+    assert_eq!(case.near.join("copy/file").metadata().unwrap().mode() & 0o777, 0o640);
 }
 
 #[test]

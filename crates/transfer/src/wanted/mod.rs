@@ -330,6 +330,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
     }
 
     fn repair(&self, entry: &Entry, place: &RelPath, there: &There, changes: &Changes) -> Result<(), Errno> {
+        lock(&self.shared.changed).add_metadata(&there.parent);
         if changes.permissions || changes.owner || changes.group || changes.acl || changes.xattrs {
             let held = hold_existing(&there.parent, name(place), &there.stat)?;
             let is_link = matches!(entry.kind, Kind::Symlink { .. });
