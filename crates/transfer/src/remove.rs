@@ -125,8 +125,10 @@ impl<'a> Remover<'a> {
 
     /// Removes nothing, since nobody knows what the sender has.
     pub fn refuse(&self) {
-        let message = "nothing is deleted, since not all of the source could be read";
-        self.tell(&RelPath::root(), message.into());
+        // What was in the way of something of another kind is gone already.
+        let nothing = if self.removed == 0 { "nothing" } else { "nothing more" };
+        let message = format!("{nothing} is deleted, since not all of the source could be read");
+        self.tell(&RelPath::root(), message);
     }
 
     /// Empties the directory at `place` and removes it, for something that takes its name; only an empty one, unless

@@ -163,6 +163,10 @@ fn nothing_is_deleted_where_the_source_could_not_be_read_whole() {
     let run = case.sync(args!["--delete", "-f", ": .rules", "tree", case.b("copy")]).exits(3);
     assert!(run.err.contains("nothing is deleted"), "{}", run.err);
     assert!(there.join("small").exists() && there.join("a/b/c/deep").exists());
+    write(here.join("z"), "a file");
+    write(there.join("z/in its way"), "x");
+    let run = case.sync(args!["--delete", "-f", ": .rules", "tree", case.b("copy")]).exits(3);
+    assert!(run.err.contains("nothing more is deleted") && there.join("small").exists(), "{}", run.err);
     fs::remove_file(here.join("a/.rules")).unwrap();
     case.sync(args!["--delete", "-f", ": .rules", "tree", case.b("copy")]).exits(0);
     assert_rsync_finds_nothing(&here, &there, &["--delete"]);
@@ -277,6 +281,23 @@ fn what_has_no_contents_is_put_on_stable_storage_too() {
     let puts = puts_on_storage(&case, args!["sync", case.b("tree"), "copy"]);
     assert!(puts.is_some_and(|puts| puts > 0), "a mode");
     assert_eq!(case.near.join("copy/file").metadata().unwrap().mode() & 0o777, 0o640);
+}
+
+#[test]
+fn what_a_list_of_files_names_and_is_not_there_is_told() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    make_tree(&here);
+    symlink("a", here.join("way")).unwrap();
+    write(case.near.join("list"), "small\nmissing\nno/way\nway/b\nlink\n");
+    let told = ["tree/missing: finding what the list", "tree/no/way: finding", "tree/way/b: finding"];
+    let push = args!["--files-from", "list", "tree", case.b("copy")];
+    let pull = args!["--files-from", "list", case.b("tree"), "back"];
+    let run = case.sync(push).exits(3).says(&told);
+    assert_eq!(run.err.matches("finding what").count(), told.len(), "{run}");
+    assert!(there.join("small").is_file() && there.join("link").is_symlink());
+    fs::rename(&here, case.far.join("tree")).unwrap();
+    case.sync(pull).exits(3).says(&told);
 }
 
 #[test]
