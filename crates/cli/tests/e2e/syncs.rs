@@ -418,6 +418,7 @@ fn of_a_large_file_only_the_chunks_travel_that_differ() {
 #[test]
 fn what_is_written_into_keeps_its_inode_and_gets_everything_else() {
     let Some(case) = case() else { return };
+    case.sync(args!["--inplace", "--update", "tree", case.b("copy")]).exits(2).says(&["cannot be used with"]);
     let (here, there) = (case.near.join("tree"), case.far.join("copy"));
     make_tree(&here);
     case.sync(args!["tree", case.b("copy")]).exits(0);
