@@ -255,6 +255,33 @@ fn what_the_target_cannot_keep_is_told_once_and_by_name_where_each_step_is() {
 }
 
 #[test]
+fn an_ordinary_user_gets_attributes_of_what_may_not_be_written() {
+    let Some(case) = case_with_attributes() else { return };
+    let tree = case.far.join("tree");
+    write(tree.join("file"), "x");
+    write(tree.join("plain"), "x");
+    fs::create_dir(tree.join("directory")).unwrap();
+    for name in ["file", "plain", "directory"] {
+        fs::set_permissions(tree.join(name), PermissionsExt::from_mode(0o555)).unwrap();
+    }
+    let comment =
+        |path: &Path| rustix::fs::setxattr(path, "user.comment", b"y", XattrFlags::empty()).unwrap();
+    let pull = || case.sync_as_nobody(args![case.b("tree"), "copy"]).exits(0);
+    pull();
+    comment(&tree.join("file"));
+    for name in ["plain", "directory"] {
+        comment(&case.near.join("copy").join(name));
+    }
+    pull();
+    let has = |name: &str| {
+        let path = case.near.join("copy").join(name);
+        let length = rustix::fs::getxattr_query(&path, "user.comment").ok();
+        (length, path.metadata().unwrap().mode() & 0o7777)
+    };
+    assert_eq!(["file", "plain", "directory"].map(has), [(Some(1), 0o555), (None, 0o555), (None, 0o555)]);
+}
+
+#[test]
 fn what_was_lost_before_a_kill_is_told_by_the_run_that_goes_on() {
     let Some(case) = case_with_attributes() else { return };
     let Some(_plain) = Plain::mount(&case.far) else { return };
