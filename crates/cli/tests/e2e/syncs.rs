@@ -284,6 +284,26 @@ fn what_has_no_contents_is_put_on_stable_storage_too() {
 }
 
 #[test]
+fn of_a_file_with_more_names_than_the_original_only_the_one_changes() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    for name in ["a", "b", "c"] {
+        write(here.join(name), "x");
+        set_time(&here.join(name), Duration::new(1_500_000_000, 5));
+    }
+    fs::set_permissions(here.join("b"), PermissionsExt::from_mode(0o600)).unwrap();
+    case.sync(args!["tree", case.b("copy")]).exits(0);
+    for name in ["b", "c"] {
+        fs::remove_file(there.join(name)).unwrap();
+        fs::hard_link(there.join("a"), there.join(name)).unwrap();
+    }
+    case.sync(args!["tree", case.b("copy")]).exits(0);
+    assert_rsync_finds_nothing(&here, &there, &[]);
+    let mode = |name: &str| there.join(name).metadata().unwrap().mode() & 0o777;
+    assert_eq!(["a", "b", "c"].map(mode), [0o644, 0o600, 0o644]);
+}
+
+#[test]
 fn what_a_list_of_files_names_and_is_not_there_is_told() {
     let Some(case) = case() else { return };
     let (here, there) = (case.near.join("tree"), case.far.join("copy"));
