@@ -88,6 +88,8 @@ struct Group {
 #[derive(Default)]
 pub struct Touched {
     directories: HashMap<usize, Arc<Directory>>,
+    /// Something in them has other metadata now, which goes to stable storage only with its file system.
+    has_other_metadata: bool,
 }
 
 impl Committer<'_> {
@@ -217,12 +219,24 @@ impl Touched {
         }
     }
 
+    /// Notes that something in `directory` got another mode, owner, time or attributes.
+    pub fn add_metadata(&mut self, directory: &Arc<Directory>) {
+        self.has_other_metadata = true;
+        self.add(directory);
+    }
+
+    /// Notes what `other` has noted.
+    pub fn absorb(&mut self, other: &Self) {
+        self.has_other_metadata |= other.has_other_metadata;
+        other.directories.values().for_each(|directory| self.add(directory));
+    }
+
     /// Puts all of them on stable storage.
     ///
     /// # Errors
     /// A message where the storage reports that it lost data.
     pub fn sync(self) -> Result<(), String> {
-        if self.directories.len() < FEW {
+        if self.directories.len() < FEW && !self.has_other_metadata {
             return self.directories.values().try_for_each(|directory| {
                 let held = reopen(directory).map_err(|error| lost("opening a directory", error))?;
                 match rustix::fs::fsync(held) {

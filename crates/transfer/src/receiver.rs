@@ -114,6 +114,7 @@ fn receive(
         dry_run: options.sync.as_ref().is_some_and(|sync| sync.dry_run),
         inplace: options.sync.as_ref().is_some_and(|sync| sync.inplace),
         directories: Mutex::default(),
+        changed: Mutex::default(),
         first_names: Mutex::default(),
         further_names: Mutex::default(),
         opened: Mutex::new(still_opened(resume.past.as_deref(), landing)),
@@ -215,6 +216,7 @@ fn bring(
     session.meanwhile(|| {
         last.finish_directories(&mut touched);
         last.finish();
+        touched.absorb(&lock(&shared.changed));
         touched.sync().map_err(TransferError::Failed)
     })??;
     let (landed, announced) = (counters.landed.get(), announced.totals);

@@ -75,6 +75,23 @@ pub struct Remover<'a> {
     left: u64,
 }
 
+/// A directory that is to be emptied.
+struct Opened {
+    fd: OwnedFd,
+    /// The mode that it had, where it didn't let its owner write.
+    had: Option<Mode>,
+}
+
+impl Opened {
+    /// It stays, as closed as it was.
+    fn close_again(&self) {
+        if let Some(had) = self.had {
+            // It was ours to open.
+            let _ = rustix::fs::fchmod(&self.fd, had);
+        }
+    }
+}
+
 /// What is in one directory of the destination.
 struct Found {
     name: OsString,
@@ -108,8 +125,10 @@ impl<'a> Remover<'a> {
 
     /// Removes nothing, since nobody knows what the sender has.
     pub fn refuse(&self) {
-        let message = "nothing is deleted, since not all of the source could be read";
-        self.tell(&RelPath::root(), message.into());
+        // What was in the way of something of another kind is gone already.
+        let nothing = if self.removed == 0 { "nothing" } else { "nothing more" };
+        let message = format!("{nothing} is deleted, since not all of the source could be read");
+        self.tell(&RelPath::root(), message);
     }
 
     /// Empties the directory at `place` and removes it, for something that takes its name; only an empty one, unless
@@ -119,24 +138,50 @@ impl<'a> Remover<'a> {
     /// A message for the user where it has to stay.
     pub fn make_way(&mut self, path: &RelPath, place: &RelPath, parent: &Directory) -> Result<(), String> {
         let (_, name) = place.split().ok_or("the destination itself is a directory")?;
-        let in_the_way = || "a directory that isn't empty is in the way at the destination".to_owned();
-        let found = self.open_directory(parent.as_fd(), name).and_then(|fd| Ok((list(fd.as_fd())?, fd)));
-        let (found, fd) =
-            found.map_err(|error| format!("looking into the directory in the way failed: {error}"))?;
-        if !self.sync.delete && !found.is_empty() {
-            return Err(format!("{}; --delete removes it", in_the_way()));
-        }
-        let scope = self.filter.scope();
-        let whole =
-            found.into_iter().map(|found| self.remove(path, &fd, found, &scope)).fold(true, |a, b| a & b);
-        if !whole {
-            return Err(in_the_way());
-        }
-        if self.sync.dry_run {
+        let opened = self.open_directory(parent.as_fd(), name);
+        let (directory, found) =
+            opened.map_err(|error| format!("looking into the directory in the way failed: {error}"))?;
+        let gone = self.empty_the_way(path, place, &directory, found).and_then(|()| {
+            let remove = || rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
+            let removed = if self.sync.dry_run { Ok(()) } else { remove() };
+            removed.map_err(|error| format!("removing the directory in the way failed: {error}"))
+        });
+        gone.inspect_err(|_| directory.close_again())
+    }
+
+    fn empty_the_way(
+        &mut self,
+        path: &RelPath,
+        place: &RelPath,
+        directory: &Opened,
+        found: Vec<Found>,
+    ) -> Result<(), String> {
+        let in_the_way = "a directory that isn't empty is in the way at the destination";
+        if found.is_empty() {
             return Ok(());
         }
-        rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
-            .map_err(|error| format!("removing the directory in the way failed: {error}"))
+        if !self.sync.delete {
+            return Err(format!("{in_the_way}; --delete removes it"));
+        }
+        let scope = self.scope_in(path, place, &directory.fd).map_err(|error| unknown(&error))?;
+        if self.remove_all(path, directory, found, &scope) { Ok(()) } else { Err(in_the_way.into()) }
+    }
+
+    /// The rules for what is in the directory at `place`, with those of the merge files on the way to it.
+    fn scope_in(&self, path: &RelPath, place: &RelPath, fd: &OwnedFd) -> Result<Scope, FilterError> {
+        let mut above = Vec::new();
+        let (mut upper, mut there) = (path.clone(), place.clone());
+        while let (Some((path, _)), Some((place, _))) = (upper.split(), there.split()) {
+            (upper, there) = (path, place);
+            above.push((upper.clone(), there.clone()));
+        }
+        let mut scope = self.filter.scope();
+        for (path, place) in above.into_iter().rev() {
+            // What isn't there has no rules: a dry run makes no directories.
+            let Ok(held) = self.shared.landing.root.directory(&place) else { continue };
+            scope = scope.enter(&path, &mut |name| merge_file(held.as_fd(), name))?;
+        }
+        scope.enter(path, &mut |name| merge_file(fd.as_fd(), name))
     }
 
     /// Removes what is no directory and has a directory's name.
@@ -190,6 +235,12 @@ impl<'a> Remover<'a> {
         }
     }
 
+    /// What was found in the directory at `above`, which is going too; true where nothing of it is left.
+    fn remove_all(&mut self, above: &RelPath, directory: &Opened, found: Vec<Found>, scope: &Scope) -> bool {
+        let gone = found.into_iter().map(|found| self.remove(above, &directory.fd, found, scope));
+        gone.fold(true, |all, gone| all & gone)
+    }
+
     /// Something in the directory at `above`, which is going too; true where it is gone.
     fn remove(&mut self, above: &RelPath, parent: &OwnedFd, found: Found, scope: &Scope) -> bool {
         let Ok(path) = above.join(found.name.as_bytes()) else { return false };
@@ -204,11 +255,13 @@ impl<'a> Remover<'a> {
         if found.name.as_bytes().starts_with(PREFIX.as_bytes()) {
             return false;
         }
-        if found.directory && !self.empty(path, parent, &found.name, scope) {
+        let emptied = if found.directory { self.empty(path, parent, &found.name, scope) } else { None };
+        if found.directory && emptied.is_none() {
             return false;
         }
         if self.sync.max_delete.is_some_and(|most| self.removed >= most) {
             self.left += 1;
+            emptied.iter().for_each(Opened::close_again);
             return false;
         }
         if !self.sync.dry_run {
@@ -226,49 +279,45 @@ impl<'a> Remover<'a> {
         true
     }
 
-    /// Removes what is in a directory that is going; true where nothing is left.
-    fn empty(&mut self, path: &RelPath, parent: BorrowedFd<'_>, name: &OsStr, scope: &Scope) -> bool {
+    /// Removes what is in a directory that is going, and gives it where nothing is left.
+    fn empty(
+        &mut self,
+        path: &RelPath,
+        parent: BorrowedFd<'_>,
+        name: &OsStr,
+        scope: &Scope,
+    ) -> Option<Opened> {
         if self.is_too_deep(path) {
-            return false;
+            return None;
         }
-        let found = self.open_directory(parent, name).and_then(|fd| Ok((list(fd.as_fd())?, fd)));
-        let (found, fd) = match found {
-            Ok(found) => found,
+        let (directory, found) = match self.open_directory(parent, name) {
+            Ok(opened) => opened,
             Err(error) => {
                 self.tell(path, format!("opening it for --delete failed: {error}"));
-                return false;
+                return None;
             }
         };
-        let inside = match scope.enter(path, &mut |name| merge_file(fd.as_fd(), name)) {
-            Ok(inside) => inside,
-            Err(error) => {
-                self.tell(path, unknown(&error));
-                return false;
-            }
-        };
-        found
-            .into_iter()
-            .map(|found| self.remove(path, &fd, found, &inside))
-            .fold(true, |all, gone| all & gone)
+        let inside = scope.enter(path, &mut |name| merge_file(directory.fd.as_fd(), name));
+        let inside = inside.inspect_err(|error| self.tell(path, unknown(error)));
+        let gone = inside.is_ok_and(|inside| self.remove_all(path, &directory, found, &inside));
+        if !gone {
+            directory.close_again();
+        }
+        gone.then_some(directory)
     }
 
-    /// Opens a directory that is to be emptied, also where it doesn't let its owner in.
-    fn open_directory(&self, parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let open = |flags| rustix::fs::openat(parent, name, flags, Mode::empty());
-        if self.sync.dry_run {
-            return open(flags);
-        }
-        let fd = open(flags).or_else(|error| {
-            let held = open(OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC)?;
-            set_mode(&held, Mode::RWXU).map_err(|_| error)?;
-            open(flags)
-        })?;
-        if !Mode::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode).contains(Mode::RWXU) {
-            // Where that isn't ours to set, removing tells.
-            let _ = rustix::fs::fchmod(&fd, Mode::RWXU);
-        }
-        Ok(fd)
+    /// Opens and lists a directory that is to be emptied, also where it doesn't let its owner in.
+    fn open_directory(&self, parent: BorrowedFd<'_>, name: &OsStr) -> Result<(Opened, Vec<Found>), Errno> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = |access| rustix::fs::openat(parent, name, flags | access, Mode::empty());
+        let held = open(OFlags::PATH)?;
+        let had = Mode::from_raw_mode(rustix::fs::fstat(&held)?.st_mode & 0o7777);
+        let opens = !self.sync.dry_run && !had.contains(Mode::RWXU);
+        // Where that isn't ours to set, opening or removing tells.
+        let is_opened = opens && set_mode(&held, had | Mode::RWXU).is_ok();
+        let opened = Opened { fd: open(OFlags::RDONLY)?, had: is_opened.then_some(had) };
+        let found = list(opened.fd.as_fd())?;
+        Ok((opened, found))
     }
 
     fn is_too_deep(&self, path: &RelPath) -> bool {

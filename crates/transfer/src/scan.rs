@@ -102,7 +102,23 @@ impl<T: Taker> Walk<'_, '_, T> {
         };
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
         self.found(number, RelPath::root(), &stat, At::Open(held.as_fd()))?;
-        if is_directory { self.descend(number, RelPath::root()) } else { Ok(()) }
+        if !is_directory {
+            return Ok(());
+        }
+        self.descend(number, RelPath::root())?;
+        self.tell_missing(number);
+        Ok(())
+    }
+
+    /// What the list names, and the walk can't have found.
+    fn tell_missing(&self, source: usize) {
+        let root = &self.scanner.sources[source].root;
+        for listed in self.scanner.selection.listed.iter().flat_map(FilesFrom::listed) {
+            let Some((parent, name)) = listed.path.split() else { continue };
+            if let Err(error) = root.directory(&parent).and_then(|parent| parent.stat(name)) {
+                self.fail(source, &listed.path, "finding what the list of files names", error);
+            }
+        }
     }
 
     fn descend(&mut self, source: usize, top: RelPath) -> Result<(), Stopped> {

@@ -108,8 +108,12 @@ impl Landed<'_> {
         [top, slash.as_bytes(), path.as_bytes()].concat()
     }
 
-    /// Whether the receiver calls it so. It may have put a home directory in the place of a tilde.
+    /// Whether the receiver calls it so. It may have put a home directory in the place of a tilde, a dot in front of a name,
+    /// and of one file under a new name only that is told which it is, perhaps behind a link.
     fn is_shown_as(&self, source: &RelPath, path: &RelPath, shown: &[u8]) -> bool {
+        if !self.within && path.is_root() {
+            return true;
+        }
         let destination = if self.destination.is_empty() { b"." } else { self.destination };
         let mut whole = PathBuf::from(OsString::from_vec(destination.to_vec()));
         if self.within {
@@ -118,7 +122,8 @@ impl Landed<'_> {
         if !path.is_root() {
             whole.push(path.as_os_str());
         }
-        let whole = whole.as_os_str().as_bytes();
+        let whole = without_dot(whole.as_os_str().as_bytes());
+        let shown = without_dot(shown);
         shown == whole || whole.strip_prefix(b"~").is_some_and(|rest| shown.ends_with(rest))
     }
 }
@@ -152,6 +157,10 @@ fn digest(files: &BTreeMap<(u32, RelPath), Told>, told: &Told) -> Option<Digest>
 fn unnamed(name: &[u8]) -> Problem {
     let message = "is there, but isn't in the manifest: the format of b3sum can't tell its name".to_owned();
     Problem { path: name.to_vec(), message, kind: ProblemKind::NotKept }
+}
+
+fn without_dot(path: &[u8]) -> &[u8] {
+    path.strip_prefix(b"./").unwrap_or(path)
 }
 
 fn last_name(path: &[u8]) -> &[u8] {
@@ -208,5 +217,10 @@ mod tests {
         assert!(landed.is_shown_as(&path("t"), &path("x"), b"/data/t/x"));
         assert!(!landed.is_shown_as(&path("t"), &path("x"), b"/data/t/y/t/x"));
         assert!(!landed.is_shown_as(&path("t"), &path("x"), b"x"));
+        let new = |destination| Landed { sources: Vec::new(), within: false, destination };
+        assert!(new(b"new").is_shown_as(&path("t"), &path("x"), b"./new/x"));
+        assert!(new(b"./new").is_shown_as(&path("t"), &path("x"), b"./new/x"));
+        assert!(!new(b"new").is_shown_as(&path("t"), &path("x"), b"./new/y"));
+        assert!(new(b"link").is_shown_as(&path("f"), &RelPath::root(), b"/the/real/file"));
     }
 }

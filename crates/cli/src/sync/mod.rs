@@ -40,8 +40,8 @@ pub struct SyncArgs {
     #[arg(long)]
     ignore_existing: bool,
     /// Write into the files that are there, instead of into copies that take their names when they are whole: readers
-    /// see mixtures, and an interruption leaves them
-    #[arg(long)]
+    /// see mixtures, and an interruption leaves them, newer than their originals
+    #[arg(long, conflicts_with = "update")]
     inplace: bool,
     /// Delete at DST what isn't in SRC, after everything is there; nothing where SRC could not be read whole
     #[arg(long)]

@@ -8,10 +8,13 @@ use std::process::Command;
 
 use rustix::fs::{CWD, FileType, Mode, XattrFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::process::Signal;
 
 use crate::archive::{ACCESS, acl, assert_same, make_everything, make_holes, set_time};
 use crate::bed::{Case, NOBODY, args, case_with_attributes};
-use crate::tree::{noise, temporaries, write};
+use crate::resumed::journal;
+use crate::support::{PATIENCE, within};
+use crate::tree::{names, noise, temporaries, write};
 
 /// Entries of the widest directory; all that are promised where somebody has time for it.
 fn wide() -> u32 {
@@ -249,6 +252,53 @@ fn what_the_target_cannot_keep_is_told_once_and_by_name_where_each_step_is() {
     assert!(!run.err.contains("kept"), "{run}");
     let run = case.cp(args!["-a", "--json", "tree", case.b("json")]).exits(3);
     assert!(run.out.contains("\"kind\":\"not-kept\"") && run.out.contains("\"not_kept\":31"), "{run}");
+}
+
+#[test]
+fn an_ordinary_user_gets_attributes_of_what_may_not_be_written() {
+    let Some(case) = case_with_attributes() else { return };
+    let tree = case.far.join("tree");
+    write(tree.join("file"), "x");
+    write(tree.join("plain"), "x");
+    fs::create_dir(tree.join("directory")).unwrap();
+    for name in ["file", "plain", "directory"] {
+        fs::set_permissions(tree.join(name), PermissionsExt::from_mode(0o555)).unwrap();
+    }
+    let comment =
+        |path: &Path| rustix::fs::setxattr(path, "user.comment", b"y", XattrFlags::empty()).unwrap();
+    let pull = || case.sync_as_nobody(args![case.b("tree"), "copy"]).exits(0);
+    pull();
+    comment(&tree.join("file"));
+    for name in ["plain", "directory"] {
+        comment(&case.near.join("copy").join(name));
+    }
+    pull();
+    let has = |name: &str| {
+        let path = case.near.join("copy").join(name);
+        let length = rustix::fs::getxattr_query(&path, "user.comment").ok();
+        (length, path.metadata().unwrap().mode() & 0o7777)
+    };
+    assert_eq!(["file", "plain", "directory"].map(has), [(Some(1), 0o555), (None, 0o555), (None, 0o555)]);
+}
+
+#[test]
+fn what_was_lost_before_a_kill_is_told_by_the_run_that_goes_on() {
+    let Some(case) = case_with_attributes() else { return };
+    let Some(_plain) = Plain::mount(&case.far) else { return };
+    let tree = case.near.join("tree");
+    for number in 0..12 {
+        let path = tree.join(format!("{number}"));
+        write(path.clone(), noise(number, 2 << 20));
+        rustix::fs::setxattr(&path, "user.comment", b"y", XattrFlags::empty()).unwrap();
+    }
+    write(tree.join("chunked"), noise(77, 40 << 20));
+    let running = case.start(args!["-a", "--bwlimit", "8m", "tree", case.b("to")]);
+    let there = || names(&case.far.join("to")).len() - temporaries(&case.far.join("to")).len();
+    assert!(within(PATIENCE, || there() > 4 && journal(&case.far).is_some()), "it never got under way");
+    running.signal(Signal::KILL);
+    running.end();
+    let told = "12 entries, each: its extended attributes could not be kept";
+    case.cp(args!["-a", "tree", case.b("to")]).exits(3).says(&[told]);
 }
 
 #[test]

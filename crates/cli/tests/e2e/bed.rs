@@ -245,6 +245,16 @@ impl Case {
         self.start_with(args![self.bed.program(), "cp", "--rsh", rsh], args)
     }
 
+    /// Runs `linerate sync` as an ordinary user, to whom the near directory is given.
+    #[track_caller]
+    pub fn sync_as_nobody(&self, args: Vec<OsString>) -> Run {
+        chown(&self.near, Some(NOBODY), Some(NOBODY)).expect("root may");
+        let home = self.bed.nobodys_home();
+        let mut words = args!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+        words.extend(args![self.bed.program(), "sync", "-F", home.join("ssh_config")]);
+        self.start_with(words, args).end()
+    }
+
     /// A remote shell whose far end is an ordinary user with an empty home.
     pub fn as_far_nobody(&self) -> String {
         let home = self.aside("home");

@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::bed::{Case, NOBODY, args, case, case_with_link};
+use crate::json::{summary_of, u64_at};
 use crate::killed::{Midway, Way, goes_on, set_link};
 use crate::support::{PATIENCE, Running, within};
 use crate::tree::{assert_alike, assert_real_names_are_whole, names, noise, temporaries, write};
@@ -134,7 +135,7 @@ fn a_full_disk_is_told_and_gone_on_from_when_there_is_space() {
     write(source.join("chunked"), noise(1, 40 << 20));
     (0..8).for_each(|number| write(source.join(format!("{number}")), noise(number, 1 << 20)));
     write(small.join("in the way"), noise(5, 30 << 20));
-    let command = || args!["-r", "tree", format!("b:{}/", small.display())];
+    let command = || args!["--json", "-r", "tree", format!("b:{}/", small.display())];
     let run = case.cp(command()).exits(1).says(&["No space left", "run the same command again"]);
     assert_real_names_are_whole(&source, &small.join("tree"));
     assert!(!temporaries(&small).is_empty(), "nothing to go on from: {run}");
@@ -145,6 +146,8 @@ fn a_full_disk_is_told_and_gone_on_from_when_there_is_space() {
         assert_alike(&source, &small.join("tree"));
     }
     assert!(mount(&["umount"]).success());
+    let again = u64_at(&summary_of(&rerun.out), "/sender/stages/bytes");
+    assert!(again < 40 << 20, "{again} bytes: nothing was kept of the large file");
     assert!(ok && left.is_empty(), "{left:?} {rerun}");
 }
 

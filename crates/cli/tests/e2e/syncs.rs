@@ -163,9 +163,44 @@ fn nothing_is_deleted_where_the_source_could_not_be_read_whole() {
     let run = case.sync(args!["--delete", "-f", ": .rules", "tree", case.b("copy")]).exits(3);
     assert!(run.err.contains("nothing is deleted"), "{}", run.err);
     assert!(there.join("small").exists() && there.join("a/b/c/deep").exists());
+    write(here.join("z"), "a file");
+    write(there.join("z/in its way"), "x");
+    let run = case.sync(args!["--delete", "-f", ": .rules", "tree", case.b("copy")]).exits(3);
+    assert!(run.err.contains("nothing more is deleted") && there.join("small").exists(), "{}", run.err);
     fs::remove_file(here.join("a/.rules")).unwrap();
     case.sync(args!["--delete", "-f", ": .rules", "tree", case.b("copy")]).exits(0);
     assert_rsync_finds_nothing(&here, &there, &["--delete"]);
+}
+
+#[test]
+fn what_is_in_a_files_way_is_protected_by_the_rules_of_its_directories_and_stays_as_it_was() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    let mode = |path: &str| there.join(path).metadata().unwrap().permissions().mode() & 0o7777;
+    for top in [&here, &there] {
+        write(top.join("a/.rules"), "P *.keep");
+    }
+    for name in ["a/x", "a/y", "z"] {
+        write(here.join(name), "a file");
+    }
+    write(there.join("a/x/one.keep"), "kept");
+    write(there.join("a/y/deep/more"), "goes");
+    write(there.join("z/.rules"), "P *.own");
+    write(there.join("z/two.own"), "kept too");
+    for name in ["a/x", "z"] {
+        fs::set_permissions(there.join(name), PermissionsExt::from_mode(0o555)).unwrap();
+    }
+    let sync = |more: &[&str]| {
+        let options: Vec<OsString> = more.iter().map(OsString::from).collect();
+        case.sync([options, args!["-f", ": .rules", "tree", case.b("copy")]].concat()).exits(3)
+    };
+    sync(&[]);
+    assert!(there.join("a/y/deep/more").exists() && there.join("z/.rules").exists());
+    assert_eq!((mode("a/x"), mode("z")), (0o555, 0o555));
+    sync(&["--delete"]).says(&["a/x: a directory that isn't empty", "z: a directory that isn't empty"]);
+    assert!(there.join("a/x/one.keep").exists() && there.join("z/two.own").exists());
+    assert!(there.join("a/y").is_file());
+    assert_eq!((mode("a/x"), mode("z")), (0o555, 0o555));
 }
 
 #[test]
@@ -216,6 +251,73 @@ fn what_is_left_out_neither_travels_nor_goes() {
     assert!(here.join("a/x.o").exists() && !here.join("a/y.o").exists());
     with(&["--delete-excluded"], "tree".into(), case.b("copy"));
     assert!(!there.join("build").exists() && !there.join("a/y.o").exists());
+}
+
+/// Calls that put something on stable storage, of a pull by these words; `None`, and a line, where nobody can tell.
+fn puts_on_storage(case: &Case, words: Vec<OsString>) -> Option<usize> {
+    let (calls, [name, words @ ..]) = (case.aside("calls").join("calls"), words.as_slice()) else {
+        return None;
+    };
+    let mut strace = args!["strace", "-f", "-qq", "-e", "trace=fsync,fdatasync,syncfs", "-o", &calls];
+    if !Command::new("strace").arg("-V").output().is_ok_and(|run| run.status.success()) {
+        eprintln!("skipped: strace, which tells what is put on stable storage, isn't installed");
+        return None;
+    }
+    strace.extend(args![case.bed.program(), name, "-F", case.bed.lab.ssh_config()]);
+    case.start_with(strace, words.to_vec()).end().exits(0);
+    let told = fs::read_to_string(calls).unwrap();
+    Some(told.lines().filter(|line| line.contains("sync") && line.contains("= 0")).count())
+}
+
+#[test]
+fn what_has_no_contents_is_put_on_stable_storage_too() {
+    let Some(case) = case() else { return };
+    fs::create_dir_all(case.far.join("tree/a/b")).unwrap();
+    let Some(puts) = puts_on_storage(&case, args!["cp", "-r", case.b("tree"), "copy"]) else { return };
+    assert!(case.near.join("copy/a/b").is_dir() && puts > 0, "directories");
+    write(case.far.join("tree/file"), "x");
+    case.sync(args![case.b("tree"), "copy"]).exits(0);
+    fs::set_permissions(case.far.join("tree/file"), PermissionsExt::from_mode(0o640)).unwrap();
+    let puts = puts_on_storage(&case, args!["sync", case.b("tree"), "copy"]);
+    assert!(puts.is_some_and(|puts| puts > 0), "a mode");
+    assert_eq!(case.near.join("copy/file").metadata().unwrap().mode() & 0o777, 0o640);
+}
+
+#[test]
+fn of_a_file_with_more_names_than_the_original_only_the_one_changes() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    for name in ["a", "b", "c"] {
+        write(here.join(name), "x");
+        set_time(&here.join(name), Duration::new(1_500_000_000, 5));
+    }
+    fs::set_permissions(here.join("b"), PermissionsExt::from_mode(0o600)).unwrap();
+    case.sync(args!["tree", case.b("copy")]).exits(0);
+    for name in ["b", "c"] {
+        fs::remove_file(there.join(name)).unwrap();
+        fs::hard_link(there.join("a"), there.join(name)).unwrap();
+    }
+    case.sync(args!["tree", case.b("copy")]).exits(0);
+    assert_rsync_finds_nothing(&here, &there, &[]);
+    let mode = |name: &str| there.join(name).metadata().unwrap().mode() & 0o777;
+    assert_eq!(["a", "b", "c"].map(mode), [0o644, 0o600, 0o644]);
+}
+
+#[test]
+fn what_a_list_of_files_names_and_is_not_there_is_told() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    make_tree(&here);
+    symlink("a", here.join("way")).unwrap();
+    write(case.near.join("list"), "small\nmissing\nno/way\nway/b\nlink\n");
+    let told = ["tree/missing: finding what the list", "tree/no/way: finding", "tree/way/b: finding"];
+    let push = args!["--files-from", "list", "tree", case.b("copy")];
+    let pull = args!["--files-from", "list", case.b("tree"), "back"];
+    let run = case.sync(push).exits(3).says(&told);
+    assert_eq!(run.err.matches("finding what").count(), told.len(), "{run}");
+    assert!(there.join("small").is_file() && there.join("link").is_symlink());
+    fs::rename(&here, case.far.join("tree")).unwrap();
+    case.sync(pull).exits(3).says(&told);
 }
 
 #[test]
@@ -336,6 +438,7 @@ fn of_a_large_file_only_the_chunks_travel_that_differ() {
 #[test]
 fn what_is_written_into_keeps_its_inode_and_gets_everything_else() {
     let Some(case) = case() else { return };
+    case.sync(args!["--inplace", "--update", "tree", case.b("copy")]).exits(2).says(&["cannot be used with"]);
     let (here, there) = (case.near.join("tree"), case.far.join("copy"));
     make_tree(&here);
     case.sync(args!["tree", case.b("copy")]).exits(0);

@@ -90,7 +90,7 @@ impl Writer {
                 mode.map(|mode| mode & !lost)
             }
         };
-        let opened = if what == What::Directory { self.open_up(fd, extra) } else { None };
+        let opened = self.open_up(fd, what);
         note("extended attributes", self.give_xattrs(fd, extra, what));
         if self.keep.acls && what != What::Link {
             note("ACL", self.give_acl(fd, ACCESS, &extra.acl, what));
@@ -172,13 +172,18 @@ impl Writer {
         kept.map(|(name, value)| set_xattr(fd, name, value)).fold(Ok(()), Result::and)
     }
 
-    /// Lets an ordinary user write attributes of a directory, and gives the mode that it had, where that forbade it.
-    fn open_up(&self, fd: BorrowedFd<'_>, extra: &Extra) -> Option<Mode> {
-        if self.is_root || extra.xattrs.is_empty() {
+    /// Lets an ordinary user write attributes of what was there, and gives the mode that it had, where that forbade it.
+    fn open_up(&self, fd: BorrowedFd<'_>, what: What) -> Option<Mode> {
+        let needed = match what {
+            What::Directory => Mode::RWXU,
+            What::Existing => Mode::RUSR | Mode::WUSR,
+            What::New { .. } | What::Link => return None,
+        };
+        if self.is_root || !self.keep.xattrs {
             return None;
         }
         let now = Mode::from_raw_mode(rustix::fs::fstat(fd).ok()?.st_mode & 0o7777);
-        let opened = !now.contains(Mode::RWXU) && set_mode(fd, now | Mode::RWXU).is_ok();
+        let opened = !now.contains(needed) && set_mode(fd, now | needed).is_ok();
         opened.then_some(now)
     }
 

@@ -10,6 +10,7 @@ use std::io::IoSlice;
 
 use super::{Worker, write_all};
 use crate::clock::Stage;
+use crate::lock::lock;
 use crate::stream::StreamError;
 use crate::temporary::Temporary;
 
@@ -58,6 +59,9 @@ impl Worker<'_> {
             None => {}
         }
         let is_new = self.with_access(place, || shared.landing.root.make_directory(place, created))?;
+        if is_new && let Some((parent, _)) = place.split() {
+            lock(&shared.changed).add(&shared.landing.root.directory(&parent)?);
+        }
         shared.keep_directory(place, entry, is_new, false);
         shared.counters.landed.directory();
         Ok(())

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::clock::{Clock, Counters, Stage};
-use crate::commit::{Finished, ToCommit};
+use crate::commit::{Finished, ToCommit, Touched};
 use crate::journal::{Journal, Past, mark};
 use crate::landing::Landing;
 use crate::lock::lock;
@@ -62,6 +62,8 @@ pub struct Shared<'a> {
     pub directories: Mutex<Vec<(RelPath, Planned)>>,
     /// Modes of directories that were there and didn't let their owner write, until everything is there.
     pub opened: Mutex<HashMap<RelPath, Mode>>,
+    /// Directories in which something has changed without the committer.
+    pub changed: Mutex<Touched>,
     /// What landed under a first name, by its place: device and inode.
     pub first_names: Mutex<HashMap<RelPath, (u64, u64)>>,
     /// Further names, which are made when everything else is there.
@@ -237,14 +239,16 @@ impl<'a> Worker<'a> {
         entry: &Entry,
         digest: Option<Digest>,
     ) -> Result<(), Errno> {
-        self.give(&temporary, place, entry)?;
+        let is_kept = self.give(&temporary, place, entry)?;
         if self.shared.keep.times {
             temporary.set_times(entry)?;
         }
         let name = place.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
         let shown = self.shown(place);
         let kind = entry.kind.clone();
-        let journalled = self.shared.journal.takes_done().then(|| (place.clone(), mark(entry)));
+        // What has lost something is brought and told again by the next run.
+        let is_done = is_kept && self.shared.journal.takes_done();
+        let journalled = is_done.then(|| (place.clone(), mark(entry)));
         let proof = digest.map(|digest| Proof::of(entry, digest));
         self.whole.push(Finished { temporary, name, kind, shown, proof, journalled });
         if self.whole.len() >= TOGETHER {
@@ -262,22 +266,23 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Gives what is whole its owner, attributes and mode, as far as it hasn't got them yet.
-    fn give(&self, temporary: &Temporary, place: &RelPath, entry: &Entry) -> Result<(), Errno> {
+    /// Gives what is whole its owner, attributes and mode, as far as it hasn't got them yet; false where some could not be
+    /// kept, which is told.
+    fn give(&self, temporary: &Temporary, place: &RelPath, entry: &Entry) -> Result<bool, Errno> {
         let (mode, made) = (self.mode(entry), self.first_mode(entry));
         let inherits = self.shared.keep.perms && temporary.parent().has_default_acl();
         // What is written into may have attributes and ACLs that the sender's hasn't.
         let in_place = temporary.is_in_place();
         let may_have_more = in_place && (self.shared.keep.xattrs || self.shared.keep.acls);
         if entry.extra.is_none() && mode == made && !inherits && !may_have_more {
-            return Ok(());
+            return Ok(true);
         }
         let is_file = matches!(entry.kind, Kind::File { .. });
         let held = match (!is_file).then(|| temporary.hold()).transpose() {
             Ok(held) => held,
             Err(error) => {
                 self.tell_losses(place, vec![Loss::of_held(error)]);
-                return Ok(());
+                return Ok(false);
             }
         };
         let fd = held.as_ref().map_or_else(|| temporary.fd(), |held| Ok(held.as_fd()))?;
@@ -290,8 +295,10 @@ impl<'a> Worker<'a> {
             _ if in_place => What::Existing,
             _ => What::New { made, inherits },
         };
-        self.tell_losses(place, self.shared.writer.give(fd, entry, Some(mode), what));
-        Ok(())
+        let losses = self.shared.writer.give(fd, entry, Some(mode), what);
+        let is_kept = losses.is_empty();
+        self.tell_losses(place, losses);
+        Ok(is_kept)
     }
 
     fn tell_losses(&self, place: &RelPath, losses: Vec<Loss>) {

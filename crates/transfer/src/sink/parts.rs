@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use super::basis::Basis;
 use super::covered::Covered;
-use super::{Resumed, Worker, write_all};
+use super::{Resumed, Worker, is_fatal, write_all};
 use crate::clock::Stage;
 use crate::commit::Finished;
 use crate::digest;
@@ -267,7 +267,8 @@ impl Worker<'_> {
         let (entry, place, first) = match std::mem::replace(&mut part.target, Target::Dropped) {
             Target::Whole(_, entry, place) | Target::Standing(_, entry, place) => (entry, place, true),
             Target::Shared(assembly) => {
-                let first = !assembly.give_up();
+                // What a full disk has of it is what the next run goes on from.
+                let first = if is_fatal(error) { !assembly.stop() } else { !assembly.give_up() };
                 (assembly.entry.clone(), assembly.place.clone(), first)
             }
             Target::Dropped => return Ok(()),
@@ -290,6 +291,8 @@ impl Worker<'_> {
         match part.target {
             Target::Whole(temporary, entry, place) => self.complete(temporary, &entry, &place, digest)?,
             Target::Standing(file, entry, place) => self.stands(file, &entry, &place, digest),
+            // Of a file that failed elsewhere this part's bytes may have been dropped.
+            Target::Shared(assembly) if assembly.has_failed() => {}
             Target::Shared(assembly) => {
                 let offset = part.end - part.length;
                 if !lock(&assembly.covered).add(offset, part.length) {
@@ -568,6 +571,11 @@ impl Assembly {
         let parts = std::mem::take(&mut *lock(&self.digests));
         digest::join(parts, size)
             .ok_or(StreamError::Protocol("parts of a file whose digests can't be joined"))
+    }
+
+    /// Takes no more of the file, and leaves what the journal lists; true where it had failed before.
+    fn stop(&self) -> bool {
+        self.failed.swap(true, Ordering::AcqRel)
     }
 
     /// Removes what is there of the file; true where somebody did so before.

@@ -222,7 +222,19 @@ impl<'a, 'b> Comparer<'a, 'b> {
         };
         let at = At::In(there.parent.as_fd(), name(place).as_encoded_bytes());
         let more = self.comparing.differences(&self.shared.writer, entry, &there.stat, at);
-        self.rules.decide(entry, self.shared.mode(entry), &there.stat, value_differs, more)
+        match self.rules.decide(entry, self.shared.mode(entry), &there.stat, value_differs, more) {
+            Decision::Attributes(changes) if !changes.is_empty() && self.is_shared(entry, there) => {
+                Decision::Contents(changes)
+            }
+            decision => decision,
+        }
+    }
+
+    /// What is there has other names, which the sender's file hasn't: what it is given they would get too.
+    fn is_shared(&self, entry: &Entry, there: &There) -> bool {
+        let is_linked = entry.extra.as_ref().is_some_and(|extra| extra.linked);
+        let is_file = matches!(entry.kind, Kind::File { .. });
+        is_file && self.shared.keep.hard_links && !is_linked && there.stat.st_nlink > 1
     }
 
     /// One more name of a file is as it should be only where the first one stays, and both are the same file already.
@@ -330,6 +342,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
     }
 
     fn repair(&self, entry: &Entry, place: &RelPath, there: &There, changes: &Changes) -> Result<(), Errno> {
+        lock(&self.shared.changed).add_metadata(&there.parent);
         if changes.permissions || changes.owner || changes.group || changes.acl || changes.xattrs {
             let held = hold_existing(&there.parent, name(place), &there.stat)?;
             let is_link = matches!(entry.kind, Kind::Symlink { .. });
