@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::call;
 
 /// Programs that the tests run, and the Debian packages that hold them.
-const PROGRAMS: [(&str, &str); 11] = [
+const PROGRAMS: [(&str, &str); 12] = [
     ("ip", "iproute2"),
     ("tc", "iproute2"),
     ("ssh", "openssh-client"),
@@ -19,6 +19,7 @@ const PROGRAMS: [(&str, &str); 11] = [
     ("nginx", "nginx-light"),
     ("setpriv", "util-linux"),
     ("pgrep", "procps"),
+    ("strace", "strace"),
 ];
 
 /// Where programs are that an ordinary user's PATH may lack.
