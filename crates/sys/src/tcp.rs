@@ -113,14 +113,18 @@ mod tests {
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut far, _) = listener.accept().unwrap();
         set_least_to_receive(far.as_fd(), 8).unwrap();
+        let (has_read, may_end) = std::sync::mpsc::channel();
         let writer = std::thread::spawn(move || {
-            for bytes in [&b"four"[..], b"more", b"end"] {
-                near.write_all(bytes).unwrap();
-                std::thread::sleep(std::time::Duration::from_millis(50));
-            }
+            near.write_all(b"four").unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            near.write_all(b"more").unwrap();
+            may_end.recv().unwrap();
+            near.write_all(b"end").unwrap();
         });
         let mut read = || far.read(&mut [0; 100]).unwrap();
-        assert_eq!((read(), read(), read()), (8, 3, 0));
+        assert_eq!(read(), 8);
+        has_read.send(()).unwrap();
+        assert_eq!((read(), read()), (3, 0));
         writer.join().unwrap();
     }
 

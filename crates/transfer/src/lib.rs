@@ -28,6 +28,7 @@ pub mod lock;
 pub mod memory;
 mod metadata;
 mod offer;
+mod orphans;
 pub mod pattern;
 mod plan;
 pub mod problem;

@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use crate::channel::Channel;
 use crate::clock::Counters;
 use crate::lock::lock;
+use crate::orphans::Orphans;
 use crate::plan::{Cut, Planner, Seen, There};
 use crate::scan::{Stopped, Taker};
 
@@ -46,6 +47,7 @@ pub struct Offers<'a> {
     seen: Vec<Seen>,
     pending_bytes: usize,
     open: VecDeque<(Vec<Offered>, Vec<Seen>)>,
+    orphans: Orphans,
 }
 
 impl<'a> Offers<'a> {
@@ -72,6 +74,7 @@ impl<'a> Offers<'a> {
             seen: Vec::new(),
             pending_bytes: 0,
             open: VecDeque::new(),
+            orphans: Orphans::default(),
         }
     }
 
@@ -125,8 +128,20 @@ impl<'a> Offers<'a> {
                 self.counters.unchanged.entry(&entry.kind);
                 Ok(())
             }
+            Want::LeftAlone => {
+                self.counters.unchanged.entry(&entry.kind);
+                self.orphans.first_is_left(entry, seen);
+                Ok(())
+            }
             _ if self.dry_run => Ok(()),
-            Want::Whole => self.planner.add(entry, seen),
+            Want::Whole => {
+                let was_link = matches!(entry.kind, Kind::HardLink { .. });
+                let (entry, seen) = self.orphans.adopt(entry, seen);
+                if let (Kind::File { size }, true) = (&entry.kind, was_link) {
+                    self.counters.found.bytes(*size);
+                }
+                self.planner.add(entry, seen)
+            }
             Want::Digest => match entry.kind {
                 Kind::File { size } if self.digests => {
                     self.counters.unchanged.file(0);

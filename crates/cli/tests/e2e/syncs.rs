@@ -393,6 +393,42 @@ fn a_copy_is_left_alone_where_it_is_newer_or_there_at_all() {
     assert_rsync_finds_nothing(&here, &there, &[]);
 }
 
+#[test]
+fn further_names_of_what_is_left_alone_are_brought() {
+    let Some(case) = case() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    let names = ["x", "y", "z"];
+    // Whichever name the scan finds first, in one of the directories it is the one that is newer there.
+    for newer in names {
+        let (ours, theirs) = (here.join(newer), there.join(newer));
+        write(ours.join("x"), "original");
+        for name in ["y", "z"] {
+            fs::hard_link(ours.join("x"), ours.join(name)).unwrap();
+        }
+        set_time(&ours.join("x"), Duration::from_secs(5));
+        write(theirs.join(newer), "newer");
+    }
+    for option in ["--update", "--ignore-existing"] {
+        case.sync(args![option, "tree", case.b("copy")]).exits(0);
+        for newer in names {
+            let reads = |name: &str| fs::read_to_string(there.join(newer).join(name)).unwrap();
+            let others: Vec<&str> = names.into_iter().filter(|name| *name != newer).collect();
+            assert_eq!(reads(newer), "newer");
+            let inodes = others.iter().map(|name| {
+                assert_eq!(reads(name), "original", "{newer}/{name}");
+                fs::metadata(there.join(newer).join(name)).unwrap().ino()
+            });
+            let inodes: Vec<u64> = inodes.collect();
+            assert_eq!(inodes[0], inodes[1], "names of one file stay names of one file");
+        }
+        // What is there already isn't the point of the second round.
+        names.iter().for_each(|newer| {
+            let others = names.iter().filter(|name| *name != newer);
+            others.for_each(|name| fs::remove_file(there.join(newer).join(name)).unwrap());
+        });
+    }
+}
+
 const MIB: usize = 1 << 20;
 
 /// Changes one byte in each of these MiB of a file.

@@ -266,7 +266,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         decision: Decision,
     ) -> Want {
         let want = match (&decision, there) {
-            (Decision::LeftAlone, _) => Want::Nothing,
+            (Decision::LeftAlone, _) => Want::LeftAlone,
             (Decision::New, None) => Want::Whole,
             (Decision::New, Some(there)) => {
                 if let Err(why) = self.make_way(entry, place, there) {
@@ -289,11 +289,11 @@ impl<'a, 'b> Comparer<'a, 'b> {
         };
         self.itemize(entry, &decision);
         match want {
-            Want::Nothing => self.shared.counters.unchanged.entry(&entry.kind),
+            Want::Nothing | Want::LeftAlone => self.shared.counters.unchanged.entry(&entry.kind),
             Want::Digest => self.shared.counters.unchanged.file(0),
             _ => {}
         }
-        if want == Want::Nothing || sync.dry_run {
+        if matches!(want, Want::Nothing | Want::LeftAlone) || sync.dry_run {
             self.shared.counters.landed.entry(&entry.kind);
         }
         want

@@ -226,6 +226,8 @@ pub enum Want {
     },
     /// Nothing of its contents, since all of it is there: only what they come to at the sender.
     Digest,
+    /// Nothing: the user wants what is there left alone, and it is no name of this file.
+    LeftAlone,
 }
 
 /// A BLAKE3 hash.
