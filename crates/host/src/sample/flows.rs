@@ -6,6 +6,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use super::sock_diag::SockDiag;
+use super::sockets::followed;
 use super::source::Source;
 use super::{Kind, Options, Recording, Series};
 
@@ -89,7 +90,22 @@ pub struct Flow {
 
 /// All connections that were seen, those that moved the most first.
 pub fn flows(recording: &Recording) -> Vec<Flow> {
-    let mut flows: Vec<_> = histories(recording).values().map(|history| flow(recording, history)).collect();
+    flows_where(recording, |_| true)
+}
+
+/// The same of the processes that were followed; of all where it isn't known what each of these had open.
+pub fn flows_of_followed(recording: &Recording) -> Vec<Flow> {
+    let Some(sockets) = followed(recording) else { return flows(recording) };
+    // A connection that is closed loses its inode, and lives on for a while.
+    flows_where(recording, |moments| {
+        moments.iter().any(|(_, fields)| sockets.contains(&number(fields, "inode")))
+    })
+}
+
+fn flows_where(recording: &Recording, counts: impl Fn(&Moments<'_>) -> bool) -> Vec<Flow> {
+    let histories = histories(recording);
+    let counted = histories.values().filter(|moments| counts(moments));
+    let mut flows: Vec<_> = counted.map(|moments| flow(recording, moments)).collect();
     flows.sort_by_key(|flow| std::cmp::Reverse(flow.bytes_sent.saturating_add(flow.bytes_received)));
     flows
 }
@@ -209,7 +225,44 @@ fn of_flow(moments: &Moments<'_>) -> Vec<Series> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::recording_of;
+    use crate::sample::{Sampler, recording_of};
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::OwnedFd;
+
+    /// Both ends of a connection over loopback.
+    fn connection() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (near, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn connections_of_other_processes_are_not_the_followed_ones() {
+        // The child gets one end, and only it has that one from then on.
+        let (given, mut of_child) = connection();
+        let near = given.local_addr().unwrap().to_string();
+        let mut command = std::process::Command::new("cat");
+        let mut child =
+            command.stdin(OwnedFd::from(given)).stdout(std::process::Stdio::null()).spawn().unwrap();
+        drop(command);
+        let (beside, mut other) = connection();
+        let options = Options { processes: vec![child.id()], ..Options::default() };
+        let mut sampler = Sampler::new(&options);
+        let mut bytes = sampler.heading();
+        for _ in 0..2 {
+            of_child.write_all(&[7; 1000]).unwrap();
+            other.write_all(&[7; 50_000]).unwrap();
+            sampler.sample(true, &mut bytes);
+        }
+        drop(of_child);
+        child.wait().unwrap();
+        let recording = Recording::parse(&bytes).unwrap();
+        let all: Vec<String> = flows(&recording).into_iter().map(|flow| flow.near).collect();
+        assert!(all.contains(&beside.local_addr().unwrap().to_string()) && all.contains(&near), "{all:?}");
+        let counted: Vec<String> = flows_of_followed(&recording).into_iter().map(|flow| flow.near).collect();
+        assert_eq!(counted, [near]);
+    }
 
     #[test]
     fn a_connection_is_followed_by_its_cookie() {
