@@ -138,6 +138,7 @@ fn together(all: &[Flow]) -> (Option<Flows>, bool, f64) {
         min_rtt: sum(|flow| flow.min_rtt_us) / number,
         segment_size,
         window_size: sum(|flow| flow.window) / number,
+        window_closed: counted.iter().map(|flow| flow.window_closed).sum::<f64>() / number,
         data_segments: sum(|flow| flow.data_segments),
         data: sent + received,
         delivery_rate: sum(|flow| flow.delivery_rate) / number,

@@ -70,6 +70,9 @@ pub struct Flow {
     /// Median of the peer's windows in bytes; 0 where it was mostly closed, or isn't known (before Linux 5.4).
     #[serde(default)]
     pub window: u64,
+    /// Share of the samples in which the peer's window was less than half of the largest until then; 0 where it isn't known.
+    #[serde(default)]
+    pub window_closed: f64,
     /// Segments with data, sent and received meanwhile; 0 where it isn't known.
     #[serde(default)]
     pub data_segments: u64,
@@ -166,6 +169,7 @@ fn flow(recording: &Recording, moments: &Moments<'_>) -> Flow {
         min_rtt_us: number(last, "min_rtt"),
         segment_size: number(last, "mss"),
         window: median("snd_wnd"),
+        window_closed: closed(moments),
         data_segments: grown("data_segs_in").saturating_add(grown("data_segs_out")),
         delivery_rate: median("delivery_rate"),
         most_cwnd: moments.iter().map(|(_, fields)| number(fields, "cwnd")).max().unwrap_or(0),
@@ -174,6 +178,17 @@ fn flow(recording: &Recording, moments: &Moments<'_>) -> Flow {
         sndbuf_limited_us: grown("sndbuf_limited"),
         seen: (*from, *to),
     }
+}
+
+/// A window that still grows isn't closed: hence the largest until then.
+fn closed(moments: &Moments<'_>) -> f64 {
+    let mut largest = 0;
+    let is_closed = |window: u64| {
+        largest = largest.max(window);
+        window < largest.div_ceil(2)
+    };
+    let windows = moments.iter().map(|(_, fields)| number(fields, "snd_wnd"));
+    windows.map(is_closed).filter(|is_closed| *is_closed).count() as f64 / moments.len().max(1) as f64
 }
 
 /// Of all connections their number; of the largest the rates and what TCP knows.
@@ -229,6 +244,20 @@ mod tests {
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::OwnedFd;
+
+    #[test]
+    fn a_window_that_falls_is_closed_and_one_that_grows_is_not() {
+        let closed = |windows: &[u64]| {
+            let texts: Vec<String> =
+                windows.iter().map(|window| format!("a:1 b:2 state=1 snd_wnd={window}\n")).collect();
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            flows(&recording_of(NAME, &texts))[0].window_closed
+        };
+        // As the kernel told of a reader that sleeps.
+        assert_eq!(closed(&[75776, 0, 0, 0, 2048, 0, 0, 0]), 7.0 / 8.0);
+        assert_eq!(closed(&[65536, 131_072, 1 << 20, 1 << 20, 900_000]), 0.0);
+        assert_eq!(closed(&[0, 0, 0]), 0.0, "not known");
+    }
 
     /// Both ends of a connection over loopback.
     fn connection() -> (TcpStream, TcpStream) {
