@@ -4,9 +4,11 @@
 mod support;
 
 use std::fs;
-use std::io;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 use linerate_host::sample::Recording;
@@ -77,6 +79,52 @@ fn each_process_of_a_pipeline_has_its_time() {
     let shell = number(line("processes").unwrap_or_else(|| panic!("no processes: {run}")), "sh");
     assert!(spent > 0.3, "too short to tell: {run}");
     assert!(shell > 0.6 * spent, "{shell} of {spent} CPU-s: {run}");
+}
+
+/// Reads all that comes until the other end is closed.
+fn read_all(mut from: TcpStream) {
+    let mut buffer = vec![0; 1 << 18];
+    while matches!(from.read(&mut buffer), Ok(1..)) {}
+}
+
+fn limiter_of(run: &Run) -> String {
+    let told: Value = serde_json::from_str(&run.out).unwrap();
+    told["limiter"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn connections_of_other_programs_limit_no_command() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let far = listener.accept().unwrap().0;
+    let end = near.try_clone().unwrap();
+    let reads = thread::spawn(move || read_all(far));
+    // Some 100 MB/s, so that the host isn't full.
+    let sends = thread::spawn(move || {
+        while near.write_all(&[7; 1 << 20]).is_ok() {
+            thread::sleep(Duration::from_millis(10));
+        }
+    });
+    let run = measure(&["--export", "json", "--", "sleep", "1.5"]).exits(0);
+    end.shutdown(std::net::Shutdown::Both).unwrap();
+    sends.join().unwrap();
+    reads.join().unwrap();
+    let told: Value = serde_json::from_str(&run.out).unwrap();
+    assert!(told["hosts"][0]["flows"].as_array().is_some_and(|flows| !flows.is_empty()), "it was seen");
+    assert_eq!(limiter_of(&run), "unknown", "{}", told["limiter_evidence"]);
+}
+
+#[test]
+fn a_connection_of_the_command_may_limit_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let script = format!(
+        "exec 3>/dev/tcp/127.0.0.1/{}; for i in 1 2 3 4 5; do echo $i >&3; sleep 0.3; done",
+        listener.local_addr().unwrap().port()
+    );
+    let reads = thread::spawn(move || read_all(listener.accept().unwrap().0));
+    let run = measure(&["--export", "json", "--", "bash", "-c", &script]).exits(0);
+    reads.join().unwrap();
+    assert_eq!(limiter_of(&run), "far-end-tool", "{}", run.out);
 }
 
 #[test]

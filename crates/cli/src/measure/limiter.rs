@@ -3,7 +3,7 @@
 use linerate_doctor::limiter::command::{self, HostLoad, Pace, Program};
 use linerate_doctor::limiter::{CommandEvidence, Flows, Verdict};
 use linerate_host::CpuSeconds;
-use linerate_host::sample::{Cost, Flow, flows, process_times};
+use linerate_host::sample::{Cost, Flow, flows_of_followed, process_times};
 use linerate_wire::path::printable;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -86,7 +86,7 @@ fn load(host: &Recorded, seconds: f64) -> HostLoad {
             disk: of.waits,
             there: (of.seen.1 - of.seen.0) / seconds.max(1e-3),
         });
-    let all = flows(recording);
+    let all = flows_of_followed(recording);
     let pressure =
         cost.stalls.iter().find(|stall| stall.name == "io some").map_or(0.0, |stall| stall.seconds);
     let (counted, sends, seen) = together(&all);
@@ -138,6 +138,7 @@ fn together(all: &[Flow]) -> (Option<Flows>, bool, f64) {
         min_rtt: sum(|flow| flow.min_rtt_us) / number,
         segment_size,
         window_size: sum(|flow| flow.window) / number,
+        window_closed: counted.iter().map(|flow| flow.window_closed).sum::<f64>() / number,
         data_segments: sum(|flow| flow.data_segments),
         data: sent + received,
         delivery_rate: sum(|flow| flow.delivery_rate) / number,

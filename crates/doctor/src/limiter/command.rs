@@ -20,6 +20,10 @@ const DISK: f64 = 0.4;
 const SENDING: f64 = 0.6;
 /// Share of a flow's busy time in which the peer took nothing, from which the peer limits.
 const NOT_TAKEN: f64 = 0.4;
+/// The same where the peer's window is seen to be closed as well: nearly all, since the path has a part in what is left.
+const MOSTLY_NOT_TAKEN: f64 = 0.8;
+/// Share of the samples in which the peer's window was smaller than it may be, from which it is the peer that closes it.
+const CLOSED: f64 = 0.5;
 /// A round trip in microseconds below which no usual window is too small for 10 Gbit/s: 2 ms of it are 2.5 MB.
 const NEAR: f64 = 2000.0;
 /// Share of a rate that the user set, below which it isn't what holds the flows back.
@@ -169,7 +173,9 @@ fn path(host: &HostLoad) -> Option<Verdict> {
         return None;
     }
     let not_taken = ratio(flows.rwnd_limited, flows.busy);
-    if not_taken >= NOT_TAKEN && flows.rtt < NEAR && !flows.fills_window() {
+    // What waits for a closed window makes the round trip long, as a queue does.
+    let is_closed = not_taken >= MOSTLY_NOT_TAKEN && flows.window_closed >= CLOSED;
+    if is_closed || not_taken >= NOT_TAKEN && flows.rtt < NEAR && !flows.fills_window() {
         let evidence = format!(
             "it takes nothing for {} of the time in which there is something to send",
             percent(not_taken)
@@ -302,6 +308,25 @@ mod tests {
         not_taken.flows.as_mut().unwrap().rtt = 50_000.0;
         not_taken.flows.as_mut().unwrap().min_rtt = 50_000.0;
         assert_eq!(verdict(not_taken).limiter, Limiter::Window);
+    }
+
+    #[test]
+    fn a_window_that_the_peer_closes_is_no_queue() {
+        // Of a program on an empty path that sleeps 20 ms after each 256 KiB.
+        let mut slow = host(0.01, 4.048);
+        slow.seconds = 4.1;
+        let flows = slow.flows.as_mut().unwrap();
+        (flows.bits, flows.rtt, flows.min_rtt) = (102.1e6, 20_239.0, 1.0);
+        (flows.rwnd_limited, flows.window_closed) = (3.92e6, 0.95);
+        let named = verdict(slow.clone());
+        assert_eq!(named.limiter, Limiter::FarEndTool);
+        assert!(named.evidence.starts_with("it takes nothing for 97 %"), "{}", named.evidence);
+        let flows = slow.flows.as_mut().unwrap();
+        flows.window_closed = 0.1;
+        assert_eq!(verdict(slow.clone()).limiter, Limiter::Network, "a queue");
+        let flows = slow.flows.as_mut().unwrap();
+        (flows.min_rtt, flows.window_size) = (20_000.0, 250e3);
+        assert_eq!(verdict(slow).limiter, Limiter::Window, "a small one, that stays as it is");
     }
 
     #[test]

@@ -56,6 +56,8 @@ pub struct Flows {
     pub segment_size: f64,
     /// Mean of the peers' windows in bytes; 0 where they were mostly closed, or aren't known.
     pub window_size: f64,
+    /// Mean share of the samples in which a peer's window was less than half of its largest until then; 0 where it isn't known.
+    pub window_closed: f64,
     /// Segments with data in both directions; 0 where they aren't known.
     pub data_segments: f64,
     /// Bytes in these.

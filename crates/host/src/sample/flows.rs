@@ -6,6 +6,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use super::sock_diag::SockDiag;
+use super::sockets::followed;
 use super::source::Source;
 use super::{Kind, Options, Recording, Series};
 
@@ -69,6 +70,9 @@ pub struct Flow {
     /// Median of the peer's windows in bytes; 0 where it was mostly closed, or isn't known (before Linux 5.4).
     #[serde(default)]
     pub window: u64,
+    /// Share of the samples in which the peer's window was less than half of the largest until then; 0 where it isn't known.
+    #[serde(default)]
+    pub window_closed: f64,
     /// Segments with data, sent and received meanwhile; 0 where it isn't known.
     #[serde(default)]
     pub data_segments: u64,
@@ -89,7 +93,22 @@ pub struct Flow {
 
 /// All connections that were seen, those that moved the most first.
 pub fn flows(recording: &Recording) -> Vec<Flow> {
-    let mut flows: Vec<_> = histories(recording).values().map(|history| flow(recording, history)).collect();
+    flows_where(recording, |_| true)
+}
+
+/// The same of the processes that were followed; of all where it isn't known what each of these had open.
+pub fn flows_of_followed(recording: &Recording) -> Vec<Flow> {
+    let Some(sockets) = followed(recording) else { return flows(recording) };
+    // A connection that is closed loses its inode, and lives on for a while.
+    flows_where(recording, |moments| {
+        moments.iter().any(|(_, fields)| sockets.contains(&number(fields, "inode")))
+    })
+}
+
+fn flows_where(recording: &Recording, counts: impl Fn(&Moments<'_>) -> bool) -> Vec<Flow> {
+    let histories = histories(recording);
+    let counted = histories.values().filter(|moments| counts(moments));
+    let mut flows: Vec<_> = counted.map(|moments| flow(recording, moments)).collect();
     flows.sort_by_key(|flow| std::cmp::Reverse(flow.bytes_sent.saturating_add(flow.bytes_received)));
     flows
 }
@@ -150,6 +169,7 @@ fn flow(recording: &Recording, moments: &Moments<'_>) -> Flow {
         min_rtt_us: number(last, "min_rtt"),
         segment_size: number(last, "mss"),
         window: median("snd_wnd"),
+        window_closed: closed(moments),
         data_segments: grown("data_segs_in").saturating_add(grown("data_segs_out")),
         delivery_rate: median("delivery_rate"),
         most_cwnd: moments.iter().map(|(_, fields)| number(fields, "cwnd")).max().unwrap_or(0),
@@ -158,6 +178,17 @@ fn flow(recording: &Recording, moments: &Moments<'_>) -> Flow {
         sndbuf_limited_us: grown("sndbuf_limited"),
         seen: (*from, *to),
     }
+}
+
+/// A window that still grows isn't closed: hence the largest until then.
+fn closed(moments: &Moments<'_>) -> f64 {
+    let mut largest = 0;
+    let is_closed = |window: u64| {
+        largest = largest.max(window);
+        window < largest.div_ceil(2)
+    };
+    let windows = moments.iter().map(|(_, fields)| number(fields, "snd_wnd"));
+    windows.map(is_closed).filter(|is_closed| *is_closed).count() as f64 / moments.len().max(1) as f64
 }
 
 /// Of all connections their number; of the largest the rates and what TCP knows.
@@ -209,7 +240,58 @@ fn of_flow(moments: &Moments<'_>) -> Vec<Series> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::recording_of;
+    use crate::sample::{Sampler, recording_of};
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::OwnedFd;
+
+    #[test]
+    fn a_window_that_falls_is_closed_and_one_that_grows_is_not() {
+        let closed = |windows: &[u64]| {
+            let texts: Vec<String> =
+                windows.iter().map(|window| format!("a:1 b:2 state=1 snd_wnd={window}\n")).collect();
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            flows(&recording_of(NAME, &texts))[0].window_closed
+        };
+        // As the kernel told of a reader that sleeps.
+        assert_eq!(closed(&[75776, 0, 0, 0, 2048, 0, 0, 0]), 7.0 / 8.0);
+        assert_eq!(closed(&[65536, 131_072, 1 << 20, 1 << 20, 900_000]), 0.0);
+        assert_eq!(closed(&[0, 0, 0]), 0.0, "not known");
+    }
+
+    /// Both ends of a connection over loopback.
+    fn connection() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (near, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn connections_of_other_processes_are_not_the_followed_ones() {
+        // The child gets one end, and only it has that one from then on.
+        let (given, mut of_child) = connection();
+        let near = given.local_addr().unwrap().to_string();
+        let mut command = std::process::Command::new("cat");
+        let mut child =
+            command.stdin(OwnedFd::from(given)).stdout(std::process::Stdio::null()).spawn().unwrap();
+        drop(command);
+        let (beside, mut other) = connection();
+        let options = Options { processes: vec![child.id()], ..Options::default() };
+        let mut sampler = Sampler::new(&options);
+        let mut bytes = sampler.heading();
+        for _ in 0..2 {
+            of_child.write_all(&[7; 1000]).unwrap();
+            other.write_all(&[7; 50_000]).unwrap();
+            sampler.sample(true, &mut bytes);
+        }
+        drop(of_child);
+        child.wait().unwrap();
+        let recording = Recording::parse(&bytes).unwrap();
+        let all: Vec<String> = flows(&recording).into_iter().map(|flow| flow.near).collect();
+        assert!(all.contains(&beside.local_addr().unwrap().to_string()) && all.contains(&near), "{all:?}");
+        let counted: Vec<String> = flows_of_followed(&recording).into_iter().map(|flow| flow.near).collect();
+        assert_eq!(counted, [near]);
+    }
 
     #[test]
     fn a_connection_is_followed_by_its_cookie() {

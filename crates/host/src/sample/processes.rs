@@ -1,4 +1,5 @@
-//! Processor time of chosen processes and their descendants: lines of /proc/PID/stat (proc_pid_stat(5)).
+//! Processor time of chosen processes and their descendants: lines of /proc/PID/stat (proc_pid_stat(5)), and one of their
+//! sockets.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,10 +10,11 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::sampler::thread_seconds;
+use super::sockets::{Sockets, open_in};
 use super::source::{Source, read_whole};
 use super::{Kind, Options, Recording, Series};
 
-const NAME: &str = "processes";
+pub(super) const NAME: &str = "processes";
 /// New descendants are looked for at most this often, and with at most this share of a processor.
 const SEARCH: Duration = Duration::from_secs(1);
 const SEARCH_SHARE: f64 = 0.001;
@@ -103,9 +105,27 @@ impl Source for Trees {
             self.follow_children();
         }
         // A file of a process that has ended can't be read any more, even if its number is used again.
-        self.held.retain(|_, file| read_whole(file, text).is_ok());
+        let mut sockets = Sockets::default();
+        let Self { proc, held, .. } = self;
+        held.retain(|pid, file| {
+            let open = open_in(&proc.join(format!("{pid}/fd")));
+            let start = text.len();
+            let is_there = read_whole(file, text).is_ok();
+            // Only root may look at what one that has ended had open: nothing.
+            if is_there && !has_ended(&text[start..]) {
+                sockets.add(open);
+            }
+            is_there
+        });
+        sockets.tell(text);
         Ok(())
     }
+}
+
+/// Whether nobody has waited for it yet (state Z), or somebody just has (X).
+fn has_ended(line: &[u8]) -> bool {
+    let line = String::from_utf8_lossy(line);
+    line.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
 /// One line of /proc/PID/stat. Times are in ticks.

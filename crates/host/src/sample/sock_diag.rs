@@ -115,14 +115,14 @@ fn request(family: u8) -> [u8; 72] {
     bytes
 }
 
-/// One connection: both addresses, the state, the cookie that no other connection has, the queues, and what TCP_INFO
-/// tells.
+/// One connection: both addresses, the state, the cookie that no other connection has, the queues, the socket's inode (0
+/// once nobody has it open), and what TCP_INFO tells.
 fn line(message: &[u8], text: &mut String) {
     let Some((near, far)) = ends(message) else { return };
     let get = |at, size| number(message, at, size).unwrap_or(0);
     // Writing to a string doesn't fail.
     let _ = write!(text, "{near} {far} state={} cookie={:x}", get(1, 1), get(44, 8));
-    let _ = write!(text, " rqueue={} wqueue={}", get(56, 4), get(60, 4));
+    let _ = write!(text, " rqueue={} wqueue={} inode={}", get(56, 4), get(60, 4), get(68, 4));
     for (kind, value) in attributes(message.get(FIXED..).unwrap_or_default()) {
         match kind {
             INFO => info(value, text),
