@@ -1,7 +1,9 @@
 //! One port for people.
 
 use linerate_host::Fact;
-use linerate_host::facts::{Bond, Counters, Irq, Kind, Offload, Pci, PciLink, Port, Rss, RxQueue, TxQueue};
+use linerate_host::facts::{
+    Bond, Counters, Irq, Kind, Offload, Pci, PciLink, Port, Qdisc, Rss, RxQueue, TxQueue,
+};
 use std::collections::BTreeMap;
 
 use super::table::{joined, line, named, on_off, ranges, row, section, shown};
@@ -139,12 +141,6 @@ fn settings(port: &Port) -> Vec<String> {
         };
         OFFLOADS.iter().filter_map(show).collect::<Vec<_>>().join(", ")
     };
-    let qdiscs = |all: &Vec<linerate_host::facts::Qdisc>| {
-        let mut names: Vec<&str> = all.iter().map(|qdisc| qdisc.kind.as_str()).collect();
-        names.dedup();
-        let drops = all.iter().filter(|qdisc| qdisc.root).map(|qdisc| qdisc.drops).sum::<u64>();
-        format!("{}, {drops} dropped", names.join(" > "))
-    };
     let lines = [
         line("rings", &port.rings, |r| format!("rx {} of {}, tx {} of {}", r.rx, r.max_rx, r.tx, r.max_tx)),
         line("coalescing", &port.coalescing, |c| {
@@ -156,9 +152,19 @@ fn settings(port: &Port) -> Vec<String> {
             let switch = |name, on| on_off(name, &Fact::Known(on));
             joined([switch("obeyed", p.rx), switch("sent", p.tx), switch("agreed on", p.autoneg)])
         }),
-        line("qdisc", &port.qdiscs, qdiscs),
+        line("qdisc", &port.qdiscs, |all| qdiscs(all)),
     ];
     lines.into_iter().flatten().collect()
+}
+
+fn qdiscs(all: &[Qdisc]) -> String {
+    if all.is_empty() {
+        return "no qdisc".into();
+    }
+    let mut names: Vec<&str> = all.iter().map(|qdisc| qdisc.kind.as_str()).collect();
+    names.dedup();
+    let drops = all.iter().filter(|qdisc| qdisc.root).map(|qdisc| qdisc.drops).fold(0, u64::saturating_add);
+    format!("{}, {drops} dropped", names.join(" > "))
 }
 
 fn structure(port: &Port) -> Vec<String> {
@@ -201,4 +207,17 @@ fn losses(port: &Port) -> Option<String> {
     });
     let some: Vec<String> = some.collect();
     (!some.is_empty()).then(|| row("losses", some.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_without_a_qdisc_says_so() {
+        assert_eq!(qdiscs(&[]), "no qdisc");
+        let of = |kind: &str, root, drops| Qdisc { kind: kind.into(), root, drops, ..Qdisc::default() };
+        let all = [of("mq", true, 7), of("fq", false, 3), of("fq", false, 4)];
+        assert_eq!(qdiscs(&all), "mq > fq, 7 dropped");
+    }
 }

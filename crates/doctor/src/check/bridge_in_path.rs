@@ -5,6 +5,10 @@ use linerate_host::facts::Port;
 use super::{Check, Run};
 use crate::{Finding, Host, Severity, Source};
 
+const AROUND: &str =
+    "for a host's own transfers a port without a bridge, for guests a virtual function or macvtap";
+const RULES: &str = "net.bridge.bridge-nf-call-iptables";
+
 pub(super) const CHECK: Check = Check {
     name: "bridge-in-path",
     about: "a real port behind a bridge of the kernel's",
@@ -29,9 +33,11 @@ fn of(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
     let finding = Finding::new(severity, title)
         .at(&bridge.name)
         .evidence(format!("its ports: {}", names.join(", ")))
-        .fix("for a host's own transfers a port without a bridge, for guests a virtual function or macvtap; sysctl -w net.bridge.bridge-nf-call-iptables=0 where no rule needs it")
-        .undo("sysctl -w net.bridge.bridge-nf-call-iptables=1")
-        .conflict("containers' and guests' rules may need bridge-nf-call-iptables");
+        .fix(AROUND);
+    let finding = match host.facts.softnet.bridge_calls_iptables.get() {
+        Some(true) => past_rules(finding),
+        _ => finding,
+    };
     Some(match narrow {
         Some(port) => finding.evidence(format!(
             "{} has MTU {}, {} {}: the smallest counts",
@@ -42,6 +48,15 @@ fn of(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
         )),
         None => finding,
     })
+}
+
+/// Packets pass the rules of iptables too: they needn't where no rule is about them.
+fn past_rules(finding: Finding) -> Finding {
+    finding
+        .evidence("they pass the rules of iptables as well: bridge-nf-call-iptables is 1")
+        .fix(format!("{AROUND}; sysctl -w {RULES}=0 where no rule needs it"))
+        .undo(format!("sysctl -w {RULES}=1"))
+        .conflict("containers' and guests' rules may need bridge-nf-call-iptables")
 }
 
 #[cfg(test)]
@@ -56,6 +71,21 @@ mod tests {
         assert_eq!(lines(&found(&CHECK, &fixture("kvm-host-no-vhost"))), ["bridge-in-path br0 note -"]);
         let narrow = edited("kvm-host-no-vhost", "tap0", |port| port.mtu = Fact::Known(1500));
         assert_eq!(lines(&found(&CHECK, &narrow)), ["bridge-in-path br0 minor -"]);
+    }
+
+    #[test]
+    fn rules_are_turned_off_only_where_they_are_on() {
+        let mut host = fixture("kvm-host-no-vhost");
+        for (calls, undo) in [
+            (Fact::Known(true), Some("sysctl -w net.bridge.bridge-nf-call-iptables=1")),
+            (Fact::Known(false), None),
+            (Fact::NotApplicable, None),
+        ] {
+            host.softnet.bridge_calls_iptables = calls;
+            let found = found(&CHECK, &host).remove(0);
+            assert_eq!(found.undo.as_deref(), undo);
+            assert_eq!(found.fix.is_some_and(|fix| fix.contains("sysctl -w")), undo.is_some());
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What orders a disk's requests.
 
+use std::collections::BTreeSet;
+
 use linerate_host::facts::{BlockDevice, FileSystem};
 
 use super::disk_slower_than_link::file_systems;
@@ -17,10 +19,10 @@ pub(super) const CHECK: Check = Check {
 
 /// A device may have several of the file systems.
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    let mut devices: Vec<_> = file_systems(host).filter_map(device).collect();
-    devices.dedup_by_key(|device| &device.name);
+    let mut seen = BTreeSet::new();
+    let devices = file_systems(host).filter_map(device).filter(|device| seen.insert(&device.name));
     let is_guest = host.facts.machine.guest.get().unwrap_or(true);
-    devices.into_iter().filter_map(|device| of(device, is_guest)).collect()
+    devices.filter_map(|device| of(device, is_guest)).collect()
 }
 
 fn device(fs: &FileSystem) -> Option<&BlockDevice> {
@@ -74,6 +76,21 @@ mod tests {
         assert_eq!(by("bfq", false), ["io-scheduler nvme0n1 minor -"]);
         assert_eq!(by("mq-deadline", false), ["io-scheduler nvme0n1 note -"]);
         assert_eq!(by("none", true), ["io-scheduler sda note -"]);
+    }
+
+    #[test]
+    fn a_disk_with_several_file_systems_is_told_once() {
+        let mut facts = with_device("stock-10g", |device| {
+            (device.scheduler, device.rotational) = (Fact::Known("bfq".into()), Fact::Known(false));
+            device.name = "sda".into();
+        });
+        let Fact::Known(all) = &mut facts.storage.file_systems else { panic!("no file systems") };
+        let mut other = all[0].clone();
+        if let Fact::Known(device) = &mut other.device {
+            device.name = "sdb".into();
+        }
+        *all = vec![all[0].clone(), other, all[0].clone()];
+        assert_eq!(lines(&found(&CHECK, &facts)), ["io-scheduler sda minor -", "io-scheduler sdb minor -"]);
     }
 
     #[test]

@@ -4,6 +4,11 @@ use super::{Check, Run};
 use crate::source::{IP_SYSCTL, SNMP};
 use crate::{Finding, Host, Severity};
 
+const SOMAXCONN: &str = "net.core.somaxconn";
+const SYN: &str = "net.ipv4.tcp_max_syn_backlog";
+/// Connections that a busy server lets wait.
+const ENOUGH: u32 = 8192;
+
 pub(super) const CHECK: Check = Check {
     name: "listen-queue",
     about: "connections were dropped since nobody had taken earlier ones yet",
@@ -17,6 +22,8 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if full == 0 {
         return None;
     }
+    let tcp = &host.facts.tcp;
+    let now = tcp.somaxconn.get().zip(tcp.max_syn_backlog.get());
     let finding =
         Finding::new(Severity::Note, format!("{full} connections were dropped before they were taken"))
             .evidence(format!("the queue of a listening socket was full {full} times since boot"))
@@ -24,12 +31,19 @@ fn of(host: &Host<'_>) -> Option<Finding> {
                 "it matters to servers with many clients; the sender waits a second \
                     before it asks again",
             )
-            .fix(
-                "sysctl -w net.core.somaxconn=8192 net.ipv4.tcp_max_syn_backlog=8192, \
-                    and the program's own backlog",
-            )
-            .undo("sysctl -w with the values that it had: note them first (sysctl net.core.somaxconn)");
+            .fix(format!("{}, and the program's own backlog", set(now.unwrap_or_default(), ENOUGH)))
+            .undo(match now {
+                Some(now) => set(now, 0),
+                None => {
+                    format!("sysctl -w with the values of before: note them first (sysctl {SOMAXCONN} {SYN})")
+                }
+            });
     Some(finding)
+}
+
+/// The command that sets both queues, neither to less than given.
+fn set((taken, begun): (u32, u32), least: u32) -> String {
+    format!("sysctl -w {SOMAXCONN}={} {SYN}={}", taken.max(least), begun.max(least))
 }
 
 #[cfg(test)]
@@ -46,5 +60,19 @@ mod tests {
         });
         assert_eq!(lines(&found(&CHECK, &full)), ["listen-queue - note -"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+        assert!(found(&CHECK, &full)[0].undo.as_deref().is_some_and(|undo| undo.contains("note them first")));
+    }
+
+    #[test]
+    fn the_values_of_before_are_restored_and_never_lowered() {
+        let full = changed("stock-10g", |facts| {
+            let Fact::Known(counters) = &mut facts.tcp.counters else { panic!("no counters") };
+            counters.insert("ListenOverflows".into(), 17);
+            (facts.tcp.somaxconn, facts.tcp.max_syn_backlog) = (Fact::Known(65535), Fact::Known(512));
+        });
+        let found = &found(&CHECK, &full)[0];
+        let command = "sysctl -w net.core.somaxconn=65535 net.ipv4.tcp_max_syn_backlog";
+        assert_eq!(found.undo, Some(format!("{command}=512")));
+        assert_eq!(found.fix, Some(format!("{command}=8192, and the program's own backlog")));
     }
 }

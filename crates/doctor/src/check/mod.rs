@@ -64,6 +64,7 @@ checks! {
     coalescing,
     offload_off,
     rss_indirection,
+    idle_queues,
     rps_off,
     xps_off,
     flow_control,

@@ -25,13 +25,13 @@ pub(super) const CHECK: Check = Check {
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let channels = port.channels.known()?;
-    let (queues, most) = (channels.receiving(), channels.max_receiving());
+    let (queues, (kind, most)) = (channels.receiving(), channels.receiving_kind());
     let told = [guests(host, queues, most), options(port, queues), interrupts(port, queues)];
     let told: Vec<String> = told.into_iter().flatten().collect();
     if told.is_empty() {
         return None;
     }
-    let wanted = host.facts.machine.guests.get().unwrap_or(0).max(queues).min(most);
+    let wanted = host.facts.machine.guests.get().unwrap_or(0).max(queues).min(most.max(queues));
     let finding = Finding::new(
         Severity::Minor,
         format!("{} has {queues} receive queues, and others were meant", port.name),
@@ -39,15 +39,14 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     .at(&port.name)
     .evidence(format!("{queues} receive queues of {most} that are possible"));
     let finding = told.into_iter().fold(finding, Finding::evidence);
-    let combined = if channels.max_combined > 0 { "combined" } else { "rx" };
     Some(
         finding
             .fix(format!(
-                "ethtool -L {0} {combined} {wanted}; ethtool -S {0} shows each queue's \
+                "ethtool -L {0} {kind} {wanted}; ethtool -S {0} shows each queue's \
                     packets; on ESX: esxcli system module parameters set -m MODULE",
                 port.name
             ))
-            .undo(format!("ethtool -L {} {combined} {queues}", port.name))
+            .undo(format!("ethtool -L {} {kind} {queues}", port.name))
             .conflict(
                 "NetQueue and VMDq sort packets by guest, RSS by connection: with one \
                     guest more queues bring nothing by the first",

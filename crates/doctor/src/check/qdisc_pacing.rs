@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
+use super::{Check, Run, work};
 use crate::source::{BBR, ESNET_PACING, RED_HAT};
 use crate::{Finding, Host, Severity};
 
@@ -32,7 +32,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
                     Linux 4.13), others not at all",
         )
         .fix(command(port, "fq", queues))
-        .undo(command(port, kind, queues))
+        .undo(command(port, kind, queues) + &default_as_now(host, kind, queues))
         .conflict(
             "ESnet and bbr's authors want fq; distributions and Red Hat have \
                     fq_codel, which is fairer and doesn't pace; on a shared host keep it",
@@ -72,6 +72,19 @@ fn command(port: &Port, kind: &str, queues: usize) -> String {
     }
 }
 
+/// What follows the command where it leaves the default another than it was.
+fn default_as_now(host: &Host<'_>, kind: &str, queues: usize) -> String {
+    match host.facts.tcp.default_qdisc.known() {
+        Some(now) if queues > 0 && now != kind => {
+            format!("; sysctl -w net.core.default_qdisc={}", work::word(now))
+        }
+        None if queues > 0 => {
+            "; then the default of before: note it first (sysctl net.core.default_qdisc)".into()
+        }
+        _ => String::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +103,18 @@ mod tests {
             all[0].kind = "pfifo_fast".into();
         });
         assert_eq!(lines(&found(&CHECK, &plain)), ["qdisc-pacing eth0 minor -"]);
+    }
+
+    #[test]
+    fn the_default_of_before_is_restored() {
+        let undo = |default: &str| {
+            let host = changed("stock-10g", |facts| facts.tcp.default_qdisc = Fact::Known(default.into()));
+            found(&CHECK, &host).remove(0).undo.unwrap()
+        };
+        assert!(undo("fq_codel").ends_with("root mq"), "{}", undo("fq_codel"));
+        let pfifo = undo("pfifo_fast");
+        assert!(pfifo.starts_with("sysctl -w net.core.default_qdisc=fq_codel; tc"), "{pfifo}");
+        assert!(pfifo.ends_with("root mq; sysctl -w net.core.default_qdisc=pfifo_fast"), "{pfifo}");
     }
 
     #[test]

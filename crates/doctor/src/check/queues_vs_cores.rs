@@ -1,6 +1,6 @@
 //! Receive queues: fewer than the processors that the rate needs, though more are possible.
 
-use linerate_host::facts::{Kind, Port};
+use linerate_host::facts::{Channels, Kind, Port};
 
 use super::cite::{CORES, FEDEX, SCALING};
 use super::{Check, Run, work};
@@ -34,14 +34,13 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
 }
 
 fn remedy(finding: Finding, port: &Port, queues: u32, cores: u32) -> Finding {
-    let most = port.channels.known().map_or(queues, |channels| channels.max_receiving());
+    let (kind, most) = port.channels.known().map_or(("rx", queues), Channels::receiving_kind);
     let wanted = most.min(cores);
     if wanted <= queues {
         return finding
             .evidence(format!("the driver has no more than {queues}"))
             .fix("spread the packets by software: see rps-off-one-queue");
     }
-    let kind = if port.channels.known().is_some_and(|c| c.combined > 0) { "combined" } else { "rx" };
     let set = |count| format!("ethtool -L {} {kind} {count}", port.name);
     finding
         .evidence(format!("{most} are possible"))
@@ -75,6 +74,19 @@ mod tests {
             lines(&crate::testing::found(&CHECK, &fast)),
             ["queues-vs-cores eno1 critical 12.3 Gbit/s"]
         );
+    }
+
+    #[test]
+    fn queues_of_two_kinds_are_not_added() {
+        let mut host = with(1);
+        crate::testing::port_of(&mut host, "eno1").channels = Fact::Known(Channels {
+            max_rx: 4,
+            max_tx: 4,
+            combined: 1,
+            max_combined: 4,
+            ..Channels::default()
+        });
+        assert_eq!(found(&CHECK, &host)[0].fix.as_deref(), Some("ethtool -L eno1 combined 4"));
     }
 
     #[test]

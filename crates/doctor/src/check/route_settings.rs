@@ -39,11 +39,23 @@ fn of(host: &Host<'_>, route: &Route) -> Option<Finding> {
         finding
             .at(&route.destination)
             .fix(format!(
-                "ip route show {0}; ip route change {0} ... without it",
+                "ip route show {0}, and note the line; ip route change {0} ... without it",
                 work::word(&route.destination)
             ))
-            .undo("ip route change with what the route had"),
+            .undo(format!("ip route change with the line that was noted; it has {}", settings(route))),
     )
+}
+
+/// What the route sets now, as ip writes it.
+fn settings(route: &Route) -> String {
+    let number = |name: &str, value: Option<u32>| value.map(|value| format!("{name} {value}"));
+    let parts = [
+        number("mtu", route.mtu),
+        number("window", route.window),
+        number("initcwnd", route.initcwnd),
+        route.congestion_control.as_deref().map(|name| format!("congctl {}", work::word(name))),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 fn window(host: &Host<'_>, route: &Route) -> Option<String> {
@@ -88,6 +100,15 @@ mod tests {
         assert_eq!(with(Route { mtu: Some(1400), ..route.clone() }), ["route-settings default note -"]);
         assert_eq!(with(Route { congestion_control: Some("reno".into()), ..route.clone() }).len(), 1);
         assert_eq!(with(Route { initcwnd: Some(2), ..route }).len(), 1);
+    }
+
+    #[test]
+    fn what_the_route_had_is_told() {
+        let route =
+            Route { window: Some(65536), congestion_control: Some("reno".into()), ..Route::default() };
+        let facts = changed("stock-10g", |facts| facts.tcp.routes = Fact::Known(vec![route]));
+        let undo = found(&CHECK, &facts).remove(0).undo.unwrap();
+        assert!(undo.ends_with("it has window 65536 congctl reno"), "{undo}");
     }
 
     #[test]

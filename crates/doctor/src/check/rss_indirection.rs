@@ -1,6 +1,6 @@
 //! The table by which a card chooses receive queues: queues that it never names.
 
-use linerate_host::facts::Port;
+use linerate_host::facts::{Port, Rss};
 
 use super::cite::{REDHAT, SCALING};
 use super::{Check, Run, work};
@@ -9,6 +9,9 @@ use crate::{Finding, Host, Severity};
 
 /// Share of one queue, as a multiple of what it should have, from which the table is uneven.
 const UNEVEN: f64 = 1.5;
+
+/// Queues beyond which a command with all weights is no help.
+const MOST: u32 = 1024;
 
 pub(super) const CHECK: Check = Check {
     name: "rss-indirection",
@@ -36,20 +39,29 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
         .at(&port.name)
         .evidence(format!("the busiest queue has {} of the table's {total} places", percent(share)))
         .fix(format!("ethtool -X {} equal {}", port.name, rss.rings))
-        .undo("ethtool -X with the weights of before: ethtool -x shows them")
+        .undo(as_now(port, rss))
         .conflict("a table that was made uneven on purpose keeps queues free for one program");
     Some(finding)
+}
+
+/// The command that gives each queue as many places as it has now.
+fn as_now(port: &Port, rss: &Rss) -> String {
+    let last = rss.slots.keys().next_back().copied().unwrap_or(0);
+    if last > MOST {
+        return "ethtool -X with the weights of before: ethtool -x shows them".into();
+    }
+    let weights: Vec<String> =
+        (0..=last).map(|ring| rss.slots.get(&ring).copied().unwrap_or(0).to_string()).collect();
+    format!("ethtool -X {} weight {}", port.name, weights.join(" "))
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use linerate_host::Fact;
-    use linerate_host::facts::Rss;
-
     use super::*;
     use crate::testing::{edited, fixture, found, lines};
+    use linerate_host::Fact;
 
     fn with(slots: &[(u32, u32)]) -> Vec<String> {
         let slots = BTreeMap::from_iter(slots.iter().copied());
@@ -61,6 +73,16 @@ mod tests {
     fn queues_that_get_nothing_are_told() {
         assert_eq!(with(&[(0, 128)]), ["rss-indirection eno1 minor 12.3 Gbit/s"]);
         assert_eq!(with(&[(0, 100), (1, 10), (2, 9), (3, 9)]), ["rss-indirection eno1 note -"]);
+    }
+
+    #[test]
+    fn the_table_of_before_is_restored() {
+        let slots = BTreeMap::from([(0, 100), (2, 28)]);
+        let host = edited("stock-10g", "eno1", |port| port.rss = Fact::Known(Rss { rings: 4, slots }));
+        assert_eq!(found(&CHECK, &host)[0].undo.as_deref(), Some("ethtool -X eno1 weight 100 0 28"));
+        let slots = BTreeMap::from([(u32::MAX, 128)]);
+        let odd = edited("stock-10g", "eno1", |port| port.rss = Fact::Known(Rss { rings: 4, slots }));
+        assert!(found(&CHECK, &odd)[0].undo.as_deref().is_some_and(|undo| undo.contains("ethtool -x")));
     }
 
     #[test]

@@ -3,13 +3,14 @@
 use linerate_host::facts::Softnet;
 
 use super::cite::{ESNET_HOST, REDHAT, SYSCTL_NET};
-use super::{Check, Run};
+use super::{Check, Run, work};
 use crate::{Finding, Host, Severity};
 
 /// What ESnet sets for 10 Gbit/s and more.
 const LARGE: u32 = 250_000;
 /// Share of packets from which it is felt.
 const FELT: f64 = 1e-4;
+const FLOW_LIMIT: &str = "net.core.flow_limit_cpu_bitmap";
 
 pub(super) const CHECK: Check = Check {
     name: "softnet-backlog",
@@ -48,8 +49,11 @@ fn flow(softnet: &Softnet) -> Option<Finding> {
         format!("{dropped} packets of large flows were dropped for the small ones' sake"),
     )
     .evidence("flow_limit_cpu_bitmap is set: while a backlog is half full, a flow that has most of it loses")
-    .fix("sysctl -w net.core.flow_limit_cpu_bitmap=0")
-    .undo("sysctl -w net.core.flow_limit_cpu_bitmap with the mask of before");
+    .fix(format!("sysctl -w {FLOW_LIMIT}=0"))
+    .undo(match softnet.flow_limit_cpus.known() {
+        Some(mask) => format!("sysctl -w {FLOW_LIMIT}={}", work::word(mask)),
+        None => format!("sysctl -w {FLOW_LIMIT}=MASK: note the mask first (sysctl {FLOW_LIMIT})"),
+    });
     (dropped > 0).then_some(finding)
 }
 
@@ -73,6 +77,19 @@ mod tests {
         assert_eq!(with(|cpu| cpu.dropped = 5), ["softnet-backlog - minor -"]);
         assert_eq!(with(|cpu| cpu.dropped = cpu.processed), ["softnet-backlog - major -"]);
         assert_eq!(with(|cpu| cpu.flow_limit = 5), ["softnet-backlog - minor -"]);
+    }
+
+    #[test]
+    fn the_mask_of_before_is_restored() {
+        let mut host = fixture("stock-10g");
+        let Fact::Known(cpus) = &mut host.softnet.cpus else { panic!("no processors") };
+        cpus[0].flow_limit = 5;
+        assert!(
+            found(&CHECK, &host)[0].undo.as_deref().is_some_and(|undo| undo.contains("note the mask first"))
+        );
+        host.softnet.flow_limit_cpus = Fact::Known("ff".into());
+        let undo = "sysctl -w net.core.flow_limit_cpu_bitmap=ff";
+        assert_eq!(found(&CHECK, &host)[0].undo.as_deref(), Some(undo));
     }
 
     #[test]

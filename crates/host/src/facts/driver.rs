@@ -46,9 +46,22 @@ impl Channels {
         self.rx.saturating_add(self.combined)
     }
 
-    /// Queues that could receive.
+    /// Queues that could receive: of either kind, since most drivers that offer both want one or the other. Queues of
+    /// one direction stand for a combined one in pairs only.
     pub fn max_receiving(&self) -> u32 {
-        self.max_rx.saturating_add(self.max_combined)
+        match self.max_combined {
+            0 => self.max_rx,
+            combined => combined.max(self.max_rx.min(self.max_tx)),
+        }
+    }
+
+    /// What ethtool -L calls the kind of those that receive now, and the most of that kind.
+    pub fn receiving_kind(&self) -> (&'static str, u32) {
+        if self.combined > 0 || self.max_rx == 0 {
+            ("combined", self.max_combined)
+        } else {
+            ("rx", self.max_rx)
+        }
     }
 }
 
@@ -114,4 +127,26 @@ pub struct Rss {
     pub rings: u32,
     /// Slots of the table by the ring that they name; empty where the driver has no table.
     pub slots: BTreeMap<u32, u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn most(max_rx: u32, max_tx: u32, max_combined: u32) -> u32 {
+        Channels { max_rx, max_tx, max_combined, ..Channels::default() }.max_receiving()
+    }
+
+    #[test]
+    fn kinds_of_queues_are_alternatives() {
+        assert_eq!((most(0, 0, 8), most(8, 1, 0)), (8, 8));
+        assert_eq!((most(16, 16, 16), most(74, 74, 37), most(8, 1, 4)), (16, 74, 4));
+    }
+
+    #[test]
+    fn the_kind_in_use_is_changed() {
+        let both = Channels { max_rx: 74, max_tx: 74, max_combined: 37, ..Channels::default() };
+        assert_eq!(Channels { combined: 4, ..both.clone() }.receiving_kind(), ("combined", 37));
+        assert_eq!(Channels { rx: 4, ..both }.receiving_kind(), ("rx", 74));
+    }
 }

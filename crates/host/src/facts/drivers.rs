@@ -24,6 +24,14 @@ pub(super) struct About {
     pub firmware: Fact<String>,
 }
 
+/// What a driver counts.
+pub(super) struct Statistics {
+    /// What isn't 0, and of the queues' counters what tells of losses.
+    pub all: Fact<BTreeMap<String, u64>>,
+    /// Packets by receive queue.
+    pub by_queue: Fact<BTreeMap<u32, u64>>,
+}
+
 impl Drivers {
     pub(super) fn new(root: &Root) -> Self {
         let ethtool = root.is_live().then(Ethtool::open).and_then(Result::ok);
@@ -126,8 +134,7 @@ impl Drivers {
         })
     }
 
-    /// What isn't 0, and of the queues' counters what tells of losses.
-    pub(super) fn statistics(&self, root: &Root, port: &str) -> Fact<BTreeMap<String, u64>> {
+    pub(super) fn statistics(&self, root: &Root, port: &str) -> Statistics {
         let text = self.answer(root, port, "statistics", |ethtool| {
             let pairs = ethtool.names(port)?.into_iter().zip(ethtool.values(port)?);
             Ok(pairs.filter(|(_, value)| *value > 0).fold(String::new(), |mut text, (name, value)| {
@@ -139,10 +146,18 @@ impl Drivers {
             let (name, value) = line.rsplit_once(": ")?;
             Some((name.to_owned(), value.parse().ok()?))
         };
-        text.map(|text| {
-            let all = text.lines().filter_map(pair);
-            all.filter(|(name, value)| *value > 0 && (tells_of_loss(name) || !is_of_queue(name))).collect()
-        })
+        let by_queue = |text: &str| {
+            let pairs = text.lines().filter_map(pair);
+            pairs.filter_map(|(name, value)| Some((receiving_queue(&name)?, value))).collect()
+        };
+        Statistics {
+            by_queue: text.clone().map(|text| by_queue(&text)),
+            all: text.map(|text| {
+                let all = text.lines().filter_map(pair);
+                all.filter(|(name, value)| *value > 0 && (tells_of_loss(name) || !is_of_queue(name)))
+                    .collect()
+            }),
+        }
     }
 
     fn numbers(&self, root: &Root, port: &str, what: &str, question: Question) -> Fact<Numbers> {
@@ -209,6 +224,20 @@ fn is_of_queue(name: &str) -> bool {
         || (!is_size && ["rx", "tx", "ch"].into_iter().any(numbered))
 }
 
+/// The queue of `rx_queue_0_packets`, `rx0_packets`, `rx-0.packets`, `rx-0.rx_packets` or `queue_0_rx_cnt`.
+fn receiving_queue(name: &str) -> Option<u32> {
+    let name = name.trim_start();
+    let rest =
+        ["rx_queue_", "rx-", "rx", "queue_"].into_iter().find_map(|prefix| name.strip_prefix(prefix))?;
+    let end = rest.find(|c: char| !c.is_ascii_digit())?;
+    let (number, what) = rest.split_at(end);
+    let is_sum = match name.starts_with("queue_") {
+        true => what == "_rx_cnt",
+        false => ["_packets", ".packets", ".rx_packets"].contains(&what),
+    };
+    number.parse().ok().filter(|_| is_sum)
+}
+
 fn tells_of_loss(name: &str) -> bool {
     const SIGNS: [&str; 9] = ["drop", "err", "miss", "no_buf", "nobuf", "discard", "fail", "out_of", "over"];
     let name = name.to_ascii_lowercase();
@@ -236,6 +265,19 @@ mod tests {
         assert!(
             tells_of_loss("rx0_drops") && tells_of_loss("rx_out_of_buffer") && !tells_of_loss("rx0_packets")
         );
+    }
+
+    #[test]
+    fn packets_of_a_queue_are_told() {
+        for name in ["rx_queue_3_packets", "rx3_packets", "rx-3.packets", "rx-3.rx_packets", "queue_3_rx_cnt"]
+        {
+            assert_eq!(receiving_queue(name), Some(3), "{name}");
+        }
+        for name in
+            ["rx_packets", "tx_queue_3_packets", "rx3_bytes", "rx_64_byte_packets", "queue_3_tx_cnt", "rx3"]
+        {
+            assert_eq!(receiving_queue(name), None, "{name}");
+        }
     }
 
     #[test]

@@ -61,6 +61,8 @@ pub struct Port {
     /// What the driver counts, by its own names. Only what isn't 0, and queues' counters only where they tell of drops
     /// or errors.
     pub statistics: Fact<BTreeMap<String, u64>>,
+    /// Packets received by queue, as the driver counts them; queues without any may lack.
+    pub queue_packets: Fact<BTreeMap<u32, u64>>,
     /// What the kernel counts: /sys/class/net/PORT/statistics.
     pub counters: Counters,
     /// Its PCI device; virtio's is its parent.

@@ -61,7 +61,7 @@ impl Host<'_> {
     fn port(&self, name: String) -> Port {
         let (root, drivers, n) = (self.root, &self.drivers, name.as_str());
         let dir = format!("{NET}/{n}");
-        let about = drivers.about(root, n);
+        let (about, statistics) = (drivers.about(root, n), drivers.statistics(root, n));
         let driver = self.driver(&dir, about.name);
         let pci = root.real(&format!("{dir}/device")).and_then(|real| Pci::of(root, &real));
         Port {
@@ -85,7 +85,8 @@ impl Host<'_> {
             offloads: drivers.offloads(root, n),
             pause: drivers.pause(root, n),
             rss: drivers.rss(root, n),
-            statistics: drivers.statistics(root, n),
+            statistics: statistics.all,
+            queue_packets: statistics.by_queue,
             counters: counters(root, &dir),
             physical_function: root.link_name(&format!("{dir}/device/physfn")),
             total_vfs: number(root, &format!("{dir}/device/sriov_totalvfs")),

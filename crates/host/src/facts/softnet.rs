@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Fact;
-use super::read::{number, or_odd};
+use super::read::{flag, number, or_odd};
 use crate::root::Root;
 
 const STAT: &str = "proc/net/softnet_stat";
@@ -26,6 +26,10 @@ pub struct Softnet {
     pub busy_poll: Fact<u32>,
     /// The same for reads (`busy_read`).
     pub busy_read: Fact<u32>,
+    /// Processors that drop packets of large flows first, as the kernel writes their mask (`flow_limit_cpu_bitmap`).
+    pub flow_limit_cpus: Fact<String>,
+    /// Whether packets in a bridge pass the rules of iptables (`bridge-nf-call-iptables`); absent without br_netfilter.
+    pub bridge_calls_iptables: Fact<bool>,
 }
 
 /// One processor's counters since boot.
@@ -57,6 +61,8 @@ impl Softnet {
             rps_sock_flow_entries: core("rps_sock_flow_entries"),
             busy_poll: core("busy_poll"),
             busy_read: core("busy_read"),
+            flow_limit_cpus: root.text("proc/sys/net/core/flow_limit_cpu_bitmap"),
+            bridge_calls_iptables: flag(root, "proc/sys/net/bridge/bridge-nf-call-iptables"),
         }
     }
 }

@@ -75,6 +75,10 @@ pub struct Tcp {
     pub no_metrics_save: Fact<bool>,
     /// Unsent bytes in a socket at which it takes no more.
     pub notsent_lowat: Fact<u64>,
+    /// Connections that may wait for a program to take them (`net.core.somaxconn`).
+    pub somaxconn: Fact<u32>,
+    /// Connections that may wait for the other end's last word (`tcp_max_syn_backlog`).
+    pub max_syn_backlog: Fact<u32>,
     /// Counters since boot, by the names of /proc/net/snmp and netstat: `RetransSegs`, `OutSegs`, `TCPTimeouts`,
     /// `TCPRcvQDrop`, `TCPBacklogDrop`, `PruneCalled`, `ListenDrops`.
     pub counters: Fact<BTreeMap<String, u64>>,
@@ -124,6 +128,8 @@ impl Tcp {
             slow_start_after_idle: flag(root, &ipv4("tcp_slow_start_after_idle")),
             no_metrics_save: flag(root, &ipv4("tcp_no_metrics_save")),
             notsent_lowat: number(root, &ipv4("tcp_notsent_lowat")),
+            somaxconn: number(root, &format!("{CORE}/somaxconn")),
+            max_syn_backlog: number(root, &ipv4("tcp_max_syn_backlog")),
             counters: counters(root),
             routes: root.answer("live/routes", netlink::routes).map(|text| text.lines().map(route).collect()),
         }

@@ -1,0 +1,87 @@
+//! Receive queues that get next to nothing, though the port receives a lot.
+
+use std::collections::BTreeMap;
+
+use linerate_host::Fact;
+use linerate_host::facts::Port;
+
+use super::cite::{SCALING, STATISTICS};
+use super::{Check, Run};
+use crate::{Finding, Severity};
+
+/// Packets since boot from which shares mean something.
+const ENOUGH: u64 = 1_000_000;
+/// Parts of an even share of which a queue should have one at least.
+const PARTS: u64 = 100;
+
+pub(super) const CHECK: Check = Check {
+    name: "idle-queues",
+    about: "receive queues that got next to nothing",
+    sources: &[SCALING, STATISTICS],
+    run: Run::Host(|host| host.devices().filter_map(of).collect()),
+};
+
+fn of(port: &Port) -> Option<Finding> {
+    let (packets, queues) = (port.queue_packets.known()?, port.rx_count().get().filter(|n| *n > 1)?);
+    let total = packets.values().copied().fold(0, u64::saturating_add);
+    let is_strange = packets.keys().any(|queue| *queue >= queues);
+    // A table that can't be read may leave queues out.
+    if total <= ENOUGH || is_strange || matches!(port.rss, Fact::Unreadable(_)) {
+        return None;
+    }
+    let idle = idle(port, packets, queues, total / u64::from(queues) / PARTS);
+    if idle == 0 {
+        return None;
+    }
+    let title = format!("{idle} of {queues} receive queues of {} got next to nothing", port.name);
+    let finding = Finding::new(Severity::Note, title)
+        .at(&port.name)
+        .evidence(format!("less than 1 % of an even share of {total} packets since boot"))
+        .evidence("a connection stays with its queue: where there are few, queues have nothing to do")
+        .fix("more connections, or addresses and ports that differ more; see what is hashed by ethtool -n and -x");
+    Some(finding)
+}
+
+/// Queues with less than so many packets, of those that get any by the card's table.
+fn idle(port: &Port, packets: &BTreeMap<u32, u64>, queues: u32, least: u64) -> usize {
+    let table = port.rss.known().map(|rss| &rss.slots).filter(|slots| !slots.is_empty());
+    let is_meant = |queue: &u32| table.is_none_or(|slots| slots.contains_key(queue));
+    let got = |queue: &u32| packets.get(queue).copied().unwrap_or(0);
+    (0..queues).filter(|queue| is_meant(queue) && got(queue) < least).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_host::facts::Rss;
+
+    use super::*;
+    use crate::testing::{edited, fixture, found, lines};
+
+    fn with(packets: &[(u32, u64)], slots: &[u32]) -> Vec<String> {
+        let host = edited("stock-10g", "eno1", |port| {
+            let Fact::Known(queues) = &mut port.rx_queues else { panic!("no queues") };
+            queues.truncate(4);
+            assert_eq!(queues.len(), 4);
+            let slots = slots.iter().map(|queue| (*queue, 32)).collect();
+            port.rss = Fact::Known(Rss { rings: 4, slots });
+            port.queue_packets = Fact::Known(packets.iter().copied().collect());
+        });
+        lines(&found(&CHECK, &host))
+    }
+
+    #[test]
+    fn queues_that_got_nothing_are_told() {
+        let told = ["idle-queues eno1 note -"];
+        assert_eq!(with(&[(0, 2_000_000), (1, 2_000_000), (2, 9_999)], &[0, 1, 2, 3]), told);
+        assert_eq!(with(&[(0, 2_000_000), (1, 2_000_000), (2, 2_000_000)], &[]), told);
+    }
+
+    #[test]
+    fn even_shares_few_packets_and_queues_left_out_are_not() {
+        assert!(with(&[(0, 900_000), (1, 900_000), (2, 50_000), (3, 50_000)], &[0, 1, 2, 3]).is_empty());
+        assert!(with(&[(0, 1_000_000)], &[0, 1, 2, 3]).is_empty());
+        assert!(with(&[(0, 2_000_000), (1, 2_000_000)], &[0, 1]).is_empty());
+        assert!(with(&[(0, 2_000_000), (7, 2_000_000)], &[]).is_empty());
+        assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+}

@@ -1,0 +1,58 @@
+//! Each finding whose fix is a command tells how to take it back.
+
+use std::fs;
+use std::path::Path;
+
+use linerate_doctor::{Finding, Host, Need, examine_host};
+use linerate_host::{Facts, Snapshot};
+
+/// What a fix has in it that changes a running host.
+const COMMANDS: [&str; 12] = [
+    "sysctl -w",
+    "ethtool -",
+    "echo ",
+    "tc qdisc",
+    "ip link",
+    "ip route change",
+    "cpupower",
+    "systemctl",
+    "mount ",
+    "modprobe",
+    "blockdev",
+    "swapoff",
+];
+
+fn findings() -> Vec<Finding> {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/tests/fixtures");
+    let of = |path: &Path| {
+        let facts = Facts::of_snapshot(&Snapshot::open(path).unwrap());
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        examine_host(&Host { name: &name, facts: &facts, need: Need::OfPorts })
+    };
+    fs::read_dir(fixtures).unwrap().flat_map(|entry| of(&entry.unwrap().path())).collect()
+}
+
+fn changes(fix: &str) -> bool {
+    COMMANDS.iter().any(|command| fix.contains(command))
+}
+
+#[test]
+fn each_command_can_be_taken_back() {
+    let all = findings();
+    let commands: Vec<_> = all.iter().filter(|finding| finding.fix.as_deref().is_some_and(changes)).collect();
+    assert!(commands.len() >= 20, "only {} findings have a command", commands.len());
+    let lacking: Vec<String> = commands
+        .iter()
+        .filter(|finding| finding.undo.as_deref().is_none_or(str::is_empty))
+        .map(|finding| format!("{}: {}", finding.line(), finding.fix.as_deref().unwrap_or_default()))
+        .collect();
+    assert!(lacking.is_empty(), "no undo:\n{}", lacking.join("\n"));
+}
+
+/// A finding without an undo tells what to do in words, as "another slot".
+#[test]
+fn an_undo_is_never_the_fix() {
+    for finding in findings() {
+        assert!(finding.undo.is_none() || finding.undo != finding.fix, "{finding:#?}");
+    }
+}
