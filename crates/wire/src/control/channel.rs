@@ -32,7 +32,7 @@ pub fn write(channel: &mut impl Write, message: &Message) -> Result<(), ControlE
 /// The same from a buffer that serves for many messages.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_from(
     bytes: &mut Vec<u8>,
     channel: &mut impl Write,
