@@ -13,12 +13,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use crate::commit::Touched;
 use crate::filter::{Filter, FilterError, Place, Scope, Side, merge_file};
 use crate::itemize::Item;
+use crate::metadata::write::let_in;
 use crate::problem::problem;
 use crate::root::Directory;
 use crate::session::Reporter;
 use crate::sink::Shared;
 use crate::temporary::PREFIX;
-use crate::wanted::{OfferedNames, change, set_mode};
+use crate::wanted::{OfferedNames, change};
 
 /// How deep directories may lie in each other that are looked into.
 const MAX_DEPTH: usize = 1024;
@@ -311,11 +312,9 @@ impl<'a> Remover<'a> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = |access| rustix::fs::openat(parent, name, flags | access, Mode::empty());
         let held = open(OFlags::PATH)?;
-        let had = Mode::from_raw_mode(rustix::fs::fstat(&held)?.st_mode & 0o7777);
-        let opens = !self.sync.dry_run && !had.contains(Mode::RWXU);
         // Where that isn't ours to set, opening or removing tells.
-        let is_opened = opens && set_mode(&held, had | Mode::RWXU).is_ok();
-        let opened = Opened { fd: open(OFlags::RDONLY)?, had: is_opened.then_some(had) };
+        let had = if self.sync.dry_run { None } else { let_in(held.as_fd(), Mode::RWXU).unwrap_or(None) };
+        let opened = Opened { fd: open(OFlags::RDONLY)?, had };
         let found = list(opened.fd.as_fd())?;
         Ok((opened, found))
     }

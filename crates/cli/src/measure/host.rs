@@ -1,6 +1,6 @@
 //! The hosts that are sampled.
 
-use linerate_host::sample::{Options, Recorder, Recording, RecordingError};
+use linerate_host::sample::{MOST_BYTES, Options, Recorder, Recording, RecordingError};
 use linerate_remote::far_end::FarEnd;
 use linerate_remote::host_agent::HostAgent;
 use linerate_wire::control::Sampling;
@@ -28,9 +28,6 @@ pub struct Host {
     /// Seconds between samples that stay, once there are too many.
     spacing: f64,
 }
-
-/// As a recorder does it that nobody looks at: of more bytes than these, samples go.
-const MOST_BYTES: usize = 64 << 20;
 
 enum Source {
     Here(Box<Recorder>),

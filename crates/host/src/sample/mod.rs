@@ -40,6 +40,7 @@ pub use recording::{About, Recording, RecordingError, Sample};
 pub use sampler::{DEFAULT_INTERVAL, Options, Sampler, clamped};
 pub use series::{Series, series};
 pub use softnet::{Softnet, softnet};
+pub use tape::MOST_BYTES;
 pub use tcp::{TcpTotals, tcp, tcp_totals};
 
 use source::Source;

@@ -1,7 +1,7 @@
 //! What a recorder holds until it is taken.
 
 /// The most bytes that are held. A longer recording keeps every second of its samples, then every fourth.
-const MOST_BYTES: usize = 64 << 20;
+pub const MOST_BYTES: usize = 64 << 20;
 
 /// Samples in the order in which they were taken.
 #[derive(Default)]

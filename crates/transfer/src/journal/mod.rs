@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::lock::lock;
-use crate::metadata::write::set_mode;
+use crate::metadata::write::{let_in, set_mode};
 use crate::root::Directory;
 use crate::temporary::PREFIX;
 use file::{Held, Writer};
@@ -217,10 +217,9 @@ impl Journal {
             Err(Errno::ACCESS) => {}
             other => return other,
         }
-        let mode = Mode::from_raw_mode(rustix::fs::fstat(&self.top)?.st_mode & 0o7777);
-        set_mode(self.top.as_fd(), mode | Mode::RWXU)?;
+        let had = let_in(self.top.as_fd(), Mode::RWXU)?;
         let taken = self.top.take_away(&self.name);
-        set_mode(self.top.as_fd(), mode)?;
+        had.map_or(Ok(()), |had| set_mode(self.top.as_fd(), had))?;
         taken
     }
 

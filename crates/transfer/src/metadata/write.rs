@@ -182,9 +182,7 @@ impl Writer {
         if self.is_root || !self.keep.xattrs {
             return None;
         }
-        let now = Mode::from_raw_mode(rustix::fs::fstat(fd).ok()?.st_mode & 0o7777);
-        let opened = !now.contains(needed) && set_mode(fd, now | needed).is_ok();
-        opened.then_some(now)
+        let_in(fd, needed).unwrap_or(None)
     }
 
     /// What a directory that was there has, and the sender's doesn't.
@@ -241,6 +239,19 @@ pub fn set_mode(fd: BorrowedFd<'_>, mode: Mode) -> Result<(), Errno> {
         Err(Errno::BADF) => rustix::fs::chmod(through_proc(fd), mode),
         other => other,
     }
+}
+
+/// Adds what is `needed` to a mode, and gives the mode that was there; `None` where it had that already.
+///
+/// # Errors
+/// What chmod(2) returns.
+pub fn let_in(fd: BorrowedFd<'_>, needed: Mode) -> Result<Option<Mode>, Errno> {
+    let had = Mode::from_raw_mode(rustix::fs::fstat(fd)?.st_mode & 0o7777);
+    if had.contains(needed) {
+        return Ok(None);
+    }
+    set_mode(fd, had | needed)?;
+    Ok(Some(had))
 }
 
 fn set_xattr(fd: BorrowedFd<'_>, name: &[u8], value: &[u8]) -> Result<(), Errno> {

@@ -196,11 +196,15 @@ impl<'a> Worker<'a> {
         let mut opened = lock(&self.shared.opened);
         let now = Mode::from_raw_mode(rustix::fs::fstat(held.as_fd())?.st_mode & 0o7777);
         if !now.contains(Mode::RWXU) {
-            // In the top itself nothing can be written down before.
-            let tell = |is_time: bool| is_time.then(|| self.shared.journal.opened(path, now.as_raw_mode()));
-            tell(!path.is_root());
+            let note = || self.shared.journal.opened(path, now.as_raw_mode());
+            if !path.is_root() {
+                note();
+            }
             set_mode(held.as_fd(), now | Mode::RWXU)?;
-            tell(path.is_root());
+            // In the top itself nothing can be written down before.
+            if path.is_root() {
+                note();
+            }
             opened.insert(path.clone(), now);
         }
         Ok(())

@@ -3,7 +3,7 @@
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use crate::root::Directory;
 
@@ -21,14 +21,6 @@ pub fn open_existing(parent: &Directory, name: &OsStr, seen: &Stat) -> Result<Ow
 /// As [`open_existing`].
 pub fn hold_existing(parent: &Directory, name: &OsStr, seen: &Stat) -> Result<OwnedFd, Errno> {
     open_as_seen(parent, name, seen, OFlags::PATH)
-}
-
-/// Sets the mode of what is held by a mere path.
-///
-/// # Errors
-/// What chmod(2) returns.
-pub fn set_mode(held: &OwnedFd, mode: Mode) -> Result<(), Errno> {
-    rustix::fs::chmod(format!("/proc/self/fd/{}", held.as_raw_fd()), mode)
 }
 
 fn open_as_seen(parent: &Directory, name: &OsStr, seen: &Stat, flags: OFlags) -> Result<OwnedFd, Errno> {

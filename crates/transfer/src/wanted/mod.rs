@@ -33,7 +33,7 @@ use crate::sink::Shared;
 use crate::source::hash;
 use decide::{Decision, Rules};
 use existing::hold_existing;
-pub use existing::{open_existing, set_mode};
+pub use existing::open_existing;
 pub use names::Offered as OfferedNames;
 pub use times::same_time;
 
