@@ -87,10 +87,10 @@ fn the_worked_examples_are_right() {
 
 #[test]
 fn the_far_shell_gets_the_line_that_is_shown() {
-    let binary = Binary { size: 77_777, hash: "HASH".into() };
+    let binary = Binary { size: 77_777, id: "BUILD".into() };
     for install in [false, true] {
         let line = bootstrap(&binary, install).replace("77777", "SIZE");
-        let line = line.replace(&identity(), "linerate VERSION protocol 3");
+        let line = line.replace(&identity(), "linerate VERSION protocol 4");
         assert!(page().contains(&format!("```text\n{line}\n```")), "not on the page: {line}");
     }
 }

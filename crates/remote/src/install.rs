@@ -2,10 +2,11 @@
 //!
 //! The far shell gets one line. It runs the copy of exactly this binary in the private cache directory, or else an
 //! installed linerate of the same version; where there is neither, it asks for the binary on its standard input,
-//! checks its hash and keeps it. The line holds no path or name that a user chose, and nothing that a POSIX shell,
+//! behind its hash, checks that and keeps it. The line holds no path or name that a user chose, and nothing that a POSIX shell,
 //! csh or fish reads differently inside single quotes.
 
 use aws_lc_rs::digest::{Context, SHA256};
+use object::read::{Object, ReadCache};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -22,12 +23,13 @@ const OWN: &str = "/proc/self/exe";
 pub struct Binary {
     /// Its length in bytes.
     pub size: u64,
-    /// Its SHA-256 in hexadecimal.
-    pub hash: String,
+    /// What tells it from any other: the build ID that the linker gave it in hexadecimal, or its SHA-256 where there is none.
+    /// To hash all of it takes longer than to copy a small file.
+    pub id: String,
 }
 
 impl Binary {
-    /// Reads the running program.
+    /// Looks at the running program.
     ///
     /// # Errors
     /// Where the kernel doesn't show it.
@@ -35,28 +37,50 @@ impl Binary {
         Self::of(File::open(OWN)?)
     }
 
-    fn of(mut contents: impl Read) -> io::Result<Self> {
-        let (mut context, mut size, mut buffer) = (Context::new(&SHA256), 0, vec![0; 64 << 10]);
-        loop {
-            let got = contents.read(&mut buffer)?;
-            if got == 0 {
-                break;
-            }
-            context.update(&buffer[..got]);
-            size += got as u64;
-        }
-        let hash = context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { size, hash })
+    /// Looks at a program's file.
+    ///
+    /// # Errors
+    /// Where it can't be read.
+    pub fn of(file: File) -> io::Result<Self> {
+        let size = file.metadata()?.len();
+        let id = match build_id(&file) {
+            Some(id) => hexadecimal(&id),
+            None => sha256(file.take(size))?,
+        };
+        Ok(Self { size, id })
     }
 
-    /// Writes the running program to `far`, as many bytes as were hashed.
+    /// Writes the running program's hash to `far`, and then the program.
     ///
     /// # Errors
     /// Where either end fails.
     pub fn bring(&self, far: &mut impl Write) -> io::Result<()> {
-        io::copy(&mut File::open(OWN)?.take(self.size), far)?;
+        let contents = || File::open(OWN).map(|file| file.take(self.size));
+        writeln!(far, "{}", sha256(contents()?)?)?;
+        io::copy(&mut contents()?, far)?;
         far.flush()
     }
+}
+
+/// The build ID in an ELF file's notes.
+fn build_id(file: &File) -> Option<Vec<u8>> {
+    let cache = ReadCache::new(file);
+    let object = object::File::parse(&cache).ok()?;
+    object.build_id().ok()?.filter(|id| !id.is_empty()).map(<[u8]>::to_vec)
+}
+
+fn sha256(mut contents: impl Read) -> io::Result<String> {
+    let (mut context, mut buffer) = (Context::new(&SHA256), vec![0; 64 << 10]);
+    loop {
+        match contents.read(&mut buffer)? {
+            0 => return Ok(hexadecimal(context.finish().as_ref())),
+            got => context.update(&buffer[..got]),
+        }
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What an agent answers to `linerate agent --id`: equal at both ends where they understand each other.
@@ -76,9 +100,9 @@ const OWN_DIRECTORY: &str = "own() { set -- $(ls -ldn \"$d/.\" 2>/dev/null); \
 
 /// The line for the far shell; without `install` it never asks for the binary.
 pub fn bootstrap(binary: &Binary, install: bool) -> String {
-    let Binary { size, hash } = binary;
+    let Binary { size, id: build } = binary;
     let start = format!(
-        "d=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate; a=$d/agent-{hash}; \
+        "d=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate; a=$d/agent-{build}; \
          {OWN_DIRECTORY} \
          if own && [ -x \"$a\" ] && [ $(wc -c <\"$a\") -eq {size} ]; then exec \"$a\" agent; fi; \
          if [ \"$(linerate agent --id 2>/dev/null)\" = \"{id}\" ]; then exec linerate agent; fi; ",
@@ -86,8 +110,8 @@ pub fn bootstrap(binary: &Binary, install: bool) -> String {
     );
     let bring = format!(
         "echo; echo \"{WANTED} $(uname -sm)\"; umask 077; t=$d/.new.$$; \
-         mkdir -p \"$d\" && own && head -c {size} >\"$t\" && \
-         case $(sha256sum <\"$t\") in {hash}*) chmod 700 \"$t\" && {{ sync \"$t\" 2>/dev/null; mv -f \"$t\" \"$a\"; }} && {{ {tidy}; exec \"$a\" agent; }};; esac; \
+         mkdir -p \"$d\" && own && read -r h && head -c {size} >\"$t\" && \
+         case $(sha256sum <\"$t\") in \"$h \"*) chmod 700 \"$t\" && {{ sync \"$t\" 2>/dev/null; mv -f \"$t\" \"$a\"; }} && {{ {tidy}; exec \"$a\" agent; }};; esac; \
          rm -f \"$t\"; echo; echo \"{FAILED}: cannot install it in $d, which must be yours and writable by nobody else\"; exit 126",
         tidy = TIDY,
     );
@@ -102,9 +126,9 @@ pub fn bootstrap(binary: &Binary, install: bool) -> String {
 /// that line has it.
 pub fn again(binary: &Binary, argv: &[OsString]) -> Vec<OsString> {
     let script = format!(
-        "d=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate; a=$d/agent-{hash}; {OWN_DIRECTORY} \
+        "d=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate; a=$d/agent-{id}; {OWN_DIRECTORY} \
          if own && [ -x \"$a\" ]; then exec \"$a\" \"$@\"; fi; exec linerate \"$@\"",
-        hash = binary.hash,
+        id = binary.id,
     );
     let shell = ["sh".into(), "-c".into(), script.into(), "linerate".into()];
     shell.into_iter().chain(argv.iter().cloned()).collect()
@@ -118,10 +142,11 @@ mod tests {
     use std::process::{Command, Stdio};
     use std::time::{Duration, SystemTime};
 
+    /// What is brought, and what is said of it.
     fn script(body: &str) -> (Vec<u8>, Binary) {
         let bytes = format!("#!/bin/sh\n{body}\n").into_bytes();
-        let binary = Binary::of(&bytes[..]).unwrap();
-        (bytes, binary)
+        let (hash, size) = (sha256(&bytes[..]).unwrap(), bytes.len() as u64);
+        ([format!("{hash}\n").into_bytes(), bytes].concat(), Binary { size, id: "5eed".into() })
     }
 
     /// Runs the line by a shell with an empty home, feeds it `bytes` when it asks; returns what it printed.
@@ -206,13 +231,13 @@ mod tests {
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         left.sort();
-        let kept = [".new.2", &format!("agent-{}", binary.hash), "agent-new", "agent-used", "another"];
+        let kept = [".new.2", "agent-5eed", "agent-new", "agent-used", "another"];
         assert_eq!(left, kept);
     }
 
     #[test]
     fn the_documentation_has_the_same_line() {
-        let binary = Binary { size: 7, hash: "HASH".into() };
+        let binary = Binary { size: 7, id: "BUILD".into() };
         let documented = include_str!("../../../docs/protocol.md");
         for install in [true, false] {
             let line = bootstrap(&binary, install)
@@ -224,14 +249,29 @@ mod tests {
     }
 
     #[test]
+    fn a_binary_is_known_by_its_build_or_by_its_contents() {
+        let own = Binary::own().unwrap();
+        assert_eq!(own.size, std::fs::metadata(OWN).unwrap().len());
+        assert!(own.id.len() >= 16 && own.id.bytes().all(|digit| digit.is_ascii_hexdigit()), "{}", own.id);
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"\x7fELF, or so").unwrap();
+        assert_eq!(build_id(&file), None);
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(sha256(&b""[..]).unwrap(), empty);
+    }
+
+    #[test]
     fn a_damaged_binary_is_not_run() {
         let home = tempfile::tempdir().unwrap();
-        let (mut damaged, binary) = script("echo started");
-        damaged[12] ^= 1;
-        let said = run(home.path(), &bootstrap(&binary, true), &damaged);
-        assert!(said.contains(FAILED) && !said.contains("started"), "{said}");
-        let left = std::fs::read_dir(home.path().join(".cache/linerate")).unwrap().count();
-        assert_eq!(left, 0, "nothing is left behind");
+        let (bytes, binary) = script("echo started");
+        for at in [3, 64 + 12] {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            let said = run(home.path(), &bootstrap(&binary, true), &damaged);
+            assert!(said.contains(FAILED) && !said.contains("started"), "{said}");
+            let left = std::fs::read_dir(home.path().join(".cache/linerate")).unwrap().count();
+            assert_eq!(left, 0, "nothing is left behind");
+        }
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct TcpInfo {
     pub repeats: bool,
     /// Milliseconds since the peer last acknowledged something.
     pub acknowledged_ms: u32,
+    /// Bytes in the send buffer that have not been sent yet; 0 before Linux 4.6.
+    pub unsent: u32,
     /// The most recent delivery rate in bytes a second; 0 before Linux 4.9.
     pub delivery_rate: u64,
 }
@@ -65,6 +67,7 @@ impl TcpInfo {
             retransmits: info.tcpi_total_retrans,
             repeats: info.tcpi_unacked > 0 && info.tcpi_retransmits > 0,
             acknowledged_ms: info.tcpi_last_ack_recv,
+            unsent: info.tcpi_notsent_bytes,
             delivery_rate: info.tcpi_delivery_rate,
         })
     }

@@ -14,7 +14,7 @@ use crate::source::SourceRoot;
 
 /// Entries that are handed on together, and bytes of their contents and attributes.
 const ENTRIES: usize = 256;
-const BYTES: u64 = 256 << 10;
+const BYTES: u64 = 4 << 20;
 /// How many times as many wait before the scan does: what is found in a login of some tenths of a second, in some twenty
 /// megabytes of memory.
 const WAITING: usize = 256;

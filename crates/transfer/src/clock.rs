@@ -28,7 +28,7 @@ pub enum Stage {
     Read,
     /// Encryption, decryption, checksums.
     Cipher,
-    /// In the socket.
+    /// In the socket, or waiting for the time to fill it.
     Socket,
     /// Creating and writing files.
     Write,
@@ -44,6 +44,8 @@ pub struct Clock {
     spent: Spent,
     tcp: TcpInfo,
     looked: Instant,
+    /// Until when it is known whether a rate was held.
+    held: Instant,
 }
 
 impl Clock {
@@ -51,7 +53,15 @@ impl Clock {
     pub fn start() -> Self {
         let now = Instant::now();
         let stages = Stages { workers: 1, ..Stages::default() };
-        Self { begun: now, last: now, stages, spent: Spent::start(), tcp: TcpInfo::default(), looked: now }
+        Self {
+            begun: now,
+            last: now,
+            stages,
+            spent: Spent::start(),
+            tcp: TcpInfo::default(),
+            looked: now,
+            held: now,
+        }
     }
 
     /// Gives the time since the last lap to `stage`.
@@ -77,6 +87,14 @@ impl Clock {
     /// Counts entries.
     pub fn entries(&mut self, entries: u64) {
         self.stages.entries += entries;
+    }
+
+    /// Tells whether the rate was held below the path's since the last call.
+    pub fn hold(&mut self, is_held: bool) {
+        if is_held {
+            self.stages.held += nanoseconds(self.last - self.held);
+        }
+        self.held = self.last;
     }
 
     /// Adds what was counted since the last call to `counters`.
@@ -178,6 +196,7 @@ impl Counters {
         sum.socket += more.socket;
         sum.write += more.write;
         sum.limit += more.limit;
+        sum.held += more.held;
         sum.bytes += more.bytes;
         sum.entries += more.entries;
         sum.tcp_busy += more.tcp_busy;

@@ -29,6 +29,7 @@ pub mod memory;
 mod metadata;
 mod offer;
 mod orphans;
+mod pace;
 pub mod pattern;
 mod plan;
 pub mod problem;

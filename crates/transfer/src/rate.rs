@@ -14,33 +14,55 @@ const NAP: Duration = Duration::from_millis(100);
 /// Hands out bytes at a fixed rate.
 pub struct RateLimit {
     bytes_per_second: f64,
-    free_at: Mutex<Instant>,
+    schedule: Mutex<Schedule>,
 }
 
 impl RateLimit {
     /// A limit of so many bytes a second, at least one.
     pub fn new(bytes_per_second: u64) -> Self {
-        Self { bytes_per_second: bytes_per_second.max(1) as f64, free_at: Mutex::new(Instant::now()) }
+        let schedule = Mutex::new(Schedule::new(Instant::now()));
+        Self { bytes_per_second: bytes_per_second.max(1) as f64, schedule }
     }
 
     /// Waits until `bytes` may be sent, or `stop` says to give up.
     pub fn take(&self, bytes: usize, stop: impl Fn() -> bool) {
-        let until = self.reserve(bytes, Instant::now());
-        while let Some(left) = until.checked_duration_since(Instant::now()) {
-            if stop() {
-                return;
-            }
-            thread::sleep(left.min(NAP));
-        }
+        let until = lock(&self.schedule).book(bytes, self.bytes_per_second, Instant::now());
+        sleep_until(until, stop);
+    }
+}
+
+/// Which time is booked for bytes at some rate.
+pub struct Schedule {
+    free_at: Instant,
+}
+
+impl Schedule {
+    /// Nothing is booked.
+    pub fn new(now: Instant) -> Self {
+        Self { free_at: now }
     }
 
-    /// Books `bytes` behind all that were booked before; returns when they may go.
-    fn reserve(&self, bytes: usize, now: Instant) -> Instant {
-        let mut free_at = lock(&self.free_at);
+    /// Books `bytes` at so many a second behind all that were booked before; returns when they may go.
+    pub fn book(&mut self, bytes: usize, bytes_per_second: f64, now: Instant) -> Instant {
         let earliest = now.checked_sub(BURST).unwrap_or(now);
-        let start = (*free_at).max(earliest);
-        *free_at = start + Duration::from_secs_f64(bytes as f64 / self.bytes_per_second);
+        let start = self.free_at.max(earliest);
+        self.free_at = start + Duration::from_secs_f64(bytes as f64 / bytes_per_second);
         start
+    }
+
+    /// Books nothing before `then`.
+    pub fn begin_at(&mut self, then: Instant) {
+        self.free_at = then;
+    }
+}
+
+/// Sleeps, or until `stop` says to give up.
+pub fn sleep_until(then: Instant, stop: impl Fn() -> bool) {
+    while let Some(left) = then.checked_duration_since(Instant::now()) {
+        if stop() {
+            return;
+        }
+        thread::sleep(left.min(NAP));
     }
 }
 
@@ -50,12 +72,12 @@ mod tests {
 
     #[test]
     fn the_rate_is_kept_and_a_pause_isnt_saved_up() {
-        let limit = RateLimit::new(1_000_000);
+        let mut schedule = Schedule::new(Instant::now());
         let now = Instant::now() + Duration::from_secs(10);
-        let first = limit.reserve(1_000_000, now);
-        let second = limit.reserve(1_000_000, now);
+        let first = schedule.book(1_000_000, 1e6, now);
+        let second = schedule.book(1_000_000, 1e6, now);
         assert_eq!(second - first, Duration::from_secs(1));
         let later = now + Duration::from_secs(100);
-        assert!(limit.reserve(1, later) >= later - BURST);
+        assert!(schedule.book(1, 1e6, later) >= later - BURST);
     }
 }

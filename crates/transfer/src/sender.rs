@@ -18,6 +18,7 @@ use crate::crew::Crew;
 use crate::digest::ledger::{Known, Ledger};
 use crate::lock::lock;
 use crate::offer::{Hash, Offers};
+use crate::pace::Pace;
 use crate::pattern::{Named, expand};
 use crate::plan::{Planner, SMALL, Unit};
 use crate::problem::TransferError;
@@ -147,6 +148,7 @@ pub fn run(
         counters: &counters,
         problem,
         rate: rate.as_ref(),
+        pace: (!options.unpaced).then(Pace::new),
         digests: options.digests.then(|| Ledger::new(known)),
         under_way: UnderWay::default(),
         stop,
@@ -304,7 +306,10 @@ impl Streams {
         let bytes = shared.counters.payload();
         match controller.advise(Instant::now(), bytes, || host.busy_seconds()) {
             Advice::Keep => {}
-            Advice::Add(count) => session.more(count)?,
+            Advice::Add(count) => {
+                shared.pace.iter().for_each(|pace| pace.let_go(TRIAL));
+                session.more(count)?;
+            }
             // Not all that were asked for may have come.
             Advice::Drop(_) => {
                 shared.leave.store(running.saturating_sub(controller.streams()), Ordering::Release)

@@ -12,4 +12,4 @@ pub mod path;
 pub mod stages;
 
 /// The version of everything in this crate. Two ends that differ don't talk.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;

@@ -16,12 +16,14 @@ pub struct Stages {
     /// Encrypting or decrypting, and checksums.
     pub cipher: u64,
     /// In the socket call: for the sender the peer or the network don't take more, for the receiver nothing
-    /// has come; copying between kernel and program is in it.
+    /// has come; copying between kernel and program is in it. For the sender, waiting at a held rate, too.
     pub socket: u64,
     /// Receiver: creating and writing files.
     pub write: u64,
     /// Held back by a rate limit that the user set.
     pub limit: u64,
+    /// Sender: of its lifetime, with the rate held a little below the path's.
+    pub held: u64,
     /// Payload bytes.
     pub bytes: u64,
     /// Entries.

@@ -269,9 +269,9 @@ fn bring(
 ) -> io::Result<PathBuf> {
     let far = FarEnd { rsh: rsh.to_vec(), host: host.to_owned(), install: true };
     drop(far.start(note, stop).map_err(io::Error::other)?);
-    let hash = Binary::own()?.hash;
+    let id = Binary::own()?.id;
     let script = format!(
-        "a=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate/agent-{hash}; \
+        "a=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate/agent-{id}; \
          if [ -x \"$a\" ]; then echo \"$a\"; else command -v linerate; fi"
     );
     ask(place, &script).map(PathBuf::from)

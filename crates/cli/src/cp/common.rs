@@ -30,6 +30,9 @@ pub struct Common {
     /// Limit of the payload rate: KiB a second, or 20m (MiB a second), or 500mbit
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     bwlimit: Option<Limit>,
+    /// Fill the path, and keep a queue before its slowest link; otherwise the rate is held a little below what the path takes
+    #[arg(long)]
+    no_pacing: bool,
     /// Reconnect so often after the connection is lost, and go on from there
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub retry: u32,
@@ -105,6 +108,7 @@ impl Common {
             clear: self.no_encrypt,
             streams: self.streams,
             rate_limit: self.bwlimit.flatten(),
+            unpaced: self.no_pacing,
             ports: self.port_range,
             timeout: Some(self.timeout).filter(|seconds| *seconds > 0),
             ..Options::default()

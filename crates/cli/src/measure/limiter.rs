@@ -126,6 +126,7 @@ fn together(all: &[Flow]) -> (Option<Flows>, bool, f64) {
     let segment_size = sum(|flow| flow.segment_size) / number;
     let retransmits = sum(|flow| flow.retransmits);
     let flows = Flows {
+        held: 0.0,
         number,
         // What a flow moved before it was first seen belongs to a time that isn't known.
         bits: 8.0 * sum(|flow| flow.bytes_seen) / seconds.max(1e-3),

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 use linerate_lab::{End, Lab, LabError, Options};
+use linerate_remote::install::Binary;
 use tempfile::TempDir;
 
 use crate::support::{Run, Running, directory, directory_with_attributes, processes_with};
@@ -316,10 +317,9 @@ fn copy_program(to: &Path) {
 
 /// Where the far end's root keeps the copy that a transfer brings.
 fn cached_copy(program: &Path) -> Option<PathBuf> {
-    let sum = Command::new("sha256sum").arg(program).output().ok()?;
-    let hash = String::from_utf8_lossy(&sum.stdout).split_whitespace().next()?.to_owned();
+    let id = Binary::of(fs::File::open(program).ok()?).ok()?.id;
     // The lab's ssh server hands on no variable of ours: the far home is the account's.
     let entry = fs::read_to_string("/etc/passwd").ok()?;
     let home = entry.lines().find(|line| line.starts_with("root:"))?.split(':').nth(5)?.to_owned();
-    Some(Path::new(&home).join(".cache/linerate").join(format!("agent-{hash}")))
+    Some(Path::new(&home).join(".cache/linerate").join(format!("agent-{id}")))
 }

@@ -229,6 +229,7 @@ fn numbers_beyond_all_measure_do_no_harm() {
         socket: u64::MAX,
         write: u64::MAX,
         limit: u64::MAX,
+        held: u64::MAX,
         bytes: u64::MAX,
         entries: u64::MAX,
         tcp_busy: u64::MAX,

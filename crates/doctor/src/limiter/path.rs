@@ -64,6 +64,8 @@ pub struct Flows {
     pub data: f64,
     /// Mean delivery rate of a flow in bytes a second, as the kernel measures it.
     pub delivery_rate: f64,
+    /// Share of the time in which the sender holds its rate a little below the path's, since a queue stood at more.
+    pub held: f64,
 }
 
 impl Flows {
@@ -140,8 +142,14 @@ impl Flows {
     }
 
     fn network(&self, share: f64) -> Verdict {
-        let mut evidence =
-            format!("both ends wait for it {} of the time; {}", percent(share), rate(self.bits));
+        let mut evidence = match self.held {
+            0.0 => format!("both ends wait for it {} of the time; {}", percent(share), rate(self.bits)),
+            held => format!(
+                "{}, for {} of the time held a little below what it takes, so that no queue stands in it",
+                rate(self.bits),
+                percent(held)
+            ),
+        };
         if self.rtt > 0.0 {
             evidence += &format!(", round trip {}, at least {}", time(self.rtt), time(self.min_rtt));
         }
@@ -156,8 +164,11 @@ impl Flows {
         Verdict::new(Limiter::Network, share, evidence)
     }
 
+    /// A queue stands before the link, or would.
     fn is_queued(&self) -> bool {
-        self.min_rtt > 0.0 && self.rtt > QUEUED * self.min_rtt && self.rtt - self.min_rtt > HOST_DELAY
+        let stands =
+            self.min_rtt > 0.0 && self.rtt > QUEUED * self.min_rtt && self.rtt - self.min_rtt > HOST_DELAY;
+        stands || self.held > 0.0
     }
 }
 
@@ -187,6 +198,13 @@ mod tests {
         assert!(named.evidence.contains("receive window limits for 90 %"), "{}", named.evidence);
         assert!(Flows { sndbuf_limited: 9e5, ..flows() }.name(0.9).evidence.contains("send buffer"));
         assert_eq!(Flows { rtt: 60_000.0, ..held }.name(0.9).limiter, Limiter::Network);
+    }
+
+    #[test]
+    fn a_rate_that_is_held_was_the_links() {
+        let held = Flows { held: 0.85, retransmits: 1e3, rwnd_limited: 9e5, ..flows() }.name(0.85);
+        assert_eq!(held.limiter, Limiter::Network);
+        assert!(held.evidence.starts_with("10.0 Mbit/s, for 85 % of the time held"), "{}", held.evidence);
     }
 
     #[test]

@@ -13,6 +13,9 @@ use super::{Limiter, Verdict};
 
 /// Share of the time in which the user's rate limit held the sender, from which it is the limiter.
 const PACED: f64 = 0.2;
+/// Share of the sender's time with its rate held a little below the path's, from which the path limits: there is nothing
+/// held where anything else does.
+const HELD: f64 = 0.3;
 /// Share of the whole time that passed after the last byte, from which stable storage is the limiter.
 const SETTLING: f64 = 0.5;
 /// How much of its time an end that limits has for its own work, at least. In a pipeline the limiting stage is full but
@@ -60,7 +63,10 @@ pub fn name(evidence: &Evidence) -> Verdict {
     }
     let from = End::of(sender, evidence.sender_usage, "sender", *seconds);
     let to = End::of(receiver, evidence.receiver_usage, "receiver", *seconds);
-    paced(&from).or_else(|| settling(evidence, &to)).unwrap_or_else(|| by_load(evidence, &from, &to))
+    paced(&from)
+        .or_else(|| settling(evidence, &to))
+        .or_else(|| held(evidence, &from))
+        .unwrap_or_else(|| by_load(evidence, &from, &to))
 }
 
 fn paced(sender: &End) -> Option<Verdict> {
@@ -77,6 +83,10 @@ fn settling(evidence: &Evidence, receiver: &End) -> Option<Verdict> {
     }
     let told = format!("{} of the time was spent after the last byte had been sent", percent(settled));
     small_files(evidence, receiver).or(Some(Verdict::new(Limiter::DestinationWrite, settled, told)))
+}
+
+fn held(evidence: &Evidence, sender: &End) -> Option<Verdict> {
+    (sender.held >= HELD).then(|| flows(evidence).name(sender.held))
 }
 
 /// What the receiver's own work can have held back. Where the sender's TCP hardly ever met a full window, the receiver
@@ -127,6 +137,7 @@ fn flows(evidence: &Evidence) -> Flows {
         min_rtt: mean(sender.tcp_min_rtt),
         segment_size: mean(sender.tcp_segment_size),
         delivery_rate: mean(sender.tcp_delivery_rate),
+        held: ratio(sender.held as f64, sender.lifetime as f64),
         ..Flows::default()
     }
 }
@@ -150,6 +161,8 @@ struct End {
     files: f64,
     /// Held by the rate limit.
     limit: f64,
+    /// With a rate held a little below the path's.
+    held: f64,
     /// Idle share of the host's processors; none where it isn't known.
     idle: Option<f64>,
     /// Processors of the host; none where they aren't known.
@@ -181,6 +194,7 @@ impl End {
             blocked_in_files: blocked(files),
             files,
             limit: share(stages.limit),
+            held: share(stages.held),
             idle: (stages.host_time > 0)
                 .then(|| 1.0 - ratio(stages.host_busy as f64, stages.host_time as f64)),
             processors: processors.or_else(|| {

@@ -18,6 +18,7 @@ use crate::clock::{Clock, Counters, Stage};
 use crate::digest::ledger::Ledger;
 use crate::digest::{self, Hashing};
 use crate::metadata::holes::{Run, next_run};
+use crate::pace::Pace;
 use crate::plan::{LargeFile, There, Unit};
 use crate::problem::problem;
 use crate::rate::RateLimit;
@@ -43,6 +44,8 @@ pub struct Shared<'a> {
     pub problem: &'a (dyn Fn(Problem) + Sync),
     /// The user's rate limit.
     pub rate: Option<&'a RateLimit>,
+    /// A rate a little below the path's, unless the user wants none.
+    pub pace: Option<Pace>,
     /// Where digests of what is read go, if they are asked for.
     pub digests: Option<Ledger<'a>>,
     /// Large files that are begun, of which the receiver may want nothing more.
@@ -374,9 +377,15 @@ impl<'a> Worker<'a> {
     }
 
     fn limit(&mut self, bytes: usize) {
+        let stop = || self.shared.stop.load(Ordering::Relaxed);
         if let Some(rate) = self.shared.rate {
-            rate.take(bytes, || self.shared.stop.load(Ordering::Relaxed));
+            rate.take(bytes, stop);
             self.clock.lap(Stage::Limit);
+        }
+        if let Some(pace) = &self.shared.pace {
+            let is_held = pace.take(bytes, || self.stream.tcp_info(), stop);
+            self.clock.lap(Stage::Socket);
+            self.clock.hold(is_held);
         }
     }
 

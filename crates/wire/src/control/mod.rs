@@ -329,6 +329,8 @@ pub struct Options {
     pub streams: Option<u32>,
     /// Largest payload rate in bytes a second.
     pub rate_limit: Option<u64>,
+    /// The sender fills the path, and doesn't hold its rate a little below; set by the user.
+    pub unpaced: bool,
     /// TCP ports for data connections, first and last.
     pub ports: Option<(u16, u16)>,
     /// Names the user's command: a receiver writes down what it has, so that the same command goes on from there.

@@ -123,6 +123,16 @@ fn small_files_are_told_from_slow_storage() {
 }
 
 #[test]
+fn a_rate_is_only_held_where_the_path_limits() {
+    let held = |share: u64, stages: Stages| Stages { held: share * PERCENT, ..stages };
+    let busy = || receiver(10, 70, 20, 90, 2);
+    let full = |stages: Stages| Stages { tcp_looks: 10, tcp_busy: 100, tcp_rwnd_limited: 20, ..stages };
+    assert_eq!(named(full(held(20, idle_sender())), busy()), Limiter::OneThread);
+    let named = verdict(full(held(80, idle_sender())), busy());
+    assert_eq!((named.limiter, named.share), (Limiter::Network, 0.8));
+}
+
+#[test]
 fn the_users_own_limit_comes_first() {
     let limited = Stages { limit: SECOND / 2, ..sender(10, 10, 20, 10, 1) };
     assert_eq!(
