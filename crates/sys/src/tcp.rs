@@ -25,6 +25,8 @@ pub struct TcpInfo {
     pub retransmits: u32,
     /// True while something sent again waits for its acknowledgement.
     pub repeats: bool,
+    /// Bytes that the peer has acknowledged; 0 before Linux 4.1.
+    pub acknowledged: u64,
     /// Milliseconds since the peer last acknowledged something.
     pub acknowledged_ms: u32,
     /// Bytes in the send buffer that have not been sent yet; 0 before Linux 4.6.
@@ -66,6 +68,7 @@ impl TcpInfo {
             sndbuf_limited_us: info.tcpi_sndbuf_limited,
             retransmits: info.tcpi_total_retrans,
             repeats: info.tcpi_unacked > 0 && info.tcpi_retransmits > 0,
+            acknowledged: info.tcpi_bytes_acked,
             acknowledged_ms: info.tcpi_last_ack_recv,
             unsent: info.tcpi_notsent_bytes,
             delivery_rate: info.tcpi_delivery_rate,

@@ -304,11 +304,15 @@ impl Streams {
             return Ok(());
         }
         let bytes = shared.counters.payload();
+        if shared.pace.as_ref().is_some_and(Pace::is_trying) {
+            controller.put_off(Instant::now(), bytes, host.busy_seconds());
+            return Ok(());
+        }
         match controller.advise(Instant::now(), bytes, || host.busy_seconds()) {
             Advice::Keep => {}
             Advice::Add(count) => {
-                shared.pace.iter().for_each(|pace| pace.let_go(TRIAL));
                 session.more(count)?;
+                shared.pace.iter().for_each(Pace::try_more);
             }
             // Not all that were asked for may have come.
             Advice::Drop(_) => {

@@ -436,3 +436,24 @@ fn behave(number: usize, mut stranger: TcpStream) -> Option<TcpStream> {
         }
     }
 }
+
+/// A copy over 1 Gbit/s: the mean round trip in microseconds that its packets and the others' had, and the share of the time
+/// with its rate held.
+fn fill(case: &Case, options: &[&str]) -> (f64, f64) {
+    let words = options.iter().map(OsString::from).chain(args!["--json", "large", case.b("to/")]).collect();
+    let summary = summary_of(&case.cp(words).exits(0).out);
+    let stage = |name: &str| u64_at(&summary, &format!("/sender/stages/{name}")) as f64;
+    assert_eq!(summary["limiter"], "network", "{summary}");
+    (stage("tcp_rtt") / stage("tcp_looks"), stage("held") / stage("lifetime"))
+}
+
+#[test]
+fn a_copy_leaves_no_queue_before_a_full_link() {
+    let Some(case) = case_with_link("1gbit") else { return };
+    File::create(case.near.join("large")).unwrap().set_len(400 << 20).unwrap();
+    fs::create_dir(case.far.join("to")).unwrap();
+    let (queued, held) = fill(&case, &["--no-pacing"]);
+    assert_eq!(held, 0.0);
+    let (free, held) = fill(&case, &[]);
+    assert!(held > 0.2 && free < 0.8 * queued, "{free} us against {queued} us, held for {held} of the time");
+}

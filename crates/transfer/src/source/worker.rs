@@ -18,7 +18,7 @@ use crate::clock::{Clock, Counters, Stage};
 use crate::digest::ledger::Ledger;
 use crate::digest::{self, Hashing};
 use crate::metadata::holes::{Run, next_run};
-use crate::pace::Pace;
+use crate::pace::{Pace, Told};
 use crate::plan::{LargeFile, There, Unit};
 use crate::problem::problem;
 use crate::rate::RateLimit;
@@ -81,6 +81,8 @@ pub struct Worker<'a> {
     shared: &'a Shared<'a>,
     stream: FrameWriter,
     clock: Clock,
+    /// To the pace, of the stream.
+    told: Told,
     payload: Vec<u8>,
     /// The directory that the last small file was read from, and whose it is: the next one most often is its neighbour.
     parent: Option<(u32, RelPath, Arc<Directory>)>,
@@ -94,6 +96,7 @@ impl<'a> Worker<'a> {
             shared,
             stream: stream.into_writer(),
             clock: Clock::start(),
+            told: Told::default(),
             payload: Vec::new(),
             parent: None,
         }
@@ -383,7 +386,7 @@ impl<'a> Worker<'a> {
             self.clock.lap(Stage::Limit);
         }
         if let Some(pace) = &self.shared.pace {
-            let is_held = pace.take(bytes, || self.stream.tcp_info(), stop);
+            let is_held = pace.take(&mut self.told, bytes, || self.stream.tcp_info(), stop);
             self.clock.lap(Stage::Socket);
             self.clock.hold(is_held);
         }
