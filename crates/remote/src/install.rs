@@ -9,7 +9,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use object::read::{Object, ReadCache};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 
 /// Said by the line when it waits for the binary; the system and machine follow.
 pub const WANTED: &str = "linerate-agent wanted";
@@ -23,8 +23,8 @@ const OWN: &str = "/proc/self/exe";
 pub struct Binary {
     /// Its length in bytes.
     pub size: u64,
-    /// What tells it from any other: the build ID that the linker gave it in hexadecimal, or its SHA-256 where there is none.
-    /// To hash all of it takes longer than to copy a small file.
+    /// What tells it from any other: the build ID that the linker gave it in hexadecimal, or its SHA-256 where there is none,
+    /// and its length, which strip(1) changes. To hash all of it takes longer than to copy a small file.
     pub id: String,
 }
 
@@ -43,11 +43,14 @@ impl Binary {
     /// Where it can't be read.
     pub fn of(file: File) -> io::Result<Self> {
         let size = file.metadata()?.len();
-        let id = match build_id(&file) {
+        let content = match build_id(&file) {
             Some(id) => hexadecimal(&id),
-            None => sha256(file.take(size))?,
+            None => {
+                (&file).rewind()?;
+                sha256(file.take(size))?
+            }
         };
-        Ok(Self { size, id })
+        Ok(Self { size, id: format!("{content}-{size}") })
     }
 
     /// Writes the running program's hash to `far`, and then the program.
@@ -248,14 +251,30 @@ mod tests {
         }
     }
 
+    /// An ELF file whose notes have another type.
+    fn without_notes(mut bytes: Vec<u8>) -> Vec<u8> {
+        // The owner's name behind its length, the description's length, and the type.
+        let gnu_build_id = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0";
+        let at = bytes.windows(gnu_build_id.len()).position(|window| window == gnu_build_id);
+        bytes[at.expect("the linker writes one") + 8] = 99;
+        bytes
+    }
+
     #[test]
     fn a_binary_is_known_by_its_build_or_by_its_contents() {
         let own = Binary::own().unwrap();
         assert_eq!(own.size, std::fs::metadata(OWN).unwrap().len());
-        assert!(own.id.len() >= 16 && own.id.bytes().all(|digit| digit.is_ascii_hexdigit()), "{}", own.id);
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(b"\x7fELF, or so").unwrap();
-        assert_eq!(build_id(&file), None);
+        let ends = format!("-{}", own.size);
+        let build = own.id.strip_suffix(&ends).unwrap();
+        assert!(build.len() == 40 && build.bytes().all(|digit| digit.is_ascii_hexdigit()), "{build}");
+        // A file of the right form without an ID, of which reading the form leaves nothing to read.
+        let own_bytes = std::fs::read(OWN).unwrap();
+        let mut without = tempfile::tempfile().unwrap();
+        without.write_all(&without_notes(own_bytes)).unwrap();
+        assert_eq!(build_id(&without), None);
+        let hashed = Binary::of(without.try_clone().unwrap()).unwrap();
+        without.rewind().unwrap();
+        assert_eq!(hashed.id, format!("{}-{}", sha256(without).unwrap(), hashed.size));
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(sha256(&b""[..]).unwrap(), empty);
     }

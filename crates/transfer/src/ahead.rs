@@ -12,9 +12,10 @@ use crate::scan::{Scanner, Stopped, Taker};
 use crate::sender::Selection;
 use crate::source::SourceRoot;
 
-/// Entries that are handed on together, and bytes of their contents and attributes.
+/// Entries that are handed on together, bytes of their contents, which wait where they are, and of their attributes.
 const ENTRIES: usize = 256;
-const BYTES: u64 = 4 << 20;
+const CONTENTS: u64 = 4 << 20;
+const ATTRIBUTES: u64 = 256 << 10;
 /// How many times as many wait before the scan does: what is found in a login of some tenths of a second, in some twenty
 /// megabytes of memory.
 const WAITING: usize = 256;
@@ -59,7 +60,7 @@ pub fn scan_ahead<T>(
                 stop: &stop,
                 selection,
             };
-            scanner.run(Gathering { queue, found: Vec::new(), bytes: 0 });
+            scanner.run(Gathering { queue, found: Vec::new(), contents: 0, attributes: 0 });
             counters.scanned.store(true, Ordering::Release);
         });
         let done = work(Ahead { found, selection, problem: &tell, whole: &whole, stop: &stop });
@@ -83,21 +84,23 @@ impl Ahead<'_> {
 struct Gathering {
     queue: Sender<Found>,
     found: Found,
-    bytes: u64,
+    contents: u64,
+    attributes: u64,
 }
 
 impl Taker for Gathering {
     fn take(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
         if let Kind::File { size } = entry.kind {
-            self.bytes = self.bytes.saturating_add(size);
+            self.contents = self.contents.saturating_add(size);
         }
-        self.bytes = self.bytes.saturating_add(entry.extra.as_ref().map_or(0, |extra| extra_size(extra)));
+        self.attributes += entry.extra.as_ref().map_or(0, |extra| extra_size(extra));
         self.found.push((entry, seen));
-        if self.found.len() < ENTRIES && self.bytes < BYTES { Ok(()) } else { self.finish() }
+        let goes_on = self.found.len() < ENTRIES && self.contents < CONTENTS && self.attributes < ATTRIBUTES;
+        if goes_on { Ok(()) } else { self.finish() }
     }
 
     fn finish(&mut self) -> Result<(), Stopped> {
-        self.bytes = 0;
+        (self.contents, self.attributes) = (0, 0);
         let found = std::mem::replace(&mut self.found, Vec::with_capacity(ENTRIES));
         self.queue.send(found).map_err(|_| Stopped)
     }

@@ -59,7 +59,7 @@ impl Controller {
         let cpu = cpu();
         let rate = (bytes - self.bytes) as f64 / elapsed.as_secs_f64();
         let busy = (cpu - self.cpu) / elapsed.as_secs_f64();
-        self.put_off(now, bytes, cpu);
+        (self.since, self.bytes, self.cpu) = (now, bytes, cpu);
         let advice = self.judge(rate, busy);
         match advice {
             Advice::Add(count) => self.streams += count,
@@ -69,9 +69,11 @@ impl Controller {
         advice
     }
 
-    /// What is measured begins only now, with what [`Controller::advise`] is told.
-    pub fn put_off(&mut self, now: Instant, bytes: u64, cpu: f64) {
-        (self.since, self.bytes, self.cpu) = (now, bytes, cpu);
+    /// A trial that is under way begins only now, with what [`Controller::advise`] is told.
+    pub fn put_off(&mut self, now: Instant, bytes: u64, cpu: impl FnOnce() -> f64) {
+        if self.added > 0 {
+            (self.since, self.bytes, self.cpu) = (now, bytes, cpu());
+        }
     }
 
     fn judge(&mut self, rate: f64, busy: f64) -> Advice {

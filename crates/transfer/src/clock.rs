@@ -16,6 +16,8 @@ use crate::spent::Spent;
 
 /// How often a worker asks the kernel for its thread's time and its connection: some microseconds each.
 const LOOK: Duration = Duration::from_millis(100);
+/// The longest time between two frames of a stream whose rate is held.
+const PUNCTUAL: Duration = Duration::from_millis(10);
 /// How often an end's processors are read.
 const HOST: Duration = Duration::from_millis(200);
 
@@ -89,10 +91,10 @@ impl Clock {
         self.stages.entries += entries;
     }
 
-    /// Tells whether the rate was held below the path's since the last call.
+    /// Tells whether the rate was held below the path's since the last call. Who comes late is not held by that.
     pub fn hold(&mut self, is_held: bool) {
         if is_held {
-            self.stages.held += nanoseconds(self.last - self.held);
+            self.stages.held += nanoseconds((self.last - self.held).min(PUNCTUAL));
         }
         self.held = self.last;
     }

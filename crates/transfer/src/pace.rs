@@ -12,11 +12,13 @@ use std::time::{Duration, Instant};
 
 use crate::lock::lock;
 use crate::rate::{Schedule, sleep_until};
-use crate::stream::DATA_FRAME;
 
-/// How long a rate is measured, at least: so long, so many round trips, and so many bytes. Fewer come in too few pieces.
+/// How long a rate is measured, at least: so long, and so many round trips.
 const INTERVAL: Duration = Duration::from_millis(100);
 const ROUND_TRIPS: u32 = 4;
+/// Where that is longer, nothing is held: what the path takes later would be found too late.
+const TOO_LONG: Duration = Duration::from_millis(500);
+/// Bytes of an interval below which they come in too few pieces to tell a rate.
 const MEASURED: u64 = 4 << 20;
 /// Two rates that differ by no more than this part stand still.
 const STILL: f64 = 0.01;
@@ -32,8 +34,8 @@ const FALLEN: f64 = 0.97;
 const QUEUED: (f64, Duration) = (0.25, Duration::from_micros(500));
 /// The same where more waits in the socket, too.
 const QUEUED_AND_WAITING: (f64, Duration) = (0.25, Duration::from_micros(150));
-/// The same in bytes at the rate: each of two streams sends a frame at once.
-const OWN_BURST: f64 = 2.0 * DATA_FRAME as f64;
+/// The longest wait for a queue to run empty: it may be others'.
+const DRAINING: Duration = Duration::from_millis(20);
 /// Intervals in a row with a queue though a rate is held: then that rate is too high.
 const NOT_DRAINED: u32 = 2;
 /// How often a rate is lowered before the queue must be others'.
@@ -44,7 +46,7 @@ const HOLD: Duration = Duration::from_secs(2);
 const LONGEST_HOLD: Duration = Duration::from_secs(8);
 /// By what part more is tried, at first; each step that goes well is twice as large.
 const STEP: f64 = 0.005;
-/// Where so many steps went well the path has changed, and its rate is measured anew.
+/// Where a later step fails, the path takes more than it did, and how much is measured anew.
 const CHANGED: i32 = 3;
 /// How long nothing is held where a queue turned out to be others'.
 const OTHERS: Duration = Duration::from_secs(3);
@@ -60,8 +62,8 @@ impl Pace {
         Self(Mutex::new(Controller::new(Instant::now())))
     }
 
-    /// Waits until a stream should send `bytes`, or `stop` says to give up; true where a rate is held. `tcp` is asked for a few
-    /// times a second, and `told` is the stream's own.
+    /// Waits until a stream should send `bytes`, or `stop` says to give up; true where a rate is held. `tcp` is asked for once in
+    /// an interval, and `told` is the stream's own.
     pub fn take(
         &self,
         told: &mut Told,
@@ -83,14 +85,7 @@ impl Pace {
         is_held
     }
 
-    /// Tries now whether the path takes more, as it may with more streams.
-    pub fn try_more(&self) {
-        if let State::Held(held) = &mut lock(&self.0).state {
-            held.steps = held.steps.max(1);
-        }
-    }
-
-    /// Whether it is being tried.
+    /// Whether it is being tried if the path takes more.
     pub fn is_trying(&self) -> bool {
         matches!(lock(&self.0).state, State::Held(held) if held.steps > 0)
     }
@@ -99,9 +94,13 @@ impl Pace {
 /// What a stream has told.
 #[derive(Default)]
 pub struct Told {
-    /// In which interval it did last.
+    /// Which stream it is; none before it has told anything.
+    number: u64,
+    /// In which interval it did last,
     interval: u64,
-    /// Bytes that had been acknowledged by then.
+    /// when,
+    at: Option<Instant>,
+    /// and how many bytes had been acknowledged by then.
     acknowledged: u64,
 }
 
@@ -126,10 +125,9 @@ impl Path {
         self.now.saturating_sub(self.shortest)
     }
 
-    /// Whether a queue stands that isn't our own burst at this rate, in bytes a second.
-    fn is_queued(self, rate: f64) -> bool {
+    /// Whether a queue stands that is longer than `burst`, our own.
+    fn is_queued(self, burst: Duration) -> bool {
         let (part, least) = if self.waits { QUEUED_AND_WAITING } else { QUEUED };
-        let burst = Duration::from_secs_f64(OWN_BURST / rate);
         !self.shortest.is_zero() && self.queue() >= least.max(self.shortest.mul_f64(part)).max(burst)
     }
 }
@@ -137,12 +135,18 @@ impl Path {
 /// Decides by what is acknowledged. It has no clock of its own, so it can be tested in simulated time.
 struct Controller {
     state: State,
+    streams: u64,
+    /// The stream that ends intervals: the others tell at the beginning of one, and so each tells once in it.
+    leader: u64,
     interval: u64,
     /// When the interval began, and how long it is at least.
     since: Instant,
     least: Duration,
-    /// Bytes acknowledged in it, as far as its streams have told.
+    /// What its streams have told: bytes acknowledged a second, and bytes.
+    rate: f64,
     acknowledged: u64,
+    /// The most bytes that one stream sent at once in it.
+    largest: usize,
     schedule: Schedule,
     rested: Instant,
 }
@@ -183,70 +187,107 @@ impl Held {
 
 impl Controller {
     fn new(now: Instant) -> Self {
-        let state = State::Free { last: 0.0 };
-        let schedule = Schedule::new(now);
-        Self { state, interval: 1, since: now, least: INTERVAL, acknowledged: 0, schedule, rested: now }
+        Self {
+            state: State::Free { last: 0.0 },
+            streams: 0,
+            leader: 1,
+            interval: 1,
+            since: now,
+            least: INTERVAL,
+            rate: 0.0,
+            acknowledged: 0,
+            largest: 0,
+            schedule: Schedule::new(now),
+            rested: now,
+        }
     }
 
-    /// Each stream tells once in an interval, and whoever finds that it is over.
     fn wants_to_know(&self, told: &Told, now: Instant) -> bool {
-        told.interval < self.interval || now.saturating_duration_since(self.since) >= self.least
+        told.interval < self.interval || self.ends(told, now)
+    }
+
+    /// Whether a stream ends the interval: the leader, or any where that has left.
+    fn ends(&self, told: &Told, now: Instant) -> bool {
+        let elapsed = now.saturating_duration_since(self.since);
+        elapsed >= if told.number == self.leader { self.least } else { 2 * self.least }
     }
 
     fn tell(&mut self, told: &mut Told, tcp: &TcpInfo, now: Instant) {
-        self.acknowledged += tcp.acknowledged.saturating_sub(told.acknowledged);
-        *told = Told { interval: self.interval, acknowledged: tcp.acknowledged };
-        let elapsed = now.saturating_duration_since(self.since);
-        if elapsed >= self.least && self.acknowledged >= MEASURED {
-            let rate = self.acknowledged as f64 / elapsed.as_secs_f64();
-            (self.since, self.acknowledged) = (now, 0);
-            self.interval += 1;
-            told.interval = self.interval;
-            let path = Path::of(tcp);
-            self.least = INTERVAL.max(path.now * ROUND_TRIPS);
-            self.judge(rate, now, path);
+        let more = tcp.acknowledged.saturating_sub(told.acknowledged);
+        match told.at {
+            None => self.welcome(told),
+            Some(at) => {
+                self.acknowledged += more;
+                self.rate += more as f64 / now.saturating_duration_since(at).as_secs_f64().max(1e-3);
+            }
+        }
+        let ends = self.ends(told, now);
+        self.interval += u64::from(ends);
+        (told.interval, told.at, told.acknowledged) = (self.interval, Some(now), tcp.acknowledged);
+        if ends {
+            self.leader = told.number;
+            self.end(now, Path::of(tcp));
+        }
+    }
+
+    /// A new stream may find a way of its own: what it adds is tried at once.
+    fn welcome(&mut self, told: &mut Told) {
+        self.streams += 1;
+        told.number = self.streams;
+        if let State::Held(held) = &mut self.state {
+            held.steps = held.steps.max(1);
+        }
+    }
+
+    fn end(&mut self, now: Instant, path: Path) {
+        let (rate, bytes) = (std::mem::take(&mut self.rate), std::mem::take(&mut self.acknowledged));
+        let burst = 2.0 * std::mem::take(&mut self.largest) as f64;
+        self.since = now;
+        self.least = INTERVAL.max(path.now * ROUND_TRIPS);
+        if bytes < MEASURED || self.least > TOO_LONG {
+            return self.rest(now, Duration::ZERO);
+        }
+        let queued = path.is_queued(Duration::from_secs_f64(burst / rate)).then(|| path.queue());
+        match self.state {
+            State::Free { last } => self.think_of_holding(last, rate, now, queued),
+            State::Held(held) if held.steps > 0 => self.judge_step(held, rate, now, queued),
+            State::Held(held) => self.keep(held, rate, now, queued),
         }
     }
 
     /// When `bytes` may go.
     fn book(&mut self, bytes: usize, now: Instant) -> Instant {
+        self.largest = self.largest.max(bytes);
         match self.state {
             State::Free { .. } => now,
             State::Held(held) => self.schedule.book(bytes, held.now(), now),
         }
     }
 
-    fn judge(&mut self, seen: f64, now: Instant, path: Path) {
-        let queued = Some(path).filter(|path| path.is_queued(seen));
-        match self.state {
-            State::Free { last } => match queued {
-                Some(path) if now >= self.rested && (seen - last).abs() <= STILL * seen => {
-                    self.begin(f64::midpoint(seen, last) * BELOW, now, path.queue());
-                }
-                _ => self.state = State::Free { last: seen },
-            },
-            State::Held(held) if held.steps > 0 => self.try_more(held, seen, now, queued),
-            State::Held(held) => {
-                let has_fallen = seen < held.rate * FALLEN;
-                match queued {
-                    _ if has_fallen && held.has_fallen => self.rest(now, Duration::ZERO),
-                    Some(path) => {
-                        self.lower(Held { queued: held.queued + 1, has_fallen, ..held }, now, path.queue());
-                    }
-                    None => {
-                        let steps = i32::from(now >= held.until);
-                        self.state = State::Held(Held { queued: 0, has_fallen, steps, ..held });
-                    }
-                }
-            }
-        }
+    fn think_of_holding(&mut self, last: f64, seen: f64, now: Instant, queued: Option<Duration>) {
+        let stands = now >= self.rested && (seen - last).abs() <= STILL * seen;
+        let Some(queue) = queued.filter(|_| stands) else {
+            self.state = State::Free { last: seen };
+            return;
+        };
+        let (rate, until) = (f64::midpoint(seen, last) * BELOW, now + HOLD);
+        let held = Held { rate, until, hold: HOLD, queued: 0, lowered: 0, has_fallen: false, steps: 0 };
+        self.hold(held, now, queue);
     }
 
-    /// Begins to hold, behind the time in which the queue runs empty.
-    fn begin(&mut self, rate: f64, now: Instant, queue: Duration) {
-        let held =
-            Held { rate, until: now + HOLD, hold: HOLD, queued: 0, lowered: 0, has_fallen: false, steps: 0 };
-        self.hold_at(held, now, queue);
+    fn keep(&mut self, held: Held, seen: f64, now: Instant, queued: Option<Duration>) {
+        let has_fallen = seen < held.rate * FALLEN;
+        if has_fallen && held.has_fallen {
+            return self.rest(now, Duration::ZERO);
+        }
+        let held = Held { has_fallen, ..held };
+        match queued {
+            Some(queue) => self.lower(Held { queued: held.queued + 1, ..held }, now, queue),
+            None => {
+                let steps = i32::from(now >= held.until);
+                self.state = State::Held(Held { queued: 0, steps, ..held });
+            }
+        }
     }
 
     /// Goes on more slowly where the queue doesn't run empty.
@@ -255,36 +296,35 @@ impl Controller {
             self.state = State::Held(held);
         } else if held.lowered < LOWERED {
             let held = Held { rate: held.rate * LOWER, queued: 0, lowered: held.lowered + 1, ..held };
-            self.hold_at(held, now, queue);
+            self.hold(held, now, queue);
         } else {
             self.rest(now, OTHERS);
         }
     }
 
-    /// Takes the next step where the last one went well, and else the one before it back.
-    fn try_more(&mut self, held: Held, seen: f64, now: Instant, queued: Option<Path>) {
-        if queued.is_none() && seen >= held.after(held.steps - 1) {
+    /// Takes the next step where the last one went well, and else goes back. Of several streams most have told what they did
+    /// in the step before: that much must have arrived.
+    fn judge_step(&mut self, held: Held, seen: f64, now: Instant, queued: Option<Duration>) {
+        if queued.is_none() && seen >= held.after(held.steps - 2) {
             self.state = State::Held(Held { steps: held.steps + 1, ..held });
         } else if held.steps > CHANGED {
             self.rest(now, Duration::ZERO);
         } else {
             let hold = LONGEST_HOLD.min(held.hold * 2);
-            let rate = held.after((held.steps - 2).max(0));
-            let held =
-                Held { rate, until: now + hold, hold, queued: 0, lowered: 0, has_fallen: false, steps: 0 };
-            self.hold_at(held, now, queued.map_or(Duration::ZERO, Path::queue));
+            let held = Held { until: now + hold, hold, queued: 0, lowered: 0, steps: 0, ..held };
+            self.hold(held, now, queued.unwrap_or_default());
         }
     }
 
-    fn hold_at(&mut self, held: Held, now: Instant, queue: Duration) {
-        self.since = now + queue.min(INTERVAL);
-        self.schedule.begin_at(self.since);
+    /// Holds, behind the time in which the queue runs empty.
+    fn hold(&mut self, held: Held, now: Instant, queue: Duration) {
+        self.schedule.begin_at(now + queue.min(DRAINING));
         self.state = State::Held(held);
     }
 
     fn rest(&mut self, now: Instant, time: Duration) {
         self.state = State::Free { last: 0.0 };
-        self.rested = now + time;
+        self.rested = self.rested.max(now + time);
     }
 }
 
@@ -302,7 +342,9 @@ mod tests {
         begun: Instant,
         now: Duration,
         controller: Controller,
-        told: Told,
+        told: [Told; 3],
+        /// What part each stream has.
+        shares: &'static [f64],
         /// When the sender may go on.
         then: Duration,
         /// Bytes in the socket and before the link.
@@ -329,7 +371,8 @@ mod tests {
                 begun,
                 now: Duration::ZERO,
                 controller: Controller::new(begun),
-                told: Told::default(),
+                told: Default::default(),
+                shares: &[1.0],
                 then: Duration::ZERO,
                 queue: 0.0,
                 delivered: 0.0,
@@ -360,19 +403,24 @@ mod tests {
             let bytes = load.source * TICK.as_secs_f64();
             let delay = Duration::from_secs_f64(self.queue / load.link) + load.others_queue;
             let now = self.begun + self.now;
-            if self.controller.wants_to_know(&self.told, now) {
-                let tcp = TcpInfo {
-                    unsent: if self.queue > 3e6 { 1 } else { 0 },
-                    rtt_us: (BASE + delay).as_micros() as u32,
-                    min_rtt_us: BASE.as_micros() as u32,
-                    acknowledged: self.delivered as u64,
-                    ..TcpInfo::default()
-                };
-                self.controller.tell(&mut self.told, &tcp, now);
+            for (told, share) in self.told.iter_mut().zip(self.shares) {
+                if self.controller.wants_to_know(told, now) {
+                    let tcp = TcpInfo {
+                        unsent: if self.queue > 3e6 { 1 } else { 0 },
+                        rtt_us: (BASE + delay).as_micros() as u32,
+                        min_rtt_us: BASE.as_micros() as u32,
+                        acknowledged: (self.delivered * share) as u64,
+                        ..TcpInfo::default()
+                    };
+                    self.controller.tell(told, &tcp, now);
+                }
+                let then = self.controller.book((bytes * share) as usize, now);
+                self.then = then.saturating_duration_since(self.begun);
             }
-            let then = self.controller.book(bytes as usize, now).saturating_duration_since(self.begun);
             self.queue += bytes;
-            self.then = if then.saturating_sub(self.now) >= AHEAD { then } else { self.now };
+            if self.then.saturating_sub(self.now) < AHEAD {
+                self.then = self.now;
+            }
         }
 
         fn is_held(&self) -> bool {
@@ -425,7 +473,27 @@ mod tests {
     fn what_the_source_limits_is_never_held() {
         let mut world = World::new();
         for _ in 0..100 {
-            world.run(0.1, Load { source: 0.9e9, ..FULL });
+            world.run(0.1, Load { source: 0.9e9, others_queue: Duration::from_micros(400), ..FULL });
+            assert!(!world.is_held());
+        }
+    }
+
+    #[test]
+    fn several_streams_are_measured_as_one() {
+        let mut world = World { shares: &[0.6, 0.3, 0.1], ..World::new() };
+        world.run(1.0, FULL);
+        assert!(world.is_held());
+        for _ in 0..20 {
+            let rate = world.run(1.0, FULL);
+            assert!(world.is_held() && rate > 0.985 * FULL.link, "{rate}");
+        }
+    }
+
+    #[test]
+    fn a_slow_path_is_left_alone() {
+        let mut world = World::new();
+        for _ in 0..50 {
+            world.run(0.1, Load { link: 20e6, ..FULL });
             assert!(!world.is_held());
         }
     }
@@ -433,17 +501,19 @@ mod tests {
     #[test]
     fn others_queue_is_no_reason_to_give_way() {
         let mut world = World::new();
-        let shared = Load { source: 0.5e9, others_queue: Duration::from_millis(5), ..FULL };
-        let rate = world.run(30.0, shared);
-        assert!(rate > 0.985 * shared.source, "{rate}");
+        for others_queue in [5, 100].map(Duration::from_millis) {
+            let shared = Load { source: 0.5e9, others_queue, ..FULL };
+            let rate = world.run(30.0, shared);
+            assert!(rate > 0.975 * shared.source, "{rate}");
+        }
     }
 
     #[test]
     fn what_more_streams_win_is_found_at_once() {
         let mut world = World::new();
         world.run(1.5, FULL);
-        let State::Held(held) = &mut world.controller.state else { panic!("it isn't held") };
-        held.steps = 1;
+        assert!(world.is_held());
+        world.shares = &[0.5, 0.5];
         let more = Load { link: 1.5 * FULL.link, ..FULL };
         world.run(1.0, more);
         let rate = world.run(1.0, more);
@@ -453,7 +523,8 @@ mod tests {
     #[test]
     fn a_rate_that_was_measured_too_high_comes_down() {
         let mut world = World::new();
-        world.controller.begin(1.01 * FULL.link, world.begun, Duration::ZERO);
+        let last = 1.01 / BELOW * FULL.link;
+        world.controller.think_of_holding(last, last, world.begun, Some(Duration::ZERO));
         world.run(1.0, FULL);
         let rate = world.run(0.5, FULL);
         assert!(world.is_held() && (0.98 * FULL.link..FULL.link).contains(&rate), "{rate}");

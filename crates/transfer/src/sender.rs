@@ -148,7 +148,7 @@ pub fn run(
         counters: &counters,
         problem,
         rate: rate.as_ref(),
-        pace: (!options.unpaced).then(Pace::new),
+        pace: (!options.unpaced && options.rate_limit.is_none()).then(Pace::new),
         digests: options.digests.then(|| Ledger::new(known)),
         under_way: UnderWay::default(),
         stop,
@@ -305,15 +305,13 @@ impl Streams {
         }
         let bytes = shared.counters.payload();
         if shared.pace.as_ref().is_some_and(Pace::is_trying) {
-            controller.put_off(Instant::now(), bytes, host.busy_seconds());
+            // What a new stream brings is measured when its rate is no longer held.
+            controller.put_off(Instant::now(), bytes, || host.busy_seconds());
             return Ok(());
         }
         match controller.advise(Instant::now(), bytes, || host.busy_seconds()) {
             Advice::Keep => {}
-            Advice::Add(count) => {
-                session.more(count)?;
-                shared.pace.iter().for_each(Pace::try_more);
-            }
+            Advice::Add(count) => session.more(count)?,
             // Not all that were asked for may have come.
             Advice::Drop(_) => {
                 shared.leave.store(running.saturating_sub(controller.streams()), Ordering::Release)

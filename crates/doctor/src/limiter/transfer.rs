@@ -13,8 +13,7 @@ use super::{Limiter, Verdict};
 
 /// Share of the time in which the user's rate limit held the sender, from which it is the limiter.
 const PACED: f64 = 0.2;
-/// Share of the sender's time with its rate held a little below the path's, from which the path limits: there is nothing
-/// held where anything else does.
+/// Share of the sender's time with its rate held a little below the path's, from which the path limits.
 const HELD: f64 = 0.3;
 /// Share of the whole time that passed after the last byte, from which stable storage is the limiter.
 const SETTLING: f64 = 0.5;
@@ -86,7 +85,7 @@ fn settling(evidence: &Evidence, receiver: &End) -> Option<Verdict> {
 }
 
 fn held(evidence: &Evidence, sender: &End) -> Option<Verdict> {
-    (sender.held >= HELD).then(|| flows(evidence).name(sender.held))
+    (sender.held >= HELD && sender.load() < LOADED).then(|| flows(evidence).name(sender.held))
 }
 
 /// What the receiver's own work can have held back. Where the sender's TCP hardly ever met a full window, the receiver
@@ -137,7 +136,9 @@ fn flows(evidence: &Evidence) -> Flows {
         min_rtt: mean(sender.tcp_min_rtt),
         segment_size: mean(sender.tcp_segment_size),
         delivery_rate: mean(sender.tcp_delivery_rate),
-        held: ratio(sender.held as f64, sender.lifetime as f64),
+        held: Some(ratio(sender.held as f64, sender.lifetime as f64).min(1.0))
+            .filter(|held| *held >= HELD)
+            .unwrap_or(0.0),
         ..Flows::default()
     }
 }

@@ -128,6 +128,18 @@ fn a_rate_is_only_held_where_the_path_limits() {
     let busy = || receiver(10, 70, 20, 90, 2);
     let full = |stages: Stages| Stages { tcp_looks: 10, tcp_busy: 100, tcp_rwnd_limited: 20, ..stages };
     assert_eq!(named(full(held(20, idle_sender())), busy()), Limiter::OneThread);
+    let lossy = |stages: Stages| Stages {
+        tcp_looks: 10,
+        tcp_segments: 10_000,
+        tcp_retransmits: 100,
+        tcp_rtt: 200_000,
+        tcp_min_rtt: 200_000,
+        tcp_segment_size: 14_480,
+        bytes: 1_000_000,
+        ..stages
+    };
+    assert_eq!(verdict(lossy(held(20, idle_sender())), idle_receiver()).limiter, Limiter::Loss);
+    assert_eq!(verdict(lossy(held(80, idle_sender())), idle_receiver()).limiter, Limiter::Network);
     let named = verdict(full(held(80, idle_sender())), busy());
     assert_eq!((named.limiter, named.share), (Limiter::Network, 0.8));
 }
