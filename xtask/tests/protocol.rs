@@ -95,6 +95,13 @@ fn the_far_shell_gets_the_line_that_is_shown() {
     }
 }
 
+#[test]
+fn the_page_is_of_this_version() {
+    let version = linerate_wire::PROTOCOL;
+    assert!(page().starts_with(&format!("# The protocol, version {version}\n")));
+    assert!(page().contains(&format!("| protocol | `u32` | {version} |")));
+}
+
 /// The page's table numbers the messages; this is how they are encoded.
 #[test]
 fn every_message_has_the_number_of_the_table() {
