@@ -72,12 +72,18 @@ fn build_id(file: &File) -> Option<Vec<u8>> {
     object.build_id().ok()?.filter(|id| !id.is_empty()).map(<[u8]>::to_vec)
 }
 
-fn sha256(mut contents: impl Read) -> io::Result<String> {
-    let (mut context, mut buffer) = (Context::new(&SHA256), vec![0; 64 << 10]);
+/// The SHA-256 of what is read, in hexadecimal.
+///
+/// # Errors
+/// Where it can't be read.
+pub fn sha256(mut contents: impl Read) -> io::Result<String> {
+    let (mut context, mut buffer) = (Context::new(&SHA256), vec![0; 256 << 10]);
     loop {
-        match contents.read(&mut buffer)? {
-            0 => return Ok(hexadecimal(context.finish().as_ref())),
-            got => context.update(&buffer[..got]),
+        match contents.read(&mut buffer) {
+            Ok(0) => return Ok(hexadecimal(context.finish().as_ref())),
+            Ok(got) => context.update(&buffer[..got]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
 }

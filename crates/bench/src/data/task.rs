@@ -1,10 +1,10 @@
 //! What is done to the files of one end, in this process or by `linerate data` on a host that doesn't share its files.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use aws_lc_rs::digest::{Context, SHA256};
+use linerate_remote::install::sha256;
 use serde::{Deserialize, Serialize};
 
 use super::set::Library;
@@ -190,17 +190,7 @@ fn digest(root: &Path) -> io::Result<Vec<(PathBuf, String)>> {
 /// The SHA-256 of a file in hexadecimal.
 fn hash(path: &Path) -> io::Result<String> {
     let failed = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
-    let mut file = File::open(path).map_err(failed)?;
-    let (mut context, mut buffer) = (Context::new(&SHA256), vec![0; 1 << 18]);
-    loop {
-        match file.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(n) => context.update(&buffer[..n]),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(failed(e)),
-        }
-    }
-    Ok(context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
+    File::open(path).and_then(sha256).map_err(failed)
 }
 
 #[cfg(test)]

@@ -85,7 +85,8 @@ fn settling(evidence: &Evidence, receiver: &End) -> Option<Verdict> {
 }
 
 fn held(evidence: &Evidence, sender: &End) -> Option<Verdict> {
-    (sender.held >= HELD && sender.load() < LOADED).then(|| flows(evidence).name(sender.held))
+    let flows = Flows { held: sender.held, ..flows(evidence) };
+    (sender.held >= HELD && sender.load() < LOADED).then(|| flows.name(sender.held))
 }
 
 /// What the receiver's own work can have held back. Where the sender's TCP hardly ever met a full window, the receiver
@@ -136,9 +137,6 @@ fn flows(evidence: &Evidence) -> Flows {
         min_rtt: mean(sender.tcp_min_rtt),
         segment_size: mean(sender.tcp_segment_size),
         delivery_rate: mean(sender.tcp_delivery_rate),
-        held: Some(ratio(sender.held as f64, sender.lifetime as f64).min(1.0))
-            .filter(|held| *held >= HELD)
-            .unwrap_or(0.0),
         ..Flows::default()
     }
 }
