@@ -1,5 +1,6 @@
 //! Filter rules of options, files and peers, their patterns, and lists of files.
 
+use linerate_transfer::bounds::Bounds;
 use linerate_transfer::filter::{Builder, FilesFrom, Filter, Place, Reading, Rules, Side};
 use linerate_wire::path::RelPath;
 
@@ -53,7 +54,7 @@ fn merge_file(text: &[u8], reading: Reading) {
     let _ = builder.filter(b": .rules");
     let Ok(rules) = builder.build() else { return };
     for side in [Side::Sender, Side::Receiver] {
-        let mut scope = Filter::new(&rules, side, Place::default()).scope();
+        let mut scope = Filter::new(&rules, side, place(b"", RelPath::root())).scope();
         for directory in ["", "a", "a/b"] {
             let entered = scope.enter(&path(directory.as_bytes()), &mut |_| Ok(Some(file.to_vec())));
             let Ok(inside) = entered else { return };
@@ -68,7 +69,7 @@ fn merge_file(text: &[u8], reading: Reading) {
 
 fn ask(rules: &Rules, text: &[u8]) {
     for (side, root) in [(Side::Sender, &b"/srv/data"[..]), (Side::Receiver, b"")] {
-        let place = Place { root: root.to_vec(), prefix: path(b"top") };
+        let place = place(root, path(b"top"));
         let scope = Filter::new(rules, side, place).scope();
         for line in text.split(|b| *b == b'\n').take(16) {
             let Ok(asked) = RelPath::new(line) else { continue };
@@ -79,6 +80,10 @@ fn ask(rules: &Rules, text: &[u8]) {
             );
         }
     }
+}
+
+fn place(root: &[u8], prefix: RelPath) -> Place {
+    Place { root: root.to_vec(), prefix, bounds: Bounds::here() }
 }
 
 fn list(text: &[u8], nul: bool) {

@@ -7,4 +7,5 @@ pub mod filter;
 pub mod host;
 pub mod journal;
 pub mod packet;
+pub mod receiver;
 pub mod wire;

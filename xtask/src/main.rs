@@ -6,11 +6,12 @@ mod commands;
 mod dist;
 mod docs;
 mod fuzz;
+mod hostile;
 mod limits;
 mod setup;
 
 use anyhow::{Context, bail};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 const USAGE: &str = "\
@@ -25,6 +26,8 @@ cargo xtask COMMAND
                  --dir DIR, --program FILE
   limits [--tries N] [--only KIND,KIND] [--program FILE]
                  make each limit of a transfer on purpose, as root, and count how often it is named right
+  hostile [OPTIONS]  let a hostile far end at the program, with modes, commands and options at random, each followed by honest
+                 runs of the same command: --seconds N, --seed S, --program FILE, --mode NAME; --all for the whole table
   dist           build the static binary as dist/linerate and check that it is static
   ci             everything that a change must pass: .ci/run
 ";
@@ -52,6 +55,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ("aa", [number]) => aa::run(repository(), number.parse().context("the number of comparisons")?),
         ("limits", rest) => limits::run(rest),
         ("fuzz", rest) => fuzz::run(repository(), rest),
+        ("hostile", rest) => hostile::run(rest),
         ("dist", []) => dist::run(repository()),
         ("ci", []) => call(&mut Command::new(repository().join(".ci/run"))),
         ("help" | "-h" | "--help", _) => {
@@ -77,6 +81,14 @@ fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(repository());
     cargo
+}
+
+/// Builds the program as it is shipped, and says where it is.
+fn built_release() -> anyhow::Result<PathBuf> {
+    call(cargo().args(["build", "--quiet", "--release", "--locked", "--package", "linerate"]))?;
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
+    Ok(target.join("release/linerate"))
 }
 
 /// Runs `command` and fails where it fails.

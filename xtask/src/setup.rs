@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::call;
 
 /// Programs that the tests run, and the Debian packages that hold them.
-const PROGRAMS: [(&str, &str); 12] = [
+const PROGRAMS: [(&str, &str); 13] = [
     ("ip", "iproute2"),
     ("tc", "iproute2"),
     ("ssh", "openssh-client"),
@@ -20,6 +20,7 @@ const PROGRAMS: [(&str, &str); 12] = [
     ("setpriv", "util-linux"),
     ("pgrep", "procps"),
     ("strace", "strace"),
+    ("python3", "python3"),
 ];
 
 /// Where programs are that an ordinary user's PATH may lack.

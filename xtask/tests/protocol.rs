@@ -90,7 +90,8 @@ fn the_far_shell_gets_the_line_that_is_shown() {
     let binary = Binary { size: 77_777, id: "BUILD".into() };
     for install in [false, true] {
         let line = bootstrap(&binary, install).replace("77777", "SIZE");
-        let line = line.replace(&identity(), "linerate VERSION protocol 4");
+        let line =
+            line.replace(&identity(), &format!("linerate VERSION protocol {}", linerate_wire::PROTOCOL));
         assert!(page().contains(&format!("```text\n{line}\n```")), "not on the page: {line}");
     }
 }

@@ -7,6 +7,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use linerate_wire::path::printable;
 use serde::{Deserialize, Serialize};
 
 use crate::record::{Record, Run, SCHEMA};
@@ -67,7 +68,7 @@ pub enum StoreError {
         cause: io::Error,
     },
     /// A file isn't what a store writes.
-    #[error("{path}:{line}: not a stored record: {cause}")]
+    #[error("{path}:{line}: not a stored record: {}", printable(cause.to_string().as_bytes()))]
     Damaged {
         /// The file.
         path: PathBuf,

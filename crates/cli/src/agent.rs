@@ -4,6 +4,8 @@ use clap::Args;
 use linerate_host::sample::{self, Recorder};
 use linerate_host::{CpuTimes, Facts};
 use linerate_transfer::agent::{HostObserver, Recording, serve};
+use linerate_transfer::permit::{Permit, Restriction};
+use linerate_transfer::problem::TransferError;
 use linerate_wire::control::{AGENT_LINE, Sampling};
 use std::ffi::OsString;
 use std::io::Write;
@@ -20,10 +22,32 @@ pub struct AgentArgs {
     /// Print what both ends must have in common, and end
     #[arg(long)]
     id: bool,
+    /// Serve what is below DIR alone: for command="..." in authorized_keys
+    #[arg(long, value_name = "DIR", conflicts_with = "id")]
+    below: Option<PathBuf>,
+    /// With --below: nothing can be written or removed
+    #[arg(long, requires = "below", conflicts_with = "write_only")]
+    read_only: bool,
+    /// With --below: nothing can be read, listed or compared
+    #[arg(long, requires = "below")]
+    write_only: bool,
+    /// With --below: nothing is deleted; what is there can still be overwritten
+    #[arg(long, requires = "below")]
+    no_delete: bool,
+}
+
+impl AgentArgs {
+    fn permit(&self) -> Result<Permit, TransferError> {
+        let Self { read_only, write_only, no_delete, .. } = *self;
+        match &self.below {
+            Some(directory) => Permit::below(directory, Restriction { read_only, write_only, no_delete }),
+            None => Ok(Permit::all()),
+        }
+    }
 }
 
 /// Serves one client.
-pub fn run(args: AgentArgs) -> ExitCode {
+pub fn run(args: &AgentArgs) -> ExitCode {
     if args.id {
         say!("{}", linerate_remote::install::identity());
         return ExitCode::SUCCESS;
@@ -36,7 +60,7 @@ pub fn run(args: AgentArgs) -> ExitCode {
     }
     linerate_sys::limits::raise_open_files();
     linerate_sys::limits::keep_freed_memory();
-    match serve(std::io::stdin(), output, &Local) {
+    match serve(std::io::stdin(), output, &Local, args.permit()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => Code::from(&error).into(),
     }

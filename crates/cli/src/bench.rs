@@ -27,6 +27,7 @@ use show::{has_results, report_again, show};
 use surroundings::{provide_packages, stop_on_signals};
 
 use crate::exit::Code;
+use crate::say::fit;
 
 /// What `linerate bench` takes.
 #[derive(Debug, Args)]
@@ -230,9 +231,9 @@ fn tell(line: &Line) {
     let mut err = std::io::stderr().lock();
     // Progress that can't be written is no reason to end a study.
     let _ = match (line, err.is_terminal()) {
-        (Line::Passing(text), true) => write!(err, "\r\x1b[K{text}").and_then(|()| err.flush()),
+        (Line::Passing(text), true) => write!(err, "\r\x1b[K{}", fit(text)).and_then(|()| err.flush()),
         (Line::Passing(_), false) => Ok(()),
-        (Line::Lasting(text), true) => writeln!(err, "\r\x1b[K{text}"),
-        (Line::Lasting(text), false) => writeln!(err, "{text}"),
+        (Line::Lasting(text), true) => writeln!(err, "\r\x1b[K{}", fit(text)),
+        (Line::Lasting(text), false) => writeln!(err, "{}", fit(text)),
     };
 }

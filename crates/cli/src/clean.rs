@@ -1,6 +1,7 @@
 //! `linerate clean`: what abandoned transfers have left, listed and removed.
 
 use clap::Args;
+use linerate_transfer::bounds::Bounds;
 use linerate_transfer::clock::Counters;
 use linerate_transfer::leftovers;
 use linerate_transfer::problem::{Observer, TransferError};
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::cp::{Failure, Output, Spec, Style, end, start};
+use crate::cp::{Failure, Output, SILENCE, Spec, Style, end, start};
 use crate::exit::{CODES, Code};
 use crate::reach::{Reach, interrupted};
 use crate::units::show_bytes;
@@ -66,7 +67,9 @@ impl CleanArgs {
                 let reporter = Reporter::new(output.clone(), meters);
                 let tell = |left: &leftovers::Leftover| show(left.path.as_os_str().as_bytes(), left.size);
                 let problem = |problem| reporter.problem(problem);
-                Ok(leftovers::clean(path.as_bytes(), !self.dry_run, tell, problem)?)
+                let root = Bounds::here().name(path.as_bytes())?.directory()?;
+                leftovers::clean(&root, !self.dry_run, tell, problem);
+                Ok(())
             }
             Spec::Remote(host, path) => self.clean_far(&host, path, output, meters),
         }
@@ -82,10 +85,11 @@ impl CleanArgs {
         let far_end = self.reach.far_end(host, false).map_err(|message| Failure(message, Code::Usage))?;
         let interrupted: Arc<AtomicBool> =
             interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
-        let ((reader, writer), mut shell) = start(&far_end, output, &interrupted)?;
+        let (pipes, pulse) = start(&far_end, Some(SILENCE), output, &interrupted)?;
+        let ((reader, writer), mut shell) = pipes;
         let observer: Arc<dyn Observer> = output.clone();
         let job = Job::Clean { destination, remove: !self.dry_run };
-        let client = Client { job, interrupted, observer };
+        let client = Client { job, interrupted, observer, pulse };
         let cleaned = Session::client(reader, writer, client, meters.clone()).and_then(|mut session| {
             let listed = session.receive_list(|path, entry| match entry.kind {
                 Kind::File { size } => show(path, size),

@@ -96,7 +96,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => Ok(doctor::run(&args)),
         Command::Load(args) => Ok(load::run(args)),
         Command::Serve(args) => Ok(load::serve(args)),
-        Command::Agent(args) => Ok(agent::run(args)),
+        Command::Agent(args) => Ok(agent::run(&args)),
         Command::Bench(args) => bench::run(args),
         Command::Compare(args) => Ok(compare::run(&args)),
         Command::Data(args) => data::run(args),

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use linerate_remote::far_end::{FarEnd, StartError, quiet_ssh_options};
+use linerate_remote::patience::Patience;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -44,12 +45,17 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// The far end on `host`, which is a host's name, perhaps after `USER@`.
+    /// The far end on `host`, which is a host's name, perhaps after `USER@`; its login may take as long as a person needs.
     ///
     /// # Errors
     /// Where the remote shell's words can't be told apart.
     pub fn far_end(&self, host: &OsStr, quiet: bool) -> Result<FarEnd, String> {
-        Ok(FarEnd { rsh: self.shell(quiet)?, host: bare_host(host), install: !self.no_install })
+        Ok(FarEnd {
+            rsh: self.shell(quiet)?,
+            host: bare_host(host),
+            install: !self.no_install,
+            patience: Patience::LOGIN,
+        })
     }
 
     /// The words that call ssh; none where another remote shell is named.

@@ -1,5 +1,7 @@
 //! Lines on standard output and standard error that may be gone: what can't be told is no reason to stop.
 
+use linerate_wire::path::is_unprintable;
+use std::borrow::Cow;
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,9 +19,29 @@ macro_rules! tell {
     ($($word:tt)*) => { $crate::say::aside(format_args!($($word)*)) };
 }
 
+/// What is fit for a terminal and for a line of JSON: of what a peer, a file or a record says, characters that move the cursor, turn text
+/// around or hide it come as JSON writes them. Whoever shows something foreign escapes it where it is shown; what was forgotten there
+/// ends here.
+pub fn fit(text: &str) -> Cow<'_, str> {
+    let is_unfit = |c: char| !matches!(c, '\n' | '\t') && is_unprintable(c);
+    if !text.contains(is_unfit) {
+        return text.into();
+    }
+    let mut fit = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match is_unfit(c) {
+            false => fit.push(c),
+            true => {
+                c.encode_utf16(&mut [0; 2]).iter().for_each(|half| fit.push_str(&format!("\\u{half:04x}")))
+            }
+        }
+    }
+    fit.into()
+}
+
 pub fn line(text: Arguments<'_>) {
     let mut out = io::stdout().lock();
-    if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush())
+    if let Err(error) = writeln!(out, "{}", fit(&text.to_string())).and_then(|()| out.flush())
         && error.kind() != ErrorKind::BrokenPipe
         && !LOST.swap(true, Ordering::Relaxed)
     {
@@ -29,10 +51,31 @@ pub fn line(text: Arguments<'_>) {
 
 pub fn aside(text: Arguments<'_>) {
     // There is no other place to tell it.
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", fit(&text.to_string()));
+}
+
+/// Lines on standard error, in the place of the `lines` above.
+pub fn instead(lines: usize, text: &str) {
+    // Up to the first line, and away with what is below.
+    let _ = writeln!(io::stderr(), "\x1b[{lines}A\x1b[J{}", fit(text));
 }
 
 /// True where standard output is not whole.
 pub fn is_lost() -> bool {
     LOST.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fit;
+
+    #[test]
+    fn nothing_that_moves_a_terminal_passes_and_json_stays_json() {
+        assert_eq!(fit("two\n\tlines, \u{e9}"), "two\n\tlines, \u{e9}");
+        let foreign = "a\u{1b}[2J\r\u{9b}31m\u{202e}\u{e0041}";
+        let text = fit(foreign);
+        assert_eq!(text, "a\\u001b[2J\\u000d\\u009b31m\\u202e\\udb40\\udc41");
+        let json = serde_json::json!({ "name": foreign }).to_string();
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&fit(&json)).unwrap()["name"], foreign);
+    }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use crate::cp::{Failure, Kind, Output, Style, Summary, end, start};
+use crate::cp::{Failure, Kind, Output, SILENCE, Style, Summary, end, start};
 use crate::exit::{CODES, Code};
 use crate::reach::{Reach, interrupted};
 use crate::units::{parse_ports, parse_size, parse_streams};
@@ -111,9 +111,10 @@ struct Sending<'a> {
 impl Sending<'_> {
     fn to(self, far_end: &FarEnd, output: &Arc<Output>, meters: &Meters) -> Result<Summary, Failure> {
         let begun = Instant::now();
-        let ((reader, writer), mut shell) = start(far_end, output, &self.interrupted)?;
+        let (pipes, pulse) = start(far_end, Some(SILENCE), output, &self.interrupted)?;
+        let ((reader, writer), mut shell) = pipes;
         let job = Job::Discard { options: self.options.clone() };
-        let client = Client { job, interrupted: self.interrupted, observer: output.clone() };
+        let client = Client { job, interrupted: self.interrupted, observer: output.clone(), pulse };
         let mut session = Session::client(reader, writer, client, meters.clone())?;
         let sent = memory::send(&mut session, self.options, self.until, self.files);
         let payload_seconds = session.payload_seconds();

@@ -1,6 +1,7 @@
 //! `linerate verify`: compares a tree here with one on another host, of which no contents travel.
 
 use clap::Args;
+use linerate_transfer::bounds::Bounds;
 use linerate_transfer::compare::{Aspect, Compared, Difference, compare, open};
 use linerate_transfer::problem::Observer;
 use linerate_transfer::session::{Client, Meters, Session};
@@ -13,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::cp::{Failure, Output, SCHEMA, Spec, Style, end, start};
+use crate::cp::{Failure, Output, SCHEMA, SILENCE, Spec, Style, end, start};
 use crate::exit::{CODES, Code};
 use crate::keep::CompareArgs;
 use crate::reach::{Reach, interrupted};
@@ -91,14 +92,15 @@ impl VerifyArgs {
         let ends = Ends::find(&self.source, &self.destination).map_err(|m| Failure(m, Code::Usage))?;
         let interrupted = interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
         // Before any login: a name that was mistyped needs none.
-        let near = open(ends.near.as_bytes(), false)?;
+        let near = open(&Bounds::here(), ends.near.as_bytes())?;
         let far_end = self.reach.far_end(&ends.host, self.quiet).map_err(|m| Failure(m, Code::Usage))?;
-        let ((reader, writer), mut shell) = start(&far_end, output, &interrupted)?;
+        let (pipes, pulse) = start(&far_end, Some(SILENCE), output, &interrupted)?;
+        let ((reader, writer), mut shell) = pipes;
         let meters = Meters::default();
         let keep = self.keep.0.keep(if self.preserve { Keep::SCP } else { Keep::NOTHING });
         let job = Job::Digests { path: ends.far.clone(), keep };
         let observer: Arc<dyn Observer> = output.clone();
-        let client = Client { job, interrupted, observer };
+        let client = Client { job, interrupted, observer, pulse };
         let session = Session::client(reader, writer, client, meters.clone());
         let compared = session.and_then(|mut session| {
             let show = |path: &RelPath, difference: &Difference| self.show(path, difference);

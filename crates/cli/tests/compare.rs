@@ -108,3 +108,48 @@ fn the_scores_of_the_paper_are_read_as_any_result() {
         assert!(text.contains(words), "{words}: {text}");
     }
 }
+
+/// Clears the screen, sets the title, goes back, turns text around.
+const NASTY: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\r\u{9b}31m\u{202e}txt";
+
+#[track_caller]
+fn assert_fit(output: &Output) {
+    for text in [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes)) {
+        let unfit = |c: char| c.is_control() && !matches!(c, '\n' | '\t') || c == '\u{202e}';
+        assert_eq!(text.find(unfit), None, "{}", text.escape_debug());
+    }
+}
+
+#[test]
+fn nothing_that_a_record_says_moves_the_terminal() {
+    let desk = tempfile::tempdir().expect("a directory");
+    let mut hostile = record(9.0);
+    let case = &mut hostile.cases[0];
+    for text in [&mut hostile.study, &mut hostile.linerate, &mut case.label, &mut case.link] {
+        text.push_str(NASTY);
+    }
+    hostile.runs[4].outcome = Outcome::Failed { reason: NASTY.into() };
+    let whole = serde_json::to_vec(&hostile).expect("JSON");
+    fs::write(desk.path().join("base.json"), &whole).expect("a new file");
+    assert_fit(&compare(desk.path(), &["base.json", "base.json"]).1);
+    let runs = std::mem::take(&mut hostile.runs);
+    fs::create_dir(desk.path().join("results")).expect("a new directory");
+    let lines: Vec<String> =
+        runs.iter().map(|run| serde_json::to_string(run).expect("JSON") + "\n").collect();
+    let results = desk.path().join("results");
+    fs::write(results.join("record.json"), serde_json::to_vec(&hostile).expect("JSON")).expect("a new file");
+    fs::write(results.join("runs.jsonl"), lines.concat()).expect("a new file");
+    let report = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        command.args(["bench", "report", "results"]).current_dir(desk.path()).output().expect("it runs")
+    };
+    let shown = report();
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("Gbit/s"), "{shown:?}");
+    assert_fit(&shown);
+    // A damaged one is quoted in the error.
+    let damaged = lines.concat().replace("\"measured\"", &serde_json::to_string(NASTY).expect("JSON"));
+    fs::write(results.join("runs.jsonl"), damaged).expect("writable");
+    let told = report();
+    assert!(String::from_utf8_lossy(&told.stderr).contains("runs.jsonl"), "{told:?}");
+    assert_fit(&told);
+}

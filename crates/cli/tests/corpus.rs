@@ -48,3 +48,8 @@ fn what_lies_where_a_journal_belongs() {
 fn packets_of_a_link() {
     replay("packet", fuzz::packet::packet);
 }
+
+#[test]
+fn whole_sessions_of_a_receiver() {
+    replay("receiver", fuzz::receiver::receiver);
+}

@@ -81,8 +81,13 @@ fn another_host_is_asked_by_its_agent() {
     let run = ask(&["--json", "--path", "/sys"]).exits(0);
     let told: Value = serde_json::from_str(&run.out).unwrap();
     assert_eq!(told["storage"]["file_systems"]["known"][0]["path"], "/sys", "{run}");
+    // A link of that name is somebody's way to another file.
+    let other = directory.path().join("other");
+    fs::write(&other, "as it was").unwrap();
+    std::os::unix::fs::symlink(&other, &kept).unwrap();
     ask(&["--snapshot", kept.to_str().unwrap()]).exits(0);
     assert!(Snapshot::open(&kept).unwrap().paths().count() > 50);
+    assert_eq!(fs::read_to_string(&other).unwrap(), "as it was");
 }
 
 #[test]

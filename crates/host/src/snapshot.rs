@@ -7,11 +7,23 @@ use std::fmt::Write as _;
 use std::io::{self, Read};
 use std::path::Path;
 
+use linerate_sys::replace::replace;
+
 const HEAD: &str = "linerate snapshot 1";
 /// More than any host's snapshot; the largest are a few MB.
 const MOST_BYTES: u64 = 64 << 20;
 /// How a zstd frame begins (RFC 8878, 3.1.1).
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Some bytes of zstd can stand for any number: no more is unpacked than a snapshot may have.
+fn read_most(from: impl Read, into: &mut Vec<u8>) -> io::Result<()> {
+    from.take(MOST_BYTES + 1).read_to_end(into)?;
+    if into.len() as u64 <= MOST_BYTES {
+        return Ok(());
+    }
+    let message = format!("it holds more than {} MiB, and no snapshot of a host does", MOST_BYTES >> 20);
+    Err(io::Error::new(io::ErrorKind::InvalidData, message))
+}
 
 /// What stands at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +53,7 @@ impl Snapshot {
     /// Where it can't be read or isn't a snapshot, with the line.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut bytes = Vec::new();
-        std::fs::File::open(path)?.take(MOST_BYTES).read_to_end(&mut bytes)?;
+        read_most(std::fs::File::open(path)?, &mut bytes)?;
         Self::from_bytes(&bytes)
     }
 
@@ -52,7 +64,7 @@ impl Snapshot {
     pub fn from_bytes(bytes: &[u8]) -> io::Result<Self> {
         let mut plain = Vec::new();
         if bytes.starts_with(&ZSTD) {
-            zstd::Decoder::new(bytes)?.take(MOST_BYTES).read_to_end(&mut plain)?;
+            read_most(zstd::Decoder::new(bytes)?, &mut plain)?;
         } else {
             plain.extend_from_slice(bytes);
         }
@@ -108,15 +120,15 @@ impl Snapshot {
         text
     }
 
-    /// Writes it to a file; compressed by zstd where the name ends in `.zst`.
+    /// Writes it to a file, in place of what was there; compressed by zstd where the name ends in `.zst`.
     ///
     /// # Errors
     /// Where the file can't be written.
     pub fn save(&self, path: &Path) -> io::Result<()> {
         if path.extension().is_some_and(|ending| ending == "zst") {
-            return std::fs::write(path, self.compressed()?);
+            return replace(path, &self.compressed()?);
         }
-        std::fs::write(path, self.to_text())
+        replace(path, self.to_text().as_bytes())
     }
 
     /// Its text, compressed by zstd.

@@ -1,17 +1,17 @@
 //! Starts an agent on another host through a remote shell.
 
 use linerate_wire::path::printable;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::greeting::{Greeting, Heard, TooMuch};
 use crate::install::{Binary, bootstrap};
+use crate::patience::{Login, Patience, Patient, is_readable};
 
 /// How to reach another host.
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ pub struct FarEnd {
     pub host: OsString,
     /// Bring the binary where it is missing.
     pub install: bool,
+    /// How long the login may take.
+    pub patience: Patience,
 }
 
 /// The process of the remote shell.
@@ -33,7 +35,7 @@ pub struct Agent {
     /// What the agent says.
     pub output: ChildStdout,
     /// What it is told.
-    pub input: ChildStdin,
+    pub input: Patient,
 }
 
 /// Why no agent runs at the far end.
@@ -73,7 +75,7 @@ impl FarEnd {
     /// Starts the agent; `note` is told where the binary is brought along, and `interrupted` ends the wait.
     ///
     /// # Errors
-    /// Where the login fails, or no agent can be run there.
+    /// Where the login fails or lasts too long, or no agent can be run there.
     pub fn start(&self, note: &dyn Fn(&str), interrupted: &AtomicBool) -> Result<Agent, StartError> {
         if self.host.is_empty() || self.host.as_bytes().starts_with(b"-") {
             return Err(StartError::Host);
@@ -81,31 +83,39 @@ impl FarEnd {
         let binary = Binary::own().map_err(StartError::OwnBinary)?;
         let mut agent = self.spawn(&bootstrap(&binary, self.install))?;
         let (mut greeting, mut brought) = (Greeting::default(), false);
+        let mut login = Login::begin(self.patience);
         loop {
-            match agent.next_line(&mut greeting, interrupted)? {
+            match agent.next_line(&mut greeting, &login, interrupted)? {
                 Heard::Ready => return Ok(agent),
                 Heard::Failed(why) => return Err(StartError::Failed(why)),
-                Heard::Noise => {}
+                Heard::Noise => login.heard(),
                 // It would be asked for again and again for nothing.
                 Heard::Wanted(_) if brought => return Err(agent.never_ready(&greeting)),
                 Heard::Wanted(there) => {
                     check_machine(&there)?;
-                    self.bring(&binary, &mut agent, note);
-                    brought = true;
+                    self.bring(&binary, &mut agent, note)?;
+                    (login, brought) = (Login::begin(self.patience), true);
                 }
             }
         }
     }
 
-    fn bring(&self, binary: &Binary, agent: &mut Agent, note: &dyn Fn(&str)) {
+    fn bring(&self, binary: &Binary, agent: &mut Agent, note: &dyn Fn(&str)) -> Result<(), StartError> {
         note(&format!(
             "{} has no linerate {}: bringing this binary ({} MB) into ~/.cache/linerate there",
             printable(self.host.as_bytes()),
             env!("CARGO_PKG_VERSION"),
             binary.size / 1_000_000
         ));
-        // A far end that goes away meanwhile is noticed where its next line is read.
-        let _ = binary.bring(&mut agent.input);
+        match binary.bring(&mut agent.input) {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                agent.shell.end();
+                let option = self.patience.option();
+                Err(StartError::Failed(format!("bringing the binary to the far end failed: {error}{option}")))
+            }
+            // A far end that goes away meanwhile is noticed where its next line is read.
+            _ => Ok(()),
+        }
     }
 
     fn spawn(&self, line: &str) -> Result<Agent, StartError> {
@@ -118,20 +128,33 @@ impl FarEnd {
             .map_err(|error| StartError::Shell { program: printable(program.as_bytes()), error })?;
         let output = child.stdout.take().expect("its output is a pipe");
         let input = child.stdin.take().expect("its input is a pipe");
+        let input = Patient::new(input, self.patience.of_writing());
+        let input =
+            input.map_err(|error| StartError::Failed(format!("the pipe to the remote shell: {error}")))?;
         Ok(Agent { shell: Shell(child), output, input })
     }
 }
 
 impl Agent {
     /// What the next line says.
-    fn next_line(&mut self, greeting: &mut Greeting, interrupted: &AtomicBool) -> Result<Heard, StartError> {
+    fn next_line(
+        &mut self,
+        greeting: &mut Greeting,
+        login: &Login,
+        interrupted: &AtomicBool,
+    ) -> Result<Heard, StartError> {
         loop {
             let mut byte = [0];
-            if !self.is_readable() && !interrupted.load(Ordering::Relaxed) {
-                continue;
-            }
+            let is_readable = is_readable(&self.output);
             if interrupted.load(Ordering::Relaxed) {
                 return Err(self.never_ready(greeting));
+            }
+            if let Some(why) = login.too_long() {
+                self.shell.end();
+                return Err(StartError::Failed(format!("{why}{}", printed(greeting))));
+            }
+            if !is_readable {
+                continue;
             }
             match self.output.read(&mut byte) {
                 Ok(1) => match greeting.take(byte[0]) {
@@ -145,25 +168,16 @@ impl Agent {
         }
     }
 
-    /// Waits a moment for the agent to say something, or to end.
-    fn is_readable(&self) -> bool {
-        let moment = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-        poll(&mut [PollFd::new(&self.output, PollFlags::IN)], Some(&moment)).is_ok_and(|ready| ready > 0)
-    }
-
     fn never_ready(&mut self, greeting: &Greeting) -> StartError {
         let status = self.shell.end();
-        let heard = match greeting.shown() {
-            text if text.is_empty() => text,
-            text => format!("; the far shell printed: {text}"),
-        };
         StartError::Failed(format!(
-            "no agent could be started at the far end: the remote shell ended ({status}) before it answered{heard}"
+            "no agent could be started at the far end: the remote shell ended ({status}) before it answered{}",
+            printed(greeting)
         ))
     }
 
     /// The remote shell, and the two pipes.
-    pub fn into_parts(self) -> (Shell, ChildStdout, ChildStdin) {
+    pub fn into_parts(self) -> (Shell, ChildStdout, Patient) {
         (self.shell, self.output, self.input)
     }
 }
@@ -182,6 +196,14 @@ impl Shell {
         // It is this object's own child.
         let _ = self.0.kill();
         self.0.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
+    }
+}
+
+/// What the far shell printed, behind a message.
+fn printed(greeting: &Greeting) -> String {
+    match greeting.shown() {
+        text if text.is_empty() => text,
+        text => format!("; the far shell printed: {text}"),
     }
 }
 

@@ -1,14 +1,16 @@
 //! An agent that is asked about its host: facts, processor times, and a recording of its counters.
 
 use linerate_wire::PROTOCOL;
-use linerate_wire::control::{self, AGENT_LINE, Cookie, Hello, Job, Message};
-use std::io::{self, BufRead, BufReader};
+use linerate_wire::control::{self, Cookie, Hello, Job, Message};
+use std::io::{self, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
 use crate::far_end::{Agent, Shell};
+use crate::greeting::{Greeting, Heard};
+use crate::patience::{Login, Patience, Patient, is_readable};
 use crate::place::Place;
 
 pub use linerate_wire::control::Sampling;
@@ -19,7 +21,7 @@ const MOST_SAMPLES: usize = 256 << 20;
 /// An agent under way.
 pub struct HostAgent {
     // The channel is closed before the process is waited for.
-    input: ChildStdin,
+    input: Patient,
     output: BufReader<ChildStdout>,
     _process: Process,
 }
@@ -34,7 +36,8 @@ impl HostAgent {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let output = BufReader::new(child.stdout.take().expect("its output is a pipe"));
         let input = child.stdin.take().expect("its input is a pipe");
-        let mut agent = Self { input, output, _process: Process::Child(child) };
+        let process = Process::Child(child);
+        let mut agent = Self { input: Patient::new(input, None)?, output, _process: process };
         agent.wait_for_ready_line()?;
         agent.greet()?;
         Ok(agent)
@@ -53,11 +56,26 @@ impl HostAgent {
     }
 
     fn wait_for_ready_line(&mut self) -> io::Result<()> {
-        let mut line = String::new();
-        while line.trim_end() != AGENT_LINE {
-            line.clear();
-            if self.output.read_line(&mut line)? == 0 {
+        let (login, mut greeting) = (Login::begin(Patience::LOGIN), Greeting::default());
+        loop {
+            self.wait_readable(&login)?;
+            let mut byte = [0];
+            if self.output.read(&mut byte)? == 0 {
                 return Err(io::Error::other("the program that was started is no linerate agent"));
+            }
+            match greeting.take(byte[0]) {
+                Ok(Some(Heard::Ready)) => return Ok(()),
+                Ok(_) => {}
+                Err(_) => return Err(io::Error::other("it prints for ever, and no linerate agent's line")),
+            }
+        }
+    }
+
+    /// Waits until it says something.
+    fn wait_readable(&self, login: &Login) -> io::Result<()> {
+        while self.output.buffer().is_empty() && !is_readable(self.output.get_ref()) {
+            if let Some(why) = login.too_long() {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
             }
         }
         Ok(())
@@ -72,6 +90,7 @@ impl HostAgent {
         };
         self.say(&Message::Hello(hello))?;
         self.say(&Message::Job(Job::Observe))?;
+        self.wait_readable(&Login::begin(Patience::LOGIN))?;
         match self.hear()? {
             Message::Hello(there) if there.protocol == PROTOCOL => Ok(()),
             _ => Err(io::Error::other("the agent speaks another version of the protocol")),
@@ -146,8 +165,12 @@ impl HostAgent {
         }
     }
 
+    /// An agent that won't answer has told why before it went.
     fn say(&mut self, message: &Message) -> io::Result<()> {
-        control::write(&mut self.input, message).map_err(io::Error::other)
+        control::write(&mut self.input, message).map_err(|error| match self.hear() {
+            Ok(abort @ Message::Abort { .. }) => unexpected(abort),
+            _ => io::Error::other(error),
+        })
     }
 
     fn hear(&mut self) -> io::Result<Message> {

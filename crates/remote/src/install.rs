@@ -103,8 +103,9 @@ const TIDY: &str = "find \"$d\" -type f -name \"agent-*\" -mtime +30 -atime +30 
                     find \"$d\" -type f -name \".new.*\" -mtime +0 -exec rm -f {} + 2>/dev/null";
 
 /// `own` is true where the cache directory `$d` is this user's, and nobody else may write to it: by its mode and owner as
-/// `ls` tells them. In another nothing is run and nothing is kept.
-const OWN_DIRECTORY: &str = "own() { set -- $(ls -ldn \"$d/.\" 2>/dev/null); \
+/// `ls` tells them. In another nothing is run and nothing is kept. A link is none, whoever made it: in a shared directory another
+/// user could turn it to any directory of this one's.
+const OWN_DIRECTORY: &str = "own() { set -- $(ls -ldn \"$d\" 2>/dev/null); \
     case \"$1 $3\" in drwx?-??-?*\" $(id -u)\") return 0;; esac; return 1; };";
 
 /// The line for the far shell; without `install` it never asks for the binary.
@@ -129,6 +130,15 @@ pub fn bootstrap(binary: &Binary, install: bool) -> String {
          exit 127"
     );
     format!("sh -c '{start}{}'", if install { bring } else { without })
+}
+
+/// The line that prints where [`bootstrap`]'s line has this binary.
+pub fn find(binary: &Binary) -> String {
+    format!(
+        "d=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate; a=$d/agent-{id}; {OWN_DIRECTORY} \
+         if own && [ -x \"$a\" ]; then echo \"$a\"; else command -v linerate; fi",
+        id = binary.id,
+    )
 }
 
 /// The words that run this binary with `argv` on a host where [`bootstrap`]'s line has started it already, from where
@@ -306,7 +316,7 @@ mod tests {
         let (bytes, binary) = script("echo started $1");
         let is_root = rustix::process::geteuid().is_root();
         for (mode, owner, link) in
-            [(0o770, 0, false), (0o707, 0, true), (0o755, 65534, false), (0o755, 0, true)]
+            [(0o770, 0, false), (0o707, 0, true), (0o755, 65534, false), (0o755, 0, true), (0o755, 0, false)]
         {
             let home = tempfile::tempdir().unwrap();
             assert!(run(home.path(), &bootstrap(&binary, true), &bytes).ends_with("started agent\n"));
@@ -319,13 +329,18 @@ mod tests {
                 std::fs::rename(&cache, home.path().join("elsewhere")).unwrap();
                 symlink("../elsewhere", &cache).unwrap();
             }
-            let refused = mode & 0o022 != 0 || owner > 0;
+            // A link is nobody's to rely on, also this user's own.
+            let refused = mode & 0o022 != 0 || owner > 0 || link;
             if owner > 0 && !is_root {
                 eprintln!("skipped: giving a directory to another user needs root");
                 continue;
             }
             let said = run(home.path(), &bootstrap(&binary, false), &[]);
             assert_eq!(said.contains("started"), !refused, "{mode:o} {owner}: {said}");
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &find(&binary)]).env("HOME", home.path()).env_remove("XDG_CACHE_HOME");
+            let found = String::from_utf8(shell.output().unwrap().stdout).unwrap();
+            assert_eq!(found.contains("agent-5eed"), !refused, "{mode:o} {owner}: {found}");
             let said = run(home.path(), &bootstrap(&binary, true), &bytes);
             assert_eq!(said.contains("writable by nobody else"), refused, "{mode:o} {owner}: {said}");
         }

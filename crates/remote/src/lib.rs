@@ -4,4 +4,5 @@ pub mod far_end;
 pub mod greeting;
 pub mod host_agent;
 pub mod install;
+pub mod patience;
 pub mod place;

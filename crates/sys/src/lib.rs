@@ -3,6 +3,7 @@
 pub mod ethtool;
 pub mod limits;
 pub mod netns;
+pub mod replace;
 pub mod tcp;
 pub mod tun;
 pub mod usage;

@@ -5,12 +5,15 @@ use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 
 use crate::ahead::scan_ahead;
+use crate::bounds::Bounds;
 use crate::digest::ledger::Known;
 use crate::leftovers::{self, Leftover};
-use crate::pattern::expand_home;
+use crate::permit::Permit;
 use crate::problem::TransferError;
+use crate::root::Root;
 use crate::sender::Selection;
 use crate::session::Session;
+use crate::source::SourceRoot;
 use crate::{compare, memory, receiver, sender};
 
 /// Digests are the client's to keep.
@@ -40,7 +43,7 @@ pub trait Recording {
     fn stop(self: Box<Self>) -> Vec<u8>;
 }
 
-/// Serves one client on `reader` and `writer`, until its job is done.
+/// Serves one client on `reader` and `writer`, until its job is done, within what it may.
 ///
 /// # Errors
 /// What ended the job early; the client was told.
@@ -48,57 +51,78 @@ pub fn serve(
     reader: impl Read + Send + 'static,
     writer: impl Write + Send + 'static,
     host: &dyn HostObserver,
+    permit: Result<Permit, TransferError>,
 ) -> Result<(), TransferError> {
     let (mut session, job) = Session::agent(reader, writer)?;
-    let done = perform(&mut session, job, host);
+    let done = permit.and_then(|permit| {
+        permit.check(&job)?;
+        session.dials_client_alone(permit.is_restricted());
+        perform(&mut session, job, host, permit.bounds())
+    });
     done.map_err(|error| session.give_up(error))
 }
 
-fn perform(session: &mut Session, job: Job, host: &dyn HostObserver) -> Result<(), TransferError> {
+fn perform(
+    session: &mut Session,
+    job: Job,
+    host: &dyn HostObserver,
+    bounds: &Bounds,
+) -> Result<(), TransferError> {
     match job {
         Job::Receive { destination, options } => {
+            let destination = bounds.name(&destination)?;
             session.offer(&options)?;
-            receiver::run(session, &destination, &options, |_| Ok(()), UNHEARD)?;
+            receiver::run(session, &destination, &options, None, UNHEARD)?;
             session.tell_report()
         }
-        Job::Send { sources, options } => send(session, &sources, &options),
-        Job::List { sources, recursive, keep } => list(session, &sources, recursive, keep),
+        Job::Send { sources, options } => {
+            let tell = session.reporter();
+            let found =
+                sender::find_sources(bounds, &sources, options.recursive, &|problem| tell.problem(problem))?;
+            send(session, &found, &options)
+        }
+        Job::List { sources, recursive, keep, safe_links } => {
+            let tell = session.reporter();
+            let found = sender::find_sources(bounds, &sources, recursive, &|problem| tell.problem(problem))?;
+            list(session, &found, keep, safe_links)
+        }
         Job::Discard { options } => {
             session.offer(&options)?;
             memory::discard(session)?;
             session.tell_report()
         }
         Job::Observe => observe(session, host),
-        Job::Clean { destination, remove } => clean(session, &destination, remove),
-        Job::Digests { path, keep } => compare::serve(session, &path, keep),
+        Job::Clean { destination, remove } => {
+            clean(session, &bounds.name(&destination)?.directory()?, remove)
+        }
+        Job::Digests { path, keep } => compare::serve(session, &compare::open(bounds, &path)?, keep),
     }
 }
 
-fn send(session: &mut Session, sources: &[Vec<u8>], options: &Options) -> Result<(), TransferError> {
+fn send(session: &mut Session, found: &[SourceRoot], options: &Options) -> Result<(), TransferError> {
     let reporter = session.reporter();
     let tell = |problem| reporter.problem(problem);
-    let found = sender::find_sources(sources, options.recursive, true, &tell)?;
     session.offer(options)?;
     let listed = if options.listed { Some(session.receive_selection()?) } else { None };
-    let selection = Selection { filter: options.filter.clone(), listed };
+    let selection = Selection { filter: options.filter.clone(), listed, safe_links: options.safe_links };
     let counters = session.meters.local.clone();
-    scan_ahead(&found, options, &selection, &counters, &tell, |ahead| {
-        sender::run(session, &found, ahead, options, UNHEARD)
+    scan_ahead(found, options, &selection, &counters, &tell, |ahead| {
+        sender::run(session, found, ahead, options, UNHEARD)
     })?;
     session.tell_report()
 }
 
 fn list(
     session: &mut Session,
-    sources: &[Vec<u8>],
-    recursive: bool,
+    found: &[SourceRoot],
     keep: Keep,
+    safe_links: bool,
 ) -> Result<(), TransferError> {
     let reporter = session.reporter();
     let tell = |problem| reporter.problem(problem);
-    let found = sender::find_sources(sources, recursive, true, &tell)?;
     let channel = session.channel();
-    sender::survey(&found, keep, &session.meters.local, &tell, |path, entry| {
+    let selection = Selection { safe_links, ..Selection::default() };
+    sender::survey(found, keep, &selection, &session.meters.local, &tell, |path, entry| {
         let listed = Message::Listed { path: path.as_os_str().as_bytes().to_vec(), entry: entry.clone() };
         // A client that is gone is noticed below.
         let _ = channel.send(&listed);
@@ -106,11 +130,11 @@ fn list(
     session.tell_report()
 }
 
-fn clean(session: &mut Session, destination: &[u8], remove: bool) -> Result<(), TransferError> {
+fn clean(session: &mut Session, root: &Root, remove: bool) -> Result<(), TransferError> {
     let (channel, reporter) = (session.channel(), session.reporter());
     // A client that is gone is noticed below.
     let tell = |left: &Leftover| drop(channel.send(&left.told()));
-    leftovers::clean(&expand_home(destination), remove, tell, |problem| reporter.problem(problem))?;
+    leftovers::clean(root, remove, tell, |problem| reporter.problem(problem));
     session.tell_report()
 }
 

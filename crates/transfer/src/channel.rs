@@ -4,22 +4,24 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use linerate_wire::control::{self, ControlError, Message};
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
 use crate::lock::lock;
+use crate::pulse::Pulse;
 
 /// Tunnel messages that may wait for the worker that takes them.
 const TUNNEL_DEPTH: usize = 16;
-/// Other messages that may wait; a peer that says more waits itself.
+/// Other messages that may wait, and what they may take in memory; a peer that says more waits itself.
 const MESSAGE_DEPTH: usize = 1024;
+const MESSAGE_BYTES: usize = 24 << 20;
 
 /// What the control channel brings.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "messages are few, and the end is one")]
 pub enum Incoming {
-    /// The other end said something.
-    Message(Message),
+    /// The other end said something, which takes some room until it is done with.
+    Message(Message, Room),
     /// It will say nothing more, and why.
     Closed(ControlError),
 }
@@ -49,8 +51,17 @@ pub struct Control {
     pub incoming: Receiver<Incoming>,
     /// Bytes of the data stream that travels through the channel.
     pub tunnel: Receiver<Vec<u8>>,
-    /// Set where the other end may send such bytes.
-    pub tunnel_open: Arc<AtomicBool>,
+    /// Where the other end may send such bytes.
+    pub way: Arc<Way>,
+}
+
+/// Whether data may come through the channel.
+#[derive(Debug, Default)]
+pub struct Way {
+    /// There is a tunnel,
+    pub open: AtomicBool,
+    /// and this end is the one that receives.
+    pub receives: AtomicBool,
 }
 
 impl Channel {
@@ -75,16 +86,20 @@ impl Channel {
 }
 
 impl Control {
-    /// Begins to read; the thread ends with the channel.
-    pub fn start(mut reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Self {
+    /// Begins to read; the thread ends with the channel. Each whole message is a beat of the other end's `pulse`.
+    pub fn start(
+        mut reader: impl Read + Send + 'static,
+        writer: impl Write + Send + 'static,
+        pulse: Arc<Pulse>,
+    ) -> Self {
         let (messages, incoming) = bounded(MESSAGE_DEPTH);
         let (tunnel_end, tunnel) = bounded(TUNNEL_DEPTH);
-        let tunnel_open = Arc::new(AtomicBool::new(false));
-        let open = tunnel_open.clone();
-        thread::spawn(move || pump(&mut reader, &messages, &tunnel_end, &open));
+        let way = Arc::<Way>::default();
+        let watched = way.clone();
+        thread::spawn(move || pump(&mut reader, &messages, &tunnel_end, &watched, &pulse));
         let writer = Writer { to: Box::new(writer), buffer: Vec::new() };
         let channel = Arc::new(Channel { writer: Mutex::new(writer) });
-        Self { channel, incoming, tunnel, tunnel_open }
+        Self { channel, incoming, tunnel, way }
     }
 }
 
@@ -92,24 +107,70 @@ fn pump(
     reader: &mut impl Read,
     messages: &Sender<Incoming>,
     tunnel: &Sender<Vec<u8>>,
-    tunnel_open: &AtomicBool,
+    way: &Way,
+    pulse: &Pulse,
 ) {
+    let memory = Arc::new(Memory::default());
+    let hand_on = |message: Message| {
+        let room = Room::wait(&memory, message.memory());
+        messages.send(Incoming::Message(message, room)).is_ok()
+    };
     loop {
-        let delivered = match control::read(reader) {
-            Ok(Message::Tunnel(bytes)) if tunnel_open.load(Ordering::Acquire) => tunnel.send(bytes).is_ok(),
+        let said = control::read(reader);
+        let delivered = pulse.hold(|| match said {
+            Ok(Message::Tunnel(bytes)) if way.is_open() => tunnel.send(bytes).is_ok(),
             Ok(Message::UseTunnel) => {
                 // Here, since bytes may follow before the message is handled.
-                tunnel_open.store(true, Ordering::Release);
-                messages.send(Incoming::Message(Message::UseTunnel)).is_ok()
+                way.open.store(true, Ordering::Release);
+                hand_on(Message::UseTunnel)
             }
-            Ok(message) => messages.send(Incoming::Message(message)).is_ok(),
+            Ok(message) => hand_on(message),
             Err(error) => {
                 let _ = messages.send(Incoming::Closed(error));
-                return;
+                false
             }
-        };
+        });
         if !delivered {
             return;
         }
+    }
+}
+
+impl Way {
+    fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire) && self.receives.load(Ordering::Acquire)
+    }
+}
+
+/// What the messages that nobody is done with take in memory.
+#[derive(Debug, Default)]
+struct Memory {
+    taken: Mutex<usize>,
+    less: Condvar,
+}
+
+/// A message's share of that, until this is dropped.
+#[derive(Debug)]
+pub struct Room {
+    memory: Arc<Memory>,
+    bytes: usize,
+}
+
+impl Room {
+    /// Waits until there is room. One message always has some.
+    fn wait(memory: &Arc<Memory>, bytes: usize) -> Self {
+        let mut taken = lock(&memory.taken);
+        while *taken > 0 && *taken + bytes > MESSAGE_BYTES {
+            taken = memory.less.wait(taken).unwrap_or_else(PoisonError::into_inner);
+        }
+        *taken += bytes;
+        Self { memory: memory.clone(), bytes }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        *lock(&self.memory.taken) -= self.bytes;
+        self.memory.less.notify_one();
     }
 }

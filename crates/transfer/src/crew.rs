@@ -54,7 +54,7 @@ impl<'scope, 'env, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope> Crew<'scop
             (_, Err(error @ (StreamError::Io(_) | StreamError::Cut))) => {
                 return Err(TransferError::Cut(error.to_string()));
             }
-            (_, Err(error @ StreamError::Protocol(_))) => {
+            (_, Err(error @ (StreamError::Protocol(_) | StreamError::Refused(_)))) => {
                 return Err(TransferError::BadData(error.to_string()));
             }
             (_, Err(error)) => return Err(TransferError::Failed(error.to_string())),

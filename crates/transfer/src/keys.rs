@@ -3,6 +3,7 @@
 //! TLS carries raw public keys (RFC 7250) instead of certificates: there is nothing to certify, since ssh has
 //! authenticated both ends before the keys are exchanged.
 
+use ::aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
 use rustls::crypto::{
@@ -41,7 +42,8 @@ impl Keys {
     pub fn generate() -> Result<Self, Error> {
         let failed = |what: &str| Error::General(format!("making a key pair failed: {what}"));
         let pair = aws_lc_rs_pair().map_err(failed)?;
-        let key = aws_lc_rs::sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(pair))?;
+        // Lent, and not copied: the library's buffer is wiped when it is dropped.
+        let key = aws_lc_rs::sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(pair.as_ref()))?;
         let public = key.public_key().ok_or_else(|| failed("no public key"))?;
         let certificate = CertificateDer::from(public.to_vec());
         let certified = Arc::new(CertifiedKey::new(vec![certificate], key));
@@ -84,12 +86,10 @@ impl Keys {
     }
 }
 
-fn aws_lc_rs_pair() -> Result<Vec<u8>, &'static str> {
-    use ::aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
+fn aws_lc_rs_pair() -> Result<Pkcs8V1Der<'static>, &'static str> {
     use ::aws_lc_rs::signature::Ed25519KeyPair;
     let pair = Ed25519KeyPair::generate().map_err(|_| "no randomness")?;
-    let der: Pkcs8V1Der = pair.as_der().map_err(|_| "the key can't be encoded")?;
-    Ok(der.as_ref().to_vec())
+    pair.as_der().map_err(|_| "the key can't be encoded")
 }
 
 /// AES-128-GCM first: on processors with AES instructions nothing is faster, and 128 bits are enough.

@@ -4,11 +4,10 @@ use linerate_wire::control::Source;
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
 use rustix::fs::Mode;
-use rustix::io::Errno;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
+use crate::bounds::{Destination, Held, Named, There, refused};
 use crate::problem::TransferError;
 use crate::root::Root;
 
@@ -27,23 +26,24 @@ pub struct Landing {
 impl Landing {
     /// Decides where `sources` land for a destination as the user wrote it.
     ///
-    /// - An existing directory takes every source under its own name.
+    /// - An existing directory takes every source under its own name; a link to one is followed where nobody else can
+    ///   turn it.
     /// - A name that ends in a slash is a directory too, and is made where it is missing.
-    /// - Else a single source gets the destination's name; its parent must exist.
+    /// - Else a single source gets the destination's name; its parent must exist. A link of that name is replaced, and
+    ///   never followed: a sender may have put it there the last time.
     ///
     /// # Errors
     /// Where the destination can't take the sources.
-    pub fn find(written: &[u8], sources: &[Source]) -> Result<Self, TransferError> {
-        let written = if written.is_empty() { b"." } else { written };
-        let path = PathBuf::from(OsString::from_vec(written.to_vec()));
-        if path.is_dir() {
-            return Self::into_directory(&path, sources);
+    pub fn find(named: &Named, sources: &[Source]) -> Result<Self, TransferError> {
+        let at = named.destination()?;
+        if let There::Directory { held, .. } = at.there {
+            return Self::into_directory(held, &at.shown, sources);
         }
-        if path.as_os_str().as_bytes().ends_with(b"/") {
-            make(&path)?;
-            return Self::into_directory(&path, sources);
+        if at.shown.as_os_str().as_bytes().ends_with(b"/") {
+            let made = make(&at)?;
+            return Self::into_directory(made, &at.shown, sources);
         }
-        Self::under_new_name(&path, sources)
+        Self::under_new_name(at, sources)
     }
 
     /// The one source becomes what is at `written`: a directory's contents lie in it. It is made where it is missing;
@@ -51,43 +51,37 @@ impl Landing {
     ///
     /// # Errors
     /// Where the destination can't take the source.
-    pub fn mirror(written: &[u8], sources: &[Source]) -> Result<Self, TransferError> {
+    pub fn mirror(named: &Named, sources: &[Source]) -> Result<Self, TransferError> {
         let [source] = sources else {
             let message = "a tree is kept like one other: name one source, not a pattern for several";
             return Err(TransferError::Arguments(message.into()));
         };
-        let written = if written.is_empty() { b"." } else { written };
-        let path = PathBuf::from(OsString::from_vec(written.to_vec()));
-        if !source.directory && path.is_dir() {
+        let at = named.destination()?;
+        let There::Directory { held, .. } = at.there else {
+            let landing = Self::under_new_name(at, sources)?;
+            return Ok(Self { is_new: false, ..landing });
+        };
+        if !source.directory {
             return Err(TransferError::Arguments(format!(
                 "the destination {} is a directory and the source a file: name the file's place in it",
-                path.display()
+                at.shown.display()
             )));
         }
-        if path.is_dir() {
-            return Ok(Self {
-                root: open(&path)?,
-                places: vec![(RelPath::root(), true)],
-                within: false,
-                is_new: false,
-            });
-        }
-        let landing = Self::under_new_name(&path.components().collect::<PathBuf>(), sources)?;
-        Ok(Self { is_new: false, ..landing })
+        let root = open(held, &at.shown)?;
+        Ok(Self { root, places: vec![(RelPath::root(), true)], within: false, is_new: false })
     }
 
     /// As it was when a directory that is there now was not yet: the one source gets its name. `None` where that can't
-    /// have been.
-    pub fn as_new(written: &[u8], sources: &[Source]) -> Option<Self> {
-        let path = PathBuf::from(OsString::from_vec(written.to_vec()));
-        let ([source], true) = (sources, path.is_dir() && !written.ends_with(b"/")) else { return None };
-        let place = RelPath::new(path.file_name()?.as_bytes()).ok().filter(|_| source.directory)?;
-        Some(Self {
-            root: open(path.parent()?).ok()?,
-            places: vec![(place, true)],
-            within: false,
-            is_new: true,
-        })
+    /// have been: a slash behind a name has a copy land in it, where a `mirror` becomes it.
+    pub fn as_new(named: &Named, sources: &[Source], mirror: bool) -> Option<Self> {
+        let at = named.destination().ok()?;
+        // A link is no directory that was made.
+        let is_directory = matches!(at.there, There::Directory { by_link: false, .. });
+        let has_slash = at.shown.as_os_str().as_bytes().ends_with(b"/");
+        let ([source], true) = (sources, is_directory && (mirror || !has_slash)) else { return None };
+        let (root, name) = at.into_place().ok()?;
+        let place = RelPath::new(name.as_bytes()).ok().filter(|_| source.directory)?;
+        Some(Self { root, places: vec![(place, true)], within: false, is_new: !mirror })
     }
 
     /// True where that directory is there already.
@@ -112,13 +106,18 @@ impl Landing {
         RelPath::new([place.as_bytes(), b"/", path.as_bytes()].concat()).ok()
     }
 
+    /// Whether this source was announced as a directory.
+    pub fn is_directory(&self, source: u32) -> bool {
+        self.places.get(source as usize).is_some_and(|(_, directory)| *directory)
+    }
+
     /// Where each source begins below [`Landing::root`].
     pub fn places(&self) -> Vec<RelPath> {
         self.places.iter().map(|(place, _)| place.clone()).collect()
     }
 
-    fn into_directory(path: &Path, sources: &[Source]) -> Result<Self, TransferError> {
-        let root = open(path)?;
+    fn into_directory(held: Held, path: &Path, sources: &[Source]) -> Result<Self, TransferError> {
+        let root = open(held, path)?;
         let mut places: Vec<RelPath> = sources.iter().map(|source| source.name.clone()).collect();
         places.sort();
         if let Some(twice) = places.windows(2).find(|pair| pair[0] == pair[1] && !pair[0].is_root()) {
@@ -136,75 +135,47 @@ impl Landing {
         })
     }
 
-    fn under_new_name(path: &Path, sources: &[Source]) -> Result<Self, TransferError> {
-        let [source] = sources else {
-            let (why, what) = match path.exists() {
-                true => ("is a file", "name another"),
-                false => ("doesn't exist", "end it in '/' to have it made"),
-            };
-            return Err(TransferError::Arguments(format!(
-                "the destination {} {why}, and {} sources need a directory: {what}",
-                path.display(),
-                sources.len()
-            )));
-        };
-        if source.directory && path.symlink_metadata().is_ok() {
-            return Err(TransferError::Arguments(format!(
-                "the destination {} is a file, a directory can't be copied onto it",
-                path.display()
-            )));
+    fn under_new_name(at: Destination, sources: &[Source]) -> Result<Self, TransferError> {
+        let shown = at.shown.clone();
+        let refused =
+            |why: String| TransferError::Arguments(format!("the destination {} {why}", shown.display()));
+        let directory = takes_name(&at.there, sources).map_err(refused)?;
+        let (root, name) = at.into_place()?;
+        let place =
+            RelPath::new(name.as_bytes()).map_err(|error| refused(format!("has no name: {error}")))?;
+        Ok(Self { root, places: vec![(place, directory)], within: false, is_new: directory })
+    }
+}
+
+/// Whether the one source, which gets the name of what is there, is a directory; else why it can't get it.
+fn takes_name(there: &There, sources: &[Source]) -> Result<bool, String> {
+    let refusal = match (there, sources) {
+        (There::Nothing, [source]) => return Ok(source.directory),
+        (There::Nothing, _) => {
+            let count = sources.len();
+            return Err(format!(
+                "doesn't exist, and {count} sources need a directory: end it in '/' to have it made"
+            ));
         }
-        let path = &behind_link(path)?;
-        let parent = path.parent().map_or_else(PathBuf::new, Path::to_owned);
-        let name = path.file_name().map_or(&b""[..], OsStr::as_bytes);
-        let place = RelPath::new(name).map_err(|error| {
-            TransferError::Arguments(format!("the destination {}: {error}", path.display()))
-        })?;
-        Ok(Self {
-            root: open(&parent)?,
-            places: vec![(place, source.directory)],
-            within: false,
-            is_new: source.directory,
-        })
-    }
-}
-
-const SPECIAL: &str = "is a device, a pipe or a socket";
-
-/// Where a file goes that is to be at `path`. A link in the user's own name is followed; what is there and is no file
-/// stays, since it would be replaced.
-fn behind_link(path: &Path) -> Result<PathBuf, TransferError> {
-    let refused = |why: &str| {
-        Err(TransferError::Arguments(format!(
-            "the destination {} {why}: name a file or a directory",
-            path.display()
-        )))
+        (_, [source]) if !source.directory => match there {
+            There::Special => "is a device, a pipe or a socket: name a file or a directory",
+            _ => return Ok(false),
+        },
+        (There::Link, [_]) => {
+            "is a symbolic link that leads to no directory: remove it, or name another place"
+        }
+        (_, [_]) => "is a file, a directory can't be copied onto it",
+        _ => return Err(format!("is a file, and {} sources need a directory: name another", sources.len())),
     };
-    let Ok(found) = path.symlink_metadata() else { return Ok(path.to_owned()) };
-    if !found.is_symlink() {
-        return if found.is_file() { Ok(path.to_owned()) } else { refused(SPECIAL) };
-    }
-    match path.canonicalize() {
-        Ok(real) if real.is_file() => Ok(real),
-        Ok(_) => refused(SPECIAL),
-        Err(_) => refused("is a symbolic link that leads nowhere"),
-    }
+    Err(refusal.into())
 }
 
-fn make(path: &Path) -> Result<(), TransferError> {
-    match rustix::fs::mkdir(path, Mode::from_raw_mode(0o777 & !umask().as_raw_mode())) {
-        Ok(()) => Ok(()),
-        Err(error) => Err(refused("the destination directory can't be made", path, error)),
-    }
+fn make(at: &Destination) -> Result<Held, TransferError> {
+    at.make(Mode::from_raw_mode(0o777 & !umask().as_raw_mode()))
 }
 
-fn open(path: &Path) -> Result<Root, TransferError> {
-    Root::open(path).map_err(|error| refused("the destination directory can't be opened", path, error))
-}
-
-fn refused(what: &str, path: &Path, error: Errno) -> TransferError {
-    let shown = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-    TransferError::Arguments(format!("{what}: {}: {error}", shown.display()))
+fn open(held: Held, path: &Path) -> Result<Root, TransferError> {
+    Root::at(held, path).map_err(|error| refused("opened", path, error))
 }
 
 /// The process's mask for new files, read without leaving it changed.
@@ -217,16 +188,31 @@ pub fn umask() -> Mode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bounds::Bounds;
+    use crate::bounds::tests::while_exchanging;
     use linerate_wire::entry::Timestamp;
     use std::fs;
+    use std::os::unix::fs::{lchown, symlink};
+    use std::path::PathBuf;
 
     fn source(name: &str, directory: bool) -> Source {
         Source { argument: 0, name: RelPath::new(name.as_bytes()).unwrap(), directory }
     }
 
-    fn find(directory: &Path, written: &str, sources: &[Source]) -> Result<Landing, TransferError> {
+    /// Neither root nor whoever runs tests.
+    const STRANGER: u32 = 5005;
+
+    fn named(directory: &Path, written: &str) -> Named {
         let written = format!("{}/{written}", directory.display());
-        Landing::find(written.as_bytes(), sources)
+        Bounds::here().name(written.as_bytes()).unwrap()
+    }
+
+    fn find(directory: &Path, written: &str, sources: &[Source]) -> Result<Landing, TransferError> {
+        Landing::find(&named(directory, written), sources)
+    }
+
+    fn mirror(directory: &Path, written: &str, sources: &[Source]) -> Result<Landing, TransferError> {
+        Landing::mirror(&named(directory, written), sources)
     }
 
     fn entry(source: u32, path: &str) -> Entry {
@@ -287,6 +273,129 @@ mod tests {
         assert!(landing.place(&entry(0, "")).is_some());
         assert!(landing.place(&entry(0, "y")).is_none());
         assert!(landing.place(&Entry { kind: Kind::Directory, ..entry(0, "") }).is_none());
+    }
+
+    /// A link of somebody else's; none where only root could make one.
+    fn strange_link(target: &Path, link: &Path) -> Option<()> {
+        symlink(target, link).unwrap();
+        lchown(link, Some(STRANGER), Some(STRANGER)).ok()
+    }
+
+    #[test]
+    fn a_link_is_replaced_by_a_file_wherever_it_leads() {
+        let top = tempfile::tempdir().unwrap();
+        fs::create_dir(top.path().join("sub")).unwrap();
+        fs::write(top.path().join("sub/victim"), "").unwrap();
+        for (link, target) in [
+            ("file", "sub/victim"),
+            ("nowhere", "missing/x"),
+            ("loop", "loop"),
+            ("chain", "file"),
+            ("odd", "file/x"),
+        ] {
+            symlink(target, top.path().join(link)).unwrap();
+            for landing in [find, mirror] {
+                let landing = landing(top.path(), link, &[source("x", false)]).unwrap();
+                assert_eq!(place(&landing, ""), top.path().join(link), "{link}");
+                assert!(landing.root.top().stat("sub".as_ref()).is_ok(), "{link}: beside the link");
+                let refused = landing_of_a_tree(top.path(), link);
+                assert!(refused.contains("leads to no directory"), "{link}: {refused}");
+            }
+        }
+        assert!(find(top.path(), "nowhere/", &[source("x", false)]).is_err());
+        assert!(!top.path().join("missing").exists());
+    }
+
+    fn landing_of_a_tree(top: &Path, written: &str) -> String {
+        let errors = [find, mirror].map(|landing| landing(top, written, &[source("tree", true)]).err());
+        errors.map(|error| error.expect("no place for a tree").to_string()).concat()
+    }
+
+    #[test]
+    fn a_link_to_a_directory_is_followed_where_nobody_else_can_turn_it() {
+        let top = tempfile::tempdir().unwrap();
+        fs::create_dir_all(top.path().join("real/sub")).unwrap();
+        symlink("real", top.path().join("own")).unwrap();
+        symlink("own", top.path().join("chain")).unwrap();
+        symlink(top.path().join("chain/sub"), top.path().join("far")).unwrap();
+        for (written, lands) in [("own", "real"), ("chain", "real"), ("chain/", "real"), ("far", "real/sub")]
+        {
+            let landing = find(top.path(), written, &[source("x", false)]).unwrap();
+            let real = rustix::fs::stat(top.path().join(lands)).unwrap();
+            assert_eq!(rustix::fs::fstat(landing.root.top()).unwrap().st_ino, real.st_ino, "{written}");
+        }
+        assert!(find(top.path(), "own/new", &[source("x", false)]).is_ok(), "on the way");
+        assert!(
+            Landing::as_new(&named(top.path(), "own"), &[source("tree", true)], false).is_none(),
+            "a link was not made by an earlier run"
+        );
+    }
+
+    #[test]
+    fn a_stranger_s_link_is_not_followed_and_named() {
+        let top = tempfile::tempdir().unwrap();
+        fs::create_dir(top.path().join("real")).unwrap();
+        fs::write(top.path().join("victim"), "").unwrap();
+        let at = |name: &str| top.path().join(name);
+        if strange_link("real".as_ref(), &at("trap")).is_none() {
+            return eprintln!("skipped: only root gives links to others");
+        }
+        symlink("trap", at("own")).unwrap();
+        strange_link("own".as_ref(), &at("first")).unwrap();
+        for written in ["trap", "trap/", "trap/.", "trap/x", "trap/..", "own", "own/x", "first/x"] {
+            for landing in [find, mirror] {
+                let error =
+                    landing(top.path(), written, &[source("x", false)]).err().expect(written).to_string();
+                assert!(error.contains("belongs to user") && error.contains("5005"), "{written}: {error}");
+                let link = if written.starts_with("first") { "first" } else { "trap" };
+                assert!(error.contains(&format!("/{link} belongs")), "{written}: {error}");
+                assert!(error.contains("chown -h"), "{written}: {error}");
+            }
+        }
+        // It is not followed where it leads to no directory: the file takes its place.
+        for target in ["victim", "missing"] {
+            strange_link(target.as_ref(), &at(&format!("to-{target}"))).unwrap();
+            let landing = find(top.path(), &format!("to-{target}"), &[source("x", false)]).unwrap();
+            assert_eq!(place(&landing, ""), at(&format!("to-{target}")));
+        }
+    }
+
+    #[test]
+    fn what_was_reached_is_held_though_its_name_goes_to_another() {
+        let top = tempfile::tempdir().unwrap();
+        let at = |name: &str| top.path().join(name);
+        fs::create_dir(at("real")).unwrap();
+        fs::create_dir(at("other")).unwrap();
+        let landing = find(top.path(), "real", &[source("x", false)]).unwrap();
+        let single = find(top.path(), "real/new", &[source("x", false)]).unwrap();
+        fs::rename(at("real"), at("moved")).unwrap();
+        symlink("other", at("real")).unwrap();
+        for landing in [landing, single] {
+            let parent = landing.root.directory_or_make(&RelPath::root(), Mode::RWXU).unwrap();
+            let mode = rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY;
+            rustix::fs::openat(&*parent, "landed", mode, Mode::RUSR).unwrap();
+        }
+        assert!(at("moved/landed").exists() && !at("other/landed").exists());
+    }
+
+    #[test]
+    fn a_turning_link_leads_where_it_was_checked() {
+        let top = tempfile::tempdir().unwrap();
+        let at = |name: &str| top.path().join(name);
+        for directory in ["mine", "theirs"] {
+            fs::create_dir(at(directory)).unwrap();
+        }
+        symlink("mine", at("own")).unwrap();
+        if strange_link("theirs".as_ref(), &at("strange")).is_none() {
+            return eprintln!("skipped: only root gives links to others");
+        }
+        let theirs = rustix::fs::stat(at("theirs")).unwrap().st_ino;
+        let reached = while_exchanging(&at("own"), &at("strange"), || {
+            let landing = find(top.path(), "own", &[source("x", true)]).ok();
+            landing.map(|landing| rustix::fs::fstat(landing.root.top()).unwrap().st_ino)
+        });
+        assert!(reached.iter().any(Option::is_some) && reached.iter().any(Option::is_none), "it turned");
+        assert!(!reached.contains(&Some(theirs)), "a stranger's link was followed");
     }
 
     #[test]

@@ -8,14 +8,14 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use crate::journal::{self, Past};
+use crate::journal::{self, Holder, Keys, Past};
 use crate::landing::Landing;
-use crate::problem::{TransferError, problem};
+use crate::problem::problem;
 use crate::root::{Directory, Root};
-use crate::temporary::PREFIX;
+use crate::temporary::{PREFIX, nonce_of};
 
 /// What nobody has locked may still be on its way to its name: only what is older is left over.
 const YOUNG: Duration = Duration::from_secs(60);
@@ -33,7 +33,7 @@ pub struct Leftover {
 /// Removes what the runs in `past` left below the places of `landing`.
 pub fn remove_of(past: &Past, landing: &Landing) {
     remove_partials(past, landing);
-    let ours = |name: &[u8]| nonce(name).is_some_and(|nonce| past.nonces.contains(&nonce));
+    let ours = |name: &[u8]| nonce_of(name).is_some_and(|nonce| past.has_run(nonce));
     for place in landing.places() {
         // A source that lands in the root itself, or is a file in it, leaves things there.
         let (top, deep) = match landing.root.directory(&place) {
@@ -56,28 +56,17 @@ pub fn remove_partials(past: &Past, landing: &Landing) {
         let Ok(parent) = landing.root.directory(&parent) else { continue };
         if partial.reopen(&parent).is_ok() {
             // One that stays is listed by `linerate clean`.
-            let _ = parent.take_away(&partial.name[..]);
+            let _ = parent.take_away(partial.name.write());
         }
     }
 }
 
-/// Lists what was left below the directory `written`, and removes it where `remove` is set. What a transfer under way
+/// Lists what was left below the directory `root`, and removes it where `remove` is set. What a transfer under way
 /// holds is passed over. `tell` is told what can't be removed.
-///
-/// # Errors
-/// Where the directory can't be opened.
-pub fn clean(
-    written: &[u8],
-    remove: bool,
-    mut each: impl FnMut(&Leftover),
-    mut tell: impl FnMut(Problem),
-) -> Result<(), TransferError> {
-    let top = Path::new(OsStr::from_bytes(written));
-    let root = Root::open(top)
-        .map_err(|error| TransferError::Arguments(format!("{} can't be opened: {error}", top.display())))?;
-    let live = live_nonces(&root);
-    walk(&root, RelPath::root(), true, &mut |parent, at, name| {
-        let Some(held) = Candidate::look(parent, name, &live) else { return };
+pub fn clean(root: &Root, remove: bool, mut each: impl FnMut(&Leftover), mut tell: impl FnMut(Problem)) {
+    let live = Live::look(root, &Keys::of_account());
+    walk(root, RelPath::root(), true, &mut |parent, at, name| {
+        let Some(held) = Candidate::look(parent, at, name, &live) else { return };
         let Ok(path) = at.join(name) else { return };
         let path = root.shown(&path);
         if remove && let Err(error) = rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
@@ -85,7 +74,6 @@ pub fn clean(
         }
         each(&Leftover { path, size: held.size, journal: held.journal });
     });
-    Ok(())
 }
 
 impl Leftover {
@@ -98,15 +86,36 @@ impl Leftover {
     }
 }
 
-/// What the temporary names of transfers under way hold: of those that have a journal.
-fn live_nonces(root: &Root) -> HashSet<[u8; 8]> {
-    let mut live = HashSet::new();
-    walk(root, RelPath::root(), true, &mut |parent, _, name| {
-        if is_journal(name) && journal::is_busy(parent, OsStr::from_bytes(name)) {
-            live.extend(journal::nonces(parent, OsStr::from_bytes(name)).last());
-        }
-    });
-    live
+/// What transfers under way that have a journal hold.
+struct Live {
+    /// What their temporary names hold,
+    nonces: HashSet<[u8; 8]>,
+    /// and the directories of journals that don't tell that: below them anything may be held.
+    unknown: Vec<RelPath>,
+}
+
+impl Live {
+    fn look(root: &Root, keys: &Keys) -> Self {
+        let mut live = Self { nonces: HashSet::new(), unknown: Vec::new() };
+        walk(root, RelPath::root(), true, &mut |parent, at, name| {
+            if is_journal(name) {
+                match journal::holder(parent, OsStr::from_bytes(name), keys) {
+                    Holder::Nobody => {}
+                    Holder::Run(nonce) => drop(live.nonces.insert(nonce)),
+                    Holder::Somebody => live.unknown.push(at.clone()),
+                }
+            }
+        });
+        live
+    }
+
+    /// True where a transfer under way may hold what has this temporary name in the directory `at`.
+    fn may_hold(&self, at: &RelPath, nonce: [u8; 8]) -> bool {
+        let is_below = |top: &RelPath| {
+            top.is_root() || at.components().take(top.components().count()).eq(top.components())
+        };
+        self.nonces.contains(&nonce) || self.unknown.iter().any(is_below)
+    }
 }
 
 /// Something with a temporary name that nobody needs.
@@ -119,9 +128,9 @@ struct Candidate {
 }
 
 impl Candidate {
-    fn look(parent: &Directory, name: &[u8], live: &HashSet<[u8; 8]>) -> Option<Self> {
+    fn look(parent: &Directory, at: &RelPath, name: &[u8], live: &Live) -> Option<Self> {
         let journal = is_journal(name);
-        if !journal && nonce(name).is_none_or(|nonce| live.contains(&nonce)) {
+        if !journal && nonce_of(name).is_none_or(|nonce| live.may_hold(at, nonce)) {
             return None;
         }
         let name = OsStr::from_bytes(name);
@@ -149,18 +158,6 @@ fn age(stat: &Stat) -> Duration {
 fn is_journal(name: &[u8]) -> bool {
     let key = name.strip_prefix(journal::prefix().as_bytes());
     key.is_some_and(|key| key.len() == 32 && key.iter().all(u8::is_ascii_hexdigit))
-}
-
-/// The part of a temporary name that all of one transfer have in common.
-fn nonce(name: &[u8]) -> Option<[u8; 8]> {
-    let rest = name.strip_prefix(PREFIX.as_bytes())?;
-    let (nonce, number) = (rest.get(..16)?, rest.get(16..)?.strip_prefix(b".")?);
-    let is_hex = |bytes: &[u8]| !bytes.is_empty() && bytes.iter().all(u8::is_ascii_hexdigit);
-    if !is_hex(nonce) || !is_hex(number) {
-        return None;
-    }
-    let digits = std::str::from_utf8(nonce).ok()?;
-    u64::from_str_radix(digits, 16).ok().map(u64::to_be_bytes)
 }
 
 type Each<'a> = &'a mut dyn FnMut(&Directory, &RelPath, &[u8]);
@@ -195,23 +192,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_own_names_are_ours() {
-        assert_eq!(
-            nonce(b".linerate.0123456789abcdef.1f"),
-            Some([1, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef])
-        );
-        for other in [
-            &b".linerate.0123456789abcdef"[..],
-            b".linerate.0123456789abcdef.",
-            b".linerate.0123456789abcdeg.1",
-            b".linerate.0123456789abcdef.1 ",
-            b".linerate.+123456789abcdef.1",
-            b".linerate.notes",
-            b"linerate.0123456789abcdef.1",
-        ] {
-            assert_eq!(nonce(other), None, "{}", String::from_utf8_lossy(other));
-        }
+    fn only_our_own_journals_are_ours() {
         assert!(is_journal(b".linerate.journal.0123456789abcdef0123456789abcdef"));
         assert!(!is_journal(b".linerate.journal.mine") && !is_journal(b".linerate.0123456789abcdef.1"));
+    }
+
+    #[test]
+    fn below_a_journal_that_somebody_holds_and_nobody_can_read_everything_may_be_held() {
+        let (top, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let at = |path: &str| RelPath::new(path.as_bytes()).unwrap();
+        std::fs::create_dir_all(top.path().join("a/b")).unwrap();
+        let name = format!("a/{}{}", journal::prefix(), "0".repeat(32));
+        let journal = std::fs::File::create(top.path().join(name)).unwrap();
+        let root = Root::open(top.path()).unwrap();
+        let may_hold = |path: &str| {
+            let live = Live::look(&root, &Keys::of(&state.path().join("none")));
+            live.may_hold(&at(path), [1; 8])
+        };
+        assert!(!may_hold("a"), "nobody is at work");
+        rustix::fs::flock(&journal, FlockOperation::NonBlockingLockExclusive).unwrap();
+        assert!(may_hold("a") && may_hold("a/b") && !may_hold("") && !may_hold("ab"));
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! Threads and blocking sockets. `docs/architecture.md` draws the pipeline and its invariants.
 
+pub mod admission;
 mod again;
 pub mod agent;
 pub mod ahead;
 mod auto;
+pub mod bounds;
 mod channel;
 pub mod clock;
 mod commit;
@@ -31,20 +33,25 @@ mod offer;
 mod orphans;
 mod pace;
 pub mod pattern;
+pub mod permit;
+mod places;
 mod plan;
 pub mod problem;
+pub mod pulse;
 mod rate;
 mod read_back;
 pub mod receiver;
 mod remove;
 mod resume;
 mod root;
+mod safe_link;
 mod scan;
 pub mod sender;
 pub mod session;
 mod sink;
 pub mod source;
 mod spent;
+mod spool;
 mod stamp;
 mod stream;
 mod temporary;

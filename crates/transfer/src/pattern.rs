@@ -3,33 +3,12 @@
 use globset::GlobBuilder;
 use linerate_wire::control::{Problem, ProblemKind};
 use std::ffi::OsStr;
-use std::fs;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use crate::bounds::Named;
 use crate::problem::problem;
 use crate::source::own_name;
-
-/// A source as it was written, and the path that this means.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// As the user wrote it, or as a pattern found it.
-    pub written: Vec<u8>,
-    /// Where it is.
-    pub path: Vec<u8>,
-}
-
-impl Named {
-    /// A name that means itself.
-    pub fn plain(written: &[u8]) -> Self {
-        Self { written: written.to_vec(), path: written.to_vec() }
-    }
-
-    /// The name that it gets below a destination directory; none for the login directory.
-    pub fn own_name(&self) -> Vec<u8> {
-        name_of(&self.written, self.written != self.path)
-    }
-}
 
 /// The name that `written` gets below a destination directory, where it is a name at the `far` end.
 pub fn name_of(written: &[u8], far: bool) -> Vec<u8> {
@@ -50,31 +29,35 @@ pub fn expand_home(written: &[u8]) -> Vec<u8> {
     }
 }
 
-/// What `written` stands for at the far end: itself where that exists or holds no pattern, else every match.
+/// What `named` stands for at the far end: itself where that exists or holds no pattern, else every match.
 ///
 /// # Errors
 /// Where a pattern matches nothing.
-pub fn expand(written: &[u8]) -> Result<Vec<Named>, Problem> {
-    let path = expand_home(written);
-    if !is_pattern(&path) || exists(&path) {
-        return Ok(vec![Named { written: written.to_vec(), path }]);
+pub fn expand(named: Named) -> Result<Vec<Named>, Problem> {
+    let path = named.path();
+    if !is_pattern(path) || named.exists(path) {
+        return Ok(vec![named]);
     }
     let start = if path.starts_with(b"/") { b"/".to_vec() } else { Vec::new() };
     let mut found = vec![start];
     for component in path.split(|&b| b == b'/').filter(|component| !component.is_empty()) {
-        found = found.iter().flat_map(|directory| step(directory, component)).collect();
+        found = found.iter().flat_map(|directory| step(&named, directory, component)).collect();
     }
     if found.is_empty() {
         let why = "no such source, and as a pattern it matches nothing";
-        return Err(problem(OsStr::from_bytes(written), ProblemKind::Failed, why));
+        return Err(problem(OsStr::from_bytes(&named.written), ProblemKind::Failed, why));
     }
     found.sort();
-    Ok(found.iter().map(|path| Named::plain(path)).collect())
+    Ok(found.into_iter().map(|path| named.matched(path)).collect())
 }
 
 /// True where `name`, one component, matches `pattern`. A pattern finds a hidden name only where it begins with a
 /// dot itself.
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    // Braces and backslashes alone make no pattern: whoever looks for it looks for that very name.
+    if !is_pattern(pattern) {
+        return false;
+    }
     let hidden = name.starts_with(b".") && !pattern.starts_with(b".");
     let Ok(pattern) = std::str::from_utf8(pattern) else { return false };
     let glob = GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build();
@@ -87,26 +70,25 @@ fn is_pattern(path: &[u8]) -> bool {
     path.iter().any(|byte| b"*?[".contains(byte))
 }
 
-fn exists(path: &[u8]) -> bool {
-    Path::new(OsStr::from_bytes(path)).symlink_metadata().is_ok()
-}
-
 /// The paths below `directory`, which ends in a slash or is empty, that one component of a pattern leads to.
-fn step(directory: &[u8], component: &[u8]) -> Vec<Vec<u8>> {
-    let path = |name: &[u8]| [directory, name].concat();
-    if !is_pattern(component) {
-        return if exists(&path(component)) { vec![with_slash(path(component))] } else { Vec::new() };
+fn step(within: &Named, directory: &[u8], component: &[u8]) -> Vec<Vec<u8>> {
+    // Nothing is in what is no directory.
+    if !directory.is_empty() && !directory.ends_with(b"/") {
+        return Vec::new();
     }
-    let listed = if directory.is_empty() { b"." } else { directory };
+    let path = |name: &[u8]| with_slash(within, [directory, name].concat());
+    if !is_pattern(component) {
+        let exists = within.exists(&[directory, component].concat());
+        return if exists { vec![path(component)] } else { Vec::new() };
+    }
     // A directory that can't be listed has no matches, as in a shell.
-    let Ok(entries) = fs::read_dir(Path::new(OsStr::from_bytes(listed))) else { return Vec::new() };
-    let names = entries.filter_map(Result::ok).map(|entry| entry.file_name().into_vec());
-    names.filter(|name| matches(component, name)).map(|name| with_slash(path(&name))).collect()
+    let names = within.list(directory);
+    names.iter().filter(|name| matches(component, name)).map(|name| path(name)).collect()
 }
 
 /// A directory gets a slash, so that the next component can follow.
-fn with_slash(mut path: Vec<u8>) -> Vec<u8> {
-    if Path::new(OsStr::from_bytes(&path)).is_dir() {
+fn with_slash(within: &Named, mut path: Vec<u8>) -> Vec<u8> {
+    if within.is_directory(&path) {
         path.push(b'/');
     }
     path
@@ -115,6 +97,8 @@ fn with_slash(mut path: Vec<u8>) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bounds::Bounds;
+    use std::fs;
 
     #[test]
     fn patterns_name_what_is_there() {
@@ -124,8 +108,9 @@ mod tests {
         }
         fs::create_dir(top.path().join("dir")).unwrap();
         fs::write(top.path().join("dir/a3"), "").unwrap();
-        let count =
-            |name: &str| expand(top.path().join(name).as_os_str().as_bytes()).map_or(0, |found| found.len());
+        let named =
+            |name: &str| Bounds::anywhere().name(top.path().join(name).as_os_str().as_bytes()).unwrap();
+        let count = |name: &str| expand(named(name)).map_or(0, |found| found.len());
         assert_eq!(count("a*"), 3, "with one name that is no text");
         assert_eq!(count("*"), 6, "hidden names are left out");
         assert_eq!(count(".h*"), 1);

@@ -1,16 +1,16 @@
 //! The receiving end, from the announced sources to the word that everything is on stable storage.
 
 use crossbeam_channel::{Receiver, Sender as CrossbeamSender, TrySendError, bounded};
-use linerate_wire::control::{MAX_OPEN_OFFERS, Message, Offered, Options, Problem, Source, Totals};
+use linerate_wire::control::{MAX_OPEN_OFFERS, Message, Options, Problem, Source, Totals};
 use linerate_wire::path::RelPath;
 use rustix::fs::Mode;
-use std::collections::HashMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
+use crate::admission::{self, Request, Terms};
 use crate::again;
+use crate::bounds::Named;
 use crate::channel::Channel;
 use crate::commit::{Committer, ToCommit, Touched};
 use crate::crew::Crew;
@@ -19,19 +19,22 @@ use crate::journal::Past;
 use crate::landing::{Landing, umask};
 use crate::lock::lock;
 use crate::metadata::write::Writer as MetadataWriter;
-use crate::pattern::expand_home;
+use crate::places::Places;
 use crate::problem::TransferError;
 use crate::remove::{News, Remover};
 use crate::resume::{self, Resume, settle};
 use crate::session::{Event, Session, TICK, WorkerEnd, out_of_turn};
-use crate::sink::{Older, Shared, Worker, still_opened};
+use crate::sink::{FIRST_NAMES, Older, Shared, Worker, note_still_opened};
+use crate::spool::Spool;
 use crate::stream::Stream;
 use crate::temporary::Names;
 use crate::verify::{Proof, Verifier};
-use crate::wanted::{Comparer, OfferedNames};
+use crate::wanted::{Comparer, Offer, OfferedNames};
 
 /// What waits for the committer, up to 64 files at a time; each may be open.
 const WAITING: usize = 16;
+/// Files that stay and wait for the sender's digest: more than are offered and under way at a time.
+const STANDING: usize = 65_536;
 
 /// What the receiver's end came to.
 pub struct Received {
@@ -47,28 +50,26 @@ pub struct Received {
     pub sources: Vec<RelPath>,
 }
 
-/// Receives into `destination` as the user wrote it. `expected` looks at the announced sources: a client accepts
-/// only names that it asked for. `known` is told the digests of files that are in place, where they are asked for.
+/// Receives into `destination`. `request` is there where this end asked for what comes, and takes
+/// nothing else. `known` is told the digests of files that are in place, where they are asked for.
 ///
 /// # Errors
 /// Where the transfer as a whole failed; problems of single entries are told and counted.
 pub fn run(
     session: &mut Session,
-    destination: &[u8],
+    destination: &Named,
     options: &Options,
-    expected: impl Fn(&[Source]) -> Result<(), TransferError>,
+    request: Option<&Request<'_>>,
     known: Known<'_>,
 ) -> Result<Received, TransferError> {
-    session.limit_silence(options.timeout);
     let sources = session.receive_sources()?;
-    expected(&sources)?;
+    request.map_or(Ok(()), |request| request.admit(&sources))?;
+    admission::refuse_reserved(&sources)?;
     let umask = umask();
-    // The near end's shell has seen the destination, the far end's has not.
-    let destination = if session.is_agent() { expand_home(destination) } else { destination.to_vec() };
-    let landing = match (resume::landing(&destination, &sources, options), &options.sync) {
+    let landing = match (resume::landing(destination, &sources, options), &options.sync) {
         (Some(again), _) => again,
-        (None, Some(_)) => Landing::mirror(&destination, &sources)?,
-        (None, None) => Landing::find(&destination, &sources)?,
+        (None, Some(_)) => Landing::mirror(destination, &sources)?,
+        (None, None) => Landing::find(destination, &sources)?,
     };
     let resume = Resume::find(session, &landing, options)?;
     let offers = options.sync.is_some() || resume.past.is_some();
@@ -78,7 +79,8 @@ pub fn run(
     session.send(&Message::Ready { offers })?;
     // Modes are made here, bit by bit; the kernel's mask would only take from them.
     rustix::process::umask(Mode::empty());
-    let received = receive(session, &landing, sources, options, &resume, umask, known);
+    let terms = Terms::new(&landing, options, request);
+    let received = receive(session, &terms, sources, options, &resume, umask, known);
     rustix::process::umask(umask);
     // A client that is gone begins again, and must find what tells it that everything is there.
     let received = received.and_then(|received| session.stand_by().map(|()| received));
@@ -90,13 +92,14 @@ pub fn run(
 
 fn receive(
     session: &mut Session,
-    landing: &Landing,
+    terms: &Terms<'_>,
     sources: Vec<Source>,
     options: &Options,
     resume: &Resume,
     umask: Mode,
     known: Known<'_>,
 ) -> Result<Received, TransferError> {
+    let landing = terms.landing();
     let reporter = session.reporter();
     let tell = |problem: Problem| reporter.problem(problem);
     let channel = session.channel();
@@ -107,17 +110,17 @@ fn receive(
     let (finished, whole) = bounded(WAITING);
     let shared = Shared {
         landing,
-        arrived: sources.iter().map(|_| AtomicBool::new(false)).collect(),
+        terms,
         names: &names,
-        assemblies: Mutex::new(HashMap::new()),
+        assemblies: Mutex::default(),
         older: Older::default(),
+        leaves: options.sync.clone().filter(|sync| sync.ignore_existing || sync.update),
         dry_run: options.sync.as_ref().is_some_and(|sync| sync.dry_run),
         inplace: options.sync.as_ref().is_some_and(|sync| sync.inplace),
-        directories: Mutex::default(),
+        directories: Mutex::new(Spool::new(landing.root.top())),
         changed: Mutex::default(),
-        first_names: Mutex::default(),
-        further_names: Mutex::default(),
-        opened: Mutex::new(still_opened(resume.past.as_deref(), landing)),
+        first_names: Places::new(FIRST_NAMES),
+        further_names: Mutex::new(Spool::new(landing.root.top())),
         finished,
         counters: &counters,
         problem: &tell,
@@ -125,12 +128,13 @@ fn receive(
         past: resume.past.as_deref(),
         journal: &resume.journal,
         resumed: Mutex::default(),
-        standing: Mutex::default(),
+        standing: Places::new(STANDING),
         keep: options.keep,
         digests: options.digests,
         writer: MetadataWriter::new(options.keep),
         umask,
     };
+    resume.past.iter().for_each(|past| note_still_opened(past, &shared));
     let received = bring(session, &shared, whole, options, resume.past.as_deref(), known);
     if received.as_ref().is_err_and(TransferError::is_breach) {
         shared.discard();
@@ -194,17 +198,17 @@ fn bring(
         let touched = committing.join().unwrap_or_else(|_| Err("the committer failed".into()));
         Ok((touched.map_err(TransferError::Failed)?, streams, announced, compared))
     })?;
-    if lock(&shared.assemblies).values().any(|assembly| !assembly.has_failed()) {
+    if lock(&shared.assemblies).open().any(|assembly| !assembly.has_failed()) {
         return Err(TransferError::BadData("the far end left files unfinished".into()));
     }
-    let missing = shared.arrived.iter().filter(|arrived| !arrived.load(Ordering::Relaxed)).count();
+    let missing = shared.terms.missing();
     if missing > 0 && counters.has_no_problem() {
         return Err(TransferError::BadData(format!(
             "the far end announced {missing} sources that it didn't send"
         )));
     }
     let mut last = Worker::new(shared);
-    last.make_further_names(&mut touched, known);
+    last.make_further_names(&mut touched, known).map_err(TransferError::Failed)?;
     if let Some((offered, remover)) =
         compared.filter(|_| options.sync.as_ref().is_some_and(|sync| sync.delete))
     {
@@ -213,12 +217,14 @@ fn bring(
             false => remover.refuse(),
         }
     }
-    session.meanwhile(|| {
-        last.finish_directories(&mut touched);
-        last.finish();
-        touched.absorb(&lock(&shared.changed));
-        touched.sync().map_err(TransferError::Failed)
-    })??;
+    session
+        .meanwhile(|| {
+            last.finish_directories(&mut touched)?;
+            last.finish();
+            touched.absorb(&lock(&shared.changed));
+            touched.sync()
+        })?
+        .map_err(TransferError::Failed)?;
     let (landed, announced) = (counters.landed.get(), announced.totals);
     Ok(Brought { landed, announced, streams })
 }
@@ -243,10 +249,12 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
         match session.next(crew.ends())? {
             Event::Stream(stream) => crew.hire(stream),
             Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
-            Event::Message(Message::Sent { totals, streams, complete }) => {
+            Event::Message(Message::Sent { totals, streams, complete }) if announced.is_none() => {
                 announced = Some((streams, Announced { totals, complete }));
             }
-            Event::Message(Message::Offer(offered)) => desk.ok_or_else(out_of_turn)?.hand_on(offered)?,
+            Event::Message(Message::Offer(offered)) => {
+                desk.ok_or_else(out_of_turn)?.hand_on((offered, session.take_room()))?;
+            }
             Event::Message(_) => return Err(out_of_turn()),
             Event::Tick => {}
         }
@@ -271,7 +279,7 @@ struct Announced {
 
 /// Where offers are handed to the thread that answers them.
 struct Desk<'scope, 'env> {
-    offers: CrossbeamSender<Vec<Offered>>,
+    offers: CrossbeamSender<Offer>,
     thread: ScopedJoinHandle<'scope, Result<Compared<'env>, TransferError>>,
 }
 
@@ -294,7 +302,7 @@ impl<'scope, 'env: 'scope> Desk<'scope, 'env> {
     }
 
     /// Never waits: there is room for as many as may be open.
-    fn hand_on(&self, offered: Vec<Offered>) -> Result<(), TransferError> {
+    fn hand_on(&self, offered: Offer) -> Result<(), TransferError> {
         match self.offers.try_send(offered) {
             Err(TrySendError::Full(_)) => {
                 Err(TransferError::Breach("the far end breaks the protocol: too many offers are open".into()))

@@ -8,10 +8,10 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 
 use crate::commit::Touched;
-use crate::filter::{Filter, FilterError, Place, Scope, Side, merge_file};
+use crate::filter::{Filter, FilterError, Scope, Side, merge_file};
 use crate::itemize::Item;
 use crate::metadata::write::let_in;
 use crate::problem::problem;
@@ -102,9 +102,7 @@ struct Found {
 impl<'a> Remover<'a> {
     /// Removes what `sync` allows, but not what `rules` protect.
     pub fn new(shared: &'a Shared<'a>, sync: Option<&Sync>, rules: &Rules, news: News) -> Self {
-        let root = shared.landing.root.shown(&RelPath::root());
-        let root = root.canonicalize().unwrap_or(root).into_os_string().into_vec();
-        let filter = Filter::new(rules, Side::Receiver, Place { root, prefix: RelPath::root() });
+        let filter = Filter::new(rules, Side::Receiver, shared.landing.root.place());
         Self { shared, sync: sync.cloned().unwrap_or_default(), filter, news, removed: 0, left: 0 }
     }
 

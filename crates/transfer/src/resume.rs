@@ -1,14 +1,16 @@
 //! A run that goes on from what an earlier one of the same command has left.
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
-use linerate_wire::control::{Offered, Options, Source, Want};
+use linerate_wire::control::{Options, Source, Want};
 use linerate_wire::entry::{Kind, Origin};
 use linerate_wire::path::RelPath;
 use rustix::fs::FileType;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::journal::{self, Found, Journal, Past, mark};
+use crate::admission::Admitted;
+use crate::bounds::Named;
+use crate::journal::{self, Found, Journal, Keys, Past, Site, mark};
 use crate::landing::Landing;
 use crate::leftovers;
 use crate::lock::lock;
@@ -23,13 +25,18 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SETTLE: Duration = Duration::from_secs(5);
 /// Bounds of chunks that a sender is told, in bytes.
 const CHUNKS: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
+/// Large files of earlier runs that are opened before anything of them comes: each is a descriptor.
+const MAX_OPEN: usize = 1024;
 
 /// Where a directory lands that an earlier run of the command has begun to make under a new name. By its name alone, the
 /// next one would land in it.
-pub fn landing(destination: &[u8], sources: &[Source], options: &Options) -> Option<Landing> {
-    let landing = Landing::as_new(destination, sources)?;
-    let name = journal::name(options, &landing.places())?;
-    journal::is_there(landing.root.top(), &name).then_some(landing)
+pub fn landing(destination: &Named, sources: &[Source], options: &Options) -> Option<Landing> {
+    let landing = Landing::as_new(destination, sources, options.sync.is_some())?;
+    site(&landing, options)?.has_journal().then_some(landing)
+}
+
+fn site(landing: &Landing, options: &Options) -> Option<Site> {
+    Site::of(landing.root.top(), options, landing.places(), Keys::of_account())
 }
 
 /// This run's journal, and what it tells of earlier ones.
@@ -46,14 +53,13 @@ impl Resume {
     /// # Errors
     /// Where another run of the same command is at work there, or the other end is gone.
     pub fn find(session: &mut Session, landing: &Landing, options: &Options) -> Result<Self, TransferError> {
-        let top = landing.root.top();
         let begun = Instant::now();
-        let Some(name) = journal::name(options, &landing.places()) else {
-            return Ok(Self { journal: Journal::none(top), past: None });
+        let Some(site) = site(landing, options) else {
+            return Ok(Self { journal: Journal::none(landing.root.top()), past: None });
         };
         let nonce = session.nonce().try_into().unwrap_or_default();
         loop {
-            match Journal::find(top, name.clone(), nonce) {
+            match Journal::find(site.clone(), nonce) {
                 Found::Nothing(journal) => {
                     if landing.is_new {
                         journal.make();
@@ -98,13 +104,16 @@ fn busy(landing: &Landing) -> TransferError {
 }
 
 /// What is wanted of an offered entry after earlier runs; none where they say nothing of it.
-pub fn want(shared: &Shared<'_>, past: &Past, offered: &Offered, place: &RelPath) -> Option<Want> {
-    let Kind::File { size } = offered.entry.kind else { return None };
-    let mark = mark(&offered.entry);
-    if past.done(place, mark).is_some_and(|done| is_still_there(shared, done, place)) {
+pub fn want(shared: &Shared<'_>, past: &Past, admitted: &Admitted, origin: Origin) -> Option<Want> {
+    let (entry, place) = (admitted.entry(), admitted.place());
+    let Kind::File { size } = entry.kind else { return None };
+    let mark = mark(entry);
+    if past.done(place, mark).is_some_and(|done| is_still_there(shared, done, place, size)) {
         return Some(Want::Nothing);
     }
-    let origin = Origin { inode: offered.inode, ctime: offered.ctime };
+    if lock(&shared.resumed).len() >= MAX_OPEN {
+        return None;
+    }
     let earlier = past.partial(place, mark, origin).filter(|earlier| {
         CHUNKS.contains(&earlier.partial.chunk)
             && earlier.partial.chunk < size
@@ -119,20 +128,20 @@ pub fn want(shared: &Shared<'_>, past: &Past, offered: &Offered, place: &RelPath
 }
 
 /// The file that got this name, and nobody has changed it or put another in its place since.
-fn is_still_there(shared: &Shared<'_>, done: &journal::Finished, place: &RelPath) -> bool {
+fn is_still_there(shared: &Shared<'_>, done: journal::Finished, place: &RelPath, size: u64) -> bool {
     let Some((parent, name)) = place.split() else { return false };
     let Ok(parent) = shared.landing.root.directory(&parent) else { return false };
     let Ok(stat) = parent.stat(name) else { return false };
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
         && shared.journal.covers(&parent)
-        && (stat.st_ino, stat.st_size as u64) == (done.inode, done.size)
+        && (stat.st_ino, stat.st_size as u64) == (done.inode, size)
         && ctime(&stat) <= done.at
 }
 
 /// Puts what is written of large files on stable storage from time to time, until `ended` is closed.
 pub fn settle(shared: &Shared<'_>, ended: Receiver<()>) {
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(SETTLE) {
-        let assemblies: Vec<_> = lock(&shared.assemblies).values().map(Arc::clone).collect();
+        let assemblies: Vec<_> = lock(&shared.assemblies).open().map(Arc::clone).collect();
         assemblies.iter().for_each(|assembly| assembly.settle(shared.journal));
     }
 }

@@ -10,16 +10,22 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
+use std::hash::{BuildHasher, RandomState};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use crate::bounds::Held;
+use crate::filter::Place;
 use crate::lock::lock;
 use crate::metadata::write::has_default_acl;
 
 /// Directories that a [`Root`] keeps open at most.
 const HELD_DIRECTORIES: usize = 256;
+/// Directories made early that are remembered: far more than can be under way on all streams.
+const MAX_EARLY: usize = 1 << 20;
 /// How often a resolution is tried again when a rename elsewhere disturbed it.
 const RESOLVE_TRIES: usize = 64;
 
@@ -44,27 +50,44 @@ impl AsFd for Directory {
 pub struct Root {
     top: Arc<Directory>,
     path: PathBuf,
+    place: Place,
     held: Mutex<HashMap<RelPath, Arc<Directory>>>,
     /// Directories made because something below them came before they did.
-    made_early: Mutex<HashSet<RelPath>>,
+    made_early: Early,
 }
 
 impl Root {
-    /// Holds the directory that the user named; links in that name are the user's own and are followed.
+    /// The directory that was reached, which the user called `shown`. Its path is not used again: somebody may have turned
+    /// it since.
     ///
     /// # Errors
-    /// Where it can't be opened or is no directory.
-    pub fn open(path: &Path) -> Result<Self, Errno> {
-        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        let open = |flags| rustix::fs::open(path, flags | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    /// Where it can't be opened.
+    pub(crate) fn at(reached: Held, shown: &Path) -> Result<Self, Errno> {
+        let Held { fd, real, bounds } = reached;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         // A directory that may be entered but not listed still takes files.
-        let fd = open(OFlags::RDONLY).or_else(|_| open(OFlags::PATH))?;
+        let fd = rustix::fs::openat(&fd, ".", flags, Mode::empty()).unwrap_or(fd);
+        let shown = if shown.as_os_str().is_empty() { Path::new(".") } else { shown };
         Ok(Self {
             top: Arc::new(Directory::new(fd)?),
-            path: path.to_owned(),
+            path: shown.to_owned(),
+            place: Place { root: real.into_os_string().into_vec(), prefix: RelPath::root(), bounds },
             held: Mutex::default(),
-            made_early: Mutex::default(),
+            made_early: Early::default(),
         })
+    }
+
+    /// The directory at `path`, for tests.
+    #[cfg(test)]
+    pub fn open(path: &Path) -> Result<Self, Errno> {
+        let path = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str());
+        let named = crate::bounds::Bounds::here().name(path).map_err(|_| Errno::INVAL)?;
+        named.directory().map_err(|_| Errno::NOENT)
+    }
+
+    /// Where it is, for filter rules.
+    pub fn place(&self) -> Place {
+        self.place.clone()
     }
 
     /// The path as the user would write it, for messages.
@@ -103,13 +126,7 @@ impl Root {
             Errno::ACCESS => open(OFlags::PATH),
             error => Err(error),
         })?;
-        let directory = Arc::new(Directory::new(fd)?);
-        let mut held = lock(&self.held);
-        if held.len() >= HELD_DIRECTORIES {
-            held.clear();
-        }
-        held.insert(path.clone(), directory.clone());
-        Ok(directory)
+        self.hold(path.clone(), fd)
     }
 
     /// The directory at `path`, made with what leads to it where it is missing.
@@ -117,14 +134,24 @@ impl Root {
     /// # Errors
     /// What mkdir(2) and open(2) return.
     pub fn directory_or_make(&self, path: &RelPath, mode: Mode) -> Result<Arc<Directory>, Errno> {
-        match self.directory(path) {
-            Err(Errno::NOENT) => {}
-            other => return other,
+        let (mut held, mut missing, mut at) = (self.directory(path), Vec::new(), path.clone());
+        while let Err(Errno::NOENT) = held {
+            let (parent, _) = at.split().ok_or(Errno::NOENT)?;
+            missing.push(std::mem::replace(&mut at, parent));
+            held = self.directory(&at);
         }
-        let (parent, name) = path.split().ok_or(Errno::NOENT)?;
-        let parent = self.directory_or_make(&parent, mode)?;
-        self.make_early(&parent, name, path, mode)?;
-        self.directory(path)
+        let mut held = held?;
+        for path in missing.into_iter().rev() {
+            let (_, name) = path.split().ok_or(Errno::NOENT)?;
+            self.made_early.make(&held, name, &path, mode)?;
+            held = self.directory_in(&held, name, path.clone())?;
+        }
+        Ok(held)
+    }
+
+    /// How many directories this transfer has made before their own entries came.
+    pub fn made_early(&self) -> u64 {
+        self.made_early.count.load(Ordering::Relaxed)
     }
 
     /// Makes the directory at `path` with `mode`; true where it wasn't there before this transfer.
@@ -138,7 +165,7 @@ impl Root {
         match rustix::fs::mkdirat(&parent, name, mode) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) if parent.has_directory(name) => {
-                let is_new = lock(&self.made_early).remove(path);
+                let is_new = self.made_early.take(path);
                 if is_new {
                     let held = self.directory(path)?;
                     // It may have a setgid bit from the directory that it is in.
@@ -152,17 +179,21 @@ impl Root {
         }
     }
 
-    /// The lock is held while the directory is made, so that nobody finds it there and not in the list.
-    fn make_early(&self, parent: &Directory, name: &OsStr, path: &RelPath, mode: Mode) -> Result<(), Errno> {
-        let mut made = lock(&self.made_early);
-        match rustix::fs::mkdirat(parent, name, mode) {
-            Ok(()) => {
-                made.insert(path.clone());
-                Ok(())
-            }
-            Err(Errno::EXIST) => Ok(()),
-            Err(error) => Err(error),
+    /// The directory `name` in `parent`, which is the one at `path`, held open for the next call.
+    fn directory_in(&self, parent: &Directory, name: &OsStr, path: RelPath) -> Result<Arc<Directory>, Errno> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(parent, name, flags | OFlags::RDONLY, Mode::empty())?;
+        self.hold(path, fd)
+    }
+
+    fn hold(&self, path: RelPath, fd: OwnedFd) -> Result<Arc<Directory>, Errno> {
+        let directory = Arc::new(Directory::new(fd)?);
+        let mut held = lock(&self.held);
+        if held.len() >= HELD_DIRECTORIES {
+            held.clear();
         }
+        held.insert(path, directory.clone());
+        Ok(directory)
     }
 }
 
@@ -217,6 +248,43 @@ impl Directory {
     /// True where `name` in it is a directory, a link not followed.
     pub fn has_directory(&self, name: &OsStr) -> bool {
         self.stat(name).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+    }
+}
+
+/// Directories that were made before their own entries came, by their hashes: two with the same one get the mode of a new
+/// directory, and nothing else depends on it.
+#[derive(Default)]
+struct Early {
+    hasher: RandomState,
+    hashes: Mutex<HashSet<u64>>,
+    /// How many there have been.
+    count: AtomicU64,
+}
+
+impl Early {
+    fn hash(&self, path: &RelPath) -> u64 {
+        self.hasher.hash_one(path)
+    }
+
+    /// The set is locked while the directory is made, so that nobody finds it there and not in the set.
+    fn make(&self, parent: &Directory, name: &OsStr, path: &RelPath, mode: Mode) -> Result<(), Errno> {
+        let mut hashes = lock(&self.hashes);
+        match rustix::fs::mkdirat(parent, name, mode) {
+            Ok(()) => {
+                self.count.fetch_add(1, Ordering::Relaxed);
+                if hashes.len() < MAX_EARLY {
+                    hashes.insert(self.hash(path));
+                }
+                Ok(())
+            }
+            Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// True where its own entry was still to come.
+    fn take(&self, path: &RelPath) -> bool {
+        lock(&self.hashes).remove(&self.hash(path))
     }
 }
 

@@ -5,18 +5,21 @@ use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
 use rustix::io::Errno;
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::clock::SharedTotals;
 use crate::filter::files_from::Wanted;
-use crate::filter::{FilesFrom, Filter, Place, Rules, Scope, Side, merge_file};
+use crate::filter::{FilesFrom, Filter, Rules, Scope, Side, merge_file};
 use crate::metadata::read::{At, Reader};
 use crate::plan::Seen;
 use crate::problem::problem;
+use crate::safe_link::leads_out;
 use crate::source::SourceRoot;
 use crate::stamp::{atime, mtime};
+use crate::temporary::{RESERVED, is_reserved};
 
 /// Where the scanner's entries go.
 pub trait Taker {
@@ -56,6 +59,8 @@ pub struct Selection {
     pub filter: Rules,
     /// Sent, and nothing else.
     pub listed: Option<FilesFrom>,
+    /// Symbolic links that lead out of their source are left out, too.
+    pub safe_links: bool,
 }
 
 /// The scan can't go on: nobody takes entries any more.
@@ -122,8 +127,7 @@ impl<T: Taker> Walk<'_, '_, T> {
     }
 
     fn descend(&mut self, source: usize, top: RelPath) -> Result<(), Stopped> {
-        let root = self.scanner.sources[source].root.shown(&RelPath::root()).into_os_string().into_vec();
-        let place = Place { root, prefix: RelPath::root() };
+        let place = self.scanner.sources[source].root.place();
         let scope = Filter::new(&self.scanner.selection.filter, Side::Sender, place).scope();
         let mut levels = Vec::new();
         levels.extend(self.enter(source, top, &scope));
@@ -147,7 +151,7 @@ impl<T: Taker> Walk<'_, '_, T> {
             if name == b"." || name == b".." {
                 continue;
             }
-            let Ok(path) = level.path.join(&name) else {
+            let Some(path) = level.path.join(&name).ok().filter(RelPath::fits_below_a_name) else {
                 let path = level.path.clone();
                 self.fail(
                     source,
@@ -170,6 +174,12 @@ impl<T: Taker> Walk<'_, '_, T> {
             };
             let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
             let wanted = self.wanted(&path, is_directory, &level.scope);
+            if is_reserved(OsStr::from_bytes(&name)) {
+                if wanted.sent {
+                    self.tell(source, &path, ProblemKind::Skipped, RESERVED.into());
+                }
+                continue;
+            }
             if wanted.sent {
                 self.found(source, path.clone(), &stat, At::In(level.fd.as_fd(), &name))?;
             }
@@ -185,10 +195,14 @@ impl<T: Taker> Walk<'_, '_, T> {
         let selection = self.scanner.selection;
         let wanted = match &selection.listed {
             Some(listed) => listed.wants(path, false),
-            None => Wanted { sent: true, entered: true },
+            None => Wanted { sent: true, entered: true, as_directory: false },
         };
         let excluded = (wanted.sent || wanted.entered) && scope.excludes(path, is_directory);
-        Wanted { sent: wanted.sent && !excluded, entered: wanted.entered && !excluded }
+        Wanted {
+            sent: wanted.admits(is_directory) && !excluded,
+            entered: wanted.entered && !excluded,
+            ..wanted
+        }
     }
 
     fn enter(&mut self, source: usize, path: RelPath, scope: &Scope) -> Option<Level> {
@@ -225,6 +239,7 @@ impl<T: Taker> Walk<'_, '_, T> {
                 minor: rustix::fs::minor(stat.st_rdev),
             },
             FileType::Symlink => match link_target(at) {
+                Ok(target) if self.scanner.selection.safe_links && leads_out(&path, &target) => return Ok(()),
                 Ok(target) => Kind::Symlink { target },
                 Err(error) => {
                     self.fail(source, &path, "reading the link", error);

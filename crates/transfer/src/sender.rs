@@ -13,13 +13,14 @@ use std::time::Instant;
 use crate::again::{self, Verdict, Wanted};
 use crate::ahead::Ahead;
 use crate::auto::{Advice, Controller, FEW_PROCESSORS, TRIAL};
+use crate::bounds::Bounds;
 use crate::clock::{Counters, process_usage};
 use crate::crew::Crew;
 use crate::digest::ledger::{Known, Ledger};
 use crate::lock::lock;
 use crate::offer::{Hash, Offers};
 use crate::pace::Pace;
-use crate::pattern::{Named, expand};
+use crate::pattern::expand;
 use crate::plan::{Planner, SMALL, Unit};
 use crate::problem::TransferError;
 use crate::rate::RateLimit;
@@ -56,20 +57,21 @@ pub struct Sent {
     pub within: bool,
 }
 
-/// Finds the sources that the user named; the ones that aren't there are told. At the far end `patterns` are
+/// Finds the sources that the user named; the ones that aren't there are told. At the far end patterns are
 /// expanded, since no shell has seen the names.
 ///
 /// # Errors
 /// Where not one is there, or they are more than one transfer can announce.
 pub fn find_sources(
+    bounds: &Bounds,
     written: &[Vec<u8>],
     recursive: bool,
-    patterns: bool,
     tell: &dyn Fn(Problem),
 ) -> Result<Vec<SourceRoot>, TransferError> {
     let mut sources = Vec::new();
     for (argument, written) in (0..).zip(written) {
-        let names = if patterns { expand(written) } else { Ok(vec![Named::plain(written)]) };
+        let named = bounds.name(written)?;
+        let names = if bounds.is_far() { expand(named) } else { Ok(vec![named]) };
         for name in names.unwrap_or_else(|problem| {
             tell(problem);
             Vec::new()
@@ -97,6 +99,7 @@ fn announcement(sources: &[SourceRoot]) -> Message {
 pub fn survey(
     sources: &[SourceRoot],
     keep: Keep,
+    selection: &Selection,
     counters: &Counters,
     tell: &(dyn Fn(Problem) + Sync),
     mut each: impl FnMut(&Path, &Entry),
@@ -107,7 +110,6 @@ pub fn survey(
     let Keep { hard_links, devices, specials, .. } = keep;
     let keep = Keep { hard_links, devices, specials, ..Keep::NOTHING };
     let mut show = |entry: &Entry| each(&sources[entry.source as usize].shown(&entry.path), entry);
-    let selection = &Selection::default();
     thread::scope(|scope| {
         let (found, stop) = (&counters.found, &stop);
         let scanner = Scanner { sources, found, problem: tell, keep, stop, selection };
@@ -134,7 +136,6 @@ pub fn run(
     options: &Options,
     known: Known<'_>,
 ) -> Result<Sent, TransferError> {
-    session.limit_silence(options.timeout);
     session.send(&announcement(sources))?;
     let within = options.digests && session.hear_within()?;
     let offers = session.wait_for_ready()?;
@@ -176,7 +177,7 @@ pub fn run(
         let sent = drive(session, crew, shared, number, &answers, whole, (streams - 1, 0));
         drop(answers);
         let sent = sent.and_then(|used| {
-            let names = match again::verdict(session)? {
+            let names = match session.awaiting("its word that everything is in place", again::verdict)? {
                 Verdict::Committed(landed) => return Ok(Sent { landed, streams: used, within }),
                 Verdict::Again(names) if options.verify => Wanted::new(names, sources.len())?,
                 Verdict::Again(_) => return Err(out_of_turn()),

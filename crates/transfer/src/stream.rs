@@ -42,6 +42,9 @@ pub enum StreamError {
     /// The other end breaks the protocol.
     #[error("the other end breaks the protocol: {0}")]
     Protocol(&'static str),
+    /// It sends what wasn't asked for, or may not be sent.
+    #[error("the other end breaks the protocol: {0}")]
+    Refused(#[from] crate::admission::Refused),
     /// The destination can't take more (no space, quota, read-only): nothing further can succeed.
     #[error("{0}")]
     Destination(String),

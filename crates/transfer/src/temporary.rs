@@ -1,21 +1,31 @@
 //! A file beside its target without a name, or under a temporary one: it gets its real name only when it is whole.
 
+mod name;
+
 use rustix::fs::{AtFlags, Dev, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::root::Directory;
 use linerate_wire::entry::{Entry, Timestamp};
+pub use name::{Name, PREFIX, nonce_of};
 
-/// What temporary names begin with.
-pub const PREFIX: &str = ".linerate.";
+/// Why something with such a name isn't sent.
+pub const RESERVED: &str = "has a name that is for this program's temporary files; not copied. \
+                            'linerate clean' removes what a transfer has left";
+
+/// True for a name that is for temporary files of this program alone: it is neither sent nor taken from a peer.
+pub fn is_reserved(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(PREFIX.as_bytes())
+}
 
 /// Makes temporary names that no other transfer makes.
 pub struct Names {
-    transfer: Arc<str>,
+    nonce: [u8; 8],
     next: AtomicU64,
     /// Set where the destination's file system doesn't know files without a name.
     named_only: AtomicBool,
@@ -24,30 +34,36 @@ pub struct Names {
 }
 
 impl Names {
-    /// Names of the transfer that `nonce` distinguishes from others; its files are for writing, and for reading too
+    /// Names of the transfer that the first eight bytes of `nonce` distinguish from others; its files are for writing, and for reading too
     /// where they are `read_back`.
     pub fn new(nonce: &[u8], read_back: bool) -> Self {
-        let transfer: String = nonce.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let mut of_transfer = [0; 8];
+        of_transfer.iter_mut().zip(nonce).for_each(|(to, from)| *to = *from);
         let access = if read_back { OFlags::RDWR } else { OFlags::WRONLY };
         let (next, named_only) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { transfer: transfer.into(), next, named_only, access }
+        Self { nonce: of_transfer, next, named_only, access }
+    }
+
+    /// An empty file in `directory` that has no name, or has none any more, for reading and writing.
+    ///
+    /// # Errors
+    /// What open(2) returns.
+    pub fn scratch(&self, directory: &Directory) -> Result<OwnedFd, Errno> {
+        let (access, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
+        match rustix::fs::openat(directory, ".", access | OFlags::TMPFILE, mode) {
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+                let name = self.next().write();
+                let flags = access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+                let file = rustix::fs::openat(directory, &name, flags, mode)?;
+                rustix::fs::unlinkat(directory, &name, AtFlags::empty())?;
+                Ok(file)
+            }
+            other => other,
+        }
     }
 
     fn next(&self) -> Name {
-        Name { transfer: Arc::clone(&self.transfer), number: self.next.fetch_add(1, Ordering::Relaxed) }
-    }
-}
-
-/// A temporary name that is written only when it is needed: most files never have one.
-#[derive(Debug)]
-struct Name {
-    transfer: Arc<str>,
-    number: u64,
-}
-
-impl Name {
-    fn write(&self) -> OsString {
-        format!("{PREFIX}{}.{:x}", self.transfer, self.number).into()
+        Name::new(self.nonce, self.next.fetch_add(1, Ordering::Relaxed))
     }
 }
 
@@ -58,7 +74,7 @@ pub struct Temporary {
     parent: Arc<Directory>,
     /// The name that it has now; empty for none.
     name: OsString,
-    /// A name that it may have for a moment.
+    /// A name that it may have for a moment: written only when it is needed, most files never have one.
     spare: Option<Name>,
     file: Option<OwnedFd>,
     /// It stays when it is dropped: a journal tells where it is.
@@ -150,9 +166,9 @@ impl Temporary {
     }
 
     /// The file that an earlier run made as `name`. It stays when it is dropped.
-    pub fn adopt(parent: Arc<Directory>, name: OsString, file: OwnedFd) -> Self {
+    pub fn adopt(parent: Arc<Directory>, name: Name, file: OwnedFd) -> Self {
         let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
-        let mut adopted = Self::of_file(parent, name, file);
+        let mut adopted = Self::of_file(parent, name.write(), file);
         adopted.keep();
         adopted
     }

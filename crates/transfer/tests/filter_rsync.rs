@@ -1,5 +1,6 @@
 //! The same trees and rules to rsync and to us: what is sent, and what is deleted, must be the same names.
 
+use linerate_transfer::bounds::Bounds;
 use linerate_transfer::filter::{Builder, FilesFrom, Filter, Place, Reading, Scope, Side, merge_file};
 use linerate_wire::path::RelPath;
 use std::collections::BTreeSet;
@@ -165,7 +166,8 @@ impl Case {
         let rules = builder.build().unwrap();
         let rules = postcard::from_bytes(&postcard::to_stdvec(&rules).unwrap()).unwrap();
         let root = fs::canonicalize(self.path().join(root)).unwrap();
-        let place = Place { root: root.into_os_string().into_vec(), prefix: self.prefix() };
+        let root = root.into_os_string().into_vec();
+        let place = Place { root, prefix: self.prefix(), bounds: Bounds::here() };
         Filter::new(&rules, side, place)
     }
 

@@ -8,12 +8,17 @@ use crate::control::Digest;
 use crate::entry::{Entry, Kind};
 
 const PREFIX: usize = 8;
+/// The most records of one batch.
+pub const MAX_RECORDS: usize = 1024;
 /// Bytes of a digest.
 const DIGEST: usize = size_of::<Digest>();
 
 /// Why a batch can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BatchError {
+    /// More than [`MAX_RECORDS`].
+    #[error("a batch has more than {MAX_RECORDS} records")]
+    TooMany,
     /// A length points behind the end.
     #[error("a batch record is longer than its frame")]
     Truncated,
@@ -98,7 +103,7 @@ fn encode(entry: &Entry) -> Vec<u8> {
 }
 
 fn length_bytes(length: usize) -> [u8; 4] {
-    u32::try_from(length).expect("a batch is below 4 MiB").to_le_bytes()
+    u32::try_from(length).expect("a batch is below 2 MiB").to_le_bytes()
 }
 
 /// What a payload holds of one entry.
@@ -116,20 +121,23 @@ pub struct Record<'a> {
 pub struct Reader<'a> {
     rest: &'a [u8],
     digests: bool,
+    /// Records that may still come.
+    left: usize,
 }
 
 impl<'a> Reader<'a> {
     /// Reads `payload` from its beginning.
     pub fn new(payload: &'a [u8]) -> Self {
-        Self { rest: payload, digests: false }
+        Self { rest: payload, digests: false, left: MAX_RECORDS }
     }
 
     /// The same where a digest follows the contents of each file.
     pub fn with_digests(payload: &'a [u8]) -> Self {
-        Self { rest: payload, digests: true }
+        Self { digests: true, ..Self::new(payload) }
     }
 
     fn record(&mut self) -> Result<Record<'a>, BatchError> {
+        self.left = self.left.checked_sub(1).ok_or(BatchError::TooMany)?;
         let entry_length = self.length()?;
         let contents_length = self.length()?;
         let entry_bytes = self.take(entry_length)?;

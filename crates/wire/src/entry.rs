@@ -1,5 +1,6 @@
 //! What the scanner finds and the sink makes again.
 
+use crate::bounded::at_most;
 use crate::path::RelPath;
 use serde::{Deserialize, Serialize};
 
@@ -28,10 +29,13 @@ pub struct Extra {
     /// Whose it is.
     pub owner: Option<Owner>,
     /// Extended attributes but ACLs: names, which are unique, and values; raw bytes, [`MAX_XATTRS`] in all.
+    #[serde(deserialize_with = "at_most::<MAX_XATTR_COUNT, _, _>")]
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
     /// The access ACL, where it says more than the mode.
+    #[serde(deserialize_with = "at_most::<MAX_ACL, _, _>")]
     pub acl: Vec<AclEntry>,
     /// A directory's default ACL.
+    #[serde(deserialize_with = "at_most::<MAX_ACL, _, _>")]
     pub default_acl: Vec<AclEntry>,
     /// It has more names than this one, and later ones may come as [`Kind::HardLink`].
     pub linked: bool,
@@ -39,6 +43,10 @@ pub struct Extra {
 
 /// The most bytes of one entry's extended attributes, names and values together.
 pub const MAX_XATTRS: usize = 512 << 10;
+/// The most extended attributes of one entry; the kernel lists 64 KiB of names.
+pub const MAX_XATTR_COUNT: usize = 8192;
+/// The most entries of an ACL that fit into an extended attribute (64 KiB).
+pub const MAX_ACL: usize = 8191;
 
 /// Who owns an entry: numbers, and the names that they have at the sender, empty where they have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

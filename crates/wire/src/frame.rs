@@ -10,7 +10,7 @@ pub const HEADER: usize = 16;
 /// The largest payload of a [`FrameKind::Data`] frame in bytes.
 pub const MAX_DATA: usize = 1 << 20;
 /// The largest payload of any other frame in bytes.
-pub const MAX_OTHER: usize = 4 << 20;
+pub const MAX_OTHER: usize = 2 << 20;
 
 /// What a frame's payload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

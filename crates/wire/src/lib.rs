@@ -4,6 +4,7 @@
 //! specifies the bytes.
 
 pub mod batch;
+mod bounded;
 pub mod control;
 pub mod entry;
 pub mod filter;
@@ -12,4 +13,4 @@ pub mod path;
 pub mod stages;
 
 /// The version of everything in this crate. Two ends that differ don't talk.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;

@@ -8,8 +8,10 @@ use std::os::unix::ffi::OsStrExt;
 
 /// The longest name of one directory entry in bytes (`NAME_MAX`).
 pub const MAX_NAME: usize = 255;
-/// The longest relative path in bytes that either end accepts.
-pub const MAX_PATH: usize = 64 * 1024;
+/// The longest relative path in bytes that either end accepts: twice what a program can name at once (`PATH_MAX`).
+pub const MAX_PATH: usize = 8 * 1024;
+/// The most components of a path: half of what the kernel resolves at once, and no tree that people make is as deep.
+pub const MAX_COMPONENTS: usize = 1024;
 
 /// Why bytes aren't a path below a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +31,9 @@ pub enum BadPath {
     /// A component is longer than [`MAX_NAME`], or the whole longer than [`MAX_PATH`].
     #[error("the path is too long")]
     TooLong,
+    /// More than [`MAX_COMPONENTS`].
+    #[error("the path has more than {MAX_COMPONENTS} components")]
+    TooDeep,
 }
 
 /// A path below a root: no `..`, no absolute name, no zero byte; the empty one is the root itself.
@@ -70,10 +75,14 @@ impl RelPath {
         if name.is_empty() {
             return Err(BadPath::EmptyComponent);
         }
-        if bytes.len() > MAX_PATH {
-            return Err(BadPath::TooLong);
-        }
+        check_size(&bytes)?;
         Ok(Self(bytes))
+    }
+
+    /// True where it is still a path with one name of any length in front: what a source gets at its destination.
+    pub fn fits_below_a_name(&self) -> bool {
+        let length = self.0.len();
+        length < MAX_COMPONENTS || slashes(&self.0) + 1 < MAX_COMPONENTS && length + 1 + MAX_NAME <= MAX_PATH
     }
 
     /// True for the root itself.
@@ -189,10 +198,21 @@ fn check(bytes: &[u8]) -> Result<(), BadPath> {
     if bytes.contains(&0) {
         return Err(BadPath::Nul);
     }
+    check_size(bytes)?;
+    bytes.split(|&b| b == b'/').try_for_each(check_component)
+}
+
+fn check_size(bytes: &[u8]) -> Result<(), BadPath> {
     if bytes.len() > MAX_PATH {
         return Err(BadPath::TooLong);
     }
-    bytes.split(|&b| b == b'/').try_for_each(check_component)
+    // Nearly all paths are too short for so many.
+    let is_deep = bytes.len() > MAX_COMPONENTS && slashes(bytes) >= MAX_COMPONENTS;
+    if is_deep { Err(BadPath::TooDeep) } else { Ok(()) }
+}
+
+fn slashes(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|&&b| b == b'/').count()
 }
 
 fn check_component(name: &[u8]) -> Result<(), BadPath> {
@@ -218,17 +238,18 @@ fn escaped(bytes: &[u8], also: impl Fn(char) -> bool) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
-            if c.is_control() || is_format(c) || also(c) {
-                text.extend(c.escape_default())
-            } else {
-                text.push(c)
-            }
+            if is_unprintable(c) || also(c) { text.extend(c.escape_default()) } else { text.push(c) }
         }
         for byte in chunk.invalid() {
             text.push_str(&format!("\\x{byte:02x}"));
         }
     }
     text
+}
+
+/// True for what [`printable`] escapes.
+pub fn is_unprintable(c: char) -> bool {
+    c.is_control() || is_format(c)
 }
 
 /// Characters that reorder, hide or break text on a terminal without being control characters.
@@ -257,6 +278,17 @@ mod tests {
         ] {
             assert_eq!(RelPath::new(bytes), Err(why), "{}", bytes.escape_ascii());
         }
+    }
+
+    #[test]
+    fn a_path_is_only_so_deep() {
+        let deepest = RelPath::new(vec!["a"; MAX_COMPONENTS].join("/")).unwrap();
+        assert_eq!(deepest.join(b"a"), Err(BadPath::TooDeep));
+        let (above, _) = deepest.split().unwrap();
+        assert!(above.fits_below_a_name() && !deepest.fits_below_a_name());
+        let long = RelPath::new(vec!["a".repeat(MAX_NAME); MAX_PATH / (MAX_NAME + 1)].join("/")).unwrap();
+        assert!(!long.fits_below_a_name() && long.split().unwrap().0.fits_below_a_name());
+        assert_eq!(RelPath::new(vec!["a"; MAX_COMPONENTS + 1].join("/")), Err(BadPath::TooDeep));
     }
 
     #[test]

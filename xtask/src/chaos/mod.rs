@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::{call, cargo, repository};
+use crate::{built_release, call};
 pub use far::run as far;
 use run::{Bed, Ended, Way};
 use watch::Watch;
@@ -72,7 +72,7 @@ pub fn run(arguments: &[String]) -> anyhow::Result<()> {
         return enter(arguments);
     }
     call(Command::new("ip").args(["link", "set", "lo", "up"]))?;
-    let program = options.program.clone().map_or_else(build, Ok)?;
+    let program = options.program.clone().map_or_else(built_release, Ok)?;
     println!("chaos: {} kills, {} MB, seed {}", options.kills, options.size / 1_000_000, options.seed);
     let mut rng = Rng::with_seed(options.seed);
     let bed = Bed::make(&options.directory, program, options.size, &mut rng)?;
@@ -88,13 +88,6 @@ fn enter(arguments: &[String]) -> anyhow::Result<()> {
         unshare.arg("--map-root-user");
     }
     call(unshare.arg(std::env::current_exe()?).arg("chaos").args(arguments).env(INSIDE, "1"))
-}
-
-fn build() -> anyhow::Result<PathBuf> {
-    call(cargo().args(["build", "--quiet", "--release", "--locked", "--package", "linerate"]))?;
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
-    Ok(target.join("release/linerate"))
 }
 
 /// What the test found.

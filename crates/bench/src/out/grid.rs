@@ -1,5 +1,6 @@
 //! Columns of text that stand below one another.
 
+use linerate_wire::path::printable;
 use std::collections::BTreeMap;
 
 /// The widest line.
@@ -15,12 +16,14 @@ pub(crate) struct Grid {
 impl Grid {
     /// A table with these headings; the first `left` columns are aligned to the left, the others to the right.
     pub fn new(heading: &[&str], left: usize) -> Grid {
-        Grid { heading: heading.iter().map(|text| (*text).to_owned()).collect(), rows: Vec::new(), left }
+        let heading = heading.iter().map(|text| printable(text.as_bytes())).collect();
+        Grid { heading, rows: Vec::new(), left }
     }
 
-    /// Adds a row. One with fewer cells than columns ends with a note, which runs over the columns that it lacks.
+    /// Adds a row. One with fewer cells than columns ends with a note, which runs over the columns that it lacks. A record's words
+    /// are anybody's: they are escaped.
     pub fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
+        self.rows.push(cells.iter().map(|cell| printable(cell.as_bytes())).collect());
     }
 
     /// The lines. Where columns would be too wide together, they stand closer, and then the first is cut short, so that

@@ -9,7 +9,8 @@ use linerate_host::Profile;
 use linerate_lab::{Journal, Undo};
 use linerate_remote::far_end::FarEnd;
 use linerate_remote::host_agent::HostAgent;
-use linerate_remote::install::Binary;
+use linerate_remote::install::{Binary, find};
+use linerate_remote::patience::Patience;
 use linerate_remote::place::Place;
 
 use super::bed::{Bed, End, facts};
@@ -267,14 +268,9 @@ fn bring(
     stop: &Stop,
     note: &dyn Fn(&str),
 ) -> io::Result<PathBuf> {
-    let far = FarEnd { rsh: rsh.to_vec(), host: host.to_owned(), install: true };
+    let far = FarEnd { rsh: rsh.to_vec(), host: host.to_owned(), install: true, patience: Patience::LOGIN };
     drop(far.start(note, stop).map_err(io::Error::other)?);
-    let id = Binary::own()?.id;
-    let script = format!(
-        "a=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate/agent-{id}; \
-         if [ -x \"$a\" ]; then echo \"$a\"; else command -v linerate; fi"
-    );
-    ask(place, &script).map(PathBuf::from)
+    ask(place, &find(&Binary::own()?)).map(PathBuf::from)
 }
 
 /// A directory of the same name on both hosts, in memory where both have some, and how it goes again.

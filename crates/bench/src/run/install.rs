@@ -48,7 +48,7 @@ pub fn install(packages: &[String]) -> Result<(), InstallError> {
             Err(e) => Err(told(e.to_string())),
         }
     };
-    let words: Vec<&str> = ["install", "-y", "--no-install-recommends"]
+    let words: Vec<&str> = ["install", "-y", "--no-install-recommends", "--"]
         .into_iter()
         .chain(packages.iter().map(String::as_str))
         .collect();

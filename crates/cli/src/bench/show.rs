@@ -8,6 +8,7 @@ use linerate_bench::out::{gate_table, headline, table};
 use linerate_bench::record::{Outcome, Record};
 use linerate_bench::stats::{drift_statement, drifts, gate, summaries};
 use linerate_bench::store;
+use linerate_sys::replace::replace;
 
 use super::Report;
 use crate::exit::Code;
@@ -26,7 +27,7 @@ pub(super) fn report_again(report: &Report) -> anyhow::Result<ExitCode> {
 /// Writes report.html and prints the figures; a study with bounds decides the exit code.
 pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<ExitCode> {
     let page = dir.join("report.html");
-    std::fs::write(&page, linerate_report::html(record))
+    replace(&page, linerate_report::html(record).as_bytes())
         .with_context(|| format!("writing {}", page.display()))?;
     write_figures(record, dir)?;
     let rows = gate(record);
@@ -55,7 +56,7 @@ fn write_figures(record: &Record, dir: &Path) -> anyhow::Result<()> {
     for figure in linerate_report::figures(record) {
         for (extension, text) in [("svg", &figure.svg), ("csv", &figure.csv)] {
             let path = dir.join(format!("{}.{extension}", figure.name));
-            std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+            replace(&path, text.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
         }
     }
     Ok(())

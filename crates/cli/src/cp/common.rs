@@ -1,11 +1,13 @@
 //! What every command that moves files takes, and what it makes of it.
 
 use clap::Args;
+use linerate_remote::patience::Patience;
 use linerate_transfer::sender::Selection;
 use linerate_wire::control::Options;
 use std::ffi::OsString;
 
 use super::Style;
+use super::far::SILENCE;
 use crate::reach::Reach;
 use crate::units::{parse_ports, parse_rate, parse_streams};
 
@@ -27,6 +29,9 @@ pub struct Common {
     /// Send the data in clear, with a checksum on each frame: for a network that you trust
     #[arg(long)]
     no_encrypt: bool,
+    /// Leave out symbolic links that lead out of the tree they are in; for sources that you don't trust
+    #[arg(long)]
+    pub safe_links: bool,
     /// Limit of the payload rate: KiB a second, or 20m (MiB a second), or 500mbit
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     bwlimit: Option<Limit>,
@@ -36,9 +41,9 @@ pub struct Common {
     /// Reconnect so often after the connection is lost, and go on from there
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub retry: u32,
-    /// Give a connection up on which nothing moves for so long; 0 waits for ever
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
-    timeout: u32,
+    /// Give a far end up that says nothing for so long, from the login on; 0 waits for ever. Without it: 30 s, and 150 s for the login
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u32>,
     /// Print events as JSON lines on standard output
     #[arg(long)]
     json: bool,
@@ -78,6 +83,8 @@ pub struct Task {
     pub list: bool,
     /// How the far end is reached.
     pub reach: Reach,
+    /// How long the login may take.
+    pub login: Patience,
     /// The remote shell is to be quiet too.
     pub quiet: bool,
     /// How often it is tried again after the far end was lost.
@@ -102,6 +109,11 @@ impl Common {
         }
     }
 
+    /// How long the login may take.
+    pub fn login(&self) -> Patience {
+        Patience::by_option(self.timeout)
+    }
+
     /// What both ends must know of these.
     pub fn options(&self) -> Options {
         Options {
@@ -110,7 +122,8 @@ impl Common {
             rate_limit: self.bwlimit.flatten(),
             unpaced: self.no_pacing,
             ports: self.port_range,
-            timeout: Some(self.timeout).filter(|seconds| *seconds > 0),
+            safe_links: self.safe_links,
+            timeout: Some(self.timeout.unwrap_or(SILENCE)).filter(|seconds| *seconds > 0),
             ..Options::default()
         }
     }

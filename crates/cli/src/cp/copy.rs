@@ -1,6 +1,6 @@
 //! One run of `linerate cp` or `sync`: which way it goes, and what both ways have in common.
 
-use linerate_remote::far_end::Shell;
+use linerate_remote::far_end::{FarEnd, Shell};
 use linerate_transfer::clock::process_usage;
 use linerate_transfer::problem::{Observer, TransferError};
 use linerate_transfer::session::{Client, Meters, Reporter, Session, check_job};
@@ -88,9 +88,17 @@ impl Copy {
     pub fn connect(&self, host: &OsStr, job: Job) -> Result<(Session, Shell), Failure> {
         check_job(&job)?;
         let far_end = self.task.reach.far_end(host, self.task.quiet).map_err(|m| Failure(m, Code::Usage))?;
-        let ((reader, writer), mut shell) = start(&far_end, &self.output, &self.interrupted)?;
+        let far_end = FarEnd { patience: self.task.login, ..far_end };
+        let silence = self.task.options.timeout;
+        let (pipes, pulse) = start(&far_end, silence, &self.output, &self.interrupted)?;
+        let ((reader, writer), mut shell) = pipes;
         let (interrupted, observer) = (self.interrupted.clone(), self.delivered.clone());
-        match Session::client(reader, writer, Client { job, interrupted, observer }, self.meters.clone()) {
+        match Session::client(
+            reader,
+            writer,
+            Client { job, interrupted, observer, pulse },
+            self.meters.clone(),
+        ) {
             Ok(session) => {
                 self.was_connected.store(true, Ordering::Relaxed);
                 self.output.detail(&format!("data connection: {}", session.route()));

@@ -1,5 +1,6 @@
 //! `--manifest`: the digests of what was delivered, in a file that b3sum reads.
 
+use linerate_sys::replace::replace;
 use linerate_transfer::digest::ledger::Told;
 use linerate_transfer::digest::manifest::Manifest;
 use linerate_transfer::lock::lock;
@@ -8,8 +9,6 @@ use linerate_wire::control::{Change, Digest, Problem, ProblemKind};
 use linerate_wire::path::RelPath;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -169,20 +168,6 @@ fn last_name(path: &[u8]) -> &[u8] {
 
 fn parent(file: &Path) -> &Path {
     file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Writes beside the file and renames, so that nobody ever reads half of it.
-fn replace(file: &Path, text: &[u8]) -> io::Result<()> {
-    let mut name = OsString::from(".linerate.");
-    name.push(file.file_name().unwrap_or_default());
-    name.push(format!(".{}", std::process::id()));
-    let beside = parent(file).join(name);
-    let written = File::create_new(&beside).and_then(|mut new| {
-        new.write_all(text)?;
-        new.sync_all()
-    });
-    let renamed = written.and_then(|()| fs::rename(&beside, file));
-    renamed.inspect_err(|_| drop(fs::remove_file(&beside)))
 }
 
 #[cfg(test)]

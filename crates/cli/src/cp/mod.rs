@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 pub use common::{Common, Prove, Task};
-pub use far::{end, start};
+pub use far::{SILENCE, end, start};
 pub use output::{Output, SCHEMA, Style};
 pub use spec::Spec;
 pub use summary::{Kind, Summary};
@@ -118,11 +118,12 @@ impl CpArgs {
         let recursive = self.recursive || self.keep.archive;
         Task {
             options: self.prove.options(Options { recursive, keep, ..self.common.options() }),
-            selection: Selection::default(),
+            selection: Selection { safe_links: self.common.safe_links, ..Selection::default() },
             sources: self.sources,
             destination: self.destination,
             list: self.dry_run,
             manifest: self.prove.manifest,
+            login: self.common.login(),
             quiet: self.common.quiet,
             retries: self.common.retry,
             reach: self.common.reach,

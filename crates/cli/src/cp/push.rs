@@ -1,6 +1,7 @@
 //! From here to the far host; or only the list of what would go.
 
 use linerate_transfer::ahead::scan_ahead;
+use linerate_transfer::bounds::Bounds;
 use linerate_transfer::sender;
 use linerate_wire::control::Job;
 use linerate_wire::path::RelPath;
@@ -20,10 +21,11 @@ impl Copy {
         let reporter = self.reporter();
         let tell = |problem| reporter.problem(problem);
         // Before any login: a name that was mistyped needs none.
-        let found = sender::find_sources(&written, self.task.options.recursive, false, &tell)?;
+        let found = sender::find_sources(&Bounds::here(), &written, self.task.options.recursive, &tell)?;
         if self.task.list {
             let show = |path: &Path, entry: &_| self.output.listed(path.as_os_str().as_bytes(), entry);
-            sender::survey(&found, self.task.options.keep, &self.meters.local, &tell, show);
+            let (keep, selection) = (self.task.options.keep, &self.task.selection);
+            sender::survey(&found, keep, selection, &self.meters.local, &tell, show);
             return Ok(self.surveyed(self.meters.local.found.get()));
         }
         let job = Job::Receive { destination: destination.clone(), options: self.task.options.clone() };

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::host::Host;
 use super::table::percent_of_steal;
+use crate::say::instead;
 
 /// Columns of a host's name. A line stays below 80 columns: one that a terminal breaks would not be drawn over.
 const HOST: usize = 12;
@@ -27,8 +28,7 @@ impl Follow {
         let seconds = self.begun.elapsed().as_secs_f64();
         let rows: Vec<String> = hosts.iter_mut().map(|host| row(seconds, host)).collect();
         if self.redraws && self.lines > 0 {
-            // Up to the table's first line, and away with what is below.
-            tell!("\x1b[{}A\x1b[J{}", self.lines, table(&rows));
+            instead(self.lines, &table(&rows));
         } else if self.lines == 0 {
             tell!("{}", table(&rows));
         } else {

@@ -3,11 +3,12 @@
 use linerate_host::sample::{MOST_BYTES, Options, Recorder, Recording, RecordingError};
 use linerate_remote::far_end::FarEnd;
 use linerate_remote::host_agent::HostAgent;
+use linerate_sys::replace::{may_replace, replace};
 use linerate_wire::control::Sampling;
 use linerate_wire::path::printable;
 use std::ffi::OsString;
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -133,7 +134,7 @@ impl Host {
         self.add(taken);
         let kept = out.map_or(Ok(()), |out| {
             let path = if is_here { out.to_owned() } else { beside(out, &self.name) };
-            fs::write(&path, &self.bytes).map_err(|error| not_kept(&path, &error))
+            replace(&path, &self.bytes).map_err(|error| not_kept(&path, &error))
         });
         (Recorded { name: self.name, recording: self.recording }, kept)
     }
@@ -163,8 +164,7 @@ impl Source {
 
 /// An error where a recording couldn't be kept there at the end.
 pub fn may_keep(out: &Path) -> Result<(), Failure> {
-    let opened = fs::File::options().create(true).append(true).open(out);
-    opened.map(drop).map_err(|error| not_kept(out, &error))
+    may_replace(out).map_err(|error| not_kept(out, &error))
 }
 
 fn not_kept(path: &Path, error: &io::Error) -> Failure {
@@ -182,14 +182,30 @@ fn beside(out: &Path, host: &str) -> PathBuf {
 /// The first bytes of what zstd compressed (RFC 8878, section 3.1.1), as studies keep recordings.
 const COMPRESSED: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-fn plain(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
-    if bytes.starts_with(COMPRESSED) { zstd::decode_all(bytes.as_slice()) } else { Ok(bytes) }
+/// The most that a recording may hold: 64 MiB are the most that a recorder keeps. Some bytes of zstd can stand for any number.
+const MOST_READ: u64 = 1 << 30;
+
+/// What a file holds, unpacked where it is compressed.
+fn unpacked(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut file = BufReader::new(File::open(path)?);
+    let is_compressed = file.fill_buf()?.starts_with(COMPRESSED);
+    let mut plain: Box<dyn Read> =
+        if is_compressed { Box::new(zstd::Decoder::new(file)?) } else { Box::new(file) };
+    let mut bytes = Vec::new();
+    plain.by_ref().take(most + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > most {
+        true => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("it holds more than {} MiB, and no recording does", most >> 20),
+        )),
+        false => Ok(bytes),
+    }
 }
 
 /// Reads a recording that was kept.
 pub fn read(path: &Path) -> Result<Recorded, Failure> {
     let told = |error: &dyn std::fmt::Display| format!("reading {}: {error}", path.display());
-    let bytes = fs::read(path).and_then(plain).map_err(|error| Failure(told(&error), Code::Usage))?;
+    let bytes = unpacked(path, MOST_READ).map_err(|error| Failure(told(&error), Code::Usage))?;
     let recording = Recording::parse(&bytes).map_err(|error| Failure(told(&error), Code::Usage))?;
     Ok(Recorded { name: printable(recording.about.host.as_bytes()), recording })
 }
@@ -197,6 +213,19 @@ pub fn read(path: &Path) -> Result<Recorded, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_some_bytes_stand_for_has_a_limit() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let bomb = zstd::encode_all(&vec![0; 9 << 20][..], 0).unwrap();
+        assert!(bomb.len() < 9 << 10);
+        std::fs::write(file.path(), bomb).unwrap();
+        assert_eq!(unpacked(file.path(), 9 << 20).unwrap().len(), 9 << 20);
+        let error = unpacked(file.path(), 8 << 20).unwrap_err();
+        assert!(error.to_string().contains("more than 8 MiB"), "{error}");
+        std::fs::write(file.path(), vec![b'x'; 9 << 20]).unwrap();
+        assert!(unpacked(file.path(), 8 << 20).is_err());
+    }
 
     #[test]
     fn a_view_that_stays_open_keeps_no_more_than_a_recorder() {

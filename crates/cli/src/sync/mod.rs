@@ -97,10 +97,11 @@ impl SyncArgs {
         Ok(Task {
             options: self.prove.options(options),
             manifest: self.prove.manifest,
-            selection: Selection { filter, listed },
+            selection: Selection { filter, listed, safe_links: self.common.safe_links },
             sources: vec![self.source],
             destination: self.destination,
             list: false,
+            login: self.common.login(),
             quiet: self.common.quiet,
             retries: self.common.retry,
             reach: self.common.reach,

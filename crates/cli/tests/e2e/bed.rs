@@ -225,7 +225,7 @@ impl Case {
     pub fn start_as_nobody(&self, args: Vec<OsString>) -> Running {
         chown(&self.near, Some(NOBODY), Some(NOBODY)).expect("root may");
         let home = self.bed.nobodys_home();
-        let mut words = args!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+        let mut words = as_nobody(&home);
         words.extend(args![self.bed.program(), "cp", "-F", home.join("ssh_config")]);
         self.start_with(words, args)
     }
@@ -251,7 +251,7 @@ impl Case {
     pub fn sync_as_nobody(&self, args: Vec<OsString>) -> Run {
         chown(&self.near, Some(NOBODY), Some(NOBODY)).expect("root may");
         let home = self.bed.nobodys_home();
-        let mut words = args!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+        let mut words = as_nobody(&home);
         words.extend(args![self.bed.program(), "sync", "-F", home.join("ssh_config")]);
         self.start_with(words, args).end()
     }
@@ -306,6 +306,13 @@ impl Case {
         command.env("LINERATE_TEST_NEAR", self.directory.path());
         Running::start(command)
     }
+}
+
+/// What begins a command line of an ordinary user's, whose home this is.
+fn as_nobody(home: &Path) -> Vec<OsString> {
+    let mut words = args!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env"];
+    words.push([OsStr::new("HOME="), home.as_os_str()].join(OsStr::new("")));
+    words
 }
 
 /// By another process, because a descriptor open for writing here could slip into another test's child and make the

@@ -27,7 +27,7 @@ pub struct Wall {
 
 impl Wall {
     /// No connection from `host` to these ports: refused at once.
-    fn refusing(case: &Case, host: End, ports: &str) -> Self {
+    pub fn refusing(case: &Case, host: End, ports: &str) -> Self {
         Self::up(case, host, &format!("dport {ports} prohibit"))
     }
 

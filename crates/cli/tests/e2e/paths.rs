@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use linerate_lab::End;
 
-use crate::bed::{args, case};
+use crate::bed::{Case, args, case};
+use crate::support::Run;
 use crate::tree::{assert_alike, make_mixed, shape, write};
 
 #[test]
@@ -35,6 +36,30 @@ fn a_pull_has_the_same_rules() {
     }
     for path in ["file", "there", "named", "directory/file", "made/file"] {
         assert_eq!(fs::read_to_string(case.near.join(path)).unwrap(), "new", "{path}");
+    }
+}
+
+#[test]
+fn several_trees_merge_where_their_names_meet() {
+    let Some(case) = case() else { return };
+    for (tree, own) in [("one", "sub/a"), ("two", "sub/b")] {
+        for name in [own, "sub/same"] {
+            write(case.near.join(tree).join(name), tree);
+        }
+        fs::hard_link(case.near.join(tree).join(own), case.near.join(tree).join("sub/link")).unwrap();
+    }
+    for options in ["-r", "-rp", "-a"] {
+        // Twice: what is there already is no reason to refuse what comes.
+        for _ in 0..2 {
+            case.cp(args![options, "one/.", "two/.", case.b("merged/")]).exits(0);
+            case.cp(args![options, case.b("merged/."), case.b("merged/."), "back/"]).exits(0);
+        }
+        for top in [case.far.join("merged"), case.near.join("back")] {
+            let mut names: Vec<_> =
+                fs::read_dir(top.join("sub")).unwrap().map(|found| found.unwrap().file_name()).collect();
+            names.sort();
+            assert_eq!(names, ["a", "b", "link", "same"], "{options}");
+        }
     }
 }
 
@@ -243,26 +268,93 @@ fn what_cannot_be_served_needs_no_login() {
 }
 
 #[test]
-fn a_link_at_the_destination_is_followed_and_a_special_file_stays() {
+fn a_link_at_the_destination_is_replaced_by_a_file_and_a_special_file_stays() {
     let Some(case) = case() else { return };
     write(case.near.join("file"), "new");
+    write(case.far.join("source"), "new");
+    for end in [&case.far, &case.near] {
+        write(end.join("real"), "old");
+        let made = std::process::Command::new("mkfifo").arg(end.join("pipe")).status();
+        assert!(made.unwrap().success());
+    }
+    for run in [Case::cp, Case::sync] {
+        for (link, target) in [("link", "real"), ("dangling", "nowhere"), ("loop", "loop")] {
+            for end in [&case.far, &case.near] {
+                // Of an earlier command there is a file.
+                let _ = fs::remove_file(end.join(link));
+                symlink(target, end.join(link)).unwrap();
+            }
+            // Twice: the second one finds what the first one has made.
+            for _ in 0..2 {
+                run(&case, args!["file", case.b(link)]).exits(0);
+                run(&case, args![case.b("source"), link]).exits(0);
+                for end in [&case.far, &case.near] {
+                    assert!(end.join(link).symlink_metadata().unwrap().is_file(), "{link}");
+                    assert_eq!(fs::read_to_string(end.join(link)).unwrap(), "new", "{link}");
+                    assert_eq!(fs::read_to_string(end.join("real")).unwrap(), "old", "{link}");
+                    assert!(!end.join("nowhere").exists());
+                }
+            }
+        }
+        run(&case, args!["file", case.b("pipe")]).exits(2).says(&["is a device, a pipe or a socket"]);
+        run(&case, args![case.b("source"), "pipe"]).exits(2).says(&["is a device, a pipe or a socket"]);
+    }
+    assert!([&case.far, &case.near].iter().all(|end| !fs::metadata(end.join("pipe")).unwrap().is_file()));
+}
+
+fn tree_by_cp(case: &Case, args: Vec<OsString>) -> Run {
+    case.cp([args!["-r"], args].concat())
+}
+
+#[test]
+fn a_tree_does_not_take_the_place_of_a_link_that_leads_to_none() {
+    let Some(case) = case() else { return };
+    make_mixed(&case.near.join("tree"));
+    make_mixed(&case.far.join("tree"));
     for end in [&case.far, &case.near] {
         write(end.join("real"), "old");
         symlink("real", end.join("link")).unwrap();
         symlink("nowhere", end.join("dangling")).unwrap();
-        let made = std::process::Command::new("mkfifo").arg(end.join("pipe")).status();
-        assert!(made.unwrap().success());
     }
-    write(case.far.join("source"), "new");
-    case.cp(args!["file", case.b("link")]).exits(0);
-    case.cp(args![case.b("source"), "link"]).exits(0);
-    case.cp(args!["file", case.b("pipe")]).exits(2).says(&["is a device, a pipe or a socket"]);
-    case.cp(args![case.b("source"), "pipe"]).exits(2).says(&["is a device, a pipe or a socket"]);
-    case.cp(args!["file", case.b("dangling")]).exits(2).says(&["leads nowhere"]);
-    case.cp(args![case.b("source"), "dangling"]).exits(2).says(&["leads nowhere"]);
+    for link in ["link", "dangling"] {
+        for (run, source) in [(tree_by_cp as fn(&Case, Vec<OsString>) -> _, "tree"), (Case::sync, "tree/")] {
+            let says = &["is a symbolic link that leads to no directory"];
+            run(&case, args![source, case.b(link)]).exits(2).says(says);
+            run(&case, args![case.b(source), link]).exits(2).says(says);
+        }
+    }
     for end in [&case.far, &case.near] {
-        assert_eq!(fs::read_to_string(end.join("real")).unwrap(), "new");
         assert!(end.join("link").is_symlink() && end.join("dangling").is_symlink());
-        assert!(!fs::metadata(end.join("pipe")).unwrap().is_file());
+        assert_eq!(fs::read_to_string(end.join("real")).unwrap(), "old");
+        assert!(!end.join("nowhere").exists());
     }
+}
+
+#[test]
+fn a_link_of_somebody_else_s_is_not_followed_to_write() {
+    let Some(case) = case() else { return };
+    make_mixed(&case.near.join("tree"));
+    make_mixed(&case.far.join("tree"));
+    for end in [&case.far, &case.near] {
+        fs::create_dir(end.join("real")).unwrap();
+        symlink("real", end.join("trap")).unwrap();
+        std::os::unix::fs::lchown(end.join("trap"), Some(5005), Some(5005)).unwrap();
+        symlink("trap", end.join("own")).unwrap();
+    }
+    for through in ["trap", "trap/", "own", "trap/new", "own/new/"] {
+        for (run, source) in [(tree_by_cp as fn(&Case, Vec<OsString>) -> _, "tree"), (Case::sync, "tree/")] {
+            let says = &["trap belongs to user", "5005", "chown -h"];
+            run(&case, args![source, case.b(through)]).exits(2).says(says);
+            run(&case, args![case.b(source), through]).exits(2).says(says);
+        }
+    }
+    for end in [&case.far, &case.near] {
+        assert_eq!(fs::read_dir(end.join("real")).unwrap().count(), 0);
+        std::os::unix::fs::lchown(end.join("trap"), Some(0), Some(0)).unwrap();
+    }
+    // As a source it is what it leads to, whoever made it.
+    std::os::unix::fs::lchown(case.far.join("trap"), Some(5005), Some(5005)).unwrap();
+    write(case.far.join("real/x"), "x");
+    case.cp(args![case.b("trap/x"), "own"]).exits(0);
+    assert_eq!(fs::read_to_string(case.near.join("real/x")).unwrap(), "x");
 }

@@ -26,12 +26,17 @@ pub struct Served {
 impl Served {
     /// Starts one.
     pub fn start(ground: &Ground) -> Self {
-        let mut command = ground.linerate(&["agent"]);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .env_remove("SSH_CONNECTION");
+        Self::start_with(ground, &[], None)
+    }
+
+    /// Starts one with these options, whose client has logged in from this address.
+    pub fn start_with(ground: &Ground, options: &[&str], client: Option<&str>) -> Self {
+        let mut command = ground.linerate(&[&["agent"], options].concat());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        match client {
+            Some(client) => command.env("SSH_CONNECTION", format!("{client} 40000 127.0.0.1 22")),
+            None => command.env_remove("SSH_CONNECTION"),
+        };
         let mut agent = command.spawn().unwrap();
         let (input, mut output) = (agent.stdin.take().unwrap(), agent.stdout.take().unwrap());
         let mut line = Vec::new();
@@ -160,7 +165,7 @@ fn too_many_sources_are_refused() {
     served.ask(Job::Receive { destination: b".".to_vec(), options: options() }).unwrap();
     served.near.say(&Message::Sources(vec![source("x", false); 65_537])).unwrap();
     served.near.hear_until(|message| matches!(message, Message::Abort { .. })).unwrap();
-    assert_eq!(served.end(), Some(1));
+    assert_eq!(served.end(), Some(5));
 }
 
 #[test]
@@ -217,7 +222,7 @@ fn jobs_that_cannot_be_done_are_told() {
         (Job::Send { sources: vec![b"missing".to_vec()], options: options() }, 2),
         (Job::Send { sources: vec![b"\0".to_vec(), Vec::new()], options: options() }, 2),
         (Job::Send { sources: vec![b"~no-such-user/x[".to_vec(), b"[".to_vec()], options: options() }, 2),
-        (Job::List { sources: Vec::new(), recursive: true, keep: Keep::NOTHING }, 2),
+        (Job::List { sources: Vec::new(), recursive: true, keep: Keep::NOTHING, safe_links: false }, 2),
         (Job::Receive { destination: b"missing/missing/".to_vec(), options: options() }, 2),
         (Job::Receive { destination: b"a\0b".to_vec(), options: options() }, 2),
     ] {

@@ -88,6 +88,36 @@ fn metadata_that_is_out_of_bounds_is_refused() {
     }
 }
 
+/// Attributes by which the host would take a file for another, or an overlay would lead elsewhere, stay behind; those that are
+/// there stay.
+#[test]
+fn what_is_one_hosts_own_is_not_set_on_another() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can set them");
+        return;
+    }
+    let own: [&[u8]; 3] = [b"trusted.overlay.redirect", b"security.ima", b"security.SMACK64"];
+    let names = [&own[..], &[b"trusted.kept"]].concat();
+    let ground = Ground::new();
+    let top = ground.inside().join("x");
+    fs::create_dir(&top).unwrap();
+    let get = |path: &str, name: &[u8]| rustix::fs::getxattr(top.join(path), name, &mut [0; 9][..]).ok();
+    let flags = rustix::fs::XattrFlags::empty();
+    if rustix::fs::setxattr(&top, "trusted.overlay.opaque", b"y", flags).is_err() {
+        eprintln!("skipped: {} has no such attributes", top.display());
+        return;
+    }
+    let batch = batch(&[with(xattrs(&names))]);
+    let run = ground.run(&["-a", "far:x", "."], move |far| {
+        far.announce(&[source("x", true)])?;
+        batch.iter().try_for_each(|(kind, payload)| far.frame(*kind, payload))?;
+        far.finish(Totals { directories: 1, ..totals(1, 0) })
+    });
+    run.exits(0);
+    assert_eq!(own.map(|name| get("a", name)), [None; 3]);
+    assert_eq!((get("a", b"trusted.kept"), get("", b"trusted.overlay.opaque")), (Some(1), Some(1)));
+}
+
 #[test]
 fn names_of_files_stay_paths_below_the_destination() {
     for forged in ["../../outside/file", "/etc/passwd", "a/../b", "x\0y"] {

@@ -54,7 +54,10 @@ impl Heard {
 }
 
 /// Says the first `count` steps, then does `then`.
-fn up_to(count: usize, then: impl FnOnce(&mut Far) -> Said + Send) -> impl FnOnce(&mut Far) -> Said + Send {
+pub fn up_to(
+    count: usize,
+    then: impl FnOnce(&mut Far) -> Said + Send,
+) -> impl FnOnce(&mut Far) -> Said + Send {
     move |far| {
         far.ready()?;
         for (heard, message) in steps().into_iter().take(count) {

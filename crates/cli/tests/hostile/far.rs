@@ -329,9 +329,18 @@ impl Ground {
 
     fn outside(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut all = below(self.top.path());
-        all.retain(|path, _| !path.starts_with("in") && !path.starts_with("pipes"));
+        all.retain(|path, _| {
+            !path.starts_with("in") && !path.starts_with("pipes") && !is_of_journal_key(path)
+        });
         all
     }
+}
+
+/// True for the file by which an account knows its journals, and for what is made on the way to it: a client that
+/// receives keeps it in its home.
+fn is_of_journal_key(path: &Path) -> bool {
+    let key = Path::new("home/.local/state/linerate/journal.key");
+    key.starts_with(path) && path.starts_with("home/.local")
 }
 
 impl Talk {

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use linerate_wire::control::{Change, MAX_OFFERS, Message, Offered, Totals, Want};
-use linerate_wire::entry::{Entry, Kind};
-use linerate_wire::frame::FrameKind::{Batch, Chunk, Same};
+use linerate_wire::entry::{Entry, Extra, Kind};
+use linerate_wire::frame::FrameKind::{Batch, Chunk, Data, Same};
 
-use crate::far::{Far, Ground, Said, chunk, entry, file, folder, is_sources, path, record, source, totals};
+use crate::far::{
+    Far, Ground, Said, chunk, entry, file, folder, is_sources, link, path, record, source, totals,
+};
 use crate::support::Run;
 
 /// Syncs a directory with one file of 30 MiB to a receiver that does this once everything was offered.
@@ -198,6 +200,103 @@ fn of_an_older_file_only_what_was_named_is_taken() {
     });
     run.exits(1).says(&["which it isn't"]);
     assert_eq!(fs::read(ground.inside().join("copy/x")).unwrap(), vec![1; 5 << 20]);
+}
+
+/// Else a new version could have a byte of the older one beside known ones, and the next run would give the hash of both.
+#[test]
+fn of_an_older_file_a_named_chunk_is_taken_whole_or_not_at_all() {
+    const MIB: u64 = 1 << 20;
+    // Where a part begins and ends, and what comes in it before the word that the rest is the same.
+    for (offset, length, before) in [(0, MIB / 2, 0), (MIB / 2, MIB, 0), (0, MIB, 10), (0, 2 * MIB, 0)] {
+        let ground = Ground::new();
+        fs::create_dir(ground.inside().join("copy")).unwrap();
+        fs::write(ground.inside().join("copy/x"), vec![1; 5 << 20]).unwrap();
+        let run = pull(&ground, &[], move |far| {
+            offer(far, vec![folder(""), file("x", 8 << 20)])?;
+            far.frame(Chunk, &chunk(file("x", 8 << 20), offset, length, 8))?;
+            if before > 0 {
+                far.frame(Data, &vec![7; before])?;
+            }
+            far.frame(Same, b"")?;
+            far.hear_all()
+        });
+        run.exits(1).says(&["which it isn't"]);
+        assert_eq!(fs::read(ground.inside().join("copy/x")).unwrap(), vec![1; 5 << 20], "{offset} {length}");
+    }
+}
+
+#[test]
+fn what_is_written_into_keeps_whole_blocks_alone() {
+    const MIB: usize = 1 << 20;
+    let size = 4 * MIB as u64;
+    let write_into = |older: usize, behave: fn(&mut Far) -> Said| {
+        let ground = Ground::new();
+        fs::create_dir(ground.inside().join("copy")).unwrap();
+        fs::write(ground.inside().join("copy/x"), vec![1; older]).unwrap();
+        let run = pull(&ground, &["--inplace"], move |far| {
+            offer(far, vec![folder(""), file("x", 4 << 20)])?;
+            behave(far)
+        });
+        (run, fs::read(ground.inside().join("copy/x")).unwrap())
+    };
+    let (run, there) = write_into(5 * MIB, |far| {
+        far.frame(Chunk, &chunk(file("x", 4 << 20), 1, (4 << 20) - 2, 3))?;
+        far.frame(Data, &[7; 100])?;
+        far.hear_all()
+    });
+    run.exits(1).says(&["cuts through a block"]);
+    assert_eq!(there, vec![1; 5 * MIB]);
+    // A few bytes of a part, and then nothing more: nothing is left of what the block had.
+    let (_, there) = write_into(5 * MIB, |far| {
+        far.frame(Chunk, &chunk(file("x", 4 << 20), 1 << 20, 1 << 20, 4))?;
+        far.frame(Data, &[7; 100])?;
+        std::thread::sleep(Duration::from_millis(300));
+        Ok(())
+    });
+    assert!(
+        there[..MIB] == vec![1; MIB] && there[2 * MIB..] == vec![1; 2 * MIB] && there.len() as u64 == size
+    );
+    assert!(there[MIB..2 * MIB].iter().all(|byte| [0, 7].contains(byte)), "old bytes beside new ones");
+    // What is shorter than a block is never beside what is appended to it.
+    let (_, there) = write_into(12, |far| {
+        far.frame(Chunk, &chunk(file("x", 4 << 20), 1 << 20, 1 << 20, 4))?;
+        far.frame(Data, &[7; 100])?;
+        std::thread::sleep(Duration::from_millis(300));
+        Ok(())
+    });
+    assert!(there.len() == 12 || there[..MIB].iter().all(|byte| *byte == 0), "old bytes beside zeros");
+}
+
+#[test]
+fn what_is_to_be_left_alone_is_left_alone_by_what_nobody_wanted() {
+    for option in ["--ignore-existing", "--update"] {
+        let ground = Ground::new();
+        fs::create_dir(ground.inside().join("copy")).unwrap();
+        fs::write(ground.inside().join("copy/x"), "mine").unwrap();
+        let run = pull(&ground, &[option], |far| {
+            far.frame(Batch, &[record(&folder(""), b""), record(&file("x", 4), b"evil")].concat())?;
+            far.finish(Totals { directories: 1, ..totals(1, 4) })
+        });
+        run.exits(3).says(&["copy/x: ", "left alone"]);
+        assert_eq!(fs::read(ground.inside().join("copy/x")).unwrap(), b"mine", "{option}");
+    }
+}
+
+#[test]
+fn one_more_name_of_a_link_leads_no_further_out_than_the_link() {
+    let ground = Ground::new();
+    let run = pull(&ground, &["--safe-links"], |far| {
+        let linked = Extra { linked: true, ..Extra::default() };
+        let inner = Entry { extra: Some(Box::new(linked)), ..link("a/b/l", "../../x") };
+        let name = Kind::HardLink { source: 0, path: path("a/b/l") };
+        let entries = [folder(""), folder("a"), folder("a/b"), inner, entry("out", name)];
+        far.frame(Batch, &entries.iter().flat_map(|entry| record(entry, b"")).collect::<Vec<_>>())?;
+        far.finish(Totals { directories: 3, symlinks: 1, files: 1, ..Totals::default() })
+    });
+    run.exits(3).says(&["copy/out: ", "--safe-links"]);
+    assert!(
+        ground.inside().join("copy/a/b/l").is_symlink() && !ground.inside().join("copy/out").is_symlink()
+    );
 }
 
 #[test]

@@ -46,7 +46,14 @@ impl Service for PairService {
     }
 }
 
+/// The longest request and response that are served, in bytes.
+const LONGEST: usize = 1 << 30;
+
+/// A request of no bytes is none: 28 bytes would be answered for ever.
 fn answer(patient: &Patient<'_>, request: usize, response: usize, times: usize) -> io::Result<()> {
+    if !(1..=LONGEST).contains(&request) || response > LONGEST {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
     let mut buffer = vec![0; request.max(response).clamp(1, BLOCK)];
     for _ in 0..times {
         patient.take(request, &mut buffer)?;

@@ -114,6 +114,20 @@ fn a_stranger_is_not_served_and_harms_nobody() {
     assert!(load.run(&Stop::default()).unwrap().latency.count() > 0);
 }
 
+/// 28 bytes, and then nothing: a request of no bytes would be answered without end.
+#[test]
+fn an_answer_to_nothing_is_not_given() {
+    let server = pair_server();
+    let hello = |kind: u32, request: u64, response: u32| {
+        let numbers = [&kind.to_be_bytes()[..], &request.to_be_bytes(), &response.to_be_bytes(), &[0; 4]];
+        [&b"\x02LRLOAD1"[..], &numbers.concat()].concat()
+    };
+    for (kind, request, response) in [(1, 0, 1 << 20), (2, 0, 1), (1, 1, u32::MAX), (2, u32::MAX.into(), 1)] {
+        let said = said(server.address(), &hello(kind, request, response));
+        assert_eq!(said.as_deref(), Some(""), "{kind} {request} {response}");
+    }
+}
+
 #[test]
 fn a_peer_that_leaves_or_says_too_much_is_an_error() {
     let leaves = Peer::start(|mut connection| {

@@ -11,7 +11,7 @@ use linerate_wire::path::RelPath;
 use std::cmp::Ordering;
 use std::thread;
 
-use crate::pattern::{Named, expand_home};
+use crate::bounds::Bounds;
 use crate::problem::TransferError;
 use crate::session::Session;
 use crate::source::SourceRoot;
@@ -85,29 +85,27 @@ impl Compared {
     }
 }
 
-/// Opens the tree or file that the user named; at the far end no shell has seen the name.
+/// Opens the tree or file that the user named.
 ///
 /// # Errors
 /// Where it isn't there.
-pub fn open(written: &[u8], far: bool) -> Result<SourceRoot, TransferError> {
+pub fn open(bounds: &Bounds, written: &[u8]) -> Result<SourceRoot, TransferError> {
     let written = if written.is_empty() { b"." } else { written };
-    let path = if far { expand_home(written) } else { written.to_vec() };
-    SourceRoot::find(&Named::plain(&path), 0, true).map_err(|problem| {
+    SourceRoot::find(&bounds.name(written)?, 0, true).map_err(|problem| {
         let shown = linerate_wire::path::printable(&problem.path);
         TransferError::Arguments(format!("{shown}: {}", problem.message))
     })
 }
 
-/// The agent: tells everything that is at `path`, sorted, with digests.
+/// The agent: tells everything that is in `source`, sorted, with digests.
 ///
 /// # Errors
-/// Where nothing is there, or the client is gone.
-pub fn serve(session: &mut Session, path: &[u8], keep: Keep) -> Result<(), TransferError> {
-    let source = open(path, true)?;
+/// Where the client is gone.
+pub fn serve(session: &mut Session, source: &SourceRoot, keep: Keep) -> Result<(), TransferError> {
     let reporter = session.reporter();
     let channel = session.channel();
     let (mut batch, mut bytes) = (Vec::new(), 0);
-    walk(&source, keep, &|problem| reporter.problem(problem), |found| {
+    walk(source, keep, &|problem| reporter.problem(problem), |found| {
         bytes += length(&found.entry);
         batch.push(found);
         if batch.len() < MAX_DIGESTED && bytes < LENGTHS {
@@ -297,7 +295,7 @@ mod tests {
 
     fn walked(path: &Path, keep: Keep) -> Vec<Digested> {
         let mut found = Vec::new();
-        let source = open(path.as_os_str().as_encoded_bytes(), false).unwrap();
+        let source = open(&Bounds::here(), path.as_os_str().as_encoded_bytes()).unwrap();
         walk(&source, keep, &|problem| panic!("{problem:?}"), |entry| {
             found.push(entry);
             true

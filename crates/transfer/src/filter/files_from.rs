@@ -6,8 +6,12 @@ use std::collections::BTreeMap;
 
 use super::parse::lines;
 
-/// The most paths of one list.
+/// The most paths of one list, with those on the way to them,
 pub const MAX_LISTED: usize = 4_000_000;
+/// and what they may take in memory, in MiB: the other end keeps them too.
+pub const MAX_LISTED_MIB: usize = 160;
+/// Bytes in memory of a path beside its own, about.
+const AROUND: usize = 64;
 
 /// Why a list isn't accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,8 +28,11 @@ pub enum FilesFromError {
         /// What is wrong.
         error: BadPath,
     },
-    /// More than [`MAX_LISTED`].
-    #[error("the list of files has more than {MAX_LISTED} paths; send the tree, or lists one after another")]
+    /// More than [`MAX_LISTED`] or [`MAX_LISTED_MIB`].
+    #[error(
+        "the list of files has more than {MAX_LISTED} paths, or takes more than {MAX_LISTED_MIB} MiB; send the tree, or lists one \
+         after another"
+    )]
     TooMany,
 }
 
@@ -36,6 +43,15 @@ pub struct Wanted {
     pub sent: bool,
     /// A directory: something in it is to be sent.
     pub entered: bool,
+    /// It is to be sent only where it is a directory: it is on the way to something listed.
+    pub as_directory: bool,
+}
+
+impl Wanted {
+    /// Whether a directory, or something else, of this name is to be sent.
+    pub fn admits(&self, is_directory: bool) -> bool {
+        self.sent && (is_directory || !self.as_directory)
+    }
 }
 
 /// The paths of a list.
@@ -43,6 +59,8 @@ pub struct Wanted {
 pub struct FilesFrom {
     /// Every path that is listed or on the way to one.
     known: BTreeMap<RelPath, Known>,
+    /// Bytes in memory of all of them, about.
+    bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,17 +98,27 @@ impl FilesFrom {
     /// Where there are too many.
     pub fn add(&mut self, listed: ListedPath) -> Result<(), FilesFromError> {
         let mut way = listed.path.split().map(|(parent, _)| parent);
-        let known = self.known.entry(listed.path).or_default();
+        let known = self.known(listed.path);
         known.listed = true;
         known.contents |= listed.contents;
         while let Some(parent) = way {
             way = parent.split().map(|(parent, _)| parent);
-            let known = self.known.entry(parent).or_default();
+            let known = self.known(parent);
             if std::mem::replace(&mut known.on_the_way, true) {
                 break;
             }
         }
-        if self.known.len() > MAX_LISTED { Err(FilesFromError::TooMany) } else { Ok(()) }
+        let is_too_much = self.known.len() > MAX_LISTED || self.bytes > MAX_LISTED_MIB << 20;
+        if is_too_much { Err(FilesFromError::TooMany) } else { Ok(()) }
+    }
+
+    fn known(&mut self, path: RelPath) -> &mut Known {
+        let bytes = &mut self.bytes;
+        let length = path.as_bytes().len();
+        self.known.entry(path).or_insert_with(|| {
+            *bytes += length + AROUND;
+            Known::default()
+        })
     }
 
     /// The paths that the list names, in the order of their bytes.
@@ -103,13 +131,14 @@ impl FilesFrom {
     /// whole trees.
     pub fn wants(&self, path: &RelPath, recursive: bool) -> Wanted {
         if recursive && self.is_in_listed(path) {
-            return Wanted { sent: true, entered: true };
+            return Wanted { sent: true, entered: true, as_directory: false };
         }
         let known = self.known.get(path).copied().unwrap_or_default();
-        let of_parent = || path.split().is_some_and(|(parent, _)| self.has_contents(&parent));
+        let is_named = known.listed || path.split().is_some_and(|(parent, _)| self.has_contents(&parent));
         Wanted {
-            sent: known.listed || known.on_the_way || of_parent(),
+            sent: is_named || known.on_the_way,
             entered: known.contents || known.on_the_way,
+            as_directory: !is_named,
         }
     }
 

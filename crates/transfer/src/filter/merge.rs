@@ -9,7 +9,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::Arc;
 
 use super::builder::limited;
@@ -18,6 +17,7 @@ use super::parse::{BadRule, Said, Syntax};
 use super::rule::{Base, joined};
 use super::scope::{Item, List, Merge, Scope};
 use super::{MAX_FILE, MAX_NESTED, MAX_READ, cvs};
+use crate::bounds::Bounds;
 
 /// Gives a merge file of the directory by its name; `None` where it has none.
 pub type ReadsMergeFile<'a> = dyn FnMut(&OsStr) -> io::Result<Option<Vec<u8>>> + 'a;
@@ -148,13 +148,13 @@ pub(super) fn resolved<'a>(root: &[&'a [u8]], above: &'a [u8]) -> Vec<&'a [u8]> 
     way
 }
 
-/// A merge file above the transfer: the path is the user's own, so links in it are followed.
-pub(super) fn merge_file_above(directory: &[u8], name: &OsStr) -> io::Result<Option<Vec<u8>>> {
-    let path = Path::new(OsStr::from_bytes(directory)).join(name);
-    let is_file = std::fs::metadata(&path).is_ok_and(|metadata| metadata.is_file());
-    if !is_file {
-        return Ok(None);
-    }
+/// A merge file above the transfer: the path is the user's own, so links in it are followed, within the bounds.
+pub(super) fn merge_file_above(
+    bounds: &Bounds,
+    directory: &[u8],
+    name: &OsStr,
+) -> io::Result<Option<Vec<u8>>> {
+    let Some(file) = bounds.open_file(&joined(directory, name.as_bytes()))? else { return Ok(None) };
     let too_long = || io::Error::other(format!("it has more than {} KiB", MAX_FILE >> 10));
-    limited(File::open(&path)?)?.ok_or_else(too_long).map(Some)
+    limited(file)?.ok_or_else(too_long).map(Some)
 }

@@ -14,6 +14,7 @@
 //! from files in the tree, which others may have written.
 
 mod builder;
+mod certain;
 mod cvs;
 mod error;
 pub mod files_from;
@@ -27,6 +28,7 @@ mod scope;
 mod tests;
 
 pub use builder::Builder;
+pub use certain::Certain;
 pub use error::FilterError;
 pub use files_from::FilesFrom;
 pub use linerate_wire::filter::{Reading, Rules};

@@ -92,7 +92,7 @@ impl Pattern {
             }
             Reach::Anchored => self.text.matches(b"", path, end),
             Reach::FromAnySlash => self.text.matches(b"/", path, end),
-            Reach::BehindAnySlash => starts(path).any(|at| self.text.matches(b"", &path[at..], end)),
+            Reach::BehindAnySlash => self.text.matches_behind_any_slash(path, end),
         }
     }
 }
@@ -117,7 +117,26 @@ impl Text {
             Text::Literal(text) => text == path,
             Text::Wild(tokens) => {
                 let bytes = front.iter().chain(path).chain(end).copied();
-                if tokens.len() < 64 { run::<1>(tokens, bytes) } else { run::<MOST_WORDS>(tokens, bytes) }
+                if tokens.len() < 64 {
+                    run::<1>(tokens, bytes, false)
+                } else {
+                    run::<MOST_WORDS>(tokens, bytes, false)
+                }
+            }
+        }
+    }
+
+    /// True where it matches all of `path`, or what is behind a slash in it, with `end` behind that.
+    fn matches_behind_any_slash(&self, path: &[u8], end: &[u8]) -> bool {
+        match self {
+            Text::Literal(text) => starts(path).any(|at| text == &path[at..]),
+            Text::Wild(tokens) => {
+                let bytes = path.iter().chain(end).copied();
+                if tokens.len() < 64 {
+                    run::<1>(tokens, bytes, true)
+                } else {
+                    run::<MOST_WORDS>(tokens, bytes, true)
+                }
             }
         }
     }
@@ -127,8 +146,8 @@ impl Text {
 const MOST_WORDS: usize = linerate_wire::filter::MAX_PATTERN / 64 + 1;
 
 /// Follows all tokens that may be next, in sets of so many words: time grows with the pattern times the bytes,
-/// whatever stars are in it.
-fn run<const WORDS: usize>(tokens: &[Token], bytes: impl Iterator<Item = u8>) -> bool {
+/// whatever stars are in it. Where it `begins_anew`, a match may begin behind any slash.
+fn run<const WORDS: usize>(tokens: &[Token], bytes: impl Iterator<Item = u8>, begins_anew: bool) -> bool {
     let mut now = [0; WORDS];
     add(&mut now, tokens, 0);
     for byte in bytes {
@@ -140,7 +159,9 @@ fn run<const WORDS: usize>(tokens: &[Token], bytes: impl Iterator<Item = u8>) ->
                 left &= left - 1;
             }
         }
-        if next == [0; WORDS] {
+        if begins_anew && byte == b'/' {
+            add(&mut next, tokens, 0);
+        } else if next == [0; WORDS] && !begins_anew {
             return false;
         }
         now = next;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::error::FilterError;
 use super::merge::{Reader, ReadsMergeFile, components, merge_file_above, resolved};
 use super::rule::{Base, Compiled, joined};
+use crate::bounds::Bounds;
 
 /// How many directories with a merge file may lie one in another.
 const MAX_INHERITED: usize = 1024;
@@ -22,7 +23,7 @@ pub enum Side {
 }
 
 /// Where the paths are that a filter is asked about.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Place {
     /// The absolute path of the transfer's root: the directory of which the destination is the image.
     pub root: Vec<u8>,
@@ -30,6 +31,8 @@ pub struct Place {
     /// where it gets a directory of that name at the destination, empty where what is in it lands in the
     /// destination itself.
     pub prefix: RelPath,
+    /// Where merge files above the transfer may be read. The root is seen from there.
+    pub bounds: Bounds,
 }
 
 /// The rules of one end.
@@ -182,7 +185,7 @@ impl Scope {
                 let above = merge.above.as_deref().map(|above| resolved(&root, above));
                 above.is_some_and(|above| all[..length].starts_with(&above))
             };
-            let mut read = |name: &OsStr| merge_file_above(&directory, name);
+            let mut read = |name: &OsStr| merge_file_above(&filter.place.bounds, &directory, name);
             self.read_merges(is_asked, &base, &directory, &mut read)?;
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Rules by table: what each text means, and which texts are none.
 
 use linerate_wire::filter::{MAX_MERGES, MAX_PATTERN, MAX_RULES};
-use linerate_wire::path::RelPath;
+use linerate_wire::path::{MAX_COMPONENTS, RelPath};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -10,6 +10,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::bounds::Bounds;
+
+fn nowhere() -> Place {
+    Place { root: Vec::new(), prefix: RelPath::root(), bounds: Bounds::here() }
+}
 
 fn path(text: &str) -> RelPath {
     RelPath::new(text.as_bytes()).unwrap()
@@ -22,7 +27,7 @@ fn built(rules: &[&str]) -> Result<Rules, FilterError> {
 }
 
 fn scope_of(rules: &[&str], side: Side, prefix: &str) -> Scope {
-    let place = Place { root: b"/home/me".to_vec(), prefix: path(prefix) };
+    let place = Place { root: b"/home/me".to_vec(), prefix: path(prefix), bounds: Bounds::here() };
     Filter::new(&built(rules).unwrap(), side, place).scope()
 }
 
@@ -174,7 +179,7 @@ fn files_of_rules_are_read_as_rsync_reads_them() {
         directory.path().join(name)
     };
     let excludes = |builder: Builder, name: &str| {
-        let filter = Filter::new(&builder.build().unwrap(), Side::Sender, Place::default());
+        let filter = Filter::new(&builder.build().unwrap(), Side::Sender, nowhere());
         filter.scope().excludes(&path(name), false)
     };
     let list = file("list", "# no\n; no\r\n+ a.o\r*.o\n\n- b\n");
@@ -211,7 +216,7 @@ fn cvs_words_and_patterns_stand_behind_all_rules() {
     builder.cvs_words(b"mine  *.tmp");
     builder.cvs_exclude();
     builder.include(b"keep.o").unwrap();
-    let scope = Filter::new(&builder.build().unwrap(), Side::Sender, Place::default()).scope();
+    let scope = Filter::new(&builder.build().unwrap(), Side::Sender, nowhere()).scope();
     let scope = entered(&scope, "", &[(".cvsignore", "here\t*.log")]).unwrap();
     for (name, excluded) in
         [("keep.o", false), ("x.o", true), ("mine", true), ("a.tmp", true), ("here", true), ("b.log", true)]
@@ -227,8 +232,7 @@ fn delete_excluded_makes_plain_rules_the_sender_s() {
     builder.filter(b"- a").unwrap();
     builder.filter(b"P b").unwrap();
     let rules = builder.build().unwrap();
-    let excludes =
-        |side, name| Filter::new(&rules, side, Place::default()).scope().excludes(&path(name), false);
+    let excludes = |side, name| Filter::new(&rules, side, nowhere()).scope().excludes(&path(name), false);
     assert!(excludes(Side::Sender, "a") && !excludes(Side::Receiver, "a") && excludes(Side::Receiver, "b"));
 }
 
@@ -256,7 +260,7 @@ fn garbage_never_panics() {
             let _ = builder.filter(&text);
         }
         let rules = builder.build().unwrap();
-        let scope = Filter::new(&rules, Side::Sender, Place::default()).scope();
+        let scope = Filter::new(&rules, Side::Sender, nowhere()).scope();
         let inside = scope.enter(&path("a"), &mut |_| Ok(Some(text.clone()))).unwrap_or(scope);
         accepted += usize::from(!inside.excludes(&path("a/*[x]\\"), random.bool()));
         let _ = FilesFrom::parse(&text, random.bool());
@@ -267,7 +271,9 @@ fn garbage_never_panics() {
 #[test]
 fn the_longest_pattern_matches() {
     let pattern = format!("- {}*", "x/".repeat(MAX_PATTERN / 2 - 1) + "y");
-    let text = "x/".repeat(MAX_PATTERN / 2 - 1) + "y";
+    let text = "x/".repeat(MAX_COMPONENTS - 1) + "y";
+    assert!(!scope_of(&[&pattern], Side::Sender, "").excludes(&path(&text), false));
+    let pattern = format!("- {}{text}", "*".repeat(MAX_PATTERN - text.len() - 3));
     assert!(scope_of(&[&pattern], Side::Sender, "").excludes(&path(&text), false));
 }
 

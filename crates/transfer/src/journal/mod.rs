@@ -2,19 +2,28 @@
 //!
 //! `docs/formats.md` has the format, the rules by which it is believed, and why they hold.
 
+mod chunks;
+mod done;
 mod file;
 pub mod foreign;
+mod holder;
+mod key;
+#[cfg(test)]
+mod measured;
+mod partials;
 mod past;
 mod record;
+mod seal;
+#[cfg(test)]
+mod tests;
 
 use linerate_wire::control::Options;
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Mode, StatxFlags};
 use rustix::io::Errno;
 use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -23,10 +32,17 @@ use crate::lock::lock;
 use crate::metadata::write::{let_in, set_mode};
 use crate::root::Directory;
 use crate::temporary::PREFIX;
+pub use chunks::bits;
+pub use done::Finished;
 use file::{Held, Writer};
-pub use past::{Earlier, Finished, Past};
+pub use holder::{Holder, holder};
+pub use key::Keys;
+use key::Written;
+pub use partials::Earlier;
+pub use past::Past;
 use record::{Begin, Epoch, Record};
 pub use record::{Done, Mark, Partial, mark};
+use seal::Sealer;
 
 /// A transfer that is over so soon has no journal, unless a large file was begun
 const SOON: Duration = Duration::from_millis(500);
@@ -39,16 +55,25 @@ pub fn prefix() -> String {
 }
 
 /// The name of the journal of the command that `options` name, for what lands at `places`.
-pub fn name(options: &Options, places: &[RelPath]) -> Option<OsString> {
+fn name(options: &Options, places: &[RelPath]) -> Option<OsString> {
     let said = postcard::to_stdvec(&(options.resume?, options.recursive, options.keep, places)).ok()?;
     let key = blake3::hash(&said);
     Some(format!("{}{}", prefix(), &key.to_hex()[..32]).into())
 }
 
-/// The journal of a run.
-pub struct Journal {
+/// Where the journal of a command lies.
+#[derive(Clone)]
+pub struct Site {
     top: Arc<Directory>,
     name: OsString,
+    /// Where the command's files land below `top`: a key there would be the far end's.
+    places: Vec<RelPath>,
+    keys: Keys,
+}
+
+/// The journal of a run.
+pub struct Journal {
+    site: Site,
     begin: Begin,
     begun: Instant,
     state: Mutex<State>,
@@ -66,7 +91,7 @@ enum State {
 
 /// What was found where a journal belongs.
 pub enum Found {
-    /// No journal that may be trusted; a new one may be made.
+    /// No journal of this account's; a new one may be made.
     Nothing(Journal),
     /// An earlier run's, which goes on.
     Past(Journal, Box<Past>),
@@ -74,32 +99,66 @@ pub enum Found {
     Busy,
 }
 
+impl Site {
+    /// Where the journal of the command that `options` name belongs, for what lands at `places` below `top`; `None`
+    /// where it has none.
+    pub fn of(top: &Arc<Directory>, options: &Options, places: Vec<RelPath>, keys: Keys) -> Option<Self> {
+        Some(Self { top: top.clone(), name: name(options, &places)?, places, keys })
+    }
+
+    /// True where an earlier run of this account's has left its journal here, or a run has it now.
+    pub fn has_journal(&self) -> bool {
+        match file::open(&self.top, &self.name) {
+            Ok(Held::Ours(file)) => self.sealer(false).is_some_and(|sealer| begins(&file, &sealer)),
+            Ok(Held::Busy) => true,
+            Ok(Held::Missing | Held::Foreign) | Err(_) => false,
+        }
+    }
+
+    /// By what the account's journals are known; `None` where it can't have any here.
+    fn sealer(&self, make: bool) -> Option<Sealer> {
+        let written = Written { top: &self.top, places: &self.places };
+        let key = if make { self.keys.find_or_make(&written) } else { self.keys.find(Some(&written)) }?;
+        Some(Sealer::new(key, &self.name, inode_of(&self.top)?))
+    }
+
+    /// Makes the journal where it is missing.
+    fn make(&self, begin: &Begin) -> Option<Writer> {
+        Writer::make(&self.top, &self.name, begin, &self.sealer(true)?)
+    }
+
+    fn go_on(&self, file: OwnedFd, begin: &Begin) -> Option<(Writer, Option<Past>)> {
+        Writer::go_on(file, begin, &self.sealer(true)?).ok()
+    }
+}
+
 impl Journal {
-    /// Looks for the journal `name` in `top`, for a run whose temporary names hold `nonce`.
-    pub fn find(top: &Arc<Directory>, name: OsString, nonce: [u8; 8]) -> Found {
-        let begin = Begin { epoch: epoch(top), nonce };
-        let journal = |state| {
-            let takes_done = AtomicBool::new(matches!(state, State::Open(_)));
-            let (top, name, begin) = (top.clone(), name.clone(), begin.clone());
-            Journal { top, name, begin, begun: Instant::now(), state: Mutex::new(state), takes_done }
-        };
-        match file::open(top, &name) {
-            Ok(Held::Ours(file)) => match Writer::go_on(file, &begin) {
-                Ok((writer, past)) => Found::Past(journal(State::Open(writer)), Box::new(past)),
-                Err(_) => Found::Nothing(journal(State::None)),
+    /// Looks for the journal at `site`, for a run whose temporary names hold `nonce`.
+    pub fn find(site: Site, nonce: [u8; 8]) -> Found {
+        let begin = Begin { epoch: epoch(&site.top), nonce };
+        let (state, past) = match file::open(&site.top, &site.name) {
+            Ok(Held::Ours(file)) => match site.go_on(file, &begin) {
+                Some((writer, past)) => (State::Open(writer), past),
+                None => (State::None, None),
             },
-            Ok(Held::Missing) => Found::Nothing(journal(State::Waiting)),
-            Ok(Held::Busy) => Found::Busy,
-            // Somebody else's, or no file at all: it isn't believed, and has the name.
-            Ok(Held::Foreign) | Err(_) => Found::Nothing(journal(State::None)),
+            Ok(Held::Missing) => (State::Waiting, None),
+            Ok(Held::Busy) => return Found::Busy,
+            // Somebody else's, or no file at all: it has the name.
+            Ok(Held::Foreign) | Err(_) => (State::None, None),
+        };
+        let takes_done = AtomicBool::new(matches!(state, State::Open(_)));
+        let journal = Self { site, begin, begun: Instant::now(), state: Mutex::new(state), takes_done };
+        match past {
+            Some(past) => Found::Past(journal, Box::new(past)),
+            None => Found::Nothing(journal),
         }
     }
 
     /// One that is never made: for a transfer that nobody goes on with.
     pub fn none(top: &Arc<Directory>) -> Self {
+        let (name, places) = (OsString::new(), Vec::new());
         Self {
-            top: top.clone(),
-            name: OsString::new(),
+            site: Site { top: top.clone(), name, places, keys: Keys::none() },
             begin: Begin { epoch: Epoch::default(), nonce: [0; 8] },
             begun: Instant::now(),
             state: Mutex::new(State::None),
@@ -109,7 +168,7 @@ impl Journal {
 
     /// True where something may be written down, now or later.
     pub fn is_wanted(&self) -> bool {
-        !self.name.is_empty()
+        !self.site.name.is_empty()
     }
 
     /// True where what gets its name is written down.
@@ -124,7 +183,7 @@ impl Journal {
 
     /// True where files in `directory` may be written down: their times are of the journal's own clock.
     pub fn covers(&self, directory: &Directory) -> bool {
-        directory.device == self.top.device
+        directory.device == self.site.top.device
     }
 
     /// Begins to take what is done as soon as that is worth it; `landed` bytes are in place.
@@ -138,8 +197,7 @@ impl Journal {
     pub fn make(&self) -> bool {
         let mut state = lock(&self.state);
         if matches!(*state, State::Waiting) {
-            let made = Writer::make(&self.top, &self.name, &self.begin);
-            *state = made.map_or(State::None, State::Open);
+            *state = self.site.make(&self.begin).map_or(State::None, State::Open);
         }
         matches!(*state, State::Open(_))
     }
@@ -213,13 +271,14 @@ impl Journal {
 
     /// The directory may have its own mode again by now, which may not let its owner write.
     fn take_away(&self) -> Result<(), Errno> {
-        match self.top.take_away(&self.name) {
+        let Site { top, name, .. } = &self.site;
+        match top.take_away(name) {
             Err(Errno::ACCESS) => {}
             other => return other,
         }
-        let had = let_in(self.top.as_fd(), Mode::RWXU)?;
-        let taken = self.top.take_away(&self.name);
-        had.map_or(Ok(()), |had| set_mode(self.top.as_fd(), had))?;
+        let had = let_in(top.as_fd(), Mode::RWXU)?;
+        let taken = top.take_away(name);
+        had.map_or(Ok(()), |had| set_mode(top.as_fd(), had))?;
         taken
     }
 
@@ -235,38 +294,14 @@ impl Journal {
     }
 }
 
-/// True where a run has left the journal `name`, or still has it.
-pub fn is_there(directory: &Directory, name: &OsStr) -> bool {
-    matches!(file::open(directory, name), Ok(Held::Ours(_) | Held::Busy))
+/// True where this account has begun the journal.
+fn begins(file: &OwnedFd, sealer: &Sealer) -> bool {
+    let records = file::open_records(file, sealer);
+    records.is_ok_and(|records| records.is_some_and(|mut records| matches!(records.next(), Ok(Some(_)))))
 }
 
-/// True where a run has the journal `name` now.
-pub fn is_busy(directory: &Directory, name: &OsStr) -> bool {
-    matches!(file::open(directory, name), Ok(Held::Busy))
-}
-
-/// What the temporary names of the runs in the journal `name` hold, the latest last.
-pub fn nonces(directory: &Directory, name: &OsStr) -> Vec<[u8; 8]> {
-    let mut nonces = Vec::new();
-    if let Ok(file) = file::open_own(directory, name) {
-        let reader = std::io::BufReader::new(std::fs::File::from(file));
-        let read = record::read(reader, |record| {
-            if let Record::Begin(begin) = record {
-                nonces.push(begin.nonce);
-            }
-        });
-        // What can't be read names nobody.
-        drop(read);
-    }
-    nonces
-}
-
-/// The chunks as a bit for each, as [`linerate_wire::control::Want::Missing`] has them.
-pub fn bits(chunks: &HashSet<u32>) -> Vec<u8> {
-    let length = chunks.iter().max().map_or(0, |last| *last as usize / 8 + 1);
-    let mut bits = vec![0; length];
-    chunks.iter().for_each(|number| bits[*number as usize / 8] |= 1 << (number % 8));
-    bits
+fn inode_of(directory: &Directory) -> Option<u64> {
+    rustix::fs::fstat(directory).ok().map(|stat| stat.st_ino)
 }
 
 /// The life of the kernel and of the mount that `directory` is in. Zeros where they can't be told: then nothing that
@@ -292,77 +327,9 @@ impl Partial {
     /// # Errors
     /// What open(2) returns; `ESTALE` for another file.
     pub fn reopen(&self, parent: &Directory) -> Result<OwnedFd, Errno> {
-        let file = file::open_own(parent, OsStr::from_bytes(&self.name))?;
+        let file = file::open_own(parent, &self.name.write())?;
         let stat = rustix::fs::fstat(&file)?;
         let same = stat.st_ino == self.inode && stat.st_size as u64 == self.size;
         if same { Ok(file) } else { Err(Errno::STALE) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::root::Root;
-    use std::fs;
-    use std::os::unix::fs::{PermissionsExt, symlink};
-
-    const NAME: &str = ".linerate.journal.00000000000000000000000000000000";
-
-    fn find(directory: &tempfile::TempDir) -> Found {
-        let root = Root::open(directory.path()).unwrap();
-        Journal::find(root.top(), NAME.into(), [7; 8])
-    }
-
-    fn new(directory: &tempfile::TempDir) -> Journal {
-        let Found::Nothing(journal) = find(directory) else { panic!("there is one already") };
-        journal
-    }
-
-    #[test]
-    fn the_next_run_finds_what_this_one_wrote_and_only_behind_it() {
-        let directory = tempfile::tempdir().unwrap();
-        let journal = new(&directory);
-        journal.look(0);
-        assert!(!journal.takes_done() && !directory.path().join(NAME).exists(), "made when it is worth it");
-        journal.look(FEW_BYTES);
-        assert!(journal.takes_done() && journal.is_bare());
-        journal.done(vec![record::tests::done("a")]);
-        assert!(!journal.is_bare());
-        let index = journal.partial(record::tests::partial(99)).unwrap();
-        journal.chunk(index, 2);
-        assert!(matches!(find(&directory), Found::Busy), "two runs share it");
-        drop(journal);
-        let Found::Past(journal, past) = find(&directory) else { panic!("it isn't found") };
-        let sample = record::tests::partial(0);
-        assert!(past.done(&record::tests::path("a"), [1; 8]).is_some());
-        let earlier = past.partial(&sample.place, sample.mark, sample.origin).unwrap();
-        assert_eq!((earlier.partial.index, bits(&earlier.present())), (index, vec![0b100]));
-        assert_eq!(journal.partial(sample), Some(index + 1), "numbers go on");
-        journal.remove();
-        drop(new(&directory));
-    }
-
-    #[test]
-    fn what_somebody_else_may_have_put_there_is_not_believed() {
-        let directory = tempfile::tempdir().unwrap();
-        let at = directory.path().join(NAME);
-        let real = directory.path().join("real");
-        let begin = Begin { epoch: Epoch::default(), nonce: [1; 8] };
-        fs::write(&real, record::tests::journal(&[Record::Begin(begin)])).unwrap();
-        let foreign = |what: &str| {
-            let Found::Nothing(journal) = find(&directory) else { panic!("{what} is believed") };
-            assert!(!journal.make(), "{what} is replaced");
-            fs::remove_file(&at).unwrap();
-        };
-        symlink(&real, &at).unwrap();
-        foreign("a link");
-        fs::hard_link(&real, &at).unwrap();
-        foreign("a second name of a file");
-        fs::copy(&real, &at).unwrap();
-        fs::set_permissions(&at, PermissionsExt::from_mode(0o666)).unwrap();
-        foreign("what others may write");
-        fs::set_permissions(&real, PermissionsExt::from_mode(0o600)).unwrap();
-        fs::copy(&real, &at).unwrap();
-        assert!(matches!(find(&directory), Found::Past(..)), "an own one is believed");
     }
 }

@@ -1,126 +1,129 @@
 //! What earlier runs of a command have left, and which of it may be trusted.
+//!
+//! The far end decides how many files and which paths a journal tells of: each kind of record has its share of memory,
+//! and what is beyond that is sent again.
 
-use linerate_wire::entry::{Origin, Timestamp};
+use linerate_wire::entry::Origin;
 use linerate_wire::path::RelPath;
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
 
-use super::record::{Done, Epoch, Mark, Partial, Record};
+use super::done::{DoneFiles, Finished};
+use super::partials::{Earlier, Partials};
+use super::record::{Epoch, Mark, Partial, Record};
+
+/// Bytes of opened directories' paths that are kept at most.
+const MAX_OPENED: usize = 8 << 20;
+/// Bytes that a path in a map takes beside its own.
+const BESIDE_PATH: usize = 64;
 
 /// What a journal tells of the runs before this one.
-#[derive(Default)]
 pub struct Past {
-    done: HashMap<RelPath, Finished>,
-    /// Files that count as done when the time of it is known.
-    unstamped: Vec<Done>,
-    partials: HashMap<u32, Earlier>,
-    /// The latest partial file of each place.
-    places: HashMap<RelPath, u32>,
+    now: Epoch,
+    done: DoneFiles,
+    partials: Partials,
+    /// Of the run whose records follow.
     epoch: Option<Epoch>,
-    made: HashSet<RelPath>,
+    hashes: RandomState,
+    /// Hashes of the places of directories that were made.
+    made: Vec<u64>,
     opened: HashMap<RelPath, u32>,
+    room_for_opened: usize,
     /// What the temporary names of these runs hold.
-    pub nonces: HashSet<[u8; 8]>,
-}
-
-/// A file that got its real name.
-#[derive(Clone, Copy, Debug)]
-pub struct Finished {
-    mark: Mark,
-    /// Its inode's number.
-    pub inode: u64,
-    /// Its size in bytes.
-    pub size: u64,
-    /// The file system's time behind it: a file whose inode changed later isn't the one that was made.
-    pub at: Timestamp,
-}
-
-/// A large file of which chunks are there.
-#[derive(Clone, Debug)]
-pub struct Earlier {
-    /// The file.
-    pub partial: Partial,
-    /// The chunks that are on stable storage.
-    stable: HashSet<u32>,
-    /// The chunks that the kernel has, as long as it lives.
-    written: HashSet<u32>,
+    nonces: HashSet<[u8; 8]>,
 }
 
 impl Past {
-    /// Takes the next record; `now` is this run's epoch.
-    pub fn take(&mut self, record: Record, now: Epoch) {
+    /// For a run whose epoch is `now`.
+    pub fn new(now: Epoch) -> Self {
+        Self {
+            now,
+            done: DoneFiles::default(),
+            partials: Partials::default(),
+            epoch: None,
+            hashes: RandomState::new(),
+            made: Vec::new(),
+            opened: HashMap::new(),
+            room_for_opened: MAX_OPENED,
+            nonces: HashSet::new(),
+        }
+    }
+
+    /// Takes the next record.
+    pub fn take(&mut self, record: Record) {
         match record {
             Record::Begin(begin) => {
-                // What was done and not stamped can't be told from what changed since.
-                self.unstamped.clear();
+                self.done.forget_unstamped();
                 self.epoch = Some(begin.epoch);
                 self.nonces.insert(begin.nonce);
             }
-            Record::Done(done) => self.unstamped.push(done),
-            Record::Stamp(at) => {
-                let stamped = self.unstamped.drain(..);
-                self.done
-                    .extend(stamped.map(|Done { place, mark, inode, size }| {
-                        (place, Finished { mark, inode, size, at })
-                    }));
+            Record::Done(done) => {
+                self.partials.has_its_name(&done.place, done.inode);
+                self.done.add(&done);
             }
+            Record::Stamp(at) => self.done.stamp(at),
             Record::Partial(partial) => self.begin(partial),
-            Record::Chunk { partial, number } => self.chunk(partial, number, now),
-            Record::Stable { partial, chunks } => self.stable(partial, &chunks),
-            Record::Distrust => self.partials.values_mut().for_each(|earlier| earlier.written.clear()),
-            Record::Made { place } => drop(self.made.insert(place)),
-            // The first run saw the mode that it had.
-            Record::Opened { place, mode } => drop(self.opened.entry(place).or_insert(mode)),
+            // A chunk that the kernel had counts only while that kernel and that mount live.
+            Record::Chunk { partial, number } if self.now.is_known() && self.epoch == Some(self.now) => {
+                self.partials.written(partial, number);
+            }
+            Record::Chunk { .. } => {}
+            Record::Stable { partial, chunks } => self.partials.stable(partial, &chunks),
+            Record::Distrust => self.partials.distrust(),
+            Record::Made { place } => self.made.push(self.hash(&place)),
+            Record::Opened { place, mode } => self.open(place, mode),
         }
     }
 
+    /// To be called when all records are taken, before anything is asked for.
+    pub fn settle(&mut self) {
+        self.done.sort();
+        self.made.sort_unstable();
+        self.made.dedup();
+    }
+
+    /// A file that none of these runs can have made isn't taken for one of theirs, whoever wrote it down.
     fn begin(&mut self, partial: Partial) {
-        if partial.chunks().is_none() {
-            return;
-        }
-        self.places.insert(partial.place.clone(), partial.index);
-        let earlier = Earlier { stable: HashSet::new(), written: HashSet::new(), partial };
-        self.partials.insert(earlier.partial.index, earlier);
-    }
-
-    /// A chunk that the kernel had counts only while that kernel and that mount live.
-    fn chunk(&mut self, index: u32, number: u32, now: Epoch) {
-        if !now.is_known() || self.epoch != Some(now) {
-            return;
-        }
-        if let Some(earlier) = self.partials.get_mut(&index)
-            && earlier.partial.chunks().is_some_and(|chunks| number < chunks)
-        {
-            earlier.written.insert(number);
+        self.partials.count(partial.index);
+        if self.nonces.contains(&partial.name.nonce()) {
+            self.partials.add(partial);
         }
     }
 
-    fn stable(&mut self, index: u32, bits: &[u8]) {
-        let Some(earlier) = self.partials.get_mut(&index) else { return };
-        let chunks = earlier.partial.chunks().unwrap_or(0);
-        let is_set =
-            |number: &u32| bits.get(*number as usize / 8).is_some_and(|byte| byte >> (number % 8) & 1 == 1);
-        earlier.stable.extend((0..chunks.min(bits.len() as u32 * 8)).filter(is_set));
+    /// The first run saw the mode that the directory had.
+    fn open(&mut self, place: RelPath, mode: u32) {
+        let size = place.as_bytes().len() + BESIDE_PATH;
+        if size <= self.room_for_opened && !self.opened.contains_key(&place) {
+            self.room_for_opened -= size;
+            self.opened.insert(place, mode);
+        }
     }
 
     /// What was made at `place` of an entry with this mark.
-    pub fn done(&self, place: &RelPath, mark: Mark) -> Option<&Finished> {
-        self.done.get(place).filter(|finished| finished.mark == mark)
+    pub fn done(&self, place: &RelPath, mark: Mark) -> Option<Finished> {
+        self.done.find(place, mark)
     }
 
     /// The large file that was begun at `place` of an entry with this mark, and of this very file.
     pub fn partial(&self, place: &RelPath, mark: Mark, origin: Origin) -> Option<&Earlier> {
-        let earlier = self.partials.get(self.places.get(place)?)?;
+        let earlier = self.partials.at(place)?;
         (earlier.partial.mark == mark && earlier.partial.origin == origin).then_some(earlier)
     }
 
     /// All large files that were begun.
     pub fn partials(&self) -> impl Iterator<Item = &Partial> {
-        self.partials.values().map(|earlier| &earlier.partial)
+        self.partials.all().map(|earlier| &earlier.partial)
     }
 
-    /// Whether one of these runs made the directory at `place`, which may still have a mode for the time being.
+    /// A number that no partial file of these runs has.
+    pub fn next_index(&self) -> u32 {
+        self.partials.next_index()
+    }
+
+    /// Whether one of these runs made the directory at `place`, which may still have a mode for the time being. It
+    /// may be said of another place too, as rarely as two hashes are the same.
     pub fn made(&self, place: &RelPath) -> bool {
-        self.made.contains(place)
+        self.made.binary_search(&self.hash(place)).is_ok()
     }
 
     /// Directories that were there and were opened to their owner, with the modes that they had.
@@ -128,52 +131,37 @@ impl Past {
         self.opened.iter().map(|(place, mode)| (place, *mode))
     }
 
-    /// For the fuzzer: what is told of a file is about it.
+    /// True where one of these runs has this in its temporary names.
+    pub fn has_run(&self, nonce: [u8; 8]) -> bool {
+        self.nonces.contains(&nonce)
+    }
+
+    fn hash(&self, place: &RelPath) -> u64 {
+        self.hashes.hash_one(place.as_bytes())
+    }
+
+    /// For the fuzzer: what is told of a file is about it, and no file is any other's.
     pub(super) fn check(&self) {
-        for (index, earlier) in &self.partials {
-            let chunks = earlier.partial.chunks().expect("others are not taken");
-            assert!(
-                earlier.present().iter().all(|number| *number < chunks) && *index == earlier.partial.index
-            );
-        }
-        assert!(self.places.values().all(|index| self.partials.contains_key(index)));
-    }
-
-    /// A number that no partial file of these runs has.
-    pub fn next_index(&self) -> u32 {
-        self.partials.keys().max().map_or(0, |last| last.saturating_add(1))
-    }
-}
-
-impl Earlier {
-    /// The chunks that are there.
-    pub fn present(&self) -> HashSet<u32> {
-        self.stable.union(&self.written).copied().collect()
-    }
-}
-
-impl Epoch {
-    fn is_known(&self) -> bool {
-        self.boot != [0; 16]
+        self.partials.check();
+        assert!(self.partials().all(|partial| self.has_run(partial.name.nonce())));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::Begin;
-    use super::super::record::tests::{done, partial, path};
+    use super::super::record::Done;
+    use super::super::record::tests::{NONCE, begin, done, partial, path};
     use super::*;
+    use linerate_wire::entry::Timestamp;
 
     const HERE: Epoch = Epoch { boot: [1; 16], mount: 2 };
 
     fn past(records: Vec<Record>, now: Epoch) -> Past {
-        let mut past = Past::default();
-        records.into_iter().for_each(|record| past.take(record, now));
+        let mut past = Past::new(now);
+        records.into_iter().for_each(|record| past.take(record));
+        past.settle();
+        past.check();
         past
-    }
-
-    fn begin(epoch: Epoch) -> Record {
-        Record::Begin(Begin { epoch, nonce: [3; 8] })
     }
 
     fn chunk(number: u32) -> Record {
@@ -229,10 +217,25 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_no_run_before_it_made_is_not_taken() {
+        let records = vec![Record::Partial(partial(0)), begin(HERE), chunk(0)];
+        let past = past(records, HERE);
+        assert_eq!((past.partials().count(), past.next_index()), (0, 1), "its number isn't given again");
+        assert!(past.has_run(NONCE) && !past.has_run([0; 8]));
+    }
+
+    #[test]
     fn of_a_directory_that_was_opened_twice_the_first_mode_counts() {
         let opened = |mode| Record::Opened { place: path("a"), mode };
         let past = past(vec![begin(HERE), opened(0o500), begin(HERE), opened(0o700)], HERE);
         assert_eq!(past.opened().collect::<Vec<_>>(), [(&path("a"), 0o500)]);
+    }
+
+    #[test]
+    fn directories_that_were_made_are_known() {
+        let made = |place| Record::Made { place: path(place) };
+        let past = past(vec![begin(HERE), made("b"), made("a"), made("b")], HERE);
+        assert!(past.made(&path("a")) && past.made(&path("b")) && !past.made(&path("c")));
     }
 
     #[test]
@@ -242,5 +245,34 @@ mod tests {
         let past = past(records, HERE);
         assert!(past.done(&path("a"), [1; 8]).is_some_and(|finished| finished.at == at));
         assert!(past.done(&path("b"), [1; 8]).is_none() && past.done(&path("a"), [2; 8]).is_none());
+    }
+
+    #[test]
+    fn large_files_that_have_their_names_make_room_for_others() {
+        let mut past = Past::new(HERE);
+        past.take(begin(HERE));
+        let large = |index: u32| Partial {
+            index,
+            place: path(&format!("{index}{}", "/deeper".repeat(570))),
+            ..partial(0)
+        };
+        let count = 2 * (12 << 20) / 4000;
+        for index in 0..count {
+            past.take(Record::Partial(large(index)));
+            past.take(Record::Done(Done { place: large(index).place, inode: 9, ..done("") }));
+        }
+        past.settle();
+        past.check();
+        let has = |index| past.partials.at(&large(index).place).is_some();
+        assert!(has(count - 1) && !has(0));
+        assert_eq!(past.next_index(), count);
+        let mut past = Past::new(HERE);
+        past.take(begin(HERE));
+        (0..count).for_each(|index| past.take(Record::Partial(large(index))));
+        past.check();
+        assert!(
+            past.partials.at(&large(0).place).is_some()
+                && past.partials.at(&large(count - 1).place).is_none()
+        );
     }
 }

@@ -2,6 +2,7 @@
 //! entry, all little endian.
 
 use linerate_wire::entry::{AclEntry, AclTag};
+use rustix::fs::Mode;
 
 const VERSION: u32 = 2;
 const ENTRY: usize = 8;
@@ -75,6 +76,30 @@ pub fn encode(acl: &[AclEntry], mut number: impl FnMut(Who, u32, &str) -> u32) -
     value
 }
 
+/// An ACL whose entries for the owner, for others and for the mask say what `mode` does, as they do where both are one file's: by
+/// itself it opens nothing that the mode wouldn't. Without a mode, as it is.
+pub fn within(acl: &[AclEntry], mode: Option<Mode>) -> Vec<AclEntry> {
+    let Some(mode) = mode else { return acl.to_vec() };
+    let has_mask = acl.iter().any(|entry| entry.tag == AclTag::Mask);
+    let class = |shift: u32| (mode.as_raw_mode() >> shift & 7) as u8;
+    let permissions = |entry: &AclEntry| match entry.tag {
+        AclTag::UserObj => class(6),
+        AclTag::Mask => class(3),
+        AclTag::GroupObj if !has_mask => class(3),
+        AclTag::Other => class(0),
+        AclTag::GroupObj | AclTag::User(..) | AclTag::Group(..) => entry.permissions,
+    };
+    acl.iter().map(|entry| AclEntry { permissions: permissions(entry), tag: entry.tag.clone() }).collect()
+}
+
+/// The mode of what can't have this ACL. With it the group's bits were its mask: without it they must give the group no more than
+/// the ACL does.
+pub fn without(acl: &[AclEntry], mode: Mode) -> Mode {
+    let group = acl.iter().find(|entry| entry.tag == AclTag::GroupObj);
+    let rights = group.map_or(7, |entry| u32::from(entry.permissions & 7));
+    mode & !Mode::from_raw_mode((!rights & 7) << 3)
+}
+
 /// True where owner, group and others are all that it names: the mode says the same.
 pub fn is_mode(acl: &[AclEntry]) -> bool {
     let plain = |entry: &AclEntry| matches!(entry.tag, AclTag::UserObj | AclTag::GroupObj | AclTag::Other);
@@ -137,6 +162,30 @@ mod tests {
     fn an_acl_of_three_entries_is_a_mode() {
         assert!(!is_mode(&acl()) && is_mode(&[]));
         assert!(is_mode(&[acl()[0].clone(), acl()[2].clone(), acl()[5].clone()]));
+    }
+
+    #[test]
+    fn an_acl_opens_no_more_than_the_mode() {
+        let cut = |mode| within(&acl(), Some(Mode::from_raw_mode(mode)));
+        let expected = |owner, mask, other| {
+            let mut expected = acl();
+            (expected[0].permissions, expected[4].permissions, expected[5].permissions) =
+                (owner, mask, other);
+            expected
+        };
+        assert_eq!(cut(0o750), acl());
+        assert_eq!(cut(0o640), expected(6, 4, 0));
+        assert_eq!(cut(0o601), expected(6, 0, 1));
+        let plain = [entry(AclTag::GroupObj, 7)];
+        assert_eq!(within(&plain, Some(Mode::from_raw_mode(0o750))), [entry(AclTag::GroupObj, 5)]);
+    }
+
+    #[test]
+    fn a_mask_is_no_right_of_the_group() {
+        let acl =
+            [entry(AclTag::GroupObj, 0), entry(AclTag::User(1, String::new()), 7), entry(AclTag::Mask, 7)];
+        assert_eq!(without(&acl, Mode::from_raw_mode(0o6770)).as_raw_mode(), 0o6700);
+        assert_eq!(without(&[], Mode::from_raw_mode(0o770)).as_raw_mode(), 0o770);
     }
 
     proptest! {

@@ -3,28 +3,42 @@
 
 pub mod accounts;
 pub mod acl;
+pub mod between;
 pub mod compare;
 pub mod holes;
 pub mod read;
 pub mod write;
 
 use linerate_wire::control::Keep;
-use linerate_wire::entry::{Extra, Kind, MAX_XATTRS};
+use linerate_wire::entry::{Extra, Kind, MAX_ACL, MAX_XATTRS};
 use std::collections::HashSet;
 
-/// The most entries of an ACL that fit into an extended attribute (64 KiB).
-const MAX_ACL: usize = 8191;
 /// Under these names the kernel hands out ACLs, which travel by themselves.
 const ACCESS: &str = "system.posix_acl_access";
 const DEFAULT: &str = "system.posix_acl_default";
 
-/// Whether an extended attribute is one that is kept. What the kernel computes isn't, nor is the label of this host's
-/// security policy. An ordinary user may set its own ones only.
+/// Attributes that mean something to the host that they are on, and nothing good to another: labels of its security policy (SELinux,
+/// Smack, AppArmor), what it has measured and signed (IMA, EVM), and where the layers of its overlays lead to. By one of another's,
+/// a file would be run as what it isn't, or a directory would show what lies elsewhere.
+const OF_THE_HOST: [&[u8]; 7] = [
+    b"security.apparmor",
+    b"security.evm",
+    b"security.ima",
+    b"security.sehash",
+    b"security.selinux",
+    b"security.SMACK64",
+    b"trusted.overlay.",
+];
+
+/// Whether an extended attribute is one that is kept, sent, set, removed and compared. What the kernel computes isn't, nor is what
+/// is the host's own. An ordinary user may set its own ones only.
 pub(crate) fn is_kept(name: &[u8], is_root: bool) -> bool {
     if name.starts_with(b"user.") {
         return true;
     }
-    is_root && !name.starts_with(b"system.") && name != b"security.selinux"
+    // By their beginnings: Smack's labels have six names, and an overlay's attributes ten.
+    let is_of_the_host = OF_THE_HOST.iter().any(|of| name.starts_with(of));
+    is_root && !name.starts_with(b"system.") && !is_of_the_host
 }
 
 /// Why an entry of this kind, with these extras, isn't one that an honest sender would send under `keep`.
@@ -109,6 +123,18 @@ mod tests {
             is_kept(b"trusted.x", true) && is_kept(b"security.capability", true) && is_kept(b"user.x", false)
         );
         assert!(!is_kept(b"trusted.x", false) && !is_kept(b"security.capability", false));
-        assert!(!is_kept(b"system.nfs4_acl", true) && !is_kept(b"security.selinux", true));
+        let not_kept: [&[u8]; 9] = [
+            b"system.nfs4_acl",
+            b"security.selinux",
+            b"security.ima",
+            b"security.evm",
+            b"security.apparmor",
+            b"security.SMACK64",
+            b"security.SMACK64EXEC",
+            b"trusted.overlay.redirect",
+            b"trusted.overlay.opaque",
+        ];
+        assert!(not_kept.iter().all(|name| !is_kept(name, true)));
+        assert!(is_kept(b"trusted.overlays", true) && is_kept(b"security.other", true));
     }
 }

@@ -2,7 +2,7 @@
 
 use linerate_sys::xattr::list_at;
 use linerate_wire::control::Keep;
-use linerate_wire::entry::{Entry, Extra, Kind, MAX_XATTRS, Owner};
+use linerate_wire::entry::{Entry, Extra, Kind, MAX_XATTR_COUNT, MAX_XATTRS, Owner};
 use linerate_wire::path::RelPath;
 use rustix::fs::{Access, Stat, getxattr, lgetxattr, listxattr, llistxattr};
 use rustix::io::Errno;
@@ -132,9 +132,10 @@ impl Reader {
         self.names = names;
         read.map_err(|error| format!("its extended attributes can't be read: {error}"))?;
         let size: usize = extra.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
-        if size > MAX_XATTRS {
+        let count = extra.xattrs.len();
+        if size > MAX_XATTRS || count > MAX_XATTR_COUNT {
             extra.xattrs.clear();
-            return Err(format!("its extended attributes are {size} bytes, more than can be sent"));
+            return Err(format!("its {count} extended attributes are {size} bytes, more than can be sent"));
         }
         Ok(())
     }

@@ -66,16 +66,8 @@ impl Writer {
         Self { keep, is_root, member_of, accounts: Mutex::new((Accounts::users(), Accounts::groups())) }
     }
 
-    /// With what mode a file is made that gets `mode` in the end: without bits that give rights before it is whole, and so that
-    /// attributes can be set, which only root can where the owner may not write.
-    pub fn first_mode(&self, entry: &Entry, mode: Mode) -> Mode {
-        let plain = mode & Mode::from_raw_mode(0o777);
-        let has_xattrs = entry.extra.as_ref().is_some_and(|extra| !extra.xattrs.is_empty());
-        if has_xattrs && !self.is_root { plain | Mode::RUSR | Mode::WUSR } else { plain }
-    }
-
     /// Gives all but times: owner, attributes, ACLs, and last the mode, where it is known. Each step undoes what must not be lost
-    /// of the ones behind it: a new owner takes setuid and capabilities away.
+    /// of the ones behind it: a new owner takes setuid and capabilities away. What is open between two of them: [`super::between`].
     pub fn give(&self, fd: BorrowedFd<'_>, entry: &Entry, mode: Option<Mode>, what: What) -> Vec<Loss> {
         let mut losses = Vec::new();
         let nothing = Extra::default();
@@ -83,20 +75,28 @@ impl Writer {
         let mut note = |what: &'static str, result: Result<(), Errno>| {
             losses.extend(result.err().map(|error| Loss(what, error)));
         };
-        let mode = match &extra.owner {
-            None => mode,
-            Some(owner) => {
-                let lost = self.give_owner(fd, owner, &mut note);
-                mode.map(|mode| mode & !lost)
+        let had = match self.close(fd, extra, mode, what) {
+            Ok(had) => had,
+            Err(error) => {
+                note("owner, ACL and mode", Err(error));
+                note("extended attributes", self.give_xattrs(fd, extra, what));
+                return losses;
             }
         };
+        let mut mode = mode.or(had);
+        if let Some(owner) = &extra.owner {
+            let lost = self.give_owner(fd, owner, &mut note);
+            mode = mode.map(|mode| mode & !lost);
+        }
         let opened = self.open_up(fd, what);
         note("extended attributes", self.give_xattrs(fd, extra, what));
         if self.keep.acls && what != What::Link {
-            note("ACL", self.give_acl(fd, ACCESS, &extra.acl, what));
             if what == What::Directory {
                 note("default ACL", self.give_acl(fd, DEFAULT, &extra.default_acl, what));
             }
+            let given = self.give_acl(fd, ACCESS, &acl::within(&extra.acl, mode), what);
+            mode = mode.map(|mode| if given.is_ok() { mode } else { acl::without(&extra.acl, mode) });
+            note("ACL", given);
         }
         if let Some(mode) = mode.or(opened)
             && needs_mode(what, mode)
@@ -203,8 +203,23 @@ impl Writer {
             let may_have_one = !matches!(what, What::New { inherits: false, .. });
             return if may_have_one { remove_xattr(fd, name.as_bytes()) } else { Ok(()) };
         }
-        let value = acl::encode(acl, |who, number, name| self.number(who, number, name));
-        set_xattr(fd, name.as_bytes(), &value)
+        set_xattr(fd, name.as_bytes(), &self.encoded(acl))
+    }
+
+    fn encoded(&self, acl: &[AclEntry]) -> Vec<u8> {
+        acl::encode(acl, |who, number, name| self.number(who, number, name))
+    }
+
+    /// True where what was there has another ACL than it is to have.
+    pub(super) fn acl_changes(&self, fd: BorrowedFd<'_>, extra: &Extra) -> bool {
+        if !self.keep.acls {
+            return false;
+        }
+        let mut value = vec![0; 64 << 10];
+        match rustix::fs::getxattr(through_proc(fd), ACCESS, value.as_mut_slice()) {
+            Ok(length) => extra.acl.is_empty() || value[..length] != self.encoded(&extra.acl),
+            Err(_) => !extra.acl.is_empty(),
+        }
     }
 }
 
@@ -281,7 +296,7 @@ pub fn has_default_acl(directory: BorrowedFd<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_wire::entry::{Kind, Timestamp};
+    use linerate_wire::entry::{AclTag, Kind, Timestamp};
     use linerate_wire::path::RelPath;
     use std::fs::{self, File};
     use std::os::fd::AsFd;
@@ -316,10 +331,18 @@ mod tests {
 
     #[test]
     fn a_file_is_made_without_rights_and_so_that_its_attributes_can_be_set() {
-        let mode = Mode::from_raw_mode(0o6455);
-        assert_eq!(writer(ALL, true).first_mode(&commented(), mode).as_raw_mode(), 0o455);
-        assert_eq!(writer(ALL, false).first_mode(&commented(), mode).as_raw_mode(), 0o655);
-        assert_eq!(writer(ALL, false).first_mode(&entry(Extra::default()), mode).as_raw_mode(), 0o455);
+        let first = |is_root, entry: &Entry, may_have_acl| {
+            let mode = Mode::from_raw_mode(0o6455);
+            writer(ALL, is_root).first_mode(entry, mode, may_have_acl).as_raw_mode()
+        };
+        assert_eq!(first(true, &commented(), false), 0o455);
+        assert_eq!(first(false, &commented(), false), 0o655);
+        assert_eq!(first(false, &entry(Extra::default()), false), 0o455);
+        assert_eq!(first(true, &entry(Extra::default()), true), 0o400);
+        let owned = Extra { owner: Some(Owner::default()), ..Extra::default() };
+        let named = AclEntry { tag: AclTag::User(1, String::new()), permissions: 7 };
+        let listed = Extra { acl: vec![named], ..Extra::default() };
+        assert_eq!([owned, listed].map(|extra| first(true, &entry(extra), false)), [0o400; 2]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use linerate_wire::PROTOCOL;
 use linerate_wire::control::{Cookie, Hello, Job, MAX_MESSAGE, Message, Options, Progress};
 use linerate_wire::stages::{Stages, Usage};
 use std::io::{Read, Write};
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -20,12 +20,13 @@ use self::reach::Opener;
 pub use self::reporter::Reporter;
 use self::reporter::{Quiet, Teller};
 use self::silence::Silence;
-use crate::channel::Control;
+use crate::channel::{Control, Room};
 use crate::clock::Counters;
 use crate::connect::Listener;
 use crate::handshake::Link;
 use crate::keys::Keys;
 use crate::problem::{Observer, TransferError};
+use crate::pulse::Pulse;
 use crate::stream::{Stream, StreamError};
 use crate::transport::Registry;
 
@@ -44,6 +45,8 @@ pub struct Client {
     pub interrupted: Arc<AtomicBool>,
     /// Where news go.
     pub observer: Arc<dyn Observer>,
+    /// How long the far end may be silent, and when it was heard: asked by what writes to it, too.
+    pub pulse: Arc<Pulse>,
 }
 
 /// Both ends' counters, for whoever shows them while the session's thread works.
@@ -69,6 +72,8 @@ pub struct Session {
     arrivals: (Sender<Stream>, Receiver<Stream>),
     dialed: AtomicU32,
     is_agent: bool,
+    /// It connects to the host that its client has logged in from, and to no other.
+    dials_client_alone: bool,
     interrupted: Arc<AtomicBool>,
     observer: Arc<dyn Observer>,
     /// Both ends' counters.
@@ -78,6 +83,8 @@ pub struct Session {
     report: Option<(Stages, Usage)>,
     /// What came while something else was waited for.
     early: Option<Message>,
+    /// What the last message takes.
+    room: Option<Room>,
     /// Streams that were handed to the caller, and whose workers have not ended.
     admitted: u32,
     cipher: Option<&'static str>,
@@ -111,10 +118,16 @@ impl Session {
         client: Client,
         meters: Meters,
     ) -> Result<Self, TransferError> {
-        let Client { job, interrupted, observer } = client;
-        let mut session = Self::start(reader, writer, observer, interrupted, meters)?;
+        let Client { job, interrupted, observer, pulse } = client;
+        pulse.beat();
+        let mut session = Self::start(reader, writer, observer, interrupted, meters, pulse)?;
         let options = job_options(&job).cloned();
+        session.take_role(matches!(job, Job::Send { .. }));
         session.send(&Message::Job(job))?;
+        if options.as_ref().is_some_and(|options| options.timeout.is_some()) {
+            session.limit_has_option();
+            session.begin_to_beat();
+        }
         session.greet()?;
         if let Some(options) = options {
             session.make_link(options.clear)?;
@@ -132,11 +145,18 @@ impl Session {
         writer: impl Write + Send + 'static,
     ) -> Result<(Self, Job), TransferError> {
         let quiet = Arc::new(Quiet);
-        let mut session = Self::start(reader, writer, quiet, Arc::default(), Meters::default())?;
+        let pulse = Arc::new(Pulse::new(None));
+        let mut session = Self::start(reader, writer, quiet, Arc::default(), Meters::default(), pulse)?;
         session.is_agent = true;
         session.observer = Arc::new(Teller(session.control.channel.clone()));
         session.greet()?;
         let Message::Job(job) = session.receive()? else { return Err(out_of_turn()) };
+        session.take_role(matches!(job, Job::Receive { .. } | Job::Discard { .. }));
+        session.limit_silence(job_options(&job).and_then(|options| options.timeout));
+        // One that answers questions says nothing else.
+        if !matches!(job, Job::Observe) {
+            session.begin_to_beat();
+        }
         Ok((session, job))
     }
 
@@ -146,8 +166,9 @@ impl Session {
         observer: Arc<dyn Observer>,
         interrupted: Arc<AtomicBool>,
         meters: Meters,
+        pulse: Arc<Pulse>,
     ) -> Result<Self, TransferError> {
-        let control = Control::start(reader, writer);
+        let control = Control::start(reader, writer, pulse.clone());
         let keys = Keys::generate().map_err(|error| TransferError::Failed(error.to_string()))?;
         let (mut cookie, mut nonce) = (Cookie::default(), [0; 8]);
         aws_lc_rs::rand::fill(&mut cookie)
@@ -172,23 +193,26 @@ impl Session {
             arrivals: unbounded(),
             dialed: AtomicU32::new(0),
             is_agent: false,
+            dials_client_alone: false,
             interrupted,
             observer,
             meters,
             connected: None,
             report: None,
             early: None,
+            room: None,
             news: news::News::new(),
             admitted: 0,
             cipher: None,
-            silence: Silence::default(),
+            silence: Silence::new(pulse),
         };
         session.send(&Message::Hello(hello))?;
         Ok(session)
     }
 
     fn greet(&mut self) -> Result<(), TransferError> {
-        let Message::Hello(peer) = self.receive()? else { return Err(out_of_turn()) };
+        let first = self.awaiting("its first message, as of an agent that runs,", Self::receive)?;
+        let Message::Hello(peer) = first else { return Err(out_of_turn()) };
         if peer.protocol != PROTOCOL {
             return Err(TransferError::Version(format!(
                 "the far end runs linerate {} (protocol {}), this end {} (protocol {PROTOCOL}): \
@@ -200,6 +224,11 @@ impl Session {
         }
         self.peer = peer;
         Ok(())
+    }
+
+    /// Whether this end receives data, by the job.
+    fn take_role(&self, receives: bool) {
+        self.control.way.receives.store(receives, Ordering::Release);
     }
 
     /// Says something to the other end.

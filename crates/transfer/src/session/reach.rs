@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{MAX_STREAMS, Session, out_of_turn, printable};
+use crate::bounds::BY_WHOM;
 use crate::connect::Listener;
 use crate::dial::{candidates, dial, dial_any};
 use crate::handshake::Link;
@@ -70,7 +71,8 @@ impl Session {
 
     /// The client: connect to the agent, else have it connect here, else go through the control channel.
     pub(super) fn reach(&mut self, options: &Options) -> Result<(), TransferError> {
-        let Message::Listening(there) = self.receive()? else { return Err(out_of_turn()) };
+        let said = self.awaiting("its word on where it listens for data", Self::receive)?;
+        let Message::Listening(there) = said else { return Err(out_of_turn()) };
         let Some(direct) = self.reach_directly(&there)? else { return Ok(()) };
         self.observer.note(&format!("{direct}; asking the far end to connect back"));
         let Some(back) = self.reach_back(&there, options)? else { return Ok(()) };
@@ -132,7 +134,8 @@ impl Session {
     /// An agent doesn't wait for the data connection: it may have announced its sources already, or that it is ready.
     fn answer_to_connect_back(&mut self) -> Result<Option<String>, TransferError> {
         loop {
-            match self.receive_within(CONNECT_BACK_TIME)? {
+            let connected = |session: &mut Self| session.receive_within(CONNECT_BACK_TIME);
+            match self.awaiting("its word on connecting back", connected)? {
                 Message::ConnectedBack { error } => return Ok(error),
                 early @ (Message::Sources(_) | Message::Ready { .. }) if self.early.is_none() => {
                     self.early = Some(early);
@@ -145,7 +148,7 @@ impl Session {
     pub(super) fn tunnel(&mut self) -> Result<(), TransferError> {
         self.listener = None;
         self.opener = Opener::Tunnel;
-        self.control.tunnel_open.store(true, Ordering::Release);
+        self.control.way.open.store(true, Ordering::Release);
         self.open_tunnel();
         Ok(())
     }
@@ -203,7 +206,19 @@ impl Session {
         }
     }
 
+    /// Whether it connects back to the host alone that its client has logged in from: others may be out of the client's own
+    /// reach.
+    pub fn dials_client_alone(&mut self, alone: bool) {
+        self.dials_client_alone = alone;
+    }
+
     pub(super) fn connect_back(&mut self, candidates: &[SocketAddr]) -> Result<(), TransferError> {
+        let (client, _) = ssh_addresses();
+        let may = |there: &SocketAddr| !self.dials_client_alone || client == Some(there.ip());
+        if let Some(stranger) = candidates.iter().find(|there| !may(there)) {
+            let error = format!("{stranger} isn't where this login came from; {BY_WHOM}");
+            return self.send(&Message::ConnectedBack { error: Some(error) });
+        }
         let there = Listening { candidates: candidates.to_vec(), client: None, error: None };
         let error = self.reach_directly(&there)?;
         self.send(&Message::ConnectedBack { error })
@@ -244,6 +259,7 @@ fn ssh_addresses() -> (Option<IpAddr>, Option<IpAddr>) {
 mod tests {
     use super::super::{Client, Event, Meters};
     use super::*;
+    use crate::pulse::Pulse;
     use crossbeam_channel::{Sender, unbounded};
     use linerate_wire::control::Job;
     use std::os::unix::net::UnixStream;
@@ -277,7 +293,12 @@ mod tests {
             Ok(streams.len() as u32)
         });
         let job = Job::Discard { options: Options::default() };
-        let client = Client { job, interrupted: Arc::default(), observer: Arc::new(Nobody) };
+        let client = Client {
+            job,
+            interrupted: Arc::default(),
+            observer: Arc::new(Nobody),
+            pulse: Arc::new(Pulse::new(None)),
+        };
         let client = Session::client(near.try_clone().unwrap(), near, client, Meters::default());
         (client.unwrap(), stop, agent)
     }

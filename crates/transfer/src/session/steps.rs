@@ -24,14 +24,16 @@ impl Session {
     /// # Errors
     /// Where the agent gives up or goes away.
     pub fn receive_list(&mut self, mut each: impl FnMut(&[u8], &Entry)) -> Result<(), TransferError> {
-        while self.report.is_none() {
-            match self.poll()? {
-                Some(Message::Listed { path, entry }) => each(&path, &entry),
-                Some(_) => return Err(out_of_turn()),
-                None => {}
+        self.awaiting("the next entry of its list", |session| {
+            while session.report.is_none() {
+                match session.poll()? {
+                    Some(Message::Listed { path, entry }) => each(&path, &entry),
+                    Some(_) => return Err(out_of_turn()),
+                    None => {}
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// The client of [`linerate_wire::control::Job::Digests`]: hands the entries to `each` until the list ends.
@@ -42,14 +44,16 @@ impl Session {
         &mut self,
         mut each: impl FnMut(Vec<Digested>) -> Result<(), TransferError>,
     ) -> Result<(), TransferError> {
-        while self.report.is_none() {
-            match self.poll()? {
-                Some(Message::Digested(found)) if found.len() <= MAX_DIGESTED => each(found)?,
-                Some(_) => return Err(out_of_turn()),
-                None => {}
+        self.awaiting("the next entries with their digests", |session| {
+            while session.report.is_none() {
+                match session.poll()? {
+                    Some(Message::Digested(found)) if found.len() <= MAX_DIGESTED => each(found)?,
+                    Some(_) => return Err(out_of_turn()),
+                    None => {}
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// The sender: waits until the receiver has a place for everything; true where it wants to be offered everything first.
@@ -57,7 +61,7 @@ impl Session {
     /// # Errors
     /// Where it has none, or goes away.
     pub fn wait_for_ready(&mut self) -> Result<bool, TransferError> {
-        match self.receive()? {
+        match self.awaiting("its word that it has a place for everything", Self::receive)? {
             Message::Ready { offers } => Ok(offers),
             _ => Err(out_of_turn()),
         }
@@ -68,7 +72,7 @@ impl Session {
     /// # Errors
     /// Where the receiver gave up or goes away.
     pub fn hear_within(&mut self) -> Result<bool, TransferError> {
-        match self.receive()? {
+        match self.awaiting("its word on where everything lands", Self::receive)? {
             Message::Within(within) => Ok(within),
             _ => Err(out_of_turn()),
         }
@@ -80,7 +84,7 @@ impl Session {
     /// Where the receiver gave up or goes away.
     pub fn wait_for_commit(&mut self) -> Result<Totals, TransferError> {
         loop {
-            match self.receive()? {
+            match self.awaiting("its word that everything is in place", Self::receive)? {
                 Message::Committed(landed) => return Ok(landed),
                 Message::Skip { .. } => {}
                 _ => return Err(out_of_turn()),
@@ -130,7 +134,8 @@ impl Session {
     /// # Errors
     /// Where there are none or too many.
     pub fn receive_sources(&mut self) -> Result<Vec<Source>, TransferError> {
-        let Message::Sources(sources) = self.receive()? else { return Err(out_of_turn()) };
+        let announced = self.awaiting("the list of its sources", Self::receive)?;
+        let Message::Sources(sources) = announced else { return Err(out_of_turn()) };
         if sources.is_empty() || sources.len() > MAX_SOURCES {
             return Err(TransferError::BadData("the far end announces no sources, or too many".into()));
         }
@@ -152,7 +157,8 @@ impl Session {
     ///
     /// # Errors
     /// Where the client is gone.
-    pub fn tell_report(&self) -> Result<(), TransferError> {
+    pub fn tell_report(&mut self) -> Result<(), TransferError> {
+        self.end_to_beat();
         self.tell_progress()?;
         self.send(&Message::Report { stages: self.meters.local.stages(), usage: process_usage() })
     }
@@ -163,14 +169,16 @@ impl Session {
     /// Where the agent goes away before.
     pub fn wait_for_report(&mut self) -> Result<(Stages, Usage), TransferError> {
         let begun = Instant::now();
-        while begun.elapsed() < REPORT_TIME {
-            if let Some(report) = self.report.take() {
-                return Ok(report);
+        self.awaiting("its report, behind its word that everything is in place,", |session| {
+            while begun.elapsed() < REPORT_TIME {
+                if let Some(report) = session.report.take() {
+                    return Ok(report);
+                }
+                // What else it still says has no place any more, and does no harm.
+                drop(session.poll()?);
             }
-            // What else it still says has no place any more, and does no harm.
-            drop(self.poll()?);
-        }
-        Err(TransferError::FarEnd("the far end doesn't report".into()))
+            Err(TransferError::FarEnd("the far end doesn't report".into()))
+        })
     }
 
     /// Tells the other end why this one gives up; where a connection broke, the other end's reason comes first.
@@ -189,7 +197,7 @@ impl Session {
         let begun = Instant::now();
         while let Some(left) = LAST_WORDS.checked_sub(begun.elapsed()) {
             match self.control.incoming.recv_timeout(left) {
-                Ok(Incoming::Message(message)) => match self.handle(message) {
+                Ok(Incoming::Message(message, _)) => match self.handle(message) {
                     Err(reason) => return reason,
                     Ok(_) => continue,
                 },

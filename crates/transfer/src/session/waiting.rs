@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::reach::Opener;
-use super::{Event, MAX_STREAMS, Session, TICK, WorkerEnd, printable};
-use crate::channel::Incoming;
+use super::{Event, MAX_STREAMS, Session, TICK, WorkerEnd, out_of_turn, printable};
+use crate::channel::{Incoming, Room};
 use crate::lock::lock;
 use crate::problem::TransferError;
 use crate::stream::Stream;
@@ -23,11 +23,12 @@ impl Session {
             if self.interrupted.load(Ordering::Relaxed) {
                 return Err(TransferError::Interrupted);
             }
-            self.beat()?;
+            self.look()?;
             let message = select! {
                 recv(self.control.incoming) -> incoming => match incoming {
-                    Ok(Incoming::Message(message)) => {
+                    Ok(Incoming::Message(message, room)) => {
                         self.heard();
+                        self.room = Some(room);
                         message
                     }
                     Ok(Incoming::Closed(error)) => return Err(self.closed(&error)),
@@ -49,13 +50,22 @@ impl Session {
             if let Some(message) = self.handle(message)? {
                 return Ok(Event::Message(message));
             }
+            // The last message of an agent, while there is still something to do.
+            if self.report.is_some() {
+                return Err(out_of_turn());
+            }
         }
+    }
+
+    /// The room of the message that came last: whoever keeps it for longer than to the next one, keeps its room.
+    pub fn take_room(&mut self) -> Option<Room> {
+        self.room.take()
     }
 
     /// The peer has proven who it is, and may still want too much.
     fn admit(&mut self, stream: Stream) -> Result<Event, TransferError> {
         self.admitted += 1;
-        self.connected();
+        self.heard();
         if self.admitted > MAX_STREAMS {
             let message = format!("the far end opens more than {MAX_STREAMS} data streams");
             return Err(TransferError::Breach(message));
@@ -65,6 +75,7 @@ impl Session {
 
     /// Does what is this layer's to do; gives back what isn't.
     pub(super) fn handle(&mut self, message: Message) -> Result<Option<Message>, TransferError> {
+        let receives = self.control.way.receives.load(Ordering::Acquire);
         match message {
             Message::Abort { reason, kind } => {
                 return Err(TransferError::from_abort(printable(&reason), kind));
@@ -75,14 +86,14 @@ impl Session {
             }
             Message::Progress(progress) => *lock(&self.meters.remote) = progress,
             Message::Problem(problem) if !self.is_agent => self.reporter().problem(problem),
-            Message::Changes(changes) if !self.is_agent => self.observer.changes(changes),
+            Message::Changes(changes) if !self.is_agent && !receives => self.observer.changes(changes),
             Message::Report { stages, mut usage } if !self.is_agent => {
                 if !usage.cpu_seconds.is_finite() {
                     usage.cpu_seconds = 0.0;
                 }
                 self.report = Some((stages, usage));
             }
-            Message::MoreStreams(count) => {
+            Message::MoreStreams(count) if receives => {
                 if let Opener::Dial(address) = self.opener {
                     self.dial_more(address, count);
                 }
@@ -124,10 +135,11 @@ impl Session {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(TransferError::Interrupted);
         }
-        self.beat()?;
+        self.look()?;
         match self.control.incoming.recv_timeout(patience) {
-            Ok(Incoming::Message(message)) => {
+            Ok(Incoming::Message(message, room)) => {
                 self.heard();
+                self.room = Some(room);
                 self.handle(message)
             }
             Ok(Incoming::Closed(error)) => Err(self.closed(&error)),
@@ -146,7 +158,9 @@ impl Session {
             thread::sleep(Duration::from_millis(5));
         }
         match error {
-            ControlError::TooLong(_) | ControlError::Decode(_) => TransferError::Breach(error.to_string()),
+            ControlError::TooLong(_) | ControlError::Decode(_) => {
+                TransferError::Breach(format!("the far end breaks the protocol: {error}"))
+            }
             _ => TransferError::FarEnd(error.to_string()),
         }
     }

@@ -3,29 +3,31 @@
 use linerate_wire::path::RelPath;
 use rustix::fs::Stat;
 use rustix::io::Errno;
-use std::collections::HashMap;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Mutex;
 
 use super::write_all;
-use crate::lock::lock;
+use crate::places::Places;
 use crate::root::Directory;
 use crate::wanted::open_existing;
 
 /// Bytes that are copied at once where the kernel doesn't copy by itself.
 const COPIED: usize = 1 << 20;
 
+/// Older versions that may wait for their new ones: more than are offered and under way at a time.
+const MOST: usize = 65_536;
+
 /// Older versions of which chunks were named to the sender, by the place of the file.
-#[derive(Default)]
-pub struct Older(Mutex<HashMap<RelPath, Seen>>);
+pub struct Older(Places<Seen>);
 
 /// An older version as it was when its chunks were hashed.
 #[derive(Clone, Copy)]
 struct Seen {
     stat: Stat,
-    /// Bytes of it that were hashed.
+    /// Bytes of it that were hashed,
     hashed: u64,
+    /// in chunks of so many.
+    chunk: u64,
 }
 
 /// An older version, held open while the new one comes.
@@ -36,15 +38,21 @@ pub struct Basis {
     is_copied: bool,
 }
 
+impl Default for Older {
+    fn default() -> Self {
+        Self(Places::new(MOST))
+    }
+}
+
 impl Older {
-    /// Notes that the first `hashed` bytes of what is at `place` were named to the sender.
-    pub fn note(&self, place: &RelPath, stat: Stat, hashed: u64) {
-        lock(&self.0).insert(place.clone(), Seen { stat, hashed });
+    /// Notes that the first `count` chunks of what is at `place` are named to the sender; false where too many wait.
+    pub fn note(&self, place: &RelPath, stat: Stat, chunk: u64, count: usize) -> bool {
+        self.0.insert(place, Seen { stat, hashed: chunk * count as u64, chunk })
     }
 
     /// The older version of the file at `place`; `None` where none was named, or it is gone.
     pub fn take(&self, place: &RelPath, parent: &Directory) -> Option<Basis> {
-        let seen = lock(&self.0).remove(place)?;
+        let seen = self.0.take(place)?;
         let (_, name) = place.split()?;
         let file = open_existing(parent, name, &seen.stat).ok()?;
         Some(Basis { file, seen, is_copied: false })
@@ -62,9 +70,11 @@ impl Basis {
         self.is_copied = true;
     }
 
-    /// Whether the bytes from `start` to `end` were named to the sender.
+    /// Whether the bytes from `start` to `end` are one of the chunks that were named to the sender: of less it could make a
+    /// new version that has some of the older one's bytes beside its own, and have the next run hash both.
     pub fn has(&self, start: u64, end: u64) -> bool {
-        start <= end && end <= self.seen.hashed
+        let chunk = self.seen.chunk;
+        start.is_multiple_of(chunk) && start.checked_add(chunk) == Some(end) && end <= self.seen.hashed
     }
 
     /// Brings the bytes from `start` to `end` into `new`, at the same place.

@@ -3,46 +3,73 @@
 use linerate_wire::control::ProblemKind;
 use linerate_wire::entry::Entry;
 use linerate_wire::path::RelPath;
-use rustix::fs::{AtFlags, Mode};
+use rustix::fs::{AtFlags, Mode, Stat};
 use rustix::io::Errno;
-use std::collections::{BTreeMap, HashMap};
+use serde::{Deserialize, Serialize};
 use std::os::fd::AsFd;
 
 use super::{Shared, Worker};
 use crate::commit::Touched;
 use crate::journal::Past;
-use crate::landing::Landing;
 use crate::lock::lock;
 use crate::metadata::write::{What, set_mode};
 use crate::problem::problem;
 use crate::root::Directory;
+use crate::spool::Spool;
 use crate::temporary::timestamps;
 use crate::wanted::same_time;
 
+/// What is noted of a directory for the end.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Kept {
+    /// The mode that it had, where it was there and didn't let its owner write.
+    opened: Option<u32>,
+    /// What it gets.
+    planned: Option<Planned>,
+}
+
 /// What a directory gets at the end.
-pub struct Planned {
-    /// As it was sent.
-    pub entry: Entry,
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Planned {
+    /// As it was sent, but for its path.
+    entry: Entry,
     /// Its mode; `None` for one that was there and keeps its own.
-    pub mode: Option<Mode>,
+    mode: Option<u32>,
     /// Its owner, attributes and mode were compared and are right: what lands in it changes its times alone.
-    pub is_right: bool,
+    is_right: bool,
+}
+
+impl Planned {
+    pub fn new(entry: &Entry, mode: Option<Mode>, is_right: bool) -> Self {
+        let entry = Entry { path: RelPath::root(), ..entry.clone() };
+        Self { entry, mode: mode.map(Mode::as_raw_mode), is_right }
+    }
+}
+
+impl Kept {
+    /// The first time that it was opened it had this mode.
+    pub fn opened(self, mode: Mode) -> Self {
+        Self { opened: self.opened.or(Some(mode.as_raw_mode())), ..self }
+    }
+
+    fn and(self, later: Self) -> Self {
+        Self { opened: self.opened.or(later.opened), planned: later.planned.or(self.planned) }
+    }
 }
 
 impl Worker<'_> {
     /// Finishes all directories, deepest first: a parent may no longer let its owner in.
-    pub fn finish_directories(&mut self, touched: &mut Touched) {
-        let opened = lock(&self.shared.opened).drain().collect::<Vec<_>>();
-        let planned = lock(&self.shared.directories).drain(..).collect::<Vec<_>>();
-        let mut last: BTreeMap<RelPath, (Option<Mode>, Option<Planned>)> = BTreeMap::new();
-        for (path, mode) in opened {
-            last.insert(path, (Some(mode), None));
-        }
-        for (path, planned) in planned {
-            let place = last.entry(path).or_default();
-            *place = (planned.mode.or(place.0), Some(planned));
-        }
-        for (path, (mode, planned)) in last.into_iter().rev() {
+    ///
+    /// # Errors
+    /// A message where what was noted of them can't be read.
+    pub fn finish_directories(&mut self, touched: &mut Touched) -> Result<(), String> {
+        let empty = Spool::new(self.shared.landing.root.top());
+        let noted = std::mem::replace(&mut *lock(&self.shared.directories), empty);
+        let unread = |error| format!("reading back what is noted of directories failed: {error}");
+        let mut noted = noted.read().map_err(unread)?;
+        while let Some((path, notes)) = noted.next().map_err(unread)? {
+            let Kept { opened, planned } = notes.into_iter().fold(Kept::default(), Kept::and);
+            let mode = planned.as_ref().and_then(|planned| planned.mode).or(opened).map(Mode::from_raw_mode);
             let finished = self.finish_directory(&path, mode, planned.as_ref(), touched);
             // One that was only opened may have been deleted since.
             let is_gone = planned.is_none() && finished == Err(Errno::NOENT);
@@ -51,6 +78,7 @@ impl Worker<'_> {
                 (self.shared.problem)(problem(self.shown(&path), ProblemKind::Failed, message));
             }
         }
+        Ok(())
     }
 
     fn finish_directory(
@@ -98,10 +126,36 @@ fn set_times(directory: &Directory, entry: &Entry) -> Result<(), Errno> {
 }
 
 impl Shared<'_> {
+    /// Notes what a directory gets; false where that was noted before, of the same source. Of several that land in one
+    /// place the last one counts.
+    pub(super) fn plan(&self, place: &RelPath, planned: Planned) -> Result<bool, Errno> {
+        let mut is_first = true;
+        lock(&self.directories).update(place, self.names, |kept| {
+            let kept = kept.unwrap_or_default();
+            is_first = kept.planned.is_none_or(|before| before.entry.source != planned.entry.source);
+            Kept { planned: Some(planned), ..kept }
+        })?;
+        Ok(is_first)
+    }
+
     /// How a directory is made whose entry is known: never more open than it will be, since what lands in it is for nobody
-    /// else's eyes before.
+    /// else's eyes before. One that gets an owner or an ACL is this user's alone until it has them.
     pub(super) fn first_directory_mode(&self, entry: &Entry) -> Mode {
-        self.created() & (self.mode(entry) | Mode::RWXU)
+        match self.writer.is_private(entry, self.keep.acls) {
+            true => Mode::RWXU,
+            false => self.created() & (self.mode(entry) | Mode::RWXU),
+        }
+    }
+
+    /// A directory that was there lets in meanwhile only those whom it let in before and will at the end, with what they may do in
+    /// it: for others is nothing that lands there.
+    pub(super) fn close_directory(&self, place: &RelPath, entry: &Entry) {
+        if self.keep.perms
+            && let Ok(held) = self.landing.root.directory(place)
+        {
+            // Where that isn't allowed, its last mode isn't either, which is told at the end.
+            let _ = self.writer.close_directory(held.as_fd(), entry, self.mode(entry));
+        }
     }
 
     /// An earlier run has made the directory at `place`, and was ended before it gave it its mode.
@@ -111,8 +165,15 @@ impl Shared<'_> {
         }
         let Ok(there) = self.landing.root.directory(place).and_then(rustix::fs::fstat) else { return false };
         let mode = Mode::from_raw_mode(there.st_mode & 0o777);
-        there.st_uid == rustix::process::geteuid().as_raw()
-            && (mode == Mode::RWXU || mode == self.first_directory_mode(entry))
+        // It may have got its owner, and not yet its mode.
+        let closed = self.mode(entry) & Mode::RWXU;
+        let is_first = [Mode::RWXU, closed, self.first_directory_mode(entry)].contains(&mode);
+        is_first && (there.st_uid == rustix::process::geteuid().as_raw() || self.has_owner(entry, &there))
+    }
+
+    fn has_owner(&self, entry: &Entry, there: &Stat) -> bool {
+        let owner = entry.extra.as_ref().and_then(|extra| extra.owner.as_ref());
+        self.keep.owner && owner.is_some_and(|owner| self.writer.differs(owner, there) == (false, false))
     }
 
     /// Writes down which directories are made on the way to `path`, where that doesn't give them their last mode.
@@ -126,13 +187,15 @@ impl Shared<'_> {
     }
 }
 
-/// The modes of directories that an earlier run opened to their owner, and that still are.
-pub fn still_opened(past: Option<&Past>, landing: &Landing) -> HashMap<RelPath, Mode> {
-    let opened = past.into_iter().flat_map(Past::opened);
-    let is_still = |(place, mode): (&RelPath, u32)| {
+/// Notes the modes of directories that an earlier run opened to their owner, and that still are.
+pub fn note_still_opened(past: &Past, shared: &Shared<'_>) {
+    for (place, mode) in past.opened() {
         let had = Mode::from_raw_mode(mode & 0o7777);
-        let there = landing.root.directory(place).and_then(rustix::fs::fstat).ok()?;
-        (there.st_mode & 0o7777 == (had | Mode::RWXU).as_raw_mode()).then(|| (place.clone(), had))
-    };
-    opened.filter_map(is_still).collect()
+        let there = shared.landing.root.directory(place).and_then(rustix::fs::fstat);
+        if there.is_ok_and(|there| there.st_mode & 0o7777 == (had | Mode::RWXU).as_raw_mode()) {
+            let note = |kept: Option<Kept>| kept.unwrap_or_default().opened(had);
+            // Where there is no room for it, it stays open, as it is.
+            let _ = lock(&shared.directories).update(place, shared.names, note);
+        }
+    }
 }

@@ -2,23 +2,29 @@
 //! there and from nothing else: a peer can't name another file.
 
 use linerate_wire::control::ProblemKind;
-use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::Worker;
+use crate::admission::Admitted;
 use crate::commit::Touched;
 use crate::digest::ledger::{Known, Told};
 use crate::lock::lock;
 use crate::problem::problem;
+use crate::safe_link::leads_out;
+use crate::spool::Spool;
 use crate::stream::StreamError;
 use crate::temporary::Temporary;
 
+/// Files with several names of which is remembered what landed under the first one: 70 to 140 MB.
+pub const FIRST_NAMES: usize = 3_000_000;
+
 /// One more name of something that came before.
+#[derive(Debug, Serialize, Deserialize)]
 pub struct FurtherName {
-    place: RelPath,
     /// Where the first name is.
     first: RelPath,
     /// The sender's name for it: its source, and the path there;
@@ -31,24 +37,33 @@ impl Worker<'_> {
     /// Keeps a further name for the end.
     pub(super) fn further_name(
         &mut self,
-        place: RelPath,
-        entry: &Entry,
+        admitted: &Admitted,
         source: u32,
         path: &RelPath,
     ) -> Result<(), StreamError> {
-        let first = Entry { source, path: path.clone(), kind: Kind::Fifo, extra: None, ..*entry };
-        let first = self.shared.landing.place(&first);
-        let first = first.ok_or(StreamError::Protocol("a hard link to what was not announced"))?;
+        let entry = admitted.entry();
+        let first = self.judge.first_place(entry, source, path)?;
         let (name, of) = ((entry.source, entry.path.clone()), (source, path.clone()));
-        lock(&self.shared.further_names).push(FurtherName { place, first, name, of });
-        Ok(())
+        let noted = lock(&self.shared.further_names).update(admitted.place(), self.shared.names, |before| {
+            before.iter().for_each(|_| self.is_replaced());
+            FurtherName { first, name, of }
+        });
+        noted.or_else(|error| self.failed(admitted, error))
     }
 
     /// Makes all further names, and tells of each that it is one.
-    pub fn make_further_names(&mut self, touched: &mut Touched, known: Known<'_>) {
-        let names = std::mem::take(&mut *lock(&self.shared.further_names));
-        for name in names {
-            match self.make_further_name(&name, touched) {
+    ///
+    /// # Errors
+    /// A message where what was noted of them can't be read.
+    pub fn make_further_names(&mut self, touched: &mut Touched, known: Known<'_>) -> Result<(), String> {
+        let empty = Spool::new(self.shared.landing.root.top());
+        let noted = std::mem::replace(&mut *lock(&self.shared.further_names), empty);
+        let unread = |error| format!("reading back what is noted of hard links failed: {error}");
+        let mut noted = noted.read().map_err(unread)?;
+        while let Some((place, mut names)) = noted.next().map_err(unread)? {
+            let Some(name) = names.pop() else { continue };
+            names.iter().for_each(|_| self.is_replaced());
+            match self.make_further_name(&place, &name, touched) {
                 Ok(()) => {
                     self.shared.counters.landed.file(0);
                     if self.shared.digests {
@@ -56,18 +71,34 @@ impl Worker<'_> {
                     }
                 }
                 Err(message) => {
-                    (self.shared.problem)(problem(self.shown(&name.place), ProblemKind::Failed, message));
+                    (self.shared.problem)(problem(self.shown(&place), ProblemKind::Failed, message));
                 }
             }
         }
+        Ok(())
     }
 
-    fn make_further_name(&mut self, name: &FurtherName, touched: &mut Touched) -> Result<(), String> {
+    /// Another source's file of that name counts, too: as if it had been made, and replaced.
+    fn is_replaced(&self) {
+        self.shared.counters.landed.file(0);
+    }
+
+    fn make_further_name(
+        &mut self,
+        place: &RelPath,
+        name: &FurtherName,
+        touched: &mut Touched,
+    ) -> Result<(), String> {
         let first = self.first_name(&name.first).ok_or_else(|| {
             let shown = self.shown(&name.first);
             format!("is a hard link to {}, which this transfer didn't bring", shown.display())
         })?;
-        self.link(&name.place, &first, touched).map_err(|error| match error {
+        if self.shared.terms.refuses_links_out() && leads_out_by(&name.name.1, &first) {
+            return Err(
+                "is one more name of a link, which leads out of the tree from there (--safe-links)".into()
+            );
+        }
+        self.link(place, &first, touched).map_err(|error| match error {
             Errno::ISDIR => "a directory of that name is in the way at the destination".to_owned(),
             error => format!("making the hard link failed: {error}"),
         })
@@ -75,7 +106,7 @@ impl Worker<'_> {
 
     /// What has the first name, where it is what this transfer gave it to.
     fn first_name(&self, place: &RelPath) -> Option<OwnedFd> {
-        let landed = *lock(&self.shared.first_names).get(place)?;
+        let landed = self.shared.first_names.get(place)?;
         let held = self.shared.landing.root.open_at(place, OFlags::PATH).ok()?;
         let stat = rustix::fs::fstat(&held).ok()?;
         ((stat.st_dev, stat.st_ino) == landed).then_some(held)
@@ -95,5 +126,14 @@ impl Worker<'_> {
         let temporary = self.with_access(place, make)?;
         touched.add(&parent);
         temporary.rename(name)
+    }
+}
+
+/// Whether what is held is a symbolic link that leads out of its source by the name `path`.
+fn leads_out_by(path: &RelPath, held: &OwnedFd) -> bool {
+    match rustix::fs::readlinkat(held, "", Vec::new()) {
+        Ok(target) => leads_out(path, target.as_bytes()),
+        // It is no link.
+        Err(_) => false,
     }
 }

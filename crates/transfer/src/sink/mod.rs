@@ -1,5 +1,7 @@
 //! The receiver's side of the files: a worker that turns one stream's frames into files.
 
+mod assemblies;
+mod assembly;
 mod basis;
 mod covered;
 mod directories;
@@ -9,7 +11,7 @@ mod parts;
 mod resumed;
 
 use crossbeam_channel::Sender;
-use linerate_wire::control::{Digest, Keep, Problem, ProblemKind};
+use linerate_wire::control::{self, Digest, Keep, Problem, ProblemKind};
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::frame::{FrameKind, Header};
 use linerate_wire::path::RelPath;
@@ -19,55 +21,58 @@ use std::collections::HashMap;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::admission::{Admitted, Judge, Terms};
 use crate::clock::{Clock, Counters, Stage};
 use crate::commit::{Finished, ToCommit, Touched};
 use crate::journal::{Journal, Past, mark};
 use crate::landing::Landing;
 use crate::lock::lock;
-use crate::metadata::unasked;
 use crate::metadata::write::{Loss, What, Writer as MetadataWriter, set_mode};
+use crate::places::Places;
 use crate::problem::problem;
 use crate::root::Directory;
+use crate::spool::Spool;
 use crate::stream::{FrameHandler, StreamError};
 use crate::temporary::{Names, Temporary};
 use crate::verify::Proof;
+use crate::wanted::is_left_alone;
+use directories::Planned;
 use parts::Part;
 
+pub use assemblies::Assemblies;
 pub use basis::Older;
-pub use directories::{Planned, still_opened};
-pub use links::FurtherName;
-pub use parts::Assembly;
+pub use directories::{Kept, note_still_opened};
+pub use links::{FIRST_NAMES, FurtherName};
 pub use resumed::Resumed;
 
 /// What all workers of the receiver share.
 pub struct Shared<'a> {
     /// Where things land.
     pub landing: &'a Landing,
-    /// For each source whether its own entry has come.
-    pub arrived: Vec<AtomicBool>,
+    /// By what entries are judged.
+    pub terms: &'a Terms<'a>,
     /// Temporary names.
     pub names: &'a Names,
     /// Large files that several streams bring.
-    pub assemblies: Mutex<HashMap<u64, Arc<Assembly>>>,
+    pub assemblies: Mutex<Assemblies>,
     /// Older versions of large files, of which chunks may be taken.
     pub older: Older,
+    /// Where something may be left alone: by what options.
+    pub leaves: Option<control::Sync>,
     /// Nothing is to be written.
     pub dry_run: bool,
     /// What is there is written into, instead of being replaced.
     pub inplace: bool,
     /// Directories whose mode or times are set when everything below them is there.
-    pub directories: Mutex<Vec<(RelPath, Planned)>>,
-    /// Modes of directories that were there and didn't let their owner write, until everything is there.
-    pub opened: Mutex<HashMap<RelPath, Mode>>,
+    pub directories: Mutex<Spool<Kept>>,
     /// Directories in which something has changed without the committer.
     pub changed: Mutex<Touched>,
     /// What landed under a first name, by its place: device and inode.
-    pub first_names: Mutex<HashMap<RelPath, (u64, u64)>>,
+    pub first_names: Places<(u64, u64)>,
     /// Further names, which are made when everything else is there.
-    pub further_names: Mutex<Vec<FurtherName>>,
+    pub further_names: Mutex<Spool<FurtherName>>,
     /// Whole files go to the committer.
     pub finished: Sender<ToCommit>,
     /// This end's counters.
@@ -89,7 +94,7 @@ pub struct Shared<'a> {
     /// Gives what landed its metadata.
     pub writer: MetadataWriter,
     /// What is there already and stays, of which the sender is asked for the digest: as it was seen.
-    pub standing: Mutex<HashMap<RelPath, Stat>>,
+    pub standing: Places<Stat>,
     /// The process's mask for new files.
     pub umask: Mode,
 }
@@ -105,9 +110,7 @@ impl Shared<'_> {
 
     /// Removes the large files under way, also those that the next run would go on with.
     pub fn discard(&self) {
-        for (_, assembly) in lock(&self.assemblies).drain() {
-            assembly.give_up();
-        }
+        lock(&self.assemblies).discard();
         lock(&self.resumed).drain().for_each(|(_, resumed)| resumed.temporary.discard());
     }
 
@@ -117,14 +120,22 @@ impl Shared<'_> {
     }
 
     /// Notes a directory whose metadata is set when everything below it is there; `is_right` where it is already, but for
-    /// mode and times.
-    pub fn keep_directory(&self, place: &RelPath, entry: &Entry, is_new: bool, is_right: bool) {
+    /// mode and times. False where it was noted before.
+    ///
+    /// # Errors
+    /// Where there is no room to note it.
+    pub fn keep_directory(&self, admitted: &Admitted, is_new: bool, is_right: bool) -> Result<bool, Errno> {
+        let (place, entry) = (admitted.place(), admitted.entry());
         let was_begun = !is_new && self.was_begun(place, entry);
         let mode = Some(self.mode(entry)).filter(|_| self.keep.perms || is_new || was_begun);
         let keeps_more = self.keep.times || self.keep.acls || self.keep.xattrs || entry.extra.is_some();
         if self.keep.perms || keeps_more || was_begun || mode.is_some_and(|mode| mode != self.created()) {
-            lock(&self.directories).push((place.clone(), Planned { entry: entry.clone(), mode, is_right }));
+            if !is_new {
+                self.close_directory(place, entry);
+            }
+            return self.plan(place, Planned::new(entry, mode, is_right));
         }
+        Ok(true)
     }
 }
 
@@ -135,6 +146,7 @@ const TOGETHER: usize = 64;
 pub struct Worker<'a> {
     shared: &'a Shared<'a>,
     clock: Clock,
+    judge: Judge<'a>,
     kind: FrameKind,
     payload: Vec<u8>,
     part: Option<Part>,
@@ -156,6 +168,7 @@ impl<'a> Worker<'a> {
         Self {
             shared,
             clock: Clock::start(),
+            judge: Judge::new(shared.terms),
             kind: FrameKind::End,
             payload: Vec::new(),
             part: None,
@@ -170,18 +183,6 @@ impl<'a> Worker<'a> {
         self.clock.finish(self.shared.counters, None);
     }
 
-    fn place(&self, entry: &Entry) -> Result<RelPath, StreamError> {
-        if let Some(what) = unasked(&entry.kind, entry.extra.as_deref(), &self.shared.keep) {
-            return Err(StreamError::Protocol(what));
-        }
-        let place = self.shared.landing.place(entry);
-        let place = place.ok_or(StreamError::Protocol("an entry that doesn't fit what was announced"))?;
-        if entry.path.is_root() {
-            self.shared.arrived[entry.source as usize].store(true, Ordering::Relaxed);
-        }
-        Ok(place)
-    }
-
     /// Does `work` on something in the directory that holds `place`; where that directory doesn't let its owner
     /// write, it is made to, until everything is there.
     fn with_access<T>(&self, place: &RelPath, work: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
@@ -193,7 +194,8 @@ impl<'a> Worker<'a> {
 
     fn open_up(&self, path: &RelPath) -> Result<(), Errno> {
         let held = self.shared.landing.root.directory(path)?;
-        let mut opened = lock(&self.shared.opened);
+        // One at a time, so that nobody takes the opened mode for the one that it had.
+        let mut directories = lock(&self.shared.directories);
         let now = Mode::from_raw_mode(rustix::fs::fstat(held.as_fd())?.st_mode & 0o7777);
         if !now.contains(Mode::RWXU) {
             let note = || self.shared.journal.opened(path, now.as_raw_mode());
@@ -205,7 +207,7 @@ impl<'a> Worker<'a> {
             if path.is_root() {
                 note();
             }
-            opened.insert(path.clone(), now);
+            directories.update(path, self.shared.names, |kept| kept.unwrap_or_default().opened(now))?;
         }
         Ok(())
     }
@@ -230,20 +232,37 @@ impl<'a> Worker<'a> {
         self.shared.mode(entry)
     }
 
-    /// With what mode a file is made; [`Worker::hand_on`] gives it its own.
-    fn first_mode(&self, entry: &Entry) -> Mode {
-        self.shared.writer.first_mode(entry, self.mode(entry))
+    /// True, and told, where the user wants what is there left alone.
+    fn leaves_alone(&self, admitted: &Admitted) -> bool {
+        let (Some(sync), Some((parent, name))) = (&self.shared.leaves, admitted.place().split()) else {
+            return false;
+        };
+        let there = self.shared.landing.root.directory(&parent).and_then(|parent| parent.stat(name));
+        let is_left = there.is_ok_and(|there| is_left_alone(sync, admitted.entry(), &there));
+        if is_left {
+            let message = "is there already and left alone; it came all the same";
+            (self.shared.problem)(problem(self.shown(admitted.place()), ProblemKind::Skipped, message));
+        }
+        is_left
+    }
+
+    /// With what mode a file is made in `parent`; [`Worker::hand_on`] gives it its own.
+    fn first_mode(&self, entry: &Entry, parent: &Directory) -> Mode {
+        let (mode, keep) = (self.mode(entry), &self.shared.keep);
+        // From its directory, or from the time before.
+        let may_have_acl = keep.perms && parent.has_default_acl() || keep.acls && self.shared.inplace;
+        self.shared.writer.first_mode(entry, mode, may_have_acl)
     }
 
     /// Notes what is whole for the committer, with its times set where they are kept.
     fn hand_on(
         &mut self,
         temporary: Temporary,
-        place: &RelPath,
-        entry: &Entry,
+        admitted: &Admitted,
         digest: Option<Digest>,
     ) -> Result<(), Errno> {
-        let is_kept = self.give(&temporary, place, entry)?;
+        let (place, entry) = (admitted.place(), admitted.entry());
+        let is_kept = self.give(&temporary, admitted)?;
         if self.shared.keep.times {
             temporary.set_times(entry)?;
         }
@@ -272,8 +291,9 @@ impl<'a> Worker<'a> {
 
     /// Gives what is whole its owner, attributes and mode, as far as it hasn't got them yet; false where some could not be
     /// kept, which is told.
-    fn give(&self, temporary: &Temporary, place: &RelPath, entry: &Entry) -> Result<bool, Errno> {
-        let (mode, made) = (self.mode(entry), self.first_mode(entry));
+    fn give(&self, temporary: &Temporary, admitted: &Admitted) -> Result<bool, Errno> {
+        let (place, entry) = (admitted.place(), admitted.entry());
+        let (mode, made) = (self.mode(entry), self.first_mode(entry, temporary.parent()));
         let inherits = self.shared.keep.perms && temporary.parent().has_default_acl();
         // What is written into may have attributes and ACLs that the sender's hasn't.
         let in_place = temporary.is_in_place();
@@ -292,7 +312,7 @@ impl<'a> Worker<'a> {
         let fd = held.as_ref().map_or_else(|| temporary.fd(), |held| Ok(held.as_fd()))?;
         if entry.extra.as_ref().is_some_and(|extra| extra.linked) {
             let stat = rustix::fs::fstat(fd)?;
-            lock(&self.shared.first_names).insert(place.clone(), (stat.st_dev, stat.st_ino));
+            self.shared.first_names.insert(place, (stat.st_dev, stat.st_ino));
         }
         let what = match entry.kind {
             Kind::Symlink { .. } => What::Link,
@@ -312,7 +332,8 @@ impl<'a> Worker<'a> {
     }
 
     /// A file that this worker alone makes whole.
-    fn new_file(&self, place: &RelPath, parent: Arc<Directory>, mode: Mode) -> Result<Temporary, Errno> {
+    fn new_file(&self, place: &RelPath, parent: Arc<Directory>, entry: &Entry) -> Result<Temporary, Errno> {
+        let mode = self.first_mode(entry, &parent);
         if let Some(existing) = self.existing_file(place, &parent, mode) {
             rustix::fs::ftruncate(existing.fd()?, 0)?;
             return Ok(existing);
@@ -326,8 +347,8 @@ impl<'a> Worker<'a> {
         Temporary::existing(parent.clone(), self.shared.names, name, mode).ok()
     }
 
-    fn failed(&self, place: &RelPath, entry: &Entry, error: Errno) -> Result<(), StreamError> {
-        let shown = self.shown(place);
+    fn failed(&self, admitted: &Admitted, error: Errno) -> Result<(), StreamError> {
+        let (shown, entry) = (self.shown(admitted.place()), admitted.entry());
         if is_fatal(error) {
             return Err(StreamError::Destination(format!("writing {} failed: {error}", shown.display())));
         }

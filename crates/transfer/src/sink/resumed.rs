@@ -2,8 +2,6 @@
 
 use linerate_wire::entry::{Chunk, Kind};
 use std::collections::HashSet;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use crate::journal::{Earlier, Partial, bits, mark};
@@ -32,7 +30,7 @@ impl Resumed {
         }
         let file = partial.reopen(parent).ok()?;
         rustix::fs::fsync(&file).ok()?;
-        let temporary = Temporary::adopt(parent.clone(), OsStr::from_bytes(&partial.name).to_owned(), file);
+        let temporary = Temporary::adopt(parent.clone(), partial.name, file);
         Some(Self { temporary, partial, there })
     }
 

@@ -5,13 +5,14 @@ mod worker;
 
 use linerate_wire::control::{Problem, ProblemKind, Source};
 use linerate_wire::path::RelPath;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use crate::pattern::Named;
+use crate::bounds::Named;
 use crate::problem::problem;
 use crate::root::Root;
+use crate::temporary::{RESERVED, is_reserved};
 
 pub use reading::{Opened, digest, hash};
 pub use worker::{Shared, Worker};
@@ -36,18 +37,22 @@ impl SourceRoot {
     pub fn find(named: &Named, argument: u32, recursive: bool) -> Result<Self, Problem> {
         let shown = PathBuf::from(OsString::from_vec(named.written.clone()));
         let failed = |kind, message: String| problem(&shown, kind, message);
-        let real = Path::new(OsStr::from_bytes(&named.path))
-            .canonicalize()
-            .map_err(|error| failed(ProblemKind::Failed, format!("can't be opened: {error}")))?;
-        let directory = real.is_dir();
+        let (top, file) =
+            named.find().map_err(|stop| failed(ProblemKind::Failed, format!("can't be opened: {stop}")))?;
+        let directory = file.is_none();
         if directory && !recursive {
             return Err(failed(ProblemKind::Skipped, "is a directory; not copied without -r".into()));
         }
         let name = RelPath::new(named.own_name()).map_err(|error| {
             failed(ProblemKind::Failed, format!("can't be named at the destination: {error}"))
         })?;
-        let (top, file) = if directory { (real.as_path(), RelPath::root()) } else { split(&real) };
-        let root = Root::open(top)
+        if name.components().any(is_reserved) {
+            return Err(failed(ProblemKind::Skipped, RESERVED.into()));
+        }
+        // A name that is there is one component.
+        let file = file.and_then(|name| RelPath::new(name.as_bytes()).ok()).unwrap_or_default();
+        let real = top.real.clone();
+        let root = Root::at(top, &real)
             .map_err(|error| failed(ProblemKind::Failed, format!("can't be opened: {error}")))?;
         Ok(Self { root, file, shown, source: Source { argument, name, directory } })
     }
@@ -80,15 +85,10 @@ pub fn own_name(path: &Path) -> Vec<u8> {
     }
 }
 
-fn split(real: &Path) -> (&Path, RelPath) {
-    let name = real.file_name().unwrap_or(OsStr::new("")).as_bytes();
-    let name = RelPath::new(name).unwrap_or_default();
-    (real.parent().unwrap_or(Path::new("/")), name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bounds::Bounds;
 
     #[test]
     fn a_trailing_slash_changes_nothing_and_dots_have_no_name() {
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn a_directory_needs_recursion() {
         let directory = tempfile::tempdir().unwrap();
-        let named = Named::plain(directory.path().as_os_str().as_bytes());
+        let named = Bounds::here().name(directory.path().as_os_str().as_bytes()).unwrap();
         assert_eq!(SourceRoot::find(&named, 0, false).err().unwrap().kind, ProblemKind::Skipped);
         assert!(SourceRoot::find(&named, 0, true).unwrap().source.directory);
     }

@@ -169,7 +169,7 @@ pub(super) fn read_full(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pattern::Named;
+    use crate::bounds::Bounds;
     use linerate_wire::path::RelPath;
     use std::os::unix::ffi::OsStrExt;
 
@@ -179,7 +179,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x");
         std::fs::write(&path, "before").unwrap();
-        let source = SourceRoot::find(&Named::plain(path.as_os_str().as_bytes()), 0, false).unwrap();
+        let named = Bounds::here().name(path.as_os_str().as_bytes()).unwrap();
+        let source = SourceRoot::find(&named, 0, false).unwrap();
         let stat = rustix::fs::stat(&path).unwrap();
         let mtime = mtime(&stat);
         let (kind, path_below) = (Kind::File { size: 6 }, RelPath::root());

@@ -27,7 +27,7 @@ use crate::stream::{DATA_FRAME, FrameWriter, Stream, StreamError};
 use crate::under_way::UnderWay;
 
 /// A batch is sent when its payload has so many bytes, however many entries are left of its unit.
-const BATCH_PAYLOAD: usize = 1 << 20;
+const BATCH_PAYLOAD: usize = 512 << 10;
 const SHORTER: &str = "became shorter while it was read; not copied";
 const CHANGED: &str = "changed while it was read; the copy may mix old and new";
 

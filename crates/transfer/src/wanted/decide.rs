@@ -91,6 +91,13 @@ impl Rules {
     }
 }
 
+/// Whether the user's options leave what is `there` as it is, whatever `entry` is: an entry that comes is asked that once more,
+/// since a sender may send what nobody wanted.
+pub fn is_left_alone(sync: &Sync, entry: &Entry, there: &Stat) -> bool {
+    let rules = Rules { sync: sync.clone(), keep: Keep::NOTHING };
+    rules.early(entry, there) == Some(Decision::LeftAlone)
+}
+
 impl Decision {
     /// As the user is told; `None` where the entry isn't touched. `received` where contents come to this host, as the
     /// user sees it.

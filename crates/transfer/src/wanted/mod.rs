@@ -7,30 +7,31 @@ mod older;
 mod times;
 
 use crossbeam_channel::Receiver;
-use linerate_wire::control::{Change, Link, MAX_OFFERS, Message, Offered, ProblemKind, Sync, Want};
-use linerate_wire::entry::{Entry, Kind};
+use linerate_wire::control::{Change, Digest, Link, MAX_OFFERS, Message, Offered, ProblemKind, Sync, Want};
+use linerate_wire::entry::{Entry, Kind, Origin};
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, FileType, Mode, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use crate::channel::Channel;
+use crate::admission::{Admitted, Judge};
+use crate::channel::{Channel, Room};
 use crate::itemize::{Changes, Item};
 use crate::journal::Past;
 use crate::lock::lock;
 use crate::metadata::compare::Comparing;
 use crate::metadata::read::At;
-use crate::metadata::unasked;
 use crate::metadata::write::What;
+use crate::places::Recent;
 use crate::problem::{TransferError, problem};
 use crate::remove::Remover;
 use crate::resume;
 use crate::root::Directory;
 use crate::sink::Shared;
 use crate::source::hash;
+pub use decide::is_left_alone;
 use decide::{Decision, Rules};
 use existing::hold_existing;
 pub use existing::open_existing;
@@ -47,11 +48,16 @@ pub struct Comparer<'a, 'b> {
     remover: Remover<'b>,
     names: OfferedNames,
     comparing: Comparing,
+    judge: Judge<'b>,
+    recent: Recent,
     parent: Option<(RelPath, Option<Arc<Directory>>)>,
     buffer: Vec<u8>,
     /// Files of the offer that is being answered which may be compared chunk by chunk.
     large: u64,
 }
+
+/// What the sender could send, and its room until it is answered.
+pub type Offer = (Vec<Offered>, Option<Room>);
 
 /// What is at an entry's place.
 struct There {
@@ -85,6 +91,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
             remover,
             names,
             comparing,
+            judge: Judge::new(shared.terms),
+            recent: Recent::default(),
             parent: None,
             buffer: Vec::new(),
             large: 0,
@@ -95,51 +103,48 @@ impl<'a, 'b> Comparer<'a, 'b> {
     ///
     /// # Errors
     /// Where the sender is gone, or offers what it didn't announce.
-    pub fn run(
-        mut self,
-        offers: &Receiver<Vec<Offered>>,
-    ) -> Result<(OfferedNames, Remover<'b>), TransferError> {
-        for offered in offers {
+    pub fn run(mut self, offers: &Receiver<Offer>) -> Result<(OfferedNames, Remover<'b>), TransferError> {
+        for (offered, _room) in offers {
             if offered.len() > MAX_OFFERS {
                 return Err(breach("an offer of too many entries"));
             }
             self.large = offered.iter().filter(|offered| is_large(&offered.entry)).count() as u64;
-            let wants = offered.iter().map(|offered| self.want(offered)).collect::<Result<_, _>>()?;
+            let wants = offered.into_iter().map(|offered| self.want(offered)).collect::<Result<_, _>>()?;
             self.remover.news.flush();
             let sent = self.channel.send(&Message::Wanted(wants));
             sent.map_err(|error| TransferError::FarEnd(error.to_string()))?;
         }
-        self.names.sort();
+        if !self.names.sort() {
+            return Err(breach("it offers a path twice"));
+        }
         Ok((self.names, self.remover))
     }
 
-    fn want(&mut self, offered: &Offered) -> Result<Want, TransferError> {
-        let entry = &offered.entry;
-        let place = self.shared.landing.place(entry);
-        let place = place.ok_or_else(|| breach("an offer of what wasn't announced"))?;
-        if let Some(why) = unasked(&entry.kind, entry.extra.as_deref(), &self.shared.keep) {
-            return Err(breach(why));
+    fn want(&mut self, offered: Offered) -> Result<Want, TransferError> {
+        let Offered { entry, inode, ctime, digest } = offered;
+        let admitted = self.judge.admit(entry).map_err(|refused| breach(&refused.to_string()))?;
+        let (entry, place) = (admitted.entry(), admitted.place());
+        if !self.recent.is_new(entry.source, &entry.path) {
+            return Err(breach("it offers a path twice"));
         }
-        if entry.path.is_root() {
-            self.shared.arrived[entry.source as usize].store(true, Ordering::Relaxed);
-        }
-        if self.sync.is_some_and(|sync| sync.delete) && !self.names.add(&place, entry.kind == Kind::Directory)
+        if self.sync.is_some_and(|sync| sync.delete) && !self.names.add(place, entry.kind == Kind::Directory)
         {
             return Err(breach("more entries than can be remembered for --delete"));
         }
-        match self.past.and_then(|past| resume::want(self.shared, past, offered, &place)) {
-            Some(Want::Nothing) => return Ok(self.done(entry, &place)),
+        let origin = Origin { inode, ctime };
+        match self.past.and_then(|past| resume::want(self.shared, past, &admitted, origin)) {
+            Some(Want::Nothing) => return Ok(self.done(entry, place)),
             Some(want) => return Ok(want),
             None => {}
         }
         let Some(sync) = self.sync else { return Ok(Want::Whole) };
-        let there = self.look(&place);
+        let there = self.look(place);
         let decision = match &there {
-            Some(there) => self.decide(offered, &place, there),
-            None if sync.ignore_existing && self.is_under_something_else(&place) => Decision::LeftAlone,
+            Some(there) => self.decide(&admitted, digest, there),
+            None if sync.ignore_existing && self.is_under_something_else(place) => Decision::LeftAlone,
             None => Decision::New,
         };
-        Ok(self.act(sync, entry, &place, there.as_ref(), decision))
+        Ok(self.act(sync, &admitted, there.as_ref(), decision))
     }
 
     /// An earlier run gave the entry its name.
@@ -164,8 +169,9 @@ impl<'a, 'b> Comparer<'a, 'b> {
         match entry.kind {
             _ if !self.shared.digests || self.shared.dry_run => None,
             Kind::File { .. } if open_existing(&there.parent, name(place), &there.stat).is_ok() => {
-                lock(&self.shared.standing).insert(place.clone(), there.stat);
-                Some(Want::Digest)
+                // Where too many wait for theirs already, it comes once more.
+                let waits = self.shared.standing.insert(place, there.stat);
+                Some(if waits { Want::Digest } else { Want::Whole })
             }
             // Of one more name it is told which file it is.
             Kind::File { .. } | Kind::HardLink { .. } => Some(Want::Whole),
@@ -177,7 +183,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
     fn keeps_first_name(&self, entry: &Entry, place: &RelPath, there: &There) {
         if entry.extra.as_ref().is_some_and(|extra| extra.linked) {
             let file = (there.stat.st_dev, there.stat.st_ino);
-            lock(&self.shared.first_names).insert(place.clone(), file);
+            self.shared.first_names.insert(place, file);
         }
     }
 
@@ -204,8 +210,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
         matches!(self.shared.landing.root.directory(&parent), Err(Errno::NOTDIR | Errno::LOOP))
     }
 
-    fn decide(&mut self, offered: &Offered, place: &RelPath, there: &There) -> Decision {
-        let entry = &offered.entry;
+    fn decide(&mut self, admitted: &Admitted, digest: Option<Digest>, there: &There) -> Decision {
+        let (entry, place) = (admitted.entry(), admitted.place());
         if let Some(decision) = self.rules.early(entry, &there.stat) {
             return decision;
         }
@@ -214,7 +220,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         }
         let value_differs = match &entry.kind {
             Kind::File { size } => {
-                self.rules.sync.checksum && self.contents_differ(offered, *size, place, there)
+                self.rules.sync.checksum && self.contents_differ(digest, *size, place, there)
             }
             Kind::Symlink { target } => !says(target, place, there),
             Kind::Device { major, minor, .. } => there.stat.st_rdev != rustix::fs::makedev(*major, *minor),
@@ -239,32 +245,25 @@ impl<'a, 'b> Comparer<'a, 'b> {
 
     /// One more name of a file is as it should be only where the first one stays, and both are the same file already.
     fn another_name(&self, entry: &Entry, source: u32, path: &RelPath, there: &There) -> Decision {
-        let first = Entry { source, path: path.clone(), kind: Kind::Fifo, extra: None, ..*entry };
-        let first = self.shared.landing.place(&first);
-        let kept = first.and_then(|first| lock(&self.shared.first_names).get(&first).copied());
+        let first = self.judge.first_place(entry, source, path).ok();
+        let kept = first.and_then(|first| self.shared.first_names.get(&first));
         match kept == Some((there.stat.st_dev, there.stat.st_ino)) {
             true => Decision::Attributes(Changes::default()),
             false => Decision::New,
         }
     }
 
-    fn contents_differ(&mut self, offered: &Offered, size: u64, place: &RelPath, there: &There) -> bool {
+    fn contents_differ(&mut self, digest: Option<Digest>, size: u64, place: &RelPath, there: &There) -> bool {
         if there.stat.st_size as u64 != size {
             return true;
         }
-        let Some(theirs) = offered.digest else { return true };
+        let Some(theirs) = digest else { return true };
         let Ok(file) = open_existing(&there.parent, name(place), &there.stat) else { return true };
         !matches!(hash(file.as_fd(), 0, size, &mut self.buffer), Ok(Some(ours)) if ours == theirs)
     }
 
-    fn act(
-        &mut self,
-        sync: &Sync,
-        entry: &Entry,
-        place: &RelPath,
-        there: Option<&There>,
-        decision: Decision,
-    ) -> Want {
+    fn act(&mut self, sync: &Sync, admitted: &Admitted, there: Option<&There>, decision: Decision) -> Want {
+        let (entry, place) = (admitted.entry(), admitted.place());
         let want = match (&decision, there) {
             (Decision::LeftAlone, _) => Want::LeftAlone,
             (Decision::New, None) => Want::Whole,
@@ -277,7 +276,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             }
             (Decision::Attributes(changes), Some(there)) => {
                 if !sync.dry_run {
-                    self.repaired(entry, place, there, changes);
+                    self.repaired(admitted, there, changes);
                 }
                 self.keeps_first_name(entry, place, there);
                 self.proof(entry, place, there).unwrap_or(Want::Nothing)
@@ -321,17 +320,21 @@ impl<'a, 'b> Comparer<'a, 'b> {
         let older = u64::try_from(there.stat.st_size).ok()?;
         let chunk = older::chunk_of(size, older, self.large)?;
         let file = open_existing(&there.parent, name(place), &there.stat).ok()?;
-        let digests = older::digests(&file, chunk, size, older).ok()?;
-        let hashed = (chunk * digests.len() as u64).min(size);
-        self.shared.older.note(place, there.stat, hashed);
-        Some(Want::Differing { chunk, digests })
+        let digests = older::digests(&file, chunk, size.min(older)).ok()?;
+        let is_noted = self.shared.older.note(place, there.stat, chunk, digests.len());
+        is_noted.then_some(Want::Differing { chunk, digests })
     }
 
     /// Contents are equal, and the rest is made so; a directory's when everything below it is there.
-    fn repaired(&self, entry: &Entry, place: &RelPath, there: &There, changes: &Changes) {
+    fn repaired(&self, admitted: &Admitted, there: &There, changes: &Changes) {
+        let (entry, place) = (admitted.entry(), admitted.place());
         if entry.kind == Kind::Directory {
             let more = changes.owner || changes.group || changes.acl || changes.xattrs;
-            return self.shared.keep_directory(place, entry, false, !more);
+            // An offer of it comes once.
+            if let Err(error) = self.shared.keep_directory(admitted, false, !more) {
+                self.tell(place, format!("noting what the directory gets failed: {error}"));
+            }
+            return;
         }
         if changes.is_empty() || matches!(entry.kind, Kind::HardLink { .. }) {
             return;

@@ -21,9 +21,11 @@ impl Offered {
         self.hashes.len() <= MOST
     }
 
-    /// All are noted.
-    pub fn sort(&mut self) {
+    /// All are noted; false where one was twice, or two have the same hash: nobody can tell what isn't there then.
+    #[must_use]
+    pub fn sort(&mut self) -> bool {
         self.hashes.sort_unstable();
+        self.hashes.windows(2).all(|pair| pair[0] != pair[1])
     }
 
     /// True where the name was offered as what is, or is not, a directory.
@@ -49,7 +51,7 @@ mod tests {
                 && names.add(&path("b"), true)
                 && names.add(&RelPath::root(), true)
         );
-        names.sort();
+        assert!(names.sort());
         assert!(
             names.has(&path("b"), true)
                 && names.has(&path("b/c"), false)

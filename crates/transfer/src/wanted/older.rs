@@ -32,12 +32,13 @@ pub fn chunk_of(size: u64, older: u64, shared_by: u64) -> Option<u64> {
     (chunk <= CHUNK_MOST && chunk <= older && chunk < size).then_some(chunk)
 }
 
-/// BLAKE3 of each chunk of a file of `size` bytes that lies within the older version; the last one may be shorter.
+/// BLAKE3 of each whole chunk of the first `common` bytes, which both versions have. Of a shorter one nothing is said: the
+/// sender chooses where the new version ends, and could try out what the bytes of the older one are, one after another.
 ///
 /// # Errors
 /// Where it can't be read.
-pub fn digests(file: &OwnedFd, chunk: u64, size: u64, older: u64) -> Result<Vec<Digest>, Errno> {
-    let count = if older < size { older / chunk } else { size.div_ceil(chunk) };
+pub fn digests(file: &OwnedFd, chunk: u64, common: u64) -> Result<Vec<Digest>, Errno> {
+    let count = common / chunk;
     let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
     let found = Mutex::new(vec![None; count as usize]);
     let work = || {
@@ -47,7 +48,7 @@ pub fn digests(file: &OwnedFd, chunk: u64, size: u64, older: u64) -> Result<Vec<
             if number >= count || failed.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let digest = hash(file.as_fd(), number * chunk, chunk.min(size - number * chunk), &mut buffer);
+            let digest = hash(file.as_fd(), number * chunk, chunk, &mut buffer);
             let digest = digest.inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
             lock(&found)[number as usize] = digest;
         }
@@ -92,8 +93,8 @@ mod tests {
         let hashed = |bytes: &[u8]| -> Vec<Digest> {
             bytes.chunks(1 << 18).map(|chunk| blake3::hash(chunk).into()).collect()
         };
-        assert_eq!(digests(&file, 1 << 18, 9 << 18, older).unwrap(), hashed(&bytes));
-        let shorter = (3 << 18) + 5;
-        assert_eq!(digests(&file, 1 << 18, shorter, older).unwrap(), hashed(&bytes[..shorter as usize]));
+        assert_eq!(digests(&file, 1 << 18, older).unwrap(), hashed(&bytes));
+        let within = digests(&file, 1 << 18, (3 << 18) + 5).unwrap();
+        assert_eq!(within, hashed(&bytes[..3 << 18]), "nothing is said of a part of a chunk");
     }
 }

@@ -17,7 +17,7 @@ pub enum ControlError {
     #[error("a control message claims {0} bytes, more than is allowed")]
     TooLong(usize),
     /// A message isn't one.
-    #[error("a control message can't be decoded: {0}")]
+    #[error("a control message can't be decoded, or has more elements than it may: {0}")]
     Decode(#[from] postcard::Error),
 }
 

@@ -3,7 +3,9 @@
 //! Each is a length (4 bytes, little endian) and a [`Message`] in postcard.
 
 mod channel;
+mod memory;
 
+use crate::bounded::at_most;
 use crate::entry::{Entry, Timestamp};
 use crate::filter::{ListedPath, Rules};
 use crate::path::RelPath;
@@ -54,7 +56,7 @@ pub enum Message {
     /// Bytes of the one data stream that travels through this channel; empty at its end.
     Tunnel(Vec<u8>),
     /// Sender to receiver: what comes, in the order of the sources' numbers.
-    Sources(Vec<Source>),
+    Sources(#[serde(deserialize_with = "at_most::<MAX_SOURCES, _, _>")] Vec<Source>),
     /// Receiver to sender: every source has a place, send.
     Ready {
         /// Some of it may be there already: [`Message::Offer`] everything first, and send what is wanted.
@@ -120,21 +122,21 @@ pub enum Message {
     /// for.
     Samples(Vec<u8>),
     /// Sender to receiver: what could be sent, at most [`MAX_OFFERS`] entries; directories before what is in them.
-    Offer(Vec<Offered>),
+    Offer(#[serde(deserialize_with = "at_most::<MAX_OFFERS, _, _>")] Vec<Offered>),
     /// Receiver to sender: the answer to one [`Message::Offer`], an element for each of its entries.
-    Wanted(Vec<Want>),
+    Wanted(#[serde(deserialize_with = "at_most::<MAX_OFFERS, _, _>")] Vec<Want>),
     /// Receiver to sender, instead of [`Message::Committed`]: these came damaged to stable storage; send them once more.
-    Again(Vec<(u32, RelPath)>),
+    Again(#[serde(deserialize_with = "at_most::<MAX_AGAIN, _, _>")] Vec<(u32, RelPath)>),
     /// Agent to client, of a receiver: what it changes, or would.
-    Changes(Vec<Change>),
+    Changes(#[serde(deserialize_with = "at_most::<MAX_CHANGES, _, _>")] Vec<Change>),
     /// Client to an agent that sends, behind its [`Job`]: the next paths of a list of files; none at its end.
-    Select(Vec<ListedPath>),
+    Select(#[serde(deserialize_with = "at_most::<MAX_SELECTED, _, _>")] Vec<ListedPath>),
     /// Receiver to sender, before [`Message::Ready`] where [`Options::digests`] is set: whether the destination is a
     /// directory that takes each source under its own name; else it is the one source's new name.
     Within(bool),
     /// Agent to client: the next entries of a [`Job::Digests`], at most [`MAX_DIGESTED`]. Directories come before what is in
     /// them, and names in the order of their bytes.
-    Digested(Vec<Digested>),
+    Digested(#[serde(deserialize_with = "at_most::<MAX_DIGESTED, _, _>")] Vec<Digested>),
 }
 
 /// What becomes of one entry at the receiver.
@@ -187,6 +189,10 @@ pub const MAX_DIGESTED: usize = 128;
 pub const MAX_AGAIN: usize = 1024;
 /// The most entries of one [`Message::Offer`].
 pub const MAX_OFFERS: usize = 1024;
+/// The most elements of one [`Message::Changes`].
+pub const MAX_CHANGES: usize = 1024;
+/// The most paths of one [`Message::Select`].
+pub const MAX_SELECTED: usize = 65_536;
 /// The most offers that may wait for their answers.
 pub const MAX_OPEN_OFFERS: usize = 16;
 
@@ -282,6 +288,8 @@ pub enum Job {
         recursive: bool,
         /// What [`Job::Send`] would keep.
         keep: Keep,
+        /// As [`Options::safe_links`].
+        safe_links: bool,
     },
     /// Receive bytes and drop them: memory to memory.
     Discard {
@@ -323,6 +331,8 @@ pub struct Options {
     pub filter: Rules,
     /// Only what is on a list of files; one for an agent that sends comes in [`Message::Select`].
     pub listed: bool,
+    /// Symbolic links that lead out of their source are left out.
+    pub safe_links: bool,
     /// Only the data's encryption is off; set by the user, never by negotiation.
     pub clear: bool,
     /// Streams; `None` lets the sender decide.

@@ -1,0 +1,235 @@
+//! A login that may do nothing but `linerate agent --below DIR`: what gets through a real ssh server, and what doesn't.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use linerate_lab::End;
+
+use crate::bed::{Case, args, case};
+use crate::network::Wall;
+use crate::support::Run;
+use crate::tree::{assert_alike, make_mixed, shape, write};
+
+/// Said with every refusal.
+const WHOSE: &str = "authorized_keys";
+
+/// A key whose every login runs one command.
+struct Login<'a> {
+    case: &'a Case,
+    config: PathBuf,
+}
+
+impl<'a> Login<'a> {
+    /// It may do what `linerate agent --below FAR` with these further options does.
+    fn restricted(case: &'a Case, options: &str) -> Self {
+        let (program, below) = (case.bed.program(), case.far.display().to_string());
+        Self::forced(case, &format!("{} agent --below {below} {options}", program.display()))
+    }
+
+    fn forced(case: &'a Case, command: &str) -> Self {
+        let name = command.bytes().fold(5381_u64, |sum, byte| sum.wrapping_mul(33) ^ u64::from(byte));
+        let key = case.aside("keys").join(format!("{name:x}"));
+        let made =
+            Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key).status();
+        assert!(made.unwrap().success());
+        let public = fs::read_to_string(key.with_extension("pub")).unwrap();
+        let lab_config = case.bed.lab.ssh_config();
+        let keys = lab_config.parent().unwrap().join("authorized_keys");
+        // In one piece: other tests append to it as well.
+        let line = format!("restrict,command=\"{command}\" {public}");
+        OpenOptions::new().append(true).open(keys).unwrap().write_all(line.as_bytes()).unwrap();
+        let config = key.with_extension("config");
+        let text = fs::read_to_string(&lab_config).unwrap();
+        let own = lab_config.with_file_name("user_key").display().to_string();
+        fs::write(&config, text.replace(&own, &key.display().to_string())).unwrap();
+        Self { case, config }
+    }
+
+    /// Runs a command of linerate's, with these arguments, in the near directory.
+    #[track_caller]
+    fn run(&self, command: &str, args: Vec<OsString>) -> Run {
+        let words = args![self.case.bed.program(), command, "-F", &self.config];
+        self.case.start_with(words, args).end()
+    }
+
+    #[track_caller]
+    fn refused(&self, command: &str, args: Vec<OsString>, what: &str) {
+        self.run(command, args).exits(2).says(&[what, WHOSE]);
+    }
+}
+
+#[test]
+fn a_restricted_login_serves_what_is_below_its_directory() {
+    let Some(case) = case() else { return };
+    let login = Login::restricted(&case, "");
+    let tree = case.near.join("tree");
+    make_mixed(&tree);
+    for (destination, there) in [("b:r1", "r1"), ("b:/r2", "r2"), ("b:~/r3", "r3"), ("b:/sub/", "sub/tree")] {
+        login.run("cp", args!["-v", "-r", "tree", destination]).exits(0).says(&["encrypted"]);
+        assert_alike(&tree, &case.far.join(there));
+    }
+    login.run("cp", args!["-r", "tree/.", "b:"]).exits(0);
+    assert!(case.far.join("small").exists());
+    for (source, back) in
+        [("b:r1", "1"), ("b:/r2", "2"), ("b:~/r3/", "3"), ("b:s*b/t*", "4/"), ("b:/r?", "5/")]
+    {
+        login.run("cp", args!["-r", source, back]).exits(0);
+    }
+    for back in ["1", "2", "3", "4/tree", "5/r1", "5/r3"] {
+        assert_alike(&tree, &case.near.join(back));
+    }
+    login.run("cp", args!["-n", "-r", "b:r1", "x"]).exits(0);
+    login.run("verify", args!["tree", "b:/r1"]).exits(0);
+    login.run("verify", args!["b:r1", "1"]).exits(0);
+    write(case.far.join("r1/extra"), "x");
+    login.run("sync", args!["--delete", "--verify", "tree/", "b:/r1"]).exits(0);
+    assert_alike(&tree, &case.far.join("r1"));
+    fs::remove_file(case.near.join("1/small")).unwrap();
+    login.run("sync", args!["--delete", "b:r1/", "1"]).exits(0);
+    assert_alike(&tree, &case.near.join("1"));
+    login.run("stream", args!["b", "--seconds", "1"]).exits(0);
+    let left = case.far.join("sub/.linerate.journal.0123456789abcdef0123456789abcdef");
+    fs::write(&left, "").unwrap();
+    assert!(login.run("clean", args!["-n", "b:/"]).exits(0).out.contains("sub/.linerate.journal"));
+    login.run("clean", args!["b:sub"]).exits(0);
+    assert!(!left.exists());
+    for (command, args) in
+        [("facts", args!["b"]), ("doctor", args!["b"]), ("doctor", args!["--path", "local", "b"])]
+    {
+        let run = login.run(command, args).says(&["may not ask about the host", WHOSE]);
+        assert_ne!(run.code, Some(0), "{run}");
+    }
+}
+
+#[test]
+fn nothing_leads_out_of_it() {
+    let Some(case) = case() else { return };
+    let login = Login::restricted(&case, "");
+    let secret = case.aside("secret");
+    write(secret.join("file"), "secret");
+    write(secret.join(".rules"), "- *\n");
+    make_mixed(&case.near.join("tree"));
+    // Links out come with a tree, and stay links there.
+    for (link, target) in
+        [("up", PathBuf::from("../../secret")), ("abs", secret.clone()), ("file", secret.join("file"))]
+    {
+        symlink(target, case.near.join("tree").join(link)).unwrap();
+    }
+    login.run("cp", args!["-r", "tree", "b:tree"]).exits(0);
+    let before = shape(&secret);
+    let real = secret.display().to_string();
+    for path in ["../secret", "tree/../../secret", "/../secret/file", "~/../secret", "*/../../secret/*"] {
+        for command in ["cp", "sync"] {
+            login.refused(command, args![format!("b:{path}"), "got"], "goes up by '..'");
+            login.refused(command, args!["tree/small", format!("b:{path}")], "goes up by '..'");
+        }
+        login.refused("verify", args!["tree", format!("b:{path}")], "goes up by '..'");
+        login.refused("clean", args![format!("b:{path}")], "goes up by '..'");
+    }
+    for link in ["tree/up", "tree/abs", "tree/up/file", "tree/abs/", "/tree/abs/file", "~/tree/file"] {
+        let out = "leads out of the directory";
+        login.run("cp", args!["-r", format!("b:{link}"), "got"]).exits(2).says(&[out, WHOSE]);
+        login.refused("sync", args!["tree/", format!("b:{link}")], out);
+        login.refused("cp", args!["-r", "tree", format!("b:{link}")], out);
+        login.refused("cp", args!["tree/small", format!("b:{link}")], out);
+        login.refused("verify", args!["tree", format!("b:{link}")], out);
+        login.refused("clean", args![format!("b:{link}")], out);
+    }
+    for pattern in ["tree/u*/*", "tree/abs/f*", ".*/*", "[.][.]/*"] {
+        login.run("cp", args!["-r", format!("b:{pattern}"), "got/"]).exits(2).says(&["matches nothing"]);
+    }
+    // What looks like a path of the host is one below, where there is none.
+    for path in [format!("b:{real}/file"), "b:/etc/passwd".into(), "b:~root/.bashrc".into()] {
+        login.run("cp", args![path, "got"]).exits(2);
+    }
+    login.run("cp", args!["-r", "tree/.", "b:~root/"]).exits(0);
+    assert_alike(&case.near.join("tree"), &case.far.join("~root"));
+    // A merge file above the directory is none: nothing is left out.
+    write(case.far.parent().unwrap().join(".rules"), "- *\n");
+    login.run("sync", args!["--filter=: /../../../.rules", "b:tree/", "all"]).exits(0);
+    assert_alike(&case.far.join("tree"), &case.near.join("all"));
+    assert_eq!(shape(&secret), before);
+    assert!(!case.near.join("got").exists() || fs::read_dir(case.near.join("got")).unwrap().count() == 0);
+}
+
+#[test]
+fn one_that_reads_writes_nothing() {
+    let Some(case) = case() else { return };
+    let login = Login::restricted(&case, "--read-only");
+    make_mixed(&case.near.join("tree"));
+    make_mixed(&case.far.join("tree"));
+    let left = case.far.join(".linerate.journal.0123456789abcdef0123456789abcdef");
+    fs::write(&left, "").unwrap();
+    let before = shape(&case.far);
+    login.refused("cp", args!["-r", "tree", "b:new"], "may not write anything (--read-only)");
+    login.refused("sync", args!["--delete", "tree/", "b:tree"], "may not write anything (--read-only)");
+    login.refused("clean", args!["b:"], "may not remove anything (--read-only)");
+    login.run("cp", args!["-r", "b:tree", "back"]).exits(0);
+    login.run("verify", args!["tree", "b:tree"]).exits(0);
+    login.run("clean", args!["-n", "b:"]).exits(0);
+    assert_alike(&case.far.join("tree"), &case.near.join("back"));
+    assert_eq!(shape(&case.far), before);
+}
+
+#[test]
+fn one_that_writes_reads_and_deletes_nothing() {
+    let Some(case) = case() else { return };
+    let login = Login::restricted(&case, "--write-only --no-delete");
+    make_mixed(&case.near.join("tree"));
+    write(case.far.join("tree/kept"), "kept");
+    write(case.far.join("tree/small/in-the-way"), "kept");
+    let left = case.far.join(".linerate.journal.0123456789abcdef0123456789abcdef");
+    fs::write(&left, "").unwrap();
+    let read = "may not read, list or compare anything (--write-only)";
+    login.refused("cp", args!["-r", "b:tree", "back"], read);
+    login.refused("cp", args!["-n", "-r", "b:tree", "back"], read);
+    login.refused("sync", args!["b:tree/", "back"], read);
+    login.refused("verify", args!["tree", "b:tree"], read);
+    login.refused("clean", args!["-n", "b:"], "may not list anything (--write-only)");
+    login.refused("clean", args!["b:"], "may not remove anything (--no-delete)");
+    let delete = "may not delete anything (--no-delete)";
+    login.refused("sync", args!["--delete", "tree/", "b:tree"], delete);
+    login.refused("sync", args!["--delete", "--max-delete=1", "tree/", "b:tree"], delete);
+    // A directory that isn't empty stays in a file's way.
+    login.run("sync", args!["tree/", "b:tree"]).exits(3).says(&["small"]);
+    assert!(case.far.join("tree/kept").exists() && case.far.join("tree/small/in-the-way").exists());
+    assert!(left.exists());
+    login.run("cp", args!["-r", "tree", "b:new"]).exits(0);
+    assert_alike(&case.near.join("tree"), &case.far.join("new"));
+    assert!(!case.near.join("back").exists());
+}
+
+#[test]
+fn it_connects_back_to_its_client() {
+    let Some(case) = case() else { return };
+    let login = Login::restricted(&case, "");
+    let _wall = Wall::refusing(&case, End::A, "7181-7184");
+    make_mixed(&case.near.join("tree"));
+    let run = login.run("cp", args!["-v", "--port-range", "7181-7184", "-r", "tree", "b:to"]).exits(0);
+    run.says(&["data connection: from the far end to here"]);
+    assert_alike(&case.near.join("tree"), &case.far.join("to"));
+}
+
+#[test]
+fn another_version_or_no_agent_at_all_is_told_at_once() {
+    let Some(case) = case() else { return };
+    write(case.near.join("x"), "x");
+    // The Hello of a protocol that nobody speaks yet, whose agent then waits.
+    let hello = [r"\032\0\0\0\0\377\001\0059.9.9\0", &r"\0".repeat(16)].concat();
+    let hello = format!(r"printf '\nlinerate-agent ready\n{hello}'; exec sleep 60");
+    let newer = Login::forced(&case, &hello);
+    for args in [args!["x", "b:x"], args!["b:x", "y"]] {
+        let run = newer.run("cp", args).exits(7).says(&["9.9.9", "protocol 255", "install the same version"]);
+        assert!(run.time < Duration::from_secs(10), "{run}");
+    }
+    // One that doesn't know the option says so, and another directory than the one that was meant isn't served.
+    let unknown = Login::forced(&case, &format!("{} agent --beneath /", case.bed.program().display()));
+    unknown.run("cp", args!["x", "b:x"]).exits(5).says(&["--beneath"]);
+    let nowhere = Login::forced(&case, &format!("{} agent --below /no/such", case.bed.program().display()));
+    nowhere.run("cp", args!["x", "b:x"]).exits(1).says(&["can't be opened", WHOSE]);
+}

@@ -1,0 +1,57 @@
+"""The commands that the client is run with: their words, where they write, and what they keep."""
+
+import dataclasses
+
+
+@dataclasses.dataclass
+class Command:
+    """Words behind the program's name; `{rsh}` is filled in. `destination` is below `in`, none for a push."""
+
+    words: tuple
+    destination: str = "dst"
+    listed: bool = False
+
+    @property
+    def is_push(self):
+        return self.destination == ""
+
+    @property
+    def is_archive(self):
+        return "-a" in self.words
+
+    @property
+    def is_sync(self):
+        return self.words[0] == "sync"
+
+    @property
+    def keeps_times(self):
+        return self.is_sync or "-rp" in self.words or self.is_archive
+
+
+def pull(*words):
+    return Command(words + ("far:tree/", "dst/"))
+
+
+EXCLUDES = ("--exclude=.ssh", "--exclude=.bashrc", "--exclude=*.o", "--exclude=/cut/")
+
+COMMANDS = {
+    "file": Command(("cp", "far:x", "x"), "x"),
+    "tree": Command(("cp", "-r", "far:tree", "dst")),
+    "tree-p": Command(("cp", "-rp", "far:tree", "dst")),
+    "tree-a": Command(("cp", "-a", "far:tree", "dst")),
+    "into": Command(("cp", "-r", "far:tree/.", "dst")),
+    "sync": pull("sync"),
+    "sync-a": pull("sync", "-a"),
+    "sync-delete": pull("sync", "-a", "--delete"),
+    "sync-inplace": pull("sync", "--inplace"),
+    "sync-retry": pull("sync", "-a", "--retry", "2"),
+    "sync-exclude": pull("sync", "-a", *EXCLUDES),
+    "sync-listed": Command(("sync", "-a", "--files-from=../names/list", "far:tree/", "dst/"), listed=True),
+    "tree-safe": Command(("cp", "-r", "--safe-links", "far:tree", "dst")),
+    "sync-safe": pull("sync", "-a", "--safe-links"),
+    "push": Command(("cp", "-r", "tree", "far:dst"), ""),
+    "push-sync": Command(("sync", "-a", "tree/", "far:dst/"), ""),
+}
+
+# What the random mix adds, which changes nothing of what is right.
+EXTRAS = ((), (), ("-v",), ("--streams", "4"), ("--json",), ("--no-encrypt",), ("-q",), ("--bwlimit", "100m"))

@@ -1,0 +1,303 @@
+"""Bytes of the protocol, written from docs/protocol.md alone.
+
+Nothing here checks what it encodes: a hostile peer says what an honest one can't. The names are those of the page.
+Sizes are bytes; a `bytes` object that a function returns is ready to be joined with others.
+"""
+
+import pathlib
+import re
+import struct
+
+PAGE = pathlib.Path(__file__).resolve().parents[4] / "docs" / "protocol.md"
+
+
+def protocol_number():
+    """The number in the page's heading: the one place where it stands."""
+    with open(PAGE, encoding="utf-8") as page:
+        return int(re.match(r"# The protocol, version (\d+)", page.readline()).group(1))
+
+
+PROTOCOL = protocol_number()
+
+# Messages, in the order of the page's table.
+(HELLO, JOB, LISTENING, CONNECT_BACK, CONNECTED_BACK, USE_TUNNEL, MORE_STREAMS, TUNNEL, SOURCES, READY, SKIP, PROBLEM,
+ PROGRESS, SENT, COMMITTED, REPORT, LISTED, ABORT, ASK_FACTS, ASK_CPU, ANSWER, START_SAMPLING, TAKE_SAMPLES, SAMPLES,
+ OFFER, WANTED, AGAIN, CHANGES, SELECT, WITHIN, DIGESTED) = range(31)
+
+# Frames.
+BATCH, CHUNK, DATA, GIVE_UP, END, HOLE, SAME, DIGEST = range(1, 9)
+
+MAX_MESSAGE = 1 << 20
+MAX_TUNNEL = 256 << 10
+KEEP = ("perms", "times", "owner", "group", "numeric_ids", "hard_links", "devices", "specials", "xattrs", "acls",
+        "special_bits", "sparse")
+SYNC = ("checksum", "update", "ignore_existing", "inplace", "delete")
+
+
+# --- postcard, written ---
+
+def varint(number):
+    """Seven bits a byte, least significant group first."""
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def signed(number):
+    """Zigzag, then varint; -2^63 to 2^63 - 1."""
+    return varint(number << 1 if number >= 0 else (-number << 1) - 1)
+
+
+def blob(data):
+    """A Vec<u8>, a String or a RelPath."""
+    return varint(len(data)) + data
+
+
+def vector(elements):
+    """A Vec of what is encoded already."""
+    return varint(len(elements)) + b"".join(elements)
+
+
+def option(value):
+    """An Option of what is encoded already."""
+    return b"\0" if value is None else b"\1" + value
+
+
+def boolean(value):
+    return b"\1" if value else b"\0"
+
+
+# --- postcard, read ---
+
+class Reader:
+    """Reads what an honest client says."""
+
+    def __init__(self, data):
+        self.data = data
+        self.at = 0
+
+    def take(self, count):
+        if self.at + count > len(self.data):
+            raise ValueError("a message of the client's is cut off")
+        self.at += count
+        return self.data[self.at - count:self.at]
+
+    def varint(self):
+        number = shift = 0
+        while True:
+            byte = self.take(1)[0]
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return number
+
+    def signed(self):
+        number = self.varint()
+        return -(number + 1 >> 1) if number & 1 else number >> 1
+
+    def boolean(self):
+        return self.take(1) == b"\1"
+
+    def blob(self):
+        return self.take(self.varint())
+
+    def vector(self, element):
+        return [element() for _ in range(self.varint())]
+
+    def option(self, value):
+        return value() if self.boolean() else None
+
+    def rest(self):
+        return self.data[self.at:]
+
+
+def read_job(reader):
+    """A Job as a dictionary: its kind ("receive", "send", or a number), its paths and its options."""
+    kind = reader.varint()
+    if kind == 0:
+        return {"kind": "receive", "paths": [reader.blob()], "options": read_options(reader)}
+    if kind == 1:
+        return {"kind": "send", "paths": reader.vector(reader.blob), "options": read_options(reader)}
+    return {"kind": kind, "paths": [], "options": {}}
+
+
+def read_options(reader):
+    """Options as a dictionary; `keep` and `sync` are dictionaries of booleans."""
+    options = {"recursive": reader.boolean()}
+    options["keep"] = {name: reader.boolean() for name in KEEP}
+    options["digests"], options["verify"] = reader.boolean(), reader.boolean()
+    options["sync"] = reader.option(lambda: read_sync(reader))
+    read_rules(reader)
+    options["listed"], options["safe_links"], options["clear"] = reader.boolean(), reader.boolean(), reader.boolean()
+    options["streams"] = reader.option(reader.varint)
+    options["rate_limit"] = reader.option(reader.varint)
+    options["unpaced"] = reader.boolean()
+    options["ports"] = reader.option(lambda: (reader.varint(), reader.varint()))
+    options["resume"] = reader.option(lambda: reader.take(16))
+    options["timeout"] = reader.option(reader.varint)
+    return options
+
+
+def read_sync(reader):
+    sync = {name: reader.boolean() for name in SYNC}
+    sync["max_delete"] = reader.option(reader.varint)
+    sync["dry_run"], sync["itemize"] = reader.boolean(), reader.boolean()
+    return sync
+
+
+def read_rules(reader):
+    """Passes over Rules: a hostile peer doesn't keep them, and an honest one here has nothing that they leave out."""
+    for _ in range(reader.varint()):
+        if reader.varint() == 0:
+            reader.boolean(), reader.varint(), reader.take(3), reader.blob()
+        else:
+            reader.blob(), reader.option(reader.blob), reader.boolean(), reader.option(reader.boolean)
+            reader.take(2), reader.option(reader.varint), reader.take(2)
+    reader.take(2)
+
+
+# --- types ---
+
+def file(size):
+    return varint(0) + varint(size)
+
+
+DIRECTORY = varint(1)
+FIFO = varint(4)
+SOCKET = varint(5)
+
+
+def symlink(target):
+    return varint(2) + blob(target)
+
+
+def device(block, major, minor):
+    return varint(3) + boolean(block) + varint(major) + varint(minor)
+
+
+def hard_link(path, source=0):
+    return varint(6) + varint(source) + blob(path)
+
+
+def timestamp(seconds, nanoseconds=0):
+    return signed(seconds) + varint(nanoseconds)
+
+
+def entry(path, kind, mode, mtime, extra=None, source=0):
+    """An Entry; `mtime` is (seconds, nanoseconds), and the time of the last reading too."""
+    return (varint(source) + blob(path) + kind + varint(mode) + timestamp(*mtime) + timestamp(*mtime) + option(extra))
+
+
+def extra(owner=None, xattrs=(), acl=(), default_acl=(), linked=False):
+    """An Extra; `owner` is (uid, gid, user, group), `xattrs` pairs of bytes, the ACLs are encoded entries."""
+    attributes = vector([blob(name) + blob(value) for name, value in xattrs])
+    return option(owner and account(*owner)) + attributes + vector(acl) + vector(default_acl) + boolean(linked)
+
+
+def account(uid, gid, user=b"", group=b""):
+    return varint(uid) + varint(gid) + blob(user) + blob(group)
+
+
+def offered(encoded_entry, inode=1, ctime=(1, 0)):
+    return encoded_entry + varint(inode) + timestamp(*ctime) + option(None)
+
+
+def chunk(encoded_entry, number, offset, length, parts, inode=1, ctime=(1, 0)):
+    fields = [varint(value) for value in (number, offset, length, parts, inode)]
+    return encoded_entry + b"".join(fields) + timestamp(*ctime)
+
+
+def source(name, directory, argument=0):
+    return varint(argument) + blob(name) + boolean(directory)
+
+
+def totals(files=0, directories=0, symlinks=0, size=0, specials=0):
+    return b"".join(map(varint, (files, directories, symlinks, size, specials)))
+
+
+def read_totals(reader):
+    return tuple(reader.varint() for _ in range(5))
+
+
+STAGES = bytes(27)
+NO_TOTALS = totals()
+
+
+def progress(found=NO_TOTALS, landed=NO_TOTALS):
+    return STAGES + found + b"\1" + landed
+
+
+def report():
+    """Stages, and Usage of nothing."""
+    return STAGES + struct.pack("<d", 0.0) + varint(0) + varint(1)
+
+
+def hello(protocol=PROTOCOL, key=None, cookie=bytes(16)):
+    """A Hello with a key that nobody has: this end makes no data connections."""
+    if key is None:
+        key = bytes.fromhex("302a300506032b6570032100") + b"\x42" * 32
+    return varint(protocol) + blob(b"peer") + blob(key) + cookie
+
+
+def listening(candidates=(), error=b"none here"):
+    return vector(list(candidates)) + option(None) + option(error and blob(error))
+
+
+def address(port):
+    """A SocketAddr on the loopback interface."""
+    return varint(0) + bytes((127, 0, 0, 1)) + varint(port)
+
+
+def problem(path, text, kind=0):
+    return blob(path) + blob(text) + varint(kind)
+
+
+def abort(reason, kind=0):
+    return blob(reason) + varint(kind)
+
+
+def sent(counts, streams=1, complete=True):
+    return counts + varint(streams) + boolean(complete)
+
+
+def message(kind, body=b""):
+    """A message of the control channel, with its length."""
+    said = varint(kind) + body
+    return struct.pack("<I", len(said)) + said
+
+
+# --- frames ---
+
+def crc_table():
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (0x9A6C9329AC4BC9B5 if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+CRC_TABLE = crc_table()
+
+
+def crc64(data):
+    """CRC-64/NVME. AD93D23594C93659 with its bits reversed is 9A6C9329AC4BC9B5."""
+    crc, table = 0xFFFFFFFFFFFFFFFF, CRC_TABLE
+    for byte in data:
+        crc = crc >> 8 ^ table[(crc ^ byte) & 0xFF]
+    return crc ^ 0xFFFFFFFFFFFFFFFF
+
+
+def frame(kind, payload=b"", flags=1, reserved=0, length=None, crc=None):
+    """A frame with its header, right unless told otherwise."""
+    length = len(payload) if length is None else length
+    crc = crc64(payload) if crc is None else crc
+    return struct.pack("<BBHIQ", kind, flags, reserved, length, crc) + payload
+
+
+def record(encoded_entry, contents=b""):
+    """A record of a Batch."""
+    return struct.pack("<II", len(encoded_entry), len(contents)) + encoded_entry + contents

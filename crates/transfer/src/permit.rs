@@ -1,0 +1,158 @@
+//! What an agent does for its client: everything that the account may, or less.
+
+use linerate_wire::control::{Job, Options};
+use std::path::Path;
+
+use crate::bounds::{BY_WHOM, Bounds};
+use crate::problem::TransferError;
+
+/// What a client may have done.
+#[derive(Clone, Debug)]
+pub struct Permit {
+    bounds: Bounds,
+    /// `None` where it may everything.
+    restriction: Option<Restriction>,
+}
+
+/// What a client may not, who is kept below a directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Restriction {
+    /// Write or remove anything.
+    pub read_only: bool,
+    /// Read or list anything.
+    pub write_only: bool,
+    /// Have removed what nothing takes the place of.
+    pub no_delete: bool,
+}
+
+impl Permit {
+    /// Everything that the account may.
+    pub fn all() -> Self {
+        Self { bounds: Bounds::anywhere(), restriction: None }
+    }
+
+    /// What is below `directory`, but for what `restriction` takes away.
+    ///
+    /// # Errors
+    /// Where the directory can't be opened. The client, who is told, learns no path.
+    pub fn below(directory: &Path, restriction: Restriction) -> Result<Self, TransferError> {
+        let bounds = Bounds::below(directory).map_err(|error| {
+            TransferError::Failed(format!(
+                "the directory that this login is restricted to can't be opened: {error}; {BY_WHOM}"
+            ))
+        })?;
+        Ok(Self { bounds, restriction: Some(restriction) })
+    }
+
+    /// Where the client's paths may lead.
+    pub fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
+    /// True where it is less than what the account may.
+    pub fn is_restricted(&self) -> bool {
+        self.restriction.is_some()
+    }
+
+    /// Whether `job` may be done.
+    ///
+    /// # Errors
+    /// Where not: what is refused, and who can change that.
+    pub fn check(&self, job: &Job) -> Result<(), TransferError> {
+        match self.restriction.and_then(|restriction| restriction.refuses(job)) {
+            None => Ok(()),
+            Some(what) => Err(TransferError::Arguments(format!("this login may not {what}: {BY_WHOM}"))),
+        }
+    }
+}
+
+impl Restriction {
+    /// What of `job` may not be done. A kind of job that comes new has to be decided here.
+    fn refuses(self, job: &Job) -> Option<&'static str> {
+        let Self { read_only, write_only, no_delete } = self;
+        match job {
+            Job::Receive { options, .. } => {
+                let is_delete = no_delete && deletes(options);
+                let read_only = read_only.then_some("write anything (--read-only)");
+                read_only.or(is_delete.then_some("delete anything (--no-delete)"))
+            }
+            Job::Send { .. } | Job::List { .. } | Job::Digests { .. } => {
+                write_only.then_some("read, list or compare anything (--write-only)")
+            }
+            Job::Clean { remove: true, .. } => match (read_only, no_delete) {
+                (true, _) => Some("remove anything (--read-only)"),
+                (_, true) => Some("remove anything (--no-delete)"),
+                _ => None,
+            },
+            Job::Clean { remove: false, .. } => write_only.then_some("list anything (--write-only)"),
+            Job::Discard { .. } => None,
+            Job::Observe => Some("ask about the host"),
+        }
+    }
+}
+
+/// True where what isn't at the source goes, or a full directory that is in a file's way. What takes a file's place is no
+/// matter of this: its contents can be overwritten as well.
+fn deletes(options: &Options) -> bool {
+    options.sync.as_ref().is_some_and(|sync| sync.delete)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_wire::control::{Keep, Sync};
+
+    fn jobs() -> Vec<(&'static str, Job)> {
+        let options = |delete| {
+            let sync = Sync { delete, ..Sync::default() };
+            Options { sync: Some(sync), ..Options::default() }
+        };
+        let path = || b"x".to_vec();
+        vec![
+            ("receive", Job::Receive { destination: path(), options: options(false) }),
+            ("delete", Job::Receive { destination: path(), options: options(true) }),
+            ("send", Job::Send { sources: vec![path()], options: options(true) }),
+            (
+                "list",
+                Job::List { sources: vec![path()], recursive: true, keep: Keep::NOTHING, safe_links: false },
+            ),
+            ("discard", Job::Discard { options: options(true) }),
+            ("observe", Job::Observe),
+            ("clean", Job::Clean { destination: path(), remove: true }),
+            ("left", Job::Clean { destination: path(), remove: false }),
+            ("digests", Job::Digests { path: path(), keep: Keep::NOTHING }),
+        ]
+    }
+
+    fn refused(restriction: Restriction) -> Vec<&'static str> {
+        let permit = Permit::below(Path::new("/"), restriction).unwrap();
+        jobs().into_iter().filter(|(_, job)| permit.check(job).is_err()).map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn each_restriction_takes_away_what_it_says() {
+        let all = Restriction::default();
+        assert_eq!(refused(all), ["observe"]);
+        let read_only = Restriction { read_only: true, ..all };
+        assert_eq!(refused(read_only), ["receive", "delete", "observe", "clean"]);
+        let write_only = Restriction { write_only: true, ..all };
+        assert_eq!(refused(write_only), ["send", "list", "observe", "left", "digests"]);
+        let no_delete = Restriction { no_delete: true, ..all };
+        assert_eq!(refused(no_delete), ["delete", "observe", "clean"]);
+        let both = Restriction { write_only: true, no_delete: true, ..all };
+        assert_eq!(refused(both), ["delete", "send", "list", "observe", "clean", "left", "digests"]);
+        assert!(jobs().iter().all(|(_, job)| Permit::all().check(job).is_ok()));
+    }
+
+    #[test]
+    fn a_refusal_says_whose_it_is() {
+        let permit = Permit::below(Path::new("/"), Restriction::default()).unwrap();
+        let error = permit.check(&Job::Observe).unwrap_err();
+        assert!(matches!(error, TransferError::Arguments(_)));
+        assert!(
+            error.to_string().contains("ask about the host") && error.to_string().contains("authorized_keys")
+        );
+        let missing = Permit::below(Path::new("/no/such"), Restriction::default()).unwrap_err().to_string();
+        assert!(missing.contains("can't be opened") && !missing.contains("/no/such"), "{missing}");
+    }
+}

@@ -1,0 +1,49 @@
+//! Which symbolic links lead out of the tree that they are in, by what they say alone.
+
+use linerate_wire::path::RelPath;
+
+/// True where a link at `path`, relative to its source, that says `target` leads out of the source, or may: where it is
+/// absolute or empty, or has more `..` in front than directories above it, or one behind a name, which may be a link.
+pub fn leads_out(path: &RelPath, target: &[u8]) -> bool {
+    if target.is_empty() || target.starts_with(b"/") {
+        return true;
+    }
+    let mut left = path.components().count().saturating_sub(1);
+    let mut names = false;
+    for part in target.split(|&b| b == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." if names || left == 0 => return true,
+            b".." => left -= 1,
+            _ => names = true,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_that_stay_are_told_from_those_that_lead_out() {
+        let out = |path: &str, target: &str| leads_out(&RelPath::new(path).unwrap(), target.as_bytes());
+        for (path, target) in
+            [("l", "x"), ("l", "./x/y"), ("a/l", "../x"), ("a/b/l", "../../x"), ("a/l", "..")]
+        {
+            assert!(!out(path, target), "{path} -> {target}");
+        }
+        for (path, target) in [
+            ("l", "/etc"),
+            ("l", ""),
+            ("l", ".."),
+            ("l", "../x"),
+            ("a/l", "../../x"),
+            ("a/l", "x/../../.."),
+            ("a/b/l", "x/.."),
+            ("a/l", "./../../x"),
+        ] {
+            assert!(out(path, target), "{path} -> {target}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Lists that are decoded only as far as they may be long: an element of one byte may take a hundred in memory.
+
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// Decodes a list of at most `MOST` elements, for `#[serde(deserialize_with)]`.
+///
+/// # Errors
+/// What decoding an element returns; where there are more, before memory is taken for them.
+pub fn at_most<'de, const MOST: usize, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    deserializer.deserialize_seq(Bounded::<MOST, T>(PhantomData))
+}
+
+struct Bounded<const MOST: usize, T>(PhantomData<T>);
+
+impl<'de, const MOST: usize, T: Deserialize<'de>> Visitor<'de> for Bounded<MOST, T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at most {MOST} elements")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Vec<T>, A::Error> {
+        let announced = elements.size_hint().unwrap_or(0);
+        if announced > MOST {
+            return Err(A::Error::invalid_length(announced, &self));
+        }
+        let mut list = Vec::with_capacity(announced);
+        while let Some(element) = elements.next_element()? {
+            if list.len() == MOST {
+                return Err(A::Error::invalid_length(MOST + 1, &self));
+            }
+            list.push(element);
+        }
+        Ok(list)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::{Deserialize, Serialize};
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Three(#[serde(deserialize_with = "super::at_most::<3, _, _>")] Vec<u32>);
+
+    #[test]
+    fn a_longer_list_is_refused() {
+        let decoded = |list: Vec<u32>| postcard::from_bytes::<Three>(&postcard::to_stdvec(&list).unwrap());
+        assert_eq!(decoded(vec![7; 3]), Ok(Three(vec![7; 3])));
+        assert!(decoded(vec![7; 4]).is_err());
+        assert!(
+            postcard::from_bytes::<Three>(&[0xff, 0xff, 0xff, 0xff, 0x0f]).is_err(),
+            "four thousand million"
+        );
+    }
+}

@@ -1,0 +1,100 @@
+//! How much memory a message takes, about: an end that keeps some for later bounds their sum.
+
+use super::{Change, Digested, Link, ListedPath, Message, Source, Want};
+use crate::entry::{AclEntry, AclTag, Entry, Extra, Kind};
+use crate::path::RelPath;
+
+/// An allocation beside its bytes.
+const AROUND: usize = 16;
+
+impl Message {
+    /// Bytes in memory, about, and rather more than less.
+    pub fn memory(&self) -> usize {
+        let lists = match self {
+            Self::Offer(list) => all(list, |offered| entry(&offered.entry)),
+            Self::Sources(list) => all(list, |source: &Source| path(&source.name)),
+            Self::Wanted(list) => all(list, want),
+            Self::Again(list) => all(list, |(_, name)| path(name)),
+            Self::Changes(list) => {
+                all(list, |change: &Change| path(&change.path) + link(change.link.as_ref()))
+            }
+            Self::Select(list) => all(list, |listed: &ListedPath| path(&listed.path)),
+            Self::Digested(list) => all(list, |digested: &Digested| entry(&digested.entry)),
+            Self::Listed { path, entry: listed } => path.len() + entry(listed),
+            Self::Tunnel(bytes) | Self::Answer(bytes) | Self::Samples(bytes) => bytes.len(),
+            Self::Problem(problem) => problem.path.len() + problem.message.len(),
+            Self::Abort { reason, .. } => reason.len(),
+            Self::ConnectBack { candidates } => size_of_val(&candidates[..]),
+            _ => 0,
+        };
+        size_of::<Self>() + lists
+    }
+}
+
+fn all<T>(list: &[T], beside: impl Fn(&T) -> usize) -> usize {
+    size_of_val(list) + list.iter().map(beside).sum::<usize>()
+}
+
+fn path(path: &RelPath) -> usize {
+    path.as_bytes().len() + AROUND
+}
+
+fn link(link: Option<&Link>) -> usize {
+    match link {
+        Some(Link::Target(target)) => target.len() + AROUND,
+        Some(Link::SameAs(name)) => path(name),
+        None => 0,
+    }
+}
+
+fn want(want: &Want) -> usize {
+    match want {
+        Want::Missing { present, .. } => present.len(),
+        Want::Differing { digests, .. } => size_of_val(&digests[..]),
+        Want::Nothing | Want::Whole | Want::Digest | Want::LeftAlone => 0,
+    }
+}
+
+fn entry(entry: &Entry) -> usize {
+    let kind = match &entry.kind {
+        Kind::Symlink { target } => target.len() + AROUND,
+        Kind::HardLink { path: first, .. } => path(first),
+        _ => 0,
+    };
+    path(&entry.path) + kind + entry.extra.as_deref().map_or(0, extra)
+}
+
+fn extra(extra: &Extra) -> usize {
+    let owner = extra.owner.as_ref().map_or(0, |owner| owner.user.len() + owner.group.len());
+    let xattrs = all(&extra.xattrs, |(name, value)| name.len() + value.len() + 2 * AROUND);
+    size_of::<Extra>() + owner + xattrs + all(&extra.acl, acl) + all(&extra.default_acl, acl)
+}
+
+fn acl(line: &AclEntry) -> usize {
+    match &line.tag {
+        AclTag::User(_, name) | AclTag::Group(_, name) => name.len() + AROUND,
+        AclTag::UserObj | AclTag::GroupObj | AclTag::Mask | AclTag::Other => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Offered;
+    use super::*;
+
+    #[test]
+    fn lists_weigh_what_is_in_them() {
+        let empty = Message::Wanted(Vec::new()).memory();
+        let differing = Want::Differing { chunk: 1, digests: vec![[0; 32]; 100] };
+        assert_eq!(Message::Wanted(vec![differing]).memory(), empty + size_of::<Want>() + 3200);
+        let wants = Message::Wanted(vec![Want::Nothing; 1000]).memory();
+        assert_eq!(wants, empty + 1000 * size_of::<Want>());
+        let xattrs = vec![(vec![1], Vec::new()); 50];
+        let extra = Some(Box::new(Extra { xattrs, ..Extra::default() }));
+        let (path, time) = (RelPath::new("abc").unwrap(), Default::default());
+        let entry =
+            Entry { source: 0, path, kind: Kind::Directory, mode: 0, mtime: time, atime: time, extra };
+        let offered = Offered { entry, inode: 0, ctime: time, digest: None };
+        assert!(Message::Offer(vec![offered]).memory() > 50 * 48 + size_of::<Offered>());
+    }
+}

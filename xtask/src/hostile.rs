@@ -1,0 +1,88 @@
+//! The random mix of the hostile peer: `crates/cli/tests/peer/run.py`, which has the modes, with this repository's program.
+
+use anyhow::{Context, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{built_release, call, repository};
+
+/// What is asked for.
+#[derive(Debug, PartialEq)]
+struct Options {
+    seconds: u64,
+    all: bool,
+    program: Option<PathBuf>,
+    /// Words for the driver as they are.
+    others: Vec<String>,
+}
+
+impl Options {
+    fn parse(arguments: &[String]) -> anyhow::Result<Self> {
+        let mut options = Self { seconds: 60, all: false, program: None, others: Vec::new() };
+        let mut words = arguments.iter();
+        while let Some(name) = words.next() {
+            if name == "--all" {
+                options.all = true;
+                continue;
+            }
+            let value = words.next().with_context(|| format!("{name} needs a value"))?;
+            options.take(name, value)?;
+        }
+        Ok(options)
+    }
+
+    fn take(&mut self, name: &str, value: &str) -> anyhow::Result<()> {
+        match name {
+            "--seconds" => self.seconds = value.parse().context("--seconds")?,
+            "--program" => self.program = Some(Path::new(value).canonicalize().context("--program")?),
+            "--seed" | "--mode" | "--command" | "--flood-seconds" | "--jobs" => {
+                self.others.extend([name.to_owned(), value.to_owned()]);
+            }
+            _ => bail!(
+                "{name} is no option: --seconds, --seed, --program, --mode, --command, --flood-seconds, --jobs, --all"
+            ),
+        }
+        Ok(())
+    }
+
+    /// What the driver is called with, behind its program.
+    fn words(&self) -> Vec<String> {
+        let what = if self.all {
+            vec!["--all".to_owned()]
+        } else {
+            vec!["--mix".to_owned(), self.seconds.to_string()]
+        };
+        [what, self.others.clone()].concat()
+    }
+}
+
+/// Runs it, and fails where anything was wrong.
+pub fn run(arguments: &[String]) -> anyhow::Result<()> {
+    let options = Options::parse(arguments)?;
+    let program = options.program.clone().map_or_else(built_release, Ok)?;
+    let driver = repository().join("crates/cli/tests/peer/run.py");
+    call(Command::new("python3").arg("-B").arg(driver).arg("--program").arg(program).args(options.words()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> anyhow::Result<Options> {
+        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn what_is_not_said_is_a_minute_at_random() {
+        assert_eq!(parse("").unwrap().words(), ["--mix", "60"]);
+        assert_eq!(parse("--seed 7 --seconds 5").unwrap().words(), ["--mix", "5", "--seed", "7"]);
+        assert_eq!(parse("--all --jobs 4").unwrap().words(), ["--all", "--jobs", "4"]);
+    }
+
+    #[test]
+    fn other_options_and_missing_values_are_refused() {
+        assert!(
+            parse("--seconds").is_err() && parse("--seconds soon").is_err() && parse("--kills 3").is_err()
+        );
+    }
+}
