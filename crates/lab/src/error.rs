@@ -103,8 +103,8 @@ pub enum LabError {
     },
     /// The emulator of a link with delay or loss doesn't run.
     #[error(
-        "the emulator of the lab's link doesn't run: {reason}; it needs /dev/net/tun (as root: modprobe tun), \
-         or leave out --rtt and --loss"
+        "the emulator of the lab's link doesn't run: {reason}; it needs /dev/net/tun, which this user may open \
+         (as root: modprobe tun; chmod 666 /dev/net/tun), or leave out --rtt and --loss"
     )]
     Emulator {
         /// What failed.
