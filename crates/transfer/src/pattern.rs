@@ -1,12 +1,12 @@
 //! Names of sources at the far end, which no shell has seen: `~`, and patterns.
 
-use globset::GlobBuilder;
 use linerate_wire::control::{Problem, ProblemKind};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::bounds::Named;
+use crate::filter::Pattern;
 use crate::problem::problem;
 use crate::source::own_name;
 
@@ -59,11 +59,7 @@ pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
         return false;
     }
     let hidden = name.starts_with(b".") && !pattern.starts_with(b".");
-    let Ok(pattern) = std::str::from_utf8(pattern) else { return false };
-    let glob = GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build();
-    !hidden
-        && !name.is_empty()
-        && glob.is_ok_and(|glob| glob.compile_matcher().is_match(OsStr::from_bytes(name)))
+    !hidden && Pattern::new(pattern).matches(name, false)
 }
 
 fn is_pattern(path: &[u8]) -> bool {

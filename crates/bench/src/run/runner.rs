@@ -329,6 +329,5 @@ impl<'a> Runner<'a> {
 
 /// The time of day, RFC 3339, UTC, whole seconds.
 pub(crate) fn now() -> String {
-    let now = jiff::Timestamp::now();
-    now.round(jiff::Unit::Second).unwrap_or(now).to_string()
+    humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string()
 }

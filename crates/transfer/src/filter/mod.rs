@@ -34,6 +34,7 @@ pub use files_from::FilesFrom;
 pub use linerate_wire::filter::{Reading, Rules};
 pub use merge::{ReadsMergeFile, merge_file};
 pub use parse::BadRule;
+pub(crate) use pattern::Pattern;
 pub use scope::{Filter, Place, Scope, Side};
 
 /// The largest file with rules in bytes.

@@ -2,7 +2,7 @@
 
 /// A pattern, ready to match.
 #[derive(Clone, Debug)]
-pub(super) struct Pattern {
+pub(crate) struct Pattern {
     text: Text,
     reach: Reach,
     /// It only matches directories.
