@@ -4,6 +4,7 @@
 use linerate_wire::control::{Keep, Options, Source};
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::{RelPath, printable};
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::filter::{Certain, FilesFrom};
@@ -24,10 +25,10 @@ pub struct Request<'a> {
     pub listed: Option<&'a FilesFrom>,
 }
 
-/// An entry that may land, and where.
+/// An entry that may land, and where. It is borrowed where it is only looked at: of a tree that stays as it is each is.
 #[derive(Clone, Debug)]
-pub struct Admitted {
-    entry: Entry,
+pub struct Admitted<'e> {
+    entry: Cow<'e, Entry>,
     place: RelPath,
 }
 
@@ -115,7 +116,7 @@ fn must_be_directory(asked: &[u8]) -> bool {
     asked.ends_with(b"/") || pattern::name_of(asked, true).is_empty()
 }
 
-impl Admitted {
+impl Admitted<'_> {
     /// The entry.
     pub fn entry(&self) -> &Entry {
         &self.entry
@@ -165,10 +166,10 @@ impl<'a> Judge<'a> {
     ///
     /// # Errors
     /// Where no honest peer would send it.
-    pub fn admit(&mut self, entry: Entry) -> Result<Admitted, Refused> {
+    pub fn admit<'e>(&mut self, entry: Cow<'e, Entry>) -> Result<Admitted<'e>, Refused> {
         match self.place(&entry) {
             Ok(place) => Ok(Admitted { entry, place }),
-            Err(why) => Err(Refused { path: entry.path, why }),
+            Err(why) => Err(Refused { path: entry.path.clone(), why }),
         }
     }
 

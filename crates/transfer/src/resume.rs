@@ -104,7 +104,7 @@ fn busy(landing: &Landing) -> TransferError {
 }
 
 /// What is wanted of an offered entry after earlier runs; none where they say nothing of it.
-pub fn want(shared: &Shared<'_>, past: &Past, admitted: &Admitted, origin: Origin) -> Option<Want> {
+pub fn want(shared: &Shared<'_>, past: &Past, admitted: &Admitted<'_>, origin: Origin) -> Option<Want> {
     let (entry, place) = (admitted.entry(), admitted.place());
     let Kind::File { size } = entry.kind else { return None };
     let mark = mark(entry);

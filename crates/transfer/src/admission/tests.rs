@@ -71,7 +71,7 @@ fn refused(rules: &[&str], list: &str, safe_links: bool, entry: Entry) -> Option
     let listed = (!list.is_empty()).then(|| FilesFrom::parse(list.as_bytes(), false).unwrap());
     let request = Request { sources: &[b"tree".to_vec()], options: &options, listed: listed.as_ref() };
     let terms = Terms::new(&landing, &options, Some(&request));
-    let refused = Judge::new(&terms).admit(entry);
+    let refused = Judge::new(&terms).admit(Cow::Owned(entry));
     refused.err().map(|refused| refused.to_string())
 }
 
@@ -128,6 +128,6 @@ fn the_directory_above_is_judged_anew_where_it_is_another() {
     let terms = Terms::new(&landing, &options, Some(&request));
     let mut judge = Judge::new(&terms);
     for (at, admitted) in [("yes/a", true), ("no/a", false), ("no/b", false), ("yes/b", true), ("c", true)] {
-        assert_eq!(judge.admit(entry(at, FILE)).is_ok(), admitted, "{at}");
+        assert_eq!(judge.admit(Cow::Owned(entry(at, FILE))).is_ok(), admitted, "{at}");
     }
 }

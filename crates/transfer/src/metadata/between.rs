@@ -50,14 +50,23 @@ impl Writer {
     }
 
     /// Closes a directory that was there and will have the mode `last`, to all that may not use it at the end, or may not yet.
-    /// This user's own rights stay.
+    /// This user's own rights stay. `is_right`: its owner, group and ACL are those of `entry` already.
     ///
     /// # Errors
     /// What stat(2) and chmod(2) return.
-    pub fn close_directory(&self, fd: BorrowedFd<'_>, entry: &Entry, last: Mode) -> Result<(), Errno> {
+    pub fn close_directory(
+        &self,
+        fd: BorrowedFd<'_>,
+        entry: &Entry,
+        last: Mode,
+        is_right: bool,
+    ) -> Result<(), Errno> {
         let there = rustix::fs::fstat(fd)?;
         let (had, others) = (mode_of(&there), Mode::RWXG | Mode::RWXO);
-        let changes = self.changes(fd, entry.extra.as_deref(), &there);
+        let changes = match is_right {
+            true => Changes::default(),
+            false => self.changes(fd, entry.extra.as_deref(), &there),
+        };
         let closed = had & !others | between(had, last, changes) & others;
         if closed == had { Ok(()) } else { set_mode(fd, closed) }
     }

@@ -215,11 +215,13 @@ impl Writer {
         if !self.keep.acls {
             return false;
         }
-        let mut value = vec![0; 64 << 10];
-        match rustix::fs::getxattr(through_proc(fd), ACCESS, value.as_mut_slice()) {
-            Ok(length) => extra.acl.is_empty() || value[..length] != self.encoded(&extra.acl),
-            Err(_) => !extra.acl.is_empty(),
-        }
+        // Most have none: for those no memory is taken.
+        let Ok(length) = rustix::fs::getxattr_query(through_proc(fd), ACCESS) else {
+            return !extra.acl.is_empty();
+        };
+        let mut value = vec![0; length];
+        let read = rustix::fs::getxattr(through_proc(fd), ACCESS, value.as_mut_slice());
+        extra.acl.is_empty() || read != Ok(length) || value != self.encoded(&extra.acl)
     }
 }
 

@@ -29,7 +29,7 @@ pub struct Assembly {
     pub(super) has_old_bytes: bool,
     /// It has its real name: an older version is written into.
     pub(super) in_place: bool,
-    pub(super) admitted: Admitted,
+    pub(super) admitted: Admitted<'static>,
     pub(super) left: AtomicU32,
     /// The parts that came.
     pub(super) covered: Mutex<Covered>,
@@ -56,7 +56,11 @@ struct Listed {
 }
 
 impl Assembly {
-    pub(super) fn new(temporary: Temporary, chunk: &Chunk, admitted: &Admitted) -> Result<Self, Errno> {
+    pub(super) fn new(
+        temporary: Temporary,
+        chunk: &Chunk,
+        admitted: &Admitted<'static>,
+    ) -> Result<Self, Errno> {
         Ok(Self {
             file: temporary.fd()?.try_clone_to_owned().map_err(|_| Errno::MFILE)?,
             in_place: temporary.is_in_place(),
@@ -79,7 +83,11 @@ impl Assembly {
         Self { basis, has_old_bytes, ..self }
     }
 
-    pub(super) fn resumed(resumed: Resumed, chunk: &Chunk, admitted: &Admitted) -> Result<Self, Errno> {
+    pub(super) fn resumed(
+        resumed: Resumed,
+        chunk: &Chunk,
+        admitted: &Admitted<'static>,
+    ) -> Result<Self, Errno> {
         let Resumed { temporary, partial, there } = resumed;
         let index = Some(partial.index);
         // All of it is on stable storage since it was opened again.

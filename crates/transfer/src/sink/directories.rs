@@ -149,12 +149,12 @@ impl Shared<'_> {
 
     /// A directory that was there lets in meanwhile only those whom it let in before and will at the end, with what they may do in
     /// it: for others is nothing that lands there.
-    pub(super) fn close_directory(&self, place: &RelPath, entry: &Entry) {
+    pub(super) fn close_directory(&self, place: &RelPath, entry: &Entry, is_right: bool) {
         if self.keep.perms
             && let Ok(held) = self.landing.root.directory(place)
         {
             // Where that isn't allowed, its last mode isn't either, which is told at the end.
-            let _ = self.writer.close_directory(held.as_fd(), entry, self.mode(entry));
+            let _ = self.writer.close_directory(held.as_fd(), entry, self.mode(entry), is_right);
         }
     }
 

@@ -5,6 +5,7 @@ use linerate_wire::control::Digest;
 use linerate_wire::entry::Kind;
 use rustix::fs::{Dev, FileType};
 use rustix::io::Errno;
+use std::borrow::Cow;
 use std::io::IoSlice;
 
 use super::{Worker, write_all};
@@ -41,7 +42,7 @@ impl Worker<'_> {
 
     fn land(&mut self, record: batch::Record<'_>) -> Result<(), StreamError> {
         let batch::Record { entry, contents, digest } = record;
-        let admitted = self.judge.admit(entry)?;
+        let admitted = self.judge.admit(Cow::Owned(entry))?;
         self.clock.entries(1);
         if self.leaves_alone(&admitted) {
             return Ok(());
@@ -66,7 +67,7 @@ impl Worker<'_> {
     }
 
     /// False where it came before.
-    fn directory(&self, admitted: &Admitted) -> Result<bool, Errno> {
+    fn directory(&self, admitted: &Admitted<'_>) -> Result<bool, Errno> {
         let (shared, place, entry) = (self.shared, admitted.place(), admitted.entry());
         let created = shared.first_directory_mode(entry);
         match place.split() {
@@ -85,7 +86,7 @@ impl Worker<'_> {
 
     fn small_file(
         &mut self,
-        admitted: &Admitted,
+        admitted: &Admitted<'_>,
         contents: &[u8],
         digest: Option<Digest>,
     ) -> Result<(), Errno> {
@@ -97,7 +98,7 @@ impl Worker<'_> {
         self.hand_on(temporary, admitted, digest)
     }
 
-    fn symlink(&mut self, admitted: &Admitted, target: &[u8]) -> Result<(), Errno> {
+    fn symlink(&mut self, admitted: &Admitted<'_>, target: &[u8]) -> Result<(), Errno> {
         let place = admitted.place();
         let parent = self.parent_of(place)?;
         let make = || Temporary::symlink(parent.clone(), self.shared.names, target);
@@ -105,7 +106,7 @@ impl Worker<'_> {
         self.hand_on(temporary, admitted, None)
     }
 
-    fn special(&mut self, admitted: &Admitted, kind: FileType, device: Dev) -> Result<(), Errno> {
+    fn special(&mut self, admitted: &Admitted<'_>, kind: FileType, device: Dev) -> Result<(), Errno> {
         let place = admitted.place();
         let parent = self.parent_of(place)?;
         let mode = self.first_mode(admitted.entry(), &parent);

@@ -37,7 +37,7 @@ impl Worker<'_> {
     /// Keeps a further name for the end.
     pub(super) fn further_name(
         &mut self,
-        admitted: &Admitted,
+        admitted: &Admitted<'_>,
         source: u32,
         path: &RelPath,
     ) -> Result<(), StreamError> {

@@ -124,14 +124,19 @@ impl Shared<'_> {
     ///
     /// # Errors
     /// Where there is no room to note it.
-    pub fn keep_directory(&self, admitted: &Admitted, is_new: bool, is_right: bool) -> Result<bool, Errno> {
+    pub fn keep_directory(
+        &self,
+        admitted: &Admitted<'_>,
+        is_new: bool,
+        is_right: bool,
+    ) -> Result<bool, Errno> {
         let (place, entry) = (admitted.place(), admitted.entry());
         let was_begun = !is_new && self.was_begun(place, entry);
         let mode = Some(self.mode(entry)).filter(|_| self.keep.perms || is_new || was_begun);
         let keeps_more = self.keep.times || self.keep.acls || self.keep.xattrs || entry.extra.is_some();
         if self.keep.perms || keeps_more || was_begun || mode.is_some_and(|mode| mode != self.created()) {
             if !is_new {
-                self.close_directory(place, entry);
+                self.close_directory(place, entry, is_right);
             }
             return self.plan(place, Planned::new(entry, mode, is_right));
         }
@@ -233,7 +238,7 @@ impl<'a> Worker<'a> {
     }
 
     /// True, and told, where the user wants what is there left alone.
-    fn leaves_alone(&self, admitted: &Admitted) -> bool {
+    fn leaves_alone(&self, admitted: &Admitted<'_>) -> bool {
         let (Some(sync), Some((parent, name))) = (&self.shared.leaves, admitted.place().split()) else {
             return false;
         };
@@ -258,7 +263,7 @@ impl<'a> Worker<'a> {
     fn hand_on(
         &mut self,
         temporary: Temporary,
-        admitted: &Admitted,
+        admitted: &Admitted<'_>,
         digest: Option<Digest>,
     ) -> Result<(), Errno> {
         let (place, entry) = (admitted.place(), admitted.entry());
@@ -291,7 +296,7 @@ impl<'a> Worker<'a> {
 
     /// Gives what is whole its owner, attributes and mode, as far as it hasn't got them yet; false where some could not be
     /// kept, which is told.
-    fn give(&self, temporary: &Temporary, admitted: &Admitted) -> Result<bool, Errno> {
+    fn give(&self, temporary: &Temporary, admitted: &Admitted<'_>) -> Result<bool, Errno> {
         let (place, entry) = (admitted.place(), admitted.entry());
         let (mode, made) = (self.mode(entry), self.first_mode(entry, temporary.parent()));
         let inherits = self.shared.keep.perms && temporary.parent().has_default_acl();
@@ -347,7 +352,7 @@ impl<'a> Worker<'a> {
         Temporary::existing(parent.clone(), self.shared.names, name, mode).ok()
     }
 
-    fn failed(&self, admitted: &Admitted, error: Errno) -> Result<(), StreamError> {
+    fn failed(&self, admitted: &Admitted<'_>, error: Errno) -> Result<(), StreamError> {
         let (shown, entry) = (self.shown(admitted.place()), admitted.entry());
         if is_fatal(error) {
             return Err(StreamError::Destination(format!("writing {} failed: {error}", shown.display())));

@@ -5,6 +5,7 @@ use linerate_wire::entry::{Chunk, Kind};
 use linerate_wire::path::RelPath;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
+use std::borrow::Cow;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -47,9 +48,9 @@ pub(super) struct Part {
 
 enum Target {
     /// The part is the whole file.
-    Whole(Temporary, Admitted),
+    Whole(Temporary, Admitted<'static>),
     /// It is there already and stays: only its digest comes.
-    Standing(Temporary, Admitted),
+    Standing(Temporary, Admitted<'static>),
     /// One of many.
     Shared(Arc<Assembly>),
     /// The file failed; its bytes are dropped.
@@ -72,7 +73,7 @@ impl Worker<'_> {
     }
 
     fn whole_target(&mut self, chunk: Chunk) -> Result<Target, StreamError> {
-        let admitted = self.judge.admit(chunk.entry)?;
+        let admitted = self.judge.admit(Cow::Owned(chunk.entry))?;
         let stands = self.shared.standing.get(admitted.place()).is_some();
         if !stands && self.leaves_alone(&admitted) {
             (self.shared.skip)(chunk.file);
@@ -90,7 +91,7 @@ impl Worker<'_> {
     }
 
     /// True where the file is there already and stays.
-    fn whole_file(&mut self, admitted: &Admitted) -> Result<(Temporary, bool), Errno> {
+    fn whole_file(&mut self, admitted: &Admitted<'_>) -> Result<(Temporary, bool), Errno> {
         let place = admitted.place();
         let parent = self.parent_of(place)?;
         if let Some(seen) = self.shared.standing.take(place) {
@@ -102,7 +103,7 @@ impl Worker<'_> {
     }
 
     fn shared_target(&mut self, chunk: Chunk) -> Result<Target, StreamError> {
-        let admitted = self.judge.admit(chunk.entry.clone())?;
+        let admitted = self.judge.admit(Cow::Owned(chunk.entry.clone()))?;
         let shared = self.shared;
         if shared.inplace && !keeps_whole_blocks(&chunk) {
             return Err(StreamError::Protocol(
@@ -139,7 +140,7 @@ impl Worker<'_> {
         }
     }
 
-    fn begin(&mut self, chunk: &Chunk, admitted: &Admitted) -> Result<Assembly, Errno> {
+    fn begin(&mut self, chunk: &Chunk, admitted: &Admitted<'static>) -> Result<Assembly, Errno> {
         let place = admitted.place();
         let parent = self.parent_of(place)?;
         if let Some(resumed) = self.resumed(chunk, place) {
@@ -349,7 +350,7 @@ impl Worker<'_> {
     fn complete(
         &mut self,
         temporary: Temporary,
-        admitted: &Admitted,
+        admitted: &Admitted<'_>,
         digest: Option<Digest>,
     ) -> Result<(), StreamError> {
         self.clock.entries(1);
@@ -359,7 +360,7 @@ impl Worker<'_> {
     }
 
     /// What was there already is compared and counted like what came.
-    fn stands(&mut self, temporary: Temporary, admitted: &Admitted, digest: Option<Digest>) {
+    fn stands(&mut self, temporary: Temporary, admitted: &Admitted<'_>, digest: Option<Digest>) {
         let (entry, place) = (admitted.entry(), admitted.place());
         self.clock.entries(1);
         let name = place.split().map(|(_, name)| name.to_owned()).unwrap_or_default();

@@ -12,6 +12,7 @@ use linerate_wire::entry::{Entry, Kind, Origin};
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, FileType, Mode, Stat};
 use rustix::io::Errno;
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -108,8 +109,12 @@ impl<'a, 'b> Comparer<'a, 'b> {
             if offered.len() > MAX_OFFERS {
                 return Err(breach("an offer of too many entries"));
             }
+            // All at once: between system calls each would find its cache line gone.
+            if !offered.iter().all(|Offered { entry, .. }| self.recent.is_new(entry.source, &entry.path)) {
+                return Err(breach("it offers a path twice"));
+            }
             self.large = offered.iter().filter(|offered| is_large(&offered.entry)).count() as u64;
-            let wants = offered.into_iter().map(|offered| self.want(offered)).collect::<Result<_, _>>()?;
+            let wants = offered.iter().map(|offered| self.want(offered)).collect::<Result<_, _>>()?;
             self.remover.news.flush();
             let sent = self.channel.send(&Message::Wanted(wants));
             sent.map_err(|error| TransferError::FarEnd(error.to_string()))?;
@@ -120,13 +125,11 @@ impl<'a, 'b> Comparer<'a, 'b> {
         Ok((self.names, self.remover))
     }
 
-    fn want(&mut self, offered: Offered) -> Result<Want, TransferError> {
-        let Offered { entry, inode, ctime, digest } = offered;
-        let admitted = self.judge.admit(entry).map_err(|refused| breach(&refused.to_string()))?;
+    fn want(&mut self, offered: &Offered) -> Result<Want, TransferError> {
+        let Offered { ref entry, inode, ctime, digest } = *offered;
+        let admitted = self.judge.admit(Cow::Borrowed(entry));
+        let admitted = admitted.map_err(|refused| breach(&refused.to_string()))?;
         let (entry, place) = (admitted.entry(), admitted.place());
-        if !self.recent.is_new(entry.source, &entry.path) {
-            return Err(breach("it offers a path twice"));
-        }
         if self.sync.is_some_and(|sync| sync.delete) && !self.names.add(place, entry.kind == Kind::Directory)
         {
             return Err(breach("more entries than can be remembered for --delete"));
@@ -210,7 +213,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         matches!(self.shared.landing.root.directory(&parent), Err(Errno::NOTDIR | Errno::LOOP))
     }
 
-    fn decide(&mut self, admitted: &Admitted, digest: Option<Digest>, there: &There) -> Decision {
+    fn decide(&mut self, admitted: &Admitted<'_>, digest: Option<Digest>, there: &There) -> Decision {
         let (entry, place) = (admitted.entry(), admitted.place());
         if let Some(decision) = self.rules.early(entry, &there.stat) {
             return decision;
@@ -262,7 +265,13 @@ impl<'a, 'b> Comparer<'a, 'b> {
         !matches!(hash(file.as_fd(), 0, size, &mut self.buffer), Ok(Some(ours)) if ours == theirs)
     }
 
-    fn act(&mut self, sync: &Sync, admitted: &Admitted, there: Option<&There>, decision: Decision) -> Want {
+    fn act(
+        &mut self,
+        sync: &Sync,
+        admitted: &Admitted<'_>,
+        there: Option<&There>,
+        decision: Decision,
+    ) -> Want {
         let (entry, place) = (admitted.entry(), admitted.place());
         let want = match (&decision, there) {
             (Decision::LeftAlone, _) => Want::LeftAlone,
@@ -326,7 +335,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
     }
 
     /// Contents are equal, and the rest is made so; a directory's when everything below it is there.
-    fn repaired(&self, admitted: &Admitted, there: &There, changes: &Changes) {
+    fn repaired(&self, admitted: &Admitted<'_>, there: &There, changes: &Changes) {
         let (entry, place) = (admitted.entry(), admitted.place());
         if entry.kind == Kind::Directory {
             let more = changes.owner || changes.group || changes.acl || changes.xattrs;
