@@ -8,13 +8,19 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// The browser, where there is one.
+use linerate_testing::skip;
+
+/// The browser; the test is skipped where there is none.
 fn chromium() -> Option<PathBuf> {
     let paths = std::env::var_os("PATH")?;
     let names = ["chromium", "chromium-browser", "google-chrome"];
-    std::env::split_paths(&paths)
+    let found = std::env::split_paths(&paths)
         .flat_map(|directory| names.map(|name| directory.join(name)))
-        .find(|candidate| candidate.is_file())
+        .find(|candidate| candidate.is_file());
+    if found.is_none() {
+        skip("chromium", "no chromium on the path (apt install chromium)");
+    }
+    found
 }
 
 /// What Chromium made of a page: the document after its scripts ran, and every address that the page asked for.
@@ -110,10 +116,7 @@ fn closed_door() -> u16 {
 
 #[test]
 fn chromium_asks_no_host_for_anything() {
-    let Some(browser) = chromium() else {
-        eprintln!("skipped: no chromium on the path (apt install chromium)");
-        return;
-    };
+    let Some(browser) = chromium() else { return };
     let directory = tempfile::tempdir().expect("a temporary directory");
     // The control: a page that does ask is seen to ask.
     let address = format!("http://127.0.0.1:{}/x.png", closed_door());
@@ -130,10 +133,7 @@ fn chromium_asks_no_host_for_anything() {
 
 #[test]
 fn a_figure_becomes_a_png_and_nothing_else_may_run() {
-    let Some(browser) = chromium() else {
-        eprintln!("skipped: no chromium on the path (apt install chromium)");
-        return;
-    };
+    let Some(browser) = chromium() else { return };
     let directory = tempfile::tempdir().expect("a temporary directory");
     let html = linerate_report::html(&common::studies::ladder(5));
     // The file isn't saved, but told: a download would keep the browser busy.
