@@ -71,7 +71,8 @@ pub struct LinkSpec {
     pub count: u32,
     /// Receive and transmit queues of each interface; `None` for the kernel's default.
     pub queues: Option<u32>,
-    /// Hosts behind the receiving end's link that share it, each of its own address; 0 for the receiving end alone.
+    /// Hosts behind the receiving end's link that share it, each of its own address; 0 for the receiving end
+    /// alone.
     pub guests: u32,
     /// The round trip that an emulator adds; `None` for none.
     pub rtt: Option<Rtt>,
@@ -185,7 +186,8 @@ impl CaseSpec {
         self.parameters.get(parameter).or_else(|| tool.parameters.get(parameter)).map(String::as_str)
     }
 
-    /// The search that is made before each of its runs, where its tool can make it and its level asks for that.
+    /// The search that is made before each of its runs, where its tool can make it and its level asks for
+    /// that.
     pub(crate) fn search<'c>(&self, tool: &'c Tool) -> Option<&'c Search> {
         tool.search.as_ref().filter(|search| self.level(tool, &search.parameter) == Some(AUTO))
     }

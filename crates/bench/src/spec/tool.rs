@@ -76,7 +76,8 @@ pub struct Tool {
     pub parameters: BTreeMap<String, String>,
     /// How its best level of a parameter is looked for, where a case asks for that.
     pub search: Option<Search>,
-    /// The payload in bit/s that it is known to move on an ordinary machine, for estimates; `None` for the link's rate.
+    /// The payload in bit/s that it is known to move on an ordinary machine, for estimates; `None` for the
+    /// link's rate.
     pub pace: Option<u64>,
 }
 
@@ -102,7 +103,8 @@ pub struct Server {
     pub ready: String,
 }
 
-/// Where in a tool's stdout its own figures stand: JSON pointers (RFC 6901), or regular expressions with one group.
+/// Where in a tool's stdout its own figures stand: JSON pointers (RFC 6901), or regular expressions with one
+/// group.
 #[derive(Clone, Debug)]
 pub struct Reading {
     /// What stdout is.
