@@ -23,7 +23,8 @@ fn chromium() -> Option<PathBuf> {
     found
 }
 
-/// What Chromium made of a page: the document after its scripts ran, and every address that the page asked for.
+/// What Chromium made of a page: the document after its scripts ran, and every address that the page asked
+/// for.
 struct Visit {
     document: String,
     requests: Vec<String>,
@@ -34,7 +35,8 @@ fn visit(browser: &Path, directory: &Path, html: &str) -> Visit {
     std::fs::write(&page, html).expect("the page is written");
     let mut child = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "--no-first-run"])
-        // Chromium has errands of its own; none of them may leave this machine, and the log keeps to the page's.
+        // Chromium has errands of its own; none of them may leave this machine, and the log keeps to the
+        // page's.
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .arg("--host-resolver-rules=MAP * ~NOTFOUND")
         .arg(format!("--user-data-dir={}", directory.join("profile").display()))
@@ -100,7 +102,8 @@ fn requests(log: &str) -> Vec<String> {
         .collect()
 }
 
-/// A port of this machine that answers one request with nothing, so that the log's control has somewhere to ask.
+/// A port of this machine that answers one request with nothing, so that the log's control has somewhere to
+/// ask.
 fn closed_door() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port of the loopback");
     let port = listener.local_addr().expect("it has an address").port();
