@@ -5,7 +5,8 @@ use std::process::Command;
 
 use crate::{USAGE, cargo};
 
-/// The commands in a piece of shell or of inline code, as words; a line that goes on after a backslash is one.
+/// The commands in a piece of shell or of inline code, as words; a line that goes on after a backslash is
+/// one.
 pub fn words(shell: &str) -> Vec<Vec<String>> {
     let joined = shell.replace("\\\n", " ");
     joined.lines().filter_map(shlex::split).filter(|words| !words.is_empty()).collect()

@@ -1,5 +1,5 @@
-//! Fuzzing with libFuzzer and the stable compiler: the flags are those that cargo-fuzz sets, but for the sanitizer,
-//! which needs a nightly compiler.
+//! Fuzzing with libFuzzer and the stable compiler: the flags are those that cargo-fuzz sets, but for the
+//! sanitizer, which needs a nightly compiler.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,4 +1,5 @@
-//! The random mix of the hostile peer: `crates/cli/tests/peer/run.py`, which has the modes, with this repository's program.
+//! The random mix of the hostile peer: `crates/cli/tests/peer/run.py`, which has the modes, with this
+//! repository's program.
 
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::call;
 
 /// Programs that the tests run, and the Debian packages that hold them.
-const PROGRAMS: [(&str, &str); 13] = [
+const PROGRAMS: &[(&str, &str)] = &[
     ("ip", "iproute2"),
     ("tc", "iproute2"),
     ("ssh", "openssh-client"),
@@ -18,7 +18,11 @@ const PROGRAMS: [(&str, &str); 13] = [
     ("iperf3", "iperf3"),
     ("nginx", "nginx-light"),
     ("setpriv", "util-linux"),
+    ("losetup", "mount"),
+    ("mkfs.ext4", "e2fsprogs"),
     ("pgrep", "procps"),
+    ("sar", "sysstat"),
+    ("ethtool", "ethtool"),
     ("strace", "strace"),
     ("python3", "python3"),
 ];

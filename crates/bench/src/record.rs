@@ -168,8 +168,9 @@ pub struct Link {
     pub mtu: u32,
     /// What the link is, for people: "veth with tbf".
     pub kind: String,
-    /// Bytes that the rate counts for each packet beyond its layer-3 length: 38 on a physical Ethernet (preamble 8,
-    /// header 14, checksum 4, gap 12), 14 where a kernel's shaper counts the frame as it sees it.
+    /// Bytes that the rate counts for each packet beyond its layer-3 length: 38 on a physical Ethernet
+    /// (preamble 8, header 14, checksum 4, gap 12), 14 where a kernel's shaper counts the frame as it sees
+    /// it.
     #[serde(default = "ethernet_overhead")]
     pub frame_overhead_bytes: u32,
     /// Bytes that may pass at once before the rate holds; 0 on a physical link.
@@ -224,7 +225,8 @@ pub struct Case {
     pub dataset: Option<String>,
     /// Name of the link variant the case ran on: "10gbit", "open".
     pub link: String,
-    /// The levels of all factors of the study: streams, variant, dataset, link, parameters of the tool, settings.
+    /// The levels of all factors of the study: streams, variant, dataset, link, parameters of the tool,
+    /// settings.
     #[serde(default)]
     pub factors: BTreeMap<String, String>,
 }
@@ -337,7 +339,8 @@ pub struct Measures {
     /// The tool's score, where it has one.
     #[serde(default)]
     pub score: Option<f64>,
-    /// What was looked for before the run, and found, where the case has `auto` for a parameter that its tool can search.
+    /// What was looked for before the run, and found, where the case has `auto` for a parameter that its tool
+    /// can search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Found>,
     /// What the samplers saw over the run, by host.
@@ -352,7 +355,8 @@ pub struct Measures {
     /// The part of the test bed that the run came within 10 % of; such a run says nothing of what was tested.
     #[serde(default)]
     pub limited_by_bed: Option<String>,
-    /// What else the tool states of itself and its tool file names, such as "retransmits: 12"; empty where nothing.
+    /// What else the tool states of itself and its tool file names, such as "retransmits: 12"; empty where
+    /// nothing.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -486,7 +490,8 @@ impl Measures {
         rate(self.bytes, self.seconds)
     }
 
-    /// Payload rate over the tool's own payload time in Gbit/s, or over the whole command where it states none.
+    /// Payload rate over the tool's own payload time in Gbit/s, or over the whole command where it states
+    /// none.
     pub fn payload_gbit_per_second(&self) -> f64 {
         rate(self.bytes, self.payload_seconds.unwrap_or(self.seconds))
     }

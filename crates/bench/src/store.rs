@@ -1,7 +1,9 @@
-//! The results store: a directory for each invocation, in which every run is written down as soon as it has ended.
+//! The results store: a directory for each invocation, in which every run is written down as soon as it has
+//! ended.
 //!
-//! `study.toml` is the study as it was, `invocation.json` how it was called, `record.json` the [`Record`] without its runs, `runs.jsonl` one [`Run`] a line,
-//! `warmups.jsonl` the untimed ones, and `raw/` what each run's commands wrote, compressed.
+//! `study.toml` is the study as it was, `invocation.json` how it was called, `record.json` the [`Record`]
+//! without its runs, `runs.jsonl` one [`Run`] a line, `warmups.jsonl` the untimed ones, and `raw/` what each
+//! run's commands wrote, compressed.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -102,8 +104,8 @@ pub struct Loaded {
 }
 
 impl Store {
-    /// Makes a directory `STUDY-TIME` below `out` and writes the record's head, the study's text and how it was called
-    /// into it.
+    /// Makes a directory `STUDY-TIME` below `out` and writes the record's head, the study's text and how it
+    /// was called into it.
     ///
     /// # Errors
     /// A directory or file can't be made.

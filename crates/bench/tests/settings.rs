@@ -1,12 +1,12 @@
 //! The settings of the built-in studies, on interfaces of a network namespace of their own.
 
 use std::ffi::OsString;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use linerate_bench::spec::study::Study;
 use linerate_bench::spec::tool::Toolbox;
 use linerate_bench::spec::{Value, Values, Word};
+use linerate_testing::{has_all, is_root};
 
 /// A network namespace that ends with its one process.
 struct Namespace(Child);
@@ -14,10 +14,7 @@ struct Namespace(Child);
 impl Namespace {
     /// With two interfaces of two queues each; none, and a line that says why, where that can't be had.
     fn with_queues() -> Option<Namespace> {
-        let programs =
-            ["/usr/bin/unshare", "/usr/bin/nsenter", "/usr/sbin/ip"].map(|path| Path::new(path).exists());
-        if !rustix::process::geteuid().is_root() || programs.contains(&false) {
-            eprintln!("skipped: a network namespace needs root, util-linux and iproute2");
+        if !is_root("a network namespace needs root") || !has_all(&["unshare", "nsenter", "ip"]) {
             return None;
         }
         let script = "ip link add v0 numrxqueues 2 numtxqueues 2 type veth peer name v1 numrxqueues 2 numtxqueues 2 && \

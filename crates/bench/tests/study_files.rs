@@ -1,4 +1,5 @@
-//! What study and tool files may say beyond a plain matrix, what is wrong in them, and what the built-in ones cover.
+//! What study and tool files may say beyond a plain matrix, what is wrong in them, and what the built-in ones
+//! cover.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -12,6 +12,7 @@ use std::process::Command;
 use linerate_bench::run::missing_packages;
 use linerate_bench::spec::study::Study;
 use linerate_bench::spec::tool::Toolbox;
+use linerate_testing::{is_root, skip};
 use rustix::process::Signal;
 use serde_json::Value;
 use support::{Run, Running, within};
@@ -79,8 +80,7 @@ impl Desk {
 
     /// The same where a lab can be made; none, and a line that says why, elsewhere.
     fn with_lab() -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: a study whose lab leaves nothing behind for other users needs root");
+        if !is_root("a study whose lab leaves nothing behind for other users needs root") {
             return None;
         }
         let tools = Toolbox::built_in().expect("built-in tools are well-formed");
@@ -88,7 +88,7 @@ impl Desk {
         let study = Study::parse(file, text, &tools).expect("built-in studies are well-formed");
         let (needed, _) = missing_packages(&study, &tools);
         if !needed.is_empty() {
-            eprintln!("skipped: a lab needs {}", needed.join(", "));
+            skip("lab-packages", format_args!("a lab needs {}", needed.join(", ")));
             return None;
         }
         Some(Self::new())

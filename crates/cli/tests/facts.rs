@@ -11,6 +11,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use linerate_host::Snapshot;
+use linerate_testing::is_root;
 use serde_json::Value;
 use support::{Run, Running};
 
@@ -114,8 +115,7 @@ fn what_is_no_snapshot_is_refused() {
 /// What an ordinary user can't read is unknown to him, and never another value.
 #[test]
 fn an_ordinary_user_is_told_less_and_nothing_else() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can become another user");
+    if !is_root("only root can become another user") {
         return;
     }
     let directory = support::directory("linerate-facts-");

@@ -6,10 +6,10 @@
 mod support;
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Mutex;
 
+use linerate_testing::{has_all, is_root};
 use serde_json::Value;
 use support::{Run, Running};
 use tempfile::TempDir;
@@ -97,9 +97,7 @@ pgrep -f 'sleep 753[1]' >&2
 
 /// A directory that holds the study, its tool and its results; none, and a line that says why, where no lab can be made.
 fn desk() -> Option<TempDir> {
-    let programs = ["/usr/sbin/sshd", "/usr/bin/scp"].map(|path| PathBuf::from(path).exists());
-    if !rustix::process::geteuid().is_root() || programs.contains(&false) {
-        eprintln!("skipped: a lab with an ssh server at both hosts needs root, sshd and scp");
+    if !is_root("a lab with an ssh server at both hosts needs root") || !has_all(&["sshd", "scp"]) {
         return None;
     }
     let desk = support::directory("linerate-hosts-");

@@ -7,8 +7,7 @@ use std::process::Command;
 
 #[test]
 fn a_hostile_far_end_touches_nothing_and_the_next_run_is_right() {
-    if Command::new("python3").arg("--version").output().is_err() {
-        eprintln!("left out: there is no python3");
+    if !linerate_testing::has("python3") {
         return;
     }
     let peer = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer");
@@ -25,8 +24,7 @@ fn a_hostile_far_end_touches_nothing_and_the_next_run_is_right() {
 /// The numbers that the peer uses are those of the page, and of this program.
 #[test]
 fn it_says_what_the_worked_examples_of_the_page_say() {
-    if Command::new("python3").arg("--version").output().is_err() {
-        eprintln!("left out: there is no python3");
+    if !linerate_testing::has("python3") {
         return;
     }
     let peer = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer");

@@ -4,8 +4,9 @@ mod common;
 
 use std::process::Command;
 
-use common::{by_ssh, can_make_labs, is_installed, on, options, remains, text};
+use common::{by_ssh, can_make_labs, on, options, remains, text};
 use linerate_lab::{End, Lab, LabError, Options, down, status};
+use linerate_testing::has;
 
 /// The shaper's rate in bits per second on the link's end, as the kernel has it; none for an open link.
 fn shaped(lab: &Lab, end: End) -> Option<u64> {
@@ -137,7 +138,7 @@ fn a_failure_half_way_leaves_nothing() {
 
 #[test]
 fn the_rate_is_what_a_stream_gets() {
-    if !can_make_labs() || !is_installed("iperf3") {
+    if !can_make_labs() || !has("iperf3") {
         return;
     }
     let lab = Lab::up(&options("rate", "1gbit")).expect("a lab");

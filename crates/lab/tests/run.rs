@@ -6,8 +6,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use common::{NOBODY, Program, can_make_labs, is_installed, remains, text, wait_for_line, within};
+use common::{NOBODY, Program, can_make_labs, remains, text, wait_for_line, within};
 use linerate_lab::{Process, sweep};
+use linerate_testing::{has, has_all, skip};
 use rustix::process::{Pid, Signal, kill_process};
 
 fn signal(child: &Child, signal: Signal) {
@@ -109,7 +110,7 @@ fn what_a_kill_leaves_is_swept_away() {
 
 #[test]
 fn an_ordinary_user_gets_a_lab_in_a_user_namespace() {
-    if !can_make_labs() || !is_installed("setpriv") || !user_namespaces_work() {
+    if !can_make_labs() || !has("setpriv") || !user_namespaces_work() {
         return;
     }
     let script = "id -u; ssh -F $LINERATE_LAB_SSH_CONFIG b id -u; tc qdisc; ssh -F $LINERATE_LAB_SSH_CONFIG b tc qdisc; exit 5";
@@ -124,7 +125,7 @@ fn an_ordinary_user_gets_a_lab_in_a_user_namespace() {
 
 #[test]
 fn what_an_ordinary_users_kill_leaves_is_swept_away() {
-    let programs = ["setpriv", "pgrep"].into_iter().all(is_installed);
+    let programs = has_all(&["setpriv", "pgrep"]);
     if !can_make_labs() || !programs || !user_namespaces_work() {
         return;
     }
@@ -145,7 +146,7 @@ fn what_an_ordinary_users_kill_leaves_is_swept_away() {
 
 #[test]
 fn a_kernel_that_refuses_is_explained() {
-    if !can_make_labs() || !is_installed("setpriv") || !user_namespaces_work() {
+    if !can_make_labs() || !has("setpriv") || !user_namespaces_work() {
         return;
     }
     // In a user namespace whose own limit is zero, a further one is refused as a hardened system would.
@@ -176,7 +177,7 @@ fn user_namespaces_work() -> bool {
     let mut trial = in_user_namespace(&["unshare", "--mount", "--net", "true"]);
     let work = trial.output().is_ok_and(|done| done.status.success());
     if !work {
-        eprintln!("skipped: this kernel gives an ordinary user no user namespace");
+        skip("user-namespaces", "this kernel gives an ordinary user no user namespace");
     }
     work
 }

@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use common::{NOBODY, Program, can_make_labs, is_installed, on, remains, text, wait_for_line, within};
+use common::{NOBODY, Program, can_make_labs, on, remains, text, wait_for_line, within};
 use linerate_lab::{Counts, End, Lab, LabError, Options, Wan, down, status, sweep};
 use linerate_sys::{netns, tcp::TcpInfo};
+use linerate_testing::{has, skip};
 
 /// Of Ethernet's 1538 bytes for a packet of 1500, TCP's payload.
 const PAYLOAD: f64 = 1448.0 / 1538.0;
@@ -26,11 +27,7 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn ready() -> bool {
-    let tun = std::path::Path::new("/dev/net/tun").exists();
-    if !tun {
-        eprintln!("skipped: this host has no /dev/net/tun");
-    }
-    can_make_labs() && tun
+    can_make_labs() && linerate_testing::has_tun()
 }
 
 fn options(name: &str, link: &str, rtt: &str, loss: &str) -> Options {
@@ -237,7 +234,8 @@ fn the_rate_is_what_the_headers_leave() {
                 let open = Lab::up(&options("open", "open", rtt, "0%")).expect("a lab");
                 let most = best_second(&open, far_of(&open, far), 1.5 * left);
                 assert!(most < 1.5 * left, "{far}: {best} Gbit/s over {link}, {most} over an open link");
-                eprintln!("skipped: other work leaves this machine {most} Gbit/s over an open link");
+                let why = format!("other work leaves this machine {most} Gbit/s over an open link");
+                skip("idle-processors", why);
             }
         }
     }
@@ -311,18 +309,18 @@ fn a_kept_lab_keeps_its_emulator() {
 
 #[test]
 fn an_ordinary_user_gets_delay_too() {
-    if !ready() || !is_installed("setpriv") {
+    if !ready() || !has("setpriv") {
         return;
     }
     let mode = std::fs::metadata("/dev/net/tun").expect("it is there").mode();
     if mode & 0o006 != 0o006 {
-        eprintln!("skipped: /dev/net/tun is closed to ordinary users here (mode {mode:o})");
+        skip("users-tun", format_args!("/dev/net/tun is closed to ordinary users here (mode {mode:o})"));
         return;
     }
     let output = Program::for_user(NOBODY).run(&["--rtt", "5ms", "sh", "-c", "ip link; exit 5"]);
     let (printed, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if told.contains("user namespace") {
-        eprintln!("skipped: this kernel gives an ordinary user no user namespace");
+        skip("user-namespaces", "this kernel gives an ordinary user no user namespace");
         return;
     }
     assert_eq!(output.status.code(), Some(5), "{printed} {told}");

@@ -332,7 +332,7 @@ mod tests {
             // A link is nobody's to rely on, also this user's own.
             let refused = mode & 0o022 != 0 || owner > 0 || link;
             if owner > 0 && !is_root {
-                eprintln!("skipped: giving a directory to another user needs root");
+                linerate_testing::skip("root", "giving a directory to another user needs root");
                 continue;
             }
             let said = run(home.path(), &bootstrap(&binary, false), &[]);

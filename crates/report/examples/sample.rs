@@ -1,5 +1,6 @@
 //! Prints an example record: `cargo run -p linerate-report --example sample -- quick > record.json`.
-//! Kinds: quick, one-block, two-hosts, two-links, empty, and one a kind of figure: scaling, differences, web, ladder, bars.
+//! Kinds: quick, one-block, two-hosts, two-links, empty, and one a kind of figure: scaling, differences, web,
+//! ladder, bars.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

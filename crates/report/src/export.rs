@@ -88,7 +88,8 @@ pub(crate) fn to_csv(rows: impl Iterator<Item = Vec<String>>) -> String {
     String::from_utf8(bytes).expect("every field is a string")
 }
 
-/// The record as JSON that may stand inside a `script` element: nothing in it can close the element or open another.
+/// The record as JSON that may stand inside a `script` element: nothing in it can close the element or open
+/// another.
 pub(crate) fn json_for_script(record: &Record) -> String {
     json(record).replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
@@ -104,7 +105,8 @@ pub(crate) fn data_uri(media_type: &str, text: &str) -> String {
     format!("data:{media_type};charset=utf-8,{}", utf8_percent_encode(text, RESERVED))
 }
 
-/// The text with each character that XML 1.0 forbids replaced by U+FFFD, since even an escape may not name them.
+/// The text with each character that XML 1.0 forbids replaced by U+FFFD, since even an escape may not name
+/// them.
 pub(crate) fn valid_characters(text: &str) -> String {
     text.chars().map(|c| if is_xml_character(c) { c } else { '\u{fffd}' }).collect()
 }

@@ -1,5 +1,5 @@
-//! The sentence at the head of the page: what the first figure says, or what the program's encrypted transfer reached,
-//! beside the best synthetic stream and beside scp, or what the study reached in its main quantity.
+//! The sentence at the head of the page: what the first figure says, or what the program's encrypted transfer
+//! reached, beside the best synthetic stream and beside scp, or what the study reached in its main quantity.
 
 use linerate_bench::record::{Measures, Quantity, Record};
 
@@ -30,8 +30,8 @@ fn transfer(record: &Record, summaries: &[Summary<'_>], subject: &Summary<'_>) -
     format!("{}{colon}{}.", claim(record, subject), comparisons.join(", and "))
 }
 
-/// The case that the sentence is about: the program's encrypted transfer of files, with streams of its own choice if
-/// that was measured; else the fastest transfer of files; else the fastest case.
+/// The case that the sentence is about: the program's encrypted transfer of files, with streams of its own
+/// choice if that was measured; else the fastest transfer of files; else the fastest case.
 fn subject<'s, 'a>(summaries: &'s [Summary<'a>]) -> Option<&'s Summary<'a>> {
     let ours = |s: &&Summary<'_>| is_ours(s) && s.case.dataset.is_some() && s.case.cipher.is_some();
     summaries

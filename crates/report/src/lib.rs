@@ -1,10 +1,11 @@
 //! A study's record as something to read: a figure, a page, a table of runs.
 //!
-//! Everything here is a pure function of a [`Record`]: no file, no clock, no network. What it returns is safe to
-//! show whatever the record holds, because every string in it came from a tool, a host or a file name.
+//! Everything here is a pure function of a [`Record`]: no file, no clock, no network. What it returns is safe
+//! to show whatever the record holds, because every string in it came from a tool, a host or a file name.
 //!
-//! The way of the data: [`Record`] → `summary` (one a case, with medians and intervals) → `figure` (one a kind: a model,
-//! two layouts of it, a text alternative, a caption, a table) and `page` (sections around the figures).
+//! The way of the data: [`Record`] → `summary` (one a case, with medians and intervals) → `figure` (one a
+//! kind: a model, two layouts of it, a text alternative, a caption, a table) and `page` (sections around the
+//! figures).
 
 mod export;
 mod figure;
@@ -21,17 +22,18 @@ use linerate_bench::record::Record;
 pub struct NamedFigure {
     /// A name for its files, without extension and unique in the record: `figure-1-scaling`.
     pub name: String,
-    /// A stand-alone SVG document, 952 units wide, with its title and caption. Well-formed XML 1.0 for every record; it
-    /// carries its own style with a dark variant.
+    /// A stand-alone SVG document, 952 units wide, with its title and caption. Well-formed XML 1.0 for every
+    /// record; it carries its own style with a dark variant.
     pub svg: String,
     /// Its numbers as RFC 4180 CSV with a header; units stand in the column names.
     pub csv: String,
 }
 
-/// One HTML file that needs no other: style, figures, data and downloads are inside, and it asks no host for anything.
+/// One HTML file that needs no other: style, figures, data and downloads are inside, and it asks no host for
+/// anything.
 ///
-/// It is complete without JavaScript; with it, figures can be taken away as PNG besides. It follows the reader's light
-/// or dark preference, re-lays its figures on narrow screens, and prints in black on white.
+/// It is complete without JavaScript; with it, figures can be taken away as PNG besides. It follows the
+/// reader's light or dark preference, re-lays its figures on narrow screens, and prints in black on white.
 pub fn html(record: &Record) -> String {
     export::valid_characters(&page::render(record).into_string())
 }

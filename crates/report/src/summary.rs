@@ -102,8 +102,8 @@ pub(crate) fn case_name(record: &Record, case: &Case) -> String {
     std::iter::once(Cow::from(&case.label)).chain(parts).chain(levels).collect::<Vec<_>>().join(", ")
 }
 
-/// The levels of those factors, beside streams, cipher, data and link, in which the case differs from others of its
-/// label.
+/// The levels of those factors, beside streams, cipher, data and link, in which the case differs from others
+/// of its label.
 fn distinct_levels(record: &Record, case: &Case) -> Vec<String> {
     const TOLD: [&str; 5] = ["streams", "cipher", "dataset", "link", "tool"];
     let namesakes = || record.cases.iter().filter(|other| other.id != case.id && other.label == case.label);

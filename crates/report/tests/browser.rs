@@ -8,16 +8,23 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// The browser, where there is one.
+use linerate_testing::skip;
+
+/// The browser; the test is skipped where there is none.
 fn chromium() -> Option<PathBuf> {
     let paths = std::env::var_os("PATH")?;
     let names = ["chromium", "chromium-browser", "google-chrome"];
-    std::env::split_paths(&paths)
+    let found = std::env::split_paths(&paths)
         .flat_map(|directory| names.map(|name| directory.join(name)))
-        .find(|candidate| candidate.is_file())
+        .find(|candidate| candidate.is_file());
+    if found.is_none() {
+        skip("chromium", "no chromium on the path (apt install chromium)");
+    }
+    found
 }
 
-/// What Chromium made of a page: the document after its scripts ran, and every address that the page asked for.
+/// What Chromium made of a page: the document after its scripts ran, and every address that the page asked
+/// for.
 struct Visit {
     document: String,
     requests: Vec<String>,
@@ -28,7 +35,8 @@ fn visit(browser: &Path, directory: &Path, html: &str) -> Visit {
     std::fs::write(&page, html).expect("the page is written");
     let mut child = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "--no-first-run"])
-        // Chromium has errands of its own; none of them may leave this machine, and the log keeps to the page's.
+        // Chromium has errands of its own; none of them may leave this machine, and the log keeps to the
+        // page's.
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .arg("--host-resolver-rules=MAP * ~NOTFOUND")
         .arg(format!("--user-data-dir={}", directory.join("profile").display()))
@@ -94,7 +102,8 @@ fn requests(log: &str) -> Vec<String> {
         .collect()
 }
 
-/// A port of this machine that answers one request with nothing, so that the log's control has somewhere to ask.
+/// A port of this machine that answers one request with nothing, so that the log's control has somewhere to
+/// ask.
 fn closed_door() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port of the loopback");
     let port = listener.local_addr().expect("it has an address").port();
@@ -110,10 +119,7 @@ fn closed_door() -> u16 {
 
 #[test]
 fn chromium_asks_no_host_for_anything() {
-    let Some(browser) = chromium() else {
-        eprintln!("skipped: no chromium on the path (apt install chromium)");
-        return;
-    };
+    let Some(browser) = chromium() else { return };
     let directory = tempfile::tempdir().expect("a temporary directory");
     // The control: a page that does ask is seen to ask.
     let address = format!("http://127.0.0.1:{}/x.png", closed_door());
@@ -130,10 +136,7 @@ fn chromium_asks_no_host_for_anything() {
 
 #[test]
 fn a_figure_becomes_a_png_and_nothing_else_may_run() {
-    let Some(browser) = chromium() else {
-        eprintln!("skipped: no chromium on the path (apt install chromium)");
-        return;
-    };
+    let Some(browser) = chromium() else { return };
     let directory = tempfile::tempdir().expect("a temporary directory");
     let html = linerate_report::html(&common::studies::ladder(5));
     // The file isn't saved, but told: a download would keep the browser busy.

@@ -76,7 +76,7 @@ mod tests {
     fn privileged() -> bool {
         let granted = inside(own_namespace().as_fd(), || ()).is_ok();
         if !granted {
-            eprintln!("skipped: entering a namespace needs CAP_SYS_ADMIN");
+            linerate_testing::skip("root", "entering a namespace needs CAP_SYS_ADMIN");
         }
         granted
     }

@@ -98,6 +98,7 @@ pub fn set_least_to_receive(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsFd;
@@ -119,19 +120,19 @@ mod tests {
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut far, _) = listener.accept().unwrap();
         set_least_to_receive(far.as_fd(), 8).unwrap();
-        let (has_read, may_end) = std::sync::mpsc::channel();
-        let writer = std::thread::spawn(move || {
-            near.write_all(b"four").unwrap();
-            std::thread::sleep(std::time::Duration::from_millis(50));
-            near.write_all(b"more").unwrap();
-            may_end.recv().unwrap();
-            near.write_all(b"end").unwrap();
-        });
-        let mut read = || far.read(&mut [0; 100]).unwrap();
-        assert_eq!(read(), 8);
-        has_read.send(()).unwrap();
-        assert_eq!((read(), read()), (3, 0));
-        writer.join().unwrap();
+        let ready = |far: &TcpStream, milliseconds: i64| {
+            let wait = Timespec { tv_sec: 0, tv_nsec: milliseconds * 1_000_000 };
+            poll(&mut [PollFd::new(far, PollFlags::IN)], Some(&wait)).unwrap() == 1
+        };
+        near.write_all(b"four").unwrap();
+        // A read now would take the four, and then wait for eight more.
+        assert!(!ready(&far, 50));
+        near.write_all(b"more").unwrap();
+        assert!(ready(&far, 900));
+        assert_eq!(far.read(&mut [0; 100]).unwrap(), 8);
+        near.write_all(b"end").unwrap();
+        drop(near);
+        assert_eq!((far.read(&mut [0; 100]).unwrap(), far.read(&mut [0; 100]).unwrap()), (3, 0));
     }
 
     #[test]

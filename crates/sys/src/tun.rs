@@ -90,10 +90,8 @@ mod tests {
         let job = move || {
             // SAFETY: unshare with CLONE_NEWNET moves the calling thread, which ends with this closure.
             if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-                eprintln!("skipped: making a network namespace needs CAP_SYS_ADMIN");
-            } else if !std::path::Path::new("/dev/net/tun").exists() {
-                eprintln!("skipped: this host has no /dev/net/tun");
-            } else {
+                linerate_testing::skip("root", "making a network namespace needs CAP_SYS_ADMIN");
+            } else if linerate_testing::has_tun() {
                 work();
             }
         };

@@ -190,6 +190,7 @@ mod tests {
     use super::*;
     use crate::bounds::Bounds;
     use crate::bounds::tests::while_exchanging;
+    use linerate_testing::skip;
     use linerate_wire::entry::Timestamp;
     use std::fs;
     use std::os::unix::fs::{lchown, symlink};
@@ -338,7 +339,7 @@ mod tests {
         fs::write(top.path().join("victim"), "").unwrap();
         let at = |name: &str| top.path().join(name);
         if strange_link("real".as_ref(), &at("trap")).is_none() {
-            return eprintln!("skipped: only root gives links to others");
+            return skip("root", "only root gives links to others");
         }
         symlink("trap", at("own")).unwrap();
         strange_link("own".as_ref(), &at("first")).unwrap();
@@ -387,7 +388,7 @@ mod tests {
         }
         symlink("mine", at("own")).unwrap();
         if strange_link("theirs".as_ref(), &at("strange")).is_none() {
-            return eprintln!("skipped: only root gives links to others");
+            return skip("root", "only root gives links to others");
         }
         let theirs = rustix::fs::stat(at("theirs")).unwrap().st_ino;
         let reached = while_exchanging(&at("own"), &at("strange"), || {

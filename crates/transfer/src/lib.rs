@@ -1,6 +1,10 @@
 //! Moves file trees: scan, plan, queue, source, stream, sink, commit.
 //!
 //! Threads and blocking sockets. `docs/architecture.md` draws the pipeline and its invariants.
+//!
+//! Unit tests stand beside the code. The tests of whole transfers need the built program, so they are in
+//! `crates/cli/tests`: `e2e` (two hosts in a lab), `hostile` and `peer` (far ends that break the protocol), `races`
+//! (links swapped meanwhile). `crates/transfer/tests` compares filters and itemized changes with rsync.
 
 pub mod admission;
 mod again;

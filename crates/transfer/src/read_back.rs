@@ -211,6 +211,7 @@ mod tests {
     use crate::root::Root;
     use crate::temporary::Names;
     use crate::verify::Proof;
+    use linerate_testing::skip;
     use linerate_wire::path::RelPath;
     use rustix::fs::Mode;
     use std::fs;
@@ -318,8 +319,7 @@ mod tests {
     #[test]
     fn what_is_read_comes_from_the_storage() {
         let Some(disk) = Disk::up() else {
-            eprintln!("skipped: no file system in a file here (needs root, mkfs.ext4 and loop devices)");
-            return;
+            return skip("loop-devices", "a file system in a file needs root, mkfs.ext4 and loop devices");
         };
         let root = Root::open(&disk.mount).unwrap();
         for named in [false, true] {

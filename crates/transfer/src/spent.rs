@@ -52,8 +52,7 @@ mod tests {
             std::hint::black_box(begun);
         }
         let Some((cpu, waited)) = spent.since_last() else {
-            eprintln!("skipped: the kernel has no /proc/thread-self/schedstat");
-            return;
+            return linerate_testing::skip("schedstat", "the kernel has no /proc/thread-self/schedstat");
         };
         assert!(cpu + waited >= 40_000_000, "{cpu} {waited}");
         std::thread::sleep(Duration::from_millis(60));

@@ -90,8 +90,7 @@ fn listed(random: &mut fastrand::Rng, top: &Path, all: &[RelPath]) -> Option<Vec
 }
 
 fn rounds(what: &str, round: impl Fn(&mut fastrand::Rng)) {
-    if Command::new("rsync").arg("--version").output().is_err() {
-        eprintln!("skipped: rsync isn't installed");
+    if !linerate_testing::has("rsync") {
         return;
     }
     let count = std::env::var("LINERATE_TEST_ROUNDS").ok().and_then(|text| text.parse().ok());

@@ -1,5 +1,6 @@
 //! Trees with every combination of differences: rsync's itemised changes must be ours for the same differences.
 
+use linerate_testing::{has, is_root, skip};
 use linerate_transfer::itemize::{Changes, Item, Kind, Link, Time, Update};
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
@@ -96,12 +97,7 @@ struct Beds {
 impl Beds {
     /// Two empty directories; `None` where this host can't show all differences.
     fn new() -> Option<Self> {
-        if Command::new("rsync").arg("--version").output().is_err() {
-            eprintln!("skipped: rsync isn't installed");
-            return None;
-        }
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: owners and devices need root");
+        if !has("rsync") || !is_root("owners and devices need root") {
             return None;
         }
         let directory = tempfile::tempdir().unwrap();
@@ -109,7 +105,8 @@ impl Beds {
         fs::create_dir(&source).unwrap();
         fs::create_dir(&destination).unwrap();
         if let Err(error) = set_xattr(&source, "user.probe").and_then(|()| set_acl(&source)) {
-            eprintln!("skipped: the file system of {} has no attributes: {error}", source.display());
+            let place = source.display();
+            skip("xattrs", format_args!("the file system of {place} has no attributes: {error}"));
             return None;
         }
         Some(Self { _directory: directory, source, destination })

@@ -1,5 +1,6 @@
-//! The kill test: transfers whose ends and whose remote shell are killed at random moments, and run again until they are
-//! done. Everything is in a network namespace of its own, so that the loopback's counter tells what was sent.
+//! The kill test: transfers whose ends and whose remote shell are killed at random moments, and run again
+//! until they are done. Everything is in a network namespace of its own, so that the loopback's counter tells
+//! what was sent.
 
 mod far;
 mod run;
@@ -17,8 +18,8 @@ pub use far::run as far;
 use run::{Bed, Ended, Way};
 use watch::Watch;
 
-/// From so many kills on the bytes that were sent again are judged. In fewer, what waited for busy storage at one kill
-/// outweighs them all.
+/// From so many kills on the bytes that were sent again are judged. In fewer, what waited for busy storage at
+/// one kill outweighs them all.
 const ENOUGH_KILLS: u32 = 100;
 /// So many percent of what had to be sent may have been sent again beyond chunk size times streams.
 const MAX_BEYOND: f64 = 2.0;

@@ -68,8 +68,8 @@ impl Bed {
         let shell = format!("{} chaos-far", std::env::current_exe()?.display());
         let far = |path: &Path| format!("far:{}", path.display());
         let near = |path: &Path| path.display().to_string();
-        // Into a directory that is there: a transfer that is complete when its client is killed lands there again, and
-        // not, as scp's rules have it, in what it has made.
+        // Into a directory that is there: a transfer that is complete when its client is killed lands there
+        // again, and not, as scp's rules have it, in what it has made.
         let there = self.top.join("there");
         let (from, to) = match way {
             Way::Push => (near(&self.tree), far(&there)),

@@ -7,7 +7,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// Makes about `size` bytes: three large files, many of some MB, and many small ones. Gives the largest's size.
+/// Makes about `size` bytes: three large files, many of some MB, and many small ones. Gives the largest's
+/// size.
 pub fn make(top: &Path, size: u64, rng: &mut Rng) -> io::Result<u64> {
     let largest = size / 5;
     for (name, length) in [("large a", largest), ("large b", size / 10), ("deep/er/large c", size / 20)] {

@@ -27,8 +27,7 @@ struct Options {
 pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     let options = Options::parse(arguments)?;
     if let Some(reason) = missing() {
-        println!("skipped: {reason}");
-        return Ok(());
+        bail!("limits can't be made here: {reason}");
     }
     let chosen: Vec<&Kind> = KINDS.iter().filter(|kind| options.is_chosen(kind)).collect();
     let bed = Bed::up(options.program()?)?;

@@ -1,5 +1,5 @@
-//! A/A: how often equal things are called different. A study of two cases that are the same is cut into groups of five
-//! blocks, and each group is compared as if it were a study of its own.
+//! A/A: how often equal things are called different. A study of two cases that are the same is cut into
+//! groups of five blocks, and each group is compared as if it were a study of its own.
 
 use serde::Serialize;
 

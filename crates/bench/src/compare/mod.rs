@@ -84,8 +84,8 @@ pub fn compare(base: &Record, new: &Record) -> Comparison {
 }
 
 impl Comparison {
-    /// The rows that a limit in percent doesn't allow: significantly worse, and by more than that; and what has begun to
-    /// fail.
+    /// The rows that a limit in percent doesn't allow: significantly worse, and by more than that; and what
+    /// has begun to fail.
     pub fn beyond(&self, percent: f64) -> Vec<&Row> {
         self.rows.iter().filter(|row| row.is_beyond(percent)).collect()
     }

@@ -18,9 +18,9 @@ pub(crate) struct Destination(pub PathBuf);
 impl Destination {
     /// Makes it empty, with room at hand for `bytes`.
     ///
-    /// What is freed here is what the run fills again. On a tmpfs it is filled up to `bytes` before: the first write
-    /// into memory that a virtual machine hasn't used for a while goes to the hypervisor, which would be measured as
-    /// the tool's work.
+    /// What is freed here is what the run fills again. On a tmpfs it is filled up to `bytes` before: the
+    /// first write into memory that a virtual machine hasn't used for a while goes to the hypervisor, which
+    /// would be measured as the tool's work.
     ///
     /// # Errors
     /// It can't be filled, removed or made.

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 /// Bytes that are drawn and written at once.
 const BLOCK: usize = 1 << 20;
 
-/// Writes files of these sizes below `root`, `per_directory` in each directory. The same seed gives the same bytes.
+/// Writes files of these sizes below `root`, `per_directory` in each directory. The same seed gives the same
+/// bytes.
 ///
 /// # Errors
 /// The first that writing gives, with the file's name.

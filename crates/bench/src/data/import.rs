@@ -7,8 +7,8 @@ use std::path::Path;
 
 use super::tree::{Kind, Tree};
 
-/// Copies what `tree` lists at `from` to `to`: files with their modes, directories and links. Devices, sockets and
-/// pipes are left out, and their number is returned.
+/// Copies what `tree` lists at `from` to `to`: files with their modes, directories and links. Devices,
+/// sockets and pipes are left out, and their number is returned.
 ///
 /// # Errors
 /// The first that copying gives, with the file's name.

@@ -168,8 +168,8 @@ impl Library {
     }
 }
 
-/// On a tmpfs, files take memory, and a tmpfs may promise more than there is: the memory that is available. Elsewhere
-/// no limit.
+/// On a tmpfs, files take memory, and a tmpfs may promise more than there is: the memory that is available.
+/// Elsewhere no limit.
 fn memory_for(place: &Path) -> u64 {
     if !is_on_tmpfs(place) {
         return u64::MAX;

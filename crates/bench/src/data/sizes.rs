@@ -2,8 +2,8 @@
 
 use crate::spec::study::Sizes;
 
-/// The size of every file of a set, in order. The same seed gives the same sizes, and log-normal sizes add up to
-/// exactly the total that was asked for.
+/// The size of every file of a set, in order. The same seed gives the same sizes, and log-normal sizes add up
+/// to exactly the total that was asked for.
 pub(crate) fn draw(sizes: &Sizes, seed: u64) -> Vec<u64> {
     match *sizes {
         Sizes::Fixed { files, size } => vec![size; usize::try_from(files).unwrap_or(usize::MAX)],
@@ -23,8 +23,8 @@ fn count(total: u64, mean: u64) -> u64 {
     total.div_ceil(mean.max(1)).max(1)
 }
 
-/// Draws as many sizes as give the mean, and scales them so that their sum is the total. Of a heavy tail one file
-/// could be most of the set; none may be more than an eighth, so that eight equal slices exist.
+/// Draws as many sizes as give the mean, and scales them so that their sum is the total. Of a heavy tail one
+/// file could be most of the set; none may be more than an eighth, so that eight equal slices exist.
 fn log_normal(total: u64, mean: u64, sigma: f64, seed: u64) -> Vec<u64> {
     let n = usize::try_from(count(total, mean)).unwrap_or(usize::MAX);
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -45,7 +45,8 @@ fn normal(rng: &mut fastrand::Rng) -> f64 {
     radius * (std::f64::consts::TAU * rng.f64()).cos()
 }
 
-/// Cuts every weight down to a share of the sum. Cutting lowers the sum, so it is done until nothing changes much.
+/// Cuts every weight down to a share of the sum. Cutting lowers the sum, so it is done until nothing changes
+/// much.
 fn cap(weights: &mut [f64], share: f64) {
     for _ in 0..20 {
         let most = share * weights.iter().sum::<f64>();

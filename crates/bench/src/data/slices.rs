@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use super::tree::{Kind, Tree};
 
-/// Makes `n` directories `slice-0`, `slice-1` ... below `parent`. Together they hold every file and link of `tree`
-/// (which lists `root`) once, each in the same relative place, and about as many bytes as one another.
+/// Makes `n` directories `slice-0`, `slice-1` ... below `parent`. Together they hold every file and link of
+/// `tree` (which lists `root`) once, each in the same relative place, and about as many bytes as one another.
 ///
 /// # Errors
 /// The first that linking gives, with the file's name.
@@ -27,7 +27,8 @@ pub(crate) fn make(root: &Path, tree: &Tree, parent: &Path, n: usize) -> io::Res
     Ok(slices)
 }
 
-/// Deals entries out, largest first, each to the slice that holds least. Empty directories belong to the first.
+/// Deals entries out, largest first, each to the slice that holds least. Empty directories belong to the
+/// first.
 fn divide(tree: &Tree, n: usize) -> Vec<Vec<(&Path, &Kind)>> {
     let mut order: Vec<(&Path, &Kind)> =
         tree.entries().iter().map(|(path, kind)| (path.as_path(), kind)).collect();

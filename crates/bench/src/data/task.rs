@@ -1,4 +1,5 @@
-//! What is done to the files of one end, in this process or by `linerate data` on a host that doesn't share its files.
+//! What is done to the files of one end, in this process or by `linerate data` on a host that doesn't share
+//! its files.
 
 use std::fs::File;
 use std::io;

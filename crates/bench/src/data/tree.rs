@@ -62,8 +62,8 @@ impl Tree {
         self.sizes().sum()
     }
 
-    /// The first difference between what this tree lists at `here` and what is at `there`, in names, kinds, sizes or
-    /// contents, for people; `None` where both hold the same.
+    /// The first difference between what this tree lists at `here` and what is at `there`, in names, kinds,
+    /// sizes or contents, for people; `None` where both hold the same.
     ///
     /// # Errors
     /// A file on either side can't be read.

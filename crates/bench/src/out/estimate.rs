@@ -9,8 +9,8 @@ use crate::spec::tool::{Moves, Tool, Toolbox};
 const AROUND: f64 = 0.7;
 /// Seconds to make a lab.
 const LAB: f64 = 1.0;
-/// Bytes per second at which data is made, at which a destination is cleared and counted, and at which contents are
-/// compared.
+/// Bytes per second at which data is made, at which a destination is cleared and counted, and at which
+/// contents are compared.
 const MAKING: f64 = 4e8;
 const CLEARING: f64 = 3e9;
 const COMPARING: f64 = 1e9;
@@ -19,8 +19,8 @@ const TRIES: f64 = 12.5;
 /// What a link that nothing shapes is taken to carry, in bit/s.
 const OPEN: f64 = 2e10;
 
-/// An estimate of the whole: labs, data, warm-ups and blocks. It takes each tool to be there, and to move what its file
-/// says, or else what the link carries; what takes as long as it is told to takes that long.
+/// An estimate of the whole: labs, data, warm-ups and blocks. It takes each tool to be there, and to move
+/// what its file says, or else what the link carries; what takes as long as it is told to takes that long.
 pub fn estimate(study: &Study, tools: &Toolbox, blocks: u32) -> Duration {
     let labs = study.links.len() as f64 * LAB;
     let data: f64 = study.datasets.iter().map(|set| total(&set.sizes) / MAKING).sum();

@@ -14,20 +14,21 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// A table with these headings; the first `left` columns are aligned to the left, the others to the right.
+    /// A table with these headings; the first `left` columns are aligned to the left, the others to the
+    /// right.
     pub fn new(heading: &[&str], left: usize) -> Grid {
         let heading = heading.iter().map(|text| printable(text.as_bytes())).collect();
         Grid { heading, rows: Vec::new(), left }
     }
 
-    /// Adds a row. One with fewer cells than columns ends with a note, which runs over the columns that it lacks. A record's words
-    /// are anybody's: they are escaped.
+    /// Adds a row. One with fewer cells than columns ends with a note, which runs over the columns that it
+    /// lacks. A record's words are anybody's: they are escaped.
     pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells.iter().map(|cell| printable(cell.as_bytes())).collect());
     }
 
-    /// The lines. Where columns would be too wide together, they stand closer, and then the first is cut short, so that
-    /// no two rows look the same.
+    /// The lines. Where columns would be too wide together, they stand closer, and then the first is cut
+    /// short, so that no two rows look the same.
     pub fn lines(&self) -> Vec<String> {
         let mut widths = self.widths();
         let gaps = widths.len().saturating_sub(1);
@@ -84,8 +85,8 @@ pub(crate) fn shorten(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(3)).chain("...".chars()).collect()
 }
 
-/// The names, none wider than `width`: cut at the end, or where that makes two alike, in the middle, or at the start;
-/// where all of it makes two alike, with their number.
+/// The names, none wider than `width`: cut at the end, or where that makes two alike, in the middle, or at
+/// the start; where all of it makes two alike, with their number.
 fn fit(names: &[&str], width: usize) -> Vec<String> {
     let ways: [fn(&str, usize) -> String; 3] = [shorten, without_middle, without_start];
     for way in ways {

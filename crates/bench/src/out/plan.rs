@@ -6,8 +6,8 @@ use super::number::{self, duration, size};
 use crate::spec::study::{CaseSpec, LinkSpec, Sizes, Study};
 use crate::spec::tool::{Moves, Toolbox};
 
-/// The matrix: each case with its tool, streams, data, link and further levels, how many runs there will be, and about
-/// how long they will take.
+/// The matrix: each case with its tool, streams, data, link and further levels, how many runs there will be,
+/// and about how long they will take.
 pub fn plan(study: &Study, tools: &Toolbox, blocks: u32) -> String {
     let mut lines = vec![format!("{}: {}", study.name, study.title)];
     lines.extend(study.datasets.iter().map(|set| format!("data set {}: {}", set.name, sizes(&set.sizes))));

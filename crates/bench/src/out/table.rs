@@ -7,8 +7,8 @@ use crate::stats::{
     Called, CaseSummary, Difference, Differences, Estimate, Interval, LEAST_BLOCKS, summaries,
 };
 
-/// The cases and what they came to: what moves data, what makes requests, and what has a score, each in a table of its
-/// own. Below them what a reader must know to read them.
+/// The cases and what they came to: what moves data, what makes requests, and what has a score, each in a
+/// table of its own. Below them what a reader must know to read them.
 pub fn table(record: &Record) -> String {
     let mut all = summaries(record, record.baseline.as_deref());
     tell_apart(&mut all);

@@ -98,8 +98,8 @@ impl Attempt<'_> {
         self.measures(&finished, stated, &cpu, foreign)
     }
 
-    /// Waits for a window without other work, for four windows at most, and gives the processors that were busy in the
-    /// last.
+    /// Waits for a window without other work, for four windows at most, and gives the processors that were
+    /// busy in the last.
     fn wait_for_quiet(&mut self) -> Result<f64, Failure> {
         rustix::fs::sync();
         let mut foreign = 0.0;

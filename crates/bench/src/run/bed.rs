@@ -32,12 +32,14 @@ pub trait Bed {
     /// The receiving end's address on the first link.
     fn address(&self) -> String;
 
-    /// Where copies of a tool go, in turn: the receiving end's address on each link, or the guests' addresses.
+    /// Where copies of a tool go, in turn: the receiving end's address on each link, or the guests'
+    /// addresses.
     fn addresses(&self) -> Vec<String> {
         vec![self.address()]
     }
 
-    /// Hosts behind the receiving end's link; with any, servers run there and not at the receiving end itself.
+    /// Hosts behind the receiving end's link; with any, servers run there and not at the receiving end
+    /// itself.
     fn guests(&self) -> usize {
         0
     }
@@ -60,8 +62,8 @@ pub trait Bed {
         None
     }
 
-    /// A bed of the same kind whose link has no rate, which shows what else limits this one; `None` where that can't be
-    /// had, or this is it.
+    /// A bed of the same kind whose link has no rate, which shows what else limits this one; `None` where
+    /// that can't be had, or this is it.
     ///
     /// # Errors
     /// It can't be made.
@@ -69,7 +71,8 @@ pub trait Bed {
         Ok(None)
     }
 
-    /// The directory for data and destinations at both ends, where that isn't the study's own working directory.
+    /// The directory for data and destinations at both ends, where that isn't the study's own working
+    /// directory.
     fn work(&self) -> Option<PathBuf> {
         None
     }
@@ -82,7 +85,8 @@ pub trait Bed {
         Ok(task.perform())
     }
 
-    /// The first difference between what is at `here`, at the sending end, and at `there`, at the receiving one.
+    /// The first difference between what is at `here`, at the sending end, and at `there`, at the receiving
+    /// one.
     ///
     /// # Errors
     /// A file at either end can't be read.
@@ -90,7 +94,8 @@ pub trait Bed {
         Tree::read(here)?.difference(here, there)
     }
 
-    /// The agent of an end, which says and samples what is known of its host; `None` where a bed knows it otherwise.
+    /// The agent of an end, which says and samples what is known of its host; `None` where a bed knows it
+    /// otherwise.
     fn agent(&mut self, _end: End) -> Option<&mut HostAgent> {
         None
     }

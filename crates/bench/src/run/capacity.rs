@@ -64,8 +64,8 @@ pub(crate) fn measure(setup: &Setup, link: &str, bed: &mut dyn Bed) -> Result<Ve
 
 /// The part of the test bed that a run came within 10 % of, for people; `None` for none.
 ///
-/// A path that was measured as it is and reaches its link's own ceiling is no limit of the bed: there the link is what is
-/// studied.
+/// A path that was measured as it is and reaches its link's own ceiling is no limit of the bed: there the
+/// link is what is studied.
 pub(crate) fn limit(
     capacities: &[Capacity],
     case: &CaseSpec,

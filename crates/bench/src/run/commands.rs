@@ -19,7 +19,8 @@ impl Attempt<'_> {
         (0..self.copies()).map(|copy| self.command(&self.tool.command, copy)).collect()
     }
 
-    /// The tool's server: one on each guest that a copy goes to, or one at the receiving end. None where it has none.
+    /// The tool's server: one on each guest that a copy goes to, or one at the receiving end. None where it
+    /// has none.
     pub(super) fn start_servers(&self) -> Result<Vec<Group>, Failure> {
         let Some(server) = &self.tool.server else { return Ok(Vec::new()) };
         let guests = match (self.bed.guests(), self.tool.parallel) {
@@ -97,7 +98,8 @@ impl Attempt<'_> {
         }
     }
 
-    /// The tool's parameters: the case's levels, or else the tool's defaults; for what was looked for, what was found.
+    /// The tool's parameters: the case's levels, or else the tool's defaults; for what was looked for, what
+    /// was found.
     fn insert_parameters(&self, values: &mut Values) {
         for name in self.tool.parameters.keys() {
             values.insert(name.clone(), one(self.case.level(self.tool, name).unwrap_or_default()));

@@ -17,7 +17,8 @@ use super::setup::{RunnerError, Setup};
 use super::stock::Stock;
 use super::{process, programs};
 
-/// The record without runs: hosts with their facts, links, data sets, cases with their tools' versions, bounds.
+/// The record without runs: hosts with their facts, links, data sets, cases with their tools' versions,
+/// bounds.
 ///
 /// # Errors
 /// A host doesn't say its facts.
@@ -141,7 +142,8 @@ fn versions(setup: &Setup, beds: &BTreeMap<String, Box<dyn Bed + '_>>) -> BTreeM
     found
 }
 
-/// The first line that the version command prints, on stdout or else on stderr; a tool that can't be asked has none.
+/// The first line that the version command prints, on stdout or else on stderr; a tool that can't be asked
+/// has none.
 fn version(tool: &Tool, bed: &dyn Bed, setup: &Setup) -> Option<String> {
     if tool.version.is_empty() {
         return None;

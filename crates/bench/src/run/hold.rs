@@ -13,9 +13,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 /// How long the command gets to end when it is asked.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Runs a command without input, as the leader of a group that is ended where nobody reads this process's standard
-/// output any more: a remote shell that was killed leaves its commands running, and they would disturb what follows.
-/// Gives the command's exit code, 128 + N where signal N ended it.
+/// Runs a command without input, as the leader of a group that is ended where nobody reads this process's
+/// standard output any more: a remote shell that was killed leaves its commands running, and they would
+/// disturb what follows. Gives the command's exit code, 128 + N where signal N ended it.
 ///
 /// # Errors
 /// The command can't be started or waited for.
@@ -37,8 +37,8 @@ pub fn hold(argv: &[OsString]) -> io::Result<u8> {
     Ok(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-/// Waits for the command's end, or where there is no time for it, also for that of the output's reader. True for the
-/// latter.
+/// Waits for the command's end, or where there is no time for it, also for that of the output's reader. True
+/// for the latter.
 fn wait(handle: &impl AsFd, patience: Option<Duration>) -> io::Result<bool> {
     let output = io::stdout();
     let timeout = patience.map(|patience| Timespec {

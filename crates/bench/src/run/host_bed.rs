@@ -48,8 +48,8 @@ struct HostEnd {
 }
 
 impl HostBed {
-    /// Starts an agent on each host, bringing this program where it is missing (`note` is told), and makes a directory
-    /// for data on both. `linerate` is this program, for places on this machine.
+    /// Starts an agent on each host, bringing this program where it is missing (`note` is told), and makes a
+    /// directory for data on both. `linerate` is this program, for places on this machine.
     ///
     /// # Errors
     /// A host can't be reached or doesn't say what must be known of it. Nothing is left behind.
@@ -113,8 +113,8 @@ impl HostEnd {
         self.place.command(&held)
     }
 
-    /// On another host this program's process is none or a stranger: what it starts there descends from the linerate
-    /// there or from the ssh server.
+    /// On another host this program's process is none or a stranger: what it starts there descends from the
+    /// linerate there or from the ssh server.
     fn followed(&self) -> Followed {
         if !self.is_far() {
             return Followed::Process(std::process::id());
@@ -133,8 +133,8 @@ impl HostEnd {
         self.ask("cat /proc/sys/kernel/random/boot_id")
     }
 
-    /// The configuration for `ssh -F` of tools at this end: the one that the user's --rsh names where it is a file of
-    /// this end, or else the user's own there, or none at all.
+    /// The configuration for `ssh -F` of tools at this end: the one that the user's --rsh names where it is a
+    /// file of this end, or else the user's own there, or none at all.
     fn ssh_config(&self, rsh: &[OsString]) -> io::Result<PathBuf> {
         if !self.is_far()
             && let Some(at) = rsh.iter().position(|word| word == "-F")
@@ -294,15 +294,16 @@ fn make_work(ends: &[HostEnd; 2]) -> io::Result<(PathBuf, Journal)> {
     Ok((work, journal))
 }
 
-/// A shell line that makes a directory for this user alone. Where both hosts are one machine it is there already; one that
-/// is somebody else's, who saw its name at the other host, is refused.
+/// A shell line that makes a directory for this user alone. Where both hosts are one machine it is there
+/// already; one that is somebody else's, who saw its name at the other host, is refused.
 fn make_private(path: &Path) -> String {
     let path = path.display();
     let refuse = format!("{{ echo {path} is somebody else\\'s >&2; exit 1; }}");
     format!("umask 077; mkdir {path} || {{ [ -O {path} ] && [ ! -L {path} ]; }} || {refuse}")
 }
 
-/// A link of this interface's rate. One without a device of its own, such as a tunnel or a veth, promises none.
+/// A link of this interface's rate. One without a device of its own, such as a tunnel or a veth, promises
+/// none.
 fn describe(name: &str, mtu: u32, facts: &Profile) -> Link {
     let interface = facts.interfaces.iter().find(|interface| interface.name == name);
     let driver = interface.and_then(|interface| interface.driver.known());
@@ -316,7 +317,8 @@ fn describe(name: &str, mtu: u32, facts: &Profile) -> Link {
     }
 }
 
-/// What is said of a link that the path doesn't become; nothing where the study asks for no more than the path is.
+/// What is said of a link that the path doesn't become; nothing where the study asks for no more than the
+/// path is.
 fn label(path: &Link, spec: &LinkSpec) -> String {
     let LinkSpec { rate, count, queues, guests, rtt, loss, .. } = spec;
     let plain = *count == 1 && queues.is_none() && *guests == 0 && rtt.is_none() && loss.is_none();

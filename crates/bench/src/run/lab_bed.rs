@@ -172,7 +172,8 @@ impl Bed for LabBed {
         if self.spec.rate.is_none() {
             return Ok(None);
         }
-        // With a delay the short streams that measure it would tell TCP's start; with a loss, TCP's answer to it.
+        // With a delay the short streams that measure it would tell TCP's start; with a loss, TCP's answer to
+        // it.
         let (rtt, loss) = (self.spec.rtt.map(|_| Rtt::default()), self.spec.loss.map(|_| Loss::default()));
         let open = LinkSpec { rate: None, rtt, loss, ..self.spec.clone() };
         let bed = LabBed::up(&open, &self.linerate).map_err(io::Error::other)?;

@@ -8,10 +8,11 @@ const SHORTEST: f64 = 2.0;
 const MEMORY_SHARE: f64 = 0.05;
 /// All tasks waited for storage for more than this share, in a run whose data is in memory.
 const IO_SHARE: f64 = 0.2;
-/// Some task waited for a processor for more than this share. A tool that keeps all processors busy does that by
-/// itself, so that it says something only beside other work.
+/// Some task waited for a processor for more than this share. A tool that keeps all processors busy does that
+/// by itself, so that it says something only beside other work.
 const CPU_SHARE: f64 = 0.25;
-/// Processors that others used in user mode. The kernel's own threads work for the run as well and don't count.
+/// Processors that others used in user mode. The kernel's own threads work for the run as well and don't
+/// count.
 const FOREIGN_PROCESSORS: f64 = 0.25;
 
 /// Why a run was disturbed by pressure, for people. `data_in_memory`: the run itself needs no storage.

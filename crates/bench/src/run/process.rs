@@ -50,9 +50,9 @@ pub(crate) enum ProcessError {
     Wait(#[from] io::Error),
 }
 
-/// Runs the commands at the same time until all have ended. Their outputs go through files in `dir`, so that no
-/// process that stays behind can hold a pipe open. Each leads a process group, which is killed when its leader has
-/// ended, at the deadline, and when `stop` is set.
+/// Runs the commands at the same time until all have ended. Their outputs go through files in `dir`, so that
+/// no process that stays behind can hold a pipe open. Each leads a process group, which is killed when its
+/// leader has ended, at the deadline, and when `stop` is set.
 pub(crate) fn run(
     commands: Vec<Command>,
     dir: &Path,
@@ -137,7 +137,8 @@ impl Group {
         Ok(Output { status, stdout: self.read("out")?, stderr: self.read("err")? })
     }
 
-    /// Kills what is left of the group, while its leader still holds the number, and takes the leader's status.
+    /// Kills what is left of the group, while its leader still holds the number, and takes the leader's
+    /// status.
     fn end(&mut self) -> io::Result<ExitStatus> {
         // Nobody may be left, which is no error.
         let _ = kill_process_group(pid(&self.child), Signal::KILL);

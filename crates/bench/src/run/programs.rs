@@ -31,8 +31,8 @@ pub fn find(program: &str) -> Option<PathBuf> {
     directories.map(|dir| dir.join(program)).find(|path| is_executable(path))
 }
 
-/// The packages that a study lacks on this host, as two lists: those without which it can't run at all, and those
-/// without which some of its rows stay empty.
+/// The packages that a study lacks on this host, as two lists: those without which it can't run at all, and
+/// those without which some of its rows stay empty.
 pub fn missing_packages(study: &Study, tools: &Toolbox) -> (Vec<String>, Vec<String>) {
     let needed: BTreeSet<String> = LAB
         .iter()

@@ -118,7 +118,8 @@ pub(crate) fn join(all: Vec<Stated>) -> Stated {
     reduced.unwrap_or_default()
 }
 
-/// A figure that the tool file names must be there: a tool that changed its output is noticed, not passed over.
+/// A figure that the tool file names must be there: a tool that changed its output is noticed, not passed
+/// over.
 fn number(
     output: &Written,
     reading: &Reading,

@@ -40,7 +40,8 @@ pub struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
-    /// Makes the data, asks the hosts for their facts, and opens the store. `beds` has one for each link of the study.
+    /// Makes the data, asks the hosts for their facts, and opens the store. `beds` has one for each link of
+    /// the study.
     ///
     /// # Errors
     /// Data or store can't be made, or a bed is missing.
@@ -56,8 +57,8 @@ impl<'a> Runner<'a> {
         Runner::with(setup, beds, stock, Resumed { store, record, warmups: 0 })
     }
 
-    /// Opens the results of an interrupted study in `dir`, to make the runs that are missing there. The study, its
-    /// blocks and its seed must be those of that study.
+    /// Opens the results of an interrupted study in `dir`, to make the runs that are missing there. The
+    /// study, its blocks and its seed must be those of that study.
     ///
     /// # Errors
     /// As [`Runner::new`], or what is stored isn't a part of this study.
@@ -143,8 +144,8 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Measures what the test beds can do at most, where the study asks for that and it isn't stored yet. False after a
-    /// stop.
+    /// Measures what the test beds can do at most, where the study asks for that and it isn't stored yet.
+    /// False after a stop.
     fn test_capacity(&mut self, watch: &mut dyn FnMut(Event)) -> Result<bool, RunnerError> {
         if !self.setup.study.capacity || !self.record.capacity.is_empty() {
             return Ok(true);

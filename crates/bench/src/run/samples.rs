@@ -1,4 +1,5 @@
-//! What the samplers of both hosts see during a run: recorded as the kernel's own text, and what a report draws of it.
+//! What the samplers of both hosts see during a run: recorded as the kernel's own text, and what a report
+//! draws of it.
 
 use std::io;
 
@@ -71,7 +72,8 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Marks the run where the host was under pressure. Hosts that are one machine are under the same, which is told once.
+/// Marks the run where the host was under pressure. Hosts that are one machine are under the same, which is
+/// told once.
 fn mark(measures: &mut Measures, host: &str, recording: &Recording, surroundings: Surroundings) {
     if surroundings.one_machine && host != "a" {
         return;

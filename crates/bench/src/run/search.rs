@@ -1,4 +1,5 @@
-//! Looks for the best level of a tool's parameter, with the run's own server, before the clocks of the run start.
+//! Looks for the best level of a tool's parameter, with the run's own server, before the clocks of the run
+//! start.
 
 use std::time::Duration;
 

@@ -13,8 +13,8 @@ use super::process::{Group, Stop};
 /// How long a server may take until it is ready.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Starts a server, on a guest or else at the receiving end, and waits until it says that it is ready. Its outputs are
-/// files that begin with `output`. It ends when what is returned is dropped.
+/// Starts a server, on a guest or else at the receiving end, and waits until it says that it is ready. Its
+/// outputs are files that begin with `output`. It ends when what is returned is dropped.
 ///
 /// # Errors
 /// Why it isn't ready, for people.

@@ -17,8 +17,8 @@ use super::process::{self, Stop, tail};
 /// How long reading or setting one may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The settings of one link's hosts. Dropping it puts the original values back; so does the next lab of this user where
-/// this process is killed.
+/// The settings of one link's hosts. Dropping it puts the original values back; so does the next lab of this
+/// user where this process is killed.
 pub(crate) struct Settings {
     specs: Vec<SettingSpec>,
     /// By setting and host: the value before the study, and the one that was set last.
@@ -27,7 +27,8 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Reads the original values of the settings that cases of this link name, and writes down how to put them back.
+    /// Reads the original values of the settings that cases of this link name, and writes down how to put
+    /// them back.
     ///
     /// # Errors
     /// A value can't be read, or it can't be written down. Nothing is changed.
@@ -55,7 +56,8 @@ impl Settings {
         Ok(Settings { specs, values, journal })
     }
 
-    /// Gives every setting the case's level, or its original value where the case has none, and reads it back.
+    /// Gives every setting the case's level, or its original value where the case has none, and reads it
+    /// back.
     ///
     /// # Errors
     /// A command fails, or a value doesn't read back as it was set.
@@ -85,8 +87,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Puts the original values back, reads them, and gives a line for each that isn't as it was, for people. A study that
-    /// was stopped does it, too.
+    /// Puts the original values back, reads them, and gives a line for each that isn't as it was, for people.
+    /// A study that was stopped does it, too.
     pub fn put_back(mut self, bed: &dyn Bed, work: &Path) -> Vec<String> {
         let mut failed = self.journal.take().map_or_else(Vec::new, Journal::close);
         let stop = Stop::default();

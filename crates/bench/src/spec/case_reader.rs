@@ -35,37 +35,34 @@ pub(crate) fn read_cases(section: &Section, known: &Known) -> Result<Vec<CaseSpe
         label: section.maybe_text("label")?,
         group: section.maybe_text("group")?.unwrap_or(&tool.group),
     };
-    let mut cases = Vec::new();
-    for link in links.iter().filter_map(|name| known.links.iter().find(|link| link.name == *name)) {
-        for dataset in &datasets {
-            for variant in &variants {
-                for &streams in &streams {
-                    for levels in &with {
-                        let (parameters, settings) = levels
-                            .clone()
-                            .into_iter()
-                            .partition(|(name, _)| tool.parameters.contains_key(name));
-                        let case = CaseSpec {
-                            id: String::new(),
-                            label: String::new(),
-                            group: names.group.to_owned(),
-                            tool: tool.name.clone(),
-                            variant: variant.clone(),
-                            streams,
-                            dataset: dataset.clone(),
-                            bytes,
-                            link: link.name.clone(),
-                            bed: bed_factors(link),
-                            parameters,
-                            settings,
-                        };
-                        cases.push(named(section, case, &names, tool)?);
-                    }
-                }
-            }
-        }
-    }
-    Ok(cases)
+    let links: Vec<&LinkSpec> =
+        links.iter().filter_map(|name| known.links.iter().find(|link| link.name == *name)).collect();
+    let combined = crossed(&crossed(&crossed(&crossed(&links, &datasets), &variants), &streams), &with);
+    let cases = combined.into_iter().map(|((((link, dataset), variant), streams), levels)| {
+        let (parameters, settings) =
+            levels.into_iter().partition(|(name, _)| tool.parameters.contains_key(name));
+        let case = CaseSpec {
+            id: String::new(),
+            label: String::new(),
+            group: names.group.to_owned(),
+            tool: tool.name.clone(),
+            variant,
+            streams,
+            dataset,
+            bytes,
+            link: link.name.clone(),
+            bed: bed_factors(link),
+            parameters,
+            settings,
+        };
+        named(section, case, &names, tool)
+    });
+    cases.collect()
+}
+
+/// Every pair; the left one changes last.
+fn crossed<A: Clone, B: Clone>(left: &[A], right: &[B]) -> Vec<(A, B)> {
+    left.iter().flat_map(|a| right.iter().map(move |b| (a.clone(), b.clone()))).collect()
 }
 
 /// The most cases that one table may stand for.

@@ -1,5 +1,15 @@
 //! Study and tool files: what they may say, read into types that can't say anything else.
 
+/// Files of a folder at the top of the repository, by name: the path and the text of each.
+macro_rules! built_in {
+    ($folder:literal: $($name:literal)*) => {
+        &[$((
+            concat!($folder, "/", $name, ".toml"),
+            include_str!(concat!("../../../../", $folder, "/", $name, ".toml")),
+        )),*]
+    };
+}
+
 mod case_reader;
 mod error;
 mod figure_reader;

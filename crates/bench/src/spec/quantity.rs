@@ -1,7 +1,7 @@
 //! Quantities with units: bytes, seconds, bits per second.
 
-/// Bytes: `1 GB`, `1.6 MB`, `64 KiB`, `100`. Decimal units are powers of 1,000, those with an `i` of 1,024; a bare
-/// letter (`1G`) counts as decimal.
+/// Bytes: `1 GB`, `1.6 MB`, `64 KiB`, `100`. Decimal units are powers of 1,000, those with an `i` of 1,024; a
+/// bare letter (`1G`) counts as decimal.
 ///
 /// # Errors
 /// A sentence for people.
@@ -47,7 +47,8 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     Ok(number * factor)
 }
 
-/// Bits per second as tc spells them: `10gbit`, `2.5 Gbit/s`, `100mbit`; `open` is `None`, a link that nothing shapes.
+/// Bits per second as tc spells them: `10gbit`, `2.5 Gbit/s`, `100mbit`; `open` is `None`, a link that
+/// nothing shapes.
 ///
 /// # Errors
 /// A sentence for people.

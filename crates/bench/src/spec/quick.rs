@@ -59,8 +59,8 @@ fn takers(
 }
 
 impl Study {
-    /// Puts [`Study::quick`] in force: its sizes, its parameters, its cases. What names only cases that are left out
-    /// is left out, too.
+    /// Puts [`Study::quick`] in force: its sizes, its parameters, its cases. What names only cases that are
+    /// left out is left out, too.
     pub fn apply_quick(&mut self) {
         if let Some(size) = self.quick.size {
             self.set_size(size);

@@ -75,8 +75,8 @@ impl Tool {
         self.search.as_ref().filter(|search| search.parameter == parameter)
     }
 
-    /// Whether a parameter can have this level: one whose default is a number takes numbers, perhaps with a unit, and
-    /// "auto" where the tool can search it.
+    /// Whether a parameter can have this level: one whose default is a number takes numbers, perhaps with a
+    /// unit, and "auto" where the tool can search it.
     fn check_level(&self, parameter: &str, level: &str) -> Result<(), String> {
         let searched = self.search_of(parameter).is_some();
         let numeric = self.parameters.get(parameter).is_some_and(|default| default.parse::<f64>().is_ok());

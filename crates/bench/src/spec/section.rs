@@ -182,8 +182,8 @@ impl<'a> Section<'a> {
         table.iter().map(one).collect()
     }
 
-    /// The free keys of the table `[key]` in the file's order, each with its levels: a number, a string, or a list of
-    /// these.
+    /// The free keys of the table `[key]` in the file's order, each with its levels: a number, a string, or a
+    /// list of these.
     pub fn free_levels(&self, key: &'static str) -> Read<Vec<FreeLevels>> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         let table = value.get_ref().as_table().ok_or_else(|| self.wrong(key, value, "a table"))?;

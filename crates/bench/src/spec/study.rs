@@ -12,23 +12,10 @@ use super::{section, study_reader};
 use crate::record::{Figure, Printed, Relation};
 
 /// The built-in studies, by file name.
-const BUILT_IN: [(&str, &str); 15] = [
-    ("studies/quick.toml", include_str!("../../../../studies/quick.toml")),
-    ("studies/gate.toml", include_str!("../../../../studies/gate.toml")),
-    ("studies/tools.toml", include_str!("../../../../studies/tools.toml")),
-    ("studies/slot.toml", include_str!("../../../../studies/slot.toml")),
-    ("studies/guests.toml", include_str!("../../../../studies/guests.toml")),
-    ("studies/queues.toml", include_str!("../../../../studies/queues.toml")),
-    ("studies/http.toml", include_str!("../../../../studies/http.toml")),
-    ("studies/ports.toml", include_str!("../../../../studies/ports.toml")),
-    ("studies/generators.toml", include_str!("../../../../studies/generators.toml")),
-    ("studies/workers.toml", include_str!("../../../../studies/workers.toml")),
-    ("studies/pairs.toml", include_str!("../../../../studies/pairs.toml")),
-    ("studies/window.toml", include_str!("../../../../studies/window.toml")),
-    ("studies/tiles.toml", include_str!("../../../../studies/tiles.toml")),
-    ("studies/ladder.toml", include_str!("../../../../studies/ladder.toml")),
-    ("studies/trust.toml", include_str!("../../../../studies/trust.toml")),
-];
+const BUILT_IN: &[(&str, &str)] = built_in!("studies":
+    "quick" "gate" "tools" "slot" "guests" "queues" "http" "ports" "generators" "workers" "pairs"
+    "window" "tiles" "ladder" "trust"
+);
 
 /// A study as its file describes it, its factors multiplied out.
 #[derive(Clone, Debug)]
@@ -84,7 +71,8 @@ pub struct LinkSpec {
     pub count: u32,
     /// Receive and transmit queues of each interface; `None` for the kernel's default.
     pub queues: Option<u32>,
-    /// Hosts behind the receiving end's link that share it, each of its own address; 0 for the receiving end alone.
+    /// Hosts behind the receiving end's link that share it, each of its own address; 0 for the receiving end
+    /// alone.
     pub guests: u32,
     /// The round trip that an emulator adds; `None` for none.
     pub rtt: Option<Rtt>,
@@ -198,7 +186,8 @@ impl CaseSpec {
         self.parameters.get(parameter).or_else(|| tool.parameters.get(parameter)).map(String::as_str)
     }
 
-    /// The search that is made before each of its runs, where its tool can make it and its level asks for that.
+    /// The search that is made before each of its runs, where its tool can make it and its level asks for
+    /// that.
     pub(crate) fn search<'c>(&self, tool: &'c Tool) -> Option<&'c Search> {
         tool.search.as_ref().filter(|search| self.level(tool, &search.parameter) == Some(AUTO))
     }
@@ -252,7 +241,7 @@ impl Study {
 
     /// The built-in study of that name, if there is one, as file name and text.
     pub fn built_in(name: &str) -> Option<(&'static str, &'static str)> {
-        BUILT_IN.into_iter().find(|(file, _)| stem(file) == name)
+        BUILT_IN.iter().copied().find(|(file, _)| stem(file) == name)
     }
 
     /// The names of the built-in studies.

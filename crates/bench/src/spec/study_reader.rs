@@ -219,8 +219,8 @@ fn read_log_normal(section: &Section) -> Result<Sizes, FileError> {
     Ok(Sizes::LogNormal { total: section.parsed("size", some_bytes)?, mean, sigma })
 }
 
-/// The standard deviation of the logarithm of file sizes below /usr of a Debian 12 server is 1.7, of its /usr/lib and
-/// /usr/bin 1.8 and 1.9.
+/// The standard deviation of the logarithm of file sizes below /usr of a Debian 12 server is 1.7, of its
+/// /usr/lib and /usr/bin 1.8 and 1.9.
 const DEFAULT_SIGMA: f64 = 1.8;
 
 fn read_fixed(section: &Section) -> Result<Sizes, FileError> {

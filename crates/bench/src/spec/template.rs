@@ -100,8 +100,8 @@ impl Word {
     /// Parses a word that may hold any placeholder but a parameter. `{{` and `}}` are braces.
     ///
     /// # Errors
-    /// An unknown placeholder (with the nearest name), a brace without its partner, or a placeholder for many words
-    /// that isn't a word of its own.
+    /// An unknown placeholder (with the nearest name), a brace without its partner, or a placeholder for many
+    /// words that isn't a word of its own.
     pub fn parse(text: &str) -> Result<Word, String> {
         Word::parse_with(text, &Names::of_tool(["value"]))
     }

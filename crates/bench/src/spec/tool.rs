@@ -10,33 +10,12 @@ use super::{section, tool_reader};
 pub use super::search::{AUTO, Search};
 
 /// The tool files that are built into the program, by file name.
-const BUILT_IN: [(&str, &str); 25] = [
-    ("tools/bbcp.toml", include_str!("../../../../tools/bbcp.toml")),
-    ("tools/hpn-rsync.toml", include_str!("../../../../tools/hpn-rsync.toml")),
-    ("tools/hpn-scp.toml", include_str!("../../../../tools/hpn-scp.toml")),
-    ("tools/iperf3.toml", include_str!("../../../../tools/iperf3.toml")),
-    ("tools/lftp-ftp.toml", include_str!("../../../../tools/lftp-ftp.toml")),
-    ("tools/linerate-cp.toml", include_str!("../../../../tools/linerate-cp.toml")),
-    ("tools/linerate-crr.toml", include_str!("../../../../tools/linerate-crr.toml")),
-    ("tools/linerate-http-nginx.toml", include_str!("../../../../tools/linerate-http-nginx.toml")),
-    ("tools/linerate-http.toml", include_str!("../../../../tools/linerate-http.toml")),
-    ("tools/linerate-pairs.toml", include_str!("../../../../tools/linerate-pairs.toml")),
-    ("tools/linerate-rr.toml", include_str!("../../../../tools/linerate-rr.toml")),
-    ("tools/linerate-stream-read.toml", include_str!("../../../../tools/linerate-stream-read.toml")),
-    ("tools/linerate-stream.toml", include_str!("../../../../tools/linerate-stream.toml")),
-    ("tools/linerate-tile.toml", include_str!("../../../../tools/linerate-tile.toml")),
-    ("tools/mscp.toml", include_str!("../../../../tools/mscp.toml")),
-    ("tools/netperf.toml", include_str!("../../../../tools/netperf.toml")),
-    ("tools/nuttcp.toml", include_str!("../../../../tools/nuttcp.toml")),
-    ("tools/rsync-daemon.toml", include_str!("../../../../tools/rsync-daemon.toml")),
-    ("tools/rsync.toml", include_str!("../../../../tools/rsync.toml")),
-    ("tools/scp.toml", include_str!("../../../../tools/scp.toml")),
-    ("tools/ssh-true.toml", include_str!("../../../../tools/ssh-true.toml")),
-    ("tools/tar-ssh.toml", include_str!("../../../../tools/tar-ssh.toml")),
-    ("tools/wdt.toml", include_str!("../../../../tools/wdt.toml")),
-    ("tools/wrk-own.toml", include_str!("../../../../tools/wrk-own.toml")),
-    ("tools/wrk.toml", include_str!("../../../../tools/wrk.toml")),
-];
+const BUILT_IN: &[(&str, &str)] = built_in!("tools":
+    "bbcp" "hpn-rsync" "hpn-scp" "iperf3" "lftp-ftp" "linerate-cp" "linerate-crr"
+    "linerate-http-nginx" "linerate-http" "linerate-pairs" "linerate-rr" "linerate-stream-read"
+    "linerate-stream" "linerate-tile" "mscp" "netperf" "nuttcp" "rsync-daemon" "rsync" "scp"
+    "ssh-true" "tar-ssh" "wdt" "wrk-own" "wrk"
+);
 
 /// What a tool moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +76,8 @@ pub struct Tool {
     pub parameters: BTreeMap<String, String>,
     /// How its best level of a parameter is looked for, where a case asks for that.
     pub search: Option<Search>,
-    /// The payload in bit/s that it is known to move on an ordinary machine, for estimates; `None` for the link's rate.
+    /// The payload in bit/s that it is known to move on an ordinary machine, for estimates; `None` for the
+    /// link's rate.
     pub pace: Option<u64>,
 }
 
@@ -123,7 +103,8 @@ pub struct Server {
     pub ready: String,
 }
 
-/// Where in a tool's stdout its own figures stand: JSON pointers (RFC 6901), or regular expressions with one group.
+/// Where in a tool's stdout its own figures stand: JSON pointers (RFC 6901), or regular expressions with one
+/// group.
 #[derive(Clone, Debug)]
 pub struct Reading {
     /// What stdout is.
@@ -330,6 +311,17 @@ name = "slow"
         assert!(Tool::parse("x", &text).is_ok());
         let error = Tool::parse("x", &text.replace("/b", "b")).unwrap_err();
         assert!(error.to_string().contains("JSON pointer"), "{error}");
+    }
+
+    #[test]
+    fn every_file_of_the_folder_is_built_in() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools");
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| format!("tools/{}", entry.unwrap().file_name().display()))
+            .collect();
+        files.sort();
+        assert_eq!(BUILT_IN.iter().map(|(file, _)| *file).collect::<Vec<_>>(), files);
     }
 
     #[test]

@@ -1,15 +1,17 @@
-//! Medians over blocks, with intervals from a bootstrap (Efron, 1979): blocks are drawn again with replacement, and
-//! the middle 95 % of the medians so got is the interval.
+//! Medians over blocks, with intervals from a bootstrap (Efron, 1979): blocks are drawn again with
+//! replacement, and the middle 95 % of the medians so got is the interval.
 //!
-//! The median of a few values is coarse: of 7 blocks the bootstrap alone encloses the truth in 88 % of studies, of 8 and
-//! of 15 in 92 %. The interval is therefore never narrower than the one that order statistics give.
+//! The median of a few values is coarse: of 7 blocks the bootstrap alone encloses the truth in 88 % of
+//! studies, of 8 and of 15 in 92 %. The interval is therefore never narrower than the one that order
+//! statistics give.
 
 use serde::{Deserialize, Serialize};
 
 use super::order::order_interval;
 use super::student::Student;
 
-/// Fewer blocks than these carry no interval: of four, the extremes enclose the true median in 87 % of studies only.
+/// Fewer blocks than these carry no interval: of four, the extremes enclose the true median in 87 % of
+/// studies only.
 pub const LEAST_BLOCKS: usize = 5;
 
 /// How often blocks are drawn again.
@@ -125,8 +127,8 @@ mod tests {
         assert_eq!((estimate.median, estimate.interval), (3.0, Interval::Known(1.0, 5.0)));
     }
 
-    /// How often, in 1,000 simulated studies, the intervals of a ratio enclose the true ratio: the printed one, and
-    /// Student's. Both cases of a block share what disturbs that block, as they do on a real host.
+    /// How often, in 1,000 simulated studies, the intervals of a ratio enclose the true ratio: the printed
+    /// one, and Student's. Both cases of a block share what disturbs that block, as they do on a real host.
     fn coverage(blocks: usize, noise: Noise) -> (f64, f64) {
         let mut rng = fastrand::Rng::with_seed(blocks as u64);
         let truth = 3.0;

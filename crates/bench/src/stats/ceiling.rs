@@ -2,17 +2,17 @@
 
 use crate::record::{Link, Measures};
 
-/// Headers inside a packet that TCP over IPv4 takes from the payload, in bytes: 20 and 20, and 12 for timestamps,
-/// which Linux uses by default (RFC 791, RFC 9293, RFC 7323).
+/// Headers inside a packet that TCP over IPv4 takes from the payload, in bytes: 20 and 20, and 12 for
+/// timestamps, which Linux uses by default (RFC 791, RFC 9293, RFC 7323).
 const PACKET_HEADERS: u32 = 52;
 
-/// A peer without timestamps sends 12 bytes more in each packet: 0.8 % at an MTU of 1500. Clocks and counters add a
-/// little. What exceeds the ceiling by less is no error.
+/// A peer without timestamps sends 12 bytes more in each packet: 0.8 % at an MTU of 1500. Clocks and counters
+/// add a little. What exceeds the ceiling by less is no error.
 const TOLERANCE: f64 = 1.01;
 
-/// The greatest payload rate of TCP over IPv4 with timestamps, in bit/s: `rate * (MTU - 52) / (MTU + overhead)`, where
-/// the overhead is 38 bytes on Ethernet and 14 where a kernel's shaper counts the frame without preamble, checksum
-/// and gap. `None` where nothing shapes the link.
+/// The greatest payload rate of TCP over IPv4 with timestamps, in bit/s:
+/// `rate * (MTU - 52) / (MTU + overhead)`, where the overhead is 38 bytes on Ethernet and 14 where a kernel's
+/// shaper counts the frame without preamble, checksum and gap. `None` where nothing shapes the link.
 pub fn payload_ceiling(link: &Link) -> Option<f64> {
     let payload = link.mtu.checked_sub(PACKET_HEADERS).filter(|payload| *payload > 0)?;
     let share = f64::from(payload) / (f64::from(link.mtu) + f64::from(link.frame_overhead_bytes));

@@ -1,9 +1,10 @@
 //! Whether two things differ, and by how much.
 //!
-//! With intervals that hold the truth in 95 % of studies, a rule that asks one of them calls equal things different in 5 %
-//! of comparisons, or in a little more. This one asks two of different kinds, and both must say so: the bootstrap over
-//! blocks, and Student's interval of the values' logarithms (Welch's, where the two were not measured in the same blocks)
-//! at 98 %. In simulated comparisons of five blocks it errs in 1 to 2 %.
+//! With intervals that hold the truth in 95 % of studies, a rule that asks one of them calls equal things
+//! different in 5 % of comparisons, or in a little more. This one asks two of different kinds, and both must
+//! say so: the bootstrap over blocks, and Student's interval of the values' logarithms (Welch's, where the
+//! two were not measured in the same blocks) at 98 %. In simulated comparisons of five blocks it errs in 1 to
+//! 2 %.
 
 use serde::Serialize;
 
@@ -11,7 +12,8 @@ use super::Estimate;
 use super::bootstrap::{Interval, LEAST_BLOCKS, RESAMPLES, drawn_median, median, middle};
 use super::student::Moments;
 
-/// Of Student's interval: wider than what is printed, since the bootstrap of five blocks errs in 6 % of studies.
+/// Of Student's interval: wider than what is printed, since the bootstrap of five blocks errs in 6 % of
+/// studies.
 const LEVEL: f64 = 0.98;
 
 /// How much larger one thing is than another.
@@ -49,8 +51,8 @@ impl Difference {
         Some(Difference { percent: percent(estimate.median), interval, called, blocks: estimate.blocks })
     }
 
-    /// From the blocks of two studies. The bootstrap draws blocks from each. `None` without values on either side, or
-    /// where one isn't positive.
+    /// From the blocks of two studies. The bootstrap draws blocks from each. `None` without values on either
+    /// side, or where one isn't positive.
     pub fn unpaired(base: &[f64], new: &[f64], seed: u64) -> Option<Difference> {
         let welch = Moments::of(&logarithms(new)?)?.difference(Moments::of(&logarithms(base)?)?, LEVEL);
         let interval = bootstrap(base, new, seed);
@@ -109,8 +111,9 @@ mod tests {
     use super::*;
     use crate::stats::simulation::{Noise, gaussian, heavy_tailed, normal, skewed};
 
-    /// The shares of 1,000 simulated comparisons of five blocks that are called different: of two cases in the same
-    /// blocks, and of one case in two studies. The second is so much faster; blocks share a disturbance.
+    /// The shares of 1,000 simulated comparisons of five blocks that are called different: of two cases in
+    /// the same blocks, and of one case in two studies. The second is so much faster; blocks share a
+    /// disturbance.
     fn called(noise: Noise, factor: f64, shared: f64) -> (f64, f64) {
         let mut rng = fastrand::Rng::with_seed(7);
         let (mut paired, mut unpaired) = (0, 0);

@@ -36,14 +36,15 @@ pub struct Differences {
 }
 
 impl Differences {
-    /// The differences of a quantity; `None` where the record names no baseline. With five blocks and more, ratios are
-    /// taken inside a block; with fewer, cases that differ in their factor `run` alone give the noise of a run.
+    /// The differences of a quantity; `None` where the record names no baseline. With five blocks and more,
+    /// ratios are taken inside a block; with fewer, cases that differ in their factor `run` alone give the
+    /// noise of a run.
     pub fn of(record: &Record, quantity: Quantity) -> Option<Differences> {
         Self::to(record, quantity, record.baseline.as_deref()?)
     }
 
-    /// The differences to the case of that id; `None` where there is none. Links may differ: they are what such a
-    /// table often compares.
+    /// The differences to the case of that id; `None` where there is none. Links may differ: they are what
+    /// such a table often compares.
     pub fn to(record: &Record, quantity: Quantity, base: &str) -> Option<Differences> {
         let base = record.cases.iter().find(|case| case.id == base)?;
         let repeats = if (record.blocks as usize) < LEAST_BLOCKS { repeats(record, quantity) } else { None };
@@ -173,10 +174,10 @@ mod tests {
         assert_eq!(rows, printed);
     }
 
-    /// The pairs 23.17 and 23.40, 23.08 and 23.57, 22.78 and 23.09 differ by 0.23, 0.49 and 0.31. Pooled, with three
-    /// degrees of freedom: s^2 = (0.23^2 + 0.49^2 + 0.31^2) / 2 / 3 = 0.06485, s = 0.25466. Two runs of one
-    /// configuration differ by up to t(3; 0.975) * s * sqrt(2) = 3.1824 * 0.25466 * 1.41421 = 1.1461 in 95 % of cases.
-    /// The largest difference to the baseline is 23.89 - 22.78 = 1.11.
+    /// The pairs 23.17 and 23.40, 23.08 and 23.57, 22.78 and 23.09 differ by 0.23, 0.49 and 0.31. Pooled,
+    /// with three degrees of freedom: s^2 = (0.23^2 + 0.49^2 + 0.31^2) / 2 / 3 = 0.06485, s = 0.25466. Two
+    /// runs of one configuration differ by up to t(3; 0.975) * s * sqrt(2) = 3.1824 * 0.25466 * 1.41421 =
+    /// 1.1461 in 95 % of cases. The largest difference to the baseline is 23.89 - 22.78 = 1.11.
     #[test]
     fn none_of_the_papers_rows_differs_significantly_from_its_baseline() {
         let made = vmmark();

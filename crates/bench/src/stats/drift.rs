@@ -21,15 +21,17 @@ type Points = Vec<(f64, f64)>;
 pub struct Drift {
     /// The case; `None` for all of them together, each normalised to its median.
     pub case: Option<String>,
-    /// Change from the first block to the last along the fitted line, in percent of the median; negative for a fall.
+    /// Change from the first block to the last along the fitted line, in percent of the median; negative for
+    /// a fall.
     pub percent: f64,
     /// How often chance alone gives a rank correlation of values and blocks as far from none.
     pub p: f64,
 }
 
-/// The drift of all cases together, and that of each which has five values or more: Spearman's rank correlation of its
-/// value (payload rate, or else transactions, or else seconds) with the block, its probability by a permutation test of
-/// 2,000 orders with this seed, and the change along the line of least squares.
+/// The drift of all cases together, and that of each which has five values or more: Spearman's rank
+/// correlation of its value (payload rate, or else transactions, or else seconds) with the block, its
+/// probability by a permutation test of 2,000 orders with this seed, and the change along the line of least
+/// squares.
 pub fn drifts(record: &Record) -> Vec<Drift> {
     let all: Vec<(Option<String>, Points)> =
         record.cases.iter().map(|case| (Some(case.id.clone()), values(record, &case.id))).collect();
@@ -41,8 +43,8 @@ pub fn drifts(record: &Record) -> Vec<Drift> {
     std::iter::once((None, together)).chain(all).filter_map(one).collect()
 }
 
-/// The drifts as one line for people: "drift: none", or what changed. Of many cases, chance alone makes some look as if
-/// they had: each one's probability is compared with 5 % shared among all (Bonferroni).
+/// The drifts as one line for people: "drift: none", or what changed. Of many cases, chance alone makes some
+/// look as if they had: each one's probability is compared with 5 % shared among all (Bonferroni).
 pub fn drift_statement(drifts: &[Drift]) -> String {
     if drifts.is_empty() {
         return "drift: unknown, with fewer than five blocks".into();

@@ -32,8 +32,8 @@ pub fn figure(record: &Record, metric: Metric, case: &str, block: u32) -> Option
     value.is_finite().then_some(value)
 }
 
-/// CPU-seconds per 10^9 payload bytes, both ends together; ends that share their processors are counted once. `None`
-/// where nothing was moved.
+/// CPU-seconds per 10^9 payload bytes, both ends together; ends that share their processors are counted once.
+/// `None` where nothing was moved.
 pub fn cpu_per_gb(run: &Measures, shared_processors: bool) -> Option<f64> {
     let far = if shared_processors { 0.0 } else { run.cpu_b.busy() };
     (run.bytes > 0).then(|| (run.cpu_a.busy() + far) / (run.bytes as f64 * 1e-9))

@@ -33,7 +33,8 @@ pub enum Verdict {
     },
 }
 
-/// Every bound of a record. A run that a bound needs and that failed makes it missed: nothing is dropped silently.
+/// Every bound of a record. A run that a bound needs and that failed makes it missed: nothing is dropped
+/// silently.
 pub fn gate(record: &Record) -> Vec<GateRow> {
     record.bounds.iter().map(|bound| row(record, bound)).collect()
 }

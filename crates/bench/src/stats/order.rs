@@ -1,14 +1,14 @@
-//! The interval of a median from order statistics: interpolated between the two pairs of values that enclose the median
-//! with a little more and a little less than 95 % (Hettmansperger and Sheather, 1986, "Confidence intervals based on
-//! interpolated order statistics"). It assumes nothing of the values' distribution.
+//! The interval of a median from order statistics: interpolated between the two pairs of values that enclose
+//! the median with a little more and a little less than 95 % (Hettmansperger and Sheather, 1986, "Confidence
+//! intervals based on interpolated order statistics"). It assumes nothing of the values' distribution.
 
 use super::student::LEVEL;
 
 /// More values than these need no interpolation: a bootstrap of their median isn't coarse.
 const MOST: usize = 1000;
 
-/// The interval of sorted values; that of five spans them all, and encloses the median in 1 - 2/2^5 = 93.75 % of studies.
-/// `None` for fewer than two values and for more than a thousand.
+/// The interval of sorted values; that of five spans them all, and encloses the median in 1 - 2/2^5 = 93.75 %
+/// of studies. `None` for fewer than two values and for more than a thousand.
 pub(crate) fn order_interval(sorted: &[f64]) -> Option<(f64, f64)> {
     let n = sorted.len();
     if !(2..=MOST).contains(&n) {
@@ -21,7 +21,8 @@ pub(crate) fn order_interval(sorted: &[f64]) -> Option<(f64, f64)> {
 
 /// Where the lower end lies: behind the value at this index, by this share of the way to the next.
 fn place(n: usize) -> (usize, f64) {
-    // The chance that fewer than k + 1 of n values are below the median, twice, is what is outside of the k-th pair.
+    // The chance that fewer than k + 1 of n values are below the median, twice, is what is outside of the
+    // k-th pair.
     let mut chance = 0.5_f64.powi(n as i32);
     let mut outside = 2.0 * chance;
     if 1.0 - outside < LEVEL {

@@ -1,8 +1,9 @@
-//! How much results vary where each thing was measured once or twice: the pairs that were repeated stand for all.
+//! How much results vary where each thing was measured once or twice: the pairs that were repeated stand for
+//! all.
 //!
-//! Such results carry no interval of their own. What two runs of the same configuration differ by is pooled over all
-//! configurations that were run again; then one run differs from another where their difference is outside of the
-//! prediction interval for two runs of the same thing, t * s * sqrt(2).
+//! Such results carry no interval of their own. What two runs of the same configuration differ by is pooled
+//! over all configurations that were run again; then one run differs from another where their difference is
+//! outside of the prediction interval for two runs of the same thing, t * s * sqrt(2).
 
 use std::collections::BTreeMap;
 
@@ -36,7 +37,8 @@ impl Repeats {
         (freedom > 0).then(|| Repeats { standard_deviation: (squares / freedom as f64).sqrt(), freedom })
     }
 
-    /// How much two single runs of the same thing may differ, in 95 % of cases; without a degree of freedom, any amount.
+    /// How much two single runs of the same thing may differ, in 95 % of cases; without a degree of freedom,
+    /// any amount.
     pub fn range(&self) -> f64 {
         let quantile = quantile(LEVEL, self.freedom as f64).unwrap_or(f64::INFINITY);
         quantile * self.standard_deviation * std::f64::consts::SQRT_2

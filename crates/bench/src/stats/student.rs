@@ -1,5 +1,5 @@
-//! Means with Student's interval (1908), for those who know netperf's "-I 95": the mean, and how far the truth may be
-//! from it in percent of it.
+//! Means with Student's interval (1908), for those who know netperf's "-I 95": the mean, and how far the
+//! truth may be from it in percent of it.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -74,8 +74,8 @@ impl Moments {
     }
 }
 
-/// How many standard errors the middle of the distribution, of this share, reaches to either side; `None` without a
-/// degree of freedom.
+/// How many standard errors the middle of the distribution, of this share, reaches to either side; `None`
+/// without a degree of freedom.
 pub(crate) fn quantile(level: f64, freedom: f64) -> Option<f64> {
     StudentsT::new(0.0, 1.0, freedom).ok().map(|t| t.inverse_cdf(0.5 + level / 2.0))
 }

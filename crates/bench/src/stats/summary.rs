@@ -32,8 +32,8 @@ pub struct CaseSummary {
     pub found: Option<Estimate>,
     /// The parameter that was searched.
     pub searched: Option<String>,
-    /// The case's main figure (score, transaction rate or payload rate) over the baseline's, taken inside each block; only
-    /// on the same link and files.
+    /// The case's main figure (score, transaction rate or payload rate) over the baseline's, taken inside
+    /// each block; only on the same link and files.
     pub ratio: Option<Estimate>,
     /// Payload bytes of a good run.
     pub bytes: Option<u64>,

@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 
+use linerate_testing::skip;
 use rustix::fs::{CWD, FileType, Mode, XattrFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::process::Signal;
@@ -29,7 +30,7 @@ fn differences(sources: &[&Path], destination: &Path) -> String {
     let slash = if sources.len() == 1 { "/" } else { "" };
     rsync.args(sources.iter().map(|source| format!("{}{slash}", source.display())));
     let Ok(output) = rsync.arg(destination).output() else {
-        eprintln!("skipped: rsync isn't there, which would look too");
+        skip("rsync", "rsync, which would look too, isn't installed");
         return String::new();
     };
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
@@ -124,8 +125,7 @@ fn owners_are_known_by_name_unless_numbers_are_asked_for() {
     chown(case.near.join("file"), Some(1), Some(1)).unwrap();
     let passwd = fs::read_to_string("/etc/passwd").unwrap();
     if !passwd.contains("\ndaemon:x:1:1:") {
-        eprintln!("skipped: user 1 isn't daemon here");
-        return;
+        return skip("user-daemon", "user 1 isn't daemon here");
     }
     let other = case.aside("etc").join("passwd");
     fs::write(&other, passwd.replace("\ndaemon:x:1:1:", "\ndaemon:x:4321:1:")).unwrap();
@@ -218,7 +218,7 @@ impl<'a> Plain<'a> {
         match rustix::mount::mount("ramfs", path, "ramfs", MountFlags::empty(), Some(options.as_c_str())) {
             Ok(()) => Some(Self(path)),
             Err(error) => {
-                eprintln!("skipped: no ramfs can be mounted here: {error}");
+                skip("mount", format_args!("no ramfs can be mounted here: {error}"));
                 None
             }
         }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use linerate_lab::{End, Lab, LabError, Options};
 use linerate_remote::install::Binary;
+use linerate_testing::{is_root, skip};
 use tempfile::TempDir;
 
 use crate::support::{Run, Running, directory, directory_with_attributes, processes_with};
@@ -90,15 +91,14 @@ fn shared() -> Option<Arc<Bed>> {
 
 impl Bed {
     fn up(link: &str) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: a lab with ordinary users and file systems in it needs root");
+        if !is_root("a lab with ordinary users and file systems in it needs root") {
             return None;
         }
         let options = Options { link: linerate_lab::parse_link(link).expect("a link"), ..Options::default() };
         let lab = match Lab::up(&options) {
             Ok(lab) => lab,
             Err(error @ (LabError::Missing { .. } | LabError::Unprivileged)) => {
-                eprintln!("skipped: {error}");
+                skip("lab-packages", error);
                 return None;
             }
             Err(error) => panic!("no lab: {error}"),

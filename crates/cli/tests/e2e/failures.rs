@@ -6,6 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use linerate_testing::skip;
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::bed::{args, case};
@@ -116,7 +117,7 @@ impl Small {
         match rustix::mount::mount("tmpfs", &path, "tmpfs", MountFlags::empty(), Some(options.as_c_str())) {
             Ok(()) => Some(Self(path)),
             Err(error) => {
-                eprintln!("skipped: no file system can be mounted here: {error}");
+                skip("mount", format_args!("no file system can be mounted here: {error}"));
                 None
             }
         }

@@ -2,6 +2,7 @@
 
 use linerate_host::sample::{Cost, Interrupts, Recording};
 use linerate_lab::End;
+use linerate_testing::{has_all, skip};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,7 +25,7 @@ struct Link {
 #[test]
 fn other_tools_agree_within_one_percent() {
     let Some(case) = case_with_link("500mbit") else { return };
-    if !are_installed(&["sar", "mpstat", "ethtool", "ip"]) {
+    if !has_all(&["sar", "mpstat", "ethtool", "ip"]) {
         return;
     }
     let counts_queues = add_interface_with_queues(&case);
@@ -78,9 +79,8 @@ fn add_interface_with_queues(case: &Case) -> bool {
         && ip("link set queues up")
         && !ethtool(case).is_empty();
     if !made {
-        eprintln!(
-            "skipped: ethtool -S has nothing to compare with, since this kernel has no ifb that counts by queue"
-        );
+        let why = "ethtool -S has nothing to compare with, since this kernel has no ifb that counts by queue";
+        skip("ifb", why);
     }
     made
 }
@@ -133,13 +133,6 @@ fn another_host_is_measured_through_ssh() {
         args![case.bed.program(), "measure", "-F", case.bed.lab.ssh_config(), "--host", "nowhere.invalid"];
     case.start_with(nowhere, args!["--", "touch", "ran"]).end().exits(5).says(&["nowhere.invalid"]);
     assert!(!case.near.join("ran").exists(), "what can't be measured isn't run");
-}
-
-fn are_installed(programs: &[&str]) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let places = || std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
-    let missing = programs.iter().find(|program| !places().any(|place| place.join(program).exists()));
-    missing.inspect(|program| eprintln!("skipped: {program} isn't installed")).is_none()
 }
 
 #[track_caller]

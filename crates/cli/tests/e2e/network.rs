@@ -10,6 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use linerate_lab::End;
+use linerate_testing::skip;
 
 use crate::bed::{Case, args, case, case_alone, case_with_link};
 use crate::json::{summary_of, u64_at};
@@ -282,8 +283,7 @@ fn a_tunnel_of_clear_data_and_many_streams_is_still_right() {
 fn a_host_may_be_an_ipv6_address() {
     let Some(case) = case() else { return };
     let Some(address) = case.bed.lab.address6(End::B) else {
-        eprintln!("skipped: this kernel has no IPv6");
-        return;
+        return skip("ipv6", "this kernel has no IPv6");
     };
     let far = |name: &str| OsString::from(format!("[{address}]:{}/{name}", case.far.display()));
     let (tree, route) = (case.near.join("tree"), format!("data connection: from here to [{address}]:"));

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use linerate_testing::skip;
+
 use crate::bed::{Case, args, case, case_alone};
 use crate::json::{summary_of, u64_at};
 use crate::tree::{make_mixed, nodes, noise, set_time, write};
@@ -24,7 +26,7 @@ fn left_to_rsync(from: &Path, to: &Path, options: &[&str]) -> Option<String> {
         .arg(to)
         .output();
     let Ok(run) = run else {
-        eprintln!("skipped: rsync, which tells what differs, isn't installed");
+        skip("rsync", "rsync, which tells what differs, isn't installed");
         return None;
     };
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
@@ -259,10 +261,7 @@ fn puts_on_storage(case: &Case, words: Vec<OsString>) -> Option<usize> {
         return None;
     };
     let mut strace = args!["strace", "-f", "-qq", "-e", "trace=fsync,fdatasync,syncfs", "-o", &calls];
-    if !Command::new("strace").arg("-V").output().is_ok_and(|run| run.status.success()) {
-        eprintln!("skipped: strace, which tells what is put on stable storage, isn't installed");
-        return None;
-    }
+    linerate_testing::program_path("strace")?;
     strace.extend(args![case.bed.program(), name, "-F", case.bed.lab.ssh_config()]);
     case.start_with(strace, words.to_vec()).end().exits(0);
     let told = fs::read_to_string(calls).unwrap();

@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::time::Duration;
 
+use linerate_testing::skip;
 use rustix::fs::{Mode, OFlags};
 
 use crate::bed::{Case, NOBODY, args, case, case_alone};
@@ -287,8 +288,9 @@ fn a_file_larger_than_four_gib_arrives_in_little_memory() {
     let available = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:")).unwrap();
     let available: u64 = available.trim().trim_end_matches(" kB").parse().unwrap();
     if space.f_bavail * space.f_frsize < 6 << 30 || available < 6 << 20 {
-        eprintln!("skipped: a file of 4 GiB needs 6 GiB of free memory and space in {}", case.far.display());
-        return;
+        let place = case.far.display();
+        let why = format_args!("a file of 4 GiB needs 6 GiB of free memory, and of space in {place}");
+        return skip("memory", why);
     }
     let source = case.near.join("huge");
     let file = File::create(&source).unwrap();

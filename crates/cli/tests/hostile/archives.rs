@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use linerate_testing::{is_root, skip};
 use linerate_wire::control::Totals;
 use linerate_wire::entry::{AclEntry, AclTag, Entry, Extra, Kind, MAX_XATTRS, Owner};
 use linerate_wire::frame::FrameKind::{self, Batch, Chunk, Data, Hole};
@@ -92,8 +93,7 @@ fn metadata_that_is_out_of_bounds_is_refused() {
 /// there stay.
 #[test]
 fn what_is_one_hosts_own_is_not_set_on_another() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can set them");
+    if !is_root("only root can set such attributes") {
         return;
     }
     let own: [&[u8]; 3] = [b"trusted.overlay.redirect", b"security.ima", b"security.SMACK64"];
@@ -104,8 +104,7 @@ fn what_is_one_hosts_own_is_not_set_on_another() {
     let get = |path: &str, name: &[u8]| rustix::fs::getxattr(top.join(path), name, &mut [0; 9][..]).ok();
     let flags = rustix::fs::XattrFlags::empty();
     if rustix::fs::setxattr(&top, "trusted.overlay.opaque", b"y", flags).is_err() {
-        eprintln!("skipped: {} has no such attributes", top.display());
-        return;
+        return skip("xattrs", format_args!("{} has no such attributes", top.display()));
     }
     let batch = batch(&[with(xattrs(&names))]);
     let run = ground.run(&["-a", "far:x", "."], move |far| {

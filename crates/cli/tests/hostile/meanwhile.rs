@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use linerate_testing::{is_root, skip};
 use rustix::fs::{CWD, FileType, Mode, OFlags, XattrFlags};
 use rustix::process::{Gid, Signal, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
@@ -107,8 +108,7 @@ fn acl() -> Vec<u8> {
 
 /// `src/proj` in `ground`, of group 500, and in it what an ACL opens to one user. None where that can't be made here.
 fn make_source(ground: &Ground) -> Option<PathBuf> {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can become another user");
+    if !is_root("only root can become another user") {
         return None;
     }
     // The spy gets to the destination, and no further up.
@@ -131,7 +131,7 @@ fn make_source(ground: &Ground) -> Option<PathBuf> {
     for name in ["listed", "listed/plan", "listed/large"] {
         let (path, flags) = (proj.join(name), XattrFlags::empty());
         if rustix::fs::setxattr(&path, "system.posix_acl_access", &acl(), flags).is_err() {
-            eprintln!("skipped: {} has no ACLs", path.display());
+            skip("xattrs", format_args!("{} has no ACLs", path.display()));
             return None;
         }
     }

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use linerate_testing::skip;
 use rustix::fs::XattrFlags;
 use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
@@ -191,7 +192,7 @@ pub fn directory_with_attributes(prefix: &str) -> Option<TempDir> {
     let places = ["/dev/shm", "/var/tmp", "/tmp"].map(Path::new);
     let found = places.into_iter().filter_map(|place| builder.tempdir_in(place).ok()).find(takes_them);
     if found.is_none() {
-        eprintln!("skipped: no file system here takes extended attributes of users");
+        skip("xattrs", "no file system here takes extended attributes of users");
     }
     found
 }

@@ -9,32 +9,16 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use linerate_lab::{End, Lab, Options};
+use linerate_testing::{has_all, is_root};
 use tempfile::TempDir;
 
 /// The user and group "nobody", who has no rights and no home.
 pub const NOBODY: u32 = 65534;
 
-/// Whether this process may make labs with everything they need; says why not.
+/// Whether this process may make labs with everything they need; the test is skipped where it may not.
 pub fn can_make_labs() -> bool {
-    let needed = ["ip", "tc", "sshd", "ssh", "ssh-keygen"];
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("skipped: making namespaces for the test needs root");
-        return false;
-    }
-    needed.into_iter().all(is_installed)
-}
-
-/// Whether a program is there; says so if not.
-pub fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path)
-        .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")])
-        .any(|directory| directory.join(program).exists());
-    if !found {
-        eprintln!("skipped: {program} isn't installed");
-    }
-    found
+    is_root("making namespaces for the test needs root")
+        && has_all(&["ip", "tc", "sshd", "ssh", "ssh-keygen"])
 }
 
 /// The example program, which cargo builds for the tests.

@@ -20,8 +20,7 @@ struct Nginx {
 
 impl Nginx {
     fn start() -> Option<Self> {
-        let places = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"];
-        let program = places.iter().find(|place| Path::new(place).exists())?;
+        let program = linerate_testing::program_path("nginx")?;
         let dir = tempfile::tempdir().unwrap();
         let address = TcpListener::bind(any()).unwrap().local_addr().unwrap();
         fs::write(dir.path().join("object"), vec![7; SIZE]).unwrap();
@@ -69,10 +68,7 @@ fn configuration(dir: &Path, address: SocketAddr) -> String {
 
 #[test]
 fn nginx_serves_users_without_a_failure() {
-    let Some(nginx) = Nginx::start() else {
-        eprintln!("skipped: nginx isn't installed (Debian: nginx-light)");
-        return;
-    };
+    let Some(nginx) = Nginx::start() else { return };
     let kept = crowd(vec![url(nginx.address, "/object")], 10);
     assert_eq!(kept.probe(&Stop::default()).unwrap(), SIZE as u64);
     for crowd in [kept.clone(), Crowd { new_connections: true, ..kept }] {

@@ -1,4 +1,5 @@
-//! What stands under a figure: what was measured at which layer, on what, how often, and every sign that it uses.
+//! What stands under a figure: what was measured at which layer, on what, how often, and every sign that it
+//! uses.
 
 use linerate_bench::record::{FigureKind, Quantity, Record};
 use linerate_bench::stats::Estimate;

@@ -84,8 +84,8 @@ impl<'a> Context<'a> {
         self.printed(case, &Measure::new(Quantity::BusyPercent, 100.0))
     }
 
-    /// The good run in the middle, by the figure's quantity (by wall time where it has none), of those that `has` the
-    /// data; its block with it.
+    /// The good run in the middle, by the figure's quantity (by wall time where it has none), of those that
+    /// `has` the data; its block with it.
     pub(crate) fn median_run(&self, case: &Case, has: fn(&Measures) -> bool) -> Option<(u32, &'a Measures)> {
         let mut runs: Vec<_> = good_runs(self.record, &case.id).into_iter().filter(|(_, m)| has(m)).collect();
         let value = |m: &Measures| m.quantity(self.asked.quantity).unwrap_or(m.seconds);

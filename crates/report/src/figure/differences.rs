@@ -1,5 +1,5 @@
-//! A table of differences to the baseline in percent, taken inside each block, with its rows drawn as intervals beside
-//! zero.
+//! A table of differences to the baseline in percent, taken inside each block, with its rows drawn as
+//! intervals beside zero.
 
 use linerate_bench::stats::{Called, Difference, Differences, Estimate, Interval, Student};
 use maud::{Markup, html};

@@ -12,7 +12,8 @@ pub(crate) struct Fit {
 }
 
 impl Fit {
-    /// The line of least squares. `None` below three points, through which any line would fit, and where all have one x.
+    /// The line of least squares. `None` below three points, through which any line would fit, and where all
+    /// have one x.
     pub(crate) fn of(points: &[(f64, f64)]) -> Option<Self> {
         let finite: Vec<_> = points.iter().filter(|(x, y)| x.is_finite() && y.is_finite()).collect();
         let n = finite.len() as f64;

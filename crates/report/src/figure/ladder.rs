@@ -1,4 +1,5 @@
-//! The ladder: each rung adds a stage to the one before, and the difference is that stage's price, in rate and in CPU.
+//! The ladder: each rung adds a stage to the one before, and the difference is that stage's price, in rate
+//! and in CPU.
 
 use linerate_bench::record::{Measures, Record};
 use linerate_bench::stats::{Estimate, cpu_per_gb};

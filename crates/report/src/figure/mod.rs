@@ -1,8 +1,8 @@
-//! The figures of a study, one module a kind. Each makes a [`Drawn`] of its part of the record: two layouts, a text
-//! alternative, a caption and its numbers as a table.
+//! The figures of a study, one module a kind. Each makes a [`Drawn`] of its part of the record: two layouts,
+//! a text alternative, a caption and its numbers as a table.
 //!
-//! `context` says what a figure is drawn from, `measure` in which unit; `axes`, `legend`, `marks`, `scale`, `svg`, `text`
-//! and `words` serve all kinds; `caption` and `table` stand below the drawing.
+//! `context` says what a figure is drawn from, `measure` in which unit; `axes`, `legend`, `marks`, `scale`,
+//! `svg`, `text` and `words` serve all kinds; `caption` and `table` stand below the drawing.
 
 mod axes;
 mod bars;
@@ -137,7 +137,8 @@ impl Paper {
 }
 
 impl Drawn {
-    /// What is drawn by `draw` on both papers, with the rest to be filled in. `draw` gives the marks and their height.
+    /// What is drawn by `draw` on both papers, with the rest to be filled in. `draw` gives the marks and
+    /// their height.
     fn on_both(context: &Context<'_>, draw: impl Fn(Paper, &str) -> (Markup, f64)) -> Self {
         let picture = |paper: Paper, suffix: &str| {
             let (body, height) = draw(paper, &format!("{}-{suffix}", context.id));

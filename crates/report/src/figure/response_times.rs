@@ -1,5 +1,5 @@
-//! The distribution of response times: the share of transactions slower than a time, both axes logarithmic, so that the
-//! slowest thousandth is as readable as the median.
+//! The distribution of response times: the share of transactions slower than a time, both axes logarithmic,
+//! so that the slowest thousandth is as readable as the median.
 
 use linerate_bench::record::{Latency, Measures};
 use linerate_bench::stats::Estimate;
@@ -253,7 +253,8 @@ impl<'a> Curve<'a> {
     /// The curve: through the classes, or through the percentiles where no run kept classes.
     fn steps(&self) -> Vec<(f64, f64)> {
         let first = self.classes.first().map(|(bound, _)| (*bound, 1.0));
-        // The last class has none slower, which no logarithmic axis can show: the curve ends at the one before.
+        // The last class has none slower, which no logarithmic axis can show: the curve ends at the one
+        // before.
         let rest = self.slower().into_iter().filter(|(_, share)| *share > 0.0);
         let percentile =
             |(estimate, (_, share, _)): (&Option<Estimate>, Percentile)| Some(((*estimate)?.median, share));

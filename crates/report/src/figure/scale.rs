@@ -17,13 +17,15 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// The scale of ten steps that holds `largest`. Ten, because then the grid serves a second axis in percent.
+    /// The scale of ten steps that holds `largest`. Ten, because then the grid serves a second axis in
+    /// percent.
     pub(crate) fn holding(largest: f64, from: f64, to: f64) -> Self {
         let step = round_step(largest / 10.0);
         Self { max: step * 10.0, step, from, to }
     }
 
-    /// The scale of at most `most` steps of 1, 2, 2.5 or 5 that holds `largest`, for a plot without a second axis.
+    /// The scale of at most `most` steps of 1, 2, 2.5 or 5 that holds `largest`, for a plot without a second
+    /// axis.
     pub(crate) fn coarse(largest: f64, most: usize, from: f64, to: f64) -> Self {
         let step = plain_step(largest / most.max(1) as f64);
         let steps = (largest / step * (1.0 - 1e-9)).ceil();

@@ -1,5 +1,5 @@
-//! Curves of a quantity over a factor, one a series, with the straight line that perfect scaling would follow from the
-//! first point, and CPU in a second panel below.
+//! Curves of a quantity over a factor, one a series, with the straight line that perfect scaling would follow
+//! from the first point, and CPU in a second panel below.
 
 use linerate_bench::spec::tool;
 use linerate_bench::stats::Estimate;

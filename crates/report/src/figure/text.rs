@@ -1,7 +1,7 @@
 //! How wide a text will be, and where it breaks: the layout needs both before any renderer sees the text.
 
-/// Advance widths of Helvetica and the fonts that are metrically like it (Arial, Liberation Sans), for U+0020 to
-/// U+007E, in thousandths of the font size.
+/// Advance widths of Helvetica and the fonts that are metrically like it (Arial, Liberation Sans), for U+0020
+/// to U+007E, in thousandths of the font size.
 const ADVANCE: [u16; 95] = [
     278, 278, 355, 556, 556, 889, 667, 191, 333, 333, 389, 584, 278, 333, 278, 278, // space to /
     556, 556, 556, 556, 556, 556, 556, 556, 556, 556, 278, 278, 584, 584, 584, 556, // 0 to ?
@@ -16,8 +16,8 @@ pub(crate) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(advance).sum::<f64>() * size / 1000.0
 }
 
-/// The text in lines no wider than `limit`, broken at spaces where it can be and inside a word where it must; what
-/// doesn't fit into `lines` is cut off with an ellipsis.
+/// The text in lines no wider than `limit`, broken at spaces where it can be and inside a word where it must;
+/// what doesn't fit into `lines` is cut off with an ellipsis.
 pub(crate) fn wrap(text: &str, size: f64, limit: f64, lines: usize) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

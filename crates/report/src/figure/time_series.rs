@@ -1,4 +1,5 @@
-//! What passed over time within a run: the block's run in the middle, small multiples by unit, both hosts in each.
+//! What passed over time within a run: the block's run in the middle, small multiples by unit, both hosts in
+//! each.
 
 use linerate_bench::record::{Measures, Series};
 use maud::{Markup, html};

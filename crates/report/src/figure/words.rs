@@ -24,7 +24,8 @@ pub(crate) fn with_interval(estimate: Option<Estimate>) -> String {
     }
 }
 
-/// † for a disturbed run, ‡ for a failed one and § for one at the limit of the test bed, among those that it sums up.
+/// † for a disturbed run, ‡ for a failed one and § for one at the limit of the test bed, among those that it
+/// sums up.
 pub(crate) fn signs(summary: &Summary<'_>) -> String {
     let signs = [("†", &summary.disturbed), ("‡", &summary.failed), ("§", &summary.limited_by_bed)];
     signs.into_iter().filter(|(_, notes)| !notes.is_empty()).map(|(sign, _)| sign).collect()

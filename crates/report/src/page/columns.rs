@@ -132,7 +132,8 @@ fn connections([attempted, made, failed]: [u64; 3]) -> Markup {
     }
 }
 
-/// The share of what the link carries at most; a run above that is an error of the measurement, and is called one.
+/// The share of what the link carries at most; a run above that is an error of the measurement, and is called
+/// one.
 fn share_of_ceiling(record: &Record, summary: &Summary<'_>) -> Option<Markup> {
     let ceiling = Ceiling::named(record, &summary.case.link)?;
     let share = 100.0 * summary.payload?.median / ceiling.payload;

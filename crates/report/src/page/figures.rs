@@ -19,7 +19,8 @@ pub(crate) fn contents(figures: &[Shown<'_>]) -> Markup {
     }
 }
 
-/// One figure; it has a heading of its own where it isn't the only one. What the first says stands at the page's head.
+/// One figure; it has a heading of its own where it isn't the only one. What the first says stands at the
+/// page's head.
 pub(crate) fn section(record: &Record, figure: &Shown<'_>, at: usize, heading: bool) -> Markup {
     let drawn = &figure.drawn;
     let said = usize::from(at == 0);

@@ -19,8 +19,8 @@ use crate::{export, figure, finding};
 const STYLE: &str = include_str!("style.css");
 /// Offers each figure as PNG. Nothing else needs it.
 const SCRIPT: &str = include_str!("png.js");
-/// The browser itself refuses whatever the page would fetch, and runs the one script that has this digest: whatever a
-/// record smuggled in would not run. Images are the page's own figures.
+/// The browser itself refuses whatever the page would fetch, and runs the one script that has this digest:
+/// whatever a record smuggled in would not run. Images are the page's own figures.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; \
                       script-src 'sha256-xPfZDDz5cj3Frk8+vRUieB3pn+sEPp3lRS8ybFuax9s='";
 

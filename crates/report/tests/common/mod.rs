@@ -82,7 +82,8 @@ pub fn two_links(blocks: u32) -> Record {
     record
 }
 
-/// A record without cases or runs. Read from JSON, as a stored record is, so that fields with defaults may be added.
+/// A record without cases or runs. Read from JSON, as a stored record is, so that fields with defaults may be
+/// added.
 pub fn empty() -> Record {
     let shaped = json!({ "bits_per_second": 10_000_000_000_u64, "mtu": 1500, "kind": "veth with tbf",
         "frame_overhead_bytes": 38, "burst_bytes": 4 << 20 });

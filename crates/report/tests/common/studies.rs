@@ -1,5 +1,5 @@
-//! A record for each kind of figure, shaped as the studies of the five papers would write them. All numbers are made up,
-//! but for those that the papers printed.
+//! A record for each kind of figure, shaped as the studies of the five papers would write them. All numbers
+//! are made up, but for those that the papers printed.
 
 use linerate_bench::record::*;
 

@@ -250,6 +250,7 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linerate_testing::skip;
     use linerate_wire::entry::Timestamp;
     use rustix::fs::{AtFlags, XattrFlags, setxattr, statat};
     use std::fs::{self, File};
@@ -288,8 +289,7 @@ mod tests {
         let set =
             |name: &str, value: &[u8]| setxattr(directory.path().join("a"), name, value, XattrFlags::empty());
         if let Err(error) = set("user.large", &[7; 3000]).and_then(|()| set("user.empty", b"")) {
-            eprintln!("skipped: /var/tmp takes no extended attributes: {error}");
-            return;
+            return skip("xattrs", format_args!("/var/tmp takes no extended attributes: {error}"));
         }
         let mut reader = Reader::new(Keep { xattrs: true, ..Keep::NOTHING });
         let mut xattrs = read(&mut reader, &top, "a").extra.unwrap().xattrs;
@@ -306,8 +306,7 @@ mod tests {
         let name = |number: usize| format!("user.an attribute with a number {number:02}");
         let set = |number| setxattr(directory.path().join("a"), name(number), b"", XattrFlags::empty());
         if let Err(error) = (0..2 * USUAL / name(0).len()).try_for_each(set) {
-            eprintln!("skipped: /var/tmp takes no extended attributes, or few: {error}");
-            return;
+            return skip("xattrs", format_args!("/var/tmp takes no extended attributes, or few: {error}"));
         }
         let mut reader = Reader::new(Keep { xattrs: true, ..Keep::NOTHING });
         let (mut names, at) = (vec![0; LARGEST], At::In(top.as_fd(), b"a"));

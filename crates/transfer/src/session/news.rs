@@ -37,7 +37,7 @@ mod tests {
         let mut news = News::new();
         assert!((0..MOST).all(|_| news.is_welcome()));
         assert!(!news.is_welcome());
-        let Some(long_ago) = Instant::now().checked_sub(SPELL) else { return };
+        let long_ago = Instant::now() - SPELL;
         news.since = long_ago;
         assert!(news.is_welcome());
     }

@@ -1,4 +1,5 @@
-//! A bar with its marks, for both layouts: it grows in its lane up from the lower axis, or right from the left one.
+//! A bar with its marks, for both layouts: it grows in its lane up from the lower axis, or right from the
+//! left one.
 
 use linerate_bench::stats::Estimate;
 use maud::{Markup, html};
@@ -162,8 +163,8 @@ fn hollow_places(bar: &Bar<'_>, rate: &Scale, cpu: &Scale) -> Vec<f64> {
     bar.printed.iter().map(|printed| rate.at(printed.value)).chain(of_cpu).collect()
 }
 
-/// Where a label of this length begins at or after `at`, so that no dot, whose reach is `radius`, lies on it. Places
-/// grow in the direction in which the label may move.
+/// Where a label of this length begins at or after `at`, so that no dot, whose reach is `radius`, lies on it.
+/// Places grow in the direction in which the label may move.
 pub(crate) fn past_dots(at: f64, length: f64, radius: f64, dots: impl Iterator<Item = f64>) -> f64 {
     /// From a dot's middle to a label that had to move past it.
     const CLEARANCE: f64 = 8.5;

@@ -30,7 +30,8 @@ pub(crate) fn shade(chart: &Chart<'_>, series: usize) -> &'static str {
     SHADES[picked[index.min(picked.len() - 1)]]
 }
 
-/// The dots of a bar: how far along the percent axis each stands, and its class; the receiver's comes last, on top.
+/// The dots of a bar: how far along the percent axis each stands, and its class; the receiver's comes last,
+/// on top.
 pub(crate) fn cpu_dots(chart: &Chart<'_>, summary: &Summary<'_>) -> Vec<(f64, &'static str)> {
     if !chart.shows_cpu() {
         return Vec::new();

@@ -71,8 +71,8 @@ fn cpu_part(chart: &Chart<'_>) -> Option<String> {
     chart.shows_cpu().then(|| words.to_owned())
 }
 
-/// The legend from `span.0` to `span.1` with every panel below it, and the height of all. `draw` is given where a panel
-/// may begin, and gives where it ends.
+/// The legend from `span.0` to `span.1` with every panel below it, and the height of all. `draw` is given
+/// where a panel may begin, and gives where it ends.
 fn stacked<'p, 'a>(
     chart: &'p Chart<'a>,
     id: &str,

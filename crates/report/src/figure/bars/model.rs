@@ -13,8 +13,8 @@ use crate::summary::{State, Summary, tip};
 pub(crate) struct Chart<'a> {
     /// One a link variant, or more where a link has too many bars for one.
     pub(crate) panels: Vec<Panel<'a>>,
-    /// What the bars of a category differ in: the levels of the figure's series, or streams, fewest first and the tool's
-    /// own choice last. A bar's shade is its index.
+    /// What the bars of a category differ in: the levels of the figure's series, or streams, fewest first and
+    /// the tool's own choice last. A bar's shade is its index.
     pub(crate) series: Vec<String>,
     /// What the series are levels of.
     pub(crate) series_name: String,
