@@ -4,17 +4,19 @@ use linerate_wire::control::{AbortKind, Job, Keep, MAX_SAMPLES, Message, Options
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 
-use crate::ahead::scan_ahead;
-use crate::bounds::Bounds;
-use crate::digest::ledger::Known;
-use crate::leftovers::{self, Leftover};
+use crate::base::problem::TransferError;
+use crate::net::session::Session;
 use crate::permit::Permit;
-use crate::problem::TransferError;
-use crate::root::Root;
-use crate::sender::Selection;
-use crate::session::Session;
-use crate::source::SourceRoot;
-use crate::{compare, memory, receiver, sender};
+use crate::receive::leftovers::{self, Leftover};
+use crate::receive::receiver;
+use crate::send::ahead::scan_ahead;
+use crate::send::sender;
+use crate::send::sender::Selection;
+use crate::send::source::SourceRoot;
+use crate::tree::bounds::Bounds;
+use crate::tree::digest::ledger::Known;
+use crate::tree::root::Root;
+use crate::{differences, memory};
 
 /// Digests are the client's to keep.
 const UNHEARD: Known<'static> = &|_, _, _| {};
@@ -95,7 +97,7 @@ fn perform(
         Job::Clean { destination, remove } => {
             clean(session, &bounds.name(&destination)?.directory()?, remove)
         }
-        Job::Digests { path, keep } => compare::serve(session, &compare::open(bounds, &path)?, keep),
+        Job::Digests { path, keep } => differences::serve(session, &differences::open(bounds, &path)?, keep),
     }
 }
 

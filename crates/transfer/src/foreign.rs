@@ -1,13 +1,13 @@
 //! For the fuzzer and the replay of its corpus: decoders of foreign bytes that are private to this room.
 
-pub use crate::journal::foreign::journal;
+pub use crate::receive::journal::foreign::journal;
 
 use std::cell::RefCell;
 use std::io;
 use std::os::unix::net::UnixStream;
 
-use crate::keys::Keys;
-use crate::tls::{Handshake, Opened, RECORD, Tls, whole_record};
+use crate::net::keys::Keys;
+use crate::net::tls::{Handshake, Opened, RECORD, Tls, whole_record};
 
 thread_local! {
     static PAIR: RefCell<Option<(Tls, Tls)>> = const { RefCell::new(None) };

@@ -1,0 +1,4 @@
+//! The ground floor: what every other room uses and knows none of them.
+
+pub mod lock;
+pub mod problem;

@@ -1,0 +1,14 @@
+//! The receiver: from the streams to names on stable storage.
+
+pub mod admission;
+pub mod commit;
+pub mod journal;
+pub mod leftovers;
+pub mod proof;
+pub mod read_back;
+pub mod receiver;
+pub mod remove;
+pub mod resume;
+pub mod sink;
+pub mod spool;
+pub mod wanted;

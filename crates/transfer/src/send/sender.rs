@@ -1,0 +1,323 @@
+//! The sending end, from the sources to the receiver's word that everything is on stable storage.
+
+use crossbeam_channel::{Sender as CrossbeamSender, TrySendError, bounded};
+use linerate_host::CpuTimes;
+use linerate_wire::control::{Keep, MAX_OPEN_OFFERS, MAX_SOURCES, Message, Options, Problem, Totals, Want};
+use linerate_wire::entry::Entry;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use crate::base::lock::lock;
+use crate::base::problem::TransferError;
+use crate::net::auto::{Advice, Controller, FEW_PROCESSORS, TRIAL};
+use crate::net::clock::{Counters, process_usage};
+use crate::net::crew::Crew;
+use crate::net::pace::Pace;
+use crate::net::rate::RateLimit;
+use crate::net::session::{Event, FEWER, MAX_STREAMS, Session, TICK, WorkerEnd, check_length, out_of_turn};
+use crate::net::stream::Stream;
+use crate::send::again::{self, Verdict, Wanted};
+use crate::send::ahead::Ahead;
+use crate::send::offer::{Hash, Offers};
+use crate::send::plan::{Planner, SMALL, Unit};
+use crate::send::source::{Shared, SourceRoot, Worker, digest};
+use crate::send::under_way::UnderWay;
+use crate::tree::bounds::Bounds;
+use crate::tree::digest::ledger::{Known, Ledger};
+use crate::tree::pattern::expand;
+use crate::tree::scan::Scanner;
+pub use crate::tree::scan::Selection;
+
+/// Units that wait for a worker.
+const QUEUE: usize = 32;
+/// Streams at most where the user leaves it to us.
+const MOST_AUTO_STREAMS: u32 = 16;
+
+/// Streams at the beginning where the user leaves it to us. Each keeps a processor busy at either end, and the network's
+/// own work needs some too; but small files keep a receiver in the file system, and one that waits there needs a second.
+fn first_streams(found: &Totals) -> u32 {
+    let small = found.files > 256 && found.bytes / found.files <= SMALL;
+    if has_few_processors() && !small { 1 } else { 2 }
+}
+
+fn has_few_processors() -> bool {
+    thread::available_parallelism().map_or(1, usize::from) < 4
+}
+
+/// What the sender's end came to.
+pub struct Sent {
+    /// What the receiver has put in place.
+    pub landed: Totals,
+    /// Streams that carried data.
+    pub streams: u32,
+    /// The destination took each source under its own name; only told where digests are.
+    pub within: bool,
+}
+
+/// Finds the sources that the user named; the ones that aren't there are told. At the far end patterns are
+/// expanded, since no shell has seen the names.
+///
+/// # Errors
+/// Where not one is there, or they are more than one transfer can announce.
+pub fn find_sources(
+    bounds: &Bounds,
+    written: &[Vec<u8>],
+    recursive: bool,
+    tell: &dyn Fn(Problem),
+) -> Result<Vec<SourceRoot>, TransferError> {
+    let mut sources = Vec::new();
+    for (argument, written) in (0..).zip(written) {
+        let named = bounds.name(written)?;
+        let names = if bounds.is_far() { expand(named) } else { Ok(vec![named]) };
+        for name in names.unwrap_or_else(|problem| {
+            tell(problem);
+            Vec::new()
+        }) {
+            match SourceRoot::find(&name, argument, recursive) {
+                Ok(source) => sources.push(source),
+                Err(problem) => tell(problem),
+            }
+        }
+    }
+    match sources.len() {
+        0 => return Err(TransferError::Arguments("none of the sources can be copied".into())),
+        1..=MAX_SOURCES => {}
+        _ => return Err(TransferError::Arguments(format!("more than {MAX_SOURCES} sources: {FEWER}"))),
+    }
+    check_length(&announcement(&sources))?;
+    Ok(sources)
+}
+
+fn announcement(sources: &[SourceRoot]) -> Message {
+    Message::Sources(sources.iter().map(|source| source.source.clone()).collect())
+}
+
+/// Walks the sources and tells each entry, with its path as the user would write it, instead of sending it.
+pub fn survey(
+    sources: &[SourceRoot],
+    keep: Keep,
+    selection: &Selection,
+    counters: &Counters,
+    tell: &(dyn Fn(Problem) + Sync),
+    mut each: impl FnMut(&Path, &Entry),
+) {
+    let (queue, units) = bounded(QUEUE);
+    let stop = AtomicBool::new(false);
+    // What is large is of no interest.
+    let Keep { hard_links, devices, specials, .. } = keep;
+    let keep = Keep { hard_links, devices, specials, ..Keep::NOTHING };
+    let mut show = |entry: &Entry| each(&sources[entry.source as usize].shown(&entry.path), entry);
+    thread::scope(|scope| {
+        let (found, stop) = (&counters.found, &stop);
+        let scanner = Scanner { sources, found, problem: tell, keep, stop, selection };
+        scope.spawn(move || scanner.run(Planner::new(queue, 1, false)));
+        for unit in units {
+            match unit {
+                Unit::Batch(entries) => entries.iter().for_each(&mut show),
+                Unit::Chunk { file, offset: 0, .. } => show(&file.entry),
+                Unit::Chunk { .. } => {}
+            }
+        }
+    });
+}
+
+/// Sends the sources, of which `ahead` brings what is in them, and waits until they are in place. `known` is told the
+/// digests, where they are asked for.
+///
+/// # Errors
+/// Where the transfer as a whole failed; problems of single entries are told and counted.
+pub fn run(
+    session: &mut Session,
+    sources: &[SourceRoot],
+    ahead: Ahead<'_>,
+    options: &Options,
+    known: Known<'_>,
+) -> Result<Sent, TransferError> {
+    session.send(&announcement(sources))?;
+    let within = options.digests && session.hear_within()?;
+    let offers = session.wait_for_ready()?;
+    let channel = session.channel();
+    let breach = Mutex::new(None);
+    let Ahead { selection, problem, whole, stop, .. } = ahead;
+    let counters = session.meters.local.clone();
+    let rate = options.rate_limit.map(RateLimit::new);
+    let shared = Shared {
+        sources,
+        counters: &counters,
+        problem,
+        rate: rate.as_ref(),
+        pace: (!options.unpaced && options.rate_limit.is_none()).then(Pace::new),
+        digests: options.digests.then(|| Ledger::new(known)),
+        under_way: UnderWay::default(),
+        stop,
+        leave: AtomicU32::new(0),
+        working: AtomicU32::new(0),
+    };
+    let (queue, units) = bounded(QUEUE);
+    let number = Streams::new(options, &counters.found.get());
+    let streams = number.first;
+    let planner = Planner::new(queue, streams, options.keep.sparse);
+    let (answered, answers) = bounded(MAX_OPEN_OFFERS);
+    let hash = |entry: &Entry| digest(sources, entry, stop);
+    let hash = options.sync.as_ref().filter(|sync| sync.checksum).map(|_| &hash as Hash<'_>);
+    thread::scope(|scope| {
+        let (shared, channel, breach) = (&shared, &channel, &breach);
+        scope.spawn(move || match offers {
+            true => {
+                let counters = shared.counters;
+                ahead.hand_on(Offers::new(channel, answers, planner, counters, hash, breach, options));
+            }
+            false => ahead.hand_on(planner),
+        });
+        let crew = Crew::new(scope, move |stream| (true, Worker::new(shared, stream).run(&units)));
+        let answers = Answers { answered: offers.then_some(answered), breach };
+        let sent = drive(session, crew, shared, number, &answers, whole, (streams - 1, 0));
+        drop(answers);
+        let sent = sent.and_then(|used| {
+            let names = match session.awaiting("its word that everything is in place", again::verdict)? {
+                Verdict::Committed(landed) => return Ok(Sent { landed, streams: used, within }),
+                Verdict::Again(names) if options.verify => Wanted::new(names, sources.len())?,
+                Verdict::Again(_) => return Err(out_of_turn()),
+            };
+            let (queue, units) = bounded(QUEUE);
+            shared.begin_round();
+            session.begin_round();
+            let planner = Planner::new(queue, streams, options.keep.sparse);
+            scope.spawn(move || again::rescan(shared, names, planner, options.keep, selection));
+            let crew = Crew::new(scope, move |stream| (true, Worker::new(shared, stream).run(&units)));
+            let number = Streams { first: streams, auto: None };
+            let answers = Answers { answered: None, breach };
+            let streams = drive(session, crew, shared, number, &answers, whole, (streams, used))?;
+            Ok(Sent { landed: session.wait_for_commit()?, streams, within })
+        });
+        stop.store(true, Ordering::Relaxed);
+        if sent.is_err() {
+            session.cut();
+        }
+        sent
+    })
+}
+
+/// Sends a round: opens so many streams more than there are, and says at its end how many there were, with those `before`.
+fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
+    session: &mut Session,
+    mut crew: Crew<'scope, '_, W>,
+    shared: &Shared<'_>,
+    mut streams: Streams,
+    answers: &Answers<'_>,
+    whole: &AtomicBool,
+    (more, before): (u32, u32),
+) -> Result<u32, TransferError> {
+    session.more(more)?;
+    let mut looked = Instant::now();
+    while crew.used == 0 || crew.running > 0 {
+        match session.next(crew.ends())? {
+            Event::Stream(stream) => crew.hire(stream),
+            Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
+            Event::Message(Message::Skip { file }) => shared.under_way.skip(file)?,
+            Event::Message(Message::Wanted(wants)) => answers.hand_on(wants)?,
+            Event::Message(_) => return Err(out_of_turn()),
+            Event::Tick => {}
+        }
+        if looked.elapsed() >= TICK {
+            looked = Instant::now();
+            session.tell_progress()?;
+            streams.adjust(session, shared, crew.running)?;
+            answers.check()?;
+        }
+    }
+    answers.check()?;
+    let (totals, complete) = (shared.counters.found.get(), whole.load(Ordering::Acquire));
+    let streams = before.saturating_add(crew.used);
+    session.send(&Message::Sent { totals, streams, complete })?;
+    Ok(streams)
+}
+
+/// The way of the receiver's answers to whoever offers.
+struct Answers<'a> {
+    answered: Option<CrossbeamSender<Vec<Want>>>,
+    breach: &'a Mutex<Option<String>>,
+}
+
+impl Answers<'_> {
+    /// Never waits: there is room for as many as may be open.
+    fn hand_on(&self, wants: Vec<Want>) -> Result<(), TransferError> {
+        let answered = self.answered.as_ref().ok_or_else(out_of_turn)?;
+        match answered.try_send(wants) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(_)) => Err(out_of_turn()),
+            // Why nobody offers any more is told, or was.
+            Err(TrySendError::Disconnected(_)) => self.check(),
+        }
+    }
+
+    fn check(&self) -> Result<(), TransferError> {
+        lock(self.breach).take().map_or(Ok(()), |breach| Err(TransferError::Breach(breach)))
+    }
+}
+
+/// The number of streams: as the user fixed it, or as it turns out best.
+struct Streams {
+    first: u32,
+    auto: Option<(Controller, Host)>,
+}
+
+/// The processors of this end, whoever uses them: beside other work too, more streams than they can serve only
+/// switch more.
+struct Host(Option<CpuTimes>);
+
+impl Host {
+    fn now() -> Self {
+        Self(CpuTimes::read(Path::new("/")).ok())
+    }
+
+    /// Seconds in which a processor worked since the beginning, in the mean of all; of this program alone where the
+    /// host's can't be read.
+    fn busy_seconds(&self) -> f64 {
+        if let (Some(begun), Some(now)) = (&self.0, Self::now().0) {
+            let passed = now.since(begun);
+            return passed.busy() / f64::from(passed.processors.max(1));
+        }
+        let usage = process_usage();
+        usage.cpu_seconds / f64::from(usage.processors)
+    }
+}
+
+impl Streams {
+    fn new(options: &Options, found: &Totals) -> Self {
+        match options.streams {
+            Some(fixed) => Self { first: fixed.clamp(1, MAX_STREAMS), auto: None },
+            None => {
+                let first = first_streams(found);
+                let patience = if has_few_processors() { FEW_PROCESSORS } else { TRIAL };
+                let controller = Controller::new(first, MOST_AUTO_STREAMS, patience, Instant::now());
+                Self { first, auto: Some((controller, Host::now())) }
+            }
+        }
+    }
+
+    fn adjust(&mut self, session: &Session, shared: &Shared<'_>, running: u32) -> Result<(), TransferError> {
+        let Some((controller, host)) = &mut self.auto else { return Ok(()) };
+        if session.is_tunnelled() {
+            return Ok(());
+        }
+        let bytes = shared.counters.payload();
+        if shared.pace.as_ref().is_some_and(Pace::is_trying) {
+            // What a new stream brings is measured when its rate is no longer held.
+            controller.put_off(Instant::now(), bytes, || host.busy_seconds());
+            return Ok(());
+        }
+        match controller.advise(Instant::now(), bytes, || host.busy_seconds()) {
+            Advice::Keep => {}
+            Advice::Add(count) => session.more(count)?,
+            // Not all that were asked for may have come.
+            Advice::Drop(_) => {
+                shared.leave.store(running.saturating_sub(controller.streams()), Ordering::Release)
+            }
+        }
+        Ok(())
+    }
+}
