@@ -12,10 +12,11 @@ use crate::receive::receiver;
 use crate::send::ahead::scan_ahead;
 use crate::send::sender;
 use crate::send::sender::Selection;
-use crate::send::source::SourceRoot;
 use crate::tree::bounds::Bounds;
 use crate::tree::digest::ledger::Known;
+use crate::tree::filter::FilesFrom;
 use crate::tree::root::Root;
+use crate::tree::source_root::SourceRoot;
 use crate::{differences, memory};
 
 /// Digests are the client's to keep.
@@ -105,13 +106,23 @@ fn send(session: &mut Session, found: &[SourceRoot], options: &Options) -> Resul
     let reporter = session.reporter();
     let tell = |problem| reporter.problem(problem);
     session.offer(options)?;
-    let listed = if options.listed { Some(session.receive_selection()?) } else { None };
+    let listed = options.listed.then(|| receive_selection(session)).transpose()?;
     let selection = Selection { filter: options.filter.clone(), listed, safe_links: options.safe_links };
     let counters = session.meters.local.clone();
     scan_ahead(found, options, &selection, &counters, &tell, |ahead| {
         sender::run(session, found, ahead, options, UNHEARD)
     })?;
     session.tell_report()
+}
+
+/// # Errors
+/// Where the client is gone, or lists more than anybody does.
+fn receive_selection(session: &mut Session) -> Result<FilesFrom, TransferError> {
+    let mut listed = FilesFrom::default();
+    session.receive_selection(|path| {
+        listed.add(path).map_err(|error| TransferError::Arguments(error.to_string()))
+    })?;
+    Ok(listed)
 }
 
 fn list(

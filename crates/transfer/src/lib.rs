@@ -22,5 +22,5 @@ pub use base::{lock, problem};
 pub use memory::feed;
 pub use net::{clock, pulse, session};
 pub use receive::{admission, leftovers, receiver};
-pub use send::{ahead, sender, source};
+pub use send::{ahead, sender};
 pub use tree::{bounds, digest, filter, itemize, pattern};

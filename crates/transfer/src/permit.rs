@@ -3,8 +3,8 @@
 use linerate_wire::control::{Job, Options};
 use std::path::Path;
 
-use crate::base::problem::TransferError;
-use crate::tree::bounds::{BY_WHOM, Bounds};
+use crate::base::problem::{BY_WHOM, TransferError};
+use crate::tree::bounds::Bounds;
 
 /// What a client may have done.
 #[derive(Clone, Debug)]

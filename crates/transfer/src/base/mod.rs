@@ -2,3 +2,4 @@
 
 pub mod lock;
 pub mod problem;
+pub mod totals;

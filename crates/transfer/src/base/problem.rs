@@ -1,8 +1,13 @@
 //! Messages about single entries and about whole transfers.
 
 use linerate_wire::control::{AbortKind, Change, Problem, ProblemKind};
+use linerate_wire::path::{RelPath, printable};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+
+/// Added to every refusal, so that the user knows whom to ask.
+pub const BY_WHOM: &str = "the far end's account restricts this login to `linerate agent --below DIR` (as a rule in its \
+                           authorized_keys), and only who keeps that account can change it";
 
 /// Where an end tells what happens; the agent's tells the client.
 pub trait Observer: Send + Sync {
@@ -70,6 +75,16 @@ impl TransferError {
             AbortKind::Lost => Self::Cut(reason),
         }
     }
+}
+
+/// Why an entry isn't admitted: an honest peer doesn't send it.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}{}", if path.is_root() { String::new() } else { format!(": '{}'", printable(path.as_bytes())) })]
+pub struct Refused {
+    /// Below its source.
+    pub path: RelPath,
+    /// What is wrong with it.
+    pub why: &'static str,
 }
 
 /// A problem with the entry at `path`.

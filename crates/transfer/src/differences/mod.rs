@@ -13,8 +13,8 @@ use std::thread;
 
 use crate::base::problem::TransferError;
 use crate::net::session::Session;
-use crate::send::source::SourceRoot;
 use crate::tree::bounds::Bounds;
+use crate::tree::source_root::SourceRoot;
 use attributes::{Links, acls_differ, attributes_differ, groups_differ, users_differ};
 use walk::walk;
 

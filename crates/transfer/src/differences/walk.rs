@@ -15,10 +15,10 @@ use std::vec::IntoIter;
 
 use super::attributes::attributes;
 use crate::base::problem::problem;
-use crate::send::source::SourceRoot;
 use crate::tree::digest::Hashing;
 use crate::tree::metadata::read::{At, Reader};
 use crate::tree::scan;
+use crate::tree::source_root::SourceRoot;
 
 /// Files that wait to be hashed.
 const WAITING: usize = 64;

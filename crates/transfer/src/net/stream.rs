@@ -44,7 +44,7 @@ pub enum StreamError {
     Protocol(&'static str),
     /// It sends what wasn't asked for, or may not be sent.
     #[error("the other end breaks the protocol: {0}")]
-    Refused(#[from] crate::receive::admission::Refused),
+    Refused(#[from] crate::base::problem::Refused),
     /// The destination can't take more (no space, quota, read-only): nothing further can succeed.
     #[error("{0}")]
     Destination(String),

@@ -6,7 +6,7 @@ use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::{RelPath, printable};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::base::problem::TransferError;
+use crate::base::problem::{Refused, TransferError};
 use crate::tree::filter::{Certain, FilesFrom};
 use crate::tree::landing::Landing;
 use crate::tree::metadata::unasked;
@@ -29,14 +29,6 @@ pub struct Request<'a> {
 pub struct Admitted {
     entry: Entry,
     place: RelPath,
-}
-
-/// Why an entry isn't admitted: an honest peer doesn't send it.
-#[derive(Debug, thiserror::Error)]
-#[error("{why}{}", if path.is_root() { String::new() } else { format!(": '{}'", printable(path.as_bytes())) })]
-pub struct Refused {
-    path: RelPath,
-    why: &'static str,
 }
 
 /// By what all entries of a transfer are judged.

@@ -1,6 +1,7 @@
 //! The receiver: from the streams to names on stable storage.
 
 pub mod admission;
+pub mod again;
 pub mod commit;
 pub mod journal;
 pub mod leftovers;

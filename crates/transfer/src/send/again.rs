@@ -1,54 +1,19 @@
 //! The second round of a transfer: files that came damaged to stable storage are sent once more.
 
-use crossbeam_channel::{Sender, bounded};
 use linerate_wire::control::{Keep, MAX_AGAIN, Message, ProblemKind, Totals};
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
 use std::collections::HashSet;
 
 use crate::base::problem::{TransferError, problem};
-use crate::net::clock::SharedTotals;
-use crate::net::session::{Session, TICK, out_of_turn};
-use crate::receive::commit::ToCommit;
-use crate::receive::proof::Verifier;
-use crate::send::plan::{Planner, Seen};
-use crate::send::source::Shared;
-use crate::tree::scan::{Scanner, Selection, Stopped, Taker};
+use crate::base::totals::SharedTotals;
+use crate::net::session::{Session, out_of_turn};
+use crate::send::plan::Planner;
+use crate::send::worker::Shared;
+use crate::tree::scan::{Scanner, Seen, Selection, Stopped, Taker};
 
 /// Added to the numbers of large files, which are those of the first round otherwise.
 const SECOND: u64 = 1 << 62;
-
-/// The receiver: commits what has come, and asks once more for what differs; false where nothing does.
-///
-/// # Errors
-/// Where the sender is gone.
-pub fn ask(
-    session: &mut Session,
-    verifier: &Verifier<'_>,
-    finished: &Sender<ToCommit>,
-) -> Result<bool, TransferError> {
-    settle(session, finished)?;
-    let names = verifier.take_differing();
-    if names.is_empty() {
-        return Ok(false);
-    }
-    session.begin_round();
-    session.send(&Message::Again(names))?;
-    Ok(true)
-}
-
-/// Waits until the committer is done with what it has. One that has failed tells so at its end.
-fn settle(session: &mut Session, finished: &Sender<ToCommit>) -> Result<(), TransferError> {
-    let (done, settled) = bounded(1);
-    if finished.send(ToCommit::Settle(done)).is_err() {
-        return Ok(());
-    }
-    while settled.recv_timeout(TICK).is_err_and(|error| error.is_timeout()) {
-        session.tell_progress()?;
-        session.stand_by()?;
-    }
-    Ok(())
-}
 
 /// What the receiver says when everything was sent.
 pub enum Verdict {

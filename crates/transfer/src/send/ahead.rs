@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use crate::net::clock::Counters;
-use crate::send::plan::{Seen, extra_size};
+use crate::send::plan::extra_size;
 use crate::send::sender::Selection;
-use crate::send::source::SourceRoot;
-use crate::tree::scan::{Scanner, Stopped, Taker};
+use crate::tree::scan::{Scanner, Seen, Stopped, Taker};
+use crate::tree::source_root::SourceRoot;
 
 /// Entries that are handed on together, bytes of their contents, which wait where they are, and of their attributes.
 const ENTRIES: usize = 256;

@@ -5,6 +5,7 @@ pub mod ahead;
 pub mod offer;
 pub mod orphans;
 pub mod plan;
+pub mod reading;
 pub mod sender;
-pub mod source;
 pub mod under_way;
+pub mod worker;

@@ -10,8 +10,8 @@ use crate::base::lock::lock;
 use crate::net::channel::Channel;
 use crate::net::clock::Counters;
 use crate::send::orphans::Orphans;
-use crate::send::plan::{Cut, Planner, Seen, There};
-use crate::tree::scan::{Stopped, Taker};
+use crate::send::plan::{Cut, Planner, There};
+use crate::tree::scan::{Seen, Stopped, Taker};
 
 /// An offer is sent when it has about so many bytes: far below the longest message, with its largest entry too.
 const OFFER_BYTES: usize = 256 << 10;

@@ -4,7 +4,7 @@ use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
 use std::collections::HashMap;
 
-use crate::send::plan::Seen;
+use crate::tree::scan::Seen;
 
 /// By the first name of a file as the scan found it.
 #[derive(Default)]

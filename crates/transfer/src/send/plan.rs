@@ -3,15 +3,12 @@
 use crossbeam_channel::Sender;
 use linerate_wire::control::Digest;
 use linerate_wire::entry::{Entry, Extra, Kind, Origin};
-use rustix::fs::Stat;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::send::source::Opened;
-use crate::tree::metadata::holes::has_holes;
-use crate::tree::scan::{Stopped, Taker};
-use crate::tree::stamp::ctime;
+use crate::send::reading::Opened;
+use crate::tree::scan::{Seen, Stopped, Taker};
 
 /// Files up to this many bytes travel many in one frame.
 pub const SMALL: u64 = 64 << 10;
@@ -81,26 +78,6 @@ pub struct Cut {
     pub cut: u64,
     /// What the receiver has of it.
     pub there: There,
-}
-
-/// What the file system said of an entry that it doesn't tell itself.
-#[derive(Clone, Copy, Debug)]
-pub struct Seen {
-    /// It is a file with holes.
-    pub sparse: bool,
-    /// It has several names.
-    pub linked: bool,
-    /// Which file it is.
-    pub origin: Origin,
-}
-
-impl Seen {
-    /// What `stat` says of an entry of this kind.
-    pub fn of(kind: &Kind, stat: &Stat) -> Self {
-        let sparse = matches!(kind, Kind::File { .. }) && has_holes(stat);
-        let origin = Origin { inode: stat.st_ino, ctime: ctime(stat) };
-        Self { sparse, linked: stat.st_nlink > 1, origin }
-    }
 }
 
 /// Cuts entries into units.

@@ -23,13 +23,15 @@ use crate::send::again::{self, Verdict, Wanted};
 use crate::send::ahead::Ahead;
 use crate::send::offer::{Hash, Offers};
 use crate::send::plan::{Planner, SMALL, Unit};
-use crate::send::source::{Shared, SourceRoot, Worker, digest};
+use crate::send::reading::digest;
 use crate::send::under_way::UnderWay;
+use crate::send::worker::{Shared, Worker};
 use crate::tree::bounds::Bounds;
 use crate::tree::digest::ledger::{Known, Ledger};
 use crate::tree::pattern::expand;
 use crate::tree::scan::Scanner;
 pub use crate::tree::scan::Selection;
+use crate::tree::source_root::SourceRoot;
 
 /// Units that wait for a worker.
 const QUEUE: usize = 32;

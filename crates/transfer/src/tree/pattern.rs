@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::base::problem::problem;
-use crate::send::source::own_name;
 use crate::tree::bounds::Named;
 use crate::tree::filter::Pattern;
+use crate::tree::source_root::own_name;
 
 /// The name that `written` gets below a destination directory, where it is a name at the `far` end.
 pub fn name_of(written: &[u8], far: bool) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! Walks the sources while the workers already send.
 
 use linerate_wire::control::{Keep, Problem, ProblemKind};
-use linerate_wire::entry::{Entry, Kind};
+use linerate_wire::entry::{Entry, Kind, Origin};
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
 use rustix::io::Errno;
@@ -11,14 +11,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::problem::problem;
-use crate::net::clock::SharedTotals;
-use crate::send::plan::Seen;
-use crate::send::source::SourceRoot;
+use crate::base::totals::SharedTotals;
 use crate::tree::filter::files_from::Wanted;
 use crate::tree::filter::{FilesFrom, Filter, Rules, Scope, Side, merge_file};
+use crate::tree::metadata::holes::has_holes;
 use crate::tree::metadata::read::{At, Reader};
 use crate::tree::safe_link::leads_out;
-use crate::tree::stamp::{atime, mtime};
+use crate::tree::source_root::SourceRoot;
+use crate::tree::stamp::{atime, ctime, mtime};
 use crate::tree::temporary::{RESERVED, is_reserved};
 
 /// Where the scanner's entries go.
@@ -61,6 +61,26 @@ pub struct Selection {
     pub listed: Option<FilesFrom>,
     /// Symbolic links that lead out of their source are left out, too.
     pub safe_links: bool,
+}
+
+/// What the file system said of an entry that it doesn't tell itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// It is a file with holes.
+    pub sparse: bool,
+    /// It has several names.
+    pub linked: bool,
+    /// Which file it is.
+    pub origin: Origin,
+}
+
+impl Seen {
+    /// What `stat` says of an entry of this kind.
+    pub fn of(kind: &Kind, stat: &Stat) -> Self {
+        let sparse = matches!(kind, Kind::File { .. }) && has_holes(stat);
+        let origin = Origin { inode: stat.st_ino, ctime: ctime(stat) };
+        Self { sparse, linked: stat.st_nlink > 1, origin }
+    }
 }
 
 /// The scan can't go on: nobody takes entries any more.

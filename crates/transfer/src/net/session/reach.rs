@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{MAX_STREAMS, Session, out_of_turn, printable};
+use crate::base::problem::BY_WHOM;
 use crate::base::problem::TransferError;
 use crate::net::connect::Listener;
 use crate::net::dial::{candidates, dial, dial_any};
@@ -14,7 +15,6 @@ use crate::net::handshake::Link;
 use crate::net::keys::Pinned;
 use crate::net::stream::Stream;
 use crate::net::transport::{Transport, Tunnel};
-use crate::tree::bounds::BY_WHOM;
 
 /// How long all addresses of the other end together may take.
 const DIAL_TIME: Duration = Duration::from_secs(8);

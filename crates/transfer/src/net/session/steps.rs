@@ -2,6 +2,7 @@
 
 use linerate_wire::control::{ControlError, Digested, MAX_DIGESTED, MAX_SOURCES, Message, Source, Totals};
 use linerate_wire::entry::Entry;
+use linerate_wire::filter::ListedPath;
 use linerate_wire::stages::{Stages, Usage};
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,6 @@ use super::{Session, out_of_turn};
 use crate::base::problem::TransferError;
 use crate::net::channel::Incoming;
 use crate::net::clock::process_usage;
-use crate::tree::filter::FilesFrom;
 
 /// A list of files is told in messages of about so many bytes.
 const SELECTED_BYTES: usize = 256 << 10;
@@ -96,9 +96,9 @@ impl Session {
     ///
     /// # Errors
     /// Where the agent is gone.
-    pub fn send_selection(&self, listed: &FilesFrom) -> Result<(), TransferError> {
+    pub fn send_selection(&self, listed: impl Iterator<Item = ListedPath>) -> Result<(), TransferError> {
         let (mut waiting, mut bytes) = (Vec::new(), 0);
-        for path in listed.listed() {
+        for path in listed {
             bytes += path.path.as_bytes().len() + 8;
             waiting.push(path);
             if bytes >= SELECTED_BYTES {
@@ -112,20 +112,20 @@ impl Session {
         self.send(&Message::Select(Vec::new()))
     }
 
-    /// The agent that sends: which paths alone.
+    /// The agent that sends: hands the paths that alone are to be sent to `each`, until the list ends.
     ///
     /// # Errors
-    /// Where the client is gone, or lists more than anybody does.
-    pub fn receive_selection(&mut self) -> Result<FilesFrom, TransferError> {
-        let mut listed = FilesFrom::default();
+    /// Where the client is gone, or `each` fails.
+    pub fn receive_selection(
+        &mut self,
+        mut each: impl FnMut(ListedPath) -> Result<(), TransferError>,
+    ) -> Result<(), TransferError> {
         loop {
             let Message::Select(paths) = self.receive()? else { return Err(out_of_turn()) };
             if paths.is_empty() {
-                return Ok(listed);
+                return Ok(());
             }
-            for path in paths {
-                listed.add(path).map_err(|error| TransferError::Arguments(error.to_string()))?;
-            }
+            paths.into_iter().try_for_each(&mut each)?;
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use crate::base::lock::lock;
-use crate::send::source::hash;
+use crate::tree::reading::hash;
 use std::sync::Mutex;
 
 /// New files below this many bytes travel whole, since asking costs as much;

@@ -17,16 +17,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::base::problem::TransferError;
+use crate::base::problem::{BY_WHOM, TransferError};
 use crate::tree::pattern::{expand_home, name_of};
 use crate::tree::root::Root;
 pub(crate) use destination::{Destination, There, refused};
 use walk::{Follow, Walk};
 pub(crate) use walk::{Held, Stop};
-
-/// Added to every refusal, so that the user knows whom to ask.
-pub const BY_WHOM: &str = "the far end's account restricts this login to `linerate agent --below DIR` (as a rule in its \
-                           authorized_keys), and only who keeps that account can change it";
 
 /// Where paths may lead.
 #[derive(Clone, Debug)]

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::send::source::SourceRoot;
 use crate::tree::pattern::expand;
+use crate::tree::source_root::SourceRoot;
 
 /// A directory that may be reached, `in`, and one beside it that may not, `out`.
 struct Yard(tempfile::TempDir);

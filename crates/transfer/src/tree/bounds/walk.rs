@@ -10,7 +10,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::{BY_WHOM, Bounds, Kind};
+use super::{Bounds, Kind};
+use crate::base::problem::BY_WHOM;
 use crate::tree::metadata::accounts::Accounts;
 
 /// Links that are followed on one way, as the kernel does.

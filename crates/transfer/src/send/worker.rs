@@ -12,19 +12,20 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use super::SourceRoot;
-use super::reading::{Opened, file_size, hash, open_large, read_full, read_small, read_while};
 use crate::base::problem::problem;
 use crate::net::clock::{Clock, Counters, Stage};
 use crate::net::pace::{Pace, Told};
 use crate::net::rate::RateLimit;
 use crate::net::stream::{DATA_FRAME, FrameWriter, Stream, StreamError};
 use crate::send::plan::{LargeFile, There, Unit};
+use crate::send::reading::{Opened, file_size, open_large, read_full, read_small};
 use crate::send::under_way::UnderWay;
 use crate::tree::digest::ledger::Ledger;
 use crate::tree::digest::{self, Hashing};
 use crate::tree::metadata::holes::{Run, next_run};
+use crate::tree::reading::{hash, read_while};
 use crate::tree::root::Directory;
+use crate::tree::source_root::SourceRoot;
 
 /// A batch is sent when its payload has so many bytes, however many entries are left of its unit.
 const BATCH_PAYLOAD: usize = 512 << 10;

@@ -8,11 +8,9 @@ use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::SourceRoot;
+use crate::tree::reading::{append_from, hash_while};
+use crate::tree::source_root::SourceRoot;
 use crate::tree::stamp::{ctime, mtime};
-
-/// Bytes that are read and hashed at once.
-const HASHED: usize = 1 << 20;
 
 /// Bytes of a file.
 pub(super) fn file_size(entry: &Entry) -> u64 {
@@ -66,55 +64,6 @@ pub fn digest(sources: &[SourceRoot], entry: &Entry, stop: &AtomicBool) -> Optio
     hash_while(file.as_fd(), 0, size, &mut Vec::new(), || !stop.load(Ordering::Relaxed)).ok()?
 }
 
-/// BLAKE3 of `length` bytes from `offset` on; `None` where the file ends before. `buffer` is overwritten.
-pub fn hash(
-    fd: BorrowedFd<'_>,
-    offset: u64,
-    length: u64,
-    buffer: &mut Vec<u8>,
-) -> Result<Option<Digest>, Errno> {
-    hash_while(fd, offset, length, buffer, || true)
-}
-
-fn hash_while(
-    fd: BorrowedFd<'_>,
-    offset: u64,
-    length: u64,
-    buffer: &mut Vec<u8>,
-    go_on: impl Fn() -> bool,
-) -> Result<Option<Digest>, Errno> {
-    let mut hasher = blake3::Hasher::new();
-    let whole = read_while(fd, offset, length, buffer, go_on, |read| {
-        hasher.update(read);
-    })?;
-    Ok(whole.then(|| hasher.finalize().into()))
-}
-
-/// Hands `length` bytes from `offset` on to `each`, piece by piece; false where the file ends before, or it isn't to
-/// `go_on`. `buffer` is overwritten, and empty at the end.
-pub(super) fn read_while(
-    fd: BorrowedFd<'_>,
-    offset: u64,
-    length: u64,
-    buffer: &mut Vec<u8>,
-    go_on: impl Fn() -> bool,
-    mut each: impl FnMut(&[u8]),
-) -> Result<bool, Errno> {
-    let mut at = 0;
-    while at < length && go_on() {
-        buffer.clear();
-        let want = usize::try_from(length - at).unwrap_or(HASHED).min(HASHED);
-        append_from(fd, offset + at, want, buffer)?;
-        if buffer.len() < want {
-            break;
-        }
-        each(buffer);
-        at += want as u64;
-    }
-    buffer.clear();
-    Ok(at == length)
-}
-
 pub(super) fn open_large(source: &SourceRoot, entry: &Entry) -> Result<Opened, Errno> {
     let opened = Opened::open(source, entry)?;
     // Advice that isn't taken does no harm.
@@ -125,21 +74,6 @@ pub(super) fn open_large(source: &SourceRoot, entry: &Entry) -> Result<Opened, E
 /// Appends at most `size` bytes of a file.
 fn append(fd: BorrowedFd<'_>, size: usize, out: &mut Vec<u8>) -> Result<(), Errno> {
     append_from(fd, 0, size, out)
-}
-
-fn append_from(fd: BorrowedFd<'_>, from: u64, size: usize, out: &mut Vec<u8>) -> Result<(), Errno> {
-    let (start, end) = (out.len(), out.len() + size);
-    out.reserve(size);
-    while out.len() < end {
-        let offset = from + (out.len() - start) as u64;
-        match rustix::io::pread(fd, rustix::buffer::spare_capacity(out), offset) {
-            Ok(0) => break,
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    out.truncate(end);
-    Ok(())
 }
 
 /// Reads until all `places` are full, one behind the other, or the file ends. They stay as they are.

@@ -1,7 +1,4 @@
-//! The sender's side of the files: which sources there are, and the workers that read them into streams.
-
-mod reading;
-mod worker;
+//! What the user named to be sent or compared: one [`SourceRoot`] each.
 
 use linerate_wire::control::{Problem, ProblemKind, Source};
 use linerate_wire::path::RelPath;
@@ -13,9 +10,6 @@ use crate::base::problem::problem;
 use crate::tree::bounds::Named;
 use crate::tree::root::Root;
 use crate::tree::temporary::{RESERVED, is_reserved};
-
-pub use reading::{Opened, digest, hash};
-pub use worker::{Shared, Worker};
 
 /// One source as it was found.
 pub struct SourceRoot {
