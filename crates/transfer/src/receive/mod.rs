@@ -8,6 +8,7 @@ pub mod leftovers;
 pub mod proof;
 pub mod read_back;
 pub mod receiver;
+pub mod reception;
 pub mod remove;
 pub mod resume;
 pub mod sink;

@@ -4,37 +4,31 @@ use crossbeam_channel::{Receiver, Sender as CrossbeamSender, TrySendError, bound
 use linerate_wire::control::{MAX_OPEN_OFFERS, Message, Options, Problem, Source, Totals};
 use linerate_wire::path::RelPath;
 use rustix::fs::Mode;
-use std::sync::Mutex;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
 use crate::base::lock::lock;
 use crate::base::problem::TransferError;
-use crate::net::channel::Channel;
 use crate::net::crew::Crew;
 use crate::net::session::{Event, Session, TICK, WorkerEnd, out_of_turn};
 use crate::net::stream::Stream;
 use crate::receive::admission::{self, Request, Terms};
 use crate::receive::again;
 use crate::receive::commit::{Committer, ToCommit, Touched};
-use crate::receive::journal::Past;
 use crate::receive::proof::{Proof, Verifier};
+use crate::receive::reception::{Ground, Reception, Reports, Settings};
 use crate::receive::remove::{News, Remover};
 use crate::receive::resume::{self, Resume, settle};
-use crate::receive::sink::{FIRST_NAMES, Older, Shared, Worker, note_still_opened};
-use crate::receive::spool::Spool;
+use crate::receive::sink::{Worker, note_still_opened};
 use crate::receive::wanted::{Comparer, Offer, OfferedNames};
 use crate::tree::bounds::Named;
 use crate::tree::digest::ledger::{Known, Told};
 use crate::tree::landing::{Landing, umask};
 use crate::tree::metadata::write::Writer as MetadataWriter;
-use crate::tree::places::Places;
 use crate::tree::temporary::Names;
 
 /// What waits for the committer, up to 64 files at a time; each may be open.
 const WAITING: usize = 16;
-/// Files that stay and wait for the sender's digest: more than are offered and under way at a time.
-const STANDING: usize = 65_536;
 
 /// What the receiver's end came to.
 pub struct Received {
@@ -108,87 +102,90 @@ fn receive(
     let counters = session.meters.local.clone();
     let names = Names::new(session.nonce(), options.verify);
     let (finished, whole) = bounded(WAITING);
-    let shared = Shared {
-        landing,
-        terms,
-        names: &names,
-        assemblies: Mutex::default(),
-        older: Older::default(),
-        leaves: options.sync.clone().filter(|sync| sync.ignore_existing || sync.update),
-        dry_run: options.sync.as_ref().is_some_and(|sync| sync.dry_run),
-        inplace: options.sync.as_ref().is_some_and(|sync| sync.inplace),
-        directories: Mutex::new(Spool::new(landing.root.top())),
-        changed: Mutex::default(),
-        first_names: Places::new(FIRST_NAMES),
-        further_names: Mutex::new(Spool::new(landing.root.top())),
-        finished,
-        counters: &counters,
-        problem: &tell,
-        skip: &skip,
-        past: resume.past.as_deref(),
-        journal: &resume.journal,
-        resumed: Mutex::default(),
-        standing: Places::new(STANDING),
-        keep: options.keep,
-        digests: options.digests,
-        writer: MetadataWriter::new(options.keep),
-        umask,
-    };
-    resume.past.iter().for_each(|past| note_still_opened(past, &shared));
-    let received = bring(session, &shared, whole, options, resume.past.as_deref(), known);
+    let (writer, past) = (MetadataWriter::new(options.keep), resume.past.as_deref());
+    let journal = &resume.journal;
+    let ground = Ground { landing, terms, names: &names, writer: &writer, past, journal };
+    let reports = Reports { finished, counters: &counters, problem: &tell, skip: &skip };
+    let shared = Reception::new(Settings::new(options, umask), ground, reports);
+    past.iter().for_each(|past| note_still_opened(past, &shared));
+    let received = bring(session, &shared, whole, options, known);
     if received.as_ref().is_err_and(TransferError::is_breach) {
         shared.discard();
     }
-    let Brought { landed, announced, streams } = received?;
+    let Taken { streams, announced, .. } = received?;
     let sources = sources.into_iter().map(|source| source.name).collect();
+    let (landed, announced) = (counters.landed.get(), announced.totals);
     Ok(Received { landed, announced, streams, within: landing.within, sources })
 }
 
-/// What came over the streams, as in [`Received`].
-struct Brought {
-    landed: Totals,
-    announced: Totals,
+/// What came over the streams, before the last steps.
+struct Taken<'a> {
+    /// Directories that have changed.
+    touched: Touched,
     streams: u32,
+    announced: Announced,
+    /// The offered names, where entries were offered.
+    compared: Option<Compared<'a>>,
 }
 
 /// Everything that the sender has, up to stable storage.
-fn bring(
+fn bring<'a>(
     session: &mut Session,
-    shared: &Shared<'_>,
+    shared: &'a Reception<'a>,
     whole: Receiver<ToCommit>,
-    options: &Options,
-    past: Option<&Past>,
+    options: &'a Options,
     known: Known<'_>,
-) -> Result<Brought, TransferError> {
-    let (channel, reporter, counters) = (session.channel(), session.reporter(), shared.counters);
-    let verifier = (options.digests && options.verify).then(|| Verifier::new(shared.problem));
+) -> Result<Taken<'a>, TransferError> {
+    let mut taken = take(session, shared, whole, options, known)?;
+    check_whole(shared)?;
+    let mut last = Worker::new(shared);
+    last.make_further_names(&mut taken.touched, known).map_err(TransferError::Failed)?;
+    let deletes = options.sync.as_ref().is_some_and(|sync| sync.delete);
+    if let Some((offered, remover)) = taken.compared.take().filter(|_| deletes) {
+        match taken.announced.complete {
+            true => remover.run(&shared.ground.landing.places, &offered, &mut taken.touched),
+            false => remover.refuse(),
+        }
+    }
+    let mut touched = std::mem::take(&mut taken.touched);
+    session
+        .meanwhile(|| {
+            last.finish_directories(&mut touched)?;
+            last.finish();
+            touched.absorb(&lock(&shared.notes.changed));
+            touched.sync()
+        })?
+        .map_err(TransferError::Failed)?;
+    Ok(taken)
+}
+
+/// Everything that the streams bring, up to the committer's end.
+fn take<'a>(
+    session: &mut Session,
+    shared: &'a Reception<'a>,
+    whole: Receiver<ToCommit>,
+    options: &'a Options,
+    known: Known<'_>,
+) -> Result<Taken<'a>, TransferError> {
+    let Reports { counters, problem, finished, .. } = &shared.reports;
+    let verifier = (options.digests && options.verify).then(|| Verifier::new(problem));
     let verifier = verifier.as_ref();
     let proven = |proof: &Proof| known(proof.source, &proof.path, Told::Digest(proof.digest));
-    let (problem, journal) = (shared.problem, shared.journal);
+    let journal = shared.ground.journal;
     let committer = Committer { counters, problem, journal, verifier, proven: &proven };
-    let offers = options.sync.is_some() || past.is_some();
-    let (mut touched, streams, announced, compared) = thread::scope(|scope| -> Result<_, TransferError> {
+    let offers = options.sync.is_some() || shared.ground.past.is_some();
+    thread::scope(|scope| {
         let committing = scope.spawn(|| committer.run(whole));
         let mut crew = Crew::new(scope, |stream| work(shared, stream));
         let (settling, ended) = bounded(0);
         scope.spawn(|| settle(shared, ended));
-        let mut desk = offers.then(|| {
-            let news = News::new(reporter.clone(), session.is_agent());
-            Desk::open(scope, shared, options, past, &channel, news)
-        });
-        let received = drive(session, &mut crew, &committing, desk.as_ref());
-        let received = received.and_then(|received| match verifier {
-            Some(_) if desk.as_ref().is_some_and(Desk::has_ended) => Ok(received),
-            Some(verifier) if again::ask(session, verifier, &shared.finished)? => {
-                drive(session, &mut crew, &committing, None)
-            }
-            _ => Ok(received),
-        });
+        let desk = offers.then(|| Desk::open(scope, shared, options, session));
+        let received = take_rounds(session, &mut crew, &committing, desk.as_ref(), (verifier, finished));
         session.cut();
         drop(settling);
-        let compared = desk.take().map(Desk::close).transpose();
+        let compared = desk.map(Desk::close).transpose();
         // The committer is there, so it takes this.
-        let _ = shared.finished.send(if received.is_ok() { ToCommit::End } else { ToCommit::Abandon });
+        let _ = finished.send(if received.is_ok() { ToCommit::End } else { ToCommit::Abandon });
         // An end that breaks the protocol is told so, not that it went away for it.
         let compared = compared?;
         let (streams, announced) = received?;
@@ -196,40 +193,40 @@ fn bring(
             session.stand_by()?;
         }
         let touched = committing.join().unwrap_or_else(|_| Err("the committer failed".into()));
-        Ok((touched.map_err(TransferError::Failed)?, streams, announced, compared))
-    })?;
-    if lock(&shared.assemblies).open().any(|assembly| !assembly.has_failed()) {
-        return Err(TransferError::BadData("the far end left files unfinished".into()));
-    }
-    let missing = shared.terms.missing();
-    if missing > 0 && counters.has_no_problem() {
-        return Err(TransferError::BadData(format!(
-            "the far end announced {missing} sources that it didn't send"
-        )));
-    }
-    let mut last = Worker::new(shared);
-    last.make_further_names(&mut touched, known).map_err(TransferError::Failed)?;
-    if let Some((offered, remover)) =
-        compared.filter(|_| options.sync.as_ref().is_some_and(|sync| sync.delete))
-    {
-        match announced.complete {
-            true => remover.run(&shared.landing.places, &offered, &mut touched),
-            false => remover.refuse(),
-        }
-    }
-    session
-        .meanwhile(|| {
-            last.finish_directories(&mut touched)?;
-            last.finish();
-            touched.absorb(&lock(&shared.changed));
-            touched.sync()
-        })?
-        .map_err(TransferError::Failed)?;
-    let (landed, announced) = (counters.landed.get(), announced.totals);
-    Ok(Brought { landed, announced, streams })
+        Ok(Taken { touched: touched.map_err(TransferError::Failed)?, streams, announced, compared })
+    })
 }
 
-fn work(shared: &Shared<'_>, stream: Stream) -> WorkerEnd {
+/// The first round, and the second one where files came damaged to stable storage.
+fn take_rounds<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
+    session: &mut Session,
+    crew: &mut Crew<'scope, '_, W>,
+    committing: &ScopedJoinHandle<'_, Result<Touched, String>>,
+    desk: Option<&Desk<'_, '_>>,
+    (verifier, finished): (Option<&Verifier<'_>>, &CrossbeamSender<ToCommit>),
+) -> Result<(u32, Announced), TransferError> {
+    let received = drive(session, crew, committing, desk)?;
+    match verifier {
+        Some(_) if desk.is_some_and(Desk::has_ended) => Ok(received),
+        Some(verifier) if again::ask(session, verifier, finished)? => drive(session, crew, committing, None),
+        _ => Ok(received),
+    }
+}
+
+/// Whether the sender has sent all that it announced.
+fn check_whole(shared: &Reception<'_>) -> Result<(), TransferError> {
+    if lock(&shared.notes.assemblies).open().any(|assembly| !assembly.has_failed()) {
+        return Err(TransferError::BadData("the far end left files unfinished".into()));
+    }
+    match shared.ground.terms.missing() {
+        missing if missing > 0 && shared.reports.counters.has_no_problem() => Err(TransferError::BadData(
+            format!("the far end announced {missing} sources that it didn't send"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn work(shared: &Reception<'_>, stream: Stream) -> WorkerEnd {
     let mut worker = Worker::new(shared);
     let result = stream.into_reader().run(&mut worker);
     let used = worker.frames > 0;
@@ -278,26 +275,25 @@ struct Announced {
 }
 
 /// Where offers are handed to the thread that answers them.
-struct Desk<'scope, 'env> {
+struct Desk<'scope, 'a> {
     offers: CrossbeamSender<Offer>,
-    thread: ScopedJoinHandle<'scope, Result<Compared<'env>, TransferError>>,
+    thread: ScopedJoinHandle<'scope, Result<Compared<'a>, TransferError>>,
 }
 
-type Compared<'env> = (OfferedNames, Remover<'env>);
+type Compared<'a> = (OfferedNames, Remover<'a>);
 
-impl<'scope, 'env: 'scope> Desk<'scope, 'env> {
+impl<'scope, 'a: 'scope> Desk<'scope, 'a> {
     fn open(
-        scope: &'scope Scope<'scope, 'env>,
-        shared: &'env Shared<'env>,
-        options: &'env Options,
-        past: Option<&'env Past>,
-        channel: &'env Channel,
-        news: News,
+        scope: &'scope Scope<'scope, '_>,
+        shared: &'a Reception<'a>,
+        options: &'a Options,
+        session: &Session,
     ) -> Self {
         let (offers, offered) = bounded(MAX_OPEN_OFFERS);
-        let sync = options.sync.as_ref();
+        let (sync, channel) = (options.sync.as_ref(), session.channel());
+        let news = News::new(session.reporter(), session.is_agent());
         let remover = Remover::new(shared, sync, &options.filter, news);
-        let thread = scope.spawn(move || Comparer::new(shared, sync, past, channel, remover).run(&offered));
+        let thread = scope.spawn(move || Comparer::new(shared, sync, channel, remover).run(&offered));
         Self { offers, thread }
     }
 
@@ -316,7 +312,7 @@ impl<'scope, 'env: 'scope> Desk<'scope, 'env> {
         self.thread.is_finished()
     }
 
-    fn close(self) -> Result<Compared<'env>, TransferError> {
+    fn close(self) -> Result<Compared<'a>, TransferError> {
         drop(self.offers);
         self.thread.join().unwrap_or_else(|_| Err(TransferError::Failed("comparing failed".into())))
     }

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::base::problem::problem;
 use crate::net::session::Reporter;
 use crate::receive::commit::Touched;
-use crate::receive::sink::Shared;
+use crate::receive::reception::Reception;
 use crate::receive::wanted::{OfferedNames, change};
 use crate::tree::filter::{Filter, FilterError, Scope, Side, merge_file};
 use crate::tree::itemize::Item;
@@ -66,7 +66,7 @@ impl News {
 
 /// Removes entries, and counts them.
 pub struct Remover<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a Reception<'a>,
     sync: Sync,
     filter: Filter,
     /// Where removals, and other changes, are told.
@@ -101,8 +101,8 @@ struct Found {
 
 impl<'a> Remover<'a> {
     /// Removes what `sync` allows, but not what `rules` protect.
-    pub fn new(shared: &'a Shared<'a>, sync: Option<&Sync>, rules: &Rules, news: News) -> Self {
-        let filter = Filter::new(rules, Side::Receiver, shared.landing.root.place());
+    pub fn new(shared: &'a Reception<'a>, sync: Option<&Sync>, rules: &Rules, news: News) -> Self {
+        let filter = Filter::new(rules, Side::Receiver, shared.ground.landing.root.place());
         Self { shared, sync: sync.cloned().unwrap_or_default(), filter, news, removed: 0, left: 0 }
     }
 
@@ -177,7 +177,7 @@ impl<'a> Remover<'a> {
         let mut scope = self.filter.scope();
         for (path, place) in above.into_iter().rev() {
             // What isn't there has no rules: a dry run makes no directories.
-            let Ok(held) = self.shared.landing.root.directory(&place) else { continue };
+            let Ok(held) = self.shared.ground.landing.root.directory(&place) else { continue };
             scope = scope.enter(&path, &mut |name| merge_file(held.as_fd(), name))?;
         }
         scope.enter(path, &mut |name| merge_file(fd.as_fd(), name))
@@ -208,7 +208,7 @@ impl<'a> Remover<'a> {
             return;
         }
         // What isn't there, or is none, is not to be cleaned: a dry run makes no directories.
-        let Ok(held) = self.shared.landing.root.directory(place) else { return };
+        let Ok(held) = self.shared.ground.landing.root.directory(place) else { return };
         let inside = scope.enter(path, &mut |name| merge_file(held.as_fd(), name));
         let (found, inside) = match (list(held.as_fd()), inside) {
             (Ok(found), Ok(inside)) => (found, inside),
@@ -329,8 +329,8 @@ impl<'a> Remover<'a> {
     }
 
     fn tell(&self, place: &RelPath, message: String) {
-        let shown = self.shared.landing.root.shown(place);
-        (self.shared.problem)(problem(shown, ProblemKind::NotDeleted, message));
+        let shown = self.shared.ground.landing.root.shown(place);
+        (self.shared.reports.problem)(problem(shown, ProblemKind::NotDeleted, message));
     }
 }
 

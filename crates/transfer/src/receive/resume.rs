@@ -14,7 +14,8 @@ use crate::net::session::Session;
 use crate::receive::admission::Admitted;
 use crate::receive::journal::{self, Found, Journal, Keys, Past, Site, mark};
 use crate::receive::leftovers;
-use crate::receive::sink::{Resumed, Shared};
+use crate::receive::reception::Reception;
+use crate::receive::sink::Resumed;
 use crate::tree::bounds::Named;
 use crate::tree::landing::Landing;
 use crate::tree::stamp::ctime;
@@ -104,44 +105,44 @@ fn busy(landing: &Landing) -> TransferError {
 }
 
 /// What is wanted of an offered entry after earlier runs; none where they say nothing of it.
-pub fn want(shared: &Shared<'_>, past: &Past, admitted: &Admitted, origin: Origin) -> Option<Want> {
+pub fn want(shared: &Reception<'_>, past: &Past, admitted: &Admitted, origin: Origin) -> Option<Want> {
     let (entry, place) = (admitted.entry(), admitted.place());
     let Kind::File { size } = entry.kind else { return None };
     let mark = mark(entry);
     if past.done(place, mark).is_some_and(|done| is_still_there(shared, done, place, size)) {
         return Some(Want::Nothing);
     }
-    if lock(&shared.resumed).len() >= MAX_OPEN {
+    if lock(&shared.notes.resumed).len() >= MAX_OPEN {
         return None;
     }
     let earlier = past.partial(place, mark, origin).filter(|earlier| {
         CHUNKS.contains(&earlier.partial.chunk)
             && earlier.partial.chunk < size
             && earlier.partial.size == size
-            && (!shared.digests || earlier.partial.chunk.is_power_of_two())
+            && (!shared.settings.digests || earlier.partial.chunk.is_power_of_two())
     })?;
     let (parent, _) = place.split()?;
-    let resumed = Resumed::open(earlier, &shared.landing.root.directory(&parent).ok()?)?;
+    let resumed = Resumed::open(earlier, &shared.ground.landing.root.directory(&parent).ok()?)?;
     let want = Want::Missing { chunk: resumed.partial.chunk, present: resumed.present() };
-    lock(&shared.resumed).insert(place.clone(), resumed);
+    lock(&shared.notes.resumed).insert(place.clone(), resumed);
     Some(want)
 }
 
 /// The file that got this name, and nobody has changed it or put another in its place since.
-fn is_still_there(shared: &Shared<'_>, done: journal::Finished, place: &RelPath, size: u64) -> bool {
+fn is_still_there(shared: &Reception<'_>, done: journal::Finished, place: &RelPath, size: u64) -> bool {
     let Some((parent, name)) = place.split() else { return false };
-    let Ok(parent) = shared.landing.root.directory(&parent) else { return false };
+    let Ok(parent) = shared.ground.landing.root.directory(&parent) else { return false };
     let Ok(stat) = parent.stat(name) else { return false };
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-        && shared.journal.covers(&parent)
+        && shared.ground.journal.covers(&parent)
         && (stat.st_ino, stat.st_size as u64) == (done.inode, size)
         && ctime(&stat) <= done.at
 }
 
 /// Puts what is written of large files on stable storage from time to time, until `ended` is closed.
-pub fn settle(shared: &Shared<'_>, ended: Receiver<()>) {
+pub fn settle(shared: &Reception<'_>, ended: Receiver<()>) {
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(SETTLE) {
-        let assemblies: Vec<_> = lock(&shared.assemblies).open().map(Arc::clone).collect();
-        assemblies.iter().for_each(|assembly| assembly.settle(shared.journal));
+        let assemblies: Vec<_> = lock(&shared.notes.assemblies).open().map(Arc::clone).collect();
+        assemblies.iter().for_each(|assembly| assembly.settle(shared.ground.journal));
     }
 }

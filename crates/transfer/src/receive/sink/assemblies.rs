@@ -59,7 +59,7 @@ impl Assemblies {
     }
 
     /// Gives all up: nobody goes on with them.
-    pub(super) fn discard(&mut self) {
+    pub fn discard(&mut self) {
         self.open.drain().for_each(|(_, assembly)| assembly.give_up());
     }
 

@@ -21,21 +21,21 @@ const MAX_MADE: u64 = 16_384;
 impl Worker<'_> {
     pub(super) fn batch(&mut self) -> Result<(), StreamError> {
         let payload = std::mem::take(&mut self.payload);
-        let records = match self.shared.digests {
+        let records = match self.shared.settings.digests {
             true => batch::Reader::with_digests(&payload),
             false => batch::Reader::new(&payload),
         };
-        let made = self.shared.landing.root.made_early();
+        let made = self.shared.ground.landing.root.made_early();
         for record in records {
             self.land(record.map_err(|_| StreamError::Protocol("a damaged batch"))?)?;
-            if self.shared.landing.root.made_early() - made > MAX_MADE {
+            if self.shared.ground.landing.root.made_early() - made > MAX_MADE {
                 return Err(StreamError::Protocol("too many directories that come behind what is in them"));
             }
         }
         self.payload = payload;
         self.hand_over();
         self.clock.lap(Stage::Write);
-        self.clock.flush_with(self.shared.counters, || None);
+        self.clock.flush_with(self.shared.reports.counters, || None);
         Ok(())
     }
 
@@ -74,12 +74,12 @@ impl Worker<'_> {
             Some((parent, _)) => shared.note_made(&parent),
             None => {}
         }
-        let is_new = self.with_access(place, || shared.landing.root.make_directory(place, created))?;
+        let is_new = self.with_access(place, || shared.ground.landing.root.make_directory(place, created))?;
         if is_new && let Some((parent, _)) = place.split() {
-            lock(&shared.changed).add(&shared.landing.root.directory(&parent)?);
+            lock(&shared.notes.changed).add(&shared.ground.landing.root.directory(&parent)?);
         }
         let is_first = shared.keep_directory(admitted, is_new, false)?;
-        shared.counters.landed.directory();
+        shared.reports.counters.landed.directory();
         Ok(is_first)
     }
 
@@ -100,7 +100,7 @@ impl Worker<'_> {
     fn symlink(&mut self, admitted: &Admitted, target: &[u8]) -> Result<(), Errno> {
         let place = admitted.place();
         let parent = self.parent_of(place)?;
-        let make = || Temporary::symlink(parent.clone(), self.shared.names, target);
+        let make = || Temporary::symlink(parent.clone(), self.shared.ground.names, target);
         let temporary = self.with_access(place, make)?;
         self.hand_on(temporary, admitted, None)
     }
@@ -109,7 +109,7 @@ impl Worker<'_> {
         let place = admitted.place();
         let parent = self.parent_of(place)?;
         let mode = self.first_mode(admitted.entry(), &parent);
-        let make = || Temporary::special(parent.clone(), self.shared.names, kind, mode, device);
+        let make = || Temporary::special(parent.clone(), self.shared.ground.names, kind, mode, device);
         let temporary = self.with_access(place, make)?;
         self.hand_on(temporary, admitted, None)
     }

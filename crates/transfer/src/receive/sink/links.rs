@@ -44,10 +44,14 @@ impl Worker<'_> {
         let entry = admitted.entry();
         let first = self.judge.first_place(entry, source, path)?;
         let (name, of) = ((entry.source, entry.path.clone()), (source, path.clone()));
-        let noted = lock(&self.shared.further_names).update(admitted.place(), self.shared.names, |before| {
-            before.iter().for_each(|_| self.is_replaced());
-            FurtherName { first, name, of }
-        });
+        let noted = lock(&self.shared.notes.further_names).update(
+            admitted.place(),
+            self.shared.ground.names,
+            |before| {
+                before.iter().for_each(|_| self.is_replaced());
+                FurtherName { first, name, of }
+            },
+        );
         noted.or_else(|error| self.failed(admitted, error))
     }
 
@@ -56,8 +60,8 @@ impl Worker<'_> {
     /// # Errors
     /// A message where what was noted of them can't be read.
     pub fn make_further_names(&mut self, touched: &mut Touched, known: Known<'_>) -> Result<(), String> {
-        let empty = Spool::new(self.shared.landing.root.top());
-        let noted = std::mem::replace(&mut *lock(&self.shared.further_names), empty);
+        let empty = Spool::new(self.shared.ground.landing.root.top());
+        let noted = std::mem::replace(&mut *lock(&self.shared.notes.further_names), empty);
         let unread = |error| format!("reading back what is noted of hard links failed: {error}");
         let mut noted = noted.read().map_err(unread)?;
         while let Some((place, mut names)) = noted.next().map_err(unread)? {
@@ -65,13 +69,13 @@ impl Worker<'_> {
             names.iter().for_each(|_| self.is_replaced());
             match self.make_further_name(&place, &name, touched) {
                 Ok(()) => {
-                    self.shared.counters.landed.file(0);
-                    if self.shared.digests {
+                    self.shared.reports.counters.landed.file(0);
+                    if self.shared.settings.digests {
                         known(name.name.0, &name.name.1, Told::SameAs(name.of.0, name.of.1));
                     }
                 }
                 Err(message) => {
-                    (self.shared.problem)(problem(self.shown(&place), ProblemKind::Failed, message));
+                    (self.shared.reports.problem)(problem(self.shown(&place), ProblemKind::Failed, message));
                 }
             }
         }
@@ -80,7 +84,7 @@ impl Worker<'_> {
 
     /// Another source's file of that name counts, too: as if it had been made, and replaced.
     fn is_replaced(&self) {
-        self.shared.counters.landed.file(0);
+        self.shared.reports.counters.landed.file(0);
     }
 
     fn make_further_name(
@@ -93,7 +97,7 @@ impl Worker<'_> {
             let shown = self.shown(&name.first);
             format!("is a hard link to {}, which this transfer didn't bring", shown.display())
         })?;
-        if self.shared.terms.refuses_links_out() && leads_out_by(&name.name.1, &first) {
+        if self.shared.ground.terms.refuses_links_out() && leads_out_by(&name.name.1, &first) {
             return Err(
                 "is one more name of a link, which leads out of the tree from there (--safe-links)".into()
             );
@@ -106,8 +110,8 @@ impl Worker<'_> {
 
     /// What has the first name, where it is what this transfer gave it to.
     fn first_name(&self, place: &RelPath) -> Option<OwnedFd> {
-        let landed = self.shared.first_names.get(place)?;
-        let held = self.shared.landing.root.open_at(place, OFlags::PATH).ok()?;
+        let landed = self.shared.notes.first_names.get(place)?;
+        let held = self.shared.ground.landing.root.open_at(place, OFlags::PATH).ok()?;
         let stat = rustix::fs::fstat(&held).ok()?;
         ((stat.st_dev, stat.st_ino) == landed).then_some(held)
     }
@@ -122,7 +126,7 @@ impl Worker<'_> {
         {
             return Ok(());
         }
-        let make = || Temporary::another_name(parent.clone(), self.shared.names, first.as_fd());
+        let make = || Temporary::another_name(parent.clone(), self.shared.ground.names, first.as_fd());
         let temporary = self.with_access(place, make)?;
         touched.add(&parent);
         temporary.rename(name)

@@ -10,34 +10,30 @@ mod links;
 mod parts;
 mod resumed;
 
-use crossbeam_channel::Sender;
-use linerate_wire::control::{self, Digest, Keep, Problem, ProblemKind};
+use linerate_wire::control::{Digest, ProblemKind};
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::frame::{FrameKind, Header};
 use linerate_wire::path::RelPath;
-use rustix::fs::{Mode, Stat};
+use rustix::fs::Mode;
 use rustix::io::Errno;
-use std::collections::HashMap;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::base::lock::lock;
 use crate::base::problem::problem;
-use crate::net::clock::{Clock, Counters, Stage};
+use crate::net::clock::{Clock, Stage};
 use crate::net::stream::{FrameHandler, StreamError};
-use crate::receive::admission::{Admitted, Judge, Terms};
-use crate::receive::commit::{Finished, ToCommit, Touched};
-use crate::receive::journal::{Journal, Past, mark};
+use crate::receive::admission::{Admitted, Judge};
+use crate::receive::commit::{Finished, ToCommit};
+use crate::receive::journal::mark;
 use crate::receive::proof::Proof;
-use crate::receive::spool::Spool;
+use crate::receive::reception::Reception;
 use crate::receive::wanted::is_left_alone;
-use crate::tree::landing::Landing;
-use crate::tree::metadata::write::{Loss, What, Writer as MetadataWriter, set_mode};
-use crate::tree::places::Places;
+use crate::tree::metadata::write::{Loss, What, set_mode};
 use crate::tree::root::Directory;
-use crate::tree::temporary::{Names, Temporary};
+use crate::tree::temporary::Temporary;
 use directories::Planned;
 use parts::Part;
 
@@ -47,78 +43,7 @@ pub use directories::{Kept, note_still_opened};
 pub use links::{FIRST_NAMES, FurtherName};
 pub use resumed::Resumed;
 
-/// What all workers of the receiver share.
-pub struct Shared<'a> {
-    /// Where things land.
-    pub landing: &'a Landing,
-    /// By what entries are judged.
-    pub terms: &'a Terms<'a>,
-    /// Temporary names.
-    pub names: &'a Names,
-    /// Large files that several streams bring.
-    pub assemblies: Mutex<Assemblies>,
-    /// Older versions of large files, of which chunks may be taken.
-    pub older: Older,
-    /// Where something may be left alone: by what options.
-    pub leaves: Option<control::Sync>,
-    /// Nothing is to be written.
-    pub dry_run: bool,
-    /// What is there is written into, instead of being replaced.
-    pub inplace: bool,
-    /// Directories whose mode or times are set when everything below them is there.
-    pub directories: Mutex<Spool<Kept>>,
-    /// Directories in which something has changed without the committer.
-    pub changed: Mutex<Touched>,
-    /// What landed under a first name, by its place: device and inode.
-    pub first_names: Places<(u64, u64)>,
-    /// Further names, which are made when everything else is there.
-    pub further_names: Mutex<Spool<FurtherName>>,
-    /// Whole files go to the committer.
-    pub finished: Sender<ToCommit>,
-    /// This end's counters.
-    pub counters: &'a Counters,
-    /// Where problems are told.
-    pub problem: &'a (dyn Fn(Problem) + Sync),
-    /// Tells the sender that nothing more of a file is wanted.
-    pub skip: &'a (dyn Fn(u64) + Sync),
-    /// What earlier runs of the command have left.
-    pub past: Option<&'a Past>,
-    /// Where what is there is written down, for a run that goes on from it.
-    pub journal: &'a Journal,
-    /// Large files that an earlier run began, and of which the sender was told.
-    pub resumed: Mutex<HashMap<RelPath, Resumed>>,
-    /// What is kept of each entry.
-    pub keep: Keep,
-    /// The sender tells digests.
-    pub digests: bool,
-    /// Gives what landed its metadata.
-    pub writer: MetadataWriter,
-    /// What is there already and stays, of which the sender is asked for the digest: as it was seen.
-    pub standing: Places<Stat>,
-    /// The process's mask for new files.
-    pub umask: Mode,
-}
-
-impl Shared<'_> {
-    /// Setuid, setgid and sticky bits stay behind where they weren't asked for: what they mean belongs to another host's
-    /// users.
-    pub fn mode(&self, entry: &Entry) -> Mode {
-        let bits = if self.keep.special_bits { 0o7777 } else { 0o777 };
-        let mode = Mode::from_raw_mode(entry.mode & bits);
-        if self.keep.perms { mode } else { mode & !self.umask }
-    }
-
-    /// Removes the large files under way, also those that the next run would go on with.
-    pub fn discard(&self) {
-        lock(&self.assemblies).discard();
-        lock(&self.resumed).drain().for_each(|(_, resumed)| resumed.temporary.discard());
-    }
-
-    /// How a directory is made: open to this program, whatever mode it gets in the end.
-    fn created(&self) -> Mode {
-        Mode::RWXU | (Mode::from_raw_mode(0o777) & !self.umask)
-    }
-
+impl Reception<'_> {
     /// Notes a directory whose metadata is set when everything below it is there; `is_right` where it is already, but for
     /// mode and times. False where it was noted before.
     ///
@@ -127,9 +52,17 @@ impl Shared<'_> {
     pub fn keep_directory(&self, admitted: &Admitted, is_new: bool, is_right: bool) -> Result<bool, Errno> {
         let (place, entry) = (admitted.place(), admitted.entry());
         let was_begun = !is_new && self.was_begun(place, entry);
-        let mode = Some(self.mode(entry)).filter(|_| self.keep.perms || is_new || was_begun);
-        let keeps_more = self.keep.times || self.keep.acls || self.keep.xattrs || entry.extra.is_some();
-        if self.keep.perms || keeps_more || was_begun || mode.is_some_and(|mode| mode != self.created()) {
+        let mode =
+            Some(self.settings.mode(entry)).filter(|_| self.settings.keep.perms || is_new || was_begun);
+        let keeps_more = self.settings.keep.times
+            || self.settings.keep.acls
+            || self.settings.keep.xattrs
+            || entry.extra.is_some();
+        if self.settings.keep.perms
+            || keeps_more
+            || was_begun
+            || mode.is_some_and(|mode| mode != self.settings.created())
+        {
             if !is_new {
                 self.close_directory(place, entry);
             }
@@ -144,7 +77,7 @@ const TOGETHER: usize = 64;
 
 /// One stream's worker.
 pub struct Worker<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a Reception<'a>,
     clock: Clock,
     judge: Judge<'a>,
     kind: FrameKind,
@@ -164,11 +97,11 @@ fn is_fatal(error: Errno) -> bool {
 
 impl<'a> Worker<'a> {
     /// A worker of the receiver.
-    pub fn new(shared: &'a Shared<'a>) -> Self {
+    pub fn new(shared: &'a Reception<'a>) -> Self {
         Self {
             shared,
             clock: Clock::start(),
-            judge: Judge::new(shared.terms),
+            judge: Judge::new(shared.ground.terms),
             kind: FrameKind::End,
             payload: Vec::new(),
             part: None,
@@ -180,7 +113,7 @@ impl<'a> Worker<'a> {
 
     /// Counts what is left to count.
     pub fn finish(self) {
-        self.clock.finish(self.shared.counters, None);
+        self.clock.finish(self.shared.reports.counters, None);
     }
 
     /// Does `work` on something in the directory that holds `place`; where that directory doesn't let its owner
@@ -193,12 +126,12 @@ impl<'a> Worker<'a> {
     }
 
     fn open_up(&self, path: &RelPath) -> Result<(), Errno> {
-        let held = self.shared.landing.root.directory(path)?;
+        let held = self.shared.ground.landing.root.directory(path)?;
         // One at a time, so that nobody takes the opened mode for the one that it had.
-        let mut directories = lock(&self.shared.directories);
+        let mut directories = lock(&self.shared.notes.directories);
         let now = Mode::from_raw_mode(rustix::fs::fstat(held.as_fd())?.st_mode & 0o7777);
         if !now.contains(Mode::RWXU) {
-            let note = || self.shared.journal.opened(path, now.as_raw_mode());
+            let note = || self.shared.ground.journal.opened(path, now.as_raw_mode());
             if !path.is_root() {
                 note();
             }
@@ -207,7 +140,8 @@ impl<'a> Worker<'a> {
             if path.is_root() {
                 note();
             }
-            directories.update(path, self.shared.names, |kept| kept.unwrap_or_default().opened(now))?;
+            directories
+                .update(path, self.shared.ground.names, |kept| kept.unwrap_or_default().opened(now))?;
         }
         Ok(())
     }
@@ -222,36 +156,42 @@ impl<'a> Worker<'a> {
         // How open it may be is known when its own entry comes.
         let private = Mode::RWXU;
         self.shared.note_made(&parent);
-        let held =
-            self.with_access(&parent, || self.shared.landing.root.directory_or_make(&parent, private))?;
+        let held = self
+            .with_access(&parent, || self.shared.ground.landing.root.directory_or_make(&parent, private))?;
         self.parent = Some((parent, held.clone()));
         Ok(held)
     }
 
     fn mode(&self, entry: &Entry) -> Mode {
-        self.shared.mode(entry)
+        self.shared.settings.mode(entry)
     }
 
     /// True, and told, where the user wants what is there left alone.
     fn leaves_alone(&self, admitted: &Admitted) -> bool {
-        let (Some(sync), Some((parent, name))) = (&self.shared.leaves, admitted.place().split()) else {
+        let (Some(sync), Some((parent, name))) = (&self.shared.settings.leaves, admitted.place().split())
+        else {
             return false;
         };
-        let there = self.shared.landing.root.directory(&parent).and_then(|parent| parent.stat(name));
+        let there = self.shared.ground.landing.root.directory(&parent).and_then(|parent| parent.stat(name));
         let is_left = there.is_ok_and(|there| is_left_alone(sync, admitted.entry(), &there));
         if is_left {
             let message = "is there already and left alone; it came all the same";
-            (self.shared.problem)(problem(self.shown(admitted.place()), ProblemKind::Skipped, message));
+            (self.shared.reports.problem)(problem(
+                self.shown(admitted.place()),
+                ProblemKind::Skipped,
+                message,
+            ));
         }
         is_left
     }
 
     /// With what mode a file is made in `parent`; [`Worker::hand_on`] gives it its own.
     fn first_mode(&self, entry: &Entry, parent: &Directory) -> Mode {
-        let (mode, keep) = (self.mode(entry), &self.shared.keep);
+        let (mode, keep) = (self.mode(entry), &self.shared.settings.keep);
         // From its directory, or from the time before.
-        let may_have_acl = keep.perms && parent.has_default_acl() || keep.acls && self.shared.inplace;
-        self.shared.writer.first_mode(entry, mode, may_have_acl)
+        let may_have_acl =
+            keep.perms && parent.has_default_acl() || keep.acls && self.shared.settings.inplace;
+        self.shared.ground.writer.first_mode(entry, mode, may_have_acl)
     }
 
     /// Notes what is whole for the committer, with its times set where they are kept.
@@ -263,14 +203,14 @@ impl<'a> Worker<'a> {
     ) -> Result<(), Errno> {
         let (place, entry) = (admitted.place(), admitted.entry());
         let is_kept = self.give(&temporary, admitted)?;
-        if self.shared.keep.times {
+        if self.shared.settings.keep.times {
             temporary.set_times(entry)?;
         }
         let name = place.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
         let shown = self.shown(place);
         let kind = entry.kind.clone();
         // What has lost something is brought and told again by the next run.
-        let is_done = is_kept && self.shared.journal.takes_done();
+        let is_done = is_kept && self.shared.ground.journal.takes_done();
         let journalled = is_done.then(|| (place.clone(), mark(entry)));
         let proof = digest.map(|digest| Proof::of(entry, digest));
         self.whole.push(Finished { temporary, name, kind, shown, proof, journalled });
@@ -285,7 +225,7 @@ impl<'a> Worker<'a> {
         let whole = std::mem::take(&mut self.whole);
         if !whole.is_empty() {
             // Without a committer the transfer has failed, and dropping the files removes them.
-            let _ = self.shared.finished.send(ToCommit::Whole(whole));
+            let _ = self.shared.reports.finished.send(ToCommit::Whole(whole));
         }
     }
 
@@ -294,10 +234,10 @@ impl<'a> Worker<'a> {
     fn give(&self, temporary: &Temporary, admitted: &Admitted) -> Result<bool, Errno> {
         let (place, entry) = (admitted.place(), admitted.entry());
         let (mode, made) = (self.mode(entry), self.first_mode(entry, temporary.parent()));
-        let inherits = self.shared.keep.perms && temporary.parent().has_default_acl();
+        let inherits = self.shared.settings.keep.perms && temporary.parent().has_default_acl();
         // What is written into may have attributes and ACLs that the sender's hasn't.
         let in_place = temporary.is_in_place();
-        let may_have_more = in_place && (self.shared.keep.xattrs || self.shared.keep.acls);
+        let may_have_more = in_place && (self.shared.settings.keep.xattrs || self.shared.settings.keep.acls);
         if entry.extra.is_none() && mode == made && !inherits && !may_have_more {
             return Ok(true);
         }
@@ -312,14 +252,14 @@ impl<'a> Worker<'a> {
         let fd = held.as_ref().map_or_else(|| temporary.fd(), |held| Ok(held.as_fd()))?;
         if entry.extra.as_ref().is_some_and(|extra| extra.linked) {
             let stat = rustix::fs::fstat(fd)?;
-            self.shared.first_names.insert(place, (stat.st_dev, stat.st_ino));
+            self.shared.notes.first_names.insert(place, (stat.st_dev, stat.st_ino));
         }
         let what = match entry.kind {
             Kind::Symlink { .. } => What::Link,
             _ if in_place => What::Existing,
             _ => What::New { made, inherits },
         };
-        let losses = self.shared.writer.give(fd, entry, Some(mode), what);
+        let losses = self.shared.ground.writer.give(fd, entry, Some(mode), what);
         let is_kept = losses.is_empty();
         self.tell_losses(place, losses);
         Ok(is_kept)
@@ -327,7 +267,7 @@ impl<'a> Worker<'a> {
 
     fn tell_losses(&self, place: &RelPath, losses: Vec<Loss>) {
         for loss in losses {
-            (self.shared.problem)(problem(self.shown(place), ProblemKind::NotKept, loss.message()));
+            (self.shared.reports.problem)(problem(self.shown(place), ProblemKind::NotKept, loss.message()));
         }
     }
 
@@ -338,13 +278,13 @@ impl<'a> Worker<'a> {
             rustix::fs::ftruncate(existing.fd()?, 0)?;
             return Ok(existing);
         }
-        self.with_access(place, || Temporary::unnamed(parent.clone(), self.shared.names, mode))
+        self.with_access(place, || Temporary::unnamed(parent.clone(), self.shared.ground.names, mode))
     }
 
     /// The file that is there, where it is to be written into and can be.
     fn existing_file(&self, place: &RelPath, parent: &Arc<Directory>, mode: Mode) -> Option<Temporary> {
-        let (_, name) = place.split().filter(|_| self.shared.inplace)?;
-        Temporary::existing(parent.clone(), self.shared.names, name, mode).ok()
+        let (_, name) = place.split().filter(|_| self.shared.settings.inplace)?;
+        Temporary::existing(parent.clone(), self.shared.ground.names, name, mode).ok()
     }
 
     fn failed(&self, admitted: &Admitted, error: Errno) -> Result<(), StreamError> {
@@ -364,12 +304,12 @@ impl<'a> Worker<'a> {
             Errno::NOTDIR => "something that is no directory is in the way at the destination".to_owned(),
             error => error.to_string(),
         };
-        (self.shared.problem)(problem(shown, ProblemKind::Failed, format!("{doing} failed: {why}")));
+        (self.shared.reports.problem)(problem(shown, ProblemKind::Failed, format!("{doing} failed: {why}")));
         Ok(())
     }
 
     fn shown(&self, place: &RelPath) -> PathBuf {
-        self.shared.landing.root.shown(place)
+        self.shared.ground.landing.root.shown(place)
     }
 }
 
@@ -394,14 +334,14 @@ impl FrameHandler for Worker<'_> {
 
     fn done(&mut self, kind: FrameKind) -> Result<(), StreamError> {
         self.clock.lap(Stage::Cipher);
-        if self.shared.dry_run && kind != FrameKind::End {
+        if self.shared.settings.dry_run && kind != FrameKind::End {
             return Err(StreamError::Protocol("data, where nothing is to be written"));
         }
         match kind {
             FrameKind::Batch => self.batch(),
             FrameKind::Chunk => self.chunk(),
             FrameKind::Data => self.came(),
-            FrameKind::Digest if self.shared.digests => self.digest(),
+            FrameKind::Digest if self.shared.settings.digests => self.digest(),
             FrameKind::GiveUp => self.give_up(),
             FrameKind::End if self.part.is_some() => {
                 Err(StreamError::Protocol("the end in the middle of a chunk"))

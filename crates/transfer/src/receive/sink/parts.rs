@@ -68,14 +68,14 @@ impl Worker<'_> {
         let target = if sized { self.shared_target(chunk)? } else { self.whole_target(chunk)? };
         self.part = Some(Part { target, number, at, end, length, sized });
         self.clock.lap(Stage::Write);
-        if length == 0 && !self.shared.digests { self.finish_part(None) } else { Ok(()) }
+        if length == 0 && !self.shared.settings.digests { self.finish_part(None) } else { Ok(()) }
     }
 
     fn whole_target(&mut self, chunk: Chunk) -> Result<Target, StreamError> {
         let admitted = self.judge.admit(chunk.entry)?;
-        let stands = self.shared.standing.get(admitted.place()).is_some();
+        let stands = self.shared.notes.standing.get(admitted.place()).is_some();
         if !stands && self.leaves_alone(&admitted) {
-            (self.shared.skip)(chunk.file);
+            (self.shared.reports.skip)(chunk.file);
             return Ok(Target::Dropped);
         }
         match self.whole_file(&admitted) {
@@ -83,7 +83,7 @@ impl Worker<'_> {
             Ok((file, false)) => Ok(Target::Whole(file, admitted)),
             Err(error) => {
                 self.failed(&admitted, error)?;
-                (self.shared.skip)(chunk.file);
+                (self.shared.reports.skip)(chunk.file);
                 Ok(Target::Dropped)
             }
         }
@@ -93,7 +93,7 @@ impl Worker<'_> {
     fn whole_file(&mut self, admitted: &Admitted) -> Result<(Temporary, bool), Errno> {
         let place = admitted.place();
         let parent = self.parent_of(place)?;
-        if let Some(seen) = self.shared.standing.take(place) {
+        if let Some(seen) = self.shared.notes.standing.take(place) {
             let (_, name) = place.split().ok_or(Errno::ISDIR)?;
             let file = open_existing(&parent, name, &seen)?;
             return Ok((Temporary::standing(parent, file), true));
@@ -104,12 +104,12 @@ impl Worker<'_> {
     fn shared_target(&mut self, chunk: Chunk) -> Result<Target, StreamError> {
         let admitted = self.judge.admit(chunk.entry.clone())?;
         let shared = self.shared;
-        if shared.inplace && !keeps_whole_blocks(&chunk) {
+        if shared.settings.inplace && !keeps_whole_blocks(&chunk) {
             return Err(StreamError::Protocol(
                 "a part that cuts through a block of the file that is written into",
             ));
         }
-        let mut assemblies = lock(&shared.assemblies);
+        let mut assemblies = lock(&shared.notes.assemblies);
         match assemblies.standing(chunk.file) {
             Standing::Open(assembly) => return Ok(Target::Shared(assembly)),
             Standing::GivenUp => return Ok(Target::Dropped),
@@ -118,7 +118,7 @@ impl Worker<'_> {
             }
             Standing::New if self.leaves_alone(&admitted) => {
                 assemblies.give_up(chunk.file);
-                (shared.skip)(chunk.file);
+                (shared.reports.skip)(chunk.file);
                 return Ok(Target::Dropped);
             }
             Standing::New => {}
@@ -133,7 +133,7 @@ impl Worker<'_> {
                 assemblies.give_up(chunk.file);
                 drop(assemblies);
                 self.failed(&admitted, error)?;
-                (shared.skip)(chunk.file);
+                (shared.reports.skip)(chunk.file);
                 Ok(Target::Dropped)
             }
         }
@@ -147,15 +147,15 @@ impl Worker<'_> {
             set_mode(resumed.temporary.fd()?, self.first_mode(admitted.entry(), &parent))?;
             return Assembly::resumed(resumed, chunk, admitted);
         }
-        let mut basis = self.shared.older.take(place, &parent);
+        let mut basis = self.shared.notes.older.take(place, &parent);
         let temporary = self.sized(self.new_parts(place, &parent, chunk, basis.as_mut())?, chunk)?;
-        let has_old_bytes = basis.is_some() || self.shared.inplace;
+        let has_old_bytes = basis.is_some() || self.shared.settings.inplace;
         Ok(Assembly::new(temporary, chunk, admitted)?.over(basis, has_old_bytes))
     }
 
     /// What an earlier run brought of this file, where the sender goes on with the same chunks.
     fn resumed(&self, chunk: &Chunk, place: &RelPath) -> Option<Resumed> {
-        let resumed = lock(&self.shared.resumed).remove(place)?;
+        let resumed = lock(&self.shared.notes.resumed).remove(place)?;
         resumed.fits(chunk).then_some(resumed)
     }
 
@@ -172,7 +172,7 @@ impl Worker<'_> {
             basis.into_iter().for_each(Basis::is_written_into);
             return Ok(existing);
         }
-        let make = || Temporary::named(parent.clone(), self.shared.names, mode);
+        let make = || Temporary::named(parent.clone(), self.shared.ground.names, mode);
         let temporary = self.with_access(place, make)?;
         if let Some(basis) = basis {
             basis.share_with(temporary.fd()?);
@@ -228,7 +228,7 @@ impl Worker<'_> {
             Target::Standing(..) | Target::Dropped => Ok(()),
         };
         copied.or_else(|error| self.part_failed(error))?;
-        self.shared.counters.unchanged.bytes(end - start);
+        self.shared.reports.counters.unchanged.bytes(end - start);
         self.clock.lap(Stage::Write);
         self.came()
     }
@@ -237,7 +237,7 @@ impl Worker<'_> {
     pub(super) fn hole(&mut self) -> Result<(), StreamError> {
         let length = <[u8; 8]>::try_from(self.payload.as_slice()).map(u64::from_le_bytes);
         let length = length.map_err(|_| StreamError::Protocol("a damaged hole"))?;
-        if !self.shared.keep.sparse {
+        if !self.shared.settings.keep.sparse {
             return Err(StreamError::Protocol("a hole that wasn't asked for"));
         }
         let part = self.part.as_mut().ok_or(StreamError::Protocol("a hole without a chunk"))?;
@@ -259,11 +259,11 @@ impl Worker<'_> {
 
     /// Bytes of a part came. Where digests are told, its own is still to come when it is whole.
     pub(super) fn came(&mut self) -> Result<(), StreamError> {
-        let is_finished = !self.shared.digests && self.part.as_ref().is_some_and(Part::is_whole);
+        let is_finished = !self.shared.settings.digests && self.part.as_ref().is_some_and(Part::is_whole);
         if is_finished {
             return self.finish_part(None);
         }
-        self.clock.flush_with(self.shared.counters, || None);
+        self.clock.flush_with(self.shared.reports.counters, || None);
         Ok(())
     }
 
@@ -277,13 +277,13 @@ impl Worker<'_> {
                 let was_failed = assembly.stop();
                 // What a full disk has of it is what the next run goes on from.
                 if !is_fatal(error) {
-                    lock(&self.shared.assemblies).give_up(number);
+                    lock(&self.shared.notes.assemblies).give_up(number);
                 }
                 (assembly.admitted.clone(), !was_failed)
             }
             Target::Dropped => return Ok(()),
         };
-        (self.shared.skip)(number);
+        (self.shared.reports.skip)(number);
         if first { self.failed(&admitted, error) } else { Ok(()) }
     }
 
@@ -312,32 +312,32 @@ impl Worker<'_> {
                 }
                 let length = part.length;
                 lock(&assembly.digests).extend(digest.map(|digest| digest::Part { offset, length, digest }));
-                assembly.write_down(offset, part.length, self.shared.journal);
+                assembly.write_down(offset, part.length, self.shared.ground.journal);
                 if assembly.left.fetch_sub(1, Ordering::AcqRel) == 1 {
                     self.assembled(part.number, &assembly)?;
                 }
             }
             Target::Dropped => {}
         }
-        self.clock.flush_with(self.shared.counters, || None);
+        self.clock.flush_with(self.shared.reports.counters, || None);
         Ok(())
     }
 
     fn assembled(&mut self, number: u64, assembly: &Assembly) -> Result<(), StreamError> {
-        lock(&self.shared.assemblies).finish(number);
+        lock(&self.shared.notes.assemblies).finish(number);
         let temporary = lock(&assembly.temporary).take();
         let Some(temporary) = temporary else { return Ok(()) };
         if !assembly.is_covered() {
             temporary.discard();
             return Err(StreamError::Protocol("the parts of a file don't add up to it"));
         }
-        if assembly.basis.as_ref().is_some_and(|basis| basis.has_changed(self.shared.inplace)) {
+        if assembly.basis.as_ref().is_some_and(|basis| basis.has_changed(self.shared.settings.inplace)) {
             let shown = self.shown(assembly.admitted.place());
             let message = "was written to by somebody else while it was compared; run it again";
-            (self.shared.problem)(problem(shown, ProblemKind::Failed, message));
+            (self.shared.reports.problem)(problem(shown, ProblemKind::Failed, message));
             return Ok(());
         }
-        match self.shared.digests.then(|| assembly.digest()).transpose() {
+        match self.shared.settings.digests.then(|| assembly.digest()).transpose() {
             Ok(digest) => self.complete(temporary, &assembly.admitted, digest),
             Err(breach) => {
                 temporary.discard();
@@ -373,7 +373,7 @@ impl Worker<'_> {
     pub(super) fn give_up(&mut self) -> Result<(), StreamError> {
         match self.part.take() {
             Some(Part { target: Target::Shared(_), number, .. }) => {
-                lock(&self.shared.assemblies).give_up(number);
+                lock(&self.shared.notes.assemblies).give_up(number);
             }
             Some(_) => {}
             None => return Err(StreamError::Protocol("a chunk is given up that was not begun")),

@@ -20,10 +20,9 @@ use crate::base::lock::lock;
 use crate::base::problem::{TransferError, problem};
 use crate::net::channel::{Channel, Room};
 use crate::receive::admission::{Admitted, Judge};
-use crate::receive::journal::Past;
+use crate::receive::reception::Reception;
 use crate::receive::remove::Remover;
 use crate::receive::resume;
-use crate::receive::sink::Shared;
 use crate::tree::itemize::{Changes, Item};
 use crate::tree::metadata::compare::Comparing;
 use crate::tree::metadata::read::At;
@@ -40,11 +39,10 @@ pub use times::same_time;
 
 /// Compares offers with what is there. One directory is held, since offers come directory by directory.
 pub struct Comparer<'a, 'b> {
-    shared: &'b Shared<'a>,
+    shared: &'b Reception<'a>,
     sync: Option<&'b Sync>,
-    past: Option<&'b Past>,
     rules: Rules,
-    channel: &'b Channel,
+    channel: Arc<Channel>,
     remover: Remover<'b>,
     names: OfferedNames,
     comparing: Comparing,
@@ -72,26 +70,24 @@ impl There {
 }
 
 impl<'a, 'b> Comparer<'a, 'b> {
-    /// Answers on `channel`; without `sync` everything is wanted that no earlier run brought, as `past` tells.
+    /// Answers on `channel`; without `sync` everything is wanted that no earlier run brought, as the journal shows.
     pub fn new(
-        shared: &'b Shared<'a>,
+        shared: &'b Reception<'a>,
         sync: Option<&'b Sync>,
-        past: Option<&'b Past>,
-        channel: &'b Channel,
+        channel: Arc<Channel>,
         remover: Remover<'b>,
     ) -> Self {
-        let rules = Rules { sync: sync.cloned().unwrap_or_default(), keep: shared.keep };
-        let (names, comparing) = (OfferedNames::default(), Comparing::new(shared.keep));
+        let rules = Rules { sync: sync.cloned().unwrap_or_default(), keep: shared.settings.keep };
+        let (names, comparing) = (OfferedNames::default(), Comparing::new(shared.settings.keep));
         Self {
             shared,
             sync,
-            past,
             rules,
             channel,
             remover,
             names,
             comparing,
-            judge: Judge::new(shared.terms),
+            judge: Judge::new(shared.ground.terms),
             recent: Recent::default(),
             parent: None,
             buffer: Vec::new(),
@@ -132,7 +128,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             return Err(breach("more entries than can be remembered for --delete"));
         }
         let origin = Origin { inode, ctime };
-        match self.past.and_then(|past| resume::want(self.shared, past, &admitted, origin)) {
+        match self.shared.ground.past.and_then(|past| resume::want(self.shared, past, &admitted, origin)) {
             Some(Want::Nothing) => return Ok(self.done(entry, place)),
             Some(want) => return Ok(want),
             None => {}
@@ -154,10 +150,10 @@ impl<'a, 'b> Comparer<'a, 'b> {
         let want = self.proof(entry, place, &there).unwrap_or(Want::Nothing);
         match want {
             Want::Nothing => {
-                self.shared.counters.landed.entry(&entry.kind);
-                self.shared.counters.unchanged.entry(&entry.kind);
+                self.shared.reports.counters.landed.entry(&entry.kind);
+                self.shared.reports.counters.unchanged.entry(&entry.kind);
             }
-            Want::Digest => self.shared.counters.unchanged.file(0),
+            Want::Digest => self.shared.reports.counters.unchanged.file(0),
             _ => {}
         }
         want
@@ -167,10 +163,10 @@ impl<'a, 'b> Comparer<'a, 'b> {
     /// can't be read comes once more. `None` for what has no digest.
     fn proof(&self, entry: &Entry, place: &RelPath, there: &There) -> Option<Want> {
         match entry.kind {
-            _ if !self.shared.digests || self.shared.dry_run => None,
+            _ if !self.shared.settings.digests || self.shared.settings.dry_run => None,
             Kind::File { .. } if open_existing(&there.parent, name(place), &there.stat).is_ok() => {
                 // Where too many wait for theirs already, it comes once more.
-                let waits = self.shared.standing.insert(place, there.stat);
+                let waits = self.shared.notes.standing.insert(place, there.stat);
                 Some(if waits { Want::Digest } else { Want::Whole })
             }
             // Of one more name it is told which file it is.
@@ -183,20 +179,20 @@ impl<'a, 'b> Comparer<'a, 'b> {
     fn keeps_first_name(&self, entry: &Entry, place: &RelPath, there: &There) {
         if entry.extra.as_ref().is_some_and(|extra| extra.linked) {
             let file = (there.stat.st_dev, there.stat.st_ino);
-            self.shared.first_names.insert(place, file);
+            self.shared.notes.first_names.insert(place, file);
         }
     }
 
     /// `None` where nothing is there, or what is can't be seen: then whoever writes tells why it can't.
     fn look(&mut self, place: &RelPath) -> Option<There> {
         let Some(name) = place.name() else {
-            let top = self.shared.landing.root.top().clone();
+            let top = self.shared.ground.landing.root.top().clone();
             let stat = rustix::fs::fstat(&top).ok()?;
             return Some(There { parent: top, stat });
         };
         if self.parent.as_ref().is_none_or(|(held, _)| !place.is_in(held)) {
             let (parent, _) = place.split()?;
-            let held = self.shared.landing.root.directory(&parent).ok();
+            let held = self.shared.ground.landing.root.directory(&parent).ok();
             self.parent = Some((parent, held));
         }
         let parent = self.parent.as_ref().and_then(|(_, held)| held.clone())?;
@@ -207,7 +203,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
     /// Something that is no directory, and stays, has the name of a directory above `place`.
     fn is_under_something_else(&self, place: &RelPath) -> bool {
         let parent = place.split().map(|(parent, _)| parent).unwrap_or_default();
-        matches!(self.shared.landing.root.directory(&parent), Err(Errno::NOTDIR | Errno::LOOP))
+        matches!(self.shared.ground.landing.root.directory(&parent), Err(Errno::NOTDIR | Errno::LOOP))
     }
 
     fn decide(&mut self, admitted: &Admitted, digest: Option<Digest>, there: &There) -> Decision {
@@ -227,8 +223,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
             _ => false,
         };
         let at = At::In(there.parent.as_fd(), name(place).as_encoded_bytes());
-        let more = self.comparing.differences(&self.shared.writer, entry, &there.stat, at);
-        match self.rules.decide(entry, self.shared.mode(entry), &there.stat, value_differs, more) {
+        let more = self.comparing.differences(&self.shared.ground.writer, entry, &there.stat, at);
+        match self.rules.decide(entry, self.shared.settings.mode(entry), &there.stat, value_differs, more) {
             Decision::Attributes(changes) if !changes.is_empty() && self.is_shared(entry, there) => {
                 Decision::Contents(changes)
             }
@@ -240,13 +236,13 @@ impl<'a, 'b> Comparer<'a, 'b> {
     fn is_shared(&self, entry: &Entry, there: &There) -> bool {
         let is_linked = entry.extra.as_ref().is_some_and(|extra| extra.linked);
         let is_file = matches!(entry.kind, Kind::File { .. });
-        is_file && self.shared.keep.hard_links && !is_linked && there.stat.st_nlink > 1
+        is_file && self.shared.settings.keep.hard_links && !is_linked && there.stat.st_nlink > 1
     }
 
     /// One more name of a file is as it should be only where the first one stays, and both are the same file already.
     fn another_name(&self, entry: &Entry, source: u32, path: &RelPath, there: &There) -> Decision {
         let first = self.judge.first_place(entry, source, path).ok();
-        let kept = first.and_then(|first| self.shared.first_names.get(&first));
+        let kept = first.and_then(|first| self.shared.notes.first_names.get(&first));
         match kept == Some((there.stat.st_dev, there.stat.st_ino)) {
             true => Decision::Attributes(Changes::default()),
             false => Decision::New,
@@ -288,12 +284,12 @@ impl<'a, 'b> Comparer<'a, 'b> {
         };
         self.itemize(entry, &decision);
         match want {
-            Want::Nothing | Want::LeftAlone => self.shared.counters.unchanged.entry(&entry.kind),
-            Want::Digest => self.shared.counters.unchanged.file(0),
+            Want::Nothing | Want::LeftAlone => self.shared.reports.counters.unchanged.entry(&entry.kind),
+            Want::Digest => self.shared.reports.counters.unchanged.file(0),
             _ => {}
         }
         if matches!(want, Want::Nothing | Want::LeftAlone) || sync.dry_run {
-            self.shared.counters.landed.entry(&entry.kind);
+            self.shared.reports.counters.landed.entry(&entry.kind);
         }
         want
     }
@@ -321,7 +317,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         let chunk = older::chunk_of(size, older, self.large)?;
         let file = open_existing(&there.parent, name(place), &there.stat).ok()?;
         let digests = older::digests(&file, chunk, size.min(older)).ok()?;
-        let is_noted = self.shared.older.note(place, there.stat, chunk, digests.len());
+        let is_noted = self.shared.notes.older.note(place, there.stat, chunk, digests.len());
         is_noted.then_some(Want::Differing { chunk, digests })
     }
 
@@ -345,20 +341,20 @@ impl<'a, 'b> Comparer<'a, 'b> {
     }
 
     fn repair(&self, entry: &Entry, place: &RelPath, there: &There, changes: &Changes) -> Result<(), Errno> {
-        lock(&self.shared.changed).add_metadata(&there.parent);
+        lock(&self.shared.notes.changed).add_metadata(&there.parent);
         if changes.permissions || changes.owner || changes.group || changes.acl || changes.xattrs {
             let held = hold_existing(&there.parent, name(place), &there.stat)?;
             let is_link = matches!(entry.kind, Kind::Symlink { .. });
             let what = if is_link { What::Link } else { What::Existing };
-            let mode = self.shared.keep.perms.then(|| self.shared.mode(entry));
+            let mode = self.shared.settings.keep.perms.then(|| self.shared.settings.mode(entry));
             // What gets a new owner may lose bits of the mode it has.
             let mode = mode.or(Some(Mode::from_raw_mode(there.stat.st_mode & 0o7777)));
-            for loss in self.shared.writer.give(held.as_fd(), entry, mode, what) {
-                let shown = self.shared.landing.root.shown(place);
-                (self.shared.problem)(problem(shown, ProblemKind::NotKept, loss.message()));
+            for loss in self.shared.ground.writer.give(held.as_fd(), entry, mode, what) {
+                let shown = self.shared.ground.landing.root.shown(place);
+                (self.shared.reports.problem)(problem(shown, ProblemKind::NotKept, loss.message()));
             }
         }
-        if self.shared.keep.times && !same_time(entry.mtime, &there.stat) {
+        if self.shared.settings.keep.times && !same_time(entry.mtime, &there.stat) {
             let times = crate::tree::temporary::timestamps(entry);
             rustix::fs::utimensat(&there.parent, name(place), &times, AtFlags::SYMLINK_NOFOLLOW)?;
         }
@@ -375,8 +371,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
     }
 
     fn tell(&self, place: &RelPath, message: String) {
-        let shown = self.shared.landing.root.shown(place);
-        (self.shared.problem)(problem(shown, ProblemKind::Failed, message));
+        let shown = self.shared.ground.landing.root.shown(place);
+        (self.shared.reports.problem)(problem(shown, ProblemKind::Failed, message));
     }
 }
 
