@@ -1,24 +1,24 @@
 //! The sending end, from the sources to the receiver's word that everything is on stable storage.
 
-use crossbeam_channel::{Sender as CrossbeamSender, TrySendError, bounded};
+use crossbeam_channel::{Receiver, Sender as CrossbeamSender, TrySendError, bounded};
 use linerate_host::CpuTimes;
 use linerate_wire::control::{Keep, MAX_OPEN_OFFERS, MAX_SOURCES, Message, Options, Problem, Totals, Want};
 use linerate_wire::entry::Entry;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread;
+use std::thread::{self, Scope};
 use std::time::Instant;
 
 use crate::base::lock::lock;
 use crate::base::problem::TransferError;
 use crate::net::auto::{Advice, Controller, FEW_PROCESSORS, TRIAL};
+use crate::net::channel::Channel;
 use crate::net::clock::{Counters, process_usage};
 use crate::net::crew::Crew;
 use crate::net::pace::Pace;
 use crate::net::rate::RateLimit;
-use crate::net::session::{Event, FEWER, MAX_STREAMS, Session, TICK, WorkerEnd, check_length, out_of_turn};
-use crate::net::stream::Stream;
+use crate::net::session::{Event, FEWER, MAX_STREAMS, Session, TICK, check_length, out_of_turn};
 use crate::send::again::{self, Verdict, Wanted};
 use crate::send::ahead::Ahead;
 use crate::send::offer::{Hash, Offers};
@@ -141,101 +141,143 @@ pub fn run(
     session.send(&announcement(sources))?;
     let within = options.digests && session.hear_within()?;
     let offers = session.wait_for_ready()?;
-    let channel = session.channel();
-    let breach = Mutex::new(None);
-    let Ahead { selection, problem, whole, stop, .. } = ahead;
     let counters = session.meters.local.clone();
     let rate = options.rate_limit.map(RateLimit::new);
     let shared = Shared {
         sources,
         counters: &counters,
-        problem,
+        problem: ahead.problem,
         rate: rate.as_ref(),
         pace: (!options.unpaced && options.rate_limit.is_none()).then(Pace::new),
         digests: options.digests.then(|| Ledger::new(known)),
         under_way: UnderWay::default(),
-        stop,
+        stop: ahead.stop,
         leave: AtomicU32::new(0),
         working: AtomicU32::new(0),
     };
-    let (queue, units) = bounded(QUEUE);
-    let number = Streams::new(options, &counters.found.get());
-    let streams = number.first;
-    let planner = Planner::new(queue, streams, options.keep.sparse);
-    let (answered, answers) = bounded(MAX_OPEN_OFFERS);
-    let hash = |entry: &Entry| digest(sources, entry, stop);
-    let hash = options.sync.as_ref().filter(|sync| sync.checksum).map(|_| &hash as Hash<'_>);
-    thread::scope(|scope| {
-        let (shared, channel, breach) = (&shared, &channel, &breach);
-        scope.spawn(move || match offers {
-            true => {
-                let counters = shared.counters;
-                ahead.hand_on(Offers::new(channel, answers, planner, counters, hash, breach, options));
-            }
-            false => ahead.hand_on(planner),
-        });
-        let crew = Crew::new(scope, move |stream| (true, Worker::new(shared, stream).run(&units)));
-        let answers = Answers { answered: offers.then_some(answered), breach };
-        let sent = drive(session, crew, shared, number, &answers, whole, (streams - 1, 0));
-        drop(answers);
-        let sent = sent.and_then(|used| {
-            let names = match session.awaiting("its word that everything is in place", again::verdict)? {
-                Verdict::Committed(landed) => return Ok(Sent { landed, streams: used, within }),
-                Verdict::Again(names) if options.verify => Wanted::new(names, sources.len())?,
-                Verdict::Again(_) => return Err(out_of_turn()),
-            };
-            let (queue, units) = bounded(QUEUE);
-            shared.begin_round();
-            session.begin_round();
-            let planner = Planner::new(queue, streams, options.keep.sparse);
-            scope.spawn(move || again::rescan(shared, names, planner, options.keep, selection));
-            let crew = Crew::new(scope, move |stream| (true, Worker::new(shared, stream).run(&units)));
-            let number = Streams { first: streams, auto: None };
-            let answers = Answers { answered: None, breach };
-            let streams = drive(session, crew, shared, number, &answers, whole, (streams, used))?;
-            Ok(Sent { landed: session.wait_for_commit()?, streams, within })
-        });
-        stop.store(true, Ordering::Relaxed);
-        if sent.is_err() {
-            session.cut();
-        }
-        sent
-    })
+    let breach = Mutex::new(None);
+    let rounds =
+        Rounds { shared: &shared, options, selection: ahead.selection, whole: ahead.whole, breach: &breach };
+    let (landed, streams) = rounds.run(session, ahead, offers)?;
+    Ok(Sent { landed, streams, within })
 }
 
-/// Sends a round: opens so many streams more than there are, and says at its end how many there were, with those `before`.
-fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
-    session: &mut Session,
-    mut crew: Crew<'scope, '_, W>,
-    shared: &Shared<'_>,
-    mut streams: Streams,
-    answers: &Answers<'_>,
-    whole: &AtomicBool,
-    (more, before): (u32, u32),
-) -> Result<u32, TransferError> {
-    session.more(more)?;
-    let mut looked = Instant::now();
-    while crew.used == 0 || crew.running > 0 {
-        match session.next(crew.ends())? {
-            Event::Stream(stream) => crew.hire(stream),
-            Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
-            Event::Message(Message::Skip { file }) => shared.under_way.skip(file)?,
-            Event::Message(Message::Wanted(wants)) => answers.hand_on(wants)?,
-            Event::Message(_) => return Err(out_of_turn()),
-            Event::Tick => {}
-        }
-        if looked.elapsed() >= TICK {
-            looked = Instant::now();
-            session.tell_progress()?;
-            streams.adjust(session, shared, crew.running)?;
-            answers.check()?;
-        }
+/// All that the rounds of a transfer share.
+#[derive(Clone, Copy)]
+struct Rounds<'a> {
+    shared: &'a Shared<'a>,
+    options: &'a Options,
+    selection: &'a Selection,
+    /// True while everything in the sources could be read.
+    whole: &'a AtomicBool,
+    /// How the receiver's answers broke the protocol.
+    breach: &'a Mutex<Option<String>>,
+}
+
+impl<'a> Rounds<'a> {
+    /// Sends everything; returns what landed, and how many streams carried data.
+    fn run(
+        self,
+        session: &mut Session,
+        ahead: Ahead<'a>,
+        offers: bool,
+    ) -> Result<(Totals, u32), TransferError> {
+        let (queue, units) = bounded(QUEUE);
+        let (answered, answers) = bounded(MAX_OPEN_OFFERS);
+        let channel = session.channel();
+        let number = Streams::new(self.options, &self.shared.counters.found.get());
+        let streams = number.first;
+        let planner = Planner::new(queue, streams, self.options.keep.sparse);
+        thread::scope(|scope| {
+            scope.spawn(|| self.plan(ahead, planner, offers.then_some((&*channel, answers))));
+            let answers = Answers { answered: offers.then_some(answered), breach: self.breach };
+            let sent = self.round(scope, session, units, number, &answers, (streams - 1, 0));
+            drop(answers);
+            let sent = sent.and_then(|used| self.settle(scope, session, streams, used));
+            self.shared.stop.store(true, Ordering::Relaxed);
+            if sent.is_err() {
+                session.cut();
+            }
+            sent
+        })
     }
-    answers.check()?;
-    let (totals, complete) = (shared.counters.found.get(), whole.load(Ordering::Acquire));
-    let streams = before.saturating_add(crew.used);
-    session.send(&Message::Sent { totals, streams, complete })?;
-    Ok(streams)
+
+    /// Plans what the scan finds; with a channel and the answers on it, offers it first.
+    fn plan(self, ahead: Ahead<'_>, planner: Planner, offers: Option<(&Channel, Receiver<Vec<Want>>)>) {
+        let Self { shared, options, breach, .. } = self;
+        let Some((channel, answers)) = offers else { return ahead.hand_on(planner) };
+        let hash = |entry: &Entry| digest(shared.sources, entry, shared.stop);
+        let hash = options.sync.as_ref().filter(|sync| sync.checksum).map(|_| &hash as Hash<'_>);
+        ahead.hand_on(Offers::new(channel, answers, planner, shared.counters, hash, breach, options));
+    }
+
+    /// Waits for the receiver's word, and sends once more the files that came damaged to stable storage.
+    fn settle<'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        session: &mut Session,
+        streams: u32,
+        used: u32,
+    ) -> Result<(Totals, u32), TransferError>
+    where
+        'a: 'scope,
+    {
+        let names = match session.awaiting("its word that everything is in place", again::verdict)? {
+            Verdict::Committed(landed) => return Ok((landed, used)),
+            Verdict::Again(names) if self.options.verify => Wanted::new(names, self.shared.sources.len())?,
+            Verdict::Again(_) => return Err(out_of_turn()),
+        };
+        let (queue, units) = bounded(QUEUE);
+        self.shared.begin_round();
+        session.begin_round();
+        let keep = self.options.keep;
+        let planner = Planner::new(queue, streams, keep.sparse);
+        scope.spawn(move || again::rescan(self.shared, names, planner, keep, self.selection));
+        let answers = Answers { answered: None, breach: self.breach };
+        let number = Streams { first: streams, auto: None };
+        let used = self.round(scope, session, units, number, &answers, (streams, used))?;
+        Ok((session.wait_for_commit()?, used))
+    }
+
+    /// Sends one round's units: opens `more` streams, and returns how many there were, with those `before`.
+    fn round<'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        session: &mut Session,
+        units: Receiver<Unit>,
+        mut streams: Streams,
+        answers: &Answers<'_>,
+        (more, before): (u32, u32),
+    ) -> Result<u32, TransferError>
+    where
+        'a: 'scope,
+    {
+        let shared = self.shared;
+        let mut crew = Crew::new(scope, move |stream| (true, Worker::new(shared, stream).run(&units)));
+        session.more(more)?;
+        let mut looked = Instant::now();
+        while crew.used == 0 || crew.running > 0 {
+            match session.next(crew.ends())? {
+                Event::Stream(stream) => crew.hire(stream),
+                Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
+                Event::Message(Message::Skip { file }) => shared.under_way.skip(file)?,
+                Event::Message(Message::Wanted(wants)) => answers.hand_on(wants)?,
+                Event::Message(_) => return Err(out_of_turn()),
+                Event::Tick => {}
+            }
+            if looked.elapsed() >= TICK {
+                looked = Instant::now();
+                session.tell_progress()?;
+                streams.adjust(session, shared, crew.running)?;
+                answers.check()?;
+            }
+        }
+        answers.check()?;
+        let (totals, complete) = (shared.counters.found.get(), self.whole.load(Ordering::Acquire));
+        let streams = before.saturating_add(crew.used);
+        session.send(&Message::Sent { totals, streams, complete })?;
+        Ok(streams)
+    }
 }
 
 /// The way of the receiver's answers to whoever offers.
