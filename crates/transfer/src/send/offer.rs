@@ -134,14 +134,7 @@ impl<'a> Offers<'a> {
                 Ok(())
             }
             _ if self.dry_run => Ok(()),
-            Want::Whole => {
-                let was_link = matches!(entry.kind, Kind::HardLink { .. });
-                let (entry, seen) = self.orphans.adopt(entry, seen);
-                if let (Kind::File { size }, true) = (&entry.kind, was_link) {
-                    self.counters.found.bytes(*size);
-                }
-                self.planner.add(entry, seen)
-            }
+            Want::Whole => self.whole(entry, seen),
             Want::Digest => match entry.kind {
                 Kind::File { size } if self.digests => {
                     self.counters.unchanged.file(0);
@@ -166,6 +159,15 @@ impl<'a> Offers<'a> {
                 self.planner.add_large(entry, seen, size, cut)
             }
         }
+    }
+
+    fn whole(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
+        let was_link = matches!(entry.kind, Kind::HardLink { .. });
+        let (entry, seen) = self.orphans.adopt(entry, seen);
+        if let (Kind::File { size }, true) = (&entry.kind, was_link) {
+            self.counters.found.bytes(*size);
+        }
+        self.planner.add(entry, seen)
     }
 
     /// The size of a file that is to be cut into chunks of `chunk` bytes, and their number.

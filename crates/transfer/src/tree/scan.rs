@@ -155,43 +155,11 @@ impl<T: Taker> Walk<'_, '_, T> {
             if self.scanner.stop.load(Ordering::Relaxed) {
                 return Err(Stopped);
             }
-            let name = match level.listing.read() {
-                None => {
-                    levels.pop();
-                    continue;
-                }
-                Some(Ok(entry)) => entry.file_name().to_bytes().to_vec(),
-                Some(Err(error)) => {
-                    let path = level.path.clone();
-                    self.fail(source, &path, "listing the directory", error);
-                    levels.pop();
-                    continue;
-                }
-            };
-            if name == b"." || name == b".." {
-                continue;
-            }
-            let Some(path) = level.path.join(&name).ok().filter(RelPath::fits_below_a_name) else {
-                let path = level.path.clone();
-                self.fail(
-                    source,
-                    &path,
-                    "going deeper: the path is longer than can be sent",
-                    Errno::NAMETOOLONG,
-                );
+            let Some(name) = self.next_name(source, level) else {
+                levels.pop();
                 continue;
             };
-            let stat = match rustix::fs::statat(&level.fd, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(stat) => stat,
-                Err(Errno::NOENT) => {
-                    self.vanished(source, &path);
-                    continue;
-                }
-                Err(error) => {
-                    self.fail(source, &path, "reading", error);
-                    continue;
-                }
-            };
+            let Some((path, stat)) = self.look(source, level, &name) else { continue };
             let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
             let wanted = self.wanted(&path, is_directory, &level.scope);
             if is_reserved(OsStr::from_bytes(&name)) {
@@ -209,6 +177,35 @@ impl<T: Taker> Walk<'_, '_, T> {
             }
         }
         Ok(())
+    }
+
+    /// The next name in a directory; `None` at its end, and where it can't be listed, which is reported.
+    fn next_name(&self, source: usize, level: &mut Level) -> Option<Vec<u8>> {
+        loop {
+            match level.listing.read()? {
+                Ok(entry) if matches!(entry.file_name().to_bytes(), b"." | b"..") => {}
+                Ok(entry) => return Some(entry.file_name().to_bytes().to_vec()),
+                Err(error) => {
+                    self.fail(source, &level.path, "listing the directory", error);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// The path and stat of `name`; `None` where it can't be sent or is gone, which is reported.
+    fn look(&self, source: usize, level: &Level, name: &[u8]) -> Option<(RelPath, Stat)> {
+        let Some(path) = level.path.join(name).ok().filter(RelPath::fits_below_a_name) else {
+            let doing = "going deeper: the path is longer than can be sent";
+            self.fail(source, &level.path, doing, Errno::NAMETOOLONG);
+            return None;
+        };
+        match rustix::fs::statat(&level.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => return Some((path, stat)),
+            Err(Errno::NOENT) => self.vanished(source, &path),
+            Err(error) => self.fail(source, &path, "reading", error),
+        }
+        None
     }
 
     fn wanted(&self, path: &RelPath, is_directory: bool, scope: &Scope) -> Wanted {
@@ -275,19 +272,9 @@ impl<T: Taker> Walk<'_, '_, T> {
         if let Err(message) = self.reader.complete(&mut entry, stat, at) {
             self.tell(source, &entry.path, ProblemKind::NotKept, message);
         }
-        self.count(&entry);
+        self.scanner.found.entry(&entry.kind);
         let seen = Seen::of(&entry.kind, stat);
         self.taker.take(entry, seen)
-    }
-
-    fn count(&self, entry: &Entry) {
-        match entry.kind {
-            Kind::File { size } => self.scanner.found.file(size),
-            Kind::Directory => self.scanner.found.directory(),
-            Kind::Symlink { .. } => self.scanner.found.symlink(),
-            Kind::Device { .. } | Kind::Fifo | Kind::Socket => self.scanner.found.special(),
-            Kind::HardLink { .. } => self.scanner.found.file(0),
-        }
     }
 
     fn fail(&self, source: usize, path: &RelPath, doing: &str, error: Errno) {

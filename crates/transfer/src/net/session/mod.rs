@@ -170,21 +170,13 @@ impl Session {
     ) -> Result<Self, TransferError> {
         let control = Control::start(reader, writer, pulse.clone());
         let keys = Keys::generate().map_err(|error| TransferError::Failed(error.to_string()))?;
-        let (mut cookie, mut nonce) = (Cookie::default(), [0; 8]);
-        aws_lc_rs::rand::fill(&mut cookie)
-            .and_then(|()| aws_lc_rs::rand::fill(&mut nonce))
-            .map_err(|_| TransferError::Failed("the system gives no randomness".into()))?;
-        let hello = Hello {
-            protocol: PROTOCOL,
-            version: env!("CARGO_PKG_VERSION").into(),
-            public_key: keys.public().to_vec(),
-            cookie,
-        };
+        let cookie = random()?;
+        let hello = hello(&keys, cookie);
         let session = Self {
             control,
             keys,
             cookie,
-            nonce,
+            nonce: random()?,
             peer: hello.clone(),
             link: None,
             registry: Registry::default(),
@@ -206,8 +198,7 @@ impl Session {
             cipher: None,
             silence: Silence::new(pulse),
         };
-        session.send(&Message::Hello(hello))?;
-        Ok(session)
+        session.send(&Message::Hello(hello)).map(|()| session)
     }
 
     fn greet(&mut self) -> Result<(), TransferError> {
@@ -274,6 +265,19 @@ impl Session {
     pub fn cut(&self) {
         self.registry.cut();
     }
+}
+
+fn hello(keys: &Keys, cookie: Cookie) -> Hello {
+    let (version, public_key) = (env!("CARGO_PKG_VERSION").into(), keys.public().to_vec());
+    Hello { protocol: PROTOCOL, version, public_key, cookie }
+}
+
+/// `N` random bytes.
+fn random<const N: usize>() -> Result<[u8; N], TransferError> {
+    let mut bytes = [0; N];
+    aws_lc_rs::rand::fill(&mut bytes)
+        .map_err(|_| TransferError::Failed("the system gives no randomness".into()))?;
+    Ok(bytes)
 }
 
 /// Whether a job can be told to an agent, which is asked before any login.
