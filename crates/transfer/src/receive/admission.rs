@@ -4,6 +4,7 @@
 use linerate_wire::control::{Keep, Options, Source};
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::{RelPath, printable};
+use std::iter;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::problem::{Refused, TransferError};
@@ -228,7 +229,7 @@ impl<'a> Judge<'a> {
 
     /// Whether the rules leave out `path`, or a directory above it; `None` where that would take too long.
     fn is_left_out(&mut self, rules: &Certain, path: &RelPath, is_directory: bool) -> Option<bool> {
-        let parent = path.split().map(|(parent, _)| parent).unwrap_or_default();
+        let parent = path.parent().unwrap_or_default();
         self.asked_about += 1;
         self.go_to(rules, parent)?;
         let is_below = self.left_out.last().copied().unwrap_or(false);
@@ -244,9 +245,8 @@ impl<'a> Judge<'a> {
         let both = self.parent.components().zip(parent.components());
         let known = both.take_while(|(one, other)| one == other).count();
         self.left_out.truncate(known);
-        let up = |path: &RelPath| path.split().map(|(parent, _)| parent);
-        let mut above: Vec<_> =
-            std::iter::successors(Some(parent.clone()), up).filter(|path| !path.is_root()).collect();
+        let with_itself = iter::once(parent.clone()).chain(parent.ancestors());
+        let mut above: Vec<_> = with_itself.filter(|path| !path.is_root()).collect();
         above.truncate(above.len() - known);
         self.directories += above.len();
         for path in above.into_iter().rev() {

@@ -52,7 +52,7 @@ pub fn remove_of(past: &Past, landing: &Landing) {
 /// Removes the partial files that earlier runs began.
 pub fn remove_partials(past: &Past, landing: &Landing) {
     for partial in past.partials() {
-        let Some((parent, _)) = partial.place.split() else { continue };
+        let Some(parent) = partial.place.parent() else { continue };
         let Ok(parent) = landing.root.directory(&parent) else { continue };
         if partial.reopen(&parent).is_ok() {
             // One that stays is listed by `linerate clean`.

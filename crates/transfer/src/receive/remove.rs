@@ -168,12 +168,7 @@ impl<'a> Remover<'a> {
 
     /// The rules for what is in the directory at `place`, with those of the merge files on the way to it.
     fn scope_in(&self, path: &RelPath, place: &RelPath, fd: &OwnedFd) -> Result<Scope, FilterError> {
-        let mut above = Vec::new();
-        let (mut upper, mut there) = (path.clone(), place.clone());
-        while let (Some((path, _)), Some((place, _))) = (upper.split(), there.split()) {
-            (upper, there) = (path, place);
-            above.push((upper.clone(), there.clone()));
-        }
+        let above: Vec<_> = path.ancestors().zip(place.ancestors()).collect();
         let mut scope = self.filter.scope();
         for (path, place) in above.into_iter().rev() {
             // What isn't there has no rules: a dry run makes no directories.

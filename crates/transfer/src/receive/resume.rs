@@ -121,7 +121,7 @@ pub fn want(shared: &Reception<'_>, past: &Past, admitted: &Admitted, origin: Or
             && earlier.partial.size == size
             && (!shared.settings.digests || earlier.partial.chunk.is_power_of_two())
     })?;
-    let (parent, _) = place.split()?;
+    let parent = place.parent()?;
     let resumed = Resumed::open(earlier, &shared.ground.landing.root.directory(&parent).ok()?)?;
     let want = Want::Missing { chunk: resumed.partial.chunk, present: resumed.present() };
     lock(&shared.notes.resumed).insert(place.clone(), resumed);

@@ -8,9 +8,8 @@ use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use rustix::path::Arg;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::hash::{BuildHasher, RandomState};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -21,6 +20,7 @@ use crate::base::lock::lock;
 use crate::tree::bounds::Held;
 use crate::tree::filter::Place;
 use crate::tree::metadata::write::has_default_acl;
+use crate::tree::places::Places;
 
 /// Directories that a [`Root`] keeps open at most.
 const HELD_DIRECTORIES: usize = 256;
@@ -136,7 +136,7 @@ impl Root {
     pub fn directory_or_make(&self, path: &RelPath, mode: Mode) -> Result<Arc<Directory>, Errno> {
         let (mut held, mut missing, mut at) = (self.directory(path), Vec::new(), path.clone());
         while let Err(Errno::NOENT) = held {
-            let (parent, _) = at.split().ok_or(Errno::NOENT)?;
+            let parent = at.parent().ok_or(Errno::NOENT)?;
             missing.push(std::mem::replace(&mut at, parent));
             held = self.directory(&at);
         }
@@ -251,30 +251,29 @@ impl Directory {
     }
 }
 
-/// Directories that were made before their own entries came, by their hashes: two with the same one get the mode of a new
-/// directory, and nothing else depends on it.
-#[derive(Default)]
+/// Directories that were made before their own entries came: two with the same hash get the mode of a new directory, and
+/// nothing else depends on it.
 struct Early {
-    hasher: RandomState,
-    hashes: Mutex<HashSet<u64>>,
+    places: Places<()>,
+    /// Held while a directory is made and remembered, so that nobody finds it there and not remembered.
+    making: Mutex<()>,
     /// How many there have been.
     count: AtomicU64,
 }
 
-impl Early {
-    fn hash(&self, path: &RelPath) -> u64 {
-        self.hasher.hash_one(path)
+impl Default for Early {
+    fn default() -> Self {
+        Self { places: Places::new(MAX_EARLY), making: Mutex::default(), count: AtomicU64::new(0) }
     }
+}
 
-    /// The set is locked while the directory is made, so that nobody finds it there and not in the set.
+impl Early {
     fn make(&self, parent: &Directory, name: &OsStr, path: &RelPath, mode: Mode) -> Result<(), Errno> {
-        let mut hashes = lock(&self.hashes);
+        let _making = lock(&self.making);
         match rustix::fs::mkdirat(parent, name, mode) {
             Ok(()) => {
                 self.count.fetch_add(1, Ordering::Relaxed);
-                if hashes.len() < MAX_EARLY {
-                    hashes.insert(self.hash(path));
-                }
+                self.places.insert(path, ());
                 Ok(())
             }
             Err(Errno::EXIST) => Ok(()),
@@ -284,7 +283,8 @@ impl Early {
 
     /// True where its own entry was still to come.
     fn take(&self, path: &RelPath) -> bool {
-        lock(&self.hashes).remove(&self.hash(path))
+        let _making = lock(&self.making);
+        self.places.take(path).is_some()
     }
 }
 

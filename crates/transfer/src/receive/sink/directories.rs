@@ -6,6 +6,7 @@ use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Mode, Stat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use std::iter;
 use std::os::fd::AsFd;
 
 use super::Worker;
@@ -182,14 +183,13 @@ impl Reception<'_> {
 
     /// Writes down which directories are made on the way to `path`, where that doesn't give them their last mode.
     pub(super) fn note_made(&self, path: &RelPath) {
-        let mut path = path.clone();
-        while !self.settings.keep.perms
-            && matches!(self.ground.landing.root.directory(&path), Err(Errno::NOENT))
-        {
-            self.ground.journal.made(&path);
-            let Some((parent, _)) = path.split() else { return };
-            path = parent;
+        if self.settings.keep.perms {
+            return;
         }
+        let is_missing =
+            |path: &RelPath| matches!(self.ground.landing.root.directory(path), Err(Errno::NOENT));
+        let way = iter::once(path.clone()).chain(path.ancestors());
+        way.take_while(is_missing).for_each(|path| self.ground.journal.made(&path));
     }
 }
 

@@ -75,7 +75,7 @@ impl Worker<'_> {
             None => {}
         }
         let is_new = self.with_access(place, || shared.ground.landing.root.make_directory(place, created))?;
-        if is_new && let Some((parent, _)) = place.split() {
+        if is_new && let Some(parent) = place.parent() {
             lock(&shared.notes.changed).add(&shared.ground.landing.root.directory(&parent)?);
         }
         let is_first = shared.keep_directory(admitted, is_new, false)?;

@@ -147,7 +147,7 @@ impl<'a> Worker<'a> {
     }
 
     fn parent_of(&mut self, place: &RelPath) -> Result<Arc<Directory>, Errno> {
-        let (parent, _) = place.split().ok_or(Errno::ISDIR)?;
+        let parent = place.parent().ok_or(Errno::ISDIR)?;
         if let Some((path, held)) = &self.parent
             && *path == parent
         {

@@ -191,7 +191,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             return Some(There { parent: top, stat });
         };
         if self.parent.as_ref().is_none_or(|(held, _)| !place.is_in(held)) {
-            let (parent, _) = place.split()?;
+            let parent = place.parent()?;
             let held = self.shared.ground.landing.root.directory(&parent).ok();
             self.parent = Some((parent, held));
         }
@@ -202,7 +202,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
 
     /// Something that is no directory, and stays, has the name of a directory above `place`.
     fn is_under_something_else(&self, place: &RelPath) -> bool {
-        let parent = place.split().map(|(parent, _)| parent).unwrap_or_default();
+        let parent = place.parent().unwrap_or_default();
         matches!(self.shared.ground.landing.root.directory(&parent), Err(Errno::NOTDIR | Errno::LOOP))
     }
 

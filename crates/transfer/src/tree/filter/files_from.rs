@@ -97,12 +97,11 @@ impl FilesFrom {
     /// # Errors
     /// Where there are too many.
     pub fn add(&mut self, listed: ListedPath) -> Result<(), FilesFromError> {
-        let mut way = listed.path.split().map(|(parent, _)| parent);
+        let ancestors = listed.path.ancestors();
         let known = self.known(listed.path);
         known.listed = true;
         known.contents |= listed.contents;
-        while let Some(parent) = way {
-            way = parent.split().map(|(parent, _)| parent);
+        for parent in ancestors {
             let known = self.known(parent);
             if std::mem::replace(&mut known.on_the_way, true) {
                 break;
@@ -134,7 +133,7 @@ impl FilesFrom {
             return Wanted { sent: true, entered: true, as_directory: false };
         }
         let known = self.known.get(path).copied().unwrap_or_default();
-        let is_named = known.listed || path.split().is_some_and(|(parent, _)| self.has_contents(&parent));
+        let is_named = known.listed || path.parent().is_some_and(|parent| self.has_contents(&parent));
         Wanted {
             sent: is_named || known.on_the_way,
             entered: known.contents || known.on_the_way,
@@ -147,9 +146,8 @@ impl FilesFrom {
     }
 
     fn is_in_listed(&self, path: &RelPath) -> bool {
-        let up = |path: &RelPath| path.split().map(|(parent, _)| parent);
-        std::iter::successors(Some(path.clone()), up)
-            .any(|path| self.known.get(&path).is_some_and(|known| known.listed))
+        let is_listed = |path: &RelPath| self.known.get(path).is_some_and(|known| known.listed);
+        is_listed(path) || path.ancestors().any(|above| is_listed(&above))
     }
 }
 
