@@ -8,7 +8,7 @@ use std::collections::hash_map::Entry;
 use crate::tree::metadata::is_kept;
 
 /// A file, by the numbers of its device and inode.
-type File = (u64, u64);
+type FileId = (u64, u64);
 
 /// What an entry's extended attributes come to. Only root sees those outside `user.` all.
 pub fn attributes(mut xattrs: Vec<(Vec<u8>, Vec<u8>)>, is_root: bool) -> Attributes {
@@ -70,14 +70,14 @@ fn lines_agree(by_number: bool, one: &AclEntry, other: &AclEntry) -> bool {
 /// Files of several names, and which at the other end has the same ones.
 #[derive(Debug, Default)]
 pub struct Links {
-    near: HashMap<File, Option<File>>,
-    far: HashMap<File, Option<File>>,
+    near: HashMap<FileId, Option<FileId>>,
+    far: HashMap<FileId, Option<FileId>>,
 }
 
 impl Links {
     /// Takes the files that one path names at the two ends, `None` for one without further names. True where an earlier path
     /// named one of them together with another.
-    pub fn differ(&mut self, near: Option<File>, far: Option<File>) -> bool {
+    pub fn differ(&mut self, near: Option<FileId>, far: Option<FileId>) -> bool {
         let of_near = near.is_some_and(|near| is_another(&mut self.near, near, far));
         let of_far = far.is_some_and(|far| is_another(&mut self.far, far, near));
         of_near || of_far
@@ -85,7 +85,7 @@ impl Links {
 }
 
 /// Whether a file that an earlier path named stood beside another one there; one without further names is always another.
-fn is_another(seen: &mut HashMap<File, Option<File>>, file: File, beside: Option<File>) -> bool {
+fn is_another(seen: &mut HashMap<FileId, Option<FileId>>, file: FileId, beside: Option<FileId>) -> bool {
     match seen.entry(file) {
         Entry::Occupied(of) => beside.is_none() || *of.get() != beside,
         Entry::Vacant(free) => {

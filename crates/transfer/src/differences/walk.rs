@@ -17,7 +17,7 @@ use super::attributes::attributes;
 use crate::base::problem::problem;
 use crate::tree::digest::Hashing;
 use crate::tree::metadata::read::{At, Reader};
-use crate::tree::scan;
+use crate::tree::scan::{self, Stopped};
 use crate::tree::source_root::SourceRoot;
 
 /// Files that wait to be hashed.
@@ -61,9 +61,6 @@ pub fn walk(
         }
     });
 }
-
-/// Nobody takes what is found any more.
-struct Stopped;
 
 struct Walk<'a> {
     source: &'a SourceRoot,

@@ -28,16 +28,16 @@ pub enum Incoming {
 
 /// The writing side, shared by all threads.
 pub struct Channel {
-    writer: Mutex<Writer>,
+    writer: Mutex<ChannelWriter>,
 }
 
-struct Writer {
+struct ChannelWriter {
     to: Box<dyn Write + Send>,
     /// The last message: memory for the next.
     buffer: Vec<u8>,
 }
 
-impl Writer {
+impl ChannelWriter {
     fn write(&mut self, message: &Message) -> Result<(), ControlError> {
         control::write_from(&mut self.buffer, &mut self.to, message)
     }
@@ -97,7 +97,7 @@ impl Control {
         let way = Arc::<Way>::default();
         let watched = way.clone();
         thread::spawn(move || pump(&mut reader, &messages, &tunnel_end, &watched, &pulse));
-        let writer = Writer { to: Box::new(writer), buffer: Vec::new() };
+        let writer = ChannelWriter { to: Box::new(writer), buffer: Vec::new() };
         let channel = Arc::new(Channel { writer: Mutex::new(writer) });
         Self { channel, incoming, tunnel, way }
     }

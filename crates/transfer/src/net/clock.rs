@@ -158,7 +158,7 @@ fn nanoseconds(duration: std::time::Duration) -> u64 {
 #[derive(Default)]
 pub struct Counters {
     stages: Mutex<Stages>,
-    host: Mutex<Host>,
+    host: Mutex<HostTimes>,
     /// When the first worker began.
     first: Mutex<Option<Instant>>,
     /// What the scanner found.
@@ -246,13 +246,13 @@ impl Counters {
 
 /// The processors of this host since it was first asked for them.
 #[derive(Default)]
-struct Host {
+struct HostTimes {
     first: Option<CpuTimes>,
     last: (u64, u64),
     read: Option<Instant>,
 }
 
-impl Host {
+impl HostTimes {
     /// Nanoseconds busy, and altogether.
     fn now(&mut self) -> (u64, u64) {
         if self.read.is_none_or(|read| read.elapsed() >= HOST) {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::net::handshake::{Link, PREFACE, establish, preface};
+use crate::net::handshake::{ConnectionConfig, PREFACE, establish, preface};
 use crate::net::stream::Stream;
 use crate::net::tls::Handshake;
 
@@ -54,7 +54,7 @@ impl Listener {
     pub fn start(
         listener: TcpListener,
         cookie: Cookie,
-        link: Link,
+        link: ConnectionConfig,
         streams: Sender<Stream>,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
@@ -111,7 +111,7 @@ fn bind_both(port: u16) -> io::Result<TcpListener> {
 struct Gate {
     listener: TcpListener,
     cookie: Cookie,
-    link: Link,
+    link: ConnectionConfig,
     streams: Sender<Stream>,
     waiting: VecDeque<Stranger>,
     handshakes: Arc<AtomicUsize>,
@@ -241,13 +241,13 @@ mod tests {
     struct Bed {
         listener: Listener,
         streams: Receiver<Stream>,
-        dialer: Link,
+        dialer: ConnectionConfig,
         address: SocketAddr,
     }
 
     fn bed() -> Bed {
         let (near, far) = (Keys::generate().unwrap(), Keys::generate().unwrap());
-        let link = |pinned| Link { pinned, clear: false, registry: Registry::default() };
+        let link = |pinned| ConnectionConfig { pinned, clear: false, registry: Registry::default() };
         let socket = Listener::bind(None).unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], socket.local_addr().unwrap().port()));
         let (sender, streams) = unbounded();
@@ -291,7 +291,7 @@ mod tests {
         let bed = bed();
         let thief = Keys::generate().unwrap();
         let pinned = thief.pin(thief.public()).unwrap();
-        let link = Link { pinned, clear: false, registry: Registry::default() };
+        let link = ConnectionConfig { pinned, clear: false, registry: Registry::default() };
         assert!(dial(bed.address, &COOKIE, &link, Duration::from_secs(2)).is_err());
         dial_in(&bed).unwrap();
         assert!(bed.streams.recv_timeout(Duration::from_secs(2)).is_ok());

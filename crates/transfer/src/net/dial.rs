@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::net::handshake::{Link, establish, preface};
+use crate::net::handshake::{ConnectionConfig, establish, preface};
 use crate::net::stream::Stream;
 use crate::net::tls::Handshake;
 
@@ -17,7 +17,12 @@ const ANSWER_TIME: Duration = Duration::from_secs(4);
 ///
 /// # Errors
 /// Where nothing answers, what answers isn't the peer, or all that isn't over within `patience`.
-pub fn dial(address: SocketAddr, cookie: &Cookie, link: &Link, patience: Duration) -> io::Result<Stream> {
+pub fn dial(
+    address: SocketAddr,
+    cookie: &Cookie,
+    link: &ConnectionConfig,
+    patience: Duration,
+) -> io::Result<Stream> {
     let deadline = Instant::now() + patience;
     let mut socket = TcpStream::connect_timeout(&address, patience.min(ANSWER_TIME))?;
     // It fits into the empty buffer of a new connection.
@@ -34,7 +39,7 @@ pub fn dial(address: SocketAddr, cookie: &Cookie, link: &Link, patience: Duratio
 pub fn dial_any(
     addresses: &[SocketAddr],
     cookie: &Cookie,
-    link: &Link,
+    link: &ConnectionConfig,
     patience: Duration,
     interrupted: &AtomicBool,
 ) -> Result<(SocketAddr, Stream), Option<(SocketAddr, io::Error)>> {
@@ -88,9 +93,9 @@ mod tests {
         (listener, address)
     }
 
-    fn links() -> (Link, Link) {
+    fn links() -> (ConnectionConfig, ConnectionConfig) {
         let (near, far) = (Keys::generate().unwrap(), Keys::generate().unwrap());
-        let link = |pinned| Link { pinned, clear: false, registry: Registry::default() };
+        let link = |pinned| ConnectionConfig { pinned, clear: false, registry: Registry::default() };
         (link(near.pin(far.public()).unwrap()), link(far.pin(near.public()).unwrap()))
     }
 

@@ -23,7 +23,7 @@ const WAITING: u32 = 512 << 10;
 
 /// What every data connection of a transfer has in common.
 #[derive(Clone)]
-pub struct Link {
+pub struct ConnectionConfig {
     /// The keys of both ends.
     pub pinned: Pinned,
     /// True where the data travels without a cipher behind the handshake.
@@ -47,7 +47,7 @@ pub fn preface(cookie: &Cookie) -> [u8; PREFACE] {
 pub fn establish(
     mut socket: TcpStream,
     handshake: Handshake,
-    link: &Link,
+    link: &ConnectionConfig,
     deadline: Instant,
 ) -> io::Result<Stream> {
     socket.set_nonblocking(false)?;

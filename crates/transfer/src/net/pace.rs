@@ -54,19 +54,19 @@ const OTHERS: Duration = Duration::from_secs(3);
 const AHEAD: Duration = Duration::from_micros(200);
 
 /// Holds back the streams of one sender together.
-pub struct Pace(Mutex<Controller>);
+pub struct Pace(Mutex<Pacer>);
 
 impl Pace {
     /// Nothing is held yet.
     pub fn new() -> Self {
-        Self(Mutex::new(Controller::new(Instant::now())))
+        Self(Mutex::new(Pacer::new(Instant::now())))
     }
 
     /// Waits until a stream should send `bytes`, or `stop` says to give up; true where a rate is held. `tcp` is asked for once in
     /// an interval, and `told` is the stream's own.
     pub fn take(
         &self,
-        told: &mut Told,
+        told: &mut StreamReport,
         bytes: usize,
         tcp: impl FnOnce() -> Option<TcpInfo>,
         stop: impl Fn() -> bool,
@@ -77,7 +77,7 @@ impl Pace {
             controller.tell(told, &tcp().unwrap_or_default(), now);
         }
         let then = controller.book(bytes, now);
-        let is_held = matches!(controller.state, State::Held(_));
+        let is_held = matches!(controller.state, PaceState::Held(_));
         drop(controller);
         if then.saturating_duration_since(now) >= AHEAD {
             sleep_until(then, stop);
@@ -87,13 +87,13 @@ impl Pace {
 
     /// Whether it is being tried if the path takes more.
     pub fn is_trying(&self) -> bool {
-        matches!(lock(&self.0).state, State::Held(held) if held.steps > 0)
+        matches!(lock(&self.0).state, PaceState::Held(held) if held.steps > 0)
     }
 }
 
 /// What a stream has told.
 #[derive(Default)]
-pub struct Told {
+pub struct StreamReport {
     /// Which stream it is; none before it has told anything.
     number: u64,
     /// In which interval it did last,
@@ -133,8 +133,8 @@ impl Path {
 }
 
 /// Decides by what is acknowledged. It has no clock of its own, so it can be tested in simulated time.
-struct Controller {
-    state: State,
+struct Pacer {
+    state: PaceState,
     streams: u64,
     /// The stream that ends intervals: the others tell at the beginning of one, and so each tells once in it.
     leader: u64,
@@ -152,15 +152,15 @@ struct Controller {
 }
 
 #[derive(Clone, Copy)]
-enum State {
+enum PaceState {
     /// All may go at once; the last interval's rate in bytes a second.
     Free { last: f64 },
     /// Only so much may go.
-    Held(Held),
+    Held(HeldRate),
 }
 
 #[derive(Clone, Copy)]
-struct Held {
+struct HeldRate {
     /// Bytes a second.
     rate: f64,
     until: Instant,
@@ -174,7 +174,7 @@ struct Held {
     steps: i32,
 }
 
-impl Held {
+impl HeldRate {
     /// Bytes a second that may go now.
     fn now(&self) -> f64 {
         self.after(self.steps)
@@ -185,10 +185,10 @@ impl Held {
     }
 }
 
-impl Controller {
+impl Pacer {
     fn new(now: Instant) -> Self {
         Self {
-            state: State::Free { last: 0.0 },
+            state: PaceState::Free { last: 0.0 },
             streams: 0,
             leader: 1,
             interval: 1,
@@ -202,17 +202,17 @@ impl Controller {
         }
     }
 
-    fn wants_to_know(&self, told: &Told, now: Instant) -> bool {
+    fn wants_to_know(&self, told: &StreamReport, now: Instant) -> bool {
         told.interval < self.interval || self.ends(told, now)
     }
 
     /// Whether a stream ends the interval: the leader, or any where that has left.
-    fn ends(&self, told: &Told, now: Instant) -> bool {
+    fn ends(&self, told: &StreamReport, now: Instant) -> bool {
         let elapsed = now.saturating_duration_since(self.since);
         elapsed >= if told.number == self.leader { self.least } else { 2 * self.least }
     }
 
-    fn tell(&mut self, told: &mut Told, tcp: &TcpInfo, now: Instant) {
+    fn tell(&mut self, told: &mut StreamReport, tcp: &TcpInfo, now: Instant) {
         let more = tcp.acknowledged.saturating_sub(told.acknowledged);
         match told.at {
             None => self.welcome(told),
@@ -231,10 +231,10 @@ impl Controller {
     }
 
     /// A new stream may find a way of its own: what it adds is tried at once.
-    fn welcome(&mut self, told: &mut Told) {
+    fn welcome(&mut self, told: &mut StreamReport) {
         self.streams += 1;
         told.number = self.streams;
-        if let State::Held(held) = &mut self.state {
+        if let PaceState::Held(held) = &mut self.state {
             held.steps = held.steps.max(1);
         }
     }
@@ -249,9 +249,9 @@ impl Controller {
         }
         let queued = path.is_queued(Duration::from_secs_f64(burst / rate)).then(|| path.queue());
         match self.state {
-            State::Free { last } => self.think_of_holding(last, rate, now, queued),
-            State::Held(held) if held.steps > 0 => self.judge_step(held, rate, now, queued),
-            State::Held(held) => self.keep(held, rate, now, queued),
+            PaceState::Free { last } => self.think_of_holding(last, rate, now, queued),
+            PaceState::Held(held) if held.steps > 0 => self.judge_step(held, rate, now, queued),
+            PaceState::Held(held) => self.keep(held, rate, now, queued),
         }
     }
 
@@ -259,43 +259,43 @@ impl Controller {
     fn book(&mut self, bytes: usize, now: Instant) -> Instant {
         self.largest = self.largest.max(bytes);
         match self.state {
-            State::Free { .. } => now,
-            State::Held(held) => self.schedule.book(bytes, held.now(), now),
+            PaceState::Free { .. } => now,
+            PaceState::Held(held) => self.schedule.book(bytes, held.now(), now),
         }
     }
 
     fn think_of_holding(&mut self, last: f64, seen: f64, now: Instant, queued: Option<Duration>) {
         let stands = now >= self.rested && (seen - last).abs() <= STILL * seen;
         let Some(queue) = queued.filter(|_| stands) else {
-            self.state = State::Free { last: seen };
+            self.state = PaceState::Free { last: seen };
             return;
         };
         let (rate, until) = (f64::midpoint(seen, last) * BELOW, now + HOLD);
-        let held = Held { rate, until, hold: HOLD, queued: 0, lowered: 0, has_fallen: false, steps: 0 };
+        let held = HeldRate { rate, until, hold: HOLD, queued: 0, lowered: 0, has_fallen: false, steps: 0 };
         self.hold(held, now, queue);
     }
 
-    fn keep(&mut self, held: Held, seen: f64, now: Instant, queued: Option<Duration>) {
+    fn keep(&mut self, held: HeldRate, seen: f64, now: Instant, queued: Option<Duration>) {
         let has_fallen = seen < held.rate * FALLEN;
         if has_fallen && held.has_fallen {
             return self.rest(now, Duration::ZERO);
         }
-        let held = Held { has_fallen, ..held };
+        let held = HeldRate { has_fallen, ..held };
         match queued {
-            Some(queue) => self.lower(Held { queued: held.queued + 1, ..held }, now, queue),
+            Some(queue) => self.lower(HeldRate { queued: held.queued + 1, ..held }, now, queue),
             None => {
                 let steps = i32::from(now >= held.until);
-                self.state = State::Held(Held { queued: 0, steps, ..held });
+                self.state = PaceState::Held(HeldRate { queued: 0, steps, ..held });
             }
         }
     }
 
     /// Goes on more slowly where the queue doesn't run empty.
-    fn lower(&mut self, held: Held, now: Instant, queue: Duration) {
+    fn lower(&mut self, held: HeldRate, now: Instant, queue: Duration) {
         if held.queued < NOT_DRAINED {
-            self.state = State::Held(held);
+            self.state = PaceState::Held(held);
         } else if held.lowered < LOWERED {
-            let held = Held { rate: held.rate * LOWER, queued: 0, lowered: held.lowered + 1, ..held };
+            let held = HeldRate { rate: held.rate * LOWER, queued: 0, lowered: held.lowered + 1, ..held };
             self.hold(held, now, queue);
         } else {
             self.rest(now, OTHERS);
@@ -304,26 +304,26 @@ impl Controller {
 
     /// Takes the next step where the last one went well, and else goes back. Of several streams most have told what they did
     /// in the step before: that much must have arrived.
-    fn judge_step(&mut self, held: Held, seen: f64, now: Instant, queued: Option<Duration>) {
+    fn judge_step(&mut self, held: HeldRate, seen: f64, now: Instant, queued: Option<Duration>) {
         if queued.is_none() && seen >= held.after(held.steps - 2) {
-            self.state = State::Held(Held { steps: held.steps + 1, ..held });
+            self.state = PaceState::Held(HeldRate { steps: held.steps + 1, ..held });
         } else if held.steps > CHANGED {
             self.rest(now, Duration::ZERO);
         } else {
             let hold = LONGEST_HOLD.min(held.hold * 2);
-            let held = Held { until: now + hold, hold, queued: 0, lowered: 0, steps: 0, ..held };
+            let held = HeldRate { until: now + hold, hold, queued: 0, lowered: 0, steps: 0, ..held };
             self.hold(held, now, queued.unwrap_or_default());
         }
     }
 
     /// Holds, behind the time in which the queue runs empty.
-    fn hold(&mut self, held: Held, now: Instant, queue: Duration) {
+    fn hold(&mut self, held: HeldRate, now: Instant, queue: Duration) {
         self.schedule.begin_at(now + queue.min(DRAINING));
-        self.state = State::Held(held);
+        self.state = PaceState::Held(held);
     }
 
     fn rest(&mut self, now: Instant, time: Duration) {
-        self.state = State::Free { last: 0.0 };
+        self.state = PaceState::Free { last: 0.0 };
         self.rested = self.rested.max(now + time);
     }
 }

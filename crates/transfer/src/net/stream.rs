@@ -4,7 +4,7 @@ use linerate_wire::frame::{FrameError, FrameKind, HEADER, Header, Parser, Piece}
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 
 use crate::net::clock::{Clock, Stage};
-use crate::net::tls::{AROUND, Opened, RECORD, Tls, plain, whole_record};
+use crate::net::tls::{AROUND, OpenedRecord, RECORD, Tls, plain, whole_record};
 use crate::net::transport::Transport;
 
 /// Payload bytes of a data frame that the sender makes. What was read, what is encrypted and the kernel's copy of it fit
@@ -325,10 +325,10 @@ impl FrameReader {
                     let (record, behind) = rest.split_at_mut(length);
                     (rest, *head) = (behind, *head + length);
                     match tls.open(record)? {
-                        Opened::Data(plain) => frames.cut(plain)?,
-                        Opened::Nothing => {}
-                        Opened::End if frames.ended => return Ok(true),
-                        Opened::End => return Err(StreamError::Cut),
+                        OpenedRecord::Data(plain) => frames.cut(plain)?,
+                        OpenedRecord::Nothing => {}
+                        OpenedRecord::End if frames.ended => return Ok(true),
+                        OpenedRecord::End => return Err(StreamError::Cut),
                     }
                 }
             }

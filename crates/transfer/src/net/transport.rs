@@ -163,11 +163,11 @@ impl Watched {
 /// Every connection of a transfer, so that all can be cut at once: a worker blocked in one then returns.
 #[derive(Clone, Default)]
 pub struct Registry {
-    inner: Arc<Mutex<Cut>>,
+    inner: Arc<Mutex<Connections>>,
 }
 
 #[derive(Default)]
-struct Cut {
+struct Connections {
     done: bool,
     sockets: Vec<Watched>,
 }

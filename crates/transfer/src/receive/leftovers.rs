@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use crate::base::problem::problem;
-use crate::receive::journal::{self, Holder, Keys, Past};
+use crate::receive::journal::{self, Holder, KeyStore, Past};
 use crate::tree::landing::Landing;
 use crate::tree::root::{Directory, Root};
 use crate::tree::temporary::{PREFIX, nonce_of};
@@ -64,7 +64,7 @@ pub fn remove_partials(past: &Past, landing: &Landing) {
 /// Lists what was left below the directory `root`, and removes it where `remove` is set. What a transfer under way
 /// holds is passed over. `tell` is told what can't be removed.
 pub fn clean(root: &Root, remove: bool, mut each: impl FnMut(&Leftover), mut tell: impl FnMut(Problem)) {
-    let live = Live::look(root, &Keys::of_account());
+    let live = Live::look(root, &KeyStore::of_account());
     walk(root, RelPath::root(), true, &mut |parent, at, name| {
         let Some(held) = Candidate::look(parent, at, name, &live) else { return };
         let Ok(path) = at.join(name) else { return };
@@ -95,7 +95,7 @@ struct Live {
 }
 
 impl Live {
-    fn look(root: &Root, keys: &Keys) -> Self {
+    fn look(root: &Root, keys: &KeyStore) -> Self {
         let mut live = Self { nonces: HashSet::new(), unknown: Vec::new() };
         walk(root, RelPath::root(), true, &mut |parent, at, name| {
             if is_journal(name) {
@@ -206,7 +206,7 @@ mod tests {
         let journal = std::fs::File::create(top.path().join(name)).unwrap();
         let root = Root::open(top.path()).unwrap();
         let may_hold = |path: &str| {
-            let live = Live::look(&root, &Keys::of(&state.path().join("none")));
+            let live = Live::look(&root, &KeyStore::of(&state.path().join("none")));
             live.may_hold(&at(path), [1; 8])
         };
         assert!(!may_hold("a"), "nobody is at work");

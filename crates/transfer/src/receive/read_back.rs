@@ -15,7 +15,7 @@ use std::thread;
 
 use crate::base::lock::lock;
 use crate::receive::commit::Finished;
-use crate::tree::digest::{Hashing, Part, join};
+use crate::tree::digest::{DigestPart, Hashing, join};
 use crate::tree::temporary::Temporary;
 
 /// Bytes that one thread reads of a file before another may take the next; a power of two.
@@ -45,7 +45,7 @@ struct File<'a> {
     temporary: &'a Temporary,
     size: u64,
     open: OnceLock<Result<Readable<'a>, Errno>>,
-    parts: Mutex<Result<Vec<Part>, Errno>>,
+    parts: Mutex<Result<Vec<DigestPart>, Errno>>,
 }
 
 enum Readable<'a> {
@@ -112,7 +112,9 @@ impl<'a> File<'a> {
         };
         let mut parts = lock(&self.parts);
         match (parts.as_mut(), read) {
-            (Ok(parts), Ok(digest)) => parts.extend(digest.map(|digest| Part { offset, length, digest })),
+            (Ok(parts), Ok(digest)) => {
+                parts.extend(digest.map(|digest| DigestPart { offset, length, digest }))
+            }
             (_, Err(error)) => *parts = Err(error),
             (Err(_), Ok(_)) => {}
         }

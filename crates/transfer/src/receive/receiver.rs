@@ -19,12 +19,12 @@ use crate::receive::proof::{Proof, Verifier};
 use crate::receive::reception::{Ground, Reception, Reports, Settings};
 use crate::receive::remove::{News, Remover};
 use crate::receive::resume::{self, Resume, settle};
-use crate::receive::sink::{Worker, note_still_opened};
+use crate::receive::sink::{ReceiveWorker, note_still_opened};
 use crate::receive::wanted::{Comparer, Offer, OfferedNames};
 use crate::tree::bounds::Named;
 use crate::tree::digest::ledger::{Known, Told};
 use crate::tree::landing::{Landing, umask};
-use crate::tree::metadata::write::Writer as MetadataWriter;
+use crate::tree::metadata::write::MetadataWriter;
 use crate::tree::temporary::Names;
 
 /// What waits for the committer, up to 64 files at a time; each may be open.
@@ -125,7 +125,7 @@ struct Taken<'a> {
     streams: u32,
     announced: Announced,
     /// The offered names, where entries were offered.
-    compared: Option<Compared<'a>>,
+    compared: Option<Comparison<'a>>,
 }
 
 /// Everything that the sender has, up to stable storage.
@@ -138,7 +138,7 @@ fn bring<'a>(
 ) -> Result<Taken<'a>, TransferError> {
     let mut taken = take(session, shared, whole, options, known)?;
     check_whole(shared)?;
-    let mut last = Worker::new(shared);
+    let mut last = ReceiveWorker::new(shared);
     last.make_further_names(&mut taken.touched, known).map_err(TransferError::Failed)?;
     let deletes = options.sync.as_ref().is_some_and(|sync| sync.delete);
     if let Some((offered, remover)) = taken.compared.take().filter(|_| deletes) {
@@ -227,7 +227,7 @@ fn check_whole(shared: &Reception<'_>) -> Result<(), TransferError> {
 }
 
 fn work(shared: &Reception<'_>, stream: Stream) -> WorkerEnd {
-    let mut worker = Worker::new(shared);
+    let mut worker = ReceiveWorker::new(shared);
     let result = stream.into_reader().run(&mut worker);
     let used = worker.frames > 0;
     worker.finish();
@@ -277,10 +277,10 @@ struct Announced {
 /// Where offers are handed to the thread that answers them.
 struct Desk<'scope, 'a> {
     offers: CrossbeamSender<Offer>,
-    thread: ScopedJoinHandle<'scope, Result<Compared<'a>, TransferError>>,
+    thread: ScopedJoinHandle<'scope, Result<Comparison<'a>, TransferError>>,
 }
 
-type Compared<'a> = (OfferedNames, Remover<'a>);
+type Comparison<'a> = (OfferedNames, Remover<'a>);
 
 impl<'scope, 'a: 'scope> Desk<'scope, 'a> {
     fn open(
@@ -312,7 +312,7 @@ impl<'scope, 'a: 'scope> Desk<'scope, 'a> {
         self.thread.is_finished()
     }
 
-    fn close(self) -> Result<Compared<'a>, TransferError> {
+    fn close(self) -> Result<Comparison<'a>, TransferError> {
         drop(self.offers);
         self.thread.join().unwrap_or_else(|_| Err(TransferError::Failed("comparing failed".into())))
     }

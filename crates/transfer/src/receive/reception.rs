@@ -16,7 +16,7 @@ use crate::receive::journal::{Journal, Past};
 use crate::receive::sink::{Assemblies, FIRST_NAMES, FurtherName, Kept, Older, Resumed};
 use crate::receive::spool::Spool;
 use crate::tree::landing::Landing;
-use crate::tree::metadata::write::Writer as MetadataWriter;
+use crate::tree::metadata::write::MetadataWriter;
 use crate::tree::places::Places;
 use crate::tree::temporary::Names;
 

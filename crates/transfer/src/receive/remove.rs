@@ -77,13 +77,13 @@ pub struct Remover<'a> {
 }
 
 /// A directory that is to be emptied.
-struct Opened {
+struct OpenedDirectory {
     fd: OwnedFd,
     /// The mode that it had, where it didn't let its owner write.
     had: Option<Mode>,
 }
 
-impl Opened {
+impl OpenedDirectory {
     /// It stays, as closed as it was.
     fn close_again(&self) {
         if let Some(had) = self.had {
@@ -94,7 +94,7 @@ impl Opened {
 }
 
 /// What is in one directory of the destination.
-struct Found {
+struct Child {
     name: OsString,
     directory: bool,
 }
@@ -152,8 +152,8 @@ impl<'a> Remover<'a> {
         &mut self,
         path: &RelPath,
         place: &RelPath,
-        directory: &Opened,
-        found: Vec<Found>,
+        directory: &OpenedDirectory,
+        found: Vec<Child>,
     ) -> Result<(), String> {
         let in_the_way = "a directory that isn't empty is in the way at the destination";
         if found.is_empty() {
@@ -230,13 +230,19 @@ impl<'a> Remover<'a> {
     }
 
     /// What was found in the directory at `above`, which is going too; true where nothing of it is left.
-    fn remove_all(&mut self, above: &RelPath, directory: &Opened, found: Vec<Found>, scope: &Scope) -> bool {
+    fn remove_all(
+        &mut self,
+        above: &RelPath,
+        directory: &OpenedDirectory,
+        found: Vec<Child>,
+        scope: &Scope,
+    ) -> bool {
         let gone = found.into_iter().map(|found| self.remove(above, &directory.fd, found, scope));
         gone.fold(true, |all, gone| all & gone)
     }
 
     /// Something in the directory at `above`, which is going too; true where it is gone.
-    fn remove(&mut self, above: &RelPath, parent: &OwnedFd, found: Found, scope: &Scope) -> bool {
+    fn remove(&mut self, above: &RelPath, parent: &OwnedFd, found: Child, scope: &Scope) -> bool {
         let Ok(path) = above.join(found.name.as_bytes()) else { return false };
         if scope.protects_in_deleted(&path, found.directory) {
             return false;
@@ -244,7 +250,7 @@ impl<'a> Remover<'a> {
         self.remove_at(&path, parent.as_fd(), found, scope)
     }
 
-    fn remove_at(&mut self, path: &RelPath, parent: BorrowedFd<'_>, found: Found, scope: &Scope) -> bool {
+    fn remove_at(&mut self, path: &RelPath, parent: BorrowedFd<'_>, found: Child, scope: &Scope) -> bool {
         // Another transfer may be writing it; `clean` removes those that nobody will finish.
         if found.name.as_bytes().starts_with(PREFIX.as_bytes()) {
             return false;
@@ -255,7 +261,7 @@ impl<'a> Remover<'a> {
         }
         if self.sync.max_delete.is_some_and(|most| self.removed >= most) {
             self.left += 1;
-            emptied.iter().for_each(Opened::close_again);
+            emptied.iter().for_each(OpenedDirectory::close_again);
             return false;
         }
         if !self.sync.dry_run {
@@ -280,7 +286,7 @@ impl<'a> Remover<'a> {
         parent: BorrowedFd<'_>,
         name: &OsStr,
         scope: &Scope,
-    ) -> Option<Opened> {
+    ) -> Option<OpenedDirectory> {
         if self.is_too_deep(path) {
             return None;
         }
@@ -301,13 +307,17 @@ impl<'a> Remover<'a> {
     }
 
     /// Opens and lists a directory that is to be emptied, also where it doesn't let its owner in.
-    fn open_directory(&self, parent: BorrowedFd<'_>, name: &OsStr) -> Result<(Opened, Vec<Found>), Errno> {
+    fn open_directory(
+        &self,
+        parent: BorrowedFd<'_>,
+        name: &OsStr,
+    ) -> Result<(OpenedDirectory, Vec<Child>), Errno> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = |access| rustix::fs::openat(parent, name, flags | access, Mode::empty());
         let held = open(OFlags::PATH)?;
         // Where that isn't ours to set, opening or removing tells.
         let had = if self.sync.dry_run { None } else { let_in(held.as_fd(), Mode::RWXU).unwrap_or(None) };
-        let opened = Opened { fd: open(OFlags::RDONLY)?, had };
+        let opened = OpenedDirectory { fd: open(OFlags::RDONLY)?, had };
         let found = list(opened.fd.as_fd())?;
         Ok((opened, found))
     }
@@ -334,7 +344,7 @@ fn unknown(error: &FilterError) -> String {
 }
 
 /// What is in a directory, in the order of the names.
-fn list(fd: BorrowedFd<'_>) -> Result<Vec<Found>, Errno> {
+fn list(fd: BorrowedFd<'_>) -> Result<Vec<Child>, Errno> {
     let mut found = Vec::new();
     for entry in Dir::read_from(fd)? {
         let entry = entry?;
@@ -349,7 +359,7 @@ fn list(fd: BorrowedFd<'_>) -> Result<Vec<Found>, Errno> {
             }
             kind => kind,
         };
-        found.push(Found { name, directory: kind == FileType::Directory });
+        found.push(Child { name, directory: kind == FileType::Directory });
     }
     found.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(found)

@@ -12,7 +12,7 @@ use crate::base::lock::lock;
 use crate::base::problem::TransferError;
 use crate::net::session::Session;
 use crate::receive::admission::Admitted;
-use crate::receive::journal::{self, Found, Journal, Keys, Past, Site, mark};
+use crate::receive::journal::{self, Found, Journal, KeyStore, Past, Site, mark};
 use crate::receive::leftovers;
 use crate::receive::reception::Reception;
 use crate::receive::sink::Resumed;
@@ -37,7 +37,7 @@ pub fn landing(destination: &Named, sources: &[Source], options: &Options) -> Op
 }
 
 fn site(landing: &Landing, options: &Options) -> Option<Site> {
-    Site::of(landing.root.top(), options, landing.places(), Keys::of_account())
+    Site::of(landing.root.top(), options, landing.places(), KeyStore::of_account())
 }
 
 /// This run's journal, and what it tells of earlier ones.
@@ -129,7 +129,7 @@ pub fn want(shared: &Reception<'_>, past: &Past, admitted: &Admitted, origin: Or
 }
 
 /// The file that got this name, and nobody has changed it or put another in its place since.
-fn is_still_there(shared: &Reception<'_>, done: journal::Finished, place: &RelPath, size: u64) -> bool {
+fn is_still_there(shared: &Reception<'_>, done: journal::Landed, place: &RelPath, size: u64) -> bool {
     let Some((parent, name)) = place.split() else { return false };
     let Ok(parent) = shared.ground.landing.root.directory(&parent) else { return false };
     let Ok(stat) = parent.stat(name) else { return false };

@@ -101,13 +101,13 @@ impl<V: Serialize + DeserializeOwned> Spool<V> {
     ///
     /// # Errors
     /// Where the file can't be read.
-    pub fn read(self) -> io::Result<Notes<V>> {
+    pub fn read(self) -> io::Result<SpooledNotes<V>> {
         let section = |file: &Arc<File>, pair: &[u64]| {
             let section = Section { file: file.clone(), at: pair[0] }.take(pair[1] - pair[0]);
             BufReader::with_capacity(READ, section)
         };
         let parts = self.file.iter().flat_map(|file| self.parts.windows(2).map(|pair| section(file, pair)));
-        let mut notes = Notes {
+        let mut notes = SpooledNotes {
             parts: parts.collect(),
             memory: self.memory,
             heads: BinaryHeap::new(),
@@ -119,23 +119,23 @@ impl<V: Serialize + DeserializeOwned> Spool<V> {
 }
 
 /// The notes of a [`Spool`].
-pub struct Notes<V> {
+pub struct SpooledNotes<V> {
     memory: BTreeMap<RelPath, Vec<u8>>,
-    heads: BinaryHeap<Head>,
+    heads: BinaryHeap<NextNote>,
     parts: Vec<BufReader<io::Take<Section>>>,
     values: PhantomData<V>,
 }
 
 /// The next note of a part.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Head {
+struct NextNote {
     place: RelPath,
     /// Parts that were written before.
     age: usize,
     value: Vec<u8>,
 }
 
-impl<V: DeserializeOwned> Notes<V> {
+impl<V: DeserializeOwned> SpooledNotes<V> {
     /// The notes of the next place.
     ///
     /// # Errors
@@ -161,14 +161,14 @@ impl<V: DeserializeOwned> Notes<V> {
     }
 }
 
-impl<V> Notes<V> {
+impl<V> SpooledNotes<V> {
     /// Reads the next note of a part.
     fn next_of(&mut self, age: usize) -> io::Result<()> {
         let part = &mut self.parts[age];
         let Some(place) = read_one(part)? else { return Ok(()) };
         let value = read_one(part)?.ok_or(io::ErrorKind::UnexpectedEof)?;
         let place = RelPath::new(place).map_err(io::Error::other)?;
-        self.heads.push(Head { place, age, value });
+        self.heads.push(NextNote { place, age, value });
         Ok(())
     }
 }

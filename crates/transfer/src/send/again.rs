@@ -9,7 +9,7 @@ use crate::base::problem::{TransferError, problem};
 use crate::base::totals::SharedTotals;
 use crate::net::session::{Session, out_of_turn};
 use crate::send::plan::Planner;
-use crate::send::worker::Shared;
+use crate::send::worker::Transmission;
 use crate::tree::scan::{Scanner, Seen, Selection, Stopped, Taker};
 
 /// Added to the numbers of large files, which are those of the first round otherwise.
@@ -39,11 +39,11 @@ pub fn verdict(session: &mut Session) -> Result<Verdict, TransferError> {
 }
 
 /// Files that are wanted once more.
-pub struct Wanted {
+pub struct Resend {
     names: HashSet<(u32, RelPath)>,
 }
 
-impl Wanted {
+impl Resend {
     /// Of a transfer with so many sources.
     ///
     /// # Errors
@@ -66,7 +66,13 @@ impl Wanted {
 
 /// The sender: walks the sources as before, with the same `selection`, and plans of what it finds the files that are wanted.
 /// So nothing can be had that wasn't sent before, however it is asked for, and no list of what was sent is kept.
-pub fn rescan(shared: &Shared<'_>, mut wanted: Wanted, planner: Planner, keep: Keep, selection: &Selection) {
+pub fn rescan(
+    shared: &Transmission<'_>,
+    mut wanted: Resend,
+    planner: Planner,
+    keep: Keep,
+    selection: &Selection,
+) {
     for (source, path) in &wanted.names {
         shared.digests.iter().for_each(|known| known.withdraw(*source, path));
     }
@@ -86,7 +92,7 @@ pub fn rescan(shared: &Shared<'_>, mut wanted: Wanted, planner: Planner, keep: K
 
 /// Plans what is wanted, and nothing else.
 struct Only<'a> {
-    wanted: &'a mut Wanted,
+    wanted: &'a mut Resend,
     planner: Planner,
     /// Files that have several names are marked.
     linked: bool,

@@ -20,11 +20,11 @@ const ATTRIBUTES: u64 = 256 << 10;
 /// megabytes of memory.
 const WAITING: usize = 256;
 
-type Found = Vec<(Entry, Seen)>;
+type Gathered = Vec<(Entry, Seen)>;
 
 /// What a scan has found that is under way.
 pub struct Ahead<'a> {
-    found: Receiver<Found>,
+    found: Receiver<Gathered>,
     /// What is left out of it, for a second walk.
     pub selection: &'a Selection,
     /// Where problems of entries are told, of the scan and of what follows it.
@@ -82,8 +82,8 @@ impl Ahead<'_> {
 }
 
 struct Gathering {
-    queue: Sender<Found>,
-    found: Found,
+    queue: Sender<Gathered>,
+    found: Gathered,
     contents: u64,
     attributes: u64,
 }

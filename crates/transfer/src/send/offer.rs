@@ -10,7 +10,7 @@ use crate::base::lock::lock;
 use crate::net::channel::Channel;
 use crate::net::clock::Counters;
 use crate::send::orphans::Orphans;
-use crate::send::plan::{Cut, Planner, There};
+use crate::send::plan::{Cut, HeldChunks, Planner};
 use crate::tree::scan::{Seen, Stopped, Taker};
 
 /// An offer is sent when it has about so many bytes: far below the longest message, with its largest entry too.
@@ -147,7 +147,7 @@ impl<'a> Offers<'a> {
                 if present.len() as u64 != parts.div_ceil(8) {
                     return Err(self.breach("what it has of a file doesn't have the file's length"));
                 }
-                let cut = Cut { cut: chunk, there: There::Present(present) };
+                let cut = Cut { cut: chunk, there: HeldChunks::Present(present) };
                 self.planner.add_large(entry, seen, size, cut)
             }
             Want::Differing { chunk, digests } => {
@@ -155,7 +155,7 @@ impl<'a> Offers<'a> {
                 if digests.len() as u64 > parts {
                     return Err(self.breach("it names more chunks than the file has"));
                 }
-                let cut = Cut { cut: chunk, there: There::Older(digests) };
+                let cut = Cut { cut: chunk, there: HeldChunks::Older(digests) };
                 self.planner.add_large(entry, seen, size, cut)
             }
         }

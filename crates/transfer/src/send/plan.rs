@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::send::reading::Opened;
+use crate::send::reading::OpenedSource;
 use crate::tree::scan::{Seen, Stopped, Taker};
 
 /// Files up to this many bytes travel many in one frame.
@@ -51,18 +51,18 @@ pub struct LargeFile {
     /// Set where nothing more of it is wanted or can be read.
     pub given_up: AtomicBool,
     /// Opened by the first worker that needs it.
-    pub descriptor: OnceLock<Result<Opened, Errno>>,
+    pub descriptor: OnceLock<Result<OpenedSource, Errno>>,
     /// Bytes of a part; the last one may be shorter.
     pub cut: u64,
     /// What the receiver has of it already.
-    pub there: There,
+    pub there: HeldChunks,
     /// Which file it is.
     pub origin: Origin,
 }
 
 /// What a receiver has of a large file, by its chunks.
 #[derive(Debug, Default)]
-pub enum There {
+pub enum HeldChunks {
     /// Nothing.
     #[default]
     Nothing,
@@ -77,7 +77,7 @@ pub struct Cut {
     /// Bytes of a chunk; the last one may be shorter.
     pub cut: u64,
     /// What the receiver has of it.
-    pub there: There,
+    pub there: HeldChunks,
 }
 
 /// Cuts entries into units.
@@ -112,7 +112,7 @@ impl Planner {
         match entry.kind {
             Kind::File { size } if size > SMALL || self.sparse && seen.sparse => {
                 let cut = chunk_size(size, self.streams);
-                self.add_large(entry, seen, size, Cut { cut, there: There::Nothing })
+                self.add_large(entry, seen, size, Cut { cut, there: HeldChunks::Nothing })
             }
             Kind::File { size } => self.add_small(entry, size),
             _ => self.add_small(entry, 0),
@@ -156,7 +156,7 @@ impl Planner {
     /// # Errors
     /// Where the workers are gone.
     pub fn add_proof(&mut self, entry: Entry, seen: Seen, size: u64) -> Result<(), Stopped> {
-        self.add_large(entry, seen, size, Cut { cut: size.max(1), there: There::Present(vec![1]) })
+        self.add_large(entry, seen, size, Cut { cut: size.max(1), there: HeldChunks::Present(vec![1]) })
     }
 
     fn add_small(&mut self, entry: Entry, size: u64) -> Result<(), Stopped> {

@@ -20,21 +20,21 @@ pub(super) fn file_size(entry: &Entry) -> u64 {
 /// Appends the contents of a small file, at most as many bytes as were scanned; true where it has changed since.
 pub(super) fn read_small(opened: Option<OwnedFd>, entry: &Entry, out: &mut Vec<u8>) -> Result<bool, Errno> {
     let Some(fd) = opened else { return Ok(false) };
-    let opened = Opened::new(fd)?;
+    let opened = OpenedSource::new(fd)?;
     append(opened.as_fd(), file_size(entry) as usize, out)?;
     opened.has_changed(entry)
 }
 
 /// A source that is being read.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedSource {
     fd: OwnedFd,
     /// When its inode last changed, as it was opened. Nobody can set this time, so that a writer who puts the time of
     /// modification back is noticed too.
     ctime: Timestamp,
 }
 
-impl Opened {
+impl OpenedSource {
     fn open(source: &SourceRoot, entry: &Entry) -> Result<Self, Errno> {
         Self::new(source.root.open_at(&source.full_path(&entry.path), OFlags::RDONLY)?)
     }
@@ -51,7 +51,7 @@ impl Opened {
     }
 }
 
-impl AsFd for Opened {
+impl AsFd for OpenedSource {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -64,8 +64,8 @@ pub fn digest(sources: &[SourceRoot], entry: &Entry, stop: &AtomicBool) -> Optio
     hash_while(file.as_fd(), 0, size, &mut Vec::new(), || !stop.load(Ordering::Relaxed)).ok()?
 }
 
-pub(super) fn open_large(source: &SourceRoot, entry: &Entry) -> Result<Opened, Errno> {
-    let opened = Opened::open(source, entry)?;
+pub(super) fn open_large(source: &SourceRoot, entry: &Entry) -> Result<OpenedSource, Errno> {
+    let opened = OpenedSource::open(source, entry)?;
     // Advice that isn't taken does no harm.
     let _ = rustix::fs::fadvise(&opened, 0, None, Advice::Sequential);
     Ok(opened)
@@ -120,7 +120,7 @@ mod tests {
         let (kind, path_below) = (Kind::File { size: 6 }, RelPath::root());
         let entry =
             Entry { source: 0, path: path_below, kind, mode: 0o644, mtime, atime: mtime, extra: None };
-        let opened = Opened::open(&source, &entry).unwrap();
+        let opened = OpenedSource::open(&source, &entry).unwrap();
         assert!(!opened.has_changed(&entry).unwrap());
         // The clock of a file system may tick a hundred times a second.
         std::thread::sleep(std::time::Duration::from_millis(30));

@@ -19,13 +19,13 @@ use crate::net::crew::Crew;
 use crate::net::pace::Pace;
 use crate::net::rate::RateLimit;
 use crate::net::session::{Event, FEWER, MAX_STREAMS, Session, TICK, check_length, out_of_turn};
-use crate::send::again::{self, Verdict, Wanted};
+use crate::send::again::{self, Resend, Verdict};
 use crate::send::ahead::Ahead;
 use crate::send::offer::{Hash, Offers};
 use crate::send::plan::{Planner, SMALL, Unit};
 use crate::send::reading::digest;
 use crate::send::under_way::UnderWay;
-use crate::send::worker::{Shared, Worker};
+use crate::send::worker::{SendWorker, Transmission};
 use crate::tree::bounds::Bounds;
 use crate::tree::digest::ledger::{Known, Ledger};
 use crate::tree::pattern::expand;
@@ -143,7 +143,7 @@ pub fn run(
     let offers = session.wait_for_ready()?;
     let counters = session.meters.local.clone();
     let rate = options.rate_limit.map(RateLimit::new);
-    let shared = Shared {
+    let shared = Transmission {
         sources,
         counters: &counters,
         problem: ahead.problem,
@@ -165,7 +165,7 @@ pub fn run(
 /// All that the rounds of a transfer share.
 #[derive(Clone, Copy)]
 struct Rounds<'a> {
-    shared: &'a Shared<'a>,
+    shared: &'a Transmission<'a>,
     options: &'a Options,
     selection: &'a Selection,
     /// True while everything in the sources could be read.
@@ -224,7 +224,7 @@ impl<'a> Rounds<'a> {
     {
         let names = match session.awaiting("its word that everything is in place", again::verdict)? {
             Verdict::Committed(landed) => return Ok((landed, used)),
-            Verdict::Again(names) if self.options.verify => Wanted::new(names, self.shared.sources.len())?,
+            Verdict::Again(names) if self.options.verify => Resend::new(names, self.shared.sources.len())?,
             Verdict::Again(_) => return Err(out_of_turn()),
         };
         let (queue, units) = bounded(QUEUE);
@@ -253,7 +253,7 @@ impl<'a> Rounds<'a> {
         'a: 'scope,
     {
         let shared = self.shared;
-        let mut crew = Crew::new(scope, move |stream| (true, Worker::new(shared, stream).run(&units)));
+        let mut crew = Crew::new(scope, move |stream| (true, SendWorker::new(shared, stream).run(&units)));
         session.more(more)?;
         let mut looked = Instant::now();
         while crew.used == 0 || crew.running > 0 {
@@ -306,14 +306,14 @@ impl Answers<'_> {
 /// The number of streams: as the user fixed it, or as it turns out best.
 struct Streams {
     first: u32,
-    auto: Option<(Controller, Host)>,
+    auto: Option<(Controller, Processors)>,
 }
 
 /// The processors of this end, whoever uses them: beside other work too, more streams than they can serve only
 /// switch more.
-struct Host(Option<CpuTimes>);
+struct Processors(Option<CpuTimes>);
 
-impl Host {
+impl Processors {
     fn now() -> Self {
         Self(CpuTimes::read(Path::new("/")).ok())
     }
@@ -338,12 +338,17 @@ impl Streams {
                 let first = first_streams(found);
                 let patience = if has_few_processors() { FEW_PROCESSORS } else { TRIAL };
                 let controller = Controller::new(first, MOST_AUTO_STREAMS, patience, Instant::now());
-                Self { first, auto: Some((controller, Host::now())) }
+                Self { first, auto: Some((controller, Processors::now())) }
             }
         }
     }
 
-    fn adjust(&mut self, session: &Session, shared: &Shared<'_>, running: u32) -> Result<(), TransferError> {
+    fn adjust(
+        &mut self,
+        session: &Session,
+        shared: &Transmission<'_>,
+        running: u32,
+    ) -> Result<(), TransferError> {
         let Some((controller, host)) = &mut self.auto else { return Ok(()) };
         if session.is_tunnelled() {
             return Ok(());

@@ -52,7 +52,7 @@ impl UnderWay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::send::plan::There;
+    use crate::send::plan::HeldChunks;
     use linerate_wire::entry::{Entry, Kind, Origin, Timestamp};
     use linerate_wire::path::RelPath;
     use std::sync::OnceLock;
@@ -79,7 +79,7 @@ mod tests {
             given_up,
             descriptor: OnceLock::new(),
             cut: 1 << 20,
-            there: There::Nothing,
+            there: HeldChunks::Nothing,
             origin: Origin::default(),
             sparse: false,
         })

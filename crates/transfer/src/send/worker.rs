@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::base::problem::problem;
 use crate::net::clock::{Clock, Counters, Stage};
-use crate::net::pace::{Pace, Told};
+use crate::net::pace::{Pace, StreamReport};
 use crate::net::rate::RateLimit;
 use crate::net::stream::{DATA_FRAME, FrameWriter, Stream, StreamError};
-use crate::send::plan::{LargeFile, There, Unit};
-use crate::send::reading::{Opened, file_size, open_large, read_full, read_small};
+use crate::send::plan::{HeldChunks, LargeFile, Unit};
+use crate::send::reading::{OpenedSource, file_size, open_large, read_full, read_small};
 use crate::send::under_way::UnderWay;
 use crate::tree::digest::ledger::Ledger;
 use crate::tree::digest::{self, Hashing};
@@ -36,7 +36,7 @@ const CHANGED: &str = "changed while it was read; the copy may mix old and new";
 type FileProblem = (ProblemKind, String);
 
 /// What all workers of the sender share.
-pub struct Shared<'a> {
+pub struct Transmission<'a> {
     /// The sources, in their order.
     pub sources: &'a [SourceRoot],
     /// This end's counters.
@@ -59,7 +59,7 @@ pub struct Shared<'a> {
     pub working: AtomicU32,
 }
 
-impl Shared<'_> {
+impl Transmission<'_> {
     /// No worker is there, and new ones will be.
     pub fn begin_round(&self) {
         self.leave.store(0, Ordering::Release);
@@ -78,26 +78,26 @@ impl Shared<'_> {
 }
 
 /// One stream's worker.
-pub struct Worker<'a> {
-    shared: &'a Shared<'a>,
+pub struct SendWorker<'a> {
+    shared: &'a Transmission<'a>,
     stream: FrameWriter,
     clock: Clock,
     /// To the pace, of the stream.
-    told: Told,
+    told: StreamReport,
     payload: Vec<u8>,
     /// The directory that the last small file was read from, and whose it is: the next one most often is its neighbour.
     parent: Option<(u32, RelPath, Arc<Directory>)>,
 }
 
-impl<'a> Worker<'a> {
+impl<'a> SendWorker<'a> {
     /// A worker that sends on `stream`.
-    pub fn new(shared: &'a Shared<'a>, stream: Stream) -> Self {
+    pub fn new(shared: &'a Transmission<'a>, stream: Stream) -> Self {
         shared.working.fetch_add(1, Ordering::AcqRel);
         Self {
             shared,
             stream: stream.into_writer(),
             clock: Clock::start(),
-            told: Told::default(),
+            told: StreamReport::default(),
             payload: Vec::new(),
             parent: None,
         }
@@ -262,11 +262,11 @@ impl<'a> Worker<'a> {
     fn is_there(&mut self, file: &LargeFile, offset: u64, length: u64) -> Result<bool, FileProblem> {
         let number = (offset / (file.cut.max(1))) as usize;
         match &file.there {
-            There::Nothing => Ok(false),
-            There::Present(present) => {
+            HeldChunks::Nothing => Ok(false),
+            HeldChunks::Present(present) => {
                 Ok(present.get(number / 8).is_some_and(|byte| byte >> (number % 8) & 1 == 1))
             }
-            There::Older(digests) => {
+            HeldChunks::Older(digests) => {
                 let Some(theirs) = digests.get(number) else { return Ok(false) };
                 let opened = self.opened(file)?;
                 let ours = hash(opened.as_fd(), offset, length, &mut self.payload);
@@ -277,7 +277,7 @@ impl<'a> Worker<'a> {
     }
 
     /// The file, opened by the first worker that needs it.
-    fn opened<'f>(&self, file: &'f LargeFile) -> Result<&'f Opened, FileProblem> {
+    fn opened<'f>(&self, file: &'f LargeFile) -> Result<&'f OpenedSource, FileProblem> {
         let source = &self.shared.sources[file.entry.source as usize];
         let opened = file.descriptor.get_or_init(|| open_large(source, &file.entry));
         opened.as_ref().map_err(|error| read_problem(*error))

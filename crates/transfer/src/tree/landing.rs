@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::base::problem::TransferError;
-use crate::tree::bounds::{Destination, Held, Named, There, refused};
+use crate::tree::bounds::{Destination, DestinationState, Held, Named, refused};
 use crate::tree::root::Root;
 
 /// The destination, held open, and where each source begins below it.
@@ -36,7 +36,7 @@ impl Landing {
     /// Where the destination can't take the sources.
     pub fn find(named: &Named, sources: &[Source]) -> Result<Self, TransferError> {
         let at = named.destination()?;
-        if let There::Directory { held, .. } = at.there {
+        if let DestinationState::Directory { held, .. } = at.there {
             return Self::into_directory(held, &at.shown, sources);
         }
         if at.shown.as_os_str().as_bytes().ends_with(b"/") {
@@ -57,7 +57,7 @@ impl Landing {
             return Err(TransferError::Arguments(message.into()));
         };
         let at = named.destination()?;
-        let There::Directory { held, .. } = at.there else {
+        let DestinationState::Directory { held, .. } = at.there else {
             let landing = Self::under_new_name(at, sources)?;
             return Ok(Self { is_new: false, ..landing });
         };
@@ -76,7 +76,7 @@ impl Landing {
     pub fn as_new(named: &Named, sources: &[Source], mirror: bool) -> Option<Self> {
         let at = named.destination().ok()?;
         // A link is no directory that was made.
-        let is_directory = matches!(at.there, There::Directory { by_link: false, .. });
+        let is_directory = matches!(at.there, DestinationState::Directory { by_link: false, .. });
         let has_slash = at.shown.as_os_str().as_bytes().ends_with(b"/");
         let ([source], true) = (sources, is_directory && (mirror || !has_slash)) else { return None };
         let (root, name) = at.into_place().ok()?;
@@ -148,20 +148,20 @@ impl Landing {
 }
 
 /// Whether the one source, which gets the name of what is there, is a directory; else why it can't get it.
-fn takes_name(there: &There, sources: &[Source]) -> Result<bool, String> {
+fn takes_name(there: &DestinationState, sources: &[Source]) -> Result<bool, String> {
     let refusal = match (there, sources) {
-        (There::Nothing, [source]) => return Ok(source.directory),
-        (There::Nothing, _) => {
+        (DestinationState::Nothing, [source]) => return Ok(source.directory),
+        (DestinationState::Nothing, _) => {
             let count = sources.len();
             return Err(format!(
                 "doesn't exist, and {count} sources need a directory: end it in '/' to have it made"
             ));
         }
         (_, [source]) if !source.directory => match there {
-            There::Special => "is a device, a pipe or a socket: name a file or a directory",
+            DestinationState::Special => "is a device, a pipe or a socket: name a file or a directory",
             _ => return Ok(false),
         },
-        (There::Link, [_]) => {
+        (DestinationState::Link, [_]) => {
             "is a symbolic link that leads to no directory: remove it, or name another place"
         }
         (_, [_]) => "is a file, a directory can't be copied onto it",

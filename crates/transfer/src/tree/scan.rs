@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::problem::problem;
 use crate::base::totals::SharedTotals;
-use crate::tree::filter::files_from::Wanted;
+use crate::tree::filter::files_from::Selected;
 use crate::tree::filter::{FilesFrom, Filter, Rules, Scope, Side, merge_file};
 use crate::tree::metadata::holes::has_holes;
 use crate::tree::metadata::read::{At, Reader};
@@ -87,14 +87,14 @@ impl Seen {
 pub struct Stopped;
 
 /// One directory on the way down.
-struct Level {
+struct ScanLevel {
     path: RelPath,
     listing: Dir,
     fd: OwnedFd,
     scope: Scope,
 }
 
-struct Walk<'a, 'b, T> {
+struct ScanWalk<'a, 'b, T> {
     scanner: &'b Scanner<'a>,
     reader: Reader,
     taker: T,
@@ -103,7 +103,7 @@ struct Walk<'a, 'b, T> {
 impl Scanner<'_> {
     /// Walks all sources. Ends early where `taker` takes no more.
     pub fn run(&self, taker: impl Taker) {
-        let mut walk = Walk { scanner: self, reader: Reader::new(self.keep), taker };
+        let mut walk = ScanWalk { scanner: self, reader: Reader::new(self.keep), taker };
         for number in 0..self.sources.len() {
             if walk.source(number).is_err() {
                 return;
@@ -113,7 +113,7 @@ impl Scanner<'_> {
     }
 }
 
-impl<T: Taker> Walk<'_, '_, T> {
+impl<T: Taker> ScanWalk<'_, '_, T> {
     fn source(&mut self, number: usize) -> Result<(), Stopped> {
         let source = &self.scanner.sources[number];
         let at = source.top_path();
@@ -180,7 +180,7 @@ impl<T: Taker> Walk<'_, '_, T> {
     }
 
     /// The next name in a directory; `None` at its end, and where it can't be listed, which is reported.
-    fn next_name(&self, source: usize, level: &mut Level) -> Option<Vec<u8>> {
+    fn next_name(&self, source: usize, level: &mut ScanLevel) -> Option<Vec<u8>> {
         loop {
             match level.listing.read()? {
                 Ok(entry) if matches!(entry.file_name().to_bytes(), b"." | b"..") => {}
@@ -194,7 +194,7 @@ impl<T: Taker> Walk<'_, '_, T> {
     }
 
     /// The path and stat of `name`; `None` where it can't be sent or is gone, which is reported.
-    fn look(&self, source: usize, level: &Level, name: &[u8]) -> Option<(RelPath, Stat)> {
+    fn look(&self, source: usize, level: &ScanLevel, name: &[u8]) -> Option<(RelPath, Stat)> {
         let Some(path) = level.path.join(name).ok().filter(RelPath::fits_below_a_name) else {
             let doing = "going deeper: the path is longer than can be sent";
             self.fail(source, &level.path, doing, Errno::NAMETOOLONG);
@@ -208,21 +208,21 @@ impl<T: Taker> Walk<'_, '_, T> {
         None
     }
 
-    fn wanted(&self, path: &RelPath, is_directory: bool, scope: &Scope) -> Wanted {
+    fn wanted(&self, path: &RelPath, is_directory: bool, scope: &Scope) -> Selected {
         let selection = self.scanner.selection;
         let wanted = match &selection.listed {
             Some(listed) => listed.wants(path, false),
-            None => Wanted { sent: true, entered: true, as_directory: false },
+            None => Selected { sent: true, entered: true, as_directory: false },
         };
         let excluded = (wanted.sent || wanted.entered) && scope.excludes(path, is_directory);
-        Wanted {
+        Selected {
             sent: wanted.admits(is_directory) && !excluded,
             entered: wanted.entered && !excluded,
             ..wanted
         }
     }
 
-    fn enter(&mut self, source: usize, path: RelPath, scope: &Scope) -> Option<Level> {
+    fn enter(&mut self, source: usize, path: RelPath, scope: &Scope) -> Option<ScanLevel> {
         let root = &self.scanner.sources[source].root;
         let opened = root
             .open_at(&self.scanner.sources[source].full_path(&path), OFlags::RDONLY | OFlags::DIRECTORY)
@@ -235,7 +235,7 @@ impl<T: Taker> Walk<'_, '_, T> {
             }
         };
         match scope.enter(&path, &mut |name| merge_file(&fd, name)) {
-            Ok(scope) => Some(Level { path, listing, fd, scope }),
+            Ok(scope) => Some(ScanLevel { path, listing, fd, scope }),
             Err(error) => {
                 self.tell(source, &path, ProblemKind::Failed, format!("nothing in it is sent: {error}"));
                 None

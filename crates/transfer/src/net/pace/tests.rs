@@ -7,12 +7,12 @@ const BASE: Duration = Duration::from_micros(60);
 /// What a socket holds, in bytes.
 const BUFFER: f64 = 4e6;
 
-/// A sender, a path with a queue before its slowest link, and a [`Controller`].
+/// A sender, a path with a queue before its slowest link, and a [`Pacer`].
 struct World {
     begun: Instant,
     now: Duration,
-    controller: Controller,
-    told: [Told; 3],
+    controller: Pacer,
+    told: [StreamReport; 3],
     /// What part each stream has.
     shares: &'static [f64],
     /// When the sender may go on.
@@ -40,7 +40,7 @@ impl World {
         Self {
             begun,
             now: Duration::ZERO,
-            controller: Controller::new(begun),
+            controller: Pacer::new(begun),
             told: Default::default(),
             shares: &[1.0],
             then: Duration::ZERO,
@@ -94,7 +94,7 @@ impl World {
     }
 
     fn is_held(&self) -> bool {
-        matches!(self.controller.state, State::Held(_))
+        matches!(self.controller.state, PaceState::Held(_))
     }
 }
 

@@ -24,7 +24,7 @@ use crate::base::problem::{Observer, TransferError};
 use crate::net::channel::{Control, Room};
 use crate::net::clock::Counters;
 use crate::net::connect::Listener;
-use crate::net::handshake::Link;
+use crate::net::handshake::ConnectionConfig;
 use crate::net::keys::Keys;
 use crate::net::pulse::Pulse;
 use crate::net::stream::{Stream, StreamError};
@@ -65,7 +65,7 @@ pub struct Session {
     cookie: Cookie,
     nonce: [u8; 8],
     peer: Hello,
-    link: Option<Link>,
+    link: Option<ConnectionConfig>,
     registry: Registry,
     listener: Option<Listener>,
     opener: Opener,
@@ -88,7 +88,7 @@ pub struct Session {
     /// Streams that were handed to the caller, and whose workers have not ended.
     admitted: u32,
     cipher: Option<&'static str>,
-    news: news::News,
+    news: news::FloodGuard,
     silence: Silence,
 }
 
@@ -193,7 +193,7 @@ impl Session {
             report: None,
             early: None,
             room: None,
-            news: news::News::new(),
+            news: news::FloodGuard::new(),
             admitted: 0,
             cipher: None,
             silence: Silence::new(pulse),

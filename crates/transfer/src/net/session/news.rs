@@ -7,12 +7,12 @@ const MOST: u32 = 1_000_000;
 const SPELL: Duration = Duration::from_secs(1000);
 
 /// What was told in the present spell.
-pub(super) struct News {
+pub(super) struct FloodGuard {
     since: Instant,
     count: u32,
 }
 
-impl News {
+impl FloodGuard {
     /// Nothing yet.
     pub fn new() -> Self {
         Self { since: Instant::now(), count: 0 }
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn a_flood_is_not_welcome_and_a_new_spell_is() {
-        let mut news = News::new();
+        let mut news = FloodGuard::new();
         assert!((0..MOST).all(|_| news.is_welcome()));
         assert!(!news.is_welcome());
         let Some(long_ago) = Instant::now().checked_sub(SPELL) else { return };

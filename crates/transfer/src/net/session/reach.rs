@@ -11,7 +11,7 @@ use crate::base::problem::BY_WHOM;
 use crate::base::problem::TransferError;
 use crate::net::connect::Listener;
 use crate::net::dial::{candidates, dial, dial_any};
-use crate::net::handshake::Link;
+use crate::net::handshake::ConnectionConfig;
 use crate::net::keys::Pinned;
 use crate::net::stream::Stream;
 use crate::net::transport::{Transport, Tunnel};
@@ -38,10 +38,10 @@ pub(super) enum Opener {
 }
 
 impl Session {
-    pub(super) fn make_link(&mut self, clear: bool) -> Result<Link, TransferError> {
+    pub(super) fn make_link(&mut self, clear: bool) -> Result<ConnectionConfig, TransferError> {
         let failed = |error| TransferError::Failed(format!("the far end's key can't be used: {error}"));
         let pinned: Pinned = self.keys.pin(&self.peer.public_key).map_err(failed)?;
-        let link = Link { pinned, clear, registry: self.registry.clone() };
+        let link = ConnectionConfig { pinned, clear, registry: self.registry.clone() };
         self.link = Some(link.clone());
         Ok(link)
     }

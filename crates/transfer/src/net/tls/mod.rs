@@ -11,9 +11,9 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use crate::net::keys::Pinned;
-use record::Keys;
+use record::KeySchedule;
 
-pub use record::{AROUND, Opened, RECORD, Tls, plain, whole_record};
+pub use record::{AROUND, OpenedRecord, RECORD, Tls, plain, whole_record};
 
 /// More than any flight of a handshake with raw public keys, in bytes.
 const FLIGHT: usize = 16 * 1024;
@@ -61,9 +61,9 @@ impl Handshake {
             channel.write_all(&outgoing)?;
             incoming.drain(..discard);
             match step {
-                Step::Again => {}
-                Step::Read => read_some(channel, &mut incoming)?,
-                Step::Established => break,
+                HandshakeStep::Again => {}
+                HandshakeStep::Read => read_some(channel, &mut incoming)?,
+                HandshakeStep::Established => break,
             }
         }
         let accepting = matches!(self, Self::Server(_));
@@ -78,7 +78,7 @@ impl Handshake {
         Ok((tls, incoming))
     }
 
-    fn step(&mut self, incoming: &mut [u8], outgoing: &mut Vec<u8>) -> io::Result<(usize, Step)> {
+    fn step(&mut self, incoming: &mut [u8], outgoing: &mut Vec<u8>) -> io::Result<(usize, HandshakeStep)> {
         match self {
             Self::Client(tls) => take_step(tls.process_tls_records(incoming), outgoing),
             Self::Server(tls) => take_step(tls.process_tls_records(incoming), outgoing),
@@ -89,37 +89,40 @@ impl Handshake {
         match self {
             Self::Client(tls) => {
                 let (secrets, keys) = tls.dangerous_into_kernel_connection()?;
-                Tls::new(Keys::Client(Box::new(keys)), secrets)
+                Tls::new(KeySchedule::Client(Box::new(keys)), secrets)
             }
             Self::Server(tls) => {
                 let (secrets, keys) = tls.dangerous_into_kernel_connection()?;
-                Tls::new(Keys::Server(Box::new(keys)), secrets)
+                Tls::new(KeySchedule::Server(Box::new(keys)), secrets)
             }
         }
     }
 }
 
-enum Step {
+enum HandshakeStep {
     Again,
     Read,
     Established,
 }
 
-fn take_step<D>(status: UnbufferedStatus<'_, '_, D>, outgoing: &mut Vec<u8>) -> io::Result<(usize, Step)> {
+fn take_step<D>(
+    status: UnbufferedStatus<'_, '_, D>,
+    outgoing: &mut Vec<u8>,
+) -> io::Result<(usize, HandshakeStep)> {
     let UnbufferedStatus { discard, state } = status;
     let step = match state.map_err(broken)? {
         ConnectionState::EncodeTlsData(mut state) => {
             let mut flight = vec![0; FLIGHT];
             let length = state.encode(&mut flight).map_err(io::Error::other)?;
             outgoing.extend_from_slice(&flight[..length]);
-            Step::Again
+            HandshakeStep::Again
         }
         ConnectionState::TransmitTlsData(state) => {
             state.done();
-            Step::Again
+            HandshakeStep::Again
         }
-        ConnectionState::BlockedHandshake => Step::Read,
-        ConnectionState::WriteTraffic(_) => Step::Established,
+        ConnectionState::BlockedHandshake => HandshakeStep::Read,
+        ConnectionState::WriteTraffic(_) => HandshakeStep::Established,
         _ => return Err(io::ErrorKind::UnexpectedEof.into()),
     };
     Ok((discard, step))
@@ -132,7 +135,7 @@ fn hear_go(tls: &mut Tls, channel: &mut impl Read, incoming: &mut Vec<u8>) -> io
             None => read_some(channel, incoming)?,
         }
     };
-    if tls.open(&mut incoming[..length])? != Opened::Data(GO) {
+    if tls.open(&mut incoming[..length])? != OpenedRecord::Data(GO) {
         return Err(invalid("unexpected data in a handshake"));
     }
     incoming.drain(..length);

@@ -13,7 +13,7 @@ use rustls::{
 };
 use std::io;
 
-use super::seal::Sealer;
+use super::seal::RecordSealer;
 use super::{broken, invalid};
 
 /// Plain bytes of a full record.
@@ -33,9 +33,9 @@ const CLOSE_NOTIFY: [u8; 2] = [1, 0];
 
 /// One end of an established TLS connection.
 pub struct Tls {
-    keys: Keys,
+    keys: KeySchedule,
     suite: &'static Tls13CipherSuite,
-    sealer: Sealer,
+    sealer: RecordSealer,
     /// Records that one key may protect.
     most: u64,
     opening: Box<dyn MessageDecrypter>,
@@ -43,14 +43,14 @@ pub struct Tls {
 }
 
 /// What makes the next keys.
-pub(super) enum Keys {
+pub(super) enum KeySchedule {
     Client(Box<KernelConnection<ClientConnectionData>>),
     Server(Box<KernelConnection<ServerConnectionData>>),
 }
 
 /// What a record was.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Opened<'a> {
+pub enum OpenedRecord<'a> {
     /// The other end's bytes.
     Data(&'a [u8]),
     /// Something between the two ends of TLS.
@@ -73,13 +73,13 @@ pub fn whole_record(incoming: &[u8]) -> io::Result<Option<usize>> {
 }
 
 impl Tls {
-    pub(super) fn new(keys: Keys, secrets: ExtractedSecrets) -> Result<Self, Error> {
+    pub(super) fn new(keys: KeySchedule, secrets: ExtractedSecrets) -> Result<Self, Error> {
         let suite = keys.suite()?;
         let ExtractedSecrets { tx: (sealed, tx), rx: (opened, rx) } = secrets;
         Ok(Self {
             keys,
             suite,
-            sealer: Sealer::new(tx, sealed)?,
+            sealer: RecordSealer::new(tx, sealed)?,
             most: suite.common.confidentiality_limit,
             opening: decrypter(suite, rx)?,
             opened,
@@ -135,7 +135,7 @@ impl Tls {
     ///
     /// # Errors
     /// Where it was changed on its way, or is none that may come here.
-    pub fn open<'a>(&mut self, record: &'a mut [u8]) -> io::Result<Opened<'a>> {
+    pub fn open<'a>(&mut self, record: &'a mut [u8]) -> io::Result<OpenedRecord<'a>> {
         let contents = record.get_mut(RECORD_HEADER..).ok_or_else(|| invalid("no TLS record"))?;
         let message =
             InboundOpaqueMessage::new(ContentType::ApplicationData, ProtocolVersion::TLSv1_2, contents);
@@ -144,13 +144,13 @@ impl Tls {
         self.opened += 1;
         match (message.typ, message.payload) {
             (ContentType::ApplicationData, []) => Err(invalid("an empty TLS record")),
-            (ContentType::ApplicationData, plain) => Ok(Opened::Data(plain)),
-            (ContentType::Alert, [_, 0]) => Ok(Opened::End),
+            (ContentType::ApplicationData, plain) => Ok(OpenedRecord::Data(plain)),
+            (ContentType::Alert, [_, 0]) => Ok(OpenedRecord::End),
             // Keys that protected nothing need no others.
             (ContentType::Handshake, plain) if *plain == KEY_UPDATE && !is_first => {
                 let (sequence, secrets) = self.keys.next_opening().map_err(broken)?;
                 (self.opening, self.opened) = (decrypter(self.suite, secrets).map_err(broken)?, sequence);
-                Ok(Opened::Nothing)
+                Ok(OpenedRecord::Nothing)
             }
             _ => Err(invalid("an unexpected TLS message in the middle of a stream")),
         }
@@ -159,7 +159,7 @@ impl Tls {
     fn update_keys(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         self.protect(ContentType::Handshake, &KEY_UPDATE, out)?;
         let (sequence, secrets) = self.keys.next_sealing().map_err(broken)?;
-        self.sealer = Sealer::new(secrets, sequence).map_err(broken)?;
+        self.sealer = RecordSealer::new(secrets, sequence).map_err(broken)?;
         Ok(())
     }
 
@@ -189,7 +189,7 @@ pub fn plain(record: &mut [u8]) -> &mut [u8] {
     &mut record[RECORD_HEADER..end]
 }
 
-impl Keys {
+impl KeySchedule {
     fn suite(&self) -> Result<&'static Tls13CipherSuite, Error> {
         let suite = match self {
             Self::Client(keys) => keys.negotiated_cipher_suite(),
@@ -259,7 +259,7 @@ mod tests {
         let mut plain = Vec::new();
         while let Some(length) = whole_record(bytes)? {
             let (record, rest) = bytes.split_at_mut(length);
-            if let Opened::Data(data) = tls.open(record)? {
+            if let OpenedRecord::Data(data) = tls.open(record)? {
                 plain.extend_from_slice(data);
             }
             bytes = rest;
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!((near.cipher(), far.cipher()), ("aes128-gcm", "aes128-gcm"));
         let mut end = Vec::new();
         near.seal_end(&mut end).unwrap();
-        assert_eq!(far.open(&mut end).unwrap(), Opened::End);
+        assert_eq!(far.open(&mut end).unwrap(), OpenedRecord::End);
     }
 
     #[test]
@@ -305,7 +305,7 @@ mod tests {
             near.seal_in_place(&mut record).unwrap();
             assert_eq!(whole_record(&record).unwrap(), Some(record.len()));
             if length > 0 {
-                assert_eq!(far.open(&mut record).unwrap(), Opened::Data(&vec![7; length]));
+                assert_eq!(far.open(&mut record).unwrap(), OpenedRecord::Data(&vec![7; length]));
             } else {
                 assert!(far.open(&mut record).is_err());
             }
@@ -356,7 +356,7 @@ mod tests {
             near.update_keys(&mut update).unwrap();
             update
         };
-        assert_eq!(far.open(&mut update()).unwrap(), Opened::Nothing);
+        assert_eq!(far.open(&mut update()).unwrap(), OpenedRecord::Nothing);
         assert!(far.open(&mut update()).is_err());
     }
 

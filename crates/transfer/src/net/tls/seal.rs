@@ -11,13 +11,13 @@ use super::invalid;
 use super::record::{AROUND, RECORD, RECORD_HEADER, TAG};
 
 /// One direction's key. A number protects one record only: it goes up with each, and a new key begins a new count.
-pub(super) struct Sealer {
+pub(super) struct RecordSealer {
     key: LessSafeKey,
     iv: Iv,
     next: u64,
 }
 
-impl Sealer {
+impl RecordSealer {
     /// The key that the library agreed on, and the number of its next record.
     pub fn new(secrets: ConnectionTrafficSecrets, next: u64) -> Result<Self, Error> {
         use ConnectionTrafficSecrets as Secrets;

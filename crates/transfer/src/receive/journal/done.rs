@@ -14,7 +14,7 @@ const MAX_DONE: usize = 2_000_000;
 pub struct DoneFiles {
     /// Of places; nobody outside this process can choose two that are the same by it.
     hashes: RandomState,
-    files: Vec<File>,
+    files: Vec<DoneFile>,
     /// Times behind files, in the order in which they were told.
     stamps: Vec<Timestamp>,
     /// Files of which the time behind them is known.
@@ -22,7 +22,7 @@ pub struct DoneFiles {
 }
 
 /// One of them. Its size is in its mark.
-struct File {
+struct DoneFile {
     place: [u8; 8],
     mark: Mark,
     inode: [u8; 8],
@@ -32,7 +32,7 @@ struct File {
 
 /// A file that got its real name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Finished {
+pub struct Landed {
     /// Its inode's number.
     pub inode: u64,
     /// The file system's time behind it: a file whose inode changed later isn't the one that was made.
@@ -44,7 +44,7 @@ impl DoneFiles {
     pub fn add(&mut self, done: &Done) {
         if self.files.len() < MAX_DONE {
             let (place, inode) = (self.hash(&done.place), done.inode.to_ne_bytes());
-            self.files.push(File { place, mark: done.mark, inode, stamp: self.stamps.len() as u32 });
+            self.files.push(DoneFile { place, mark: done.mark, inode, stamp: self.stamps.len() as u32 });
         }
     }
 
@@ -69,12 +69,12 @@ impl DoneFiles {
 
     /// The last file that was made at `place` of an entry with this mark. It may be, as rarely as two hashes are the
     /// same, one of another place: that has another inode.
-    pub fn find(&self, place: &RelPath, mark: Mark) -> Option<Finished> {
+    pub fn find(&self, place: &RelPath, mark: Mark) -> Option<Landed> {
         let place = self.hash(place);
         let end = self.files.partition_point(|file| file.place <= place);
         let there = self.files[..end].iter().rev().take_while(|file| file.place == place);
         let found = there.into_iter().find(|file| file.mark == mark)?;
-        Some(Finished { inode: u64::from_ne_bytes(found.inode), at: *self.stamps.get(found.stamp as usize)? })
+        Some(Landed { inode: u64::from_ne_bytes(found.inode), at: *self.stamps.get(found.stamp as usize)? })
     }
 
     fn hash(&self, place: &RelPath) -> [u8; 8] {
@@ -98,9 +98,9 @@ mod tests {
         }
         files.add(&done("c"));
         files.sort();
-        assert_eq!(files.find(&path("a"), [1; 8]), Some(Finished { inode: 3, at: at(3) }));
-        assert_eq!(files.find(&path("b"), [2; 8]), Some(Finished { inode: 4, at: at(2) }));
+        assert_eq!(files.find(&path("a"), [1; 8]), Some(Landed { inode: 3, at: at(3) }));
+        assert_eq!(files.find(&path("b"), [2; 8]), Some(Landed { inode: 4, at: at(2) }));
         assert_eq!((files.find(&path("c"), [1; 8]), files.find(&path("a"), [2; 8])), (None, None));
-        assert_eq!((files.files.len(), size_of::<File>()), (6, 28));
+        assert_eq!((files.files.len(), size_of::<DoneFile>()), (6, 28));
     }
 }

@@ -20,7 +20,7 @@ use crate::tree::stamp::ctime;
 const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// What has a journal's name.
-pub enum Held {
+pub enum HeldJournal {
     /// A file of this user's, which this process has locked.
     Ours(OwnedFd),
     /// Nothing.
@@ -35,21 +35,21 @@ pub enum Held {
 ///
 /// # Errors
 /// What open(2) and flock(2) return.
-pub fn open(directory: &Directory, name: &OsStr) -> Result<Held, Errno> {
+pub fn open(directory: &Directory, name: &OsStr) -> Result<HeldJournal, Errno> {
     let file = match open_own(directory, name) {
         Ok(file) => file,
-        Err(Errno::NOENT) => return Ok(Held::Missing),
-        Err(Errno::STALE | Errno::LOOP) => return Ok(Held::Foreign),
+        Err(Errno::NOENT) => return Ok(HeldJournal::Missing),
+        Err(Errno::STALE | Errno::LOOP) => return Ok(HeldJournal::Foreign),
         Err(error) => return Err(error),
     };
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => return Ok(Held::Busy),
+        Err(Errno::WOULDBLOCK) => return Ok(HeldJournal::Busy),
         Err(error) => return Err(error),
     }
     // Its owner may have removed it between the two calls.
     let gone = rustix::fs::fstat(&file)?.st_nlink == 0;
-    Ok(if gone { Held::Missing } else { Held::Ours(file) })
+    Ok(if gone { HeldJournal::Missing } else { HeldJournal::Ours(file) })
 }
 
 /// Opens a file for reading and writing, where it can't have been planted by another user.
@@ -71,7 +71,7 @@ pub fn is_own(stat: &Stat) -> bool {
 }
 
 /// Writes records.
-pub struct Writer {
+pub struct JournalWriter {
     file: OwnedFd,
     /// Where the next record goes; behind it there may be the rest of one that didn't fit.
     at: u64,
@@ -83,7 +83,7 @@ pub struct Writer {
     buffer: Vec<u8>,
 }
 
-impl Writer {
+impl JournalWriter {
     /// Makes the journal, for this user alone; none where it can't be made and locked.
     pub fn make(directory: &Directory, name: &OsStr, begin: &Begin, sealer: &Sealer) -> Option<Self> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 
 use super::file::open_records;
 use super::inode_of;
-use super::key::Keys;
+use super::key::KeyStore;
 use super::record::Record;
 use super::seal::Sealer;
 use crate::tree::root::Directory;
@@ -24,7 +24,7 @@ pub enum Holder {
 }
 
 /// Who holds the journal `name` in `directory`. It is somebody, not nobody, where that can't be told.
-pub fn holder(directory: &Directory, name: &OsStr, keys: &Keys) -> Holder {
+pub fn holder(directory: &Directory, name: &OsStr, keys: &KeyStore) -> Holder {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
         Ok(file) => file,

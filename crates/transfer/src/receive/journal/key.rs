@@ -24,7 +24,7 @@ pub struct Key([u8; 32]);
 
 /// Where an account keeps its key.
 #[derive(Clone)]
-pub struct Keys {
+pub struct KeyStore {
     /// Absolute; `None` where the account has no such place.
     directory: Option<PathBuf>,
 }
@@ -52,7 +52,7 @@ impl Key {
     }
 }
 
-impl Keys {
+impl KeyStore {
     /// Those of the account that runs this process: `$XDG_STATE_HOME/linerate`, by default
     /// `~/.local/state/linerate`. A relative path counts as none (XDG base directories).
     pub fn of_account() -> Self {

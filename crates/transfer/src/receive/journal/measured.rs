@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::process::Command;
 use std::time::Instant;
 
-use super::file::Writer;
+use super::file::JournalWriter;
 use super::key::Key;
 use super::record::tests::{begin, done, partial};
 use super::record::{Begin, Done, Epoch, MAX_JOURNAL, Partial, Record};
@@ -113,7 +113,7 @@ fn one_journal() {
     let file = write(&kind);
     let (before, begun) = (peak(), Instant::now());
     let begin = Begin { epoch: HERE, nonce: [9; 8] };
-    let (writer, past) = Writer::go_on(file, &begin, &sealer()).unwrap();
+    let (writer, past) = JournalWriter::go_on(file, &begin, &sealer()).unwrap();
     let past = past.expect("it is this account's");
     println!("{kind}: {} MB, before it {before}, {:?}", peak() >> 20, begun.elapsed());
     assert!(past.has_run([9; 8]) || !writer.is_bare());

@@ -33,10 +33,10 @@ use crate::tree::metadata::write::{let_in, set_mode};
 use crate::tree::root::Directory;
 use crate::tree::temporary::PREFIX;
 pub use chunks::bits;
-pub use done::Finished;
-use file::{Held, Writer};
+pub use done::Landed;
+use file::{HeldJournal, JournalWriter};
 pub use holder::{Holder, holder};
-pub use key::Keys;
+pub use key::KeyStore;
 use key::Written;
 pub use partials::Earlier;
 pub use past::Past;
@@ -68,7 +68,7 @@ pub struct Site {
     name: OsString,
     /// Where the command's files land below `top`: a key there would be the far end's.
     places: Vec<RelPath>,
-    keys: Keys,
+    keys: KeyStore,
 }
 
 /// The journal of a run.
@@ -76,15 +76,15 @@ pub struct Journal {
     site: Site,
     begin: Begin,
     begun: Instant,
-    state: Mutex<State>,
+    state: Mutex<JournalState>,
     /// What is done is written down from now on. Read where a lock would cost.
     takes_done: AtomicBool,
 }
 
-enum State {
+enum JournalState {
     /// Made when it is worth it.
     Waiting,
-    Open(Writer),
+    Open(JournalWriter),
     /// There is none: it can't be made, or was given up.
     None,
 }
@@ -102,16 +102,16 @@ pub enum Found {
 impl Site {
     /// Where the journal of the command that `options` name belongs, for what lands at `places` below `top`; `None`
     /// where it has none.
-    pub fn of(top: &Arc<Directory>, options: &Options, places: Vec<RelPath>, keys: Keys) -> Option<Self> {
+    pub fn of(top: &Arc<Directory>, options: &Options, places: Vec<RelPath>, keys: KeyStore) -> Option<Self> {
         Some(Self { top: top.clone(), name: name(options, &places)?, places, keys })
     }
 
     /// True where an earlier run of this account's has left its journal here, or a run has it now.
     pub fn has_journal(&self) -> bool {
         match file::open(&self.top, &self.name) {
-            Ok(Held::Ours(file)) => self.sealer(false).is_some_and(|sealer| begins(&file, &sealer)),
-            Ok(Held::Busy) => true,
-            Ok(Held::Missing | Held::Foreign) | Err(_) => false,
+            Ok(HeldJournal::Ours(file)) => self.sealer(false).is_some_and(|sealer| begins(&file, &sealer)),
+            Ok(HeldJournal::Busy) => true,
+            Ok(HeldJournal::Missing | HeldJournal::Foreign) | Err(_) => false,
         }
     }
 
@@ -123,12 +123,12 @@ impl Site {
     }
 
     /// Makes the journal where it is missing.
-    fn make(&self, begin: &Begin) -> Option<Writer> {
-        Writer::make(&self.top, &self.name, begin, &self.sealer(true)?)
+    fn make(&self, begin: &Begin) -> Option<JournalWriter> {
+        JournalWriter::make(&self.top, &self.name, begin, &self.sealer(true)?)
     }
 
-    fn go_on(&self, file: OwnedFd, begin: &Begin) -> Option<(Writer, Option<Past>)> {
-        Writer::go_on(file, begin, &self.sealer(true)?).ok()
+    fn go_on(&self, file: OwnedFd, begin: &Begin) -> Option<(JournalWriter, Option<Past>)> {
+        JournalWriter::go_on(file, begin, &self.sealer(true)?).ok()
     }
 }
 
@@ -137,16 +137,16 @@ impl Journal {
     pub fn find(site: Site, nonce: [u8; 8]) -> Found {
         let begin = Begin { epoch: epoch(&site.top), nonce };
         let (state, past) = match file::open(&site.top, &site.name) {
-            Ok(Held::Ours(file)) => match site.go_on(file, &begin) {
-                Some((writer, past)) => (State::Open(writer), past),
-                None => (State::None, None),
+            Ok(HeldJournal::Ours(file)) => match site.go_on(file, &begin) {
+                Some((writer, past)) => (JournalState::Open(writer), past),
+                None => (JournalState::None, None),
             },
-            Ok(Held::Missing) => (State::Waiting, None),
-            Ok(Held::Busy) => return Found::Busy,
+            Ok(HeldJournal::Missing) => (JournalState::Waiting, None),
+            Ok(HeldJournal::Busy) => return Found::Busy,
             // Somebody else's, or no file at all: it has the name.
-            Ok(Held::Foreign) | Err(_) => (State::None, None),
+            Ok(HeldJournal::Foreign) | Err(_) => (JournalState::None, None),
         };
-        let takes_done = AtomicBool::new(matches!(state, State::Open(_)));
+        let takes_done = AtomicBool::new(matches!(state, JournalState::Open(_)));
         let journal = Self { site, begin, begun: Instant::now(), state: Mutex::new(state), takes_done };
         match past {
             Some(past) => Found::Past(journal, Box::new(past)),
@@ -158,10 +158,10 @@ impl Journal {
     pub fn none(top: &Arc<Directory>) -> Self {
         let (name, places) = (OsString::new(), Vec::new());
         Self {
-            site: Site { top: top.clone(), name, places, keys: Keys::none() },
+            site: Site { top: top.clone(), name, places, keys: KeyStore::none() },
             begin: Begin { epoch: Epoch::default(), nonce: [0; 8] },
             begun: Instant::now(),
-            state: Mutex::new(State::None),
+            state: Mutex::new(JournalState::None),
             takes_done: AtomicBool::new(false),
         }
     }
@@ -178,7 +178,7 @@ impl Journal {
 
     /// True where this run made it, and it says nothing yet.
     pub fn is_bare(&self) -> bool {
-        matches!(&*lock(&self.state), State::Open(writer) if writer.is_bare())
+        matches!(&*lock(&self.state), JournalState::Open(writer) if writer.is_bare())
     }
 
     /// True where files in `directory` may be written down: their times are of the journal's own clock.
@@ -196,10 +196,10 @@ impl Journal {
     /// Makes it now, where it can be made; true where it is there. What is done isn't written down for that yet.
     pub fn make(&self) -> bool {
         let mut state = lock(&self.state);
-        if matches!(*state, State::Waiting) {
-            *state = self.site.make(&self.begin).map_or(State::None, State::Open);
+        if matches!(*state, JournalState::Waiting) {
+            *state = self.site.make(&self.begin).map_or(JournalState::None, JournalState::Open);
         }
-        matches!(*state, State::Open(_))
+        matches!(*state, JournalState::Open(_))
     }
 
     /// Writes down files that have their real names.
@@ -208,7 +208,7 @@ impl Journal {
             return;
         }
         let mut state = lock(&self.state);
-        if let State::Open(writer) = &mut *state {
+        if let JournalState::Open(writer) = &mut *state {
             writer.done(files);
         }
     }
@@ -222,7 +222,7 @@ impl Journal {
         }
         self.takes_done.store(true, Ordering::Relaxed);
         let mut state = lock(&self.state);
-        if let State::Open(writer) = &mut *state { writer.partial(file) } else { None }
+        if let JournalState::Open(writer) = &mut *state { writer.partial(file) } else { None }
     }
 
     /// Writes down that a chunk was handed to the kernel; false where it can't, since the journal is full or gone.
@@ -233,7 +233,7 @@ impl Journal {
     /// Writes down that chunks are on stable storage, and puts the journal there too.
     pub fn stable(&self, partial: u32, chunks: &HashSet<u32>) {
         self.tell(&[Record::Stable { partial, chunks: bits(chunks) }]);
-        if let State::Open(writer) = &mut *lock(&self.state) {
+        if let JournalState::Open(writer) = &mut *lock(&self.state) {
             writer.sync();
         }
     }
@@ -258,7 +258,7 @@ impl Journal {
     /// The storage has lost something: what was only handed to the kernel isn't believed. A journal that can't be told
     /// so goes.
     pub fn distrust(&self) {
-        let is_open = matches!(*lock(&self.state), State::Open(_));
+        let is_open = matches!(*lock(&self.state), JournalState::Open(_));
         if is_open && !self.tell(&[Record::Distrust]) {
             self.remove();
         }
@@ -266,7 +266,7 @@ impl Journal {
 
     fn tell(&self, records: &[Record]) -> bool {
         let mut state = lock(&self.state);
-        if let State::Open(writer) = &mut *state { writer.write(records) } else { false }
+        if let JournalState::Open(writer) = &mut *state { writer.write(records) } else { false }
     }
 
     /// The directory may have its own mode again by now, which may not let its owner write.
@@ -285,11 +285,11 @@ impl Journal {
     /// Removes it: everything is in place.
     pub fn remove(&self) {
         let mut state = lock(&self.state);
-        if matches!(*state, State::Open(_)) {
+        if matches!(*state, JournalState::Open(_)) {
             // One that stays is found by the next run, which believes no more of it than of any other.
             let _ = self.take_away();
         }
-        *state = State::None;
+        *state = JournalState::None;
         self.takes_done.store(false, Ordering::Relaxed);
     }
 }

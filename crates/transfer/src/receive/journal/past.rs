@@ -8,7 +8,7 @@ use linerate_wire::path::RelPath;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
-use super::done::{DoneFiles, Finished};
+use super::done::{DoneFiles, Landed};
 use super::partials::{Earlier, Partials};
 use super::record::{Epoch, Mark, Partial, Record};
 
@@ -100,7 +100,7 @@ impl Past {
     }
 
     /// What was made at `place` of an entry with this mark.
-    pub fn done(&self, place: &RelPath, mark: Mark) -> Option<Finished> {
+    pub fn done(&self, place: &RelPath, mark: Mark) -> Option<Landed> {
         self.done.find(place, mark)
     }
 

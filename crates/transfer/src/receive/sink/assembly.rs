@@ -34,7 +34,7 @@ pub struct Assembly {
     /// The parts that came.
     pub(super) covered: Mutex<Covered>,
     /// The digests that the sender told of them.
-    pub(super) digests: Mutex<Vec<digest::Part>>,
+    pub(super) digests: Mutex<Vec<digest::DigestPart>>,
     pub(super) failed: AtomicBool,
     /// Its number in the journal, once it has one.
     listed: Mutex<Listed>,

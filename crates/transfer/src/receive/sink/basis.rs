@@ -18,11 +18,11 @@ const COPIED: usize = 1 << 20;
 const MOST: usize = 65_536;
 
 /// Older versions of which chunks were named to the sender, by the place of the file.
-pub struct Older(Places<Seen>);
+pub struct Older(Places<OlderStat>);
 
 /// An older version as it was when its chunks were hashed.
 #[derive(Clone, Copy)]
-struct Seen {
+struct OlderStat {
     stat: Stat,
     /// Bytes of it that were hashed,
     hashed: u64,
@@ -33,7 +33,7 @@ struct Seen {
 /// An older version, held open while the new one comes.
 pub struct Basis {
     file: OwnedFd,
-    seen: Seen,
+    seen: OlderStat,
     /// Its bytes are in the new file already.
     is_copied: bool,
 }
@@ -47,7 +47,7 @@ impl Default for Older {
 impl Older {
     /// Notes that the first `count` chunks of what is at `place` are named to the sender; false where too many wait.
     pub fn note(&self, place: &RelPath, stat: Stat, chunk: u64, count: usize) -> bool {
-        self.0.insert(place, Seen { stat, hashed: chunk * count as u64, chunk })
+        self.0.insert(place, OlderStat { stat, hashed: chunk * count as u64, chunk })
     }
 
     /// The older version of the file at `place`; `None` where none was named, or it is gone.

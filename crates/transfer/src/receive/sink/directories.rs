@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::iter;
 use std::os::fd::AsFd;
 
-use super::Worker;
+use super::ReceiveWorker;
 use crate::base::lock::lock;
 use crate::base::problem::problem;
 use crate::receive::commit::Touched;
@@ -17,7 +17,7 @@ use crate::receive::journal::Past;
 use crate::receive::reception::Reception;
 use crate::receive::spool::Spool;
 use crate::receive::wanted::same_time;
-use crate::tree::metadata::write::{What, set_mode};
+use crate::tree::metadata::write::{MetadataTarget, set_mode};
 use crate::tree::root::Directory;
 use crate::tree::temporary::timestamps;
 
@@ -59,7 +59,7 @@ impl Kept {
     }
 }
 
-impl Worker<'_> {
+impl ReceiveWorker<'_> {
     /// Finishes all directories, deepest first: a parent may no longer let its owner in.
     ///
     /// # Errors
@@ -103,7 +103,10 @@ impl Worker<'_> {
         if self.shared.settings.keep.times {
             set_times(&held, entry)?;
         }
-        self.tell_losses(path, self.shared.ground.writer.give(held.as_fd(), entry, mode, What::Directory));
+        self.tell_losses(
+            path,
+            self.shared.ground.writer.give(held.as_fd(), entry, mode, MetadataTarget::Directory),
+        );
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use rustix::fs::{Dev, FileType};
 use rustix::io::Errno;
 use std::io::IoSlice;
 
-use super::{Worker, write_all};
+use super::{ReceiveWorker, write_all};
 use crate::base::lock::lock;
 use crate::net::clock::Stage;
 use crate::net::stream::StreamError;
@@ -18,7 +18,7 @@ use crate::tree::temporary::Temporary;
 /// it, so a few are missing at the time, on all streams together.
 const MAX_MADE: u64 = 16_384;
 
-impl Worker<'_> {
+impl ReceiveWorker<'_> {
     pub(super) fn batch(&mut self) -> Result<(), StreamError> {
         let payload = std::mem::take(&mut self.payload);
         let records = match self.shared.settings.digests {

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::Worker;
+use super::ReceiveWorker;
 use crate::base::lock::lock;
 use crate::base::problem::problem;
 use crate::net::stream::StreamError;
@@ -33,7 +33,7 @@ pub struct FurtherName {
     of: (u32, RelPath),
 }
 
-impl Worker<'_> {
+impl ReceiveWorker<'_> {
     /// Keeps a further name for the end.
     pub(super) fn further_name(
         &mut self,

@@ -31,7 +31,7 @@ use crate::receive::journal::mark;
 use crate::receive::proof::Proof;
 use crate::receive::reception::Reception;
 use crate::receive::wanted::is_left_alone;
-use crate::tree::metadata::write::{Loss, What, set_mode};
+use crate::tree::metadata::write::{Loss, MetadataTarget, set_mode};
 use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
 use directories::Planned;
@@ -76,7 +76,7 @@ impl Reception<'_> {
 const TOGETHER: usize = 64;
 
 /// One stream's worker.
-pub struct Worker<'a> {
+pub struct ReceiveWorker<'a> {
     shared: &'a Reception<'a>,
     clock: Clock,
     judge: Judge<'a>,
@@ -95,7 +95,7 @@ fn is_fatal(error: Errno) -> bool {
     matches!(error, Errno::NOSPC | Errno::DQUOT | Errno::ROFS)
 }
 
-impl<'a> Worker<'a> {
+impl<'a> ReceiveWorker<'a> {
     /// A worker of the receiver.
     pub fn new(shared: &'a Reception<'a>) -> Self {
         Self {
@@ -185,7 +185,7 @@ impl<'a> Worker<'a> {
         is_left
     }
 
-    /// With what mode a file is made in `parent`; [`Worker::hand_on`] gives it its own.
+    /// With what mode a file is made in `parent`; [`ReceiveWorker::hand_on`] gives it its own.
     fn first_mode(&self, entry: &Entry, parent: &Directory) -> Mode {
         let (mode, keep) = (self.mode(entry), &self.shared.settings.keep);
         // From its directory, or from the time before.
@@ -255,9 +255,9 @@ impl<'a> Worker<'a> {
             self.shared.notes.first_names.insert(place, (stat.st_dev, stat.st_ino));
         }
         let what = match entry.kind {
-            Kind::Symlink { .. } => What::Link,
-            _ if in_place => What::Existing,
-            _ => What::New { made, inherits },
+            Kind::Symlink { .. } => MetadataTarget::Link,
+            _ if in_place => MetadataTarget::Existing,
+            _ => MetadataTarget::New { made, inherits },
         };
         let losses = self.shared.ground.writer.give(fd, entry, Some(mode), what);
         let is_kept = losses.is_empty();
@@ -313,7 +313,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-impl FrameHandler for Worker<'_> {
+impl FrameHandler for ReceiveWorker<'_> {
     fn start(&mut self, header: Header) -> Result<(), StreamError> {
         self.kind = header.kind;
         self.frames += 1;

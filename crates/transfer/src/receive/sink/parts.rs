@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use super::assemblies::Standing;
 use super::assembly::Assembly;
 use super::basis::Basis;
-use super::{Resumed, Worker, is_fatal, write_all};
+use super::{ReceiveWorker, Resumed, is_fatal, write_all};
 use crate::base::lock::lock;
 use crate::base::problem::problem;
 use crate::net::clock::Stage;
@@ -56,7 +56,7 @@ enum Target {
     Dropped,
 }
 
-impl Worker<'_> {
+impl ReceiveWorker<'_> {
     pub(super) fn chunk(&mut self) -> Result<(), StreamError> {
         let damaged = StreamError::Protocol("a damaged chunk");
         let Ok(chunk) = postcard::from_bytes::<Chunk>(&self.payload) else { return Err(damaged) };
@@ -311,7 +311,11 @@ impl Worker<'_> {
                     ));
                 }
                 let length = part.length;
-                lock(&assembly.digests).extend(digest.map(|digest| digest::Part { offset, length, digest }));
+                lock(&assembly.digests).extend(digest.map(|digest| digest::DigestPart {
+                    offset,
+                    length,
+                    digest,
+                }));
                 assembly.write_down(offset, part.length, self.shared.ground.journal);
                 if assembly.left.fetch_sub(1, Ordering::AcqRel) == 1 {
                     self.assembled(part.number, &assembly)?;

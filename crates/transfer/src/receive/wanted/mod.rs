@@ -26,7 +26,7 @@ use crate::receive::resume;
 use crate::tree::itemize::{Changes, Item};
 use crate::tree::metadata::compare::Comparing;
 use crate::tree::metadata::read::At;
-use crate::tree::metadata::write::What;
+use crate::tree::metadata::write::MetadataTarget;
 use crate::tree::places::Recent;
 use crate::tree::reading::hash;
 use crate::tree::root::Directory;
@@ -58,12 +58,12 @@ pub struct Comparer<'a, 'b> {
 pub type Offer = (Vec<Offered>, Option<Room>);
 
 /// What is at an entry's place.
-struct There {
+struct Occupant {
     parent: Arc<Directory>,
     stat: Stat,
 }
 
-impl There {
+impl Occupant {
     fn kind(&self) -> FileType {
         FileType::from_raw_mode(self.stat.st_mode)
     }
@@ -161,7 +161,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
 
     /// Where digests are told, that of a file which stays as it is is wanted too, and it is proven like what comes. One that
     /// can't be read comes once more. `None` for what has no digest.
-    fn proof(&self, entry: &Entry, place: &RelPath, there: &There) -> Option<Want> {
+    fn proof(&self, entry: &Entry, place: &RelPath, there: &Occupant) -> Option<Want> {
         match entry.kind {
             _ if !self.shared.settings.digests || self.shared.settings.dry_run => None,
             Kind::File { .. } if open_existing(&there.parent, name(place), &there.stat).is_ok() => {
@@ -176,7 +176,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
     }
 
     /// Further names may come of what stays.
-    fn keeps_first_name(&self, entry: &Entry, place: &RelPath, there: &There) {
+    fn keeps_first_name(&self, entry: &Entry, place: &RelPath, there: &Occupant) {
         if entry.extra.as_ref().is_some_and(|extra| extra.linked) {
             let file = (there.stat.st_dev, there.stat.st_ino);
             self.shared.notes.first_names.insert(place, file);
@@ -184,11 +184,11 @@ impl<'a, 'b> Comparer<'a, 'b> {
     }
 
     /// `None` where nothing is there, or what is can't be seen: then whoever writes tells why it can't.
-    fn look(&mut self, place: &RelPath) -> Option<There> {
+    fn look(&mut self, place: &RelPath) -> Option<Occupant> {
         let Some(name) = place.name() else {
             let top = self.shared.ground.landing.root.top().clone();
             let stat = rustix::fs::fstat(&top).ok()?;
-            return Some(There { parent: top, stat });
+            return Some(Occupant { parent: top, stat });
         };
         if self.parent.as_ref().is_none_or(|(held, _)| !place.is_in(held)) {
             let parent = place.parent()?;
@@ -197,7 +197,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         }
         let parent = self.parent.as_ref().and_then(|(_, held)| held.clone())?;
         let stat = parent.stat(name).ok()?;
-        Some(There { parent, stat })
+        Some(Occupant { parent, stat })
     }
 
     /// Something that is no directory, and stays, has the name of a directory above `place`.
@@ -206,7 +206,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         matches!(self.shared.ground.landing.root.directory(&parent), Err(Errno::NOTDIR | Errno::LOOP))
     }
 
-    fn decide(&mut self, admitted: &Admitted, digest: Option<Digest>, there: &There) -> Decision {
+    fn decide(&mut self, admitted: &Admitted, digest: Option<Digest>, there: &Occupant) -> Decision {
         let (entry, place) = (admitted.entry(), admitted.place());
         if let Some(decision) = self.rules.early(entry, &there.stat) {
             return decision;
@@ -233,14 +233,14 @@ impl<'a, 'b> Comparer<'a, 'b> {
     }
 
     /// What is there has other names, which the sender's file hasn't: what it is given they would get too.
-    fn is_shared(&self, entry: &Entry, there: &There) -> bool {
+    fn is_shared(&self, entry: &Entry, there: &Occupant) -> bool {
         let is_linked = entry.extra.as_ref().is_some_and(|extra| extra.linked);
         let is_file = matches!(entry.kind, Kind::File { .. });
         is_file && self.shared.settings.keep.hard_links && !is_linked && there.stat.st_nlink > 1
     }
 
     /// One more name of a file is as it should be only where the first one stays, and both are the same file already.
-    fn another_name(&self, entry: &Entry, source: u32, path: &RelPath, there: &There) -> Decision {
+    fn another_name(&self, entry: &Entry, source: u32, path: &RelPath, there: &Occupant) -> Decision {
         let first = self.judge.first_place(entry, source, path).ok();
         let kept = first.and_then(|first| self.shared.notes.first_names.get(&first));
         match kept == Some((there.stat.st_dev, there.stat.st_ino)) {
@@ -249,7 +249,13 @@ impl<'a, 'b> Comparer<'a, 'b> {
         }
     }
 
-    fn contents_differ(&mut self, digest: Option<Digest>, size: u64, place: &RelPath, there: &There) -> bool {
+    fn contents_differ(
+        &mut self,
+        digest: Option<Digest>,
+        size: u64,
+        place: &RelPath,
+        there: &Occupant,
+    ) -> bool {
         if there.stat.st_size as u64 != size {
             return true;
         }
@@ -258,7 +264,13 @@ impl<'a, 'b> Comparer<'a, 'b> {
         !matches!(hash(file.as_fd(), 0, size, &mut self.buffer), Ok(Some(ours)) if ours == theirs)
     }
 
-    fn act(&mut self, sync: &Sync, admitted: &Admitted, there: Option<&There>, decision: Decision) -> Want {
+    fn act(
+        &mut self,
+        sync: &Sync,
+        admitted: &Admitted,
+        there: Option<&Occupant>,
+        decision: Decision,
+    ) -> Want {
         let (entry, place) = (admitted.entry(), admitted.place());
         let want = match (&decision, there) {
             (Decision::LeftAlone, _) => Want::LeftAlone,
@@ -311,7 +323,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
     }
 
     /// A large file that has changed; `None` where asking for all of it is better, or what is there can't be read.
-    fn differing(&self, entry: &Entry, place: &RelPath, there: &There) -> Option<Want> {
+    fn differing(&self, entry: &Entry, place: &RelPath, there: &Occupant) -> Option<Want> {
         let Kind::File { size } = entry.kind else { return None };
         let older = u64::try_from(there.stat.st_size).ok()?;
         let chunk = older::chunk_of(size, older, self.large)?;
@@ -322,7 +334,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
     }
 
     /// Contents are equal, and the rest is made so; a directory's when everything below it is there.
-    fn repaired(&self, admitted: &Admitted, there: &There, changes: &Changes) {
+    fn repaired(&self, admitted: &Admitted, there: &Occupant, changes: &Changes) {
         let (entry, place) = (admitted.entry(), admitted.place());
         if entry.kind == Kind::Directory {
             let more = changes.owner || changes.group || changes.acl || changes.xattrs;
@@ -340,12 +352,18 @@ impl<'a, 'b> Comparer<'a, 'b> {
         }
     }
 
-    fn repair(&self, entry: &Entry, place: &RelPath, there: &There, changes: &Changes) -> Result<(), Errno> {
+    fn repair(
+        &self,
+        entry: &Entry,
+        place: &RelPath,
+        there: &Occupant,
+        changes: &Changes,
+    ) -> Result<(), Errno> {
         lock(&self.shared.notes.changed).add_metadata(&there.parent);
         if changes.permissions || changes.owner || changes.group || changes.acl || changes.xattrs {
             let held = hold_existing(&there.parent, name(place), &there.stat)?;
             let is_link = matches!(entry.kind, Kind::Symlink { .. });
-            let what = if is_link { What::Link } else { What::Existing };
+            let what = if is_link { MetadataTarget::Link } else { MetadataTarget::Existing };
             let mode = self.shared.settings.keep.perms.then(|| self.shared.settings.mode(entry));
             // What gets a new owner may lose bits of the mode it has.
             let mode = mode.or(Some(Mode::from_raw_mode(there.stat.st_mode & 0o7777)));
@@ -362,7 +380,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
     }
 
     /// Something of another kind has the entry's name. A rename replaces it, unless one of the two is a directory.
-    fn make_way(&mut self, entry: &Entry, place: &RelPath, there: &There) -> Result<(), String> {
+    fn make_way(&mut self, entry: &Entry, place: &RelPath, there: &Occupant) -> Result<(), String> {
         match (&entry.kind, there.kind()) {
             (_, FileType::Directory) => self.remover.make_way(&entry.path, place, &there.parent),
             (Kind::Directory, _) => self.remover.make_way_for_directory(&there.parent, name(place)),
@@ -388,7 +406,7 @@ fn is_large(entry: &Entry) -> bool {
 }
 
 /// True where the link that is there leads to `target`.
-fn says(target: &[u8], place: &RelPath, there: &There) -> bool {
+fn says(target: &[u8], place: &RelPath, there: &Occupant) -> bool {
     rustix::fs::readlinkat(&there.parent, name(place), Vec::new()).is_ok_and(|says| says.as_bytes() == target)
 }
 

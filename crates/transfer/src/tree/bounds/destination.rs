@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::walk::{Follow, Held, Stop, Walk};
+use super::walk::{Follow, Held, PathWalk, Stop};
 use super::{Named, split};
 use crate::base::problem::TransferError;
 use crate::tree::root::Root;
@@ -15,7 +15,7 @@ use crate::tree::root::Root;
 /// A path that something is to be written to. What holds it is held.
 pub(crate) struct Destination {
     /// What is there.
-    pub there: There,
+    pub there: DestinationState,
     /// As the user wrote it.
     pub shown: PathBuf,
     /// The directory that holds the last name, and that name; none for `/`, `.` and the like.
@@ -23,7 +23,7 @@ pub(crate) struct Destination {
 }
 
 /// What is at a destination.
-pub(crate) enum There {
+pub(crate) enum DestinationState {
     Nothing,
     /// A directory, which a link at the end of the path may have led to.
     Directory {
@@ -59,10 +59,10 @@ impl Named {
         let shown = self.shown();
         let path = shown.as_os_str().as_bytes();
         let about = |stop| (shown.clone(), stop);
-        let mut walk = Walk::begin(&self.bounds, path, Follow::Trusted).map_err(about)?;
+        let mut walk = PathWalk::begin(&self.bounds, path, Follow::Trusted).map_err(about)?;
         let Some((parent, name)) = split(path) else {
             walk.along(path).map_err(about)?;
-            let there = There::Directory { held: walk.held(), by_link: false };
+            let there = DestinationState::Directory { held: walk.held(), by_link: false };
             return Ok(Destination { there, shown, place: None });
         };
         let parent_alone = |stop| (Path::new(OsStr::from_bytes(parent)).to_owned(), stop);
@@ -79,26 +79,26 @@ impl Named {
 }
 
 /// What `name` is where the walk has come to.
-fn what_is(mut walk: Walk, name: &OsStr) -> Result<There, Stop> {
+fn what_is(mut walk: PathWalk, name: &OsStr) -> Result<DestinationState, Stop> {
     let stat = match walk.stat(name) {
         Ok(stat) => stat,
-        Err(Errno::NOENT) => return Ok(There::Nothing),
+        Err(Errno::NOENT) => return Ok(DestinationState::Nothing),
         Err(error) => return Err(error.into()),
     };
     let by_link = match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => false,
         FileType::Symlink => true,
-        FileType::RegularFile => return Ok(There::File),
-        _ => return Ok(There::Special),
+        FileType::RegularFile => return Ok(DestinationState::File),
+        _ => return Ok(DestinationState::Special),
     };
     let from = walk.copy()?;
     match walk.along(name.as_bytes()) {
-        Ok(None) => Ok(There::Directory { held: walk.held(), by_link }),
+        Ok(None) => Ok(DestinationState::Directory { held: walk.held(), by_link }),
         Ok(Some(_)) | Err(Stop::System(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)) if by_link => {
-            Ok(There::Link)
+            Ok(DestinationState::Link)
         }
         // The link itself is replaced by a file; nothing is done where it leads.
-        Err(Stop::Strange { .. }) if !leads_to_directory(&from, name) => Ok(There::Link),
+        Err(Stop::Strange { .. }) if !leads_to_directory(&from, name) => Ok(DestinationState::Link),
         Ok(Some(_)) => Err(Errno::NOTDIR.into()),
         Err(stop) => Err(stop),
     }

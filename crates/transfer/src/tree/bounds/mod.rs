@@ -20,16 +20,16 @@ use std::sync::Arc;
 use crate::base::problem::{BY_WHOM, TransferError};
 use crate::tree::pattern::{expand_home, name_of};
 use crate::tree::root::Root;
-pub(crate) use destination::{Destination, There, refused};
-use walk::{Follow, Walk};
+pub(crate) use destination::{Destination, DestinationState, refused};
+use walk::{Follow, PathWalk};
 pub(crate) use walk::{Held, Stop};
 
 /// Where paths may lead.
 #[derive(Clone, Debug)]
-pub struct Bounds(Kind);
+pub struct Bounds(Extent);
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum Extent {
     Here,
     Anywhere,
     Below(Arc<OwnedFd>),
@@ -38,12 +38,12 @@ enum Kind {
 impl Bounds {
     /// The client's end, where a shell has seen the paths: they mean themselves.
     pub fn here() -> Self {
-        Self(Kind::Here)
+        Self(Extent::Here)
     }
 
     /// The far end, where no shell has seen the paths: `~` and patterns are expanded.
     pub fn anywhere() -> Self {
-        Self(Kind::Anywhere)
+        Self(Extent::Anywhere)
     }
 
     /// The far end, where `directory` is all that there is: `/a`, `~/a` and `a` are all `a` below it, and no link leads
@@ -54,12 +54,12 @@ impl Bounds {
     pub fn below(directory: &Path) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = rustix::fs::open(directory, flags, Mode::empty())?;
-        Ok(Self(Kind::Below(Arc::new(top))))
+        Ok(Self(Extent::Below(Arc::new(top))))
     }
 
     /// True where no shell has seen the paths.
     pub fn is_far(&self) -> bool {
-        !matches!(self.0, Kind::Here)
+        !matches!(self.0, Extent::Here)
     }
 
     /// The path that `written` means.
@@ -68,9 +68,9 @@ impl Bounds {
     /// Where it goes up, and may not.
     pub fn name(&self, written: &[u8]) -> Result<Named, TransferError> {
         let path = match self.0 {
-            Kind::Here => written.to_vec(),
-            Kind::Anywhere => expand_home(written),
-            Kind::Below(_) => below(written)?,
+            Extent::Here => written.to_vec(),
+            Extent::Anywhere => expand_home(written),
+            Extent::Below(_) => below(written)?,
         };
         Ok(Named { bounds: self.clone(), written: written.to_vec(), path, far: self.is_far() })
     }
@@ -80,12 +80,12 @@ impl Bounds {
     /// # Errors
     /// Where it can't be opened, or a link leads out.
     pub(crate) fn open_file(&self, path: &[u8]) -> io::Result<Option<File>> {
-        if !matches!(self.0, Kind::Below(_)) {
+        if !matches!(self.0, Extent::Below(_)) {
             let path = Path::new(OsStr::from_bytes(path));
             let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
             return if is_file { File::open(path).map(Some) } else { Ok(None) };
         }
-        let mut walk = Walk::begin(self, path, Follow::All)?;
+        let mut walk = PathWalk::begin(self, path, Follow::All)?;
         match walk.along(path) {
             Ok(Some(name)) => Ok(walk.open_file(&name)?),
             Ok(None) | Err(Stop::System(Errno::NOENT | Errno::NOTDIR)) => Ok(None),
@@ -166,7 +166,7 @@ impl Named {
         if self.path.is_empty() {
             return Err(Errno::NOENT.into());
         }
-        let mut walk = Walk::begin(&self.bounds, &self.path, Follow::All)?;
+        let mut walk = PathWalk::begin(&self.bounds, &self.path, Follow::All)?;
         let file = walk.along(&self.path)?;
         Ok((walk.held(), file))
     }
@@ -177,8 +177,8 @@ impl Named {
     /// Where there is none, or a stranger's link leads to it.
     pub fn directory(&self) -> Result<Root, TransferError> {
         let opened = match self.destination()?.there {
-            There::Directory { held, .. } => Root::at(held, &self.shown()),
-            There::Nothing => Err(Errno::NOENT),
+            DestinationState::Directory { held, .. } => Root::at(held, &self.shown()),
+            DestinationState::Nothing => Err(Errno::NOENT),
             _ => Err(Errno::NOTDIR),
         };
         opened.map_err(|error| {
@@ -193,8 +193,8 @@ impl Named {
         OsString::from_vec(path.to_vec()).into()
     }
 
-    fn walk_to(&self, directory: &[u8]) -> Result<Walk, Stop> {
-        let mut walk = Walk::begin(&self.bounds, directory, Follow::All)?;
+    fn walk_to(&self, directory: &[u8]) -> Result<PathWalk, Stop> {
+        let mut walk = PathWalk::begin(&self.bounds, directory, Follow::All)?;
         match walk.along(directory)? {
             None => Ok(walk),
             Some(_) => Err(Errno::NOTDIR.into()),

@@ -163,7 +163,7 @@ fn a_link_that_leads_out_is_no_destination() {
     }
     symlink("sub/missing", yard.path("in/f")).unwrap();
     let within = yard.bounds().name(b"f").unwrap().destination().unwrap();
-    assert!(matches!(within.there, There::Link));
+    assert!(matches!(within.there, DestinationState::Link));
     let (root, name) = yard.bounds().name(b"/sub/new").unwrap().destination().unwrap().into_place().unwrap();
     assert_eq!(
         (name.to_str(), root.place().root),
@@ -193,7 +193,7 @@ fn merge_files_above_are_those_that_are_below() {
 fn a_directory_that_is_moved_away_leads_no_higher() {
     let yard = Yard::new();
     let bounds = yard.bounds();
-    let mut walk = Walk::begin(&bounds, b"", Follow::All).unwrap();
+    let mut walk = PathWalk::begin(&bounds, b"", Follow::All).unwrap();
     assert!(walk.along(b"sub/deep").unwrap().is_none());
     fs::rename(yard.path("in/sub/deep"), yard.path("out/deep")).unwrap();
     assert!(walk.along(b"../file").unwrap().is_some(), "up is where it came from");

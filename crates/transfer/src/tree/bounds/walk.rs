@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::{Bounds, Kind};
+use super::{Bounds, Extent};
 use crate::base::problem::BY_WHOM;
 use crate::tree::metadata::accounts::Accounts;
 
@@ -73,7 +73,7 @@ impl From<Stop> for io::Error {
 }
 
 /// Somebody on the way.
-pub(super) struct Walk {
+pub(super) struct PathWalk {
     held: Held,
     /// The directories above, where the way up is guarded: nobody is led higher by moving a directory away.
     above: Vec<OwnedFd>,
@@ -83,17 +83,17 @@ pub(super) struct Walk {
     link: PathBuf,
 }
 
-enum Step {
+enum PathStep {
     Directory,
     Link(Vec<u8>),
     Other,
 }
 
-impl Walk {
+impl PathWalk {
     /// Where `path` begins.
     pub fn begin(bounds: &Bounds, path: &[u8], follow: Follow) -> Result<Self, Stop> {
         let (fd, real) = match &bounds.0 {
-            Kind::Below(top) => (top.try_clone().map_err(system)?, PathBuf::from("/")),
+            Extent::Below(top) => (top.try_clone().map_err(system)?, PathBuf::from("/")),
             _ if path.starts_with(b"/") => (open("/")?, PathBuf::from("/")),
             // Only rules ask what it is called, and it may have no name here.
             _ => (open(".")?, std::env::current_dir().unwrap_or_default()),
@@ -114,10 +114,10 @@ impl Walk {
                 b"." => {}
                 b".." => self.up()?,
                 _ => match self.step(OsStr::from_bytes(&name))? {
-                    Step::Directory => {}
-                    Step::Link(target) => left.extend(components(&target)),
-                    Step::Other if left.is_empty() => return Ok(Some(OsStr::from_bytes(&name).into())),
-                    Step::Other => return Err(Errno::NOTDIR.into()),
+                    PathStep::Directory => {}
+                    PathStep::Link(target) => left.extend(components(&target)),
+                    PathStep::Other if left.is_empty() => return Ok(Some(OsStr::from_bytes(&name).into())),
+                    PathStep::Other => return Err(Errno::NOTDIR.into()),
                 },
             }
         }
@@ -154,7 +154,7 @@ impl Walk {
         Ok(is_file.then(|| File::from(file)))
     }
 
-    fn step(&mut self, name: &OsStr) -> Result<Step, Stop> {
+    fn step(&mut self, name: &OsStr) -> Result<PathStep, Stop> {
         // As a directory first: only so is one mounted that is mounted when it is needed.
         match rustix::fs::openat(&self.held.fd, name, DIRECTORY, Mode::empty()) {
             Ok(fd) => return self.down(name, fd),
@@ -167,25 +167,25 @@ impl Walk {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => self.down(name, fd),
             FileType::Symlink => self.follow(name, &fd, &stat),
-            _ => Ok(Step::Other),
+            _ => Ok(PathStep::Other),
         }
     }
 
-    fn down(&mut self, name: &OsStr, fd: OwnedFd) -> Result<Step, Stop> {
+    fn down(&mut self, name: &OsStr, fd: OwnedFd) -> Result<PathStep, Stop> {
         let from = std::mem::replace(&mut self.held.fd, fd);
-        if matches!(self.held.bounds.0, Kind::Below(_)) {
+        if matches!(self.held.bounds.0, Extent::Below(_)) {
             if self.above.len() == MAX_DEPTH {
                 return Err(Errno::NAMETOOLONG.into());
             }
             self.above.push(from);
         }
         self.held.real.push(name);
-        Ok(Step::Directory)
+        Ok(PathStep::Directory)
     }
 
     fn up(&mut self) -> Result<(), Stop> {
         self.held.fd = match self.held.bounds.0 {
-            Kind::Below(_) => self.above.pop().ok_or_else(|| self.outside())?,
+            Extent::Below(_) => self.above.pop().ok_or_else(|| self.outside())?,
             _ => rustix::fs::openat(&self.held.fd, "..", DIRECTORY, Mode::empty())?,
         };
         self.held.real.pop();
@@ -193,7 +193,7 @@ impl Walk {
     }
 
     /// Reads the held link, not what has its name by now.
-    fn follow(&mut self, name: &OsStr, fd: &OwnedFd, stat: &Stat) -> Result<Step, Stop> {
+    fn follow(&mut self, name: &OsStr, fd: &OwnedFd, stat: &Stat) -> Result<PathStep, Stop> {
         self.links += 1;
         self.link = self.held.real.join(name);
         if self.links > MAX_LINKS {
@@ -204,12 +204,12 @@ impl Walk {
         }
         let target = rustix::fs::readlinkat(fd, "", Vec::new())?.into_bytes();
         if target.starts_with(b"/") {
-            if matches!(self.held.bounds.0, Kind::Below(_)) {
+            if matches!(self.held.bounds.0, Extent::Below(_)) {
                 return Err(self.outside());
             }
             (self.held.fd, self.held.real) = (open("/")?, PathBuf::from("/"));
         }
-        Ok(Step::Link(target))
+        Ok(PathStep::Link(target))
     }
 
     fn outside(&self) -> Stop {

@@ -6,7 +6,7 @@ use linerate_wire::path::RelPath;
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use super::{Part, join};
+use super::{DigestPart, join};
 use crate::base::lock::lock;
 
 /// What becomes known of a file.
@@ -26,7 +26,7 @@ pub type Known<'a> = &'a (dyn Fn(u32, &RelPath, Told) + Sync);
 /// Joins the parts of the sender's files, which several workers read.
 pub struct Ledger<'a> {
     known: Known<'a>,
-    open: Mutex<HashMap<u64, Vec<Part>>>,
+    open: Mutex<HashMap<u64, Vec<DigestPart>>>,
 }
 
 impl<'a> Ledger<'a> {
@@ -50,7 +50,7 @@ impl<'a> Ledger<'a> {
         let Chunk { offset, length, .. } = *chunk;
         let mut open = lock(&self.open);
         let parts = open.entry(chunk.file).or_default();
-        parts.push(Part { offset, length, digest });
+        parts.push(DigestPart { offset, length, digest });
         if parts.len() < chunk.parts as usize {
             return;
         }

@@ -75,7 +75,7 @@ pub fn of_bytes(bytes: &[u8]) -> Digest {
 
 /// What a part of a file came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct DigestPart {
     /// Where it begins in the file, in bytes.
     pub offset: u64,
     /// How long it is, in bytes.
@@ -86,7 +86,7 @@ pub struct Part {
 
 /// The root of a file of `size` bytes; `None` where the parts don't follow each other from its beginning to its
 /// end, or aren't subtrees of it.
-pub fn join(mut parts: Vec<Part>, size: u64) -> Option<Digest> {
+pub fn join(mut parts: Vec<DigestPart>, size: u64) -> Option<Digest> {
     parts.sort_unstable_by_key(|part| part.offset);
     if let [whole] = parts[..] {
         return (whole.offset == 0 && whole.length == size).then_some(whole.digest);
@@ -96,7 +96,7 @@ pub fn join(mut parts: Vec<Part>, size: u64) -> Option<Digest> {
 }
 
 /// The chaining value of the subtree of `length` bytes at `offset`.
-fn value(parts: &[Part], offset: u64, length: u64) -> Option<Digest> {
+fn value(parts: &[DigestPart], offset: u64, length: u64) -> Option<Digest> {
     if let [part] = parts {
         return (part.offset == offset && part.length == length).then_some(part.digest);
     }
@@ -104,7 +104,7 @@ fn value(parts: &[Part], offset: u64, length: u64) -> Option<Digest> {
     Some(hazmat::merge_subtrees_non_root(&left, &right, Mode::Hash))
 }
 
-fn halves(parts: &[Part], offset: u64, length: u64) -> Option<(Digest, Digest)> {
+fn halves(parts: &[DigestPart], offset: u64, length: u64) -> Option<(Digest, Digest)> {
     if parts.len() < 2 || length <= blake3::CHUNK_LEN as u64 {
         return None;
     }
@@ -123,13 +123,13 @@ mod tests {
     }
 
     /// The parts of `bytes`, cut at multiples of `cut`, each hashed in pieces.
-    fn parts(bytes: &[u8], cut: usize, piece: usize) -> Vec<Part> {
+    fn parts(bytes: &[u8], cut: usize, piece: usize) -> Vec<DigestPart> {
         let size = bytes.len() as u64;
         let of = |(number, part): (usize, &[u8])| {
             let (offset, length) = ((number * cut) as u64, part.len() as u64);
             let mut hashing = Hashing::of(offset, length, size).expect("a subtree");
             part.chunks(piece).for_each(|piece| hashing.update(piece));
-            Part { offset, length, digest: hashing.finish() }
+            DigestPart { offset, length, digest: hashing.finish() }
         };
         bytes.chunks(cut).enumerate().map(of).collect()
     }
@@ -157,7 +157,7 @@ mod tests {
             size in 0u64..10_000,
         ) {
             let parts: Vec<_> = offsets.iter()
-                .map(|&(offset, length)| Part { offset, length, digest: [7; 32] })
+                .map(|&(offset, length)| DigestPart { offset, length, digest: [7; 32] })
                 .collect();
             let covered = {
                 let mut sorted = parts.clone();
@@ -184,7 +184,7 @@ mod tests {
         let part = |(offset, length): (usize, usize)| {
             let mut hashing = Hashing::of(offset as u64, length as u64, 20_480).unwrap();
             hashing.update(&bytes[offset..offset + length]);
-            Part { offset: offset as u64, length: length as u64, digest: hashing.finish() }
+            DigestPart { offset: offset as u64, length: length as u64, digest: hashing.finish() }
         };
         assert_eq!(join(cuts.map(part).to_vec(), 20_480), Some(of_bytes(&bytes)));
     }

@@ -38,7 +38,7 @@ pub enum FilesFromError {
 
 /// What a list says about one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct Selected {
     /// It is to be sent: it is listed, on the way to something listed, or in a directory whose contents are wanted.
     pub sent: bool,
     /// A directory: something in it is to be sent.
@@ -47,7 +47,7 @@ pub struct Wanted {
     pub as_directory: bool,
 }
 
-impl Wanted {
+impl Selected {
     /// Whether a directory, or something else, of this name is to be sent.
     pub fn admits(&self, is_directory: bool) -> bool {
         self.sent && (is_directory || !self.as_directory)
@@ -58,13 +58,13 @@ impl Wanted {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilesFrom {
     /// Every path that is listed or on the way to one.
-    known: BTreeMap<RelPath, Known>,
+    known: BTreeMap<RelPath, Mention>,
     /// Bytes in memory of all of them, about.
     bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Known {
+struct Mention {
     listed: bool,
     contents: bool,
     on_the_way: bool,
@@ -111,12 +111,12 @@ impl FilesFrom {
         if is_too_much { Err(FilesFromError::TooMany) } else { Ok(()) }
     }
 
-    fn known(&mut self, path: RelPath) -> &mut Known {
+    fn known(&mut self, path: RelPath) -> &mut Mention {
         let bytes = &mut self.bytes;
         let length = path.as_bytes().len();
         self.known.entry(path).or_insert_with(|| {
             *bytes += length + AROUND;
-            Known::default()
+            Mention::default()
         })
     }
 
@@ -128,13 +128,13 @@ impl FilesFrom {
 
     /// Whether `path` is to be sent, and whether a walk has to look into it; `recursive` where the user asked for
     /// whole trees.
-    pub fn wants(&self, path: &RelPath, recursive: bool) -> Wanted {
+    pub fn wants(&self, path: &RelPath, recursive: bool) -> Selected {
         if recursive && self.is_in_listed(path) {
-            return Wanted { sent: true, entered: true, as_directory: false };
+            return Selected { sent: true, entered: true, as_directory: false };
         }
         let known = self.known.get(path).copied().unwrap_or_default();
         let is_named = known.listed || path.parent().is_some_and(|parent| self.has_contents(&parent));
-        Wanted {
+        Selected {
             sent: is_named || known.on_the_way,
             entered: known.contents || known.on_the_way,
             as_directory: !is_named,

@@ -6,12 +6,12 @@ use super::parse::BadRule;
 
 /// What a rule is, before its pattern.
 pub(super) struct Head {
-    pub what: What,
+    pub what: HeadKind,
     pub modifiers: Modifiers,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum HeadKind {
     Pattern { include: bool },
     Merge,
     DirMerge,
@@ -50,8 +50,8 @@ impl Modifiers {
     }
 
     /// Takes in one letter behind the name of a rule.
-    fn add(&mut self, letter: u8, what: What, side_is_told: bool) -> Result<(), BadRule> {
-        let merges = matches!(what, What::Merge | What::DirMerge);
+    fn add(&mut self, letter: u8, what: HeadKind, side_is_told: bool) -> Result<(), BadRule> {
+        let merges = matches!(what, HeadKind::Merge | HeadKind::DirMerge);
         match letter {
             b'/' => self.absolute = true,
             b'p' => self.perishable = true,
@@ -102,12 +102,12 @@ const NAMES: [(&[u8], u8); 9] = [
 pub(super) fn head_with_modifiers(text: &[u8], file: MergeStyle) -> Result<(Head, &[u8]), BadRule> {
     let (letter, rest) = name(text).ok_or(BadRule::Unknown)?;
     let (what, side) = match letter {
-        b'!' => return Ok((Head { what: What::Clear, modifiers: Modifiers::of_file(file) }, rest)),
-        b':' => (What::DirMerge, None),
-        b'.' => (What::Merge, None),
-        b'-' | b'+' => (What::Pattern { include: letter == b'+' }, None),
-        b'H' | b'S' => (What::Pattern { include: letter == b'S' }, Some(Sides::Sender)),
-        b'P' | b'R' => (What::Pattern { include: letter == b'R' }, Some(Sides::Receiver)),
+        b'!' => return Ok((Head { what: HeadKind::Clear, modifiers: Modifiers::of_file(file) }, rest)),
+        b':' => (HeadKind::DirMerge, None),
+        b'.' => (HeadKind::Merge, None),
+        b'-' | b'+' => (HeadKind::Pattern { include: letter == b'+' }, None),
+        b'H' | b'S' => (HeadKind::Pattern { include: letter == b'S' }, Some(Sides::Sender)),
+        b'P' | b'R' => (HeadKind::Pattern { include: letter == b'R' }, Some(Sides::Receiver)),
         _ => return Err(BadRule::Unknown),
     };
     let mut modifiers = Modifiers { sides: side, ..Modifiers::of_file(file) };

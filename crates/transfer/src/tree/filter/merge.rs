@@ -15,7 +15,7 @@ use super::builder::limited;
 use super::error::FilterError;
 use super::parse::{BadRule, Said, Syntax};
 use super::rule::{Base, joined};
-use super::scope::{Item, List, Merge, Scope};
+use super::scope::{List, MergeFile, Scope, ScopeItem};
 use super::{MAX_FILE, MAX_NESTED, MAX_READ, cvs};
 use crate::tree::bounds::Bounds;
 
@@ -45,17 +45,17 @@ pub fn merge_file(fd: impl AsFd, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Reads one merge file of one directory, and the files that it names.
-pub(super) struct Reader<'a, 'b> {
+pub(super) struct MergeReader<'a, 'b> {
     pub scope: &'a mut Scope,
     pub base: &'a Base,
     pub directory: &'a [u8],
     pub read: &'a mut ReadsMergeFile<'b>,
-    pub items: Vec<Item>,
+    pub items: Vec<ScopeItem>,
     pub inherited: Option<Arc<List>>,
     pub files: usize,
 }
 
-impl Reader<'_, '_> {
+impl MergeReader<'_, '_> {
     /// Reads `name`, whose lines are of this `style`.
     pub fn file(
         &mut self,
@@ -113,8 +113,8 @@ impl Reader<'_, '_> {
         let rule = Rule::Merge(merge);
         rule.check()?;
         let Rule::Merge(merge) = rule else { return Ok(()) };
-        self.items.push(Item::Merge(self.scope.merges.len()));
-        self.scope.merges.push(Merge { spec: Some(Arc::new(merge)), list: None });
+        self.items.push(ScopeItem::Merge(self.scope.merges.len()));
+        self.scope.merges.push(MergeFile { spec: Some(Arc::new(merge)), list: None });
         Ok(())
     }
 
@@ -122,9 +122,9 @@ impl Reader<'_, '_> {
         let inherited = self.inherited.take();
         let above = std::iter::successors(inherited.as_ref(), |list| list.inherited.as_ref());
         let items = above.flat_map(|list| &list.items).chain(&self.items);
-        let numbers: Vec<usize> = items.filter_map(Item::merge).collect();
+        let numbers: Vec<usize> = items.filter_map(ScopeItem::merge).collect();
         for number in numbers {
-            self.scope.merges[number] = Merge { spec: None, list: None };
+            self.scope.merges[number] = MergeFile { spec: None, list: None };
         }
         self.items.clear();
     }

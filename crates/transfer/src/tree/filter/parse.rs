@@ -5,7 +5,7 @@ use linerate_wire::filter::{
 };
 
 use super::cvs;
-use super::head::{Head, Modifiers, What, head_with_modifiers};
+use super::head::{Head, HeadKind, Modifiers, head_with_modifiers};
 
 /// How the rules of a text are written.
 #[derive(Clone, Copy, Debug)]
@@ -136,10 +136,10 @@ impl Syntax {
             return Err(BadRule::Pattern);
         }
         match head.what {
-            What::Clear if argument.is_empty() => said.push(Said::Clear),
-            What::Clear => return Err(BadRule::Trailing),
-            What::Pattern { include } => said.push(self.pattern(&head, include, argument)?),
-            What::Merge | What::DirMerge => self.merge_rule(&head, argument, said)?,
+            HeadKind::Clear if argument.is_empty() => said.push(Said::Clear),
+            HeadKind::Clear => return Err(BadRule::Trailing),
+            HeadKind::Pattern { include } => said.push(self.pattern(&head, include, argument)?),
+            HeadKind::Merge | HeadKind::DirMerge => self.merge_rule(&head, argument, said)?,
         }
         Ok(rest)
     }
@@ -148,14 +148,14 @@ impl Syntax {
         let clears = |clear: bool| clear && self.argument(text).0 == b"!";
         let (what, rest) = match self.prefixes {
             Prefixes::All => return head_with_modifiers(text, self.style),
-            Prefixes::Old(_) if clears(true) => (What::Clear, &text[1..]),
-            Prefixes::None(_) if clears(self.style.cvs) => (What::Clear, &text[1..]),
+            Prefixes::Old(_) if clears(true) => (HeadKind::Clear, &text[1..]),
+            Prefixes::None(_) if clears(self.style.cvs) => (HeadKind::Clear, &text[1..]),
             Prefixes::Old(include) => match text {
-                [b'-', b' ', rest @ ..] => (What::Pattern { include: false }, rest),
-                [b'+', b' ', rest @ ..] => (What::Pattern { include: true }, rest),
-                _ => (What::Pattern { include }, text),
+                [b'-', b' ', rest @ ..] => (HeadKind::Pattern { include: false }, rest),
+                [b'+', b' ', rest @ ..] => (HeadKind::Pattern { include: true }, rest),
+                _ => (HeadKind::Pattern { include }, text),
             },
-            Prefixes::None(include) => (What::Pattern { include }, text),
+            Prefixes::None(include) => (HeadKind::Pattern { include }, text),
         };
         Ok((Head { what, modifiers: Modifiers::of_file(self.style) }, rest))
     }
@@ -211,7 +211,7 @@ impl Syntax {
             said.push(Said::Rule(self.exclude(name)));
         }
         said.push(match head.what {
-            What::Merge => Said::MergeFile(path.to_vec(), modifiers.merge_style()),
+            HeadKind::Merge => Said::MergeFile(path.to_vec(), modifiers.merge_style()),
             _ => Said::Rule(Rule::Merge(DirMerge {
                 name: name.to_vec(),
                 above: above.map(<[u8]>::to_vec),

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use super::error::FilterError;
-use super::merge::{Reader, ReadsMergeFile, components, merge_file_above, resolved};
+use super::merge::{MergeReader, ReadsMergeFile, components, merge_file_above, resolved};
 use super::rule::{Base, Compiled, joined};
 use crate::tree::bounds::Bounds;
 
@@ -44,21 +44,21 @@ pub(super) struct Inner {
     side: Side,
     pub reading: Reading,
     place: Place,
-    items: Vec<Item>,
-    merges: Vec<Merge>,
+    items: Vec<ScopeItem>,
+    merges: Vec<MergeFile>,
 }
 
 /// The rules as they hold for what is in one directory.
 #[derive(Clone, Debug)]
 pub struct Scope {
     pub(super) filter: Arc<Inner>,
-    pub(super) merges: Vec<Merge>,
+    pub(super) merges: Vec<MergeFile>,
     /// The directories above were asked.
     is_inside: bool,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Item {
+pub(super) enum ScopeItem {
     Pattern(Compiled),
     /// The rules of the scope's merge of this number.
     Merge(usize),
@@ -66,7 +66,7 @@ pub(super) enum Item {
 
 /// A per-directory merge file and its rules here.
 #[derive(Clone, Debug)]
-pub(super) struct Merge {
+pub(super) struct MergeFile {
     /// `None` where a clearing rule took it away.
     pub spec: Option<Arc<DirMerge>>,
     pub list: Option<Arc<List>>,
@@ -75,7 +75,7 @@ pub(super) struct Merge {
 /// Rules of one directory's file, and those of the directories above it.
 #[derive(Debug)]
 pub(super) struct List {
-    pub items: Vec<Item>,
+    pub items: Vec<ScopeItem>,
     pub inherited: Option<Arc<List>>,
     depth: usize,
     rules: usize,
@@ -90,8 +90,8 @@ impl Filter {
             match rule {
                 Rule::Pattern(rule) => inner.items.extend(inner.compiled(rule, &Base::root())),
                 Rule::Merge(merge) => {
-                    inner.items.push(Item::Merge(inner.merges.len()));
-                    inner.merges.push(Merge { spec: Some(Arc::new(merge.clone())), list: None });
+                    inner.items.push(ScopeItem::Merge(inner.merges.len()));
+                    inner.merges.push(MergeFile { spec: Some(Arc::new(merge.clone())), list: None });
                 }
             }
         }
@@ -106,13 +106,13 @@ impl Filter {
 
 impl Inner {
     /// The rule, where it counts on this side; `base` is where a slash in front of it stands.
-    pub fn compiled(&self, rule: &PatternRule, base: &Base) -> Option<Item> {
+    pub fn compiled(&self, rule: &PatternRule, base: &Base) -> Option<ScopeItem> {
         let counts = match rule.sides {
             Sides::Both => true,
             Sides::Sender => self.side == Side::Sender,
             Sides::Receiver => self.side == Side::Receiver,
         };
-        counts.then(|| Item::Pattern(Compiled::new(rule, base, &self.place.root)))
+        counts.then(|| ScopeItem::Pattern(Compiled::new(rule, base, &self.place.root)))
     }
 }
 
@@ -160,10 +160,10 @@ impl Scope {
         self.decided(&self.filter.items, &asks).is_some_and(|include| !include)
     }
 
-    fn decided(&self, items: &[Item], asks: &dyn Fn(&Compiled) -> bool) -> Option<bool> {
+    fn decided(&self, items: &[ScopeItem], asks: &dyn Fn(&Compiled) -> bool) -> Option<bool> {
         items.iter().find_map(|item| match item {
-            Item::Pattern(rule) => asks(rule).then_some(rule.include),
-            Item::Merge(number) => {
+            ScopeItem::Pattern(rule) => asks(rule).then_some(rule.include),
+            ScopeItem::Merge(number) => {
                 lists(&self.merges[*number]).find_map(|list| self.decided(&list.items, asks))
             }
         })
@@ -205,8 +205,15 @@ impl Scope {
                 && is_asked(&spec)
             {
                 let inherited = self.merges[number].list.take().filter(|_| spec.inherited);
-                let mut reader =
-                    Reader { scope: self, base, directory, read, items: Vec::new(), inherited, files: 0 };
+                let mut reader = MergeReader {
+                    scope: self,
+                    base,
+                    directory,
+                    read,
+                    items: Vec::new(),
+                    inherited,
+                    files: 0,
+                };
                 reader.file(&spec.name, spec.style, 0, false)?;
                 let list = List::new(reader.items, reader.inherited)?;
                 self.merges[number].list = list;
@@ -218,12 +225,12 @@ impl Scope {
 }
 
 /// A merge's lists, that of the deepest directory first.
-fn lists(merge: &Merge) -> impl Iterator<Item = &Arc<List>> {
+fn lists(merge: &MergeFile) -> impl Iterator<Item = &Arc<List>> {
     std::iter::successors(merge.list.as_ref(), |list| list.inherited.as_ref())
 }
 
 impl List {
-    fn new(items: Vec<Item>, inherited: Option<Arc<List>>) -> Result<Option<Arc<List>>, FilterError> {
+    fn new(items: Vec<ScopeItem>, inherited: Option<Arc<List>>) -> Result<Option<Arc<List>>, FilterError> {
         if items.is_empty() {
             return Ok(inherited);
         }
@@ -236,8 +243,8 @@ impl List {
     }
 }
 
-impl Item {
+impl ScopeItem {
     pub fn merge(&self) -> Option<usize> {
-        if let Item::Merge(number) = self { Some(*number) } else { None }
+        if let ScopeItem::Merge(number) = self { Some(*number) } else { None }
     }
 }

@@ -18,12 +18,12 @@ const MAX_TEXT: u64 = 64 << 20;
 pub struct Accounts {
     database: &'static str,
     /// `None` until somebody asks.
-    known: Option<Known>,
+    known: Option<KnownNames>,
     questions: usize,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownNames {
     names: HashMap<u32, String>,
     /// `None` for names that nobody has.
     numbers: HashMap<String, Option<u32>>,
@@ -68,11 +68,11 @@ impl Accounts {
         number
     }
 
-    fn known(&mut self) -> &mut Known {
+    fn known(&mut self) -> &mut KnownNames {
         let file = format!("/etc/{}", self.database);
         self.known.get_or_insert_with(|| {
             // Without the file nobody has a name, which is no error.
-            Known::of(&fs::File::open(file).map(read).unwrap_or_default())
+            KnownNames::of(&fs::File::open(file).map(read).unwrap_or_default())
         })
     }
 
@@ -92,7 +92,7 @@ impl Accounts {
     }
 }
 
-impl Known {
+impl KnownNames {
     fn of(text: &str) -> Self {
         let mut known = Self::default();
         for (name, number) in text.lines().filter_map(parse) {
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_first_of_two_names_counts() {
-        let known = Known::of("a:x:7:\nb:x:7:\na:x:8:\n");
+        let known = KnownNames::of("a:x:7:\nb:x:7:\na:x:8:\n");
         assert_eq!(
             (known.names[&7].as_str(), known.numbers["a"], known.numbers["b"]),
             ("a", Some(7), Some(7))

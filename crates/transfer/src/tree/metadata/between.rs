@@ -1,11 +1,11 @@
 //! What an entry may be open to while its owner, its ACL and its mode are given one after the other: never to more than before and
 //! at the end.
 //!
-//! The order of [`Writer::give`], and what is open between two of its steps:
+//! The order of [`MetadataWriter::give`], and what is open between two of its steps:
 //!
 //! | behind | who may do what |
 //! | --- | --- |
-//! | the making, or [`Writer::close`] | what is new: its owner, this user. What was there: who might before and may at the end |
+//! | the making, or [`MetadataWriter::close`] | what is new: its owner, this user. What was there: who might before and may at the end |
 //! | group, owner | the same bits: of something new the owner's alone, of what was there those that the old and the new group, and others, have before and at the end |
 //! | attributes | the same |
 //! | default ACL | the same: it says nothing of the directory itself |
@@ -17,20 +17,20 @@ use rustix::fs::{Mode, Stat};
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 
-use super::write::{What, Writer, set_mode};
+use super::write::{MetadataTarget, MetadataWriter, set_mode};
 
 const ALL: Mode = Mode::from_raw_mode(0o777);
 
 /// What changes of something that was there, beside its mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
+pub struct MetadataChanges {
     /// Its owner or its group.
     pub owner: bool,
     /// Its ACL: there is one, or will be, and the two differ.
     pub acl: bool,
 }
 
-impl Writer {
+impl MetadataWriter {
     /// With what mode a file is made that gets `mode` in the end: without bits that give rights before it is whole, for its owner
     /// alone where others than now will have its rights, and so that attributes can be set, which only root can where the owner
     /// may not write. `may_have_acl`: it may have an ACL that it won't keep.
@@ -69,9 +69,9 @@ impl Writer {
         fd: BorrowedFd<'_>,
         extra: &Extra,
         last: Option<Mode>,
-        what: What,
+        what: MetadataTarget,
     ) -> Result<Option<Mode>, Errno> {
-        if !matches!(what, What::Directory | What::Existing) {
+        if !matches!(what, MetadataTarget::Directory | MetadataTarget::Existing) {
             return Ok(None);
         }
         let there = rustix::fs::fstat(fd)?;
@@ -88,18 +88,18 @@ impl Writer {
         Ok(Some(had))
     }
 
-    fn changes(&self, fd: BorrowedFd<'_>, extra: Option<&Extra>, there: &Stat) -> Changes {
+    fn changes(&self, fd: BorrowedFd<'_>, extra: Option<&Extra>, there: &Stat) -> MetadataChanges {
         let nothing = Extra::default();
         let extra = extra.unwrap_or(&nothing);
         let (owner, group) = extra.owner.as_ref().map_or((false, false), |owner| self.differs(owner, there));
-        Changes { owner: owner || group, acl: self.acl_changes(fd, extra) }
+        MetadataChanges { owner: owner || group, acl: self.acl_changes(fd, extra) }
     }
 }
 
 /// The most that is right for everybody both under a mode that something has and under its `last` one. Where the group changes, who
 /// is of the old one will be one of the others, and who is of the new one was; where an ACL does, the group's bits are a mask, and
 /// who may do what isn't said by the mode.
-fn between(had: Mode, last: Mode, changes: Changes) -> Mode {
+fn between(had: Mode, last: Mode, changes: MetadataChanges) -> Mode {
     let both = had & last & ALL;
     if changes.acl {
         return both & Mode::RWXU;
@@ -122,7 +122,8 @@ mod tests {
     use super::*;
 
     fn between_raw(had: u32, last: u32, owner: bool, acl: bool) -> u32 {
-        between(Mode::from_raw_mode(had), Mode::from_raw_mode(last), Changes { owner, acl }).as_raw_mode()
+        between(Mode::from_raw_mode(had), Mode::from_raw_mode(last), MetadataChanges { owner, acl })
+            .as_raw_mode()
     }
 
     #[test]

@@ -6,7 +6,7 @@ use rustix::fs::Stat;
 
 use super::is_kept;
 use super::read::{At, Reader};
-use super::write::Writer;
+use super::write::MetadataWriter;
 use super::{acl, acl::Who};
 
 /// What differs.
@@ -37,7 +37,13 @@ impl Comparing {
     }
 
     /// What of `entry` differs from what is `at` a place and was seen as `there`, as far as `writer` may change it.
-    pub fn differences(&mut self, writer: &Writer, entry: &Entry, there: &Stat, at: At<'_>) -> Differences {
+    pub fn differences(
+        &mut self,
+        writer: &MetadataWriter,
+        entry: &Entry,
+        there: &Stat,
+        at: At<'_>,
+    ) -> Differences {
         let nothing = Extra::default();
         let extra = entry.extra.as_deref().unwrap_or(&nothing);
         let (owner, group) =
@@ -56,7 +62,7 @@ impl Comparing {
         }
     }
 
-    fn acls_differ(&self, writer: &Writer, entry: &Entry, wanted: &Extra, has: &Extra) -> bool {
+    fn acls_differ(&self, writer: &MetadataWriter, entry: &Entry, wanted: &Extra, has: &Extra) -> bool {
         if !self.keep.acls || matches!(entry.kind, Kind::Symlink { .. }) {
             return false;
         }
@@ -68,7 +74,7 @@ impl Comparing {
             || entry.kind == Kind::Directory && differ(&wanted.default_acl, &has.default_acl)
     }
 
-    fn xattrs_differ(&self, writer: &Writer, wanted: &Extra, has: &Extra) -> bool {
+    fn xattrs_differ(&self, writer: &MetadataWriter, wanted: &Extra, has: &Extra) -> bool {
         let kept = |extra: &Extra| {
             let kept = extra.xattrs.iter().filter(|(name, _)| is_kept(name, writer.is_root));
             let mut kept: Vec<_> = kept.cloned().collect();

@@ -35,7 +35,7 @@ pub struct Reader {
     keep: Keep,
     users: Accounts,
     groups: Accounts,
-    seen: HashMap<(u64, u64), Seen>,
+    seen: HashMap<(u64, u64), FirstName>,
     names: Vec<u8>,
     value: Vec<u8>,
     path: Vec<u8>,
@@ -44,7 +44,7 @@ pub struct Reader {
 }
 
 /// The first name of a file that has several.
-struct Seen {
+struct FirstName {
     source: u32,
     path: RelPath,
     /// Names that haven't come.
@@ -90,7 +90,7 @@ impl Reader {
     fn first_name(&mut self, entry: &Entry, stat: &Stat) -> Option<Kind> {
         let file = (stat.st_dev, stat.st_ino);
         let left = u128::from(stat.st_nlink);
-        let seen = self.seen.entry(file).or_insert_with(|| Seen {
+        let seen = self.seen.entry(file).or_insert_with(|| FirstName {
             source: entry.source,
             path: entry.path.clone(),
             left,

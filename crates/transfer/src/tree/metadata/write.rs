@@ -31,7 +31,7 @@ impl Loss {
 
 /// What metadata is given to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum MetadataTarget {
     /// What this transfer made, with this mode. Where it `inherits`, its directory's default ACL has changed that.
     New {
         /// The mode that it was made with.
@@ -48,7 +48,7 @@ pub enum What {
 }
 
 /// Gives entries what `keep` asks for.
-pub struct Writer {
+pub struct MetadataWriter {
     keep: Keep,
     pub(super) is_root: bool,
     /// The groups of an ordinary user.
@@ -56,7 +56,7 @@ pub struct Writer {
     accounts: Mutex<(Accounts, Accounts)>,
 }
 
-impl Writer {
+impl MetadataWriter {
     /// For this process's user.
     pub fn new(keep: Keep) -> Self {
         let mut member_of: Vec<u32> =
@@ -68,7 +68,13 @@ impl Writer {
 
     /// Gives all but times: owner, attributes, ACLs, and last the mode, where it is known. Each step undoes what must not be lost
     /// of the ones behind it: a new owner takes setuid and capabilities away. What is open between two of them: [`super::between`].
-    pub fn give(&self, fd: BorrowedFd<'_>, entry: &Entry, mode: Option<Mode>, what: What) -> Vec<Loss> {
+    pub fn give(
+        &self,
+        fd: BorrowedFd<'_>,
+        entry: &Entry,
+        mode: Option<Mode>,
+        what: MetadataTarget,
+    ) -> Vec<Loss> {
         let mut losses = Vec::new();
         let nothing = Extra::default();
         let extra = entry.extra.as_deref().unwrap_or(&nothing);
@@ -90,8 +96,8 @@ impl Writer {
         }
         let opened = self.open_up(fd, what);
         note("extended attributes", self.give_xattrs(fd, extra, what));
-        if self.keep.acls && what != What::Link {
-            if what == What::Directory {
+        if self.keep.acls && what != MetadataTarget::Link {
+            if what == MetadataTarget::Directory {
                 note("default ACL", self.give_acl(fd, DEFAULT, &extra.default_acl, what));
             }
             let given = self.give_acl(fd, ACCESS, &acl::within(&extra.acl, mode), what);
@@ -160,11 +166,11 @@ impl Writer {
         found.unwrap_or(number)
     }
 
-    fn give_xattrs(&self, fd: BorrowedFd<'_>, extra: &Extra, what: What) -> Result<(), Errno> {
+    fn give_xattrs(&self, fd: BorrowedFd<'_>, extra: &Extra, what: MetadataTarget) -> Result<(), Errno> {
         if !self.keep.xattrs {
             return Ok(());
         }
-        if matches!(what, What::Directory | What::Existing) {
+        if matches!(what, MetadataTarget::Directory | MetadataTarget::Existing) {
             self.remove_others(fd, extra)?;
         }
         let kept = extra.xattrs.iter().filter(|(name, _)| is_kept(name, self.is_root));
@@ -173,11 +179,11 @@ impl Writer {
     }
 
     /// Lets an ordinary user write attributes of what was there, and gives the mode that it had, where that forbade it.
-    fn open_up(&self, fd: BorrowedFd<'_>, what: What) -> Option<Mode> {
+    fn open_up(&self, fd: BorrowedFd<'_>, what: MetadataTarget) -> Option<Mode> {
         let needed = match what {
-            What::Directory => Mode::RWXU,
-            What::Existing => Mode::RUSR | Mode::WUSR,
-            What::New { .. } | What::Link => return None,
+            MetadataTarget::Directory => Mode::RWXU,
+            MetadataTarget::Existing => Mode::RUSR | Mode::WUSR,
+            MetadataTarget::New { .. } | MetadataTarget::Link => return None,
         };
         if self.is_root || !self.keep.xattrs {
             return None;
@@ -198,9 +204,15 @@ impl Writer {
         surplus.map(|name| remove_xattr(fd, name)).fold(Ok(()), Result::and)
     }
 
-    fn give_acl(&self, fd: BorrowedFd<'_>, name: &str, acl: &[AclEntry], what: What) -> Result<(), Errno> {
+    fn give_acl(
+        &self,
+        fd: BorrowedFd<'_>,
+        name: &str,
+        acl: &[AclEntry],
+        what: MetadataTarget,
+    ) -> Result<(), Errno> {
         if acl.is_empty() {
-            let may_have_one = !matches!(what, What::New { inherits: false, .. });
+            let may_have_one = !matches!(what, MetadataTarget::New { inherits: false, .. });
             return if may_have_one { remove_xattr(fd, name.as_bytes()) } else { Ok(()) };
         }
         set_xattr(fd, name.as_bytes(), &self.encoded(acl))
@@ -224,11 +236,11 @@ impl Writer {
 }
 
 /// A mode that something new has already isn't given once more.
-fn needs_mode(what: What, mode: Mode) -> bool {
+fn needs_mode(what: MetadataTarget, mode: Mode) -> bool {
     match what {
-        What::New { made, inherits } => inherits || made != mode,
-        What::Link => false,
-        What::Directory | What::Existing => true,
+        MetadataTarget::New { made, inherits } => inherits || made != mode,
+        MetadataTarget::Link => false,
+        MetadataTarget::Directory | MetadataTarget::Existing => true,
     }
 }
 
@@ -304,8 +316,8 @@ mod tests {
 
     const ALL: Keep = Keep { owner: true, group: true, xattrs: true, ..Keep::SCP };
 
-    fn writer(keep: Keep, is_root: bool) -> Writer {
-        Writer { is_root, ..Writer::new(keep) }
+    fn writer(keep: Keep, is_root: bool) -> MetadataWriter {
+        MetadataWriter { is_root, ..MetadataWriter::new(keep) }
     }
 
     fn entry(extra: Extra) -> Entry {
@@ -351,7 +363,7 @@ mod tests {
         fs::set_permissions(made.path(), PermissionsExt::from_mode(0o555)).unwrap();
         let held = File::open(made.path()).unwrap();
         // A file system without attributes tells so; the mode is the same either way.
-        let losses = writer(ALL, false).give(held.as_fd(), &commented(), None, What::Directory);
+        let losses = writer(ALL, false).give(held.as_fd(), &commented(), None, MetadataTarget::Directory);
         assert!(losses.iter().all(|loss| loss.1 == Errno::OPNOTSUPP), "{losses:?}");
         assert_eq!(made.path().metadata().unwrap().mode() & 0o7777, 0o555);
     }
@@ -361,7 +373,8 @@ mod tests {
         let made = tempfile::NamedTempFile::new().unwrap();
         let owner = Owner { uid: u32::MAX, gid: u32::MAX, ..Owner::default() };
         let entry = entry(Extra { owner: Some(owner), ..Extra::default() });
-        let (mode, new) = (Mode::from_raw_mode(0o6755), What::New { made: Mode::RWXU, inherits: false });
+        let (mode, new) =
+            (Mode::from_raw_mode(0o6755), MetadataTarget::New { made: Mode::RWXU, inherits: false });
         let losses = writer(ALL, true).give(made.as_file().as_fd(), &entry, Some(mode), new);
         assert_eq!(losses, [Loss("group", Errno::INVAL), Loss("owner", Errno::INVAL)]);
         assert_eq!(made.path().metadata().unwrap().mode() & 0o7777, 0o755);
