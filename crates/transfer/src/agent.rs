@@ -22,7 +22,7 @@ use crate::{differences, memory};
 /// Digests are the client's to keep.
 const UNHEARD: Known<'static> = &|_, _, _| {};
 
-/// What the agent can say about its host, as JSON of the `host` crate's types.
+/// Answers questions about the agent's host, as JSON of the `host` crate's types.
 pub trait HostObserver {
     /// Facts, with the file systems of these paths or else of those that are usual: a compressed snapshot, as the
     /// `host` crate makes it.
@@ -40,7 +40,7 @@ pub trait HostObserver {
 pub trait Recording {
     /// The interval in force.
     fn interval_ms(&self) -> u32;
-    /// What was recorded and not yet taken.
+    /// The samples that were recorded and not yet taken.
     fn take(&mut self) -> Vec<u8>;
     /// The same with a last sample, at the end.
     fn stop(self: Box<Self>) -> Vec<u8>;
@@ -49,7 +49,7 @@ pub trait Recording {
 /// Serves one client on `reader` and `writer`, until its job is done, within what it may.
 ///
 /// # Errors
-/// What ended the job early; the client was told.
+/// The reason why the job ended early; the client has it too.
 pub fn serve(
     reader: impl Read + Send + 'static,
     writer: impl Write + Send + 'static,
@@ -116,7 +116,7 @@ fn send(session: &mut Session, found: &[SourceRoot], options: &Options) -> Resul
 }
 
 /// # Errors
-/// Where the client is gone, or lists more than anybody does.
+/// If the client is gone, or lists more than anybody does.
 fn receive_selection(session: &mut Session) -> Result<FilesFrom, TransferError> {
     let mut listed = FilesFrom::default();
     session.receive_selection(|path| {

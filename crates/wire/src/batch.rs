@@ -106,7 +106,7 @@ fn length_bytes(length: usize) -> [u8; 4] {
     u32::try_from(length).expect("a batch is below 2 MiB").to_le_bytes()
 }
 
-/// What a payload holds of one entry.
+/// One entry of a payload, with its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// The entry.

@@ -67,7 +67,7 @@ pub enum Rule {
 /// A pattern and what it does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PatternRule {
-    /// What matches is included, else excluded.
+    /// Matching entries are included, else excluded.
     pub include: bool,
     /// Where it counts.
     pub sides: Sides,
@@ -127,7 +127,7 @@ impl Rules {
     /// Checks `rules`.
     ///
     /// # Errors
-    /// Where they pass a limit of this module, or a name in them isn't one.
+    /// If they pass a limit of this module, or a name in them isn't one.
     pub fn new(rules: Vec<Rule>, reading: Reading) -> Result<Self, BadRules> {
         Self::try_from(RawRules { rules, reading })
     }
@@ -176,7 +176,7 @@ impl Rule {
     /// Checks what a list of rules checks of each.
     ///
     /// # Errors
-    /// Where the pattern or the name in it isn't one.
+    /// If the pattern or the name in it isn't one.
     pub fn check(&self) -> Result<(), BadRules> {
         match self {
             Rule::Pattern(rule) if is_text(&rule.pattern) => Ok(()),

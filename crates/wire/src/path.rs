@@ -51,7 +51,7 @@ impl RelPath {
     /// Checks `bytes`.
     ///
     /// # Errors
-    /// Where a component is empty, `.`, `..` or too long, the path absolute, or a byte zero.
+    /// If a component is empty, `.`, `..` or too long, the path absolute, or a byte zero.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, BadPath> {
         let bytes = bytes.into();
         check(&bytes)?;

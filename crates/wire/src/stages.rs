@@ -1,4 +1,4 @@
-//! What each stage of a transfer did: its busy and waiting time and its bytes. The limiter is named from these.
+//! Counters of each stage of a transfer: busy and waiting time, and bytes. The limiter is named from these.
 
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +63,7 @@ pub struct Stages {
     pub host_time: u64,
 }
 
-/// What one end's process used.
+/// Processor time and memory of one end's process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// Processor time of the process in seconds, user and system.

@@ -9,11 +9,11 @@ use std::os::unix::ffi::OsStrExt;
 pub const BY_WHOM: &str = "the far end's account restricts this login to `linerate agent --below DIR` (as a rule in its \
                            authorized_keys), and only who keeps that account can change it";
 
-/// Where an end tells what happens; the agent's tells the client.
+/// Receives an end's events; the agent's sends them to the client.
 pub trait Observer: Send + Sync {
     /// Something is wrong with one entry; the rest goes on.
     fn problem(&self, problem: Problem);
-    /// What a receiver changes, or would.
+    /// Changes that a receiver makes, or would make in a dry run.
     fn changes(&self, changes: Vec<Change>);
     /// A step that the user should know of: a detour, a slow way.
     fn note(&self, note: &str);
@@ -31,7 +31,7 @@ pub enum TransferError {
     /// The far end says what it may not say.
     #[error("{0}")]
     Breach(String),
-    /// What the far end sends as data isn't what it may send.
+    /// The far end's data breaks the protocol.
     #[error("{0}")]
     BadData(String),
     /// The two programs don't fit.
@@ -66,7 +66,7 @@ impl TransferError {
         matches!(self, Self::Breach(_) | Self::BadData(_))
     }
 
-    /// What the other end told.
+    /// The other end's error.
     pub fn from_abort(reason: String, kind: AbortKind) -> Self {
         match kind {
             AbortKind::Arguments => Self::Arguments(reason),
@@ -83,7 +83,7 @@ impl TransferError {
 pub struct Refused {
     /// Below its source.
     pub path: RelPath,
-    /// What is wrong with it.
+    /// The reason.
     pub why: &'static str,
 }
 

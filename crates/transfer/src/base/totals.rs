@@ -26,7 +26,7 @@ impl SharedTotals {
         }
     }
 
-    /// Counts a regular file of so many bytes.
+    /// Counts a regular file of `bytes` bytes.
     pub fn file(&self, bytes: u64) {
         self.files.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);

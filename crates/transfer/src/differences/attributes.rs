@@ -1,4 +1,4 @@
-//! What extended attributes, ACLs, owners and hard links of two ends come to, and whether that is the same.
+//! Digests of extended attributes, and comparisons of ACLs, owners and hard links.
 
 use linerate_wire::control::{Attributes, Digest};
 use linerate_wire::entry::{AclEntry, AclTag, Extra, Owner};
@@ -10,7 +10,7 @@ use crate::tree::metadata::is_kept;
 /// A file, by the numbers of its device and inode.
 type FileId = (u64, u64);
 
-/// What an entry's extended attributes come to. Only root sees those outside `user.` all.
+/// The digest of an entry's extended attributes. Only root sees all of those outside `user.`.
 pub fn attributes(mut xattrs: Vec<(Vec<u8>, Vec<u8>)>, is_root: bool) -> Attributes {
     xattrs.sort_unstable();
     let (user, others): (Vec<_>, Vec<_>) = xattrs.into_iter().partition(|(name, _)| is_kept(name, false));

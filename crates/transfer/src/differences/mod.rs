@@ -32,7 +32,7 @@ pub enum Aspect {
     Kind,
     /// The bytes of a file.
     Contents,
-    /// What a link says, or which device a node is.
+    /// The target of a link, or the number of a device.
     Target,
     /// Permission bits.
     Mode,
@@ -88,7 +88,7 @@ impl Compared {
 /// Opens the tree or file that the user named.
 ///
 /// # Errors
-/// Where it isn't there.
+/// If it isn't there.
 pub fn open(bounds: &Bounds, written: &[u8]) -> Result<SourceRoot, TransferError> {
     let written = if written.is_empty() { b"." } else { written };
     SourceRoot::find(&bounds.name(written)?, 0, true).map_err(|problem| {
@@ -100,7 +100,7 @@ pub fn open(bounds: &Bounds, written: &[u8]) -> Result<SourceRoot, TransferError
 /// The agent: tells everything that is in `source`, sorted, with digests.
 ///
 /// # Errors
-/// Where the client is gone.
+/// If the client is gone.
 pub fn serve(session: &mut Session, source: &SourceRoot, keep: Keep) -> Result<(), TransferError> {
     let reporter = session.reporter();
     let channel = session.channel();
@@ -127,7 +127,7 @@ fn length(entry: &Entry) -> usize {
 /// The client: compares what is at this end with what the agent tells. `each` is told every difference, sorted.
 ///
 /// # Errors
-/// Where the agent gives up, goes away or breaks the protocol.
+/// If the agent gives up, goes away or breaks the protocol.
 pub fn compare(
     session: &mut Session,
     near: &SourceRoot,
@@ -265,7 +265,7 @@ fn differing(near: &Digested, far: &Digested, keep: Keep) -> Vec<Aspect> {
     differing
 }
 
-/// What of owners, attributes and ACLs differs, of that which could be read at both ends.
+/// Differences in owners, attributes and ACLs that could be read at both ends.
 fn differing_extras(near: &Digested, far: &Digested, keep: Keep) -> Vec<Aspect> {
     let nothing = Extra::default();
     let [one, other] = [near, far].map(|found| found.entry.extra.as_deref().unwrap_or(&nothing));

@@ -1,4 +1,4 @@
-//! What a measurement sends: bytes from memory, or what files hold, again and again.
+//! The payload of a measurement: bytes from memory, or files read again and again.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -67,7 +67,7 @@ fn unreadable(path: &Path, error: &io::Error) -> TransferError {
     TransferError::Arguments(format!("reading {} failed: {error}", path.display()))
 }
 
-/// What one stream sends.
+/// The payload of one stream.
 pub struct Feed<'a> {
     files: Option<&'a Files>,
     open: Option<(&'a Path, File)>,

@@ -22,9 +22,9 @@ pub const DEFAULT_STREAMS: u32 = 2;
 /// When a measurement ends.
 #[derive(Clone, Copy, Debug)]
 pub enum Until {
-    /// After so many bytes.
+    /// After N bytes.
     Bytes(u64),
-    /// After so long.
+    /// After a time.
     Time(Duration),
 }
 
@@ -32,7 +32,7 @@ pub enum Until {
 /// streams.
 ///
 /// # Errors
-/// Where the far end fails or goes away, or a file can't be read.
+/// If the far end fails or goes away, or a file can't be read.
 pub fn send(
     session: &mut Session,
     options: &Options,
@@ -63,7 +63,7 @@ pub fn send(
 /// Receives bytes and drops them.
 ///
 /// # Errors
-/// Where the far end fails or goes away.
+/// If the far end fails or goes away.
 pub fn discard(session: &mut Session) -> Result<(), TransferError> {
     session.send(&Message::Ready { offers: false })?;
     let counters = session.meters.local.clone();

@@ -14,14 +14,14 @@ const BUSY: f64 = 0.8;
 /// How long a number that was found best stays before more are tried again.
 const REST: Duration = Duration::from_secs(10);
 
-/// What to do with the number of streams.
+/// Advice on the number of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
     /// Leave it.
     Keep,
-    /// Add so many.
+    /// Add N streams.
     Add(u32),
-    /// Drop so many.
+    /// Drop N streams.
     Drop(u32),
 }
 
@@ -49,8 +49,8 @@ impl Controller {
         self.streams
     }
 
-    /// What to do at `now`, when `bytes` of payload were sent in all, and this host's processors have worked for `cpu`
-    /// seconds, in the mean of all; they are only asked for when a trial is over.
+    /// The advice at `now`, when `bytes` of payload were sent in all, and this host's processors have worked
+    /// for `cpu` seconds, in the mean of all; they are only asked for when a trial is over.
     pub fn advise(&mut self, now: Instant, bytes: u64, cpu: impl FnOnce() -> f64) -> Advice {
         let elapsed = now.duration_since(self.since);
         if elapsed < self.wait {

@@ -16,7 +16,7 @@ const TUNNEL_DEPTH: usize = 16;
 const MESSAGE_DEPTH: usize = 1024;
 const MESSAGE_BYTES: usize = 24 << 20;
 
-/// What the control channel brings.
+/// A message of the control channel, or its end.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "messages are few, and the end is one")]
 pub enum Incoming {
@@ -47,11 +47,11 @@ impl ChannelWriter {
 pub struct Control {
     /// For speaking.
     pub channel: Arc<Channel>,
-    /// What the other end says, tunnel bytes left out.
+    /// The other end's messages, without tunnel bytes.
     pub incoming: Receiver<Incoming>,
     /// Bytes of the data stream that travels through the channel.
     pub tunnel: Receiver<Vec<u8>>,
-    /// Where the other end may send such bytes.
+    /// The tunnel that the other end may send such bytes to.
     pub way: Arc<Way>,
 }
 
@@ -68,7 +68,7 @@ impl Channel {
     /// Says `message`.
     ///
     /// # Errors
-    /// Where the other end is gone.
+    /// If the other end is gone.
     pub fn send(&self, message: &Message) -> Result<(), ControlError> {
         lock(&self.writer).write(message)
     }
@@ -76,7 +76,7 @@ impl Channel {
     /// Says `message`, unless somebody else is speaking: then the other end hears of this one anyway.
     ///
     /// # Errors
-    /// Where the other end is gone.
+    /// If the other end is gone.
     pub fn send_if_free(&self, message: &Message) -> Result<(), ControlError> {
         match self.writer.try_lock() {
             Ok(mut writer) => writer.write(message),
@@ -142,7 +142,7 @@ impl Way {
     }
 }
 
-/// What the messages that nobody is done with take in memory.
+/// Memory of the messages that are still in use.
 #[derive(Debug, Default)]
 struct Memory {
     taken: Mutex<usize>,

@@ -161,13 +161,13 @@ pub struct Counters {
     host: Mutex<HostTimes>,
     /// When the first worker began.
     first: Mutex<Option<Instant>>,
-    /// What the scanner found.
+    /// Entries that the scanner found.
     pub found: SharedTotals,
     /// True once the scanner is done.
     pub scanned: AtomicBool,
-    /// What is in place.
+    /// Entries that are in place.
     pub landed: SharedTotals,
-    /// What of it was there before and didn't travel.
+    /// Entries among them that were there before and didn't travel.
     pub unchanged: SharedTotals,
     /// Entries that aren't at the destination: problems of the kinds failed and skipped.
     pub failed: AtomicU64,
@@ -263,16 +263,16 @@ impl HostTimes {
     }
 
     fn read(&mut self) {
-        // Where it can't be read, nothing is said of it.
+        // If it can't be read, the times stay as they are.
         let Ok(now) = CpuTimes::read(Path::new("/")) else { return };
         let passed = now.since(self.first.get_or_insert_with(|| now.clone()));
-        // What others do at a lower priority yields.
+        // Processes of a lower priority yield.
         let busy = passed.busy() - passed.nice;
         self.last = ((busy * 1e9) as u64, (passed.total() * 1e9) as u64);
     }
 }
 
-/// What this process has used so far, its ended children included.
+/// Processor time and memory that this process has used so far, its ended children included.
 pub fn process_usage() -> Usage {
     let own = usage(Who::Process);
     let children = usage(Who::Children);

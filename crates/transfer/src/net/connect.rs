@@ -34,7 +34,7 @@ impl Listener {
     /// Listens on a free port, or on the first free one of `ports`, on all addresses of both families.
     ///
     /// # Errors
-    /// Where no port is free, or none may be opened.
+    /// If no port is free, or none may be opened.
     pub fn bind(ports: Option<(u16, u16)>) -> io::Result<TcpListener> {
         let (first, last) = ports.unwrap_or((0, 0));
         let mut failed = io::Error::from(io::ErrorKind::AddrInUse);
@@ -50,7 +50,7 @@ impl Listener {
     /// Accepts on `listener` connections that show `cookie` and prove to be the peer; they go to `streams`.
     ///
     /// # Errors
-    /// Where the listener has no address.
+    /// If the listener has no address.
     pub fn start(
         listener: TcpListener,
         cookie: Cookie,

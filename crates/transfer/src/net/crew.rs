@@ -45,7 +45,7 @@ impl<'scope, 'env, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope> Crew<'scop
     /// Counts a worker that has ended. Where its stream is the `only` one, it can't have been one too many.
     ///
     /// # Errors
-    /// Where its stream broke after it had carried data, or carried what it may not.
+    /// If its stream broke after it had carried data, or carried what it may not.
     pub fn ended(&mut self, end: WorkerEnd, only: bool) -> Result<(), TransferError> {
         self.running -= 1;
         match end {

@@ -16,7 +16,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(4);
 /// Connects to the peer's listener at `address` and proves who this end is.
 ///
 /// # Errors
-/// Where nothing answers, what answers isn't the peer, or all that isn't over within `patience`.
+/// If nothing answers, what answers isn't the peer, or all that isn't over within `patience`.
 pub fn dial(
     address: SocketAddr,
     cookie: &Cookie,

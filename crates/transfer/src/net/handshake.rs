@@ -14,25 +14,25 @@ use crate::net::transport::{Registry, Transport};
 const MAGIC: &[u8; 8] = b"linerate";
 /// Bytes of what comes before the handshake.
 pub const PREFACE: usize = MAGIC.len() + size_of::<Cookie>();
-/// A peer that acknowledges nothing for so long is gone.
+/// A peer that acknowledges nothing for this long is gone.
 const USER_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Bytes that wait in the kernel for their turn to be sent. More only leave the cache before they are; what is sent and
 /// not yet acknowledged comes on top, so that no path is too long for it.
 const WAITING: u32 = 512 << 10;
 
-/// What every data connection of a transfer has in common.
+/// Settings that all data connections of a transfer share.
 #[derive(Clone)]
 pub struct ConnectionConfig {
     /// The keys of both ends.
     pub pinned: Pinned,
     /// True where the data travels without a cipher behind the handshake.
     pub clear: bool,
-    /// Where connections are registered.
+    /// The registry of the connections.
     pub registry: Registry,
 }
 
-/// What a dialer shows to the listener that has this cookie.
+/// The preface that a dialer shows to the listener that has this cookie.
 pub fn preface(cookie: &Cookie) -> [u8; PREFACE] {
     let mut preface = [0; PREFACE];
     preface[..MAGIC.len()].copy_from_slice(MAGIC);
@@ -43,7 +43,7 @@ pub fn preface(cookie: &Cookie) -> [u8; PREFACE] {
 /// Makes a data stream of a connection, at either end.
 ///
 /// # Errors
-/// Where the handshake fails or isn't over by `deadline`.
+/// If the handshake fails or isn't over by `deadline`.
 pub fn establish(
     mut socket: TcpStream,
     handshake: Handshake,

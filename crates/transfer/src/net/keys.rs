@@ -25,7 +25,7 @@ pub struct Keys {
     provider: Arc<CryptoProvider>,
 }
 
-/// What a data connection needs to prove who it is and to check who the other is.
+/// The keys by which a data connection proves its identity and checks its peer's.
 #[derive(Clone)]
 pub struct Pinned {
     /// For the end that opens the connection.
@@ -38,7 +38,7 @@ impl Keys {
     /// Makes an Ed25519 key pair.
     ///
     /// # Errors
-    /// Where the system gives no randomness.
+    /// If the system gives no randomness.
     pub fn generate() -> Result<Self, Error> {
         let failed = |what: &str| Error::General(format!("making a key pair failed: {what}"));
         let pair = aws_lc_rs_pair().map_err(failed)?;
@@ -58,7 +58,7 @@ impl Keys {
     /// Configurations that accept only `peer`'s key (DER of its SubjectPublicKeyInfo).
     ///
     /// # Errors
-    /// Where the library refuses the settings.
+    /// If the library refuses the settings.
     pub fn pin(&self, peer: &[u8]) -> Result<Pinned, Error> {
         let pin = Arc::new(Pin {
             key: CertificateDer::from(peer.to_vec()),

@@ -16,7 +16,7 @@ use crate::net::rate::{Schedule, sleep_until};
 /// How long a rate is measured, at least: so long, and so many round trips.
 const INTERVAL: Duration = Duration::from_millis(100);
 const ROUND_TRIPS: u32 = 4;
-/// Where that is longer, nothing is held: what the path takes later would be found too late.
+/// Nothing is held above that: a path that takes more later would be found too late.
 const TOO_LONG: Duration = Duration::from_millis(500);
 /// Bytes of an interval below which they come in too few pieces to tell a rate.
 const MEASURED: u64 = 4 << 20;
@@ -46,7 +46,7 @@ const HOLD: Duration = Duration::from_secs(2);
 const LONGEST_HOLD: Duration = Duration::from_secs(8);
 /// By what part more is tried, at first; each step that goes well is twice as large.
 const STEP: f64 = 0.005;
-/// Where a later step fails, the path takes more than it did, and how much is measured anew.
+/// If a later step fails, the path takes more than before, and its rate is measured anew.
 const CHANGED: i32 = 3;
 /// How long nothing is held where a queue turned out to be others'.
 const OTHERS: Duration = Duration::from_secs(3);
@@ -85,13 +85,13 @@ impl Pace {
         is_held
     }
 
-    /// Whether it is being tried if the path takes more.
+    /// True while probing for more bandwidth.
     pub fn is_trying(&self) -> bool {
         matches!(lock(&self.0).state, PaceState::Held(held) if held.steps > 0)
     }
 }
 
-/// What a stream has told.
+/// The last report of one stream.
 #[derive(Default)]
 pub struct StreamReport {
     /// Which stream it is; none before it has told anything.
@@ -104,7 +104,7 @@ pub struct StreamReport {
     acknowledged: u64,
 }
 
-/// What TCP knows of the path.
+/// TCP's figures of the path.
 #[derive(Clone, Copy)]
 struct Path {
     /// More waits in the socket than the path takes.
@@ -142,7 +142,7 @@ struct Pacer {
     /// When the interval began, and how long it is at least.
     since: Instant,
     least: Duration,
-    /// What its streams have told: bytes acknowledged a second, and bytes.
+    /// The sum of the streams' reports: bytes acknowledged a second, and bytes.
     rate: f64,
     acknowledged: u64,
     /// The most bytes that one stream sent at once in it.
@@ -155,7 +155,7 @@ struct Pacer {
 enum PaceState {
     /// All may go at once; the last interval's rate in bytes a second.
     Free { last: f64 },
-    /// Only so much may go.
+    /// The rate is held.
     Held(HeldRate),
 }
 

@@ -18,7 +18,7 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// A limit of so many bytes a second, at least one.
+    /// A limit in bytes a second, at least one.
     pub fn new(bytes_per_second: u64) -> Self {
         let schedule = Mutex::new(Schedule::new(Instant::now()));
         Self { bytes_per_second: bytes_per_second.max(1) as f64, schedule }
@@ -42,7 +42,7 @@ impl Schedule {
         Self { free_at: now }
     }
 
-    /// Books `bytes` at so many a second behind all that were booked before; returns when they may go.
+    /// Books `bytes` at a rate in bytes a second, behind all earlier bookings; returns when they may go.
     pub fn book(&mut self, bytes: usize, bytes_per_second: f64, now: Instant) -> Instant {
         let earliest = now.checked_sub(BURST).unwrap_or(now);
         let start = self.free_at.max(earliest);

@@ -1,4 +1,4 @@
-//! What the scheduler gave a thread, and for what it let it wait.
+//! Processor time that the scheduler gave a thread, and time that the thread waited for it.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -12,8 +12,8 @@ use crate::net::transport::Transport;
 pub const DATA_FRAME: usize = 64 << 10;
 /// Bytes that the receiver asks the socket for at once; with the kernel's copies before and behind it, as much.
 const RECEIVE: usize = 192 << 10;
-/// While so many payload bytes are sure to follow, the receiver is woken for [`TOGETHER`] of them, and not for each
-/// packet: on a link that isn't full of them at once, waking costs as much as decrypting.
+/// While this many payload bytes are sure to follow, the receiver is woken for [`TOGETHER`] of them, and not
+/// for each packet: on a link that isn't full of them at once, waking costs as much as decrypting.
 const SURE: u64 = RECEIVE as u64;
 /// Less than a receiver asks for, so that what arrives meanwhile is taken along.
 const TOGETHER: usize = 128 << 10;
@@ -48,7 +48,7 @@ pub enum StreamError {
     /// The destination can't take more (no space, quota, read-only): nothing further can succeed.
     #[error("{0}")]
     Destination(String),
-    /// What is to be sent can't be read.
+    /// A source can't be read.
     #[error("{0}")]
     Source(String),
 }
@@ -59,7 +59,8 @@ impl Stream {
         Self { transport, tls, leftover }
     }
 
-    /// What keeps the payload secret: a cipher, or `ssh` where the stream travels through it; `None` in clear.
+    /// The protection of the payload: a cipher, or `ssh` where the stream travels through it; `None` in
+    /// clear.
     pub fn cipher(&self) -> Option<&'static str> {
         match (&self.tls, &self.transport) {
             (Some(tls), _) => Some(tls.cipher()),
@@ -95,7 +96,7 @@ impl Stream {
 pub struct FrameWriter {
     transport: Transport,
     tls: Option<Tls>,
-    /// What is on its way.
+    /// Bytes that are on their way.
     buffer: Vec<u8>,
 }
 
@@ -103,7 +104,7 @@ impl FrameWriter {
     /// Sends one frame. Time goes to the cipher and the socket.
     ///
     /// # Errors
-    /// Where the connection is broken.
+    /// If the connection is broken.
     pub fn send(&mut self, kind: FrameKind, payload: &[u8], clock: &mut Clock) -> Result<(), StreamError> {
         let header = Header::of(kind, payload, self.tls.is_none()).encode();
         if self.tls.is_some() {
@@ -134,7 +135,7 @@ impl FrameWriter {
     /// encrypted. Where that fails nothing is sent; the inner error is its.
     ///
     /// # Errors
-    /// Where the connection is broken.
+    /// If the connection is broken.
     pub fn send_data<E>(
         &mut self,
         length: usize,
@@ -202,7 +203,7 @@ impl FrameWriter {
     /// Announces the end of the stream.
     ///
     /// # Errors
-    /// Where the connection is broken.
+    /// If the connection is broken.
     pub fn end(mut self, clock: &mut Clock) -> Result<Transport, StreamError> {
         self.send(FrameKind::End, &[], clock)?;
         if let Some(tls) = &mut self.tls {
@@ -220,24 +221,24 @@ pub fn total(pieces: &[IoSlice<'_>]) -> u64 {
     pieces.iter().map(|piece| piece.len() as u64).sum()
 }
 
-/// What a receiver does with the frames of one stream.
+/// Handles the frames of one stream.
 pub trait FrameHandler {
     /// A frame begins.
     ///
     /// # Errors
-    /// Where the stream can't go on.
+    /// If the stream can't go on.
     fn start(&mut self, header: Header) -> Result<(), StreamError>;
 
     /// The next pieces of the payload, which belong one behind the other.
     ///
     /// # Errors
-    /// Where the stream can't go on.
+    /// If the stream can't go on.
     fn payload(&mut self, pieces: &mut [IoSlice<'_>]) -> Result<(), StreamError>;
 
     /// The payload is whole and its checksum right.
     ///
     /// # Errors
-    /// Where the stream can't go on.
+    /// If the stream can't go on.
     fn done(&mut self, kind: FrameKind) -> Result<(), StreamError>;
 
     /// Payload bytes that are sure to follow.
@@ -257,7 +258,7 @@ pub struct FrameReader {
     buffer: Vec<u8>,
     head: usize,
     tail: usize,
-    /// What reads wait for, in bytes.
+    /// The number of bytes that reads wait for.
     least: usize,
 }
 
@@ -265,7 +266,7 @@ impl FrameReader {
     /// Hands every frame to `handler` until the end is announced.
     ///
     /// # Errors
-    /// Where the connection breaks or closes early, the bytes aren't frames, or the handler fails.
+    /// If the connection breaks or closes early, the bytes aren't frames, or the handler fails.
     pub fn run(&mut self, handler: &mut impl FrameHandler) -> Result<(), StreamError> {
         loop {
             if self.drain(handler)? {

@@ -1,4 +1,4 @@
-//! What a data stream runs over: a TCP connection, or the control channel where no connection is possible.
+//! The carrier of a data stream: a TCP connection, or the control channel if no connection is possible.
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use linerate_sys::tcp::{TcpInfo, set_least_to_receive};
@@ -29,7 +29,7 @@ impl Transport {
         }
     }
 
-    /// Lets reads wait until so many bytes are there, or the end. Without it they only return more often.
+    /// Lets reads wait until N bytes are there, or the end. Without it they only return more often.
     pub fn set_least_to_read(&self, bytes: usize) {
         if let Self::Tcp(socket) = self {
             let _ = set_least_to_receive(socket.as_fd(), bytes);
@@ -49,9 +49,9 @@ impl Transport {
     /// Writes all of `parts`, one behind the other.
     ///
     /// # Errors
-    /// Where the other end is gone.
+    /// If the other end is gone.
     pub fn write_all_vectored(&mut self, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
-        // What is empty would look like a connection that takes nothing.
+        // An empty write would look like a connection that takes nothing.
         IoSlice::advance_slices(&mut parts, 0);
         while !parts.is_empty() {
             match self.write_vectored(parts) {

@@ -15,11 +15,11 @@ use crate::tree::pattern;
 use crate::tree::safe_link::leads_out;
 use crate::tree::temporary::is_reserved;
 
-/// What the user asked a far end for that sends.
+/// The request of the user to a far end that sends.
 pub struct Request<'a> {
     /// The sources as the user wrote them.
     pub sources: &'a [Vec<u8>],
-    /// What else was asked for.
+    /// The other options of the request.
     pub options: &'a Options,
     /// A list of files, which alone are sent.
     pub listed: Option<&'a FilesFrom>,
@@ -41,7 +41,7 @@ pub struct Terms<'a> {
     arrived: Vec<AtomicBool>,
 }
 
-/// What was asked for of the entries below a source.
+/// The request for the entries below a source.
 struct Asked<'a> {
     rules: Certain,
     listed: Option<&'a FilesFrom>,
@@ -69,7 +69,7 @@ impl Request<'_> {
     /// directory where the argument says that it is one.
     ///
     /// # Errors
-    /// Where one isn't what was asked for.
+    /// If one isn't what was asked for.
     pub fn admit(&self, announced: &[Source]) -> Result<(), TransferError> {
         match announced.iter().find(|source| !self.names(source)) {
             None => Ok(()),
@@ -92,7 +92,7 @@ impl Request<'_> {
 /// No source has a name that is for temporary files, whoever asked for it.
 ///
 /// # Errors
-/// Where one has.
+/// If one has.
 pub fn refuse_reserved(announced: &[Source]) -> Result<(), TransferError> {
     match announced.iter().find(|source| source.name.components().any(is_reserved)) {
         None => Ok(()),
@@ -132,7 +132,7 @@ impl<'a> Terms<'a> {
         Self { landing, keep: options.keep, asked, arrived }
     }
 
-    /// Where things land.
+    /// The landing.
     pub fn landing(&self) -> &'a Landing {
         self.landing
     }
@@ -157,7 +157,7 @@ impl<'a> Judge<'a> {
     /// Admits an entry.
     ///
     /// # Errors
-    /// Where no honest peer would send it.
+    /// If no honest peer would send it.
     pub fn admit(&mut self, entry: Entry) -> Result<Admitted, Refused> {
         match self.place(&entry) {
             Ok(place) => Ok(Admitted { entry, place }),
@@ -168,7 +168,7 @@ impl<'a> Judge<'a> {
     /// Where the first name of a file is of which `entry` is one more.
     ///
     /// # Errors
-    /// Where that is no place of this transfer.
+    /// If that is no place of this transfer.
     pub fn first_place(&self, entry: &Entry, source: u32, path: &RelPath) -> Result<RelPath, Refused> {
         let first = Entry { source, path: path.clone(), kind: Kind::Fifo, extra: None, ..*entry };
         let why = "a hard link to what was not announced";

@@ -11,7 +11,7 @@ use crate::receive::proof::Verifier;
 /// Commits what has come, and asks once more for what differs; false where nothing does.
 ///
 /// # Errors
-/// Where the sender is gone.
+/// If the sender is gone.
 pub fn ask(
     session: &mut Session,
     verifier: &Verifier<'_>,

@@ -21,41 +21,41 @@ use crate::receive::proof::{Proof, Verifier};
 use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
 
-/// A group is committed when it has so many entries (each may hold a file open)
+/// A group is committed when it has this many entries (each may hold a file open)
 const GROUP: usize = 256;
-/// or so many bytes;
+/// or this many bytes;
 const GROUP_BYTES: u64 = 256 << 20;
-/// where no more waits, also when it has so many bytes
+/// or, if no more waits, this many bytes
 const WORTH_BYTES: u64 = 16 << 20;
 /// or is so old: a kill leaves nothing of it. On slow storage the next group gathers meanwhile, and is as large as it
 /// gets.
 const WORTH_AGE: Duration = Duration::from_millis(50);
 /// The same where contents are read back: by several threads, for whom a few files are too few.
 const PROVEN_AGE: Duration = Duration::from_millis(500);
-/// Up to so many files are synchronised one by one; above, their whole file system is.
+/// Up to this many files are synchronised one by one; for more, their whole file system is.
 const FEW: usize = 8;
 
 /// A file or link that is whole, with its metadata set.
 pub struct Finished {
-    /// Where it is now.
+    /// The file under its temporary name.
     pub temporary: Temporary,
     /// The name that it gets.
     pub name: OsString,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its path as the user would write it.
     pub shown: PathBuf,
-    /// What the sender said of its contents, of files where digests are told.
+    /// The sender's digest, of files if digests are sent.
     pub proof: Option<Proof>,
-    /// What the journal is told of it: where it is below the landing's root, and what was to be made.
+    /// The journal's record: its place below the landing's root, and its mark.
     pub journalled: Option<(RelPath, Mark)>,
 }
 
-/// What the workers and the receiver's thread tell the committer.
+/// Messages of the workers and the receiver's thread to the committer.
 pub enum ToCommit {
-    /// These are whole, a few at a time: to be woken for each costs more than to name it.
+    /// Whole files, several at once: waking the committer for each costs more than naming it.
     Whole(Vec<Finished>),
-    /// So much has come: commit it and answer.
+    /// Commit all that has come, and answer.
     Settle(Sender<()>),
     /// Everything has come.
     End,
@@ -63,17 +63,17 @@ pub enum ToCommit {
     Abandon,
 }
 
-/// What happens to a committer's group, besides the renames.
+/// Syncs, verifies, records and renames groups of files.
 pub struct Committer<'a> {
     /// This end's counters.
     pub counters: &'a Counters,
-    /// Where problems are told.
+    /// Receives problems.
     pub problem: &'a (dyn Fn(Problem) + Sync),
-    /// Where what has its name is written down.
+    /// The journal of files that have their names.
     pub journal: &'a Journal,
     /// Reads files back before they get their names.
     pub verifier: Option<&'a Verifier<'a>>,
-    /// Is told of each file that has its name, of which the digest is known.
+    /// Receives each file that has its name and a known digest.
     pub proven: &'a (dyn Fn(&Proof) + Sync),
 }
 
@@ -120,7 +120,7 @@ impl Committer<'_> {
                     return Ok(touched);
                 }
                 Ok(ToCommit::Abandon) | Err(RecvTimeoutError::Disconnected) => {
-                    // What is whole needn't come again. Why the transfer ends is told already.
+                    // Whole files needn't come again. The reason of the end is reported already.
                     let _ = self.commit(&mut group, &mut touched);
                     return Ok(touched);
                 }

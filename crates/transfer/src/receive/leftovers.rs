@@ -1,4 +1,4 @@
-//! What transfers that were cut off have left under temporary names.
+//! Left-overs of interrupted transfers: files under temporary names.
 
 use linerate_wire::control::{Message, Problem, ProblemKind};
 use linerate_wire::entry::{Entry, Kind, Timestamp};
@@ -17,7 +17,7 @@ use crate::tree::landing::Landing;
 use crate::tree::root::{Directory, Root};
 use crate::tree::temporary::{PREFIX, nonce_of};
 
-/// What nobody has locked may still be on its way to its name: only what is older is left over.
+/// An unlocked file may still be on its way to its name: only older ones are left over.
 const YOUNG: Duration = Duration::from_secs(60);
 
 /// Something that was left.
@@ -42,7 +42,7 @@ pub fn remove_of(past: &Past, landing: &Landing) {
         };
         walk(&landing.root, top, deep, &mut |parent, _, name| {
             if ours(name) {
-                // One that stays is listed by `linerate clean`.
+                // A file that stays is listed by `linerate clean`.
                 let _ = parent.take_away(name);
             }
         });
@@ -55,7 +55,7 @@ pub fn remove_partials(past: &Past, landing: &Landing) {
         let Some(parent) = partial.place.parent() else { continue };
         let Ok(parent) = landing.root.directory(&parent) else { continue };
         if partial.reopen(&parent).is_ok() {
-            // One that stays is listed by `linerate clean`.
+            // A file that stays is listed by `linerate clean`.
             let _ = parent.take_away(partial.name.write());
         }
     }

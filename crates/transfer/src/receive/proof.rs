@@ -21,7 +21,7 @@ const TWICE: &str = "differs from what was sent when it was read back, twice: it
 const TWICE_IN_PLACE: &str = "differs from what was sent when it was read back, twice, and has its name all the same, since \
                               it was written into. The storage or the memory there can't be trusted";
 
-/// What the sender said about a file, to compare.
+/// The sender's digest of a file, for comparison.
 #[derive(Clone, Debug)]
 pub struct Proof {
     /// BLAKE3 of what it read.
@@ -33,7 +33,7 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// What the sender said of `entry`.
+    /// The sender's digest of `entry`.
     pub fn of(entry: &Entry, digest: Digest) -> Self {
         Self { digest, source: entry.source, path: entry.path.clone() }
     }
@@ -41,7 +41,7 @@ impl Proof {
 
 /// Compares the files of a transfer, and keeps the names of those that have to be sent once more.
 pub struct Verifier<'a> {
-    /// Where problems are told.
+    /// Receives problems.
     pub problem: &'a (dyn Fn(Problem) + Sync),
     differing: Mutex<Differing>,
     last_round: AtomicBool,

@@ -22,11 +22,11 @@ use crate::tree::temporary::Temporary;
 const SHARE: u64 = 8 << 20;
 /// Bytes that are read at once: what is hashed fits into a second-level cache.
 const AT_ONCE: usize = 512 << 10;
-/// What direct reads begin and end at, in the file and in memory.
+/// The alignment of direct reads, in the file and in memory.
 const ALIGNED: usize = 4096;
 /// Threads at most.
 const MOST_THREADS: usize = 4;
-/// A thread more is worth it for so many bytes.
+/// Bytes for which one more thread is worth it.
 const WORTH_A_THREAD: u64 = 1 << 20;
 
 /// A group that is read back by several threads, each of which takes the next share of a file.
@@ -38,7 +38,7 @@ pub struct ReadBack<'a> {
     bytes: u64,
 }
 
-/// What a file comes to; `None` for what isn't read.
+/// A file's digest; `None` for a file that isn't read.
 pub type Outcome = Option<Result<Digest, Errno>>;
 
 struct File<'a> {

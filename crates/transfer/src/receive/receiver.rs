@@ -27,14 +27,14 @@ use crate::tree::landing::{Landing, umask};
 use crate::tree::metadata::write::MetadataWriter;
 use crate::tree::temporary::Names;
 
-/// What waits for the committer, up to 64 files at a time; each may be open.
+/// Messages that wait for the committer, of up to 64 files each; each file may be open.
 const WAITING: usize = 16;
 
-/// What the receiver's end came to.
+/// The result of the receiving end.
 pub struct Received {
-    /// What is in place.
+    /// Entries that are in place.
     pub landed: Totals,
-    /// What the sender says it found.
+    /// Entries that the sender reports to have found.
     pub announced: Totals,
     /// Streams that carried data.
     pub streams: u32,
@@ -48,7 +48,7 @@ pub struct Received {
 /// nothing else. `known` is told the digests of files that are in place, where they are asked for.
 ///
 /// # Errors
-/// Where the transfer as a whole failed; problems of single entries are told and counted.
+/// If the transfer as a whole failed; problems of single entries are told and counted.
 pub fn run(
     session: &mut Session,
     destination: &Named,
@@ -118,7 +118,7 @@ fn receive(
     Ok(Received { landed, announced, streams, within: landing.within, sources })
 }
 
-/// What came over the streams, before the last steps.
+/// The result of the streams, before the last steps.
 struct Taken<'a> {
     /// Directories that have changed.
     touched: Touched,
@@ -267,14 +267,14 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     Ok((crew.used, announced.map(|(_, announced)| announced).unwrap_or_default()))
 }
 
-/// What the sender says it has sent.
+/// The sums that the sender announces at its end.
 #[derive(Clone, Copy, Default)]
 struct Announced {
     totals: Totals,
     complete: bool,
 }
 
-/// Where offers are handed to the thread that answers them.
+/// Hands offers to the thread that answers them.
 struct Desk<'scope, 'a> {
     offers: CrossbeamSender<Offer>,
     thread: ScopedJoinHandle<'scope, Result<Comparison<'a>, TransferError>>,

@@ -25,25 +25,25 @@ const STANDING: usize = 65_536;
 
 /// One receiving end while a transfer runs.
 pub struct Reception<'a> {
-    /// What the user asked for.
+    /// The user's options.
     pub settings: Settings,
-    /// Where entries land, and what was there before.
+    /// The destination, and what earlier runs left there.
     pub ground: Ground<'a>,
-    /// What is remembered between entries.
+    /// Notes that are kept between entries.
     pub notes: Notes,
-    /// Where results go.
+    /// The receivers of results.
     pub reports: Reports<'a>,
 }
 
-/// What the user asked for.
+/// The user's options.
 pub struct Settings {
-    /// Where something may be left alone: by what options.
+    /// The options by which something may be left alone, if there are any.
     pub leaves: Option<Sync>,
     /// Nothing is to be written.
     pub dry_run: bool,
-    /// What is there is written into, instead of being replaced.
+    /// Existing files are written into, instead of being replaced.
     pub inplace: bool,
-    /// What is kept of each entry.
+    /// The properties of entries that are kept.
     pub keep: Keep,
     /// The sender reports digests.
     pub digests: bool,
@@ -51,7 +51,7 @@ pub struct Settings {
     pub umask: Mode,
 }
 
-/// Where entries land, and what was there before.
+/// The destination, and what earlier runs left there.
 #[derive(Clone, Copy)]
 pub struct Ground<'a> {
     /// The destination.
@@ -64,11 +64,11 @@ pub struct Ground<'a> {
     pub writer: &'a MetadataWriter,
     /// Files that earlier runs of the command have left.
     pub past: Option<&'a Past>,
-    /// Where progress is written down, for a later run that resumes.
+    /// The journal for a later run that resumes.
     pub journal: &'a Journal,
 }
 
-/// What is remembered between entries.
+/// Notes that are kept between entries.
 pub struct Notes {
     /// Large files that several streams bring.
     pub assemblies: Mutex<Assemblies>,
@@ -88,14 +88,14 @@ pub struct Notes {
     pub further_names: Mutex<Spool<FurtherName>>,
 }
 
-/// Where results go.
+/// The receivers of results.
 #[derive(Clone)]
 pub struct Reports<'a> {
     /// Whole files go to the committer.
     pub finished: Sender<ToCommit>,
     /// This end's counters.
     pub counters: &'a Counters,
-    /// Where problems are reported.
+    /// Receives problems.
     pub problem: &'a (dyn Fn(Problem) + std::marker::Sync),
     /// Asks the sender for nothing more of a file, by its number.
     pub skip: &'a (dyn Fn(u64) + std::marker::Sync),

@@ -69,7 +69,7 @@ pub struct Remover<'a> {
     shared: &'a Reception<'a>,
     sync: Sync,
     filter: Filter,
-    /// Where removals, and other changes, are told.
+    /// Reports removals and other changes.
     pub news: News,
     removed: u64,
     /// Entries that had to stay since the user allows no more.
@@ -93,7 +93,7 @@ impl OpenedDirectory {
     }
 }
 
-/// What is in one directory of the destination.
+/// One name in a directory of the destination.
 struct Child {
     name: OsString,
     directory: bool,
@@ -124,7 +124,7 @@ impl<'a> Remover<'a> {
 
     /// Removes nothing, since nobody knows what the sender has.
     pub fn refuse(&self) {
-        // What was in the way of something of another kind is gone already.
+        // Entries in the way of another kind are gone already.
         let nothing = if self.removed == 0 { "nothing" } else { "nothing more" };
         let message = format!("{nothing} is deleted, since not all of the source could be read");
         self.tell(&RelPath::root(), message);
@@ -171,7 +171,7 @@ impl<'a> Remover<'a> {
         let above: Vec<_> = path.ancestors().zip(place.ancestors()).collect();
         let mut scope = self.filter.scope();
         for (path, place) in above.into_iter().rev() {
-            // What isn't there has no rules: a dry run makes no directories.
+            // A missing directory has no rules: a dry run makes no directories.
             let Ok(held) = self.shared.ground.landing.root.directory(&place) else { continue };
             scope = scope.enter(&path, &mut |name| merge_file(held.as_fd(), name))?;
         }
@@ -202,7 +202,7 @@ impl<'a> Remover<'a> {
         if self.is_too_deep(path) {
             return;
         }
-        // What isn't there, or is none, is not to be cleaned: a dry run makes no directories.
+        // A missing directory needs no cleaning: a dry run makes no directories.
         let Ok(held) = self.shared.ground.landing.root.directory(place) else { return };
         let inside = scope.enter(path, &mut |name| merge_file(held.as_fd(), name));
         let (found, inside) = match (list(held.as_fd()), inside) {
@@ -315,7 +315,7 @@ impl<'a> Remover<'a> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = |access| rustix::fs::openat(parent, name, flags | access, Mode::empty());
         let held = open(OFlags::PATH)?;
-        // Where that isn't ours to set, opening or removing tells.
+        // If that isn't ours to set, opening or removing reports it.
         let had = if self.sync.dry_run { None } else { let_in(held.as_fd(), Mode::RWXU).unwrap_or(None) };
         let opened = OpenedDirectory { fd: open(OFlags::RDONLY)?, had };
         let found = list(opened.fd.as_fd())?;
@@ -343,7 +343,7 @@ fn unknown(error: &FilterError) -> String {
     format!("nothing in it is deleted: {error}")
 }
 
-/// What is in a directory, in the order of the names.
+/// The names in a directory, sorted.
 fn list(fd: BorrowedFd<'_>) -> Result<Vec<Child>, Errno> {
     let mut found = Vec::new();
     for entry in Dir::read_from(fd)? {

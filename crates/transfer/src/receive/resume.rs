@@ -42,9 +42,9 @@ fn site(landing: &Landing, options: &Options) -> Option<Site> {
 
 /// This run's journal, and what it tells of earlier ones.
 pub struct Resume {
-    /// Where this run writes down what it has.
+    /// This run's journal.
     pub journal: Journal,
-    /// What earlier ones wrote.
+    /// The records of earlier runs.
     pub past: Option<Box<Past>>,
 }
 
@@ -52,7 +52,7 @@ impl Resume {
     /// Looks for what an earlier run left below `landing`.
     ///
     /// # Errors
-    /// Where another run of the same command is at work there, or the other end is gone.
+    /// If another run of the same command is at work there, or the other end is gone.
     pub fn find(session: &mut Session, landing: &Landing, options: &Options) -> Result<Self, TransferError> {
         let begun = Instant::now();
         let Some(site) = site(landing, options) else {
@@ -104,7 +104,7 @@ fn busy(landing: &Landing) -> TransferError {
     ))
 }
 
-/// What is wanted of an offered entry after earlier runs; none where they say nothing of it.
+/// The answer to an offered entry by the records of earlier runs; `None` if there are none.
 pub fn want(shared: &Reception<'_>, past: &Past, admitted: &Admitted, origin: Origin) -> Option<Want> {
     let (entry, place) = (admitted.entry(), admitted.place());
     let Kind::File { size } = entry.kind else { return None };

@@ -1,5 +1,5 @@
-//! What is noted for the end of a transfer, in any order, and read there once from the last place to the first: a map that
-//! takes bounded memory. What passes its budget is kept in a file that has no name.
+//! Notes for the end of a transfer, made in any order, and read there once from the last place to the first:
+//! a map that takes bounded memory. What passes its budget is kept in a file that has no name.
 
 use linerate_wire::path::RelPath;
 use rustix::io::Errno;
@@ -17,7 +17,7 @@ use crate::tree::temporary::Names;
 
 /// Bytes in memory at most, about.
 const BUDGET: usize = 32 << 20;
-/// What a place in memory costs beside its bytes, about.
+/// Memory of a place beside its bytes, about.
 const AROUND: usize = 96;
 /// Bytes that are read at once of each part of the file.
 const READ: usize = 16 << 10;
@@ -27,10 +27,10 @@ pub struct Spool<V> {
     memory: BTreeMap<RelPath, Vec<u8>>,
     bytes: usize,
     budget: usize,
-    /// Where the file is made.
+    /// The directory of the file.
     top: Arc<Directory>,
     file: Option<Arc<File>>,
-    /// Where each sorted part of the file begins; the last one is where it ends.
+    /// The offsets at which the sorted parts of the file begin, and the file's end.
     parts: Vec<u64>,
     values: PhantomData<V>,
 }
@@ -52,7 +52,7 @@ impl<V: Serialize + DeserializeOwned> Spool<V> {
     /// Notes what `change` makes of what memory has of `place`. A place that is in the file already gets a second note.
     ///
     /// # Errors
-    /// Where the file can't be written, and memory has four times what it should.
+    /// If the file can't be written, and memory has four times what it should.
     pub fn update(
         &mut self,
         place: &RelPath,
@@ -100,7 +100,7 @@ impl<V: Serialize + DeserializeOwned> Spool<V> {
     /// All notes, from the last place to the first, those of one place together, the earliest first.
     ///
     /// # Errors
-    /// Where the file can't be read.
+    /// If the file can't be read.
     pub fn read(self) -> io::Result<SpooledNotes<V>> {
         let section = |file: &Arc<File>, pair: &[u64]| {
             let section = Section { file: file.clone(), at: pair[0] }.take(pair[1] - pair[0]);
@@ -139,7 +139,7 @@ impl<V: DeserializeOwned> SpooledNotes<V> {
     /// The notes of the next place.
     ///
     /// # Errors
-    /// Where the file can't be read.
+    /// If the file can't be read.
     pub fn next(&mut self) -> io::Result<Option<(RelPath, Vec<V>)>> {
         let in_file = self.heads.peek().map(|head| head.place.clone());
         let in_memory = self.memory.last_key_value().map(|(place, _)| place.clone());

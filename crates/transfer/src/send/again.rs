@@ -15,7 +15,7 @@ use crate::tree::scan::{Scanner, Seen, Selection, Stopped, Taker};
 /// Added to the numbers of large files, which are those of the first round otherwise.
 const SECOND: u64 = 1 << 62;
 
-/// What the receiver says when everything was sent.
+/// The receiver's verdict when everything was sent.
 pub enum Verdict {
     /// It is in place.
     Committed(Totals),
@@ -26,7 +26,7 @@ pub enum Verdict {
 /// The sender: waits for it.
 ///
 /// # Errors
-/// Where the receiver gave up, went away or breaks the protocol.
+/// If the receiver gave up, went away or breaks the protocol.
 pub fn verdict(session: &mut Session) -> Result<Verdict, TransferError> {
     loop {
         match session.receive()? {
@@ -44,10 +44,10 @@ pub struct Resend {
 }
 
 impl Resend {
-    /// Of a transfer with so many sources.
+    /// The files in `names`, of a transfer with N sources.
     ///
     /// # Errors
-    /// Where no receiver can want that.
+    /// If no receiver can want that.
     pub fn new(names: Vec<(u32, RelPath)>, sources: usize) -> Result<Self, TransferError> {
         let strange = names.iter().any(|(source, _)| *source as usize >= sources);
         if names.is_empty() || names.len() > MAX_AGAIN || strange {
@@ -80,7 +80,7 @@ pub fn rescan(
     // Any name of a file may be the first now.
     let keep = Keep { hard_links: false, ..keep };
     let (sources, stop) = (shared.sources, shared.stop);
-    // What is wrong was told in the first round.
+    // Problems were reported in the first round.
     let scanner = Scanner { sources, found, problem: &|_| {}, keep, stop, selection };
     scanner.run(Only { wanted: &mut wanted, planner: planner.numbered_from(SECOND), linked });
     for (source, path) in &wanted.names {

@@ -22,12 +22,12 @@ const WAITING: usize = 256;
 
 type Gathered = Vec<(Entry, Seen)>;
 
-/// What a scan has found that is under way.
+/// The entries found by a scan that is under way.
 pub struct Ahead<'a> {
     found: Receiver<Gathered>,
-    /// What is left out of it, for a second walk.
+    /// The selection of the scan, for a second walk.
     pub selection: &'a Selection,
-    /// Where problems of entries are told, of the scan and of what follows it.
+    /// Receives problems of entries, of the scan and of the sender.
     pub problem: &'a (dyn Fn(Problem) + Sync),
     /// False once one was told: what isn't found may be there all the same.
     pub whole: &'a AtomicBool,

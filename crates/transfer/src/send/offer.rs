@@ -13,7 +13,8 @@ use crate::send::orphans::Orphans;
 use crate::send::plan::{Cut, HeldChunks, Planner};
 use crate::tree::scan::{Seen, Stopped, Taker};
 
-/// An offer is sent when it has about so many bytes: far below the longest message, with its largest entry too.
+/// An offer is sent when it has about this many bytes: far below the longest message, with its largest entry
+/// too.
 const OFFER_BYTES: usize = 256 << 10;
 /// Bytes of an offered entry beside its names and attributes, at most.
 const ENTRY_BYTES: usize = 128;
@@ -26,7 +27,7 @@ pub type Hash<'a> = &'a (dyn Fn(&Entry) -> Option<Digest> + Sync);
 
 /// Takes the scanner's entries and offers them.
 pub struct Offers<'a> {
-    /// Where offers are said.
+    /// The channel for offers.
     pub channel: &'a Channel,
     /// The receiver's answers, in order.
     pub answers: Receiver<Vec<Want>>,
@@ -38,12 +39,12 @@ pub struct Offers<'a> {
     pub hash: Option<Hash<'a>>,
     /// Where the receiver's breach of the protocol is told, which ends the transfer.
     pub breach: &'a Mutex<Option<String>>,
-    /// What is wanted isn't sent.
+    /// Wanted entries aren't sent.
     dry_run: bool,
     /// Digests are told of everything, of what the receiver has, too.
     digests: bool,
     pending: Vec<Offered>,
-    /// What else is known of them.
+    /// Their other properties.
     seen: Vec<Seen>,
     pending_bytes: usize,
     open: VecDeque<(Vec<Offered>, Vec<Seen>)>,

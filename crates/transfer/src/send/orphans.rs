@@ -1,4 +1,5 @@
-//! Further names of files whose first name isn't brought: the first of them that is wanted becomes the file itself.
+//! If the receiver skips a file's first name, the first further name that it wants is sent as the file
+//! itself.
 
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
@@ -25,7 +26,7 @@ impl Orphans {
         }
     }
 
-    /// What is to be sent of an entry that the receiver wants.
+    /// The entry to send for one that the receiver wants.
     pub fn adopt(&mut self, mut entry: Entry, seen: Seen) -> (Entry, Seen) {
         let Kind::HardLink { source, path } = &entry.kind else { return (entry, seen) };
         let Some(first) = self.0.get_mut(&(*source, path.clone())) else { return (entry, seen) };

@@ -21,7 +21,7 @@ const WHOLE: u64 = 16 << 20;
 const CHUNK_MIN: u64 = 4 << 20;
 const CHUNK_MAX: u64 = 64 << 20;
 
-/// What a worker takes from the queue.
+/// A unit of work, which a worker takes from the queue.
 pub enum Unit {
     /// Directories, links and small files.
     Batch(Vec<Entry>),
@@ -54,13 +54,13 @@ pub struct LargeFile {
     pub descriptor: OnceLock<Result<OpenedSource, Errno>>,
     /// Bytes of a part; the last one may be shorter.
     pub cut: u64,
-    /// What the receiver has of it already.
+    /// The chunks of it that the receiver has.
     pub there: HeldChunks,
     /// Which file it is.
     pub origin: Origin,
 }
 
-/// What a receiver has of a large file, by its chunks.
+/// The chunks of a large file that a receiver has.
 #[derive(Debug, Default)]
 pub enum HeldChunks {
     /// Nothing.
@@ -76,13 +76,13 @@ pub enum HeldChunks {
 pub struct Cut {
     /// Bytes of a chunk; the last one may be shorter.
     pub cut: u64,
-    /// What the receiver has of it.
+    /// The chunks of it that the receiver has.
     pub there: HeldChunks,
 }
 
 /// Cuts entries into units.
 pub struct Planner {
-    /// Where units go; full means that the workers are busy.
+    /// The queue of units; full means that the workers are busy.
     queue: Sender<Unit>,
     /// Streams, for the size of chunks.
     streams: u32,
@@ -94,7 +94,7 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// Units for `queue`, whose workers serve so many streams and keep holes where `sparse` is set.
+    /// Queues units for the workers of `streams` streams, which keep holes if `sparse` is set.
     pub fn new(queue: Sender<Unit>, streams: u32, sparse: bool) -> Self {
         Self { queue, streams, sparse, batch: Vec::new(), batch_bytes: 0, next_file: 0 }
     }
@@ -107,7 +107,7 @@ impl Planner {
     /// Queues all of an entry.
     ///
     /// # Errors
-    /// Where the workers are gone.
+    /// If the workers are gone.
     pub fn add(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
         match entry.kind {
             Kind::File { size } if size > SMALL || self.sparse && seen.sparse => {
@@ -122,7 +122,7 @@ impl Planner {
     /// Queues a file of `size` bytes in chunks, some of which the receiver may have.
     ///
     /// # Errors
-    /// Where the workers are gone.
+    /// If the workers are gone.
     pub fn add_large(&mut self, entry: Entry, seen: Seen, size: u64, cut: Cut) -> Result<(), Stopped> {
         let Cut { cut: chunk, there } = cut;
         let sparse = self.sparse && seen.sparse;
@@ -154,7 +154,7 @@ impl Planner {
     /// Queues a file of which the receiver has all, and wants to know what it comes to here.
     ///
     /// # Errors
-    /// Where the workers are gone.
+    /// If the workers are gone.
     pub fn add_proof(&mut self, entry: Entry, seen: Seen, size: u64) -> Result<(), Stopped> {
         self.add_large(entry, seen, size, Cut { cut: size.max(1), there: HeldChunks::Present(vec![1]) })
     }
@@ -172,7 +172,7 @@ impl Planner {
     /// Queues what waits for a full batch.
     ///
     /// # Errors
-    /// Where the workers are gone.
+    /// If the workers are gone.
     pub fn flush(&mut self) -> Result<(), Stopped> {
         self.batch_bytes = 0;
         let batch = std::mem::take(&mut self.batch);

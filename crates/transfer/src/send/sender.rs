@@ -49,9 +49,9 @@ fn has_few_processors() -> bool {
     thread::available_parallelism().map_or(1, usize::from) < 4
 }
 
-/// What the sender's end came to.
+/// The result of the sending end.
 pub struct Sent {
-    /// What the receiver has put in place.
+    /// Entries that the receiver has put in place.
     pub landed: Totals,
     /// Streams that carried data.
     pub streams: u32,
@@ -63,7 +63,7 @@ pub struct Sent {
 /// expanded, since no shell has seen the names.
 ///
 /// # Errors
-/// Where not one is there, or they are more than one transfer can announce.
+/// If not one is there, or they are more than one transfer can announce.
 pub fn find_sources(
     bounds: &Bounds,
     written: &[Vec<u8>],
@@ -108,7 +108,7 @@ pub fn survey(
 ) {
     let (queue, units) = bounded(QUEUE);
     let stop = AtomicBool::new(false);
-    // What is large is of no interest.
+    // Attributes and ACLs are large and of no interest.
     let Keep { hard_links, devices, specials, .. } = keep;
     let keep = Keep { hard_links, devices, specials, ..Keep::NOTHING };
     let mut show = |entry: &Entry| each(&sources[entry.source as usize].shown(&entry.path), entry);
@@ -130,7 +130,7 @@ pub fn survey(
 /// digests, where they are asked for.
 ///
 /// # Errors
-/// Where the transfer as a whole failed; problems of single entries are told and counted.
+/// If the transfer as a whole failed; problems of single entries are told and counted.
 pub fn run(
     session: &mut Session,
     sources: &[SourceRoot],
@@ -139,7 +139,7 @@ pub fn run(
     known: Known<'_>,
 ) -> Result<Sent, TransferError> {
     session.send(&announcement(sources))?;
-    let within = options.digests && session.hear_within()?;
+    let within = options.digests && session.keeps_source_names()?;
     let offers = session.wait_for_ready()?;
     let counters = session.meters.local.clone();
     let rate = options.rate_limit.map(RateLimit::new);
@@ -355,7 +355,7 @@ impl Streams {
         }
         let bytes = shared.counters.payload();
         if shared.pace.as_ref().is_some_and(Pace::is_trying) {
-            // What a new stream brings is measured when its rate is no longer held.
+            // The gain of a new stream is measured when its rate is no longer held.
             controller.put_off(Instant::now(), bytes, || host.busy_seconds());
             return Ok(());
         }

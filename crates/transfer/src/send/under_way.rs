@@ -34,7 +34,7 @@ impl UnderWay {
     /// The receiver wants nothing more of this file. Of one that is done there is nothing more.
     ///
     /// # Errors
-    /// Where it can't know of such a file.
+    /// If it can't know of such a file.
     pub fn skip(&self, number: u64) -> Result<(), TransferError> {
         let begun = lock(&self.0);
         if number >= begun.end {

@@ -27,27 +27,27 @@ use crate::tree::reading::{hash, read_while};
 use crate::tree::root::Directory;
 use crate::tree::source_root::SourceRoot;
 
-/// A batch is sent when its payload has so many bytes, however many entries are left of its unit.
+/// A batch is sent when its payload has this many bytes, however many entries are left of its unit.
 const BATCH_PAYLOAD: usize = 512 << 10;
 const SHORTER: &str = "became shorter while it was read; not copied";
 const CHANGED: &str = "changed while it was read; the copy may mix old and new";
 
-/// What is wrong with a file that is being sent.
+/// A problem of a file that is being sent.
 type FileProblem = (ProblemKind, String);
 
-/// What all workers of the sender share.
+/// All that the threads of a sender share.
 pub struct Transmission<'a> {
     /// The sources, in their order.
     pub sources: &'a [SourceRoot],
     /// This end's counters.
     pub counters: &'a Counters,
-    /// Where problems are told.
+    /// Receives problems.
     pub problem: &'a (dyn Fn(Problem) + Sync),
     /// The user's rate limit.
     pub rate: Option<&'a RateLimit>,
     /// A rate a little below the path's, unless the user wants none.
     pub pace: Option<Pace>,
-    /// Where digests of what is read go, if they are asked for.
+    /// The ledger of digests, if they are asked for.
     pub digests: Option<Ledger<'a>>,
     /// Large files that are begun, of which the receiver may want nothing more.
     pub under_way: UnderWay,
@@ -106,7 +106,7 @@ impl<'a> SendWorker<'a> {
     /// Sends the units of the queue until it is closed and empty, or this worker is to leave; then ends the stream.
     ///
     /// # Errors
-    /// Where the stream breaks; problems with single files are told and passed over.
+    /// If the stream breaks; problems with single files are told and passed over.
     pub fn run(mut self, units: &Receiver<Unit>) -> Result<(), StreamError> {
         while !self.shared.is_dropped()
             && let Ok(unit) = units.recv()

@@ -1,9 +1,10 @@
-//! What a transfer changes, entry by entry, as rsync's `--itemize-changes` writes it: `YXcstpoguax` (rsync(1)).
+//! The changes of a transfer, entry by entry, as rsync's `--itemize-changes` writes it: `YXcstpoguax`
+//! (rsync(1)).
 
 use linerate_wire::path::{RelPath, printable_path};
 use std::fmt;
 
-/// What happens to one entry. Its [`Display`](fmt::Display) is rsync's eleven characters.
+/// The change of one entry. Its [`Display`](fmt::Display) is rsync's eleven characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item {
     /// It is deleted.
@@ -29,7 +30,7 @@ pub enum Update {
     Attributes,
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -44,7 +45,7 @@ pub enum Kind {
     Special,
 }
 
-/// What differs between the destination's entry and the source's, as far as it is to be kept.
+/// Differences between the destination's entry and the source's, as far as they are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// A file's contents, where contents are compared (`--checksum`); a link's text; a device's number.
@@ -69,7 +70,7 @@ pub struct Changes {
     pub xattrs: bool,
 }
 
-/// What becomes of a time that differs.
+/// The fate of a time that differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
     /// It is set to the source's: `t`.
@@ -78,7 +79,7 @@ pub enum Time {
     OfTransfer,
 }
 
-/// What follows a name.
+/// A link's target, behind its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link<'a> {
     /// A symbolic link's text.

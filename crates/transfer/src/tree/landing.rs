@@ -33,7 +33,7 @@ impl Landing {
     ///   never followed: a sender may have put it there the last time.
     ///
     /// # Errors
-    /// Where the destination can't take the sources.
+    /// If the destination can't take the sources.
     pub fn find(named: &Named, sources: &[Source]) -> Result<Self, TransferError> {
         let at = named.destination()?;
         if let DestinationState::Directory { held, .. } = at.there {
@@ -50,10 +50,10 @@ impl Landing {
     /// its parent must exist.
     ///
     /// # Errors
-    /// Where the destination can't take the source.
+    /// If the destination can't take the source.
     pub fn mirror(named: &Named, sources: &[Source]) -> Result<Self, TransferError> {
         let [source] = sources else {
-            let message = "a tree is kept like one other: name one source, not a pattern for several";
+            let message = "sync takes exactly one source, and the pattern matches several: name one";
             return Err(TransferError::Arguments(message.into()));
         };
         let at = named.destination()?;

@@ -29,10 +29,11 @@ pub fn expand_home(written: &[u8]) -> Vec<u8> {
     }
 }
 
-/// What `named` stands for at the far end: itself where that exists or holds no pattern, else every match.
+/// The names that `named` expands to at the far end: itself if that exists or holds no pattern, else every
+/// match.
 ///
 /// # Errors
-/// Where a pattern matches nothing.
+/// If a pattern matches nothing.
 pub fn expand(named: Named) -> Result<Vec<Named>, Problem> {
     let path = named.path();
     if !is_pattern(path) || named.exists(path) {

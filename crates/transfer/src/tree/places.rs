@@ -1,5 +1,6 @@
-//! What is remembered of places while a transfer runs, by their hashes and within bounds: a peer may name any number of
-//! them, of any length. The hash's key is made for the process, so nobody can choose two places with the same one.
+//! Remembers places while a transfer runs, by their hashes and within bounds: a peer may name any number of
+//! them, of any length. The hash's key is made for the process, so nobody can choose two places with the same
+//! one.
 
 use linerate_wire::path::RelPath;
 use std::collections::{HashMap, HashSet};
@@ -11,8 +12,8 @@ use crate::base::lock::lock;
 /// Places of a [`Recent`] in each of its two halves: two tables of 19 MB.
 const HALF: usize = 1_800_000;
 
-/// A value for each of so many places at most. Two places with the same hash share one: whoever takes it looks again
-/// whether it is about what is there.
+/// A value for each place, of N places at most. Two places with the same hash share one: whoever takes it
+/// looks again whether it is about what is there.
 pub struct Places<V> {
     hasher: RandomState,
     most: usize,
@@ -20,7 +21,7 @@ pub struct Places<V> {
 }
 
 impl<V: Copy> Places<V> {
-    /// For so many places.
+    /// Room for `most` places.
     pub fn new(most: usize) -> Self {
         Self { hasher: RandomState::new(), most, map: Mutex::default() }
     }

@@ -61,7 +61,7 @@ impl Root {
     /// it since.
     ///
     /// # Errors
-    /// Where it can't be opened.
+    /// If it can't be opened.
     pub(crate) fn at(reached: Held, shown: &Path) -> Result<Self, Errno> {
         let Held { fd, real, bounds } = reached;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -85,7 +85,7 @@ impl Root {
         named.directory().map_err(|_| Errno::NOENT)
     }
 
-    /// Where it is, for filter rules.
+    /// Its place, for filter rules.
     pub fn place(&self) -> Place {
         self.place.clone()
     }
@@ -103,7 +103,7 @@ impl Root {
     /// Opens what is at `path`, never through a link; a link at its end is an error too (`ELOOP`).
     ///
     /// # Errors
-    /// What open(2) returns.
+    /// The errors of open(2).
     pub fn open_at(&self, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Errno> {
         // A fifo that took a file's place must not block; openat2 refuses the flag beside PATH, which never blocks.
         let patience = if flags.contains(OFlags::PATH) { OFlags::empty() } else { OFlags::NONBLOCK };
@@ -113,7 +113,7 @@ impl Root {
     /// The directory at `path`, held open for the next call.
     ///
     /// # Errors
-    /// What open(2) returns: `ENOENT`, `ENOTDIR`, `ELOOP` for a link in the way.
+    /// The errors of open(2): `ENOENT`, `ENOTDIR`, `ELOOP` for a link in the way.
     pub fn directory(&self, path: &RelPath) -> Result<Arc<Directory>, Errno> {
         if path.is_root() {
             return Ok(self.top.clone());
@@ -132,7 +132,7 @@ impl Root {
     /// The directory at `path`, made with what leads to it where it is missing.
     ///
     /// # Errors
-    /// What mkdir(2) and open(2) return.
+    /// The errors of mkdir(2) and open(2).
     pub fn directory_or_make(&self, path: &RelPath, mode: Mode) -> Result<Arc<Directory>, Errno> {
         let (mut held, mut missing, mut at) = (self.directory(path), Vec::new(), path.clone());
         while let Err(Errno::NOENT) = held {
@@ -157,7 +157,7 @@ impl Root {
     /// Makes the directory at `path` with `mode`; true where it wasn't there before this transfer.
     ///
     /// # Errors
-    /// What mkdir(2) and open(2) return; `ENOTDIR` where something else has that name.
+    /// The errors of mkdir(2) and open(2); `ENOTDIR` where something else has that name.
     pub fn make_directory(&self, path: &RelPath, mode: Mode) -> Result<bool, Errno> {
         let Some((parent, name)) = path.split() else { return Ok(false) };
         // How open that may be is known when its own entry comes.
@@ -208,10 +208,10 @@ impl Directory {
         *self.inherits.get_or_init(|| has_default_acl(self.as_fd()))
     }
 
-    /// What `name` in it is, a link not followed.
+    /// Stat of `name` in it, a link not followed.
     ///
     /// # Errors
-    /// What stat(2) returns.
+    /// The errors of stat(2).
     pub fn stat(&self, name: &OsStr) -> Result<Stat, Errno> {
         rustix::fs::statat(self, name, AtFlags::SYMLINK_NOFOLLOW)
     }
@@ -219,7 +219,7 @@ impl Directory {
     /// Opens `name` in it for reading, which must be no link; one that a fifo took is not waited for.
     ///
     /// # Errors
-    /// What open(2) returns.
+    /// The errors of open(2).
     pub fn open_file(&self, name: &OsStr) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         rustix::fs::openat(self, name, flags, Mode::empty())
@@ -229,7 +229,7 @@ impl Directory {
     /// of what others see there.
     ///
     /// # Errors
-    /// What unlink(2) returns.
+    /// The errors of unlink(2).
     pub fn take_away(&self, name: impl Arg) -> Result<(), Errno> {
         let before = rustix::fs::fstat(self)?;
         rustix::fs::unlinkat(self, name, AtFlags::empty())?;

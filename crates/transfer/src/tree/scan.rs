@@ -21,38 +21,38 @@ use crate::tree::source_root::SourceRoot;
 use crate::tree::stamp::{atime, ctime, mtime};
 use crate::tree::temporary::{RESERVED, is_reserved};
 
-/// Where the scanner's entries go.
+/// Takes the scanner's entries.
 pub trait Taker {
     /// The next entry, with what else the file system said of it.
     ///
     /// # Errors
-    /// Where nobody takes more.
+    /// If nobody takes more.
     fn take(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped>;
 
     /// That was all.
     ///
     /// # Errors
-    /// Where nobody takes more.
+    /// If nobody takes more.
     fn finish(&mut self) -> Result<(), Stopped>;
 }
 
-/// What the scanner needs to know.
+/// The scanner's sources and settings.
 pub struct Scanner<'a> {
     /// The sources, in their order.
     pub sources: &'a [SourceRoot],
     /// Sums for the progress line.
     pub found: &'a SharedTotals,
-    /// Where problems are told.
+    /// Receives problems.
     pub problem: &'a (dyn Fn(Problem) + Sync),
-    /// What is kept of each entry.
+    /// The properties of entries that are kept.
     pub keep: Keep,
     /// Ends the scan early.
     pub stop: &'a AtomicBool,
-    /// What is left out, and what alone is sent.
+    /// The entries that are sent.
     pub selection: &'a Selection,
 }
 
-/// What of the sources is sent.
+/// Which source entries are sent.
 #[derive(Default)]
 pub struct Selection {
     /// Left out.
@@ -63,7 +63,7 @@ pub struct Selection {
     pub safe_links: bool,
 }
 
-/// What the file system said of an entry that it doesn't tell itself.
+/// Properties of a scanned entry that the entry itself doesn't hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     /// It is a file with holes.
@@ -75,7 +75,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// What `stat` says of an entry of this kind.
+    /// Properties by `stat` of an entry of this kind.
     pub fn of(kind: &Kind, stat: &Stat) -> Self {
         let sparse = matches!(kind, Kind::File { .. }) && has_holes(stat);
         let origin = Origin { inode: stat.st_ino, ctime: ctime(stat) };
@@ -135,7 +135,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         Ok(())
     }
 
-    /// What the list names, and the walk can't have found.
+    /// Reports listed paths that the walk can't have found.
     fn tell_missing(&self, source: usize) {
         let root = &self.scanner.sources[source].root;
         for listed in self.scanner.selection.listed.iter().flat_map(FilesFrom::listed) {
@@ -301,7 +301,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
     }
 }
 
-/// What `stat` tells of an entry.
+/// An entry with the mode and times of `stat`.
 pub fn entry(source: usize, path: RelPath, kind: Kind, stat: &Stat) -> Entry {
     Entry {
         source: u32::try_from(source).expect("the number of sources is checked"),

@@ -1,4 +1,4 @@
-//! What the user named to be sent or compared: one [`SourceRoot`] each.
+//! A path that the user named to be sent or compared: a [`SourceRoot`].
 
 use linerate_wire::control::{Problem, ProblemKind, Source};
 use linerate_wire::path::RelPath;
@@ -17,7 +17,7 @@ pub struct SourceRoot {
     pub root: Root,
     /// The file's name in it; the root for a directory.
     file: RelPath,
-    /// As the user wrote it, for messages.
+    /// The user's own words, for messages.
     shown: PathBuf,
     /// As the other end is told.
     pub source: Source,
@@ -51,12 +51,12 @@ impl SourceRoot {
         Ok(Self { root, file, shown, source: Source { argument, name, directory } })
     }
 
-    /// Where the source itself is below its root.
+    /// The path of the source itself below its root.
     pub fn top_path(&self) -> RelPath {
         self.file.clone()
     }
 
-    /// Where an entry's path is below the root.
+    /// The path of an entry below the root.
     pub fn full_path(&self, path: &RelPath) -> RelPath {
         if path.is_root() { self.file.clone() } else { path.clone() }
     }

@@ -47,7 +47,7 @@ impl Names {
     /// An empty file in `directory` that has no name, or has none any more, for reading and writing.
     ///
     /// # Errors
-    /// What open(2) returns.
+    /// The errors of open(2).
     pub fn scratch(&self, directory: &Directory) -> Result<OwnedFd, Errno> {
         let (access, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
         match rustix::fs::openat(directory, ".", access | OFlags::TMPFILE, mode) {
@@ -89,12 +89,12 @@ impl Temporary {
     /// Makes an empty file with `mode` and a temporary name, for writing.
     ///
     /// # Errors
-    /// What open(2) returns.
+    /// The errors of open(2).
     pub fn named(parent: Arc<Directory>, names: &Names, mode: Mode) -> Result<Self, Errno> {
         let name = names.next().write();
         let flags = names.access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&parent, &name, flags, mode)?;
-        // What removes left-overs tells by it that somebody is at work; where locks aren't known, by its age.
+        // The remover of left-overs sees by the lock that somebody is at work; without locks, by the age.
         let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
         Ok(Self::of_file(parent, name, file))
     }
@@ -103,7 +103,7 @@ impl Temporary {
     /// of it whatever ends this process. Elsewhere as [`Temporary::named`]. It stays open until it gets its name.
     ///
     /// # Errors
-    /// What open(2) returns.
+    /// The errors of open(2).
     pub fn unnamed(parent: Arc<Directory>, names: &Names, mode: Mode) -> Result<Self, Errno> {
         if names.named_only.load(Ordering::Relaxed) {
             return Self::named(parent, names, mode);
@@ -127,7 +127,7 @@ impl Temporary {
     /// `names` are for: it never is temporary.
     ///
     /// # Errors
-    /// What open(2) and chmod(2) return; `EINVAL` where it is no regular file.
+    /// The errors of open(2) and chmod(2); `EINVAL` where it is no regular file.
     pub fn existing(parent: Arc<Directory>, names: &Names, name: &OsStr, mode: Mode) -> Result<Self, Errno> {
         let flags = names.access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = rustix::fs::openat(&parent, name, flags, Mode::empty())?;
@@ -150,7 +150,7 @@ impl Temporary {
     /// Makes a symbolic link that says `target`.
     ///
     /// # Errors
-    /// What symlink(2) returns.
+    /// The errors of symlink(2).
     pub fn symlink(parent: Arc<Directory>, names: &Names, target: &[u8]) -> Result<Self, Errno> {
         let name = names.next().write();
         rustix::fs::symlinkat(target, &parent, &name)?;
@@ -196,7 +196,7 @@ impl Temporary {
     /// The number of its inode.
     ///
     /// # Errors
-    /// What stat(2) returns.
+    /// The errors of stat(2).
     pub fn inode(&self) -> Result<u64, Errno> {
         let stat = match &self.file {
             Some(file) => rustix::fs::fstat(file)?,
@@ -208,7 +208,7 @@ impl Temporary {
     /// Makes a device node, a named pipe or a socket.
     ///
     /// # Errors
-    /// What mknod(2) returns: `EPERM` for a device where this process isn't root.
+    /// The errors of mknod(2): `EPERM` for a device where this process isn't root.
     pub fn special(
         parent: Arc<Directory>,
         names: &Names,
@@ -224,7 +224,7 @@ impl Temporary {
     /// Makes one more name of what `of` holds open.
     ///
     /// # Errors
-    /// What link(2) returns.
+    /// The errors of link(2).
     pub fn another_name(parent: Arc<Directory>, names: &Names, of: BorrowedFd<'_>) -> Result<Self, Errno> {
         let name = names.next().write();
         link(of, &parent, &name)?;
@@ -236,7 +236,7 @@ impl Temporary {
     /// write here could have put another thing there.
     ///
     /// # Errors
-    /// What open(2) returns; `ESTALE` where it isn't what was made.
+    /// The errors of open(2); `ESTALE` where it isn't what was made.
     pub fn hold(&self) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let held = rustix::fs::openat(&self.parent, &self.name, flags, Mode::empty())?;
@@ -263,7 +263,7 @@ impl Temporary {
     /// Sets the entry's times.
     ///
     /// # Errors
-    /// What utimensat(2) returns.
+    /// The errors of utimensat(2).
     pub fn set_times(&self, entry: &Entry) -> Result<(), Errno> {
         let times = timestamps(entry);
         match &self.file {
@@ -275,7 +275,7 @@ impl Temporary {
     /// Puts what was written on stable storage.
     ///
     /// # Errors
-    /// What open(2) and fsync(2) return.
+    /// The errors of open(2) and fsync(2).
     pub fn sync(&self) -> Result<(), Errno> {
         match &self.file {
             Some(file) => rustix::fs::fsync(file),
@@ -288,7 +288,7 @@ impl Temporary {
     /// Opens a closed file again, for reading.
     ///
     /// # Errors
-    /// What open(2) returns: `ELOOP` for a link.
+    /// The errors of open(2): `ELOOP` for a link.
     pub fn reopen(&self) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         rustix::fs::openat(&self.parent, &self.name, flags, Mode::empty())
@@ -297,7 +297,7 @@ impl Temporary {
     /// Gives it its real name, over whatever had it before.
     ///
     /// # Errors
-    /// What link(2) and rename(2) return: `EISDIR` where a directory has that name.
+    /// The errors of link(2) and rename(2): `EISDIR` where a directory has that name.
     pub fn rename(mut self, name: &OsStr) -> Result<(), Errno> {
         if self.in_place {
             return Ok(());

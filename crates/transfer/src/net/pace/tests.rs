@@ -4,7 +4,7 @@ use super::*;
 
 const TICK: Duration = Duration::from_micros(50);
 const BASE: Duration = Duration::from_micros(60);
-/// What a socket holds, in bytes.
+/// A socket's buffer in bytes.
 const BUFFER: f64 = 4e6;
 
 /// A sender, a path with a queue before its slowest link, and a [`Pacer`].
@@ -13,7 +13,7 @@ struct World {
     now: Duration,
     controller: Pacer,
     told: [StreamReport; 3],
-    /// What part each stream has.
+    /// Each stream's share.
     shares: &'static [f64],
     /// When the sender may go on.
     then: Duration,
@@ -24,7 +24,7 @@ struct World {
     longest: f64,
 }
 
-/// What the sender could send, what the link takes, and what others send, in bytes a second.
+/// Rates of the sender, of the link and of other traffic, in bytes a second.
 #[derive(Clone, Copy)]
 struct Load {
     source: f64,

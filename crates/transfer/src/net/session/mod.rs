@@ -34,16 +34,16 @@ use crate::net::transport::Registry;
 pub const TICK: Duration = Duration::from_millis(100);
 /// Data streams of one transfer at most.
 pub const MAX_STREAMS: u32 = 64;
-/// What a user may do who named too much for one transfer.
+/// Advice to a user who named too many sources for one transfer.
 pub(crate) const FEWER: &str = "name their directory with -r, or copy in several runs";
 
-/// What the client gives to a session.
+/// The client's part of a session.
 pub struct Client {
-    /// What the agent is to do.
+    /// The agent's job.
     pub job: Job,
     /// Set by a signal handler.
     pub interrupted: Arc<AtomicBool>,
-    /// Where news go.
+    /// Receives problems, changes and notes.
     pub observer: Arc<dyn Observer>,
     /// How long the far end may be silent, and when it was heard: asked by what writes to it, too.
     pub pulse: Arc<Pulse>,
@@ -54,7 +54,7 @@ pub struct Client {
 pub struct Meters {
     /// This end's.
     pub local: Arc<Counters>,
-    /// The agent's, as it last told; used by the client.
+    /// The agent's, from its last report; used by the client.
     pub remote: Arc<Mutex<Progress>>,
 }
 
@@ -81,9 +81,9 @@ pub struct Session {
     /// When the first data connection stood.
     connected: Option<Instant>,
     report: Option<(Stages, Usage)>,
-    /// What came while something else was waited for.
+    /// A message that came while another one was awaited.
     early: Option<Message>,
-    /// What the last message takes.
+    /// Memory of the last message.
     room: Option<Room>,
     /// Streams that were handed to the caller, and whose workers have not ended.
     admitted: u32,
@@ -95,7 +95,7 @@ pub struct Session {
 /// How a worker ended: whether its stream carried anything, and its error.
 pub type WorkerEnd = (bool, Result<(), StreamError>);
 
-/// What happens in a transfer.
+/// An event of a transfer.
 pub enum Event {
     /// The other end said something that is the caller's to handle.
     Message(Message),
@@ -111,7 +111,7 @@ impl Session {
     /// The client's end, up to the first data stream.
     ///
     /// # Errors
-    /// Where the far end doesn't speak this protocol, refuses the job, or goes away.
+    /// If the far end doesn't speak this protocol, refuses the job, or goes away.
     pub fn client(
         reader: impl Read + Send + 'static,
         writer: impl Write + Send + 'static,
@@ -139,7 +139,7 @@ impl Session {
     /// The agent's end, up to the job.
     ///
     /// # Errors
-    /// Where the client doesn't speak this protocol or goes away.
+    /// If the client doesn't speak this protocol or goes away.
     pub fn agent(
         reader: impl Read + Send + 'static,
         writer: impl Write + Send + 'static,
@@ -153,7 +153,7 @@ impl Session {
         let Message::Job(job) = session.receive()? else { return Err(out_of_turn()) };
         session.take_role(matches!(job, Job::Receive { .. } | Job::Discard { .. }));
         session.limit_silence(job_options(&job).and_then(|options| options.timeout));
-        // One that answers questions says nothing else.
+        // A job that only answers questions sends nothing else.
         if !matches!(job, Job::Observe) {
             session.begin_to_beat();
         }
@@ -222,10 +222,10 @@ impl Session {
         self.control.way.receives.store(receives, Ordering::Release);
     }
 
-    /// Says something to the other end.
+    /// Sends `message` to the other end.
     ///
     /// # Errors
-    /// Where it is gone.
+    /// If it is gone.
     pub fn send(&self, message: &Message) -> Result<(), TransferError> {
         self.control.channel.send(message).map_err(|error| self.closed(&error))
     }
@@ -235,13 +235,13 @@ impl Session {
         self.control.channel.clone()
     }
 
-    /// Where problems go, for threads.
+    /// A reporter of problems, for threads.
     pub fn reporter(&self) -> Reporter {
         Reporter::new(self.observer.clone(), &self.meters)
     }
 
-    /// What keeps the payload secret: a cipher, or `ssh` where the data goes through it; `None` in clear, and before the
-    /// first data stream.
+    /// The protection of the payload: a cipher, or `ssh` where the data goes through it; `None` in clear, and
+    /// before the first data stream.
     pub fn cipher(&self) -> Option<&'static str> {
         self.cipher
     }
@@ -280,15 +280,15 @@ fn random<const N: usize>() -> Result<[u8; N], TransferError> {
     Ok(bytes)
 }
 
-/// Whether a job can be told to an agent, which is asked before any login.
+/// Whether a job fits into a message; asked before any login.
 ///
 /// # Errors
-/// Where the names of its sources are too many.
+/// If the names of its sources are too many.
 pub fn check_job(job: &Job) -> Result<(), TransferError> {
     check_length(&Message::Job(job.clone()))
 }
 
-/// Whether `message`, which holds the user's sources, can be said.
+/// Whether `message`, which holds the user's sources, is short enough to be sent.
 pub(crate) fn check_length(message: &Message) -> Result<(), TransferError> {
     let length = postcard::to_stdvec(message).map_or(usize::MAX, |bytes| bytes.len());
     if length <= MAX_MESSAGE {

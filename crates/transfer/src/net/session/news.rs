@@ -1,12 +1,12 @@
-//! How often the other end may tell its counters: an honest one does it ten times a second.
+//! How often the other end may report its counters: an honest one does so ten times a second.
 
 use std::time::{Duration, Instant};
 
-/// So many in less than [`SPELL`] are a flood. What waited in the pipes while this end was stopped is a tenth of it.
+/// This many reports in less than [`SPELL`] are a flood. A stopped end finds a tenth of them in its pipes.
 const MOST: u32 = 1_000_000;
 const SPELL: Duration = Duration::from_secs(1000);
 
-/// What was told in the present spell.
+/// The number of reports in the present spell.
 pub(super) struct FloodGuard {
     since: Instant,
     count: u32,
@@ -18,7 +18,7 @@ impl FloodGuard {
         Self { since: Instant::now(), count: 0 }
     }
 
-    /// Counts one; false where it belongs to a flood.
+    /// Counts a report; false if it belongs to a flood.
     pub fn is_welcome(&mut self) -> bool {
         if self.since.elapsed() >= SPELL {
             *self = Self::new();

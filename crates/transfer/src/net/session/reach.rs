@@ -57,7 +57,7 @@ impl Session {
     /// The agent: accept data connections and tell where.
     ///
     /// # Errors
-    /// Where the client is gone.
+    /// If the client is gone.
     pub fn offer(&mut self, options: &Options) -> Result<(), TransferError> {
         self.make_link(options.clear)?;
         let (client, own) = ssh_addresses();
@@ -178,7 +178,7 @@ impl Session {
     /// Gets `count` more data streams; they come as [`super::Event::Stream`].
     ///
     /// # Errors
-    /// Where the other end is gone.
+    /// If the other end is gone.
     pub fn more(&self, count: u32) -> Result<(), TransferError> {
         match self.opener {
             _ if count == 0 => Ok(()),

@@ -1,4 +1,4 @@
-//! Where the problems of single entries are told.
+//! Reports problems of single entries, and counts them.
 
 use linerate_wire::control::{Change, Message, Problem, ProblemKind};
 use std::sync::Arc;

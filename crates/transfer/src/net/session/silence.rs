@@ -16,10 +16,10 @@ const BEAT: Duration = Duration::from_secs(1);
 /// How soon the end of work elsewhere is noticed.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// What is awaited of the other end while nothing else is.
+/// The message that is awaited by default.
 const ANYTHING: &str = "more of the transfer";
 
-/// What is known of the other end's silence.
+/// How long the other end has been silent, and may be.
 pub(super) struct Silence {
     /// When it was heard.
     pub(super) pulse: Arc<Pulse>,
@@ -101,7 +101,7 @@ impl Session {
     /// Looks how long the other end has been silent. Called often.
     ///
     /// # Errors
-    /// Where that is too long.
+    /// If that is too long.
     pub(super) fn look(&mut self) -> Result<(), TransferError> {
         let silence = &mut self.silence;
         let Some(longest) = silence.pulse.longest() else { return Ok(()) };
@@ -138,7 +138,7 @@ impl Session {
     /// Does `work` on a thread of its own, while this one goes on hearing the other end.
     ///
     /// # Errors
-    /// Where the other end is gone, or speaks out of turn.
+    /// If the other end is gone, or speaks out of turn.
     pub fn meanwhile<T: Send>(&mut self, work: impl FnOnce() -> T + Send) -> Result<T, TransferError> {
         std::thread::scope(|scope| {
             let working = scope.spawn(work);
@@ -152,7 +152,7 @@ impl Session {
     /// Waits a moment, in which nothing is to come but news.
     ///
     /// # Errors
-    /// Where something else comes, or the other end is gone.
+    /// If something else comes, or the other end is gone.
     pub fn stand_by(&mut self) -> Result<(), TransferError> {
         match self.poll_within(MOMENT)? {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! What the two ends say in the course of a transfer, step by step, to the last words.
+//! The messages of a transfer in their order, from the sources to the report.
 
 use linerate_wire::control::{ControlError, Digested, MAX_DIGESTED, MAX_SOURCES, Message, Source, Totals};
 use linerate_wire::entry::Entry;
@@ -11,7 +11,7 @@ use crate::base::problem::TransferError;
 use crate::net::channel::Incoming;
 use crate::net::clock::process_usage;
 
-/// A list of files is told in messages of about so many bytes.
+/// A list of files is sent in messages of about this many bytes.
 const SELECTED_BYTES: usize = 256 << 10;
 /// How long the end of a channel waits for the reason that may still be in it.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -22,7 +22,7 @@ impl Session {
     /// The client of [`linerate_wire::control::Job::List`]: hands each entry to `each` until the list ends.
     ///
     /// # Errors
-    /// Where the agent gives up or goes away.
+    /// If the agent gives up or goes away.
     pub fn receive_list(&mut self, mut each: impl FnMut(&[u8], &Entry)) -> Result<(), TransferError> {
         self.awaiting("the next entry of its list", |session| {
             while session.report.is_none() {
@@ -39,7 +39,7 @@ impl Session {
     /// The client of [`linerate_wire::control::Job::Digests`]: hands the entries to `each` until the list ends.
     ///
     /// # Errors
-    /// Where the agent gives up or goes away, or `each` fails.
+    /// If the agent gives up or goes away, or `each` fails.
     pub fn receive_digests(
         &mut self,
         mut each: impl FnMut(Vec<Digested>) -> Result<(), TransferError>,
@@ -59,7 +59,7 @@ impl Session {
     /// The sender: waits until the receiver has a place for everything; true where it wants to be offered everything first.
     ///
     /// # Errors
-    /// Where it has none, or goes away.
+    /// If it has none, or goes away.
     pub fn wait_for_ready(&mut self) -> Result<bool, TransferError> {
         match self.awaiting("its word that it has a place for everything", Self::receive)? {
             Message::Ready { offers } => Ok(offers),
@@ -70,8 +70,8 @@ impl Session {
     /// The sender of digests: whether the destination takes the sources under their own names.
     ///
     /// # Errors
-    /// Where the receiver gave up or goes away.
-    pub fn hear_within(&mut self) -> Result<bool, TransferError> {
+    /// If the receiver gave up or goes away.
+    pub fn keeps_source_names(&mut self) -> Result<bool, TransferError> {
         match self.awaiting("its word on where everything lands", Self::receive)? {
             Message::Within(within) => Ok(within),
             _ => Err(out_of_turn()),
@@ -81,7 +81,7 @@ impl Session {
     /// The sender: waits until everything is in place, and says what is.
     ///
     /// # Errors
-    /// Where the receiver gave up or goes away.
+    /// If the receiver gave up or goes away.
     pub fn wait_for_commit(&mut self) -> Result<Totals, TransferError> {
         loop {
             match self.awaiting("its word that everything is in place", Self::receive)? {
@@ -95,7 +95,7 @@ impl Session {
     /// The client of an agent that sends: tells which paths alone are to be sent.
     ///
     /// # Errors
-    /// Where the agent is gone.
+    /// If the agent is gone.
     pub fn send_selection(&self, listed: impl Iterator<Item = ListedPath>) -> Result<(), TransferError> {
         let (mut waiting, mut bytes) = (Vec::new(), 0);
         for path in listed {
@@ -115,7 +115,7 @@ impl Session {
     /// The agent that sends: hands the paths that alone are to be sent to `each`, until the list ends.
     ///
     /// # Errors
-    /// Where the client is gone, or `each` fails.
+    /// If the client is gone, or `each` fails.
     pub fn receive_selection(
         &mut self,
         mut each: impl FnMut(ListedPath) -> Result<(), TransferError>,
@@ -132,7 +132,7 @@ impl Session {
     /// The sources that the sender announces.
     ///
     /// # Errors
-    /// Where there are none or too many.
+    /// If there are none or too many.
     pub fn receive_sources(&mut self) -> Result<Vec<Source>, TransferError> {
         let announced = self.awaiting("the list of its sources", Self::receive)?;
         let Message::Sources(sources) = announced else { return Err(out_of_turn()) };
@@ -145,7 +145,7 @@ impl Session {
     /// The agent: tell how far this end is.
     ///
     /// # Errors
-    /// Where the client is gone.
+    /// If the client is gone.
     pub fn tell_progress(&self) -> Result<(), TransferError> {
         if !self.is_agent {
             return Ok(());
@@ -156,7 +156,7 @@ impl Session {
     /// The agent's last message.
     ///
     /// # Errors
-    /// Where the client is gone.
+    /// If the client is gone.
     pub fn tell_report(&mut self) -> Result<(), TransferError> {
         self.end_to_beat();
         self.tell_progress()?;
@@ -166,7 +166,7 @@ impl Session {
     /// The client: waits for the agent's last message.
     ///
     /// # Errors
-    /// Where the agent goes away before.
+    /// If the agent goes away before.
     pub fn wait_for_report(&mut self) -> Result<(Stages, Usage), TransferError> {
         let begun = Instant::now();
         self.awaiting("its report, behind its word that everything is in place,", |session| {
@@ -174,7 +174,7 @@ impl Session {
                 if let Some(report) = session.report.take() {
                     return Ok(report);
                 }
-                // What else it still says has no place any more, and does no harm.
+                // Other messages are late and do no harm.
                 drop(session.poll()?);
             }
             Err(TransferError::FarEnd("the far end doesn't report".into()))

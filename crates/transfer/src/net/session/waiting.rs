@@ -1,4 +1,4 @@
-//! What comes from the other end while this one waits: messages, streams, and the end of it all.
+//! Waits for the other end: messages, streams, and the end of it all.
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, select};
 use linerate_wire::control::{ControlError, Message};
@@ -17,7 +17,7 @@ impl Session {
     /// Waits for the next event, at most for a [`TICK`]. What concerns connections and counters is done here.
     ///
     /// # Errors
-    /// Where the other end gave up or is gone, or the user interrupts.
+    /// If the other end gave up or is gone, or the user interrupts.
     pub fn next(&mut self, workers: &Receiver<WorkerEnd>) -> Result<Event, TransferError> {
         loop {
             if self.interrupted.load(Ordering::Relaxed) {
@@ -81,7 +81,7 @@ impl Session {
                 return Err(TransferError::from_abort(printable(&reason), kind));
             }
             Message::Progress(_) if !self.news.is_welcome() => {
-                let message = "the far end floods this one with news of itself";
+                let message = "the far end sends too many progress messages";
                 return Err(TransferError::FarEnd(message.into()));
             }
             Message::Progress(progress) => *lock(&self.meters.remote) = progress,

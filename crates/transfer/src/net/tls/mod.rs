@@ -33,7 +33,7 @@ impl Handshake {
     /// The opening end.
     ///
     /// # Errors
-    /// Where the library refuses the settings.
+    /// If the library refuses the settings.
     pub fn client(pinned: &Pinned) -> Result<Self, rustls::Error> {
         let name = ServerName::try_from("linerate").expect("a valid DNS name");
         UnbufferedClientConnection::new(Arc::clone(&pinned.client), name).map(|c| Self::Client(Box::new(c)))
@@ -42,7 +42,7 @@ impl Handshake {
     /// The accepting end.
     ///
     /// # Errors
-    /// Where the library refuses the settings.
+    /// If the library refuses the settings.
     pub fn server(pinned: &Pinned) -> Result<Self, rustls::Error> {
         UnbufferedServerConnection::new(Arc::clone(&pinned.server)).map(|c| Self::Server(Box::new(c)))
     }
@@ -52,7 +52,7 @@ impl Handshake {
     /// Deadlines are the channel's. Both ends know of each other's success: the accepting end says so.
     ///
     /// # Errors
-    /// Where the channel fails or closes, or the other end isn't the one whose key is pinned.
+    /// If the channel fails or closes, or the other end isn't the one whose key is pinned.
     pub fn run(mut self, channel: &mut (impl Read + Write)) -> io::Result<(Tls, Vec<u8>)> {
         let mut incoming = Vec::new();
         loop {

@@ -24,7 +24,7 @@ pub const AROUND: usize = RECORD_HEADER + 1 + TAG;
 pub(super) const RECORD_HEADER: usize = 5;
 /// Bytes of a cipher's tag.
 pub(super) const TAG: usize = 16;
-/// What a record's contents have at most, encrypted.
+/// The length of a record's encrypted contents at most.
 const LARGEST: usize = RECORD + 256;
 /// The handshake message that announces new keys and asks for none.
 const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 0];
@@ -42,13 +42,13 @@ pub struct Tls {
     opened: u64,
 }
 
-/// What makes the next keys.
+/// The source of the next keys.
 pub(super) enum KeySchedule {
     Client(Box<KernelConnection<ClientConnectionData>>),
     Server(Box<KernelConnection<ServerConnectionData>>),
 }
 
-/// What a record was.
+/// The contents of an opened record.
 #[derive(Debug, PartialEq, Eq)]
 pub enum OpenedRecord<'a> {
     /// The other end's bytes.
@@ -62,7 +62,7 @@ pub enum OpenedRecord<'a> {
 /// The length of the record at the front of `incoming`, in bytes; `None` where it isn't whole.
 ///
 /// # Errors
-/// Where the bytes are no protected record.
+/// If the bytes are no protected record.
 pub fn whole_record(incoming: &[u8]) -> io::Result<Option<usize>> {
     let Some((header, rest)) = incoming.split_first_chunk::<RECORD_HEADER>() else { return Ok(None) };
     let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
@@ -86,7 +86,7 @@ impl Tls {
         })
     }
 
-    /// What protects the records, as ssh and OpenSSL's users name it.
+    /// The cipher's name, as ssh and OpenSSL's users write it.
     pub fn cipher(&self) -> &'static str {
         match self.suite.common.suite {
             CipherSuite::TLS13_AES_128_GCM_SHA256 => "aes128-gcm",
@@ -100,7 +100,7 @@ impl Tls {
     /// before it.
     ///
     /// # Errors
-    /// Where the cipher fails.
+    /// If the cipher fails.
     pub fn seal(&mut self, plain: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         self.renew_keys(1, out)?;
         self.protect(ContentType::ApplicationData, plain, out)
@@ -109,7 +109,7 @@ impl Tls {
     /// Appends the record that ends the connection to `out`.
     ///
     /// # Errors
-    /// Where the cipher fails.
+    /// If the cipher fails.
     pub fn seal_end(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         self.protect(ContentType::Alert, &CLOSE_NOTIFY, out)
     }
@@ -118,7 +118,7 @@ impl Tls {
     /// [`Tls::renew_keys`].
     ///
     /// # Errors
-    /// Where the cipher fails.
+    /// If the cipher fails.
     pub fn seal_in_place(&mut self, record: &mut [u8]) -> io::Result<()> {
         self.sealer.seal(ContentType::ApplicationData, record)
     }
@@ -126,7 +126,7 @@ impl Tls {
     /// Appends an update of the keys to `out` where they can't protect `records` more and the update after them.
     ///
     /// # Errors
-    /// Where the cipher fails.
+    /// If the cipher fails.
     pub fn renew_keys(&mut self, records: u64, out: &mut Vec<u8>) -> io::Result<()> {
         if self.sealer.sealed() + records < self.most { Ok(()) } else { self.update_keys(out) }
     }
@@ -134,7 +134,7 @@ impl Tls {
     /// Decrypts `record`, which is [whole](whole_record), where it lies.
     ///
     /// # Errors
-    /// Where it was changed on its way, or is none that may come here.
+    /// If it was changed on its way, or is none that may come here.
     pub fn open<'a>(&mut self, record: &'a mut [u8]) -> io::Result<OpenedRecord<'a>> {
         let contents = record.get_mut(RECORD_HEADER..).ok_or_else(|| invalid("no TLS record"))?;
         let message =
@@ -166,7 +166,7 @@ impl Tls {
     /// Appends a record of any type: what only a hostile peer sends.
     ///
     /// # Errors
-    /// Where the cipher fails.
+    /// If the cipher fails.
     pub fn protect_as(&mut self, typ: u8, contents: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         self.protect(ContentType::from(typ), contents, out)
     }
@@ -180,7 +180,7 @@ impl Tls {
     }
 }
 
-/// Where a record's plain bytes lie.
+/// The position of a record's plain bytes.
 ///
 /// # Panics
 /// Where `record` is shorter than [`AROUND`].

@@ -38,7 +38,7 @@ impl RecordSealer {
     /// Makes a record of `record`, where its plain bytes lie already.
     ///
     /// # Errors
-    /// Where it is none in its length, or the numbers are used up.
+    /// If it is none in its length, or the numbers are used up.
     pub fn seal(&mut self, typ: ContentType, record: &mut [u8]) -> io::Result<()> {
         if !(AROUND..=RECORD + AROUND).contains(&record.len()) {
             return Err(invalid("a TLS record of an impossible length"));

@@ -19,7 +19,7 @@ use crate::tree::stamp::ctime;
 /// The mode of a journal: names of files are in it.
 const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// What has a journal's name.
+/// A file that has a journal's name.
 pub enum HeldJournal {
     /// A file of this user's, which this process has locked.
     Ours(OwnedFd),
@@ -34,7 +34,7 @@ pub enum HeldJournal {
 /// Opens and locks the journal `name`.
 ///
 /// # Errors
-/// What open(2) and flock(2) return.
+/// The errors of open(2) and flock(2).
 pub fn open(directory: &Directory, name: &OsStr) -> Result<HeldJournal, Errno> {
     let file = match open_own(directory, name) {
         Ok(file) => file,
@@ -55,7 +55,7 @@ pub fn open(directory: &Directory, name: &OsStr) -> Result<HeldJournal, Errno> {
 /// Opens a file for reading and writing, where it can't have been planted by another user.
 ///
 /// # Errors
-/// What open(2) returns; `ESTALE` for what isn't this user's own file.
+/// The errors of open(2); `ESTALE` for what isn't this user's own file.
 pub fn open_own(directory: &Directory, name: &OsStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = rustix::fs::openat(directory, name, flags, Mode::empty())?;
@@ -95,7 +95,7 @@ impl JournalWriter {
     /// Reads what earlier runs wrote, and goes on behind it. What somebody else wrote isn't believed, and goes.
     ///
     /// # Errors
-    /// Where it can't be read or written.
+    /// If it can't be read or written.
     pub fn go_on(file: OwnedFd, begin: &Begin, sealer: &Sealer) -> Result<(Self, Option<Past>), Errno> {
         let Some((records, past)) = read(&file, begin, sealer).map_err(|_| Errno::IO)? else {
             rustix::fs::ftruncate(&file, 0)?;
@@ -203,7 +203,7 @@ fn read(
 /// The records of the journal that `file` may be.
 ///
 /// # Errors
-/// Where it can't be read.
+/// If it can't be read.
 pub fn open_records(file: &OwnedFd, sealer: &Sealer) -> io::Result<Option<Records<BufReader<File>>>> {
     let reader = BufReader::with_capacity(256 << 10, File::from(file.try_clone()?));
     Records::open(reader, sealer)

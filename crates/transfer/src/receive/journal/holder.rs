@@ -12,7 +12,7 @@ use super::record::Record;
 use super::seal::Sealer;
 use crate::tree::root::Directory;
 
-/// Who holds what has a journal's name.
+/// Who holds a file that has a journal's name.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Holder {
     /// Nobody: no run is at work with it.

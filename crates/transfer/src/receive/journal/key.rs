@@ -22,14 +22,14 @@ const MAX_DEPTH: usize = 4096;
 /// 32 random bytes that nobody but the account knows.
 pub struct Key([u8; 32]);
 
-/// Where an account keeps its key.
+/// The place of an account's key.
 #[derive(Clone)]
 pub struct KeyStore {
     /// Absolute; `None` where the account has no such place.
     directory: Option<PathBuf>,
 }
 
-/// What a transfer writes to: a far end decides what lies in these places.
+/// The places that a transfer writes to: a far end decides what lies there.
 pub struct Written<'a> {
     /// The directory that they are in.
     pub top: &'a Directory,
@@ -46,7 +46,7 @@ impl Key {
         &self.0
     }
 
-    /// One that a test or the fuzzer knows.
+    /// A key that a test or the fuzzer knows.
     pub fn known(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -161,7 +161,7 @@ fn above(directory: impl AsFd) -> Result<Vec<Identity>, Errno> {
     Err(Errno::LOOP)
 }
 
-/// What is there of the way to `path`.
+/// The nearest directory above `path` that exists.
 fn nearest(path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     path.ancestors().find_map(|path| rustix::fs::open(path, flags, Mode::empty()).ok())

@@ -1,4 +1,4 @@
-//! What a receiver writes down, so that the same command run again sends only what isn't there.
+//! The receiver's journal, by which the same command run again sends only what is missing.
 //!
 //! `docs/formats.md` has the format, the rules by which it is believed, and why they hold.
 
@@ -49,7 +49,7 @@ const SOON: Duration = Duration::from_millis(500);
 /// or so many bytes are in place.
 const FEW_BYTES: u64 = 64 << 20;
 
-/// What journals' names begin with; as all temporary names do.
+/// The beginning of journals' names, as of all temporary names.
 pub fn prefix() -> String {
     format!("{PREFIX}journal.")
 }
@@ -77,7 +77,7 @@ pub struct Journal {
     begin: Begin,
     begun: Instant,
     state: Mutex<JournalState>,
-    /// What is done is written down from now on. Read where a lock would cost.
+    /// True once finished files are written down. Read where a lock would cost.
     takes_done: AtomicBool,
 }
 
@@ -89,7 +89,7 @@ enum JournalState {
     None,
 }
 
-/// What was found where a journal belongs.
+/// The state of the place where a journal belongs.
 pub enum Found {
     /// No journal of this account's; a new one may be made.
     Nothing(Journal),
@@ -154,7 +154,7 @@ impl Journal {
         }
     }
 
-    /// One that is never made: for a transfer that nobody goes on with.
+    /// A journal that is never made: for a transfer that can't be resumed.
     pub fn none(top: &Arc<Directory>) -> Self {
         let (name, places) = (OsString::new(), Vec::new());
         Self {
@@ -325,7 +325,7 @@ impl Partial {
     /// Opens the temporary file in `parent`, for writing, where it still is the one that was written down.
     ///
     /// # Errors
-    /// What open(2) returns; `ESTALE` for another file.
+    /// The errors of open(2); `ESTALE` for another file.
     pub fn reopen(&self, parent: &Directory) -> Result<OwnedFd, Errno> {
         let file = file::open_own(parent, &self.name.write())?;
         let stat = rustix::fs::fstat(&file)?;

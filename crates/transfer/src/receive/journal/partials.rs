@@ -102,7 +102,7 @@ impl Partials {
         }
     }
 
-    /// What was only handed to the kernel may be lost.
+    /// Data that was only handed to the kernel may be lost.
     pub fn distrust(&mut self) {
         for earlier in self.files.values_mut() {
             self.room_for_bits += earlier.written.size();

@@ -1,4 +1,4 @@
-//! What earlier runs of a command have left, and which of it may be trusted.
+//! The files that earlier runs of a command have left, and which of them may be trusted.
 //!
 //! The far end decides how many files and which paths a journal tells of: each kind of record has its share of memory,
 //! and what is beyond that is sent again.
@@ -17,7 +17,7 @@ const MAX_OPENED: usize = 8 << 20;
 /// Bytes that a path in a map takes beside its own.
 const BESIDE_PATH: usize = 64;
 
-/// What a journal tells of the runs before this one.
+/// A journal's records of the runs before this one.
 pub struct Past {
     now: Epoch,
     done: DoneFiles,
@@ -29,7 +29,7 @@ pub struct Past {
     made: Vec<u64>,
     opened: HashMap<RelPath, u32>,
     room_for_opened: usize,
-    /// What the temporary names of these runs hold.
+    /// The nonces in the temporary names of these runs.
     nonces: HashSet<[u8; 8]>,
 }
 

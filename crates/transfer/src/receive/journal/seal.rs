@@ -10,9 +10,9 @@ use std::os::unix::ffi::OsStrExt;
 use super::key::Key;
 use super::record::{MAX_JOURNAL, MAX_RECORD, Record};
 
-/// What a journal begins with; the last byte is the version of what follows.
+/// A journal's first bytes; the last one is the version of the format.
 pub const MAGIC: [u8; 8] = *b"lrjrnal\x02";
-/// What makes the tags of two journals different.
+/// The salt, by which the tags of two journals differ.
 pub type Salt = [u8; 16];
 /// Bytes before the first record.
 pub const HEADER: usize = MAGIC.len() + size_of::<Salt>();
@@ -24,7 +24,8 @@ const CONTEXT: &[u8] = b"linerate journal 2";
 
 type Tag = [u8; 16];
 
-/// What a journal's tags depend on beside its salt: the account, the journal's name, the directory that it lies in.
+/// The inputs of a journal's tags beside its salt: the account, the journal's name, the directory that it
+/// lies in.
 pub struct Sealer {
     key: Key,
     name: Vec<u8>,
@@ -100,7 +101,7 @@ impl<R: Read> Records<R> {
     /// Begins to read; `None` where there is no header of this version.
     ///
     /// # Errors
-    /// Where reading fails; never for what is read.
+    /// If reading fails; never for what is read.
     pub fn open(mut journal: R, sealer: &Sealer) -> io::Result<Option<Self>> {
         let (mut magic, mut salt) = ([0; MAGIC.len()], Salt::default());
         if !fill(&mut journal, &mut magic)? || magic != MAGIC || !fill(&mut journal, &mut salt)? {
@@ -113,7 +114,7 @@ impl<R: Read> Records<R> {
     /// The next record; `None` at the end. A record is never empty: a run of zeros, as a power cut leaves it, is none.
     ///
     /// # Errors
-    /// Where reading fails; never for what is read.
+    /// If reading fails; never for what is read.
     pub fn next(&mut self) -> io::Result<Option<Record>> {
         let mut around = [0; AROUND];
         if self.good >= MAX_JOURNAL || !fill(&mut self.journal, &mut around)? {

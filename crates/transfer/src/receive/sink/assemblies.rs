@@ -23,7 +23,7 @@ pub(super) enum Standing {
     New,
     /// It is under way.
     Open(Arc<Assembly>),
-    /// What still comes of it is dropped.
+    /// Further parts of it are dropped.
     GivenUp,
 }
 

@@ -1,4 +1,4 @@
-//! What directories get when everything below them is there: owner, attributes, mode and times.
+//! Finishes directories when everything below them is there: owner, attributes, mode and times.
 
 use linerate_wire::control::ProblemKind;
 use linerate_wire::entry::Entry;
@@ -21,16 +21,16 @@ use crate::tree::metadata::write::{MetadataTarget, set_mode};
 use crate::tree::root::Directory;
 use crate::tree::temporary::timestamps;
 
-/// What is noted of a directory for the end.
+/// A directory's note for the end.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Kept {
     /// The mode that it had, where it was there and didn't let its owner write.
     opened: Option<u32>,
-    /// What it gets.
+    /// The metadata that it gets.
     planned: Option<Planned>,
 }
 
-/// What a directory gets at the end.
+/// The metadata that a directory gets at the end.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Planned {
     /// As it was sent, but for its path.
@@ -73,7 +73,7 @@ impl ReceiveWorker<'_> {
             let Kept { opened, planned } = notes.into_iter().fold(Kept::default(), Kept::and);
             let mode = planned.as_ref().and_then(|planned| planned.mode).or(opened).map(Mode::from_raw_mode);
             let finished = self.finish_directory(&path, mode, planned.as_ref(), touched);
-            // One that was only opened may have been deleted since.
+            // A directory that was only opened may have been deleted since.
             let is_gone = planned.is_none() && finished == Err(Errno::NOENT);
             if let Some(error) = finished.err().filter(|_| !is_gone) {
                 let message = format!("setting the directory's mode or times failed: {error}");
@@ -158,7 +158,7 @@ impl Reception<'_> {
         if self.settings.keep.perms
             && let Ok(held) = self.ground.landing.root.directory(place)
         {
-            // Where that isn't allowed, its last mode isn't either, which is told at the end.
+            // If that isn't allowed, its last mode isn't either, which is reported at the end.
             let _ = self.ground.writer.close_directory(held.as_fd(), entry, self.settings.mode(entry));
         }
     }
@@ -203,7 +203,7 @@ pub fn note_still_opened(past: &Past, shared: &Reception<'_>) {
         let there = shared.ground.landing.root.directory(place).and_then(rustix::fs::fstat);
         if there.is_ok_and(|there| there.st_mode & 0o7777 == (had | Mode::RWXU).as_raw_mode()) {
             let note = |kept: Option<Kept>| kept.unwrap_or_default().opened(had);
-            // Where there is no room for it, it stays open, as it is.
+            // Without room for the note, the directory stays open, as it is.
             let _ = lock(&shared.notes.directories).update(place, shared.ground.names, note);
         }
     }

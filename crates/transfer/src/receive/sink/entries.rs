@@ -1,4 +1,4 @@
-//! What comes in batches: directories, links and small files, each whole.
+//! Entries that come in batches: directories, links and small files, each whole.
 
 use linerate_wire::batch;
 use linerate_wire::control::Digest;

@@ -108,7 +108,7 @@ impl ReceiveWorker<'_> {
         })
     }
 
-    /// What has the first name, where it is what this transfer gave it to.
+    /// The file under the first name, if this transfer put it there.
     fn first_name(&self, place: &RelPath) -> Option<OwnedFd> {
         let landed = self.shared.notes.first_names.get(place)?;
         let held = self.shared.ground.landing.root.open_at(place, OFlags::PATH).ok()?;

@@ -48,7 +48,7 @@ impl Reception<'_> {
     /// mode and times. False where it was noted before.
     ///
     /// # Errors
-    /// Where there is no room to note it.
+    /// If there is no room to note it.
     pub fn keep_directory(&self, admitted: &Admitted, is_new: bool, is_right: bool) -> Result<bool, Errno> {
         let (place, entry) = (admitted.place(), admitted.entry());
         let was_begun = !is_new && self.was_begun(place, entry);
@@ -84,7 +84,7 @@ pub struct ReceiveWorker<'a> {
     payload: Vec<u8>,
     part: Option<Part>,
     parent: Option<(RelPath, Arc<Directory>)>,
-    /// What is whole and not yet handed to the committer.
+    /// Whole files that are not yet handed to the committer.
     whole: Vec<Finished>,
     /// Frames that came.
     pub frames: u64,
@@ -209,7 +209,7 @@ impl<'a> ReceiveWorker<'a> {
         let name = place.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
         let shown = self.shown(place);
         let kind = entry.kind.clone();
-        // What has lost something is brought and told again by the next run.
+        // An entry that has lost metadata is brought and reported again by the next run.
         let is_done = is_kept && self.shared.ground.journal.takes_done();
         let journalled = is_done.then(|| (place.clone(), mark(entry)));
         let proof = digest.map(|digest| Proof::of(entry, digest));
@@ -235,7 +235,7 @@ impl<'a> ReceiveWorker<'a> {
         let (place, entry) = (admitted.place(), admitted.entry());
         let (mode, made) = (self.mode(entry), self.first_mode(entry, temporary.parent()));
         let inherits = self.shared.settings.keep.perms && temporary.parent().has_default_acl();
-        // What is written into may have attributes and ACLs that the sender's hasn't.
+        // A file that is written into may have attributes and ACLs that the sender's hasn't.
         let in_place = temporary.is_in_place();
         let may_have_more = in_place && (self.shared.settings.keep.xattrs || self.shared.settings.keep.acls);
         if entry.extra.is_none() && mode == made && !inherits && !may_have_more {

@@ -1,4 +1,4 @@
-//! What comes in chunks: larger files, whole or in parts that several streams bring.
+//! Entries that come in chunks: larger files, whole or in parts that several streams bring.
 
 use linerate_wire::control::{Digest, ProblemKind};
 use linerate_wire::entry::{Chunk, Kind};
@@ -153,7 +153,7 @@ impl ReceiveWorker<'_> {
         Ok(Assembly::new(temporary, chunk, admitted)?.over(basis, has_old_bytes))
     }
 
-    /// What an earlier run brought of this file, where the sender goes on with the same chunks.
+    /// An earlier run's part of this file, if the sender goes on with the same chunks.
     fn resumed(&self, chunk: &Chunk, place: &RelPath) -> Option<Resumed> {
         let resumed = lock(&self.shared.notes.resumed).remove(place)?;
         resumed.fits(chunk).then_some(resumed)
@@ -213,7 +213,7 @@ impl ReceiveWorker<'_> {
 
     /// The rest of the part is as an earlier run brought it, or as the older version has it.
     pub(super) fn same(&mut self) -> Result<(), StreamError> {
-        let unasked = StreamError::Protocol("a chunk as it is said to be here, which it isn't");
+        let unasked = StreamError::Protocol("a reference to a chunk that this end doesn't have");
         let Some(part) = &mut self.part else { return Err(unasked) };
         let (start, end) = (part.at, part.end);
         part.at = end;
@@ -275,7 +275,7 @@ impl ReceiveWorker<'_> {
             Target::Whole(_, admitted) | Target::Standing(_, admitted) => (admitted, true),
             Target::Shared(assembly) => {
                 let was_failed = assembly.stop();
-                // What a full disk has of it is what the next run goes on from.
+                // The next run resumes from the part that a full disk holds.
                 if !is_fatal(error) {
                     lock(&self.shared.notes.assemblies).give_up(number);
                 }
@@ -301,14 +301,12 @@ impl ReceiveWorker<'_> {
         match part.target {
             Target::Whole(temporary, admitted) => self.complete(temporary, &admitted, digest)?,
             Target::Standing(file, admitted) => self.stands(file, &admitted, digest),
-            // Of a file that failed elsewhere this part's bytes may have been dropped.
+            // If the file failed elsewhere, this part's bytes may have been dropped.
             Target::Shared(assembly) if assembly.has_failed() => {}
             Target::Shared(assembly) => {
                 let offset = part.end - part.length;
                 if !lock(&assembly.covered).add(offset, part.length) {
-                    return Err(StreamError::Protocol(
-                        "parts of a file that lie on each other, or far from each other",
-                    ));
+                    return Err(StreamError::Protocol("overlapping or too scattered parts of a file"));
                 }
                 let length = part.length;
                 lock(&assembly.digests).extend(digest.map(|digest| digest::DigestPart {
@@ -362,7 +360,7 @@ impl ReceiveWorker<'_> {
         Ok(())
     }
 
-    /// What was there already is compared and counted like what came.
+    /// Existing contents are compared and counted like received ones.
     fn stands(&mut self, temporary: Temporary, admitted: &Admitted, digest: Option<Digest>) {
         let (entry, place) = (admitted.entry(), admitted.place());
         self.clock.entries(1);
@@ -449,7 +447,7 @@ impl Part {
         }
     }
 
-    /// What an older version has where the new one has a hole, goes.
+    /// Contents of an older version go where the new one has a hole.
     fn empty(&self, start: u64, length: u64) -> Result<(), Errno> {
         let Target::Shared(assembly) = &self.target else { return Ok(()) };
         if !assembly.has_old_bytes {

@@ -8,7 +8,7 @@ use crate::receive::journal::{Earlier, Partial, bits, mark};
 use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
 
-/// What is there of a large file.
+/// The part of a large file that exists.
 pub struct Resumed {
     /// The file.
     pub temporary: Temporary,
@@ -21,8 +21,8 @@ pub struct Resumed {
 impl Resumed {
     /// Opens what an earlier run left in `parent`; none where it can't be believed.
     ///
-    /// What was only handed to the kernel goes to stable storage first: a write-back that failed meanwhile is told to
-    /// whoever opens the file next and asks (fsync(2)), and to nobody later.
+    /// Data that was only handed to the kernel goes to stable storage first: a write-back that failed
+    /// meanwhile is told to whoever opens the file next and asks (fsync(2)), and to nobody later.
     pub fn open(earlier: &Earlier, parent: &Arc<Directory>) -> Option<Self> {
         let (partial, there) = (earlier.partial.clone(), earlier.present());
         if there.is_empty() {

@@ -1,4 +1,4 @@
-//! What is to happen to one entry, given what the file system says of what is there. Nothing is read or written here.
+//! Decides about one entry by the stat of the existing one. Nothing is read or written here.
 
 use linerate_wire::control::{Keep, Sync};
 use linerate_wire::entry::{Entry, Kind};
@@ -8,7 +8,7 @@ use super::times::{is_newer, same_time};
 use crate::tree::itemize::{self, Changes, Item, Time, Update};
 use crate::tree::metadata::compare::Differences;
 
-/// What happens to an entry.
+/// The decision about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The user's options leave what is there as it is.
@@ -25,7 +25,7 @@ pub enum Decision {
 pub struct Rules {
     /// The user's options.
     pub sync: Sync,
-    /// What is kept of each entry, and so compared.
+    /// The properties that are kept, and so compared.
     pub keep: Keep,
 }
 

@@ -1,4 +1,4 @@
-//! What is at the destination already, opened as what it was seen to be.
+//! Opens an existing file, if it is still the one of an earlier stat.
 
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -10,7 +10,7 @@ use crate::tree::root::Directory;
 /// Opens the regular file that was seen as `seen`, for reading.
 ///
 /// # Errors
-/// What open(2) returns; `ESTALE` where something else has the name now.
+/// The errors of open(2); `ESTALE` where something else has the name now.
 pub fn open_existing(parent: &Directory, name: &OsStr, seen: &Stat) -> Result<OwnedFd, Errno> {
     open_as_seen(parent, name, seen, OFlags::RDONLY | OFlags::NONBLOCK)
 }

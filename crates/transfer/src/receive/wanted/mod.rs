@@ -54,10 +54,10 @@ pub struct Comparer<'a, 'b> {
     large: u64,
 }
 
-/// What the sender could send, and its room until it is answered.
+/// Entries that the sender could send, and their memory until they are answered.
 pub type Offer = (Vec<Offered>, Option<Room>);
 
-/// What is at an entry's place.
+/// The file or directory that is at an entry's place.
 struct Occupant {
     parent: Arc<Directory>,
     stat: Stat,
@@ -98,7 +98,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
     /// Answers offers until there are no more, and gives what is to be removed by.
     ///
     /// # Errors
-    /// Where the sender is gone, or offers what it didn't announce.
+    /// If the sender is gone, or offers what it didn't announce.
     pub fn run(mut self, offers: &Receiver<Offer>) -> Result<(OfferedNames, Remover<'b>), TransferError> {
         for (offered, _room) in offers {
             if offered.len() > MAX_OFFERS {
@@ -165,11 +165,11 @@ impl<'a, 'b> Comparer<'a, 'b> {
         match entry.kind {
             _ if !self.shared.settings.digests || self.shared.settings.dry_run => None,
             Kind::File { .. } if open_existing(&there.parent, name(place), &there.stat).is_ok() => {
-                // Where too many wait for theirs already, it comes once more.
+                // If too many wait for theirs already, the file comes once more.
                 let waits = self.shared.notes.standing.insert(place, there.stat);
                 Some(if waits { Want::Digest } else { Want::Whole })
             }
-            // Of one more name it is told which file it is.
+            // A further hard link is reported as `SameAs` its first name.
             Kind::File { .. } | Kind::HardLink { .. } => Some(Want::Whole),
             _ => None,
         }
@@ -232,7 +232,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         }
     }
 
-    /// What is there has other names, which the sender's file hasn't: what it is given they would get too.
+    /// The existing file has other names, which the sender's hasn't: they would get its metadata too.
     fn is_shared(&self, entry: &Entry, there: &Occupant) -> bool {
         let is_linked = entry.extra.as_ref().is_some_and(|extra| extra.linked);
         let is_file = matches!(entry.kind, Kind::File { .. });
@@ -365,7 +365,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             let is_link = matches!(entry.kind, Kind::Symlink { .. });
             let what = if is_link { MetadataTarget::Link } else { MetadataTarget::Existing };
             let mode = self.shared.settings.keep.perms.then(|| self.shared.settings.mode(entry));
-            // What gets a new owner may lose bits of the mode it has.
+            // A file that gets a new owner may lose bits of its mode.
             let mode = mode.or(Some(Mode::from_raw_mode(there.stat.st_mode & 0o7777)));
             for loss in self.shared.ground.writer.give(held.as_fd(), entry, mode, what) {
                 let shown = self.shared.ground.landing.root.shown(place);

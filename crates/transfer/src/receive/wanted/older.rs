@@ -1,4 +1,4 @@
-//! What an older version of a large file has: digests of its chunks, at the positions that they have in the new one.
+//! Digests of an older version's chunks, at the positions that they have in the new file.
 
 use linerate_wire::control::Digest;
 use rustix::io::Errno;
@@ -36,7 +36,7 @@ pub fn chunk_of(size: u64, older: u64, shared_by: u64) -> Option<u64> {
 /// sender chooses where the new version ends, and could try out what the bytes of the older one are, one after another.
 ///
 /// # Errors
-/// Where it can't be read.
+/// If it can't be read.
 pub fn digests(file: &OwnedFd, chunk: u64, common: u64) -> Result<Vec<Digest>, Errno> {
     let count = common / chunk;
     let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -60,7 +60,7 @@ pub fn digests(file: &OwnedFd, chunk: u64, common: u64) -> Result<Vec<Digest>, E
         let ended = others.into_iter().map(|thread| thread.join().unwrap_or(Err(Errno::IO)));
         ended.fold(own, Result::and)
     })?;
-    // What follows a chunk that is gone is of no use at its position; the list ends there.
+    // Chunks behind one that is gone are of no use at their positions; the list ends there.
     let found = std::mem::take(&mut *lock(&found));
     Ok(found.into_iter().map_while(|digest| digest).collect())
 }

@@ -5,7 +5,7 @@ use rustix::fs::Stat;
 
 use crate::tree::stamp::mtime;
 
-/// What file systems keep: whole seconds, milliseconds, microseconds, NTFS's 100 ns.
+/// The resolutions of file systems: whole seconds, milliseconds, microseconds, NTFS's 100 ns.
 const GRANULES: [u32; 4] = [1_000_000_000, 1_000_000, 1000, 100];
 
 /// True where `stat` has `time` as its modification time, as far as its file system can keep it.

@@ -1,4 +1,4 @@
-//! What is at a path that something is to be written to.
+//! The state of a path that is to be written to.
 
 use linerate_wire::path::printable;
 use rustix::fs::{AtFlags, FileType, Mode};
@@ -22,7 +22,7 @@ pub(crate) struct Destination {
     place: Option<(Held, OsString)>,
 }
 
-/// What is at a destination.
+/// The state of a destination.
 pub(crate) enum DestinationState {
     Nothing,
     /// A directory, which a link at the end of the path may have led to.
@@ -41,7 +41,7 @@ impl Named {
     /// What is there, for writing. Only such links are followed as nobody else can turn.
     ///
     /// # Errors
-    /// Where the directory that holds it can't be reached.
+    /// If the directory that holds it can't be reached.
     pub(crate) fn destination(&self) -> Result<Destination, TransferError> {
         self.look().map_err(|(path, stop)| {
             let destination = printable(self.shown().as_os_str().as_bytes());
@@ -78,7 +78,7 @@ impl Named {
     }
 }
 
-/// What `name` is where the walk has come to.
+/// The kind of `name` in the directory that the walk has reached.
 fn what_is(mut walk: PathWalk, name: &OsStr) -> Result<DestinationState, Stop> {
     let stat = match walk.stat(name) {
         Ok(stat) => stat,
@@ -113,7 +113,7 @@ impl Destination {
     /// The directory that holds the last name, and that name.
     ///
     /// # Errors
-    /// Where the path has no name of its own, or the directory can't be opened.
+    /// If the path has no name of its own, or the directory can't be opened.
     pub fn into_place(self) -> Result<(Root, OsString), TransferError> {
         let Self { shown, place, .. } = self;
         let Some((holder, name)) = place else {
@@ -128,7 +128,7 @@ impl Destination {
     /// Makes the directory that isn't there.
     ///
     /// # Errors
-    /// Where it can't be made, or isn't what is there by then.
+    /// If it can't be made, or isn't what is there by then.
     pub fn make(&self, mode: Mode) -> Result<Held, TransferError> {
         let (holder, name) = self.place.as_ref().ok_or_else(|| refused("made", &self.shown, Errno::EXIST))?;
         let made = rustix::fs::mkdirat(&holder.fd, name, mode).and_then(|()| holder.open_directory(name));

@@ -1,5 +1,5 @@
-//! Where a path that a user wrote may lead. Nothing else resolves one: whoever wants a source, a destination or a directory
-//! asks the [`Named`] path for it, and gets a held descriptor.
+//! Bounds of the paths that users write. Nothing else resolves such a path: whoever wants a source, a
+//! destination or a directory asks the [`Named`] path for it, and gets a held descriptor.
 
 mod destination;
 #[cfg(test)]
@@ -24,7 +24,7 @@ pub(crate) use destination::{Destination, DestinationState, refused};
 use walk::{Follow, PathWalk};
 pub(crate) use walk::{Held, Stop};
 
-/// Where paths may lead.
+/// The directories that paths may lead to.
 #[derive(Clone, Debug)]
 pub struct Bounds(Extent);
 
@@ -50,7 +50,7 @@ impl Bounds {
     /// out. The directory is held from now on; links in its own name are followed.
     ///
     /// # Errors
-    /// Where it can't be opened.
+    /// If it can't be opened.
     pub fn below(directory: &Path) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = rustix::fs::open(directory, flags, Mode::empty())?;
@@ -65,7 +65,7 @@ impl Bounds {
     /// The path that `written` means.
     ///
     /// # Errors
-    /// Where it goes up, and may not.
+    /// If it goes up, and may not.
     pub fn name(&self, written: &[u8]) -> Result<Named, TransferError> {
         let path = match self.0 {
             Extent::Here => written.to_vec(),
@@ -78,7 +78,7 @@ impl Bounds {
     /// The file at `path`, which is absolute and may lead through links; `None` where no regular file is there.
     ///
     /// # Errors
-    /// Where it can't be opened, or a link leads out.
+    /// If it can't be opened, or a link leads out.
     pub(crate) fn open_file(&self, path: &[u8]) -> io::Result<Option<File>> {
         if !matches!(self.0, Extent::Below(_)) {
             let path = Path::new(OsStr::from_bytes(path));
@@ -117,7 +117,7 @@ pub struct Named {
     bounds: Bounds,
     /// As the user wrote it, or as a pattern found it.
     pub written: Vec<u8>,
-    /// What that means within the bounds.
+    /// Its meaning within the bounds.
     path: Vec<u8>,
     /// `~` means the login directory in `written`.
     far: bool,
@@ -134,7 +134,7 @@ impl Named {
         Self { bounds: self.bounds.clone(), written: path.clone(), path, far: false }
     }
 
-    /// What is to be expanded.
+    /// The pattern.
     pub(crate) fn path(&self) -> &[u8] {
         &self.path
     }
@@ -161,7 +161,7 @@ impl Named {
     /// user's links are followed.
     ///
     /// # Errors
-    /// Where nothing is there that may be reached.
+    /// If nothing is there that may be reached.
     pub(crate) fn find(&self) -> Result<(Held, Option<OsString>), Stop> {
         if self.path.is_empty() {
             return Err(Errno::NOENT.into());
@@ -174,7 +174,7 @@ impl Named {
     /// The directory that is there, to change what is in it.
     ///
     /// # Errors
-    /// Where there is none, or a stranger's link leads to it.
+    /// If there is none, or a stranger's link leads to it.
     pub fn directory(&self) -> Result<Root, TransferError> {
         let opened = match self.destination()?.there {
             DestinationState::Directory { held, .. } => Root::at(held, &self.shown()),

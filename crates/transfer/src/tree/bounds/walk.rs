@@ -90,7 +90,7 @@ enum PathStep {
 }
 
 impl PathWalk {
-    /// Where `path` begins.
+    /// The directory in which `path` begins.
     pub fn begin(bounds: &Bounds, path: &[u8], follow: Follow) -> Result<Self, Stop> {
         let (fd, real) = match &bounds.0 {
             Extent::Below(top) => (top.try_clone().map_err(system)?, PathBuf::from("/")),
@@ -124,7 +124,7 @@ impl PathWalk {
         Ok(None)
     }
 
-    /// What `name` is here, a link not followed.
+    /// The kind of `name` here, a link not followed.
     pub fn stat(&self, name: &OsStr) -> Result<Stat, Errno> {
         rustix::fs::statat(&self.held.fd, name, AtFlags::SYMLINK_NOFOLLOW)
     }

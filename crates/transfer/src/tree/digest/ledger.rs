@@ -9,18 +9,18 @@ use std::sync::Mutex;
 use super::{DigestPart, join};
 use crate::base::lock::lock;
 
-/// What becomes known of a file.
+/// Knowledge about a file's contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// What its contents come to.
+    /// The digest of its contents.
     Digest(Digest),
     /// It is one more name of the file at this path of this source.
     SameAs(u32, RelPath),
-    /// What was told before no longer counts.
+    /// Earlier reports no longer count.
     Withdrawn,
 }
 
-/// Is told of each file of which something becomes known: its source, its path there, and what.
+/// Receives each file's source, its path there, and the knowledge about its contents.
 pub type Known<'a> = &'a (dyn Fn(u32, &RelPath, Told) + Sync);
 
 /// Joins the parts of the sender's files, which several workers read.
@@ -63,7 +63,7 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// What was told of a file no longer counts.
+    /// Withdraws earlier reports about a file.
     pub fn withdraw(&self, source: u32, path: &RelPath) {
         (self.known)(source, path, Told::Withdrawn);
     }

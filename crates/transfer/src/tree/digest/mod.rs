@@ -12,14 +12,14 @@ use blake3::hazmat::{self, HasherExt, Mode};
 use linerate_wire::control::Digest;
 use std::io::IoSliceMut;
 
-/// What a file or a part of it comes to, while it is read.
+/// The digest of a file or a part of it, while it is read.
 pub struct Hashing {
     hasher: Hasher,
     whole: bool,
 }
 
 impl Hashing {
-    /// Of `length` bytes at `offset` in a file of `size`; `None` where they are no subtree of it.
+    /// A digest of `length` bytes at `offset` in a file of `size`; `None` if they are no subtree of it.
     pub fn of(offset: u64, length: u64, size: u64) -> Option<Self> {
         let whole = offset == 0 && length == size;
         if !whole && !is_subtree(offset, length, size) {
@@ -73,10 +73,10 @@ pub fn of_bytes(bytes: &[u8]) -> Digest {
     *blake3::hash(bytes).as_bytes()
 }
 
-/// What a part of a file came to.
+/// The digest of a part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DigestPart {
-    /// Where it begins in the file, in bytes.
+    /// Its offset in the file, in bytes.
     pub offset: u64,
     /// How long it is, in bytes.
     pub length: u64,

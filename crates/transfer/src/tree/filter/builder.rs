@@ -80,7 +80,7 @@ impl Builder {
     /// The rules.
     ///
     /// # Errors
-    /// Where there are too many of them.
+    /// If there are too many of them.
     pub fn build(mut self) -> Result<Rules, FilterError> {
         if self.cvs_exclude {
             self.filter(b":C")?;

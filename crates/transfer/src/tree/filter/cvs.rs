@@ -1,9 +1,9 @@
-//! What cvs ignores, for `--cvs-exclude` and the rules with `C`.
+//! The names that cvs ignores, for `--cvs-exclude` and the rules with `C`.
 
 /// The file in each directory that names more of it.
 pub(super) const FILE: &[u8] = b".cvsignore";
 
-/// What is ignored everywhere: rsync(1), `--cvs-exclude`.
+/// Names that are ignored everywhere: rsync(1), `--cvs-exclude`.
 pub(super) const PATTERNS: &[u8] = b"RCS SCCS CVS CVS.adm RCSLOG cvslog.* tags TAGS .make.state .nse_depinfo \
     *~ #* .#* ,* _$* *$ *.old *.bak *.BAK *.orig *.rej .del-* *.a *.olb *.o *.obj *.so *.exe *.Z *.elc *.ln core \
     .svn/ .git/ .hg/ .bzr/";

@@ -14,7 +14,7 @@ pub enum FilterError {
     Rule {
         /// The rule itself where it stood on the command line, else its file and line.
         at: String,
-        /// What is wrong.
+        /// The fault.
         error: BadRule,
     },
     /// A file with rules can't be read.

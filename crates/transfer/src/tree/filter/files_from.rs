@@ -25,7 +25,7 @@ pub enum FilesFromError {
         line: usize,
         /// The line, safe on a terminal.
         shown: String,
-        /// What is wrong.
+        /// The fault.
         error: BadPath,
     },
     /// More than [`MAX_LISTED`] or [`MAX_LISTED_MIB`].
@@ -36,7 +36,7 @@ pub enum FilesFromError {
     TooMany,
 }
 
-/// What a list says about one path.
+/// Whether a list selects one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selected {
     /// It is to be sent: it is listed, on the way to something listed, or in a directory whose contents are wanted.
@@ -75,7 +75,7 @@ impl FilesFrom {
     /// that begin with `#` or `;` are passed over.
     ///
     /// # Errors
-    /// Where a path has `..`, is too long, or there are too many.
+    /// If a path has `..`, is too long, or there are too many.
     pub fn parse(text: &[u8], nul: bool) -> Result<Self, FilesFromError> {
         let mut list = Self::default();
         for (index, line) in lines(text, nul).enumerate() {
@@ -95,7 +95,7 @@ impl FilesFrom {
     /// Adds one path, such as one that the other end told.
     ///
     /// # Errors
-    /// Where there are too many.
+    /// If there are too many.
     pub fn add(&mut self, listed: ListedPath) -> Result<(), FilesFromError> {
         let ancestors = listed.path.ancestors();
         let known = self.known(listed.path);

@@ -4,7 +4,7 @@ use linerate_wire::filter::{MergeStyle, Sides};
 
 use super::parse::BadRule;
 
-/// What a rule is, before its pattern.
+/// The head of a rule: all before its pattern.
 pub(super) struct Head {
     pub what: HeadKind,
     pub modifiers: Modifiers,
@@ -18,7 +18,7 @@ pub(super) enum HeadKind {
     Clear,
 }
 
-/// What the letters behind a rule's name say.
+/// The modifiers: letters behind a rule's name.
 pub(super) struct Modifiers {
     pub sides: Option<Sides>,
     pub negated: bool,

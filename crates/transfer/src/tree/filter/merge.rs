@@ -25,7 +25,8 @@ pub type ReadsMergeFile<'a> = dyn FnMut(&OsStr) -> io::Result<Option<Vec<u8>>> +
 /// Reads the merge file `name` in the held directory `fd`, through no link: what [`Scope::enter`] asks for.
 ///
 /// # Errors
-/// Where it is a link, can't be read or is larger than [`MAX_FILE`]. What else isn't a regular file counts as none.
+/// If it is a link, can't be read or is larger than [`MAX_FILE`]. What else isn't a regular file counts as
+/// none.
 pub fn merge_file(fd: impl AsFd, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(fd, name, flags, Mode::empty()) {

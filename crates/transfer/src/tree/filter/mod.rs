@@ -1,4 +1,4 @@
-//! What a transfer leaves out: rsync's filter rules, and lists of files.
+//! Selects entries: rsync's filter rules, and lists of files.
 //!
 //! A [`Builder`] reads the user's options into [`Rules`], which travel to the far end as they are. Each end makes a
 //! [`Filter`] of them for its side. A walk asks a [`Scope`], of which every directory has its own:

@@ -10,7 +10,7 @@ use super::head::{Head, HeadKind, Modifiers, head_with_modifiers};
 /// How the rules of a text are written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Syntax {
-    /// What a rule may begin with.
+    /// The beginnings that a rule may have.
     pub prefixes: Prefixes,
     /// What the file's rules are unless they say otherwise; its `patterns` is told by `prefixes`.
     pub style: MergeStyle,
@@ -18,7 +18,7 @@ pub(super) struct Syntax {
     pub reading: Reading,
 }
 
-/// What a rule may begin with.
+/// The beginnings that a rule may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Prefixes {
     /// Everything that `--filter` takes.

@@ -18,7 +18,7 @@ pub(super) enum Base {
 /// A rule that is ready to match.
 #[derive(Clone, Debug)]
 pub(super) struct Compiled {
-    /// What it decides.
+    /// Its decision.
     pub include: bool,
     /// It doesn't count in a directory that is being deleted.
     pub perishable: bool,

@@ -16,13 +16,13 @@ const MAX_INHERITED: usize = 1024;
 /// For which end rules are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// What is excluded isn't sent.
+    /// Excluded entries aren't sent.
     Sender,
-    /// What is excluded isn't deleted.
+    /// Excluded entries aren't deleted.
     Receiver,
 }
 
-/// Where the paths are that a filter is asked about.
+/// The place of the paths that a filter is asked about.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// The absolute path of the transfer's root: the directory of which the destination is the image.
@@ -31,7 +31,7 @@ pub struct Place {
     /// where it gets a directory of that name at the destination, empty where what is in it lands in the
     /// destination itself.
     pub prefix: RelPath,
-    /// Where merge files above the transfer may be read. The root is seen from there.
+    /// The bounds within which merge files above the transfer may be read. The root is seen from there.
     pub bounds: Bounds,
 }
 
@@ -132,7 +132,7 @@ impl Scope {
     /// it; those above the transfer are read as they are found by their paths.
     ///
     /// # Errors
-    /// Where a merge file can't be read or isn't one. What is in the directory must then be neither sent nor
+    /// If a merge file can't be read or isn't one. What is in the directory must then be neither sent nor
     /// deleted, since nobody knows what the user wanted.
     pub fn enter(&self, directory: &RelPath, read: &mut ReadsMergeFile) -> Result<Scope, FilterError> {
         let mut inside = self.clone();

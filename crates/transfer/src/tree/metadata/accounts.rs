@@ -105,7 +105,7 @@ impl KnownNames {
 
 fn read(from: impl Read) -> String {
     let mut bytes = Vec::new();
-    // What can't be read holds no names.
+    // A file that can't be read holds no names.
     let _ = from.take(MAX_TEXT).read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }

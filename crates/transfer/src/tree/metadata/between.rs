@@ -21,7 +21,7 @@ use super::write::{MetadataTarget, MetadataWriter, set_mode};
 
 const ALL: Mode = Mode::from_raw_mode(0o777);
 
-/// What changes of something that was there, beside its mode.
+/// Changes to an existing file or directory, beside its mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MetadataChanges {
     /// Its owner or its group.
@@ -53,7 +53,7 @@ impl MetadataWriter {
     /// This user's own rights stay.
     ///
     /// # Errors
-    /// What stat(2) and chmod(2) return.
+    /// The errors of stat(2) and chmod(2).
     pub fn close_directory(&self, fd: BorrowedFd<'_>, entry: &Entry, last: Mode) -> Result<(), Errno> {
         let there = rustix::fs::fstat(fd)?;
         let (had, others) = (mode_of(&there), Mode::RWXG | Mode::RWXO);

@@ -1,4 +1,4 @@
-//! What of an entry that is there already isn't as it should be.
+//! How an existing entry differs from the sender's.
 
 use linerate_wire::control::Keep;
 use linerate_wire::entry::{AclEntry, Entry, Extra, Kind};
@@ -9,7 +9,7 @@ use super::read::{At, Reader};
 use super::write::MetadataWriter;
 use super::{acl, acl::Who};
 
-/// What differs.
+/// The differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Differences {
     /// The owner.
@@ -52,7 +52,7 @@ impl Comparing {
             return Differences { owner, group, ..Differences::default() };
         }
         let mut has = Extra::default();
-        // What can't be read is taken for missing, and whoever writes it tells.
+        // Attributes that can't be read count as missing; the writer reports it.
         let _ = self.reader.attributes(&mut has, at);
         Differences {
             owner,

@@ -4,7 +4,7 @@ use rustix::fs::{SeekFrom, Stat, seek};
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 
-/// What follows in a file.
+/// The next run of a file: data or a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Run {
     /// So many bytes that are there.

@@ -29,7 +29,7 @@ impl Loss {
     }
 }
 
-/// What metadata is given to.
+/// The object that gets metadata.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum MetadataTarget {
     /// What this transfer made, with this mode. Where it `inherits`, its directory's default ACL has changed that.
@@ -191,7 +191,7 @@ impl MetadataWriter {
         let_in(fd, needed).unwrap_or(None)
     }
 
-    /// What a directory that was there has, and the sender's doesn't.
+    /// Attributes that an existing directory has and the sender's lacks.
     fn remove_others(&self, fd: BorrowedFd<'_>, extra: &Extra) -> Result<(), Errno> {
         let mut names = vec![0; 64 << 10];
         let length = match rustix::fs::listxattr(through_proc(fd), names.as_mut_slice()) {
@@ -260,7 +260,7 @@ fn chown(fd: BorrowedFd<'_>, uid: Option<u32>, gid: Option<u32>) -> Result<(), E
 /// Sets a mode, also through a descriptor that is a mere path.
 ///
 /// # Errors
-/// What chmod(2) returns.
+/// The errors of chmod(2).
 pub fn set_mode(fd: BorrowedFd<'_>, mode: Mode) -> Result<(), Errno> {
     match rustix::fs::fchmod(fd, mode) {
         Err(Errno::BADF) => rustix::fs::chmod(through_proc(fd), mode),
@@ -271,7 +271,7 @@ pub fn set_mode(fd: BorrowedFd<'_>, mode: Mode) -> Result<(), Errno> {
 /// Adds what is `needed` to a mode, and gives the mode that was there; `None` where it had that already.
 ///
 /// # Errors
-/// What chmod(2) returns.
+/// The errors of chmod(2).
 pub fn let_in(fd: BorrowedFd<'_>, needed: Mode) -> Result<Option<Mode>, Errno> {
     let had = Mode::from_raw_mode(rustix::fs::fstat(fd)?.st_mode & 0o7777);
     if had.contains(needed) {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 
-/// What temporary names begin with.
+/// The beginning of all temporary names.
 pub const PREFIX: &str = ".linerate.";
 
 /// Hexadecimal digits of a nonce, and of a number at most.
@@ -36,7 +36,7 @@ impl Name {
         self.text().into()
     }
 
-    /// What all names of one transfer have in common.
+    /// The part that all names of one transfer share.
     pub fn nonce(&self) -> [u8; 8] {
         self.nonce
     }
