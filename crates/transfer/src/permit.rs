@@ -34,7 +34,7 @@ impl Permit {
     /// Jobs below `directory`, without those that `restriction` takes away.
     ///
     /// # Errors
-    /// If the directory can't be opened. The client, who is told, learns no path.
+    /// If the directory can't be opened. The message goes to the client, and names no path.
     pub fn below(directory: &Path, restriction: Restriction) -> Result<Self, TransferError> {
         let bounds = Bounds::below(directory).map_err(|error| {
             TransferError::Failed(format!(

@@ -1,8 +1,8 @@
 //! The payload of a batch frame: many entries, each with the whole contents of a small file.
 //!
 //! A record is: length of the entry (4 bytes, little endian), length of the contents (4), the entry in
-//! postcard, the contents. An entry whose kind isn't a file has no contents. Where digests are told, the contents of a
-//! file end in BLAKE3 of what is before it, which counts in their length.
+//! postcard, the contents. An entry whose kind isn't a file has no contents. If digests are sent, the
+//! contents of a file end in BLAKE3 of what is before it, which counts in their length.
 
 use crate::control::Digest;
 use crate::entry::{Entry, Kind};
@@ -113,7 +113,7 @@ pub struct Record<'a> {
     pub entry: Entry,
     /// Its contents.
     pub contents: &'a [u8],
-    /// BLAKE3 of what the sender read, of files where digests are told.
+    /// BLAKE3 of what the sender read, of files if digests are sent.
     pub digest: Option<Digest>,
 }
 

@@ -1,4 +1,5 @@
-//! Filter rules as they were parsed, and the paths of a list of files: what one end tells the other to leave out.
+//! Filter rules as they were parsed, and the paths of a list of files: what one end asks the other to leave
+//! out.
 //!
 //! The rules are plain data; the room `transfer` parses and matches them. What is decoded from the peer's bytes is
 //! checked as what the user wrote is.

@@ -50,7 +50,7 @@ pub struct Stages {
     pub tcp_segment_size: u64,
     /// Nanoseconds from the first worker's beginning to the last that was heard of any.
     pub span: u64,
-    /// Nanoseconds of `lifetime` in which `cpu` and `waited` were counted; 0 where the kernel doesn't tell.
+    /// Nanoseconds of `lifetime` in which `cpu` and `waited` were counted; 0 if the kernel doesn't count.
     pub clocked: u64,
     /// Nanoseconds of processor time of the workers.
     pub cpu: u64,

@@ -40,7 +40,7 @@ pub enum TransferError {
     /// Something failed under way.
     #[error("{0}")]
     Failed(String),
-    /// A data connection broke, which may be the trace of a reason that the other end has yet to tell.
+    /// A data connection broke, which may be the trace of a reason that the other end has yet to send.
     #[error("{0}")]
     Cut(String),
     /// The user interrupted it.
@@ -49,7 +49,7 @@ pub enum TransferError {
 }
 
 impl TransferError {
-    /// As the other end is told.
+    /// As the other end gets it.
     pub fn abort_kind(&self) -> AbortKind {
         match self {
             Self::Arguments(_) => AbortKind::Arguments,

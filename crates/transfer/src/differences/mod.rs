@@ -97,7 +97,7 @@ pub fn open(bounds: &Bounds, written: &[u8]) -> Result<SourceRoot, TransferError
     })
 }
 
-/// The agent: tells everything that is in `source`, sorted, with digests.
+/// The agent: sends everything that is in `source`, sorted, with digests.
 ///
 /// # Errors
 /// If the client is gone.
@@ -124,7 +124,7 @@ fn length(entry: &Entry) -> usize {
     entry.path.as_bytes().len() + acls * ACL_LINE
 }
 
-/// The client: compares what is at this end with what the agent tells. `each` is told every difference, sorted.
+/// The client: compares this end's tree with the agent's. `each` receives every difference, sorted.
 ///
 /// # Errors
 /// If the agent gives up, goes away or breaks the protocol.
@@ -248,7 +248,7 @@ fn differing(near: &Digested, far: &Digested, keep: Keep) -> Vec<Aspect> {
     let mut note = |differs: bool, aspect| differing.extend(differs.then_some(aspect));
     match (&one.kind, &other.kind) {
         (Kind::File { size }, Kind::File { size: far_size }) => {
-            // One without a digest could not be read, which was told.
+            // A file without a digest could not be read, which was reported.
             let both = near.contents.is_some() && far.contents.is_some();
             note(size != far_size || both && near.contents != far.contents, Aspect::Contents);
         }

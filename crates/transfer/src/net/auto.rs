@@ -69,7 +69,7 @@ impl Controller {
         advice
     }
 
-    /// A trial that is under way begins only now, with what [`Controller::advise`] is told.
+    /// A trial that is under way begins only now, with the figures of this call of [`Controller::advise`].
     pub fn put_off(&mut self, now: Instant, bytes: u64, cpu: impl FnOnce() -> f64) {
         if self.added > 0 {
             (self.since, self.bytes, self.cpu) = (now, bytes, cpu());

@@ -233,7 +233,7 @@ impl Counters {
         lock(&self.stages).bytes
     }
 
-    /// Everything, as the other end is told.
+    /// All counters, as the other end gets them.
     pub fn progress(&self) -> linerate_wire::control::Progress {
         linerate_wire::control::Progress {
             stages: self.stages(),

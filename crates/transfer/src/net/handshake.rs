@@ -97,7 +97,7 @@ impl Write for Timed<'_> {
     }
 }
 
-/// A socket tells that its time is over as if it could be tried again.
+/// A socket reports a timeout as if the call could be tried again.
 fn too_late(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::WouldBlock { io::ErrorKind::TimedOut.into() } else { error }
 }

@@ -94,7 +94,7 @@ impl Pace {
 /// The last report of one stream.
 #[derive(Default)]
 pub struct StreamReport {
-    /// Which stream it is; none before it has told anything.
+    /// The stream's number; `None` before its first report.
     number: u64,
     /// In which interval it did last,
     interval: u64,

@@ -27,7 +27,7 @@ pub fn ask(
     Ok(true)
 }
 
-/// Waits until the committer is done with what it has. One that has failed tells so at its end.
+/// Waits until the committer is done with what it has. A committer that has failed reports it at its end.
 fn settle(session: &mut Session, finished: &Sender<ToCommit>) -> Result<(), TransferError> {
     let (done, settled) = bounded(1);
     if finished.send(ToCommit::Settle(done)).is_err() {

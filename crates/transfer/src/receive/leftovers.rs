@@ -61,8 +61,8 @@ pub fn remove_partials(past: &Past, landing: &Landing) {
     }
 }
 
-/// Lists what was left below the directory `root`, and removes it where `remove` is set. What a transfer under way
-/// holds is passed over. `tell` is told what can't be removed.
+/// Lists what was left below the directory `root`, and removes it where `remove` is set. What a transfer
+/// under way holds is passed over. `tell` receives what can't be removed.
 pub fn clean(root: &Root, remove: bool, mut each: impl FnMut(&Leftover), mut tell: impl FnMut(Problem)) {
     let live = Live::look(root, &KeyStore::of_account());
     walk(root, RelPath::root(), true, &mut |parent, at, name| {
@@ -77,7 +77,7 @@ pub fn clean(root: &Root, remove: bool, mut each: impl FnMut(&Leftover), mut tel
 }
 
 impl Leftover {
-    /// As the client is told.
+    /// As the client gets it.
     pub fn told(&self) -> Message {
         let (path, time) = (RelPath::root(), Timestamp::default());
         let kind = Kind::File { size: self.size };
@@ -90,7 +90,7 @@ impl Leftover {
 struct Live {
     /// What their temporary names hold,
     nonces: HashSet<[u8; 8]>,
-    /// and the directories of journals that don't tell that: below them anything may be held.
+    /// and the directories of journals that don't say that: below them anything may be held.
     unknown: Vec<RelPath>,
 }
 
@@ -142,7 +142,7 @@ impl Candidate {
     }
 }
 
-/// None where somebody has it, or it can't be told.
+/// `None` if somebody has it, or that can't be known.
 fn try_lock(parent: &Directory, name: &OsStr) -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = rustix::fs::openat(parent, name, flags, rustix::fs::Mode::empty()).ok()?;

@@ -45,10 +45,10 @@ pub struct Received {
 }
 
 /// Receives into `destination`. `request` is there where this end asked for what comes, and takes
-/// nothing else. `known` is told the digests of files that are in place, where they are asked for.
+/// nothing else. `known` receives the digests of files that are in place, if they are asked for.
 ///
 /// # Errors
-/// If the transfer as a whole failed; problems of single entries are told and counted.
+/// If the transfer as a whole failed; problems of single entries are reported and counted.
 pub fn run(
     session: &mut Session,
     destination: &Named,
@@ -76,7 +76,7 @@ pub fn run(
     let terms = Terms::new(&landing, options, request);
     let received = receive(session, &terms, sources, options, &resume, umask, known);
     rustix::process::umask(umask);
-    // A client that is gone begins again, and must find what tells it that everything is there.
+    // A client that is gone begins again, and must find the journal by which everything is there.
     let received = received.and_then(|received| session.stand_by().map(|()| received));
     let received = received.inspect_err(|error| resume.abandon(&landing, error))?;
     session.meanwhile(|| resume.finish(&landing))?;
@@ -186,7 +186,7 @@ fn take<'a>(
         let compared = desk.map(Desk::close).transpose();
         // The committer is there, so it takes this.
         let _ = finished.send(if received.is_ok() { ToCommit::End } else { ToCommit::Abandon });
-        // An end that breaks the protocol is told so, not that it went away for it.
+        // An end that breaks the protocol is blamed for that, not for going away because of it.
         let compared = compared?;
         let (streams, announced) = received?;
         while !committing.is_finished() {
@@ -258,7 +258,8 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
         if looked.elapsed() >= TICK {
             looked = Instant::now();
             session.tell_progress()?;
-            // They end early only where the storage or the sender's offers failed; the joins tell how.
+            // They end early only where the storage or the sender's offers failed; the joins return the
+            // reason.
             if committing.is_finished() || desk.is_some_and(Desk::has_ended) {
                 break;
             }
@@ -303,7 +304,7 @@ impl<'scope, 'a: 'scope> Desk<'scope, 'a> {
             Err(TrySendError::Full(_)) => {
                 Err(TransferError::Breach("the far end breaks the protocol: too many offers are open".into()))
             }
-            // The join tells why it ended.
+            // The join returns the reason of its end.
             Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
         }
     }

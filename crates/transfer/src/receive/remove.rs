@@ -23,7 +23,7 @@ use crate::tree::temporary::PREFIX;
 
 /// How deep directories may lie in each other that are looked into.
 const MAX_DEPTH: usize = 1024;
-/// Changes that are told at once, and about their bytes.
+/// Changes in one message, and about their bytes.
 const TOLD: usize = 512;
 const TOLD_BYTES: usize = 128 << 10;
 

@@ -24,7 +24,7 @@ use crate::tree::stamp::ctime;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often what is written of large files goes to stable storage, for the case that the host goes down.
 const SETTLE: Duration = Duration::from_secs(5);
-/// Bounds of chunks that a sender is told, in bytes.
+/// Bounds of chunks that a sender is asked for, in bytes.
 const CHUNKS: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
 /// Large files of earlier runs that are opened before anything of them comes: each is a descriptor.
 const MAX_OPEN: usize = 1024;
@@ -40,7 +40,7 @@ fn site(landing: &Landing, options: &Options) -> Option<Site> {
     Site::of(landing.root.top(), options, landing.places(), KeyStore::of_account())
 }
 
-/// This run's journal, and what it tells of earlier ones.
+/// This run's journal, and the records of earlier runs.
 pub struct Resume {
     /// This run's journal.
     pub journal: Journal,

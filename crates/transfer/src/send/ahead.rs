@@ -29,7 +29,7 @@ pub struct Ahead<'a> {
     pub selection: &'a Selection,
     /// Receives problems of entries, of the scan and of the sender.
     pub problem: &'a (dyn Fn(Problem) + Sync),
-    /// False once one was told: what isn't found may be there all the same.
+    /// False once a problem was reported: entries that aren't found may exist all the same.
     pub whole: &'a AtomicBool,
     /// Ends the scan early, and what follows it.
     pub stop: &'a AtomicBool,

@@ -22,7 +22,8 @@ const ENTRY_BYTES: usize = 128;
 const CHUNK_LEAST: u64 = 64 << 10;
 const CHUNK_MOST: u64 = 1 << 30;
 
-/// Reads a file's contents for their digest; `None` where they can't be read, which the worker that sends them tells.
+/// Reads a file's contents for their digest; `None` if they can't be read, which the worker that sends them
+/// reports.
 pub type Hash<'a> = &'a (dyn Fn(&Entry) -> Option<Digest> + Sync);
 
 /// Takes the scanner's entries and offers them.
@@ -37,11 +38,11 @@ pub struct Offers<'a> {
     pub counters: &'a Counters,
     /// Computes digests, where contents are compared.
     pub hash: Option<Hash<'a>>,
-    /// Where the receiver's breach of the protocol is told, which ends the transfer.
+    /// The receiver's breach of the protocol, which ends the transfer.
     pub breach: &'a Mutex<Option<String>>,
     /// Wanted entries aren't sent.
     dry_run: bool,
-    /// Digests are told of everything, of what the receiver has, too.
+    /// Digests are sent of all files, also of those that the receiver has.
     digests: bool,
     pending: Vec<Offered>,
     /// Their other properties.

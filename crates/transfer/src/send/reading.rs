@@ -1,4 +1,4 @@
-//! Reads source files: into memory, into places, into a hash; and tells whether they change meanwhile.
+//! Reads source files: into memory, into places, into a hash; and notices whether they change meanwhile.
 
 use linerate_wire::control::Digest;
 use linerate_wire::entry::{Entry, Kind, Timestamp};
@@ -57,7 +57,7 @@ impl AsFd for OpenedSource {
     }
 }
 
-/// BLAKE3 of a file's contents; `None` where they can't be read, which whoever sends them tells.
+/// BLAKE3 of a file's contents; `None` if they can't be read, which their sender reports.
 pub fn digest(sources: &[SourceRoot], entry: &Entry, stop: &AtomicBool) -> Option<Digest> {
     let Kind::File { size } = entry.kind else { return None };
     let file = open_large(&sources[entry.source as usize], entry).ok()?;

@@ -55,12 +55,12 @@ pub struct Sent {
     pub landed: Totals,
     /// Streams that carried data.
     pub streams: u32,
-    /// The destination took each source under its own name; only told where digests are.
+    /// The destination took each source under its own name; only known if digests are sent.
     pub within: bool,
 }
 
-/// Finds the sources that the user named; the ones that aren't there are told. At the far end patterns are
-/// expanded, since no shell has seen the names.
+/// Finds the sources that the user named; the ones that aren't there are reported. At the far end patterns
+/// are expanded, since no shell has seen the names.
 ///
 /// # Errors
 /// If not one is there, or they are more than one transfer can announce.
@@ -97,7 +97,7 @@ fn announcement(sources: &[SourceRoot]) -> Message {
     Message::Sources(sources.iter().map(|source| source.source.clone()).collect())
 }
 
-/// Walks the sources and tells each entry, with its path as the user would write it, instead of sending it.
+/// Walks the sources and lists each entry, with its path as the user would write it, instead of sending it.
 pub fn survey(
     sources: &[SourceRoot],
     keep: Keep,
@@ -130,7 +130,7 @@ pub fn survey(
 /// digests, where they are asked for.
 ///
 /// # Errors
-/// If the transfer as a whole failed; problems of single entries are told and counted.
+/// If the transfer as a whole failed; problems of single entries are reported and counted.
 pub fn run(
     session: &mut Session,
     sources: &[SourceRoot],
@@ -293,7 +293,7 @@ impl Answers<'_> {
         match answered.try_send(wants) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(_)) => Err(out_of_turn()),
-            // Why nobody offers any more is told, or was.
+            // The reason why nobody offers any more is reported, or was.
             Err(TrySendError::Disconnected(_)) => self.check(),
         }
     }

@@ -106,7 +106,7 @@ impl<'a> SendWorker<'a> {
     /// Sends the units of the queue until it is closed and empty, or this worker is to leave; then ends the stream.
     ///
     /// # Errors
-    /// If the stream breaks; problems with single files are told and passed over.
+    /// If the stream breaks; problems with single files are reported and passed over.
     pub fn run(mut self, units: &Receiver<Unit>) -> Result<(), StreamError> {
         while !self.shared.is_dropped()
             && let Ok(unit) = units.recv()

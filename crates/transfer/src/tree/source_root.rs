@@ -19,7 +19,7 @@ pub struct SourceRoot {
     file: RelPath,
     /// The user's own words, for messages.
     shown: PathBuf,
-    /// As the other end is told.
+    /// As the other end gets it.
     pub source: Source,
 }
 

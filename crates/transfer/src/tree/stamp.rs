@@ -1,4 +1,4 @@
-//! A file's times, as stat(2) tells them.
+//! A file's times from stat(2).
 
 use linerate_wire::entry::Timestamp;
 use rustix::fs::Stat;

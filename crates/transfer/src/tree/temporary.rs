@@ -77,7 +77,7 @@ pub struct Temporary {
     /// A name that it may have for a moment: written only when it is needed, most files never have one.
     spare: Option<Name>,
     file: Option<OwnedFd>,
-    /// It stays when it is dropped: a journal tells where it is.
+    /// It stays when it is dropped: a journal lists it.
     kept: bool,
     /// What it is, where it is no regular file.
     special: Option<FileType>,

@@ -93,14 +93,14 @@ pub enum Message {
     Listed {
         /// Its path as that end's user would write it, raw bytes.
         path: Vec<u8>,
-        /// Its kind.
+        /// The entry there.
         entry: Entry,
     },
     /// The whole transfer failed.
     Abort {
-        /// What happened, for people.
+        /// The reason, for people.
         reason: String,
-        /// How it is to be told to the caller of the program.
+        /// How the program's caller gets it: by which exit code.
         kind: AbortKind,
     },
     /// Client to agent: facts about your host, and about the file systems of these paths of it, raw bytes; without
@@ -152,7 +152,7 @@ pub struct Change {
     pub link: Option<Link>,
 }
 
-/// What a change of a link tells beside its name.
+/// The target of a changed link, beside its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Link {
     /// A symbolic link's text.
@@ -321,7 +321,7 @@ pub struct Options {
     pub recursive: bool,
     /// The properties of entries that are kept.
     pub keep: Keep,
-    /// The sender tells BLAKE3 of what it reads of each file.
+    /// The sender sends BLAKE3 of the contents that it reads of each file.
     pub digests: bool,
     /// The receiver compares these digests with what is on stable storage; needs [`Options::digests`].
     pub verify: bool,

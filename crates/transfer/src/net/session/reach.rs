@@ -54,7 +54,7 @@ impl Session {
         Ok(port)
     }
 
-    /// The agent: accept data connections and tell where.
+    /// The agent: accepts data connections, and sends their addresses.
     ///
     /// # Errors
     /// If the client is gone.
@@ -275,8 +275,8 @@ mod tests {
         fn note(&self, _: &str) {}
     }
 
-    /// A client that has its first stream, and an agent that counts streams until it is told to stop; it gives the
-    /// number, or why it ended itself.
+    /// A client that has its first stream, and an agent that counts streams until it is asked to stop; it
+    /// gives the number, or why it ended itself.
     fn bed() -> (Session, Sender<()>, JoinHandle<Result<u32, TransferError>>) {
         let (near, far) = UnixStream::pair().unwrap();
         let (stop, stopped) = unbounded();

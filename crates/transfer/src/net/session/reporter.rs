@@ -40,7 +40,7 @@ impl Reporter {
     }
 }
 
-/// An agent tells its client.
+/// The observer of an agent: sends everything to the client.
 pub(super) struct Teller(pub Arc<Channel>);
 
 impl Observer for Teller {

@@ -1,4 +1,5 @@
-//! Whether the other end is still there: each tells its counters once a second, and gives up where it hears nothing.
+//! Whether the other end is still there: each sends its counters once a second, and gives up if it hears
+//! nothing.
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use linerate_wire::control::Message;
@@ -11,7 +12,7 @@ use crate::base::problem::TransferError;
 use crate::net::channel::Channel;
 use crate::net::pulse::Pulse;
 
-/// How often an end tells that it is there, and looks whether the other is.
+/// How often an end sends a sign of life, and looks for the other's.
 const BEAT: Duration = Duration::from_secs(1);
 /// How soon the end of work elsewhere is noticed.
 const MOMENT: Duration = Duration::from_millis(1);
@@ -39,8 +40,8 @@ impl Silence {
     }
 }
 
-/// A thread that tells this end's counters once a second, whatever the others do: files may take long to be found, read or
-/// written. It ends when this is dropped.
+/// A thread that sends this end's counters once a second, whatever the others do: files may take long to be
+/// found, read or written. It ends when this is dropped.
 struct Heart {
     _stop: Sender<()>,
 }

@@ -92,7 +92,7 @@ impl Session {
         }
     }
 
-    /// The client of an agent that sends: tells which paths alone are to be sent.
+    /// The client of an agent that sends: sends the list of the paths that alone are to be sent.
     ///
     /// # Errors
     /// If the agent is gone.
@@ -142,7 +142,7 @@ impl Session {
         Ok(sources)
     }
 
-    /// The agent: tell how far this end is.
+    /// The agent: reports its progress.
     ///
     /// # Errors
     /// If the client is gone.

@@ -23,7 +23,7 @@ pub enum Holder {
     Somebody,
 }
 
-/// Who holds the journal `name` in `directory`. It is somebody, not nobody, where that can't be told.
+/// Who holds the journal `name` in `directory`. It is somebody, not nobody, if that can't be known.
 pub fn holder(directory: &Directory, name: &OsStr, keys: &KeyStore) -> Holder {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {

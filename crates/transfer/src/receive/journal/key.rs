@@ -131,7 +131,7 @@ fn read(directory: &OwnedFd, written: Option<&Written<'_>>) -> Result<Key, Errno
     Ok(Key(key))
 }
 
-/// True where what is `written` may be the key itself, or hold it; and where that can't be told.
+/// True where what is `written` may be the key itself, or hold it; and if that can't be known.
 fn is_reached(directory: &OwnedFd, key: &Stat, written: &Written<'_>) -> bool {
     let (Ok(mut found), Ok(top)) = (above(directory), identity_of(written.top)) else { return true };
     let lands_beside = found.first() == Some(&top);

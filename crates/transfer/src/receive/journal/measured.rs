@@ -1,4 +1,5 @@
-//! How much memory it takes to read the longest journals, whatever they tell. Each is read by a process of its own.
+//! How much memory it takes to read the longest journals, whatever their records. Each is read by a process
+//! of its own.
 
 use linerate_wire::path::RelPath;
 use std::ffi::OsStr;

@@ -18,7 +18,7 @@ pub enum Record {
     Begin(Begin),
     /// A file has its real name. It counts from the next [`Record::Stamp`] on.
     Done(Done),
-    /// The file system's time, when all that is told before was so.
+    /// The file system's time at which all earlier records were true.
     Stamp(Timestamp),
     /// A large file has a temporary name.
     Partial(Partial),
@@ -36,7 +36,7 @@ pub enum Record {
         /// A bit for each, the first one in the lowest bit of the first byte.
         chunks: Vec<u8>,
     },
-    /// The storage has told of a loss: no [`Record::Chunk`] before this is true any more.
+    /// The storage has reported a loss: no [`Record::Chunk`] before this is true any more.
     Distrust,
     /// A directory is made here, with a mode that its owner needs; it gets its own when everything is in place.
     Made {
@@ -71,7 +71,7 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    /// False where the kernel or the mount couldn't be told.
+    /// False if the kernel or the mount couldn't be identified.
     pub fn is_known(&self) -> bool {
         self.boot != [0; 16]
     }

@@ -33,7 +33,7 @@ pub struct Assembly {
     pub(super) left: AtomicU32,
     /// The parts that came.
     pub(super) covered: Mutex<Covered>,
-    /// The digests that the sender told of them.
+    /// The sender's digests of them.
     pub(super) digests: Mutex<Vec<digest::DigestPart>>,
     pub(super) failed: AtomicBool,
     /// Its number in the journal, once it has one.
@@ -51,7 +51,7 @@ struct Listed {
     chunk: u64,
     /// Chunks that the journal has.
     chunks: HashSet<u32>,
-    /// How many of them are told to be on stable storage.
+    /// How many of them are recorded as on stable storage.
     stable: usize,
 }
 
@@ -146,7 +146,7 @@ impl Assembly {
         Some(index)
     }
 
-    /// Puts what is written on stable storage, and tells the journal.
+    /// Puts written data on stable storage, and records it in the journal.
     pub fn settle(&self, journal: &Journal) {
         let (index, chunks) = {
             let listed = lock(&self.listed);

@@ -55,7 +55,7 @@ impl ReceiveWorker<'_> {
         noted.or_else(|error| self.failed(admitted, error))
     }
 
-    /// Makes all further names, and tells of each that it is one.
+    /// Makes all further names, and reports each to `known`.
     ///
     /// # Errors
     /// A message where what was noted of them can't be read.

@@ -166,7 +166,7 @@ impl<'a> ReceiveWorker<'a> {
         self.shared.settings.mode(entry)
     }
 
-    /// True, and told, where the user wants what is there left alone.
+    /// True, and reported, if the user wants the existing file left alone.
     fn leaves_alone(&self, admitted: &Admitted) -> bool {
         let (Some(sync), Some((parent, name))) = (&self.shared.settings.leaves, admitted.place().split())
         else {
@@ -229,8 +229,8 @@ impl<'a> ReceiveWorker<'a> {
         }
     }
 
-    /// Gives what is whole its owner, attributes and mode, as far as it hasn't got them yet; false where some could not be
-    /// kept, which is told.
+    /// Gives what is whole its owner, attributes and mode, as far as it hasn't got them yet; false where some
+    /// could not be kept, which is reported.
     fn give(&self, temporary: &Temporary, admitted: &Admitted) -> Result<bool, Errno> {
         let (place, entry) = (admitted.place(), admitted.entry());
         let (mode, made) = (self.mode(entry), self.first_mode(entry, temporary.parent()));

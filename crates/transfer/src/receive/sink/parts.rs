@@ -257,7 +257,7 @@ impl ReceiveWorker<'_> {
         self.came()
     }
 
-    /// Bytes of a part came. Where digests are told, its own is still to come when it is whole.
+    /// Bytes of a part came. If digests are sent, its own is still to come when it is whole.
     pub(super) fn came(&mut self) -> Result<(), StreamError> {
         let is_finished = !self.shared.settings.digests && self.part.as_ref().is_some_and(Part::is_whole);
         if is_finished {
@@ -267,7 +267,7 @@ impl ReceiveWorker<'_> {
         Ok(())
     }
 
-    /// The first failure of a file is told; what still comes of it is dropped.
+    /// The first failure of a file is reported; further parts of it are dropped.
     fn part_failed(&mut self, error: Errno) -> Result<(), StreamError> {
         let Some(part) = &mut self.part else { return Ok(()) };
         let number = part.number;
@@ -371,7 +371,7 @@ impl ReceiveWorker<'_> {
         self.hand_over();
     }
 
-    /// The sender can't finish the file and has told why.
+    /// The sender can't finish the file, and has reported why.
     pub(super) fn give_up(&mut self) -> Result<(), StreamError> {
         match self.part.take() {
             Some(Part { target: Target::Shared(_), number, .. }) => {

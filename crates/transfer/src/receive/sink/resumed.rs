@@ -34,7 +34,7 @@ impl Resumed {
         Some(Self { temporary, partial, there })
     }
 
-    /// The chunks as the sender is told.
+    /// The chunks as the sender gets them.
     pub fn present(&self) -> Vec<u8> {
         let mut bits = bits(&self.there);
         bits.resize(self.partial.chunks().unwrap_or(0).div_ceil(8) as usize, 0);

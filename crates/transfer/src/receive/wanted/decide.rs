@@ -99,8 +99,8 @@ pub fn is_left_alone(sync: &Sync, entry: &Entry, there: &Stat) -> bool {
 }
 
 impl Decision {
-    /// As the user is told; `None` where the entry isn't touched. `received` where contents come to this host, as the
-    /// user sees it.
+    /// As the user sees it; `None` if the entry isn't touched. `received` where contents come to this host,
+    /// as the user sees it.
     pub fn item(&self, kind: &Kind, received: bool) -> Option<Item> {
         let is_file = matches!(kind, Kind::File { .. });
         let update = match kind {

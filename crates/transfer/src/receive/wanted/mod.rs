@@ -159,8 +159,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
         want
     }
 
-    /// Where digests are told, that of a file which stays as it is is wanted too, and it is proven like what comes. One that
-    /// can't be read comes once more. `None` for what has no digest.
+    /// If digests are sent, a file that stays as it is needs one too, and is proven like a received one. A
+    /// file that can't be read comes once more. `None` for what has no digest.
     fn proof(&self, entry: &Entry, place: &RelPath, there: &Occupant) -> Option<Want> {
         match entry.kind {
             _ if !self.shared.settings.digests || self.shared.settings.dry_run => None,
@@ -183,7 +183,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         }
     }
 
-    /// `None` where nothing is there, or what is can't be seen: then whoever writes tells why it can't.
+    /// `None` where nothing is there, or what is can't be seen: then the writer reports why it can't.
     fn look(&mut self, place: &RelPath) -> Option<Occupant> {
         let Some(name) = place.name() else {
             let top = self.shared.ground.landing.root.top().clone();
@@ -223,7 +223,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             _ => false,
         };
         let at = At::In(there.parent.as_fd(), name(place).as_encoded_bytes());
-        let more = self.comparing.differences(&self.shared.ground.writer, entry, &there.stat, at);
+        let more = self.comparing.differences(self.shared.ground.writer, entry, &there.stat, at);
         match self.rules.decide(entry, self.shared.settings.mode(entry), &there.stat, value_differs, more) {
             Decision::Attributes(changes) if !changes.is_empty() && self.is_shared(entry, there) => {
                 Decision::Contents(changes)
@@ -394,7 +394,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
     }
 }
 
-/// A change as it is told.
+/// A change as it is reported.
 pub fn change(item: Item, path: RelPath, directory: bool, link: Option<Link>) -> Change {
     let mut letters = [b' '; 11];
     letters.iter_mut().zip(item.to_string().bytes()).for_each(|(letter, byte)| *letter = byte);

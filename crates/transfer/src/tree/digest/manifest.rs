@@ -24,8 +24,8 @@ impl Manifest {
         self.files.retain(|name, _| is_there(name));
     }
 
-    /// Its text, and the names that the format can't tell: b3sum refuses those that aren't UTF-8, and those with
-    /// U+FFFD, which would stand for any of them.
+    /// Its text, and the names that the format can't express: b3sum refuses those that aren't UTF-8, and
+    /// those with U+FFFD, which would stand for any of them.
     pub fn text(&self) -> (String, Vec<&[u8]>) {
         let mut text = String::new();
         let mut unfit = Vec::new();

@@ -92,7 +92,7 @@ impl FilesFrom {
         Ok(list)
     }
 
-    /// Adds one path, such as one that the other end told.
+    /// Adds one path, such as one from the other end.
     ///
     /// # Errors
     /// If there are too many.

@@ -12,7 +12,7 @@ use super::head::{Head, HeadKind, Modifiers, head_with_modifiers};
 pub(super) struct Syntax {
     /// The beginnings that a rule may have.
     pub prefixes: Prefixes,
-    /// What the file's rules are unless they say otherwise; its `patterns` is told by `prefixes`.
+    /// The defaults of the file's rules; its `patterns` depends on `prefixes`.
     pub style: MergeStyle,
     /// How files are read.
     pub reading: Reading,

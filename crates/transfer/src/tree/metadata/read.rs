@@ -126,7 +126,7 @@ impl Reader {
         let mut names = std::mem::take(&mut self.names);
         let read = self.list(&mut names, at).and_then(|length| {
             let listed = names[..length].split(|&byte| byte == 0).filter(|name| !name.is_empty());
-            // All are tried; the first error is told.
+            // All are tried; the first error is reported.
             listed.map(|name| self.attribute(extra, name, at)).fold(Ok(()), Result::and)
         });
         self.names = names;
@@ -194,7 +194,7 @@ impl Reader {
             listed => listed,
         };
         match listed {
-            // No such thing there; or it has vanished, which whoever reads it will tell.
+            // No such thing there; or it has vanished, which its reader will report.
             Err(Errno::OPNOTSUPP | Errno::NOENT) => Ok(0),
             listed => listed,
         }

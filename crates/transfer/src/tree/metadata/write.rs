@@ -174,7 +174,7 @@ impl MetadataWriter {
             self.remove_others(fd, extra)?;
         }
         let kept = extra.xattrs.iter().filter(|(name, _)| is_kept(name, self.is_root));
-        // All are tried; the first error is told.
+        // All are tried; the first error is reported.
         kept.map(|(name, value)| set_xattr(fd, name, value)).fold(Ok(()), Result::and)
     }
 
@@ -362,7 +362,7 @@ mod tests {
         let made = tempfile::tempdir_in("/var/tmp").unwrap();
         fs::set_permissions(made.path(), PermissionsExt::from_mode(0o555)).unwrap();
         let held = File::open(made.path()).unwrap();
-        // A file system without attributes tells so; the mode is the same either way.
+        // A file system without attributes says so; the mode is the same either way.
         let losses = writer(ALL, false).give(held.as_fd(), &commented(), None, MetadataTarget::Directory);
         assert!(losses.iter().all(|loss| loss.1 == Errno::OPNOTSUPP), "{losses:?}");
         assert_eq!(made.path().metadata().unwrap().mode() & 0o7777, 0o555);
