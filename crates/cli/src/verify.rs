@@ -2,7 +2,7 @@
 
 use clap::Args;
 use linerate_transfer::bounds::Bounds;
-use linerate_transfer::compare::{Aspect, Compared, Difference, compare, open};
+use linerate_transfer::differences::{Aspect, Compared, Difference, compare, open};
 use linerate_transfer::problem::Observer;
 use linerate_transfer::session::{Client, Meters, Session};
 use linerate_wire::control::{Job, Keep};

@@ -4,22 +4,25 @@ use linerate_wire::control::{AbortKind, Job, Keep, MAX_SAMPLES, Message, Options
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 
-use crate::ahead::scan_ahead;
-use crate::bounds::Bounds;
-use crate::digest::ledger::Known;
-use crate::leftovers::{self, Leftover};
+use crate::base::problem::TransferError;
+use crate::net::session::Session;
 use crate::permit::Permit;
-use crate::problem::TransferError;
-use crate::root::Root;
-use crate::sender::Selection;
-use crate::session::Session;
-use crate::source::SourceRoot;
-use crate::{compare, memory, receiver, sender};
+use crate::receive::leftovers::{self, Leftover};
+use crate::receive::receiver;
+use crate::send::ahead::scan_ahead;
+use crate::send::sender;
+use crate::send::sender::Selection;
+use crate::tree::bounds::Bounds;
+use crate::tree::digest::ledger::Known;
+use crate::tree::filter::FilesFrom;
+use crate::tree::root::Root;
+use crate::tree::source_root::SourceRoot;
+use crate::{differences, memory};
 
 /// Digests are the client's to keep.
 const UNHEARD: Known<'static> = &|_, _, _| {};
 
-/// What the agent can say about its host, as JSON of the `host` crate's types.
+/// Answers questions about the agent's host, as JSON of the `host` crate's types.
 pub trait HostObserver {
     /// Facts, with the file systems of these paths or else of those that are usual: a compressed snapshot, as the
     /// `host` crate makes it.
@@ -37,7 +40,7 @@ pub trait HostObserver {
 pub trait Recording {
     /// The interval in force.
     fn interval_ms(&self) -> u32;
-    /// What was recorded and not yet taken.
+    /// The samples that were recorded and not yet taken.
     fn take(&mut self) -> Vec<u8>;
     /// The same with a last sample, at the end.
     fn stop(self: Box<Self>) -> Vec<u8>;
@@ -46,7 +49,7 @@ pub trait Recording {
 /// Serves one client on `reader` and `writer`, until its job is done, within what it may.
 ///
 /// # Errors
-/// What ended the job early; the client was told.
+/// The reason why the job ended early; the client has it too.
 pub fn serve(
     reader: impl Read + Send + 'static,
     writer: impl Write + Send + 'static,
@@ -95,7 +98,7 @@ fn perform(
         Job::Clean { destination, remove } => {
             clean(session, &bounds.name(&destination)?.directory()?, remove)
         }
-        Job::Digests { path, keep } => compare::serve(session, &compare::open(bounds, &path)?, keep),
+        Job::Digests { path, keep } => differences::serve(session, &differences::open(bounds, &path)?, keep),
     }
 }
 
@@ -103,13 +106,23 @@ fn send(session: &mut Session, found: &[SourceRoot], options: &Options) -> Resul
     let reporter = session.reporter();
     let tell = |problem| reporter.problem(problem);
     session.offer(options)?;
-    let listed = if options.listed { Some(session.receive_selection()?) } else { None };
+    let listed = options.listed.then(|| receive_selection(session)).transpose()?;
     let selection = Selection { filter: options.filter.clone(), listed, safe_links: options.safe_links };
     let counters = session.meters.local.clone();
     scan_ahead(found, options, &selection, &counters, &tell, |ahead| {
         sender::run(session, found, ahead, options, UNHEARD)
     })?;
     session.tell_report()
+}
+
+/// # Errors
+/// If the client is gone, or lists more than anybody does.
+fn receive_selection(session: &mut Session) -> Result<FilesFrom, TransferError> {
+    let mut listed = FilesFrom::default();
+    session.receive_selection(|path| {
+        listed.add(path).map_err(|error| TransferError::Arguments(error.to_string()))
+    })?;
+    Ok(listed)
 }
 
 fn list(

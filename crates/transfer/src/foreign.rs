@@ -1,13 +1,13 @@
 //! For the fuzzer and the replay of its corpus: decoders of foreign bytes that are private to this room.
 
-pub use crate::journal::foreign::journal;
+pub use crate::receive::journal::foreign::journal;
 
 use std::cell::RefCell;
 use std::io;
 use std::os::unix::net::UnixStream;
 
-use crate::keys::Keys;
-use crate::tls::{Handshake, Opened, RECORD, Tls, whole_record};
+use crate::net::keys::Keys;
+use crate::net::tls::{Handshake, OpenedRecord, RECORD, Tls, whole_record};
 
 thread_local! {
     static PAIR: RefCell<Option<(Tls, Tls)>> = const { RefCell::new(None) };
@@ -44,12 +44,12 @@ fn record(near: &mut Tls, far: &mut Tls, part: &[u8]) -> bool {
     near.protect_as(kind / 2, contents, &mut sealed).expect("the cipher takes any contents");
     assert_eq!(whole_record(&sealed).expect("it is a record"), Some(sealed.len()));
     match far.open(&mut sealed) {
-        Ok(Opened::Data(plain)) => {
+        Ok(OpenedRecord::Data(plain)) => {
             assert_eq!(plain, contents);
             true
         }
-        Ok(Opened::Nothing) => false,
-        Ok(Opened::End) | Err(_) => true,
+        Ok(OpenedRecord::Nothing) => false,
+        Ok(OpenedRecord::End) | Err(_) => true,
     }
 }
 

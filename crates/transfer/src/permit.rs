@@ -1,12 +1,12 @@
-//! What an agent does for its client: everything that the account may, or less.
+//! The jobs that an agent does for its client: all that the account may, or fewer.
 
 use linerate_wire::control::{Job, Options};
 use std::path::Path;
 
-use crate::bounds::{BY_WHOM, Bounds};
-use crate::problem::TransferError;
+use crate::base::problem::{BY_WHOM, TransferError};
+use crate::tree::bounds::Bounds;
 
-/// What a client may have done.
+/// The jobs that a client may have done.
 #[derive(Clone, Debug)]
 pub struct Permit {
     bounds: Bounds,
@@ -14,7 +14,7 @@ pub struct Permit {
     restriction: Option<Restriction>,
 }
 
-/// What a client may not, who is kept below a directory.
+/// The limits of a client that is kept below a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Restriction {
     /// Write or remove anything.
@@ -31,10 +31,10 @@ impl Permit {
         Self { bounds: Bounds::anywhere(), restriction: None }
     }
 
-    /// What is below `directory`, but for what `restriction` takes away.
+    /// Jobs below `directory`, without those that `restriction` takes away.
     ///
     /// # Errors
-    /// Where the directory can't be opened. The client, who is told, learns no path.
+    /// If the directory can't be opened. The message goes to the client, and names no path.
     pub fn below(directory: &Path, restriction: Restriction) -> Result<Self, TransferError> {
         let bounds = Bounds::below(directory).map_err(|error| {
             TransferError::Failed(format!(
@@ -57,7 +57,7 @@ impl Permit {
     /// Whether `job` may be done.
     ///
     /// # Errors
-    /// Where not: what is refused, and who can change that.
+    /// If it may not: what is refused, and who can change that.
     pub fn check(&self, job: &Job) -> Result<(), TransferError> {
         match self.restriction.and_then(|restriction| restriction.refuses(job)) {
             None => Ok(()),
@@ -67,7 +67,7 @@ impl Permit {
 }
 
 impl Restriction {
-    /// What of `job` may not be done. A kind of job that comes new has to be decided here.
+    /// The reason why `job` may not be done, if there is one. A new kind of job has to be decided here.
     fn refuses(self, job: &Job) -> Option<&'static str> {
         let Self { read_only, write_only, no_delete } = self;
         match job {

@@ -1,8 +1,8 @@
 //! The payload of a batch frame: many entries, each with the whole contents of a small file.
 //!
 //! A record is: length of the entry (4 bytes, little endian), length of the contents (4), the entry in
-//! postcard, the contents. An entry whose kind isn't a file has no contents. Where digests are told, the contents of a
-//! file end in BLAKE3 of what is before it, which counts in their length.
+//! postcard, the contents. An entry whose kind isn't a file has no contents. If digests are sent, the
+//! contents of a file end in BLAKE3 of what is before it, which counts in their length.
 
 use crate::control::Digest;
 use crate::entry::{Entry, Kind};
@@ -106,14 +106,14 @@ fn length_bytes(length: usize) -> [u8; 4] {
     u32::try_from(length).expect("a batch is below 2 MiB").to_le_bytes()
 }
 
-/// What a payload holds of one entry.
+/// One entry of a payload, with its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// The entry.
     pub entry: Entry,
     /// Its contents.
     pub contents: &'a [u8],
-    /// BLAKE3 of what the sender read, of files where digests are told.
+    /// BLAKE3 of what the sender read, of files if digests are sent.
     pub digest: Option<Digest>,
 }
 

@@ -1,4 +1,4 @@
-//! What the scanner finds and the sink makes again.
+//! Entries: files, directories, links and special files, as the scanner finds and the sink makes them.
 
 use crate::bounded::at_most;
 use crate::path::RelPath;
@@ -11,7 +11,7 @@ pub struct Entry {
     pub source: u32,
     /// Where it is below that source; empty for the source itself.
     pub path: RelPath,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Permission bits (`st_mode & 0o7777`).
     pub mode: u32,
@@ -19,11 +19,11 @@ pub struct Entry {
     pub mtime: Timestamp,
     /// When it was last read.
     pub atime: Timestamp,
-    /// What [`crate::control::Keep`] asks for beyond that; most transfers carry none.
+    /// Properties that [`crate::control::Keep`] asks for beyond that; most transfers carry none.
     pub extra: Option<Box<Extra>>,
 }
 
-/// What an archive keeps of an entry beside mode and times.
+/// Properties that an archive keeps beside mode and times.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extra {
     /// Whose it is.
@@ -48,7 +48,7 @@ pub const MAX_XATTR_COUNT: usize = 8192;
 /// The most entries of an ACL that fit into an extended attribute (64 KiB).
 pub const MAX_ACL: usize = 8191;
 
-/// Who owns an entry: numbers, and the names that they have at the sender, empty where they have none.
+/// The owner of an entry: numbers, and their names at the sender, empty if they have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// User number.
@@ -87,10 +87,10 @@ pub enum AclTag {
     Other,
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
-    /// A regular file of so many bytes.
+    /// A regular file, with its size in bytes.
     File {
         /// Its size when it was scanned.
         size: u64,

@@ -1,4 +1,5 @@
-//! Filter rules as they were parsed, and the paths of a list of files: what one end tells the other to leave out.
+//! Filter rules as they were parsed, and the paths of a list of files: what one end asks the other to leave
+//! out.
 //!
 //! The rules are plain data; the room `transfer` parses and matches them. What is decoded from the peer's bytes is
 //! checked as what the user wrote is.
@@ -67,7 +68,7 @@ pub enum Rule {
 /// A pattern and what it does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PatternRule {
-    /// What matches is included, else excluded.
+    /// Matching entries are included, else excluded.
     pub include: bool,
     /// Where it counts.
     pub sides: Sides,
@@ -127,7 +128,7 @@ impl Rules {
     /// Checks `rules`.
     ///
     /// # Errors
-    /// Where they pass a limit of this module, or a name in them isn't one.
+    /// If they pass a limit of this module, or a name in them isn't one.
     pub fn new(rules: Vec<Rule>, reading: Reading) -> Result<Self, BadRules> {
         Self::try_from(RawRules { rules, reading })
     }
@@ -176,7 +177,7 @@ impl Rule {
     /// Checks what a list of rules checks of each.
     ///
     /// # Errors
-    /// Where the pattern or the name in it isn't one.
+    /// If the pattern or the name in it isn't one.
     pub fn check(&self) -> Result<(), BadRules> {
         match self {
             Rule::Pattern(rule) if is_text(&rule.pattern) => Ok(()),

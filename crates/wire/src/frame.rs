@@ -12,7 +12,7 @@ pub const MAX_DATA: usize = 1 << 20;
 /// The largest payload of any other frame in bytes.
 pub const MAX_OTHER: usize = 2 << 20;
 
-/// What a frame's payload is.
+/// The kind of a frame's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FrameKind {
@@ -124,7 +124,7 @@ impl Header {
     /// Reads a header.
     ///
     /// # Errors
-    /// Where the kind is unknown, reserved bits are set, or the length is above what the kind allows.
+    /// If the kind is unknown, reserved bits are set, or the length is above what the kind allows.
     pub fn decode(bytes: &[u8; HEADER]) -> Result<Self, FrameError> {
         let kind = FrameKind::parse(bytes[0]).ok_or(FrameError::Kind(bytes[0]))?;
         if bytes[1] > 1 || bytes[2..4] != [0, 0] {
@@ -142,7 +142,7 @@ impl Header {
     }
 }
 
-/// What the parser found in the bytes that it was given.
+/// An event of the parser.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
     /// A frame begins.
@@ -181,7 +181,7 @@ impl Parser {
     /// Takes the next piece from the front of `bytes` and shortens them; `None` where more bytes are needed.
     ///
     /// # Errors
-    /// Where the bytes aren't frames. The stream can't be used afterwards.
+    /// If the bytes aren't frames. The stream can't be used afterwards.
     pub fn next<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Option<Piece<'a>>, FrameError> {
         match self.current.take() {
             Some(open) if open.left == 0 => finish(open).map(|kind| Some(Piece::Done(kind))),

@@ -1,4 +1,4 @@
-//! What two ends of a transfer say to each other: control messages, frames and the types inside them.
+//! The language of the two ends of a transfer: control messages, frames and the types inside them.
 //!
 //! Nothing here opens a socket, a file or a clock, so two ends can be tested in memory. `docs/protocol.md`
 //! specifies the bytes.

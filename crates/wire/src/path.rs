@@ -51,7 +51,7 @@ impl RelPath {
     /// Checks `bytes`.
     ///
     /// # Errors
-    /// Where a component is empty, `.`, `..` or too long, the path absolute, or a byte zero.
+    /// If a component is empty, `.`, `..` or too long, the path absolute, or a byte zero.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, BadPath> {
         let bytes = bytes.into();
         check(&bytes)?;
@@ -97,6 +97,16 @@ impl RelPath {
         }
         let (parent, name) = self.cut();
         Some((Self(parent.to_vec()), OsStr::from_bytes(name)))
+    }
+
+    /// The directory that holds it; `None` for the root itself.
+    pub fn parent(&self) -> Option<RelPath> {
+        (!self.is_root()).then(|| Self(self.cut().0.to_vec()))
+    }
+
+    /// The directories above it: the nearest first, the root last.
+    pub fn ancestors(&self) -> impl Iterator<Item = RelPath> + use<> {
+        std::iter::successors(self.parent(), Self::parent)
     }
 
     /// Its own name; `None` for the root itself.
@@ -263,6 +273,15 @@ fn is_format(c: char) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn ancestors_lead_to_the_root() {
+        let path = RelPath::new("a/b/c").unwrap();
+        let above: Vec<_> = path.ancestors().collect();
+        assert_eq!(above, ["a/b", "a", ""].map(|path| RelPath::new(path).unwrap()));
+        assert_eq!(path.parent().as_ref(), above.first());
+        assert_eq!(RelPath::root().ancestors().count(), 0);
+    }
 
     #[test]
     fn paths_that_leave_the_root_are_refused() {

@@ -1,4 +1,4 @@
-//! What each stage of a transfer did: its busy and waiting time and its bytes. The limiter is named from these.
+//! Counters of each stage of a transfer: busy and waiting time, and bytes. The limiter is named from these.
 
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +50,7 @@ pub struct Stages {
     pub tcp_segment_size: u64,
     /// Nanoseconds from the first worker's beginning to the last that was heard of any.
     pub span: u64,
-    /// Nanoseconds of `lifetime` in which `cpu` and `waited` were counted; 0 where the kernel doesn't tell.
+    /// Nanoseconds of `lifetime` in which `cpu` and `waited` were counted; 0 if the kernel doesn't count.
     pub clocked: u64,
     /// Nanoseconds of processor time of the workers.
     pub cpu: u64,
@@ -63,7 +63,7 @@ pub struct Stages {
     pub host_time: u64,
 }
 
-/// What one end's process used.
+/// Processor time and memory of one end's process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// Processor time of the process in seconds, user and system.

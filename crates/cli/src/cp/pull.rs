@@ -21,7 +21,7 @@ impl Copy {
         let job = Job::Send { sources: sources.clone(), options: self.task.options.clone() };
         self.transfer(self.connect(host, job)?, false, |session| {
             if let Some(listed) = &self.task.selection.listed {
-                session.send_selection(listed)?;
+                session.send_selection(listed.listed())?;
             }
             let known = |source, path: &RelPath, what| self.delivered.known(source, path, what);
             let destination = destination.as_bytes();

@@ -111,7 +111,7 @@ fn endless_progress() {
         far.announce(&[source("x", false)])?;
         forever(far, &Message::Progress(Progress::default()))
     });
-    talk.end_within(crate::support::PATIENCE).exits(5).says(&["floods this one"]);
+    talk.end_within(crate::support::PATIENCE).exits(5).says(&["too many progress messages"]);
 }
 
 #[test]

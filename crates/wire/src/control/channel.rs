@@ -24,7 +24,7 @@ pub enum ControlError {
 /// Writes one message.
 ///
 /// # Errors
-/// Where the channel fails, or the message is longer than [`MAX_MESSAGE`].
+/// If the channel fails, or the message is longer than [`MAX_MESSAGE`].
 pub fn write(channel: &mut impl Write, message: &Message) -> Result<(), ControlError> {
     write_from(&mut Vec::new(), channel, message)
 }

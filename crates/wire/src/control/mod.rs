@@ -51,7 +51,7 @@ pub enum Message {
     },
     /// Client to agent: no data connection is possible either way, data travels in [`Message::Tunnel`].
     UseTunnel,
-    /// To the end that opens data connections: open so many more.
+    /// To the end that opens data connections: open N more.
     MoreStreams(u32),
     /// Bytes of the one data stream that travels through this channel; empty at its end.
     Tunnel(Vec<u8>),
@@ -93,14 +93,14 @@ pub enum Message {
     Listed {
         /// Its path as that end's user would write it, raw bytes.
         path: Vec<u8>,
-        /// What it is.
+        /// The entry there.
         entry: Entry,
     },
     /// The whole transfer failed.
     Abort {
-        /// What happened, for people.
+        /// The reason, for people.
         reason: String,
-        /// How it is to be told to the caller of the program.
+        /// How the program's caller gets it: by which exit code.
         kind: AbortKind,
     },
     /// Client to agent: facts about your host, and about the file systems of these paths of it, raw bytes; without
@@ -139,7 +139,7 @@ pub enum Message {
     Digested(#[serde(deserialize_with = "at_most::<MAX_DIGESTED, _, _>")] Vec<Digested>),
 }
 
-/// What becomes of one entry at the receiver.
+/// The change of one entry at the receiver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// What happens, as rsync's `--itemize-changes` writes it.
@@ -152,7 +152,7 @@ pub struct Change {
     pub link: Option<Link>,
 }
 
-/// What a change of a link tells beside its name.
+/// The target of a changed link, beside its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Link {
     /// A symbolic link's text.
@@ -209,7 +209,7 @@ pub struct Offered {
     pub digest: Option<Digest>,
 }
 
-/// What a receiver wants of an offered entry.
+/// The receiver's answer to an offered entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Want {
     /// Nothing: it is there.
@@ -239,7 +239,7 @@ pub enum Want {
 /// A BLAKE3 hash.
 pub type Digest = [u8; 32];
 
-/// What an agent is to record.
+/// The settings of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampling {
     /// Milliseconds between two samples; one that makes no sense is replaced by the nearest that does.
@@ -259,11 +259,11 @@ pub struct Hello {
     pub version: String,
     /// DER of the SubjectPublicKeyInfo of the key pair that this end made for this transfer.
     pub public_key: Vec<u8>,
-    /// What connections to this end's data port show first.
+    /// The bytes that connections to this end's data port show first.
     pub cookie: Cookie,
 }
 
-/// What the client wants from the agent.
+/// The agent's job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Job {
     /// Receive entries.
@@ -309,7 +309,7 @@ pub enum Job {
     Digests {
         /// A directory or a file, as the user wrote it.
         path: Vec<u8>,
-        /// What is compared beside kinds, contents, modes and times.
+        /// Properties that are compared beside kinds, contents, modes and times.
         keep: Keep,
     },
 }
@@ -319,9 +319,9 @@ pub enum Job {
 pub struct Options {
     /// Directories and what is in them.
     pub recursive: bool,
-    /// What is kept of each entry.
+    /// The properties of entries that are kept.
     pub keep: Keep,
-    /// The sender tells BLAKE3 of what it reads of each file.
+    /// The sender sends BLAKE3 of the contents that it reads of each file.
     pub digests: bool,
     /// The receiver compares these digests with what is on stable storage; needs [`Options::digests`].
     pub verify: bool,
@@ -419,7 +419,7 @@ pub struct Sync {
     pub itemize: bool,
 }
 
-/// Where an end accepts data connections.
+/// The addresses at which an end accepts data connections.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listening {
     /// Addresses, best first; empty where it can't listen.

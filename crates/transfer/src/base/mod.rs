@@ -1,0 +1,5 @@
+//! The ground floor: what every other room uses and knows none of them.
+
+pub mod lock;
+pub mod problem;
+pub mod totals;

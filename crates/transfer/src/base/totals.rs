@@ -1,0 +1,65 @@
+//! Sums of entries that several threads add to.
+
+use linerate_wire::control::Totals;
+use linerate_wire::entry::Kind;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// [`Totals`] that several threads add to.
+#[derive(Default)]
+pub struct SharedTotals {
+    files: AtomicU64,
+    directories: AtomicU64,
+    symlinks: AtomicU64,
+    specials: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl SharedTotals {
+    /// Counts an entry of a kind that is counted.
+    pub fn entry(&self, kind: &Kind) {
+        match kind {
+            Kind::File { size } => self.file(*size),
+            Kind::Directory => self.directory(),
+            Kind::Symlink { .. } => self.symlink(),
+            Kind::Device { .. } | Kind::Fifo | Kind::Socket => self.special(),
+            Kind::HardLink { .. } => self.file(0),
+        }
+    }
+
+    /// Counts a regular file of `bytes` bytes.
+    pub fn file(&self, bytes: u64) {
+        self.files.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts bytes of a file that is counted elsewhere.
+    pub fn bytes(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts a directory.
+    pub fn directory(&self) {
+        self.directories.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a symbolic link.
+    pub fn symlink(&self) {
+        self.symlinks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a device, a named pipe or a socket.
+    pub fn special(&self) {
+        self.specials.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The sums.
+    pub fn get(&self) -> Totals {
+        Totals {
+            files: self.files.load(Ordering::Relaxed),
+            directories: self.directories.load(Ordering::Relaxed),
+            symlinks: self.symlinks.load(Ordering::Relaxed),
+            specials: self.specials.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+        }
+    }
+}

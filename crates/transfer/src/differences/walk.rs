@@ -1,0 +1,288 @@
+//! Walks a tree in the order of its names, and hashes its files on the way, several at a time.
+//!
+//! Two ends that walk so meet the same names at the same time, and neither holds more than a directory's names.
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use linerate_wire::control::{Attributes, Digest, Digested, Keep, Problem, ProblemKind};
+use linerate_wire::entry::{Entry, Kind};
+use linerate_wire::path::RelPath;
+use rustix::fs::{Advice, AtFlags, Dir, FileType, OFlags, Stat};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::thread;
+use std::vec::IntoIter;
+
+use super::attributes::attributes;
+use crate::base::problem::problem;
+use crate::tree::digest::Hashing;
+use crate::tree::metadata::read::{At, Reader};
+use crate::tree::scan::{self, Stopped};
+use crate::tree::source_root::SourceRoot;
+
+/// Files that wait to be hashed.
+const WAITING: usize = 64;
+/// Entries that wait for those before them.
+const ORDERED: usize = 1024;
+/// Threads that hash, at most.
+const MOST_THREADS: usize = 8;
+/// Bytes that are read at once.
+const AT_ONCE: usize = 512 << 10;
+
+type Task = (Entry, Sender<Option<Digest>>);
+/// An entry whose contents may still be hashed.
+type Ordered = (Digested, Option<Receiver<Option<Digest>>>);
+
+/// Walks `source`, which may be a file, and hands each entry to `each`, sorted by the bytes of its path's components,
+/// until that says no. Of its owner, attributes, ACLs and further names it holds what `keep` asks for. What can't be read is
+/// told to `tell`.
+pub fn walk(
+    source: &SourceRoot,
+    keep: Keep,
+    tell: &(dyn Fn(Problem) + Sync),
+    mut each: impl FnMut(Digested) -> bool,
+) {
+    let (tasks, waiting) = bounded::<Task>(WAITING);
+    let (ordered, order) = bounded::<Ordered>(ORDERED);
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            let waiting = waiting.clone();
+            scope.spawn(move || Hasher { source, tell }.run(&waiting));
+        }
+        drop(waiting);
+        scope.spawn(move || Walk::new(source, keep, tell, tasks, ordered).run());
+        // The walker stops when nobody takes what it finds.
+        for (found, contents) in order {
+            let contents = contents.and_then(|contents| contents.recv().ok().flatten());
+            if !each(Digested { contents, ..found }) {
+                break;
+            }
+        }
+    });
+}
+
+struct Walk<'a> {
+    source: &'a SourceRoot,
+    keep: Keep,
+    reader: Reader,
+    is_root: bool,
+    tell: &'a (dyn Fn(Problem) + Sync),
+    tasks: Sender<Task>,
+    ordered: Sender<Ordered>,
+}
+
+/// One directory on the way down, with the names in it that are still to come.
+struct Level {
+    path: RelPath,
+    fd: Arc<OwnedFd>,
+    names: IntoIter<Vec<u8>>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(
+        source: &'a SourceRoot,
+        keep: Keep,
+        tell: &'a (dyn Fn(Problem) + Sync),
+        tasks: Sender<Task>,
+        ordered: Sender<Ordered>,
+    ) -> Self {
+        // Which names are one file's is compared by its number, so that all of them are read.
+        let reader = Reader::new(Keep { hard_links: false, ..keep });
+        let is_root = rustix::process::geteuid().is_root();
+        Self { source, keep, reader, is_root, tell, tasks, ordered }
+    }
+
+    fn run(mut self) {
+        // It ends early where nobody takes what it finds.
+        let _ = self.everything();
+    }
+
+    fn everything(&mut self) -> Result<(), Stopped> {
+        let (root, top) = (&self.source.root, self.source.top_path());
+        let opened = root.open_at(&top, OFlags::PATH).and_then(|fd| Ok((rustix::fs::fstat(&fd)?, fd)));
+        let (stat, fd) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.failed(&RelPath::root(), "reading", error);
+                return Ok(());
+            }
+        };
+        self.found(RelPath::root(), &stat, Vec::new(), At::Open(fd.as_fd()))?;
+        let mut levels = Vec::new();
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+            levels.extend(self.enter(RelPath::root()));
+        }
+        while let Some(level) = levels.last_mut() {
+            match level.names.next() {
+                None => drop(levels.pop()),
+                Some(name) => {
+                    let (path, fd) = (level.path.clone(), level.fd.clone());
+                    levels.extend(self.entry(&path, &fd, &name)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One name of a directory; gives the next level where it is one.
+    fn entry(&mut self, parent: &RelPath, fd: &OwnedFd, name: &[u8]) -> Result<Option<Level>, Stopped> {
+        let Ok(path) = parent.join(name) else {
+            self.failed(parent, "going deeper", Errno::NAMETOOLONG);
+            return Ok(None);
+        };
+        let stat = rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW);
+        let target = |stat: Stat| match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Symlink => Ok((stat, rustix::fs::readlinkat(fd, name, Vec::new())?.into_bytes())),
+            _ => Ok((stat, Vec::new())),
+        };
+        let (stat, target) = match stat.and_then(target) {
+            Ok(found) => found,
+            Err(error) => {
+                self.failed(&path, "reading", error);
+                return Ok(None);
+            }
+        };
+        self.found(path.clone(), &stat, target, At::In(fd.as_fd(), name))?;
+        let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+        Ok(is_directory.then(|| self.enter(path)).flatten())
+    }
+
+    fn enter(&self, path: RelPath) -> Option<Level> {
+        match self.list(&path) {
+            Ok((fd, names)) => Some(Level { path, fd: Arc::new(fd), names: names.into_iter() }),
+            Err(error) => {
+                self.failed(&path, "listing the directory", error);
+                None
+            }
+        }
+    }
+
+    fn list(&self, path: &RelPath) -> Result<(OwnedFd, Vec<Vec<u8>>), Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let fd = self.source.root.open_at(&self.source.full_path(path), flags)?;
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&fd)? {
+            let name = entry?.file_name().to_bytes().to_vec();
+            if name != b"." && name != b".." {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok((fd, names))
+    }
+
+    fn found(&mut self, path: RelPath, stat: &Stat, target: Vec<u8>, at: At<'_>) -> Result<(), Stopped> {
+        let Some(kind) = kind(stat, target) else {
+            self.failed(&path, "reading it, which is of an unknown kind,", Errno::NOTSUP);
+            return Ok(());
+        };
+        let is_file = matches!(kind, Kind::File { .. });
+        let found = self.read(scan::entry(0, path, kind, stat), stat, at);
+        let contents = if is_file { Some(self.hash(found.entry.clone())?) } else { None };
+        self.ordered.send((found, contents)).map_err(|_| Stopped)
+    }
+
+    /// Everything of an entry but its contents.
+    fn read(&mut self, mut entry: Entry, stat: &Stat, at: At<'_>) -> Digested {
+        let attributes = match self.reader.complete(&mut entry, stat, at) {
+            Ok(()) => (self.keep.xattrs || self.keep.acls).then(|| self.attributes(&mut entry)),
+            Err(message) => {
+                (self.tell)(problem(self.source.shown(&entry.path), ProblemKind::Failed, message));
+                None
+            }
+        };
+        let has_names = self.keep.hard_links && entry.kind != Kind::Directory && stat.st_nlink > 1;
+        Digested { entry, contents: None, attributes, file: has_names.then_some((stat.st_dev, stat.st_ino)) }
+    }
+
+    fn attributes(&self, entry: &mut Entry) -> Attributes {
+        let xattrs = entry.extra.as_mut().map(|extra| std::mem::take(&mut extra.xattrs));
+        attributes(xattrs.unwrap_or_default(), self.is_root)
+    }
+
+    fn hash(&self, entry: Entry) -> Result<Receiver<Option<Digest>>, Stopped> {
+        let (answer, digest) = bounded(1);
+        self.tasks.send((entry, answer)).map_err(|_| Stopped)?;
+        Ok(digest)
+    }
+
+    fn failed(&self, path: &RelPath, doing: &str, error: Errno) {
+        let message = format!("{doing} failed: {error}");
+        (self.tell)(problem(self.source.shown(path), ProblemKind::Failed, message));
+    }
+}
+
+fn kind(stat: &Stat, target: Vec<u8>) -> Option<Kind> {
+    let device = |block| {
+        let (major, minor) = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
+        Kind::Device { block, major, minor }
+    };
+    Some(match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Kind::File { size: u64::try_from(stat.st_size).unwrap_or(0) },
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Symlink { target },
+        FileType::BlockDevice => device(true),
+        FileType::CharacterDevice => device(false),
+        FileType::Fifo => Kind::Fifo,
+        FileType::Socket => Kind::Socket,
+        FileType::Unknown => return None,
+    })
+}
+
+struct Hasher<'a> {
+    source: &'a SourceRoot,
+    tell: &'a (dyn Fn(Problem) + Sync),
+}
+
+impl Hasher<'_> {
+    fn run(&self, waiting: &Receiver<Task>) {
+        let mut buffer = vec![0; AT_ONCE];
+        for (entry, answer) in waiting {
+            let digest = self.digest(&entry, &mut buffer);
+            // Nobody may wait for it any more.
+            let _ = answer.send(digest);
+        }
+    }
+
+    fn digest(&self, entry: &Entry, buffer: &mut [u8]) -> Option<Digest> {
+        let tell = |kind, message: String| {
+            (self.tell)(problem(self.source.shown(&entry.path), kind, message));
+            None
+        };
+        match self.hash(entry, buffer) {
+            Ok(Some(digest)) => Some(digest),
+            Ok(None) => tell(ProblemKind::Changed, "changed its size while it was read".into()),
+            Err(Errno::NOENT) => tell(ProblemKind::Changed, "vanished before it was read".into()),
+            Err(error) => tell(ProblemKind::Failed, format!("reading failed: {error}")),
+        }
+    }
+
+    /// `None` where it hasn't the size with which it was found.
+    fn hash(&self, entry: &Entry, buffer: &mut [u8]) -> Result<Option<Digest>, Errno> {
+        let Kind::File { size } = entry.kind else { return Ok(None) };
+        let fd = self.source.root.open_at(&self.source.full_path(&entry.path), OFlags::RDONLY)?;
+        let _ = rustix::fs::fadvise(&fd, 0, None, Advice::Sequential);
+        let Some(mut hashing) = Hashing::of(0, size, size) else { return Ok(None) };
+        let mut read = 0;
+        loop {
+            match read_some(fd.as_fd(), buffer)? {
+                0 => break,
+                got => {
+                    read += got as u64;
+                    hashing.update(&buffer[..got]);
+                }
+            }
+        }
+        Ok((read == size).then(|| hashing.finish()))
+    }
+}
+
+fn read_some(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno> {
+    loop {
+        match rustix::io::read(fd, &mut *buffer) {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The payload of a measurement: bytes from memory, or files read again and again.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::base::problem::TransferError;
+use crate::net::clock::{Clock, Stage};
+use crate::net::stream::StreamError;
+
+/// Files that are read in turn; all streams take the next one from the same list.
+#[derive(Debug)]
+pub struct Files {
+    paths: Vec<PathBuf>,
+    next: AtomicUsize,
+}
+
+impl Files {
+    /// The regular files that hold something, at `path` or below it, in the order of their names. No symbolic link is
+    /// followed but `path` itself.
+    ///
+    /// # Errors
+    /// A directory can't be listed, a file can't be opened, or there is none with something in it.
+    pub fn below(path: &Path) -> Result<Files, TransferError> {
+        let mut paths = Vec::new();
+        let kind = fs::metadata(path).map_err(|error| unreadable(path, &error))?;
+        if kind.is_dir() {
+            list(path, &mut paths)?;
+        } else if kind.is_file() && kind.len() > 0 {
+            paths.push(path.to_owned());
+        }
+        for path in &paths {
+            File::open(path).map_err(|error| unreadable(path, &error))?;
+        }
+        if paths.is_empty() {
+            let shown = path.display();
+            return Err(TransferError::Arguments(format!(
+                "{shown} holds no file with anything in it to send"
+            )));
+        }
+        Ok(Files { paths, next: AtomicUsize::new(0) })
+    }
+
+    fn next(&self) -> &Path {
+        &self.paths[self.next.fetch_add(1, Ordering::Relaxed) % self.paths.len()]
+    }
+}
+
+fn list(directory: &Path, paths: &mut Vec<PathBuf>) -> Result<(), TransferError> {
+    let entries = fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let mut entries = entries.map_err(|error| unreadable(directory, &error))?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        let kind = entry.metadata().map_err(|error| unreadable(&path, &error))?;
+        if kind.is_dir() {
+            list(&path, paths)?;
+        } else if kind.is_file() && kind.len() > 0 {
+            paths.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> TransferError {
+    TransferError::Arguments(format!("reading {} failed: {error}", path.display()))
+}
+
+/// The payload of one stream.
+pub struct Feed<'a> {
+    files: Option<&'a Files>,
+    open: Option<(&'a Path, File)>,
+}
+
+impl<'a> Feed<'a> {
+    /// What `files` hold; without any, whatever the buffers hold already.
+    pub fn of(files: Option<&'a Files>) -> Self {
+        Self { files, open: None }
+    }
+
+    /// Fills `buffer`, over as many files as that takes.
+    ///
+    /// # Errors
+    /// A file can't be read, or all are empty by now.
+    pub(crate) fn fill(&mut self, buffer: &mut [u8], clock: &mut Clock) -> Result<(), StreamError> {
+        let Some(files) = self.files else { return Ok(()) };
+        let (mut filled, mut empty) = (0, 0);
+        while filled < buffer.len() {
+            let read = self.read(files, &mut buffer[filled..])?;
+            (filled, empty) = (filled + read, if read == 0 { empty + 1 } else { 0 });
+            // The end of one file, and then each of them without a byte.
+            if empty > files.paths.len() {
+                return Err(StreamError::Source("the files to send are empty by now".into()));
+            }
+        }
+        clock.lap(Stage::Read);
+        Ok(())
+    }
+
+    /// Reads from the open file, or the next one; 0 where it is at its end.
+    fn read(&mut self, files: &'a Files, buffer: &mut [u8]) -> Result<usize, StreamError> {
+        let (path, mut file) = match self.open.take() {
+            Some(open) => open,
+            None => {
+                let path = files.next();
+                (path, File::open(path).map_err(|error| lost(path, &error))?)
+            }
+        };
+        let read = loop {
+            match file.read(buffer) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                other => break other.map_err(|error| lost(path, &error))?,
+            }
+        };
+        self.open = (read > 0).then_some((path, file));
+        Ok(read)
+    }
+}
+
+fn lost(path: &Path, error: &io::Error) -> StreamError {
+    StreamError::Source(format!("reading {} failed: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree() -> tempfile::TempDir {
+        let top = tempfile::tempdir().unwrap();
+        fs::create_dir(top.path().join("b")).unwrap();
+        for (name, text) in [("a", "one"), ("b/c", "two"), ("d", ""), ("e", "three")] {
+            fs::write(top.path().join(name), text).unwrap();
+        }
+        std::os::unix::fs::symlink("nowhere", top.path().join("link")).unwrap();
+        top
+    }
+
+    fn take(feed: &mut Feed<'_>, length: usize) -> Result<String, StreamError> {
+        let mut buffer = vec![b'.'; length];
+        feed.fill(&mut buffer, &mut Clock::start())?;
+        Ok(String::from_utf8(buffer).unwrap())
+    }
+
+    #[test]
+    fn files_are_sent_in_turn_again_and_again() {
+        let top = tree();
+        let files = Files::below(top.path()).unwrap();
+        let mut feed = Feed::of(Some(&files));
+        assert_eq!(take(&mut feed, 4).unwrap(), "onet");
+        assert_eq!(take(&mut feed, 15).unwrap(), "wothreeonetwoth");
+        // Another stream takes the next file, not the same.
+        assert_eq!(take(&mut Feed::of(Some(&files)), 3).unwrap(), "one");
+        assert_eq!(take(&mut Feed::of(None), 3).unwrap(), "...");
+        let one = Files::below(&top.path().join("e")).unwrap();
+        assert_eq!(take(&mut Feed::of(Some(&one)), 7).unwrap(), "threeth");
+    }
+
+    #[test]
+    fn without_anything_to_send_it_is_an_error() {
+        let top = tree();
+        for (path, words) in [("d", "no file"), ("none", "No such file"), ("link", "No such file")] {
+            let error = Files::below(&top.path().join(path)).unwrap_err();
+            assert!(matches!(&error, TransferError::Arguments(text) if text.contains(words)), "{error}");
+        }
+        let files = Files::below(top.path()).unwrap();
+        for name in ["a", "b/c", "e"] {
+            fs::write(top.path().join(name), "").unwrap();
+        }
+        let error = take(&mut Feed::of(Some(&files)), 1).unwrap_err();
+        assert!(error.to_string().contains("empty by now"), "{error}");
+        fs::remove_file(top.path().join("a")).unwrap();
+        let error = take(&mut Feed::of(Some(&files)), 1).unwrap_err();
+        assert!(error.to_string().contains("/a failed"), "{error}");
+    }
+}

@@ -1,0 +1,163 @@
+//! Memory to memory: the same streams without files, which is what the path and the cipher alone can do.
+
+pub mod feed;
+
+use linerate_wire::control::{Message, Options, Totals};
+use linerate_wire::frame::{FrameKind, Header};
+use std::io::IoSlice;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::base::problem::TransferError;
+use crate::memory::feed::{Feed, Files};
+use crate::net::clock::{Clock, Counters, Stage};
+use crate::net::crew::Crew;
+use crate::net::session::{Event, Session, WorkerEnd, out_of_turn};
+use crate::net::stream::{DATA_FRAME, FrameHandler, Stream, StreamError, total};
+
+/// Streams where the user doesn't say how many.
+pub const DEFAULT_STREAMS: u32 = 2;
+
+/// When a measurement ends.
+#[derive(Clone, Copy, Debug)]
+pub enum Until {
+    /// After N bytes.
+    Bytes(u64),
+    /// After a time.
+    Time(Duration),
+}
+
+/// Sends bytes from memory, or those that `files` hold, again and again; returns how many arrived and over how many
+/// streams.
+///
+/// # Errors
+/// If the far end fails or goes away, or a file can't be read.
+pub fn send(
+    session: &mut Session,
+    options: &Options,
+    until: Until,
+    files: Option<&Files>,
+) -> Result<(u64, u32), TransferError> {
+    if session.wait_for_ready()? {
+        return Err(out_of_turn());
+    }
+    let counters = session.meters.local.clone();
+    let left = AtomicU64::new(if let Until::Bytes(bytes) = until { bytes } else { u64::MAX });
+    let deadline = if let Until::Time(time) = until { Some(Instant::now() + time) } else { None };
+    let streams = options.streams.unwrap_or(DEFAULT_STREAMS).max(1);
+    session.more(streams - 1)?;
+    let used = thread::scope(|scope| {
+        let work = |stream: Stream| (true, pour(stream, Feed::of(files), &left, deadline, &counters));
+        let mut crew = Crew::new(scope, work);
+        let driven = drive(session, &mut crew, |crew| crew.used == 0 || crew.running > 0);
+        if driven.is_err() {
+            session.cut();
+        }
+        driven.map(|_| crew.used)
+    })?;
+    session.send(&Message::Sent { totals: Totals::default(), streams: used, complete: true })?;
+    Ok((session.wait_for_commit()?.bytes, used))
+}
+
+/// Receives bytes and drops them.
+///
+/// # Errors
+/// If the far end fails or goes away.
+pub fn discard(session: &mut Session) -> Result<(), TransferError> {
+    session.send(&Message::Ready { offers: false })?;
+    let counters = session.meters.local.clone();
+    thread::scope(|scope| {
+        let mut crew = Crew::new(scope, |stream| drain(stream, &counters));
+        let mut announced = None;
+        let driven = loop {
+            match drive(session, &mut crew, |crew| announced.is_none_or(|streams| crew.used < streams)) {
+                Ok(Some(streams)) => announced = Some(streams),
+                other => break other.map(drop),
+            }
+        };
+        session.cut();
+        driven
+    })?;
+    let bytes = counters.payload();
+    session.send(&Message::Committed(Totals { bytes, ..Totals::default() }))
+}
+
+/// Runs the crew while `on` says so; returns early with what [`Message::Sent`] announces.
+fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
+    session: &mut Session,
+    crew: &mut Crew<'scope, '_, W>,
+    on: impl Fn(&Crew<'scope, '_, W>) -> bool,
+) -> Result<Option<u32>, TransferError> {
+    while on(crew) {
+        match session.next(crew.ends())? {
+            Event::Stream(stream) => crew.hire(stream),
+            Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
+            Event::Message(Message::Sent { streams, .. }) => return Ok(Some(streams)),
+            Event::Message(_) => return Err(out_of_turn()),
+            Event::Tick => session.tell_progress()?,
+        }
+    }
+    Ok(None)
+}
+
+fn pour(
+    stream: Stream,
+    mut feed: Feed<'_>,
+    left: &AtomicU64,
+    deadline: Option<Instant>,
+    counters: &Counters,
+) -> Result<(), StreamError> {
+    let (mut writer, mut clock) = (stream.into_writer(), Clock::start());
+    // Bytes that no link compresses.
+    let mut payload = vec![0; DATA_FRAME];
+    aws_lc_rs::rand::fill(&mut payload).map_err(|_| StreamError::Protocol("no randomness"))?;
+    while deadline.is_none_or(|deadline| Instant::now() < deadline) {
+        let take = |left: u64| left.checked_sub(left.min(DATA_FRAME as u64)).filter(|_| left > 0);
+        let Ok(before) = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) else { break };
+        let payload = &mut payload[..before.min(DATA_FRAME as u64) as usize];
+        feed.fill(payload, &mut clock)?;
+        writer.send(FrameKind::Data, payload, &mut clock)?;
+        clock.bytes(payload.len() as u64);
+        clock.flush_with(counters, || writer.tcp_info());
+    }
+    let transport = writer.end(&mut clock)?;
+    clock.finish(counters, transport.tcp_info());
+    Ok(())
+}
+
+fn drain(stream: Stream, counters: &Counters) -> WorkerEnd {
+    let mut drain = Drain { clock: Clock::start(), frames: 0 };
+    let result = stream.into_reader().run(&mut drain);
+    drain.clock.finish(counters, None);
+    (drain.frames > 0, result)
+}
+
+struct Drain {
+    clock: Clock,
+    frames: u64,
+}
+
+impl FrameHandler for Drain {
+    fn start(&mut self, header: Header) -> Result<(), StreamError> {
+        self.frames += 1;
+        match header.kind {
+            FrameKind::Data | FrameKind::End => Ok(()),
+            _ => Err(StreamError::Protocol("files where only bytes were announced")),
+        }
+    }
+
+    fn payload(&mut self, pieces: &mut [IoSlice<'_>]) -> Result<(), StreamError> {
+        self.clock.bytes(total(pieces));
+        Ok(())
+    }
+
+    fn done(&mut self, _: FrameKind) -> Result<(), StreamError> {
+        self.clock.lap(Stage::Cipher);
+        Ok(())
+    }
+
+    fn clock(&mut self) -> &mut Clock {
+        &mut self.clock
+    }
+}

@@ -1,0 +1,284 @@
+//! Counts what each stage does. A worker owns a [`Clock`] and adds it to the shared [`Counters`] now and then.
+
+use linerate_host::CpuTimes;
+use linerate_sys::tcp::TcpInfo;
+use linerate_sys::usage::{Who, usage};
+use linerate_wire::stages::{Stages, Usage};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::base::lock::lock;
+use crate::base::totals::SharedTotals;
+use crate::net::spent::Spent;
+
+/// How often a worker asks the kernel for its thread's time and its connection: some microseconds each.
+const LOOK: Duration = Duration::from_millis(100);
+/// The longest time between two frames of a stream whose rate is held.
+const PUNCTUAL: Duration = Duration::from_millis(10);
+/// How often an end's processors are read.
+const HOST: Duration = Duration::from_millis(200);
+
+/// The stages that a worker's time is divided into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Waiting for the scanner.
+    Queue,
+    /// Opening and reading sources.
+    Read,
+    /// Encryption, decryption, checksums.
+    Cipher,
+    /// In the socket, or waiting for the time to fill it.
+    Socket,
+    /// Creating and writing files.
+    Write,
+    /// Held back by the user's rate limit.
+    Limit,
+}
+
+/// One worker's time. Each [`Clock::lap`] gives the time since the last one to a stage.
+pub struct Clock {
+    begun: Instant,
+    last: Instant,
+    stages: Stages,
+    spent: Spent,
+    tcp: TcpInfo,
+    looked: Instant,
+    /// Until when it is known whether a rate was held.
+    held: Instant,
+}
+
+impl Clock {
+    /// Starts now, for the calling thread.
+    pub fn start() -> Self {
+        let now = Instant::now();
+        let stages = Stages { workers: 1, ..Stages::default() };
+        Self {
+            begun: now,
+            last: now,
+            stages,
+            spent: Spent::start(),
+            tcp: TcpInfo::default(),
+            looked: now,
+            held: now,
+        }
+    }
+
+    /// Gives the time since the last lap to `stage`.
+    pub fn lap(&mut self, stage: Stage) {
+        let now = Instant::now();
+        let nanoseconds = nanoseconds(now - self.last);
+        self.last = now;
+        *match stage {
+            Stage::Queue => &mut self.stages.queue,
+            Stage::Read => &mut self.stages.read,
+            Stage::Cipher => &mut self.stages.cipher,
+            Stage::Socket => &mut self.stages.socket,
+            Stage::Write => &mut self.stages.write,
+            Stage::Limit => &mut self.stages.limit,
+        } += nanoseconds;
+    }
+
+    /// Counts payload bytes.
+    pub fn bytes(&mut self, bytes: u64) {
+        self.stages.bytes += bytes;
+    }
+
+    /// Counts entries.
+    pub fn entries(&mut self, entries: u64) {
+        self.stages.entries += entries;
+    }
+
+    /// Tells whether the rate was held below the path's since the last call. Who comes late is not held by that.
+    pub fn hold(&mut self, is_held: bool) {
+        if is_held {
+            self.stages.held += nanoseconds((self.last - self.held).min(PUNCTUAL));
+        }
+        self.held = self.last;
+    }
+
+    /// Adds what was counted since the last call to `counters`.
+    pub fn flush(&mut self, counters: &Counters) {
+        self.stages.lifetime = nanoseconds(self.last - self.begun);
+        counters.add(&self.stages, self.begun, self.last);
+        self.begun = self.last;
+        self.stages = Stages::default();
+    }
+
+    /// As [`Clock::flush`], and every now and then with the kernel's view of the thread and of its connection.
+    pub fn flush_with(&mut self, counters: &Counters, tcp: impl FnOnce() -> Option<TcpInfo>) {
+        if self.last - self.looked >= LOOK {
+            self.look(tcp());
+        }
+        self.flush(counters);
+    }
+
+    /// As [`Clock::flush_with`], at the worker's end.
+    pub fn finish(mut self, counters: &Counters, tcp: Option<TcpInfo>) {
+        self.look(tcp);
+        self.flush(counters);
+    }
+
+    fn look(&mut self, tcp: Option<TcpInfo>) {
+        let passed = nanoseconds(self.last - self.looked);
+        self.looked = self.last;
+        if let Some((cpu, waited)) = self.spent.since_last() {
+            self.stages.clocked += passed;
+            self.stages.cpu += cpu;
+            self.stages.waited += waited;
+        }
+        if let Some(tcp) = tcp {
+            self.look_at(tcp);
+        }
+    }
+
+    fn look_at(&mut self, tcp: TcpInfo) {
+        let (before, stages) = (self.tcp, &mut self.stages);
+        stages.tcp_busy += tcp.busy_us.saturating_sub(before.busy_us);
+        stages.tcp_rwnd_limited += tcp.rwnd_limited_us.saturating_sub(before.rwnd_limited_us);
+        stages.tcp_sndbuf_limited += tcp.sndbuf_limited_us.saturating_sub(before.sndbuf_limited_us);
+        // These two are 32 bits wide, and go round.
+        stages.tcp_retransmits += u64::from(tcp.retransmits.wrapping_sub(before.retransmits));
+        stages.tcp_segments += u64::from(tcp.segments.wrapping_sub(before.segments));
+        stages.tcp_looks += 1;
+        stages.tcp_rtt += u64::from(tcp.rtt_us);
+        stages.tcp_min_rtt += u64::from(tcp.min_rtt_us);
+        stages.tcp_delivery_rate += tcp.delivery_rate;
+        stages.tcp_segment_size += u64::from(tcp.segment_size);
+        self.tcp = tcp;
+    }
+}
+
+fn nanoseconds(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// One end's counters, shared by its threads.
+#[derive(Default)]
+pub struct Counters {
+    stages: Mutex<Stages>,
+    host: Mutex<HostTimes>,
+    /// When the first worker began.
+    first: Mutex<Option<Instant>>,
+    /// Entries that the scanner found.
+    pub found: SharedTotals,
+    /// True once the scanner is done.
+    pub scanned: AtomicBool,
+    /// Entries that are in place.
+    pub landed: SharedTotals,
+    /// Entries among them that were there before and didn't travel.
+    pub unchanged: SharedTotals,
+    /// Entries that aren't at the destination: problems of the kinds failed and skipped.
+    pub failed: AtomicU64,
+    /// Entries whose source changed or vanished under way.
+    pub changed: AtomicU64,
+    /// Times that something wasn't deleted that the sender doesn't have.
+    pub not_deleted: AtomicU64,
+    /// Things that could not be kept of entries that are there.
+    pub not_kept: AtomicU64,
+}
+
+impl Counters {
+    fn add(&self, more: &Stages, from: Instant, to: Instant) {
+        let mut first = lock(&self.first);
+        if first.is_none() {
+            lock(&self.host).now();
+        }
+        let span = nanoseconds(to.saturating_duration_since(*first.get_or_insert(from)));
+        drop(first);
+        let mut sum = lock(&self.stages);
+        sum.span = sum.span.max(span);
+        sum.workers += more.workers;
+        sum.lifetime += more.lifetime;
+        sum.queue += more.queue;
+        sum.read += more.read;
+        sum.cipher += more.cipher;
+        sum.socket += more.socket;
+        sum.write += more.write;
+        sum.limit += more.limit;
+        sum.held += more.held;
+        sum.bytes += more.bytes;
+        sum.entries += more.entries;
+        sum.tcp_busy += more.tcp_busy;
+        sum.tcp_rwnd_limited += more.tcp_rwnd_limited;
+        sum.tcp_sndbuf_limited += more.tcp_sndbuf_limited;
+        sum.tcp_retransmits += more.tcp_retransmits;
+        sum.tcp_segments += more.tcp_segments;
+        sum.tcp_looks += more.tcp_looks;
+        sum.tcp_rtt += more.tcp_rtt;
+        sum.tcp_min_rtt += more.tcp_min_rtt;
+        sum.tcp_delivery_rate += more.tcp_delivery_rate;
+        sum.tcp_segment_size += more.tcp_segment_size;
+        sum.clocked += more.clocked;
+        sum.cpu += more.cpu;
+        sum.waited += more.waited;
+    }
+
+    /// True where no entry failed, was left out, or changed under way.
+    pub fn has_no_problem(&self) -> bool {
+        self.failed.load(Ordering::Relaxed) == 0 && self.changed.load(Ordering::Relaxed) == 0
+    }
+
+    /// The sum so far.
+    pub fn stages(&self) -> Stages {
+        let stages = *lock(&self.stages);
+        let mut host = lock(&self.host);
+        let (host_busy, host_time) = host.now();
+        Stages { host_busy, host_time, ..stages }
+    }
+
+    /// The payload so far, in bytes.
+    pub fn payload(&self) -> u64 {
+        lock(&self.stages).bytes
+    }
+
+    /// All counters, as the other end gets them.
+    pub fn progress(&self) -> linerate_wire::control::Progress {
+        linerate_wire::control::Progress {
+            stages: self.stages(),
+            found: self.found.get(),
+            scanned: self.scanned.load(Ordering::Acquire),
+            landed: self.landed.get(),
+        }
+    }
+}
+
+/// The processors of this host since it was first asked for them.
+#[derive(Default)]
+struct HostTimes {
+    first: Option<CpuTimes>,
+    last: (u64, u64),
+    read: Option<Instant>,
+}
+
+impl HostTimes {
+    /// Nanoseconds busy, and altogether.
+    fn now(&mut self) -> (u64, u64) {
+        if self.read.is_none_or(|read| read.elapsed() >= HOST) {
+            self.read = Some(Instant::now());
+            self.read();
+        }
+        self.last
+    }
+
+    fn read(&mut self) {
+        // If it can't be read, the times stay as they are.
+        let Ok(now) = CpuTimes::read(Path::new("/")) else { return };
+        let passed = now.since(self.first.get_or_insert_with(|| now.clone()));
+        // Processes of a lower priority yield.
+        let busy = passed.busy() - passed.nice;
+        self.last = ((busy * 1e9) as u64, (passed.total() * 1e9) as u64);
+    }
+}
+
+/// Processor time and memory that this process has used so far, its ended children included.
+pub fn process_usage() -> Usage {
+    let own = usage(Who::Process);
+    let children = usage(Who::Children);
+    Usage {
+        cpu_seconds: own.cpu_seconds + children.cpu_seconds,
+        peak_rss_bytes: own.peak_rss_bytes,
+        processors: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+    }
+}

@@ -1,0 +1,141 @@
+//! Data connections at the end that dials: which addresses, in which order, and for how long.
+
+use linerate_wire::control::Cookie;
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::net::handshake::{ConnectionConfig, establish, preface};
+use crate::net::stream::Stream;
+use crate::net::tls::Handshake;
+
+/// How long an address may take to answer at all; what is left of its time is for the handshake.
+const ANSWER_TIME: Duration = Duration::from_secs(4);
+
+/// Connects to the peer's listener at `address` and proves who this end is.
+///
+/// # Errors
+/// If nothing answers, what answers isn't the peer, or all that isn't over within `patience`.
+pub fn dial(
+    address: SocketAddr,
+    cookie: &Cookie,
+    link: &ConnectionConfig,
+    patience: Duration,
+) -> io::Result<Stream> {
+    let deadline = Instant::now() + patience;
+    let mut socket = TcpStream::connect_timeout(&address, patience.min(ANSWER_TIME))?;
+    // It fits into the empty buffer of a new connection.
+    socket.write_all(&preface(cookie))?;
+    let tls = Handshake::client(&link.pinned).map_err(io::Error::other)?;
+    establish(socket, tls, link, deadline)
+}
+
+/// Dials one address after the other until the peer answers, within `patience` for all of them: each gets an even
+/// share of what those before it left. Ends early where `interrupted`.
+///
+/// # Errors
+/// The last address that was tried, and what went wrong with it; none where there was none to try.
+pub fn dial_any(
+    addresses: &[SocketAddr],
+    cookie: &Cookie,
+    link: &ConnectionConfig,
+    patience: Duration,
+    interrupted: &AtomicBool,
+) -> Result<(SocketAddr, Stream), Option<(SocketAddr, io::Error)>> {
+    let deadline = Instant::now() + patience;
+    let mut failed = None;
+    for (&address, left) in addresses.iter().zip((1..=addresses.len() as u32).rev()) {
+        let share = deadline.saturating_duration_since(Instant::now()) / left;
+        if share.is_zero() || interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+        match dial(address, cookie, link, share) {
+            Ok(stream) => return Ok((address, stream)),
+            Err(error) => failed = Some((address, error)),
+        }
+    }
+    Err(failed)
+}
+
+/// Addresses of this host at which the other end may reach `port`, best first.
+///
+/// Where ssh connected the two, `known` is this host's address of that connection, and the only candidate: any
+/// other look-up may find another network card. Else all addresses are candidates, loopback last.
+pub fn candidates(known: Option<IpAddr>, port: u16) -> Vec<SocketAddr> {
+    if let Some(address) = known {
+        return vec![SocketAddr::new(address, port)];
+    }
+    let mut addresses: Vec<IpAddr> = if_addrs::get_if_addrs()
+        .map(|interfaces| interfaces.iter().map(if_addrs::Interface::ip).collect())
+        .unwrap_or_default();
+    addresses.retain(|address| !matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local()));
+    addresses.sort_by_key(|address| (address.is_loopback(), address.is_ipv6()));
+    addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::connect::Listener;
+    use crate::net::keys::Keys;
+    use crate::net::transport::Registry;
+    use crossbeam_channel::unbounded;
+    use std::net::TcpListener;
+
+    const COOKIE: Cookie = [7; 16];
+    const PATIENCE: Duration = Duration::from_millis(1600);
+
+    /// The kernel accepts, and nobody ever says a word.
+    fn silent() -> (TcpListener, SocketAddr) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        (listener, address)
+    }
+
+    fn links() -> (ConnectionConfig, ConnectionConfig) {
+        let (near, far) = (Keys::generate().unwrap(), Keys::generate().unwrap());
+        let link = |pinned| ConnectionConfig { pinned, clear: false, registry: Registry::default() };
+        (link(near.pin(far.public()).unwrap()), link(far.pin(near.public()).unwrap()))
+    }
+
+    #[test]
+    fn addresses_that_never_answer_take_no_longer_than_the_time_for_all() {
+        let silent: Vec<_> = (0..8).map(|_| silent()).collect();
+        let addresses: Vec<_> = silent.iter().map(|(_, address)| *address).collect();
+        let begun = Instant::now();
+        let failed = dial_any(&addresses, &COOKIE, &links().0, PATIENCE, &AtomicBool::new(false));
+        assert_eq!(failed.err().flatten().unwrap().0, addresses[7], "all of them were tried");
+        assert!(begun.elapsed() >= PATIENCE / 2, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < PATIENCE + Duration::from_millis(400), "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn behind_addresses_that_never_answer_the_peer_is_still_found() {
+        let silent: Vec<_> = (0..7).map(|_| silent()).collect();
+        let (dialer, accepting) = links();
+        let socket = Listener::bind(None).unwrap();
+        let good = SocketAddr::from(([127, 0, 0, 1], socket.local_addr().unwrap().port()));
+        let (sender, streams) = unbounded();
+        let _listener = Listener::start(socket, COOKIE, accepting, sender).unwrap();
+        let addresses: Vec<_> = silent.iter().map(|(_, address)| *address).chain([good]).collect();
+        let found = dial_any(&addresses, &COOKIE, &dialer, 2 * PATIENCE, &AtomicBool::new(false));
+        assert_eq!(found.ok().unwrap().0, good);
+        assert!(streams.recv_timeout(Duration::from_secs(2)).is_ok());
+    }
+
+    #[test]
+    fn an_interruption_ends_the_search() {
+        let (_listener, address) = silent();
+        let begun = Instant::now();
+        assert!(dial_any(&[address], &COOKIE, &links().0, PATIENCE, &AtomicBool::new(true)).is_err());
+        assert!(begun.elapsed() < PATIENCE / 2);
+    }
+
+    #[test]
+    fn with_an_address_from_ssh_nothing_else_is_tried() {
+        let known = IpAddr::from([192, 0, 2, 1]);
+        assert_eq!(candidates(Some(known), 9), [SocketAddr::new(known, 9)]);
+        assert!(candidates(None, 9).iter().any(|address| address.ip().is_loopback()));
+    }
+}

@@ -1,0 +1,129 @@
+//! How a connection becomes a data stream, at either end: what is shown first, the handshake, and its deadline.
+
+use linerate_wire::control::Cookie;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use crate::net::keys::Pinned;
+use crate::net::stream::Stream;
+use crate::net::tls::Handshake;
+use crate::net::transport::{Registry, Transport};
+
+/// The first bytes of a data connection; the listener's cookie follows.
+const MAGIC: &[u8; 8] = b"linerate";
+/// Bytes of what comes before the handshake.
+pub const PREFACE: usize = MAGIC.len() + size_of::<Cookie>();
+/// A peer that acknowledges nothing for this long is gone.
+const USER_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Bytes that wait in the kernel for their turn to be sent. More only leave the cache before they are; what is sent and
+/// not yet acknowledged comes on top, so that no path is too long for it.
+const WAITING: u32 = 512 << 10;
+
+/// Settings that all data connections of a transfer share.
+#[derive(Clone)]
+pub struct ConnectionConfig {
+    /// The keys of both ends.
+    pub pinned: Pinned,
+    /// True where the data travels without a cipher behind the handshake.
+    pub clear: bool,
+    /// The registry of the connections.
+    pub registry: Registry,
+}
+
+/// The preface that a dialer shows to the listener that has this cookie.
+pub fn preface(cookie: &Cookie) -> [u8; PREFACE] {
+    let mut preface = [0; PREFACE];
+    preface[..MAGIC.len()].copy_from_slice(MAGIC);
+    preface[MAGIC.len()..].copy_from_slice(cookie);
+    preface
+}
+
+/// Makes a data stream of a connection, at either end.
+///
+/// # Errors
+/// If the handshake fails or isn't over by `deadline`.
+pub fn establish(
+    mut socket: TcpStream,
+    handshake: Handshake,
+    link: &ConnectionConfig,
+    deadline: Instant,
+) -> io::Result<Stream> {
+    socket.set_nonblocking(false)?;
+    socket.set_nodelay(true)?;
+    let (tls, leftover) = handshake.run(&mut Timed { socket: &mut socket, deadline })?;
+    socket.set_read_timeout(None)?;
+    socket.set_write_timeout(None)?;
+    let options = socket2::SockRef::from(&socket);
+    options.set_tcp_user_timeout(Some(USER_TIMEOUT))?;
+    options.set_tcp_notsent_lowat(WAITING)?;
+    let alive = socket2::TcpKeepalive::new()
+        .with_time(Duration::from_secs(20))
+        .with_interval(Duration::from_secs(10));
+    options.set_tcp_keepalive(&alive)?;
+    link.registry.add(&socket);
+    Ok(Stream::new(Transport::Tcp(socket), (!link.clear).then_some(tls), leftover))
+}
+
+/// A connection whose reads and writes end at a point in time, however little each of them brings.
+struct Timed<'a> {
+    socket: &'a mut TcpStream,
+    deadline: Instant,
+}
+
+impl Timed<'_> {
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+    }
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(self.left()?)?;
+        self.socket.read(buffer).map_err(too_late)
+    }
+}
+
+impl Write for Timed<'_> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(self.left()?)?;
+        self.socket.write(buffer).map_err(too_late)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+/// A socket reports a timeout as if the call could be tried again.
+fn too_late(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::WouldBlock { io::ErrorKind::TimedOut.into() } else { error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::thread;
+
+    #[test]
+    fn one_that_drips_does_not_move_the_deadline() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut near, _) = listener.accept().unwrap();
+        let drip = thread::spawn(move || {
+            while far.write_all(&[0x16]).is_ok() {
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let begun = Instant::now();
+        let mut timed = Timed { socket: &mut near, deadline: begun + Duration::from_millis(300) };
+        let mut heard = Vec::new();
+        assert_eq!(timed.read_to_end(&mut heard).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!(!heard.is_empty() && begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        drop(near);
+        drip.join().unwrap();
+    }
+}

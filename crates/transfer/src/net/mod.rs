@@ -1,0 +1,18 @@
+//! Two ends and what carries bytes between them: sessions, connections, streams, rates and clocks.
+
+pub mod auto;
+pub mod channel;
+pub mod clock;
+pub mod connect;
+pub mod crew;
+pub mod dial;
+pub mod handshake;
+pub mod keys;
+pub mod pace;
+pub mod pulse;
+pub mod rate;
+pub mod session;
+pub mod spent;
+pub mod stream;
+pub mod tls;
+pub mod transport;

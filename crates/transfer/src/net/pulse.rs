@@ -1,0 +1,79 @@
+//! Whether the other end is still there, as all threads of this one may ask: when its last whole message came.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::base::lock::lock;
+
+/// When the other end was last heard, and how long it may be silent.
+#[derive(Debug)]
+pub struct Pulse {
+    heard: Mutex<Instant>,
+    longest: Mutex<Option<Duration>>,
+    /// A message has come that this end has no room for yet: nothing further can be heard.
+    waits: AtomicBool,
+}
+
+impl Pulse {
+    /// An end that may be silent for `longest` from now on; `None` for ever.
+    pub fn new(longest: Option<Duration>) -> Self {
+        Self {
+            heard: Mutex::new(Instant::now()),
+            longest: Mutex::new(longest),
+            waits: AtomicBool::new(false),
+        }
+    }
+
+    /// From now on it may be silent for `longest`.
+    pub fn limit(&self, longest: Option<Duration>) {
+        *lock(&self.longest) = longest;
+        self.beat();
+    }
+
+    /// How long it may be silent.
+    pub fn longest(&self) -> Option<Duration> {
+        *lock(&self.longest)
+    }
+
+    /// It was heard.
+    pub fn beat(&self) {
+        *lock(&self.heard) = Instant::now();
+    }
+
+    /// It was heard, and `work` may last, in which nothing more of it can be.
+    pub fn hold<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.waits.store(true, Ordering::Release);
+        let done = work();
+        self.beat();
+        self.waits.store(false, Ordering::Release);
+        done
+    }
+
+    /// True while it hasn't been silent for longer than it may.
+    pub fn is_there(&self) -> bool {
+        let heard = *lock(&self.heard);
+        self.waits.load(Ordering::Acquire) || self.longest().is_none_or(|longest| heard.elapsed() <= longest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_is_silent_for_too_long_is_not_there_but_while_this_end_has_no_room() {
+        let pulse = Pulse::new(None);
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(pulse.is_there());
+        pulse.limit(Some(Duration::from_millis(10)));
+        assert!(pulse.is_there(), "from now on");
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!pulse.is_there());
+        pulse.hold(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(pulse.is_there());
+        });
+        assert!(pulse.is_there());
+    }
+}

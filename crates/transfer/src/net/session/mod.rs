@@ -1,0 +1,315 @@
+//! One transfer between two ends: who they are, how they are connected, what they say to each other.
+
+mod news;
+mod reach;
+mod reporter;
+mod silence;
+mod steps;
+mod waiting;
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use linerate_wire::PROTOCOL;
+use linerate_wire::control::{Cookie, Hello, Job, MAX_MESSAGE, Message, Options, Progress};
+use linerate_wire::stages::{Stages, Usage};
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use self::reach::Opener;
+pub use self::reporter::Reporter;
+use self::reporter::{Quiet, Teller};
+use self::silence::Silence;
+use crate::base::problem::{Observer, TransferError};
+use crate::net::channel::{Control, Room};
+use crate::net::clock::Counters;
+use crate::net::connect::Listener;
+use crate::net::handshake::ConnectionConfig;
+use crate::net::keys::Keys;
+use crate::net::pulse::Pulse;
+use crate::net::stream::{Stream, StreamError};
+use crate::net::transport::Registry;
+
+/// How often the loops look around without being woken.
+pub const TICK: Duration = Duration::from_millis(100);
+/// Data streams of one transfer at most.
+pub const MAX_STREAMS: u32 = 64;
+/// Advice to a user who named too many sources for one transfer.
+pub(crate) const FEWER: &str = "name their directory with -r, or copy in several runs";
+
+/// The client's part of a session.
+pub struct Client {
+    /// The agent's job.
+    pub job: Job,
+    /// Set by a signal handler.
+    pub interrupted: Arc<AtomicBool>,
+    /// Receives problems, changes and notes.
+    pub observer: Arc<dyn Observer>,
+    /// How long the far end may be silent, and when it was heard: asked by what writes to it, too.
+    pub pulse: Arc<Pulse>,
+}
+
+/// Both ends' counters, for whoever shows them while the session's thread works.
+#[derive(Clone, Default)]
+pub struct Meters {
+    /// This end's.
+    pub local: Arc<Counters>,
+    /// The agent's, from its last report; used by the client.
+    pub remote: Arc<Mutex<Progress>>,
+}
+
+/// One end of a transfer.
+pub struct Session {
+    control: Control,
+    keys: Keys,
+    cookie: Cookie,
+    nonce: [u8; 8],
+    peer: Hello,
+    link: Option<ConnectionConfig>,
+    registry: Registry,
+    listener: Option<Listener>,
+    opener: Opener,
+    arrivals: (Sender<Stream>, Receiver<Stream>),
+    dialed: AtomicU32,
+    is_agent: bool,
+    /// It connects to the host that its client has logged in from, and to no other.
+    dials_client_alone: bool,
+    interrupted: Arc<AtomicBool>,
+    observer: Arc<dyn Observer>,
+    /// Both ends' counters.
+    pub meters: Meters,
+    /// When the first data connection stood.
+    connected: Option<Instant>,
+    report: Option<(Stages, Usage)>,
+    /// A message that came while another one was awaited.
+    early: Option<Message>,
+    /// Memory of the last message.
+    room: Option<Room>,
+    /// Streams that were handed to the caller, and whose workers have not ended.
+    admitted: u32,
+    cipher: Option<&'static str>,
+    news: news::FloodGuard,
+    silence: Silence,
+}
+
+/// How a worker ended: whether its stream carried anything, and its error.
+pub type WorkerEnd = (bool, Result<(), StreamError>);
+
+/// An event of a transfer.
+pub enum Event {
+    /// The other end said something that is the caller's to handle.
+    Message(Message),
+    /// A data stream is there.
+    Stream(Stream),
+    /// A worker has ended.
+    Worker(WorkerEnd),
+    /// Nothing, for a while.
+    Tick,
+}
+
+impl Session {
+    /// The client's end, up to the first data stream.
+    ///
+    /// # Errors
+    /// If the far end doesn't speak this protocol, refuses the job, or goes away.
+    pub fn client(
+        reader: impl Read + Send + 'static,
+        writer: impl Write + Send + 'static,
+        client: Client,
+        meters: Meters,
+    ) -> Result<Self, TransferError> {
+        let Client { job, interrupted, observer, pulse } = client;
+        pulse.beat();
+        let mut session = Self::start(reader, writer, observer, interrupted, meters, pulse)?;
+        let options = job_options(&job).cloned();
+        session.take_role(matches!(job, Job::Send { .. }));
+        session.send(&Message::Job(job))?;
+        if options.as_ref().is_some_and(|options| options.timeout.is_some()) {
+            session.limit_has_option();
+            session.begin_to_beat();
+        }
+        session.greet()?;
+        if let Some(options) = options {
+            session.make_link(options.clear)?;
+            session.reach(&options)?;
+        }
+        Ok(session)
+    }
+
+    /// The agent's end, up to the job.
+    ///
+    /// # Errors
+    /// If the client doesn't speak this protocol or goes away.
+    pub fn agent(
+        reader: impl Read + Send + 'static,
+        writer: impl Write + Send + 'static,
+    ) -> Result<(Self, Job), TransferError> {
+        let quiet = Arc::new(Quiet);
+        let pulse = Arc::new(Pulse::new(None));
+        let mut session = Self::start(reader, writer, quiet, Arc::default(), Meters::default(), pulse)?;
+        session.is_agent = true;
+        session.observer = Arc::new(Teller(session.control.channel.clone()));
+        session.greet()?;
+        let Message::Job(job) = session.receive()? else { return Err(out_of_turn()) };
+        session.take_role(matches!(job, Job::Receive { .. } | Job::Discard { .. }));
+        session.limit_silence(job_options(&job).and_then(|options| options.timeout));
+        // A job that only answers questions sends nothing else.
+        if !matches!(job, Job::Observe) {
+            session.begin_to_beat();
+        }
+        Ok((session, job))
+    }
+
+    fn start(
+        reader: impl Read + Send + 'static,
+        writer: impl Write + Send + 'static,
+        observer: Arc<dyn Observer>,
+        interrupted: Arc<AtomicBool>,
+        meters: Meters,
+        pulse: Arc<Pulse>,
+    ) -> Result<Self, TransferError> {
+        let control = Control::start(reader, writer, pulse.clone());
+        let keys = Keys::generate().map_err(|error| TransferError::Failed(error.to_string()))?;
+        let cookie = random()?;
+        let hello = hello(&keys, cookie);
+        let session = Self {
+            control,
+            keys,
+            cookie,
+            nonce: random()?,
+            peer: hello.clone(),
+            link: None,
+            registry: Registry::default(),
+            listener: None,
+            opener: Opener::Nobody,
+            arrivals: unbounded(),
+            dialed: AtomicU32::new(0),
+            is_agent: false,
+            dials_client_alone: false,
+            interrupted,
+            observer,
+            meters,
+            connected: None,
+            report: None,
+            early: None,
+            room: None,
+            news: news::FloodGuard::new(),
+            admitted: 0,
+            cipher: None,
+            silence: Silence::new(pulse),
+        };
+        session.send(&Message::Hello(hello)).map(|()| session)
+    }
+
+    fn greet(&mut self) -> Result<(), TransferError> {
+        let first = self.awaiting("its first message, as of an agent that runs,", Self::receive)?;
+        let Message::Hello(peer) = first else { return Err(out_of_turn()) };
+        if peer.protocol != PROTOCOL {
+            return Err(TransferError::Version(format!(
+                "the far end runs linerate {} (protocol {}), this end {} (protocol {PROTOCOL}): \
+                 install the same version on both",
+                linerate_wire::path::printable(peer.version.as_bytes()),
+                peer.protocol,
+                env!("CARGO_PKG_VERSION"),
+            )));
+        }
+        self.peer = peer;
+        Ok(())
+    }
+
+    /// Whether this end receives data, by the job.
+    fn take_role(&self, receives: bool) {
+        self.control.way.receives.store(receives, Ordering::Release);
+    }
+
+    /// Sends `message` to the other end.
+    ///
+    /// # Errors
+    /// If it is gone.
+    pub fn send(&self, message: &Message) -> Result<(), TransferError> {
+        self.control.channel.send(message).map_err(|error| self.closed(&error))
+    }
+
+    /// The writing side alone, for threads.
+    pub fn channel(&self) -> Arc<crate::net::channel::Channel> {
+        self.control.channel.clone()
+    }
+
+    /// A reporter of problems, for threads.
+    pub fn reporter(&self) -> Reporter {
+        Reporter::new(self.observer.clone(), &self.meters)
+    }
+
+    /// The protection of the payload: a cipher, or `ssh` where the data goes through it; `None` in clear, and
+    /// before the first data stream.
+    pub fn cipher(&self) -> Option<&'static str> {
+        self.cipher
+    }
+
+    /// Seconds since the first data connection stood; 0 where none did.
+    pub fn payload_seconds(&self) -> f64 {
+        self.connected.map_or(0.0, |connected| connected.elapsed().as_secs_f64())
+    }
+
+    /// True for the end that ssh started.
+    pub fn is_agent(&self) -> bool {
+        self.is_agent
+    }
+
+    /// Which key the temporary names of this transfer have.
+    pub fn nonce(&self) -> &[u8] {
+        &self.nonce
+    }
+
+    /// Cuts all data connections, so that every worker returns.
+    pub fn cut(&self) {
+        self.registry.cut();
+    }
+}
+
+fn hello(keys: &Keys, cookie: Cookie) -> Hello {
+    let (version, public_key) = (env!("CARGO_PKG_VERSION").into(), keys.public().to_vec());
+    Hello { protocol: PROTOCOL, version, public_key, cookie }
+}
+
+/// `N` random bytes.
+fn random<const N: usize>() -> Result<[u8; N], TransferError> {
+    let mut bytes = [0; N];
+    aws_lc_rs::rand::fill(&mut bytes)
+        .map_err(|_| TransferError::Failed("the system gives no randomness".into()))?;
+    Ok(bytes)
+}
+
+/// Whether a job fits into a message; asked before any login.
+///
+/// # Errors
+/// If the names of its sources are too many.
+pub fn check_job(job: &Job) -> Result<(), TransferError> {
+    check_length(&Message::Job(job.clone()))
+}
+
+/// Whether `message`, which holds the user's sources, is short enough to be sent.
+pub(crate) fn check_length(message: &Message) -> Result<(), TransferError> {
+    let length = postcard::to_stdvec(message).map_or(usize::MAX, |bytes| bytes.len());
+    if length <= MAX_MESSAGE {
+        return Ok(());
+    }
+    Err(TransferError::Arguments(format!(
+        "the sources' names come to {length} bytes, and one transfer can announce {MAX_MESSAGE}: {FEWER}"
+    )))
+}
+
+fn job_options(job: &Job) -> Option<&Options> {
+    match job {
+        Job::Receive { options, .. } | Job::Send { options, .. } | Job::Discard { options } => Some(options),
+        Job::List { .. } | Job::Observe | Job::Clean { .. } | Job::Digests { .. } => None,
+    }
+}
+
+pub(crate) fn out_of_turn() -> TransferError {
+    TransferError::Breach("the far end answers out of turn".into())
+}
+
+fn printable(text: &str) -> String {
+    linerate_wire::path::printable(text.as_bytes())
+}

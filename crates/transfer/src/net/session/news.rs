@@ -1,0 +1,44 @@
+//! How often the other end may report its counters: an honest one does so ten times a second.
+
+use std::time::{Duration, Instant};
+
+/// This many reports in less than [`SPELL`] are a flood. A stopped end finds a tenth of them in its pipes.
+const MOST: u32 = 1_000_000;
+const SPELL: Duration = Duration::from_secs(1000);
+
+/// The number of reports in the present spell.
+pub(super) struct FloodGuard {
+    since: Instant,
+    count: u32,
+}
+
+impl FloodGuard {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self { since: Instant::now(), count: 0 }
+    }
+
+    /// Counts a report; false if it belongs to a flood.
+    pub fn is_welcome(&mut self) -> bool {
+        if self.since.elapsed() >= SPELL {
+            *self = Self::new();
+        }
+        self.count += 1;
+        self.count <= MOST
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_is_not_welcome_and_a_new_spell_is() {
+        let mut news = FloodGuard::new();
+        assert!((0..MOST).all(|_| news.is_welcome()));
+        assert!(!news.is_welcome());
+        let long_ago = Instant::now() - SPELL;
+        news.since = long_ago;
+        assert!(news.is_welcome());
+    }
+}

@@ -1,0 +1,341 @@
+//! How the two ends get their data connections: the client connects, else the agent does, else data goes through ssh.
+
+use linerate_wire::control::{Listening, Message, Options};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{MAX_STREAMS, Session, out_of_turn, printable};
+use crate::base::problem::BY_WHOM;
+use crate::base::problem::TransferError;
+use crate::net::connect::Listener;
+use crate::net::dial::{candidates, dial, dial_any};
+use crate::net::handshake::ConnectionConfig;
+use crate::net::keys::Pinned;
+use crate::net::stream::Stream;
+use crate::net::transport::{Transport, Tunnel};
+
+/// How long all addresses of the other end together may take.
+const DIAL_TIME: Duration = Duration::from_secs(8);
+/// How long a far end may take to say how connecting back went: its dialling, and some for slow hosts and links.
+const CONNECT_BACK_TIME: Duration = Duration::from_secs(12);
+/// How long a stream may still be on its way when the far end has said that it stands.
+const ARRIVAL_TIME: Duration = Duration::from_secs(4);
+/// Addresses of the other end that are tried.
+const MAX_CANDIDATES: usize = 8;
+
+/// How this end gets more data streams.
+pub(super) enum Opener {
+    /// Not yet known.
+    Nobody,
+    /// It connects.
+    Dial(SocketAddr),
+    /// It asks the other end to connect.
+    Ask,
+    /// There is one stream and no more.
+    Tunnel,
+}
+
+impl Session {
+    pub(super) fn make_link(&mut self, clear: bool) -> Result<ConnectionConfig, TransferError> {
+        let failed = |error| TransferError::Failed(format!("the far end's key can't be used: {error}"));
+        let pinned: Pinned = self.keys.pin(&self.peer.public_key).map_err(failed)?;
+        let link = ConnectionConfig { pinned, clear, registry: self.registry.clone() };
+        self.link = Some(link.clone());
+        Ok(link)
+    }
+
+    fn listen(&mut self, ports: Option<(u16, u16)>) -> std::io::Result<u16> {
+        let Some(link) = self.link.clone() else { return Err(std::io::ErrorKind::NotConnected.into()) };
+        let listener = Listener::start(Listener::bind(ports)?, self.cookie, link, self.arrivals.0.clone())?;
+        let port = listener.port();
+        self.listener = Some(listener);
+        Ok(port)
+    }
+
+    /// The agent: accepts data connections, and sends their addresses.
+    ///
+    /// # Errors
+    /// If the client is gone.
+    pub fn offer(&mut self, options: &Options) -> Result<(), TransferError> {
+        self.make_link(options.clear)?;
+        let (client, own) = ssh_addresses();
+        let listening = match self.listen(options.ports) {
+            Ok(port) => Listening { candidates: candidates(own, port), client, error: None },
+            Err(error) => Listening { candidates: Vec::new(), client, error: Some(error.to_string()) },
+        };
+        self.opener = Opener::Ask;
+        self.send(&Message::Listening(listening))
+    }
+
+    /// The client: connect to the agent, else have it connect here, else go through the control channel.
+    pub(super) fn reach(&mut self, options: &Options) -> Result<(), TransferError> {
+        let said = self.awaiting("its word on where it listens for data", Self::receive)?;
+        let Message::Listening(there) = said else { return Err(out_of_turn()) };
+        let Some(direct) = self.reach_directly(&there)? else { return Ok(()) };
+        self.observer.note(&format!("{direct}; asking the far end to connect back"));
+        let Some(back) = self.reach_back(&there, options)? else { return Ok(()) };
+        let ports =
+            options.ports.map_or("a TCP port (choose it with --port-range)".to_owned(), |(first, last)| {
+                format!("a TCP port of {first}-{last}")
+            });
+        self.observer.note(&format!(
+            "warning: {back}; the data goes through ssh, on one stream, and will be slow: open {ports} \
+             from one host to the other"
+        ));
+        self.send(&Message::UseTunnel)?;
+        self.tunnel()
+    }
+
+    /// `None` where it worked, else why not.
+    fn reach_directly(&mut self, there: &Listening) -> Result<Option<String>, TransferError> {
+        if let Some(error) = &there.error {
+            return Ok(Some(format!("the far end can't listen for data: {}", printable(error))));
+        }
+        let Some(link) = self.link.clone() else { return Err(out_of_turn()) };
+        let candidates = &there.candidates[..there.candidates.len().min(MAX_CANDIDATES)];
+        match dial_any(candidates, &self.peer.cookie, &link, DIAL_TIME, &self.interrupted) {
+            Ok((address, stream)) => {
+                self.opener = Opener::Dial(address);
+                self.dialed.store(1, Ordering::Relaxed);
+                self.arrived(stream);
+                Ok(None)
+            }
+            Err(_) if self.interrupted.load(Ordering::Relaxed) => Err(TransferError::Interrupted),
+            Err(None) => Ok(Some("the far end has no address for data".to_owned())),
+            Err(Some((address, error))) => {
+                Ok(Some(format!("the data port {address} can't be reached ({error})")))
+            }
+        }
+    }
+
+    /// `None` where it worked, else why not.
+    fn reach_back(&mut self, there: &Listening, options: &Options) -> Result<Option<String>, TransferError> {
+        let port = match self.listen(options.ports) {
+            Ok(port) => port,
+            Err(error) => return Ok(Some(format!("this end can't listen for data: {error}"))),
+        };
+        let candidates = candidates(there.client, port);
+        self.opener = Opener::Ask;
+        self.send(&Message::ConnectBack { candidates })?;
+        if let Some(error) = self.answer_to_connect_back()? {
+            return Ok(Some(printable(&error)));
+        }
+        match self.arrivals.1.recv_timeout(ARRIVAL_TIME) {
+            Ok(stream) => {
+                self.arrived(stream);
+                Ok(None)
+            }
+            Err(_) => Ok(Some("no connection came back".to_owned())),
+        }
+    }
+
+    /// An agent doesn't wait for the data connection: it may have announced its sources already, or that it is ready.
+    fn answer_to_connect_back(&mut self) -> Result<Option<String>, TransferError> {
+        loop {
+            let connected = |session: &mut Self| session.receive_within(CONNECT_BACK_TIME);
+            match self.awaiting("its word on connecting back", connected)? {
+                Message::ConnectedBack { error } => return Ok(error),
+                early @ (Message::Sources(_) | Message::Ready { .. }) if self.early.is_none() => {
+                    self.early = Some(early);
+                }
+                _ => return Err(out_of_turn()),
+            }
+        }
+    }
+
+    pub(super) fn tunnel(&mut self) -> Result<(), TransferError> {
+        self.listener = None;
+        self.opener = Opener::Tunnel;
+        self.control.way.open.store(true, Ordering::Release);
+        self.open_tunnel();
+        Ok(())
+    }
+
+    fn open_tunnel(&mut self) {
+        let tunnel =
+            Tunnel::new(self.control.channel.clone(), self.control.tunnel.clone(), self.registry.clone());
+        self.arrived(Stream::new(Transport::Tunnel(tunnel), None, Vec::new()));
+    }
+
+    /// This end's first stream is there.
+    fn arrived(&mut self, stream: Stream) {
+        self.connected.get_or_insert_with(Instant::now);
+        self.cipher = stream.cipher();
+        // This end holds the other side of the queue, so it is open.
+        let _ = self.arrivals.0.send(stream);
+    }
+
+    /// Everything is sent, and some of it will be once more, on new streams.
+    pub fn begin_round(&mut self) {
+        self.dialed.store(0, Ordering::Relaxed);
+        if self.is_tunnelled() {
+            self.open_tunnel();
+        }
+    }
+
+    /// Gets `count` more data streams; they come as [`super::Event::Stream`].
+    ///
+    /// # Errors
+    /// If the other end is gone.
+    pub fn more(&self, count: u32) -> Result<(), TransferError> {
+        match self.opener {
+            _ if count == 0 => Ok(()),
+            Opener::Dial(address) => {
+                self.dial_more(address, count);
+                Ok(())
+            }
+            Opener::Ask => self.send(&Message::MoreStreams(count)),
+            Opener::Nobody | Opener::Tunnel => Ok(()),
+        }
+    }
+
+    pub(super) fn dial_more(&self, address: SocketAddr, count: u32) {
+        for _ in 0..count {
+            let one_more = |dialed: u32| (dialed < MAX_STREAMS).then_some(dialed + 1);
+            if self.dialed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
+                return;
+            }
+            let (Some(link), cookie) = (self.link.clone(), self.peer.cookie) else { return };
+            let arrivals = self.arrivals.0.clone();
+            // A stream that can't be opened isn't missed: the others take its work.
+            thread::spawn(move || {
+                dial(address, &cookie, &link, DIAL_TIME).map(|stream| drop(arrivals.send(stream)))
+            });
+        }
+    }
+
+    /// Whether it connects back to the host alone that its client has logged in from: others may be out of the client's own
+    /// reach.
+    pub fn dials_client_alone(&mut self, alone: bool) {
+        self.dials_client_alone = alone;
+    }
+
+    pub(super) fn connect_back(&mut self, candidates: &[SocketAddr]) -> Result<(), TransferError> {
+        let (client, _) = ssh_addresses();
+        let may = |there: &SocketAddr| !self.dials_client_alone || client == Some(there.ip());
+        if let Some(stranger) = candidates.iter().find(|there| !may(there)) {
+            let error = format!("{stranger} isn't where this login came from; {BY_WHOM}");
+            return self.send(&Message::ConnectedBack { error: Some(error) });
+        }
+        let there = Listening { candidates: candidates.to_vec(), client: None, error: None };
+        let error = self.reach_directly(&there)?;
+        self.send(&Message::ConnectedBack { error })
+    }
+
+    /// True where there is one stream and no other will come.
+    pub fn is_tunnelled(&self) -> bool {
+        matches!(self.opener, Opener::Tunnel)
+    }
+
+    /// How the data travels, for people.
+    pub fn route(&self) -> String {
+        match self.opener {
+            Opener::Dial(address) => format!("from here to {address}"),
+            Opener::Ask => "from the far end to here".to_owned(),
+            Opener::Tunnel | Opener::Nobody => "through ssh".to_owned(),
+        }
+    }
+
+    /// Connections to this end's data port that were turned away; `None` where it doesn't listen.
+    pub fn strangers(&self) -> Option<u64> {
+        self.listener.as_ref().map(Listener::strangers)
+    }
+}
+
+/// The addresses of the ssh connection that started this process: the client's, and this host's.
+fn ssh_addresses() -> (Option<IpAddr>, Option<IpAddr>) {
+    let Ok(variable) = std::env::var("SSH_CONNECTION") else { return (None, None) };
+    let mut words = variable.split_ascii_whitespace();
+    let mut address =
+        || words.next().and_then(|word| word.split('%').next()).and_then(|word| word.parse().ok());
+    let client = address();
+    address();
+    (client, address())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Client, Event, Meters};
+    use super::*;
+    use crate::net::pulse::Pulse;
+    use crossbeam_channel::{Sender, unbounded};
+    use linerate_wire::control::Job;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+    use std::thread::JoinHandle;
+
+    struct Nobody;
+
+    impl crate::base::problem::Observer for Nobody {
+        fn changes(&self, _: Vec<linerate_wire::control::Change>) {}
+        fn problem(&self, _: linerate_wire::control::Problem) {}
+
+        fn note(&self, _: &str) {}
+    }
+
+    /// A client that has its first stream, and an agent that counts streams until it is asked to stop; it
+    /// gives the number, or why it ended itself.
+    fn bed() -> (Session, Sender<()>, JoinHandle<Result<u32, TransferError>>) {
+        let (near, far) = UnixStream::pair().unwrap();
+        let (stop, stopped) = unbounded();
+        let agent = thread::spawn(move || {
+            let (mut agent, _) = Session::agent(far.try_clone().unwrap(), far)?;
+            agent.offer(&Options::default())?;
+            let (_workers, ends) = unbounded();
+            let mut streams = Vec::new();
+            while stopped.is_empty() {
+                if let Event::Stream(stream) = agent.next(&ends)? {
+                    streams.push(stream);
+                }
+            }
+            Ok(streams.len() as u32)
+        });
+        let job = Job::Discard { options: Options::default() };
+        let client = Client {
+            job,
+            interrupted: Arc::default(),
+            observer: Arc::new(Nobody),
+            pulse: Arc::new(Pulse::new(None)),
+        };
+        let client = Session::client(near.try_clone().unwrap(), near, client, Meters::default());
+        (client.unwrap(), stop, agent)
+    }
+
+    /// Waits until no stream has come for a while; gives them all.
+    fn streams(session: &mut Session) -> Vec<Stream> {
+        let (_workers, ends) = unbounded();
+        let (mut streams, mut quiet) = (Vec::new(), 0);
+        while quiet < 10 {
+            match session.next(&ends).unwrap() {
+                Event::Stream(stream) => streams.push(stream),
+                _ => quiet += 1,
+            }
+        }
+        streams
+    }
+
+    #[test]
+    fn whatever_is_wished_for_there_are_no_more_streams_than_the_limit() {
+        let (mut client, stop, agent) = bed();
+        for wish in [3, 1000, u32::MAX] {
+            client.more(wish).unwrap();
+        }
+        let dialed = streams(&mut client);
+        stop.send(()).unwrap();
+        assert_eq!((dialed.len() as u32, agent.join().unwrap().unwrap()), (MAX_STREAMS, MAX_STREAMS));
+    }
+
+    #[test]
+    fn a_peer_that_opens_more_streams_than_the_limit_is_refused() {
+        let (client, _stop, agent) = bed();
+        let Opener::Dial(address) = client.opener else { panic!("it has no address to dial") };
+        let link = client.link.clone().unwrap();
+        let dialed: Vec<_> =
+            (0..MAX_STREAMS).map(|_| dial(address, &client.peer.cookie, &link, DIAL_TIME)).collect();
+        let refused = agent.join().unwrap();
+        assert!(matches!(refused, Err(TransferError::Breach(_))), "{refused:?}");
+        drop(dialed);
+    }
+}

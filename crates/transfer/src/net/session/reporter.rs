@@ -1,0 +1,69 @@
+//! Reports problems of single entries, and counts them.
+
+use linerate_wire::control::{Change, Message, Problem, ProblemKind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::Meters;
+use crate::base::problem::Observer;
+use crate::net::channel::Channel;
+use crate::net::clock::Counters;
+
+/// Tells problems with single entries, and counts them.
+#[derive(Clone)]
+pub struct Reporter {
+    observer: Arc<dyn Observer>,
+    counters: Arc<Counters>,
+}
+
+impl Reporter {
+    /// Tells `observer`, and counts at this end's `meters`.
+    pub fn new(observer: Arc<dyn Observer>, meters: &Meters) -> Self {
+        Self { observer, counters: meters.local.clone() }
+    }
+
+    /// Tells one.
+    pub fn problem(&self, problem: Problem) {
+        let counter = match problem.kind {
+            ProblemKind::Failed | ProblemKind::Skipped => &self.counters.failed,
+            ProblemKind::NotKept => &self.counters.not_kept,
+            ProblemKind::Changed => &self.counters.changed,
+            ProblemKind::NotDeleted => &self.counters.not_deleted,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        self.observer.problem(problem);
+    }
+
+    /// Tells changes.
+    pub fn changes(&self, changes: Vec<Change>) {
+        self.observer.changes(changes);
+    }
+}
+
+/// The observer of an agent: sends everything to the client.
+pub(super) struct Teller(pub Arc<Channel>);
+
+impl Observer for Teller {
+    fn problem(&self, problem: Problem) {
+        // A client that is gone is noticed where its next message is waited for.
+        let _ = self.0.send(&Message::Problem(problem));
+    }
+
+    fn changes(&self, changes: Vec<Change>) {
+        // As above.
+        let _ = self.0.send(&Message::Changes(changes));
+    }
+
+    fn note(&self, _: &str) {}
+}
+
+/// Tells nobody.
+pub(super) struct Quiet;
+
+impl Observer for Quiet {
+    fn problem(&self, _: Problem) {}
+
+    fn changes(&self, _: Vec<Change>) {}
+
+    fn note(&self, _: &str) {}
+}

@@ -1,0 +1,212 @@
+//! The messages of a transfer in their order, from the sources to the report.
+
+use linerate_wire::control::{ControlError, Digested, MAX_DIGESTED, MAX_SOURCES, Message, Source, Totals};
+use linerate_wire::entry::Entry;
+use linerate_wire::filter::ListedPath;
+use linerate_wire::stages::{Stages, Usage};
+use std::time::{Duration, Instant};
+
+use super::{Session, out_of_turn};
+use crate::base::problem::TransferError;
+use crate::net::channel::Incoming;
+use crate::net::clock::process_usage;
+
+/// A list of files is sent in messages of about this many bytes.
+const SELECTED_BYTES: usize = 256 << 10;
+/// How long the end of a channel waits for the reason that may still be in it.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long the agent's last message may take behind its last word for the transfer.
+const REPORT_TIME: Duration = Duration::from_secs(30);
+
+impl Session {
+    /// The client of [`linerate_wire::control::Job::List`]: hands each entry to `each` until the list ends.
+    ///
+    /// # Errors
+    /// If the agent gives up or goes away.
+    pub fn receive_list(&mut self, mut each: impl FnMut(&[u8], &Entry)) -> Result<(), TransferError> {
+        self.awaiting("the next entry of its list", |session| {
+            while session.report.is_none() {
+                match session.poll()? {
+                    Some(Message::Listed { path, entry }) => each(&path, &entry),
+                    Some(_) => return Err(out_of_turn()),
+                    None => {}
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The client of [`linerate_wire::control::Job::Digests`]: hands the entries to `each` until the list ends.
+    ///
+    /// # Errors
+    /// If the agent gives up or goes away, or `each` fails.
+    pub fn receive_digests(
+        &mut self,
+        mut each: impl FnMut(Vec<Digested>) -> Result<(), TransferError>,
+    ) -> Result<(), TransferError> {
+        self.awaiting("the next entries with their digests", |session| {
+            while session.report.is_none() {
+                match session.poll()? {
+                    Some(Message::Digested(found)) if found.len() <= MAX_DIGESTED => each(found)?,
+                    Some(_) => return Err(out_of_turn()),
+                    None => {}
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The sender: waits until the receiver has a place for everything; true where it wants to be offered everything first.
+    ///
+    /// # Errors
+    /// If it has none, or goes away.
+    pub fn wait_for_ready(&mut self) -> Result<bool, TransferError> {
+        match self.awaiting("its word that it has a place for everything", Self::receive)? {
+            Message::Ready { offers } => Ok(offers),
+            _ => Err(out_of_turn()),
+        }
+    }
+
+    /// The sender of digests: whether the destination takes the sources under their own names.
+    ///
+    /// # Errors
+    /// If the receiver gave up or goes away.
+    pub fn keeps_source_names(&mut self) -> Result<bool, TransferError> {
+        match self.awaiting("its word on where everything lands", Self::receive)? {
+            Message::Within(within) => Ok(within),
+            _ => Err(out_of_turn()),
+        }
+    }
+
+    /// The sender: waits until everything is in place, and says what is.
+    ///
+    /// # Errors
+    /// If the receiver gave up or goes away.
+    pub fn wait_for_commit(&mut self) -> Result<Totals, TransferError> {
+        loop {
+            match self.awaiting("its word that everything is in place", Self::receive)? {
+                Message::Committed(landed) => return Ok(landed),
+                Message::Skip { .. } => {}
+                _ => return Err(out_of_turn()),
+            }
+        }
+    }
+
+    /// The client of an agent that sends: sends the list of the paths that alone are to be sent.
+    ///
+    /// # Errors
+    /// If the agent is gone.
+    pub fn send_selection(&self, listed: impl Iterator<Item = ListedPath>) -> Result<(), TransferError> {
+        let (mut waiting, mut bytes) = (Vec::new(), 0);
+        for path in listed {
+            bytes += path.path.as_bytes().len() + 8;
+            waiting.push(path);
+            if bytes >= SELECTED_BYTES {
+                bytes = 0;
+                self.send(&Message::Select(std::mem::take(&mut waiting)))?;
+            }
+        }
+        if !waiting.is_empty() {
+            self.send(&Message::Select(waiting))?;
+        }
+        self.send(&Message::Select(Vec::new()))
+    }
+
+    /// The agent that sends: hands the paths that alone are to be sent to `each`, until the list ends.
+    ///
+    /// # Errors
+    /// If the client is gone, or `each` fails.
+    pub fn receive_selection(
+        &mut self,
+        mut each: impl FnMut(ListedPath) -> Result<(), TransferError>,
+    ) -> Result<(), TransferError> {
+        loop {
+            let Message::Select(paths) = self.receive()? else { return Err(out_of_turn()) };
+            if paths.is_empty() {
+                return Ok(());
+            }
+            paths.into_iter().try_for_each(&mut each)?;
+        }
+    }
+
+    /// The sources that the sender announces.
+    ///
+    /// # Errors
+    /// If there are none or too many.
+    pub fn receive_sources(&mut self) -> Result<Vec<Source>, TransferError> {
+        let announced = self.awaiting("the list of its sources", Self::receive)?;
+        let Message::Sources(sources) = announced else { return Err(out_of_turn()) };
+        if sources.is_empty() || sources.len() > MAX_SOURCES {
+            return Err(TransferError::BadData("the far end announces no sources, or too many".into()));
+        }
+        Ok(sources)
+    }
+
+    /// The agent: reports its progress.
+    ///
+    /// # Errors
+    /// If the client is gone.
+    pub fn tell_progress(&self) -> Result<(), TransferError> {
+        if !self.is_agent {
+            return Ok(());
+        }
+        self.send(&Message::Progress(self.meters.local.progress()))
+    }
+
+    /// The agent's last message.
+    ///
+    /// # Errors
+    /// If the client is gone.
+    pub fn tell_report(&mut self) -> Result<(), TransferError> {
+        self.end_to_beat();
+        self.tell_progress()?;
+        self.send(&Message::Report { stages: self.meters.local.stages(), usage: process_usage() })
+    }
+
+    /// The client: waits for the agent's last message.
+    ///
+    /// # Errors
+    /// If the agent goes away before.
+    pub fn wait_for_report(&mut self) -> Result<(Stages, Usage), TransferError> {
+        let begun = Instant::now();
+        self.awaiting("its report, behind its word that everything is in place,", |session| {
+            while begun.elapsed() < REPORT_TIME {
+                if let Some(report) = session.report.take() {
+                    return Ok(report);
+                }
+                // Other messages are late and do no harm.
+                drop(session.poll()?);
+            }
+            Err(TransferError::FarEnd("the far end doesn't report".into()))
+        })
+    }
+
+    /// Tells the other end why this one gives up; where a connection broke, the other end's reason comes first.
+    pub fn give_up(&mut self, error: TransferError) -> TransferError {
+        let error = self.last_words(error);
+        // An end that is gone needs no reason.
+        let _ = self.send(&Message::Abort { reason: error.to_string(), kind: error.abort_kind() });
+        error
+    }
+
+    /// A broken connection may only be the trace of a reason that is still in the control channel.
+    fn last_words(&mut self, error: TransferError) -> TransferError {
+        if !matches!(error, TransferError::Cut(_)) {
+            return error;
+        }
+        let begun = Instant::now();
+        while let Some(left) = LAST_WORDS.checked_sub(begun.elapsed()) {
+            match self.control.incoming.recv_timeout(left) {
+                Ok(Incoming::Message(message, _)) => match self.handle(message) {
+                    Err(reason) => return reason,
+                    Ok(_) => continue,
+                },
+                Ok(Incoming::Closed(breach @ (ControlError::TooLong(_) | ControlError::Decode(_)))) => {
+                    return TransferError::Breach(breach.to_string());
+                }
+                Ok(Incoming::Closed(_)) | Err(_) => break,
+            }
+        }
+        error
+    }
+}

@@ -1,0 +1,171 @@
+//! Waits for the other end: messages, streams, and the end of it all.
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, select};
+use linerate_wire::control::{ControlError, Message};
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::reach::Opener;
+use super::{Event, MAX_STREAMS, Session, TICK, WorkerEnd, out_of_turn, printable};
+use crate::base::lock::lock;
+use crate::base::problem::TransferError;
+use crate::net::channel::{Incoming, Room};
+use crate::net::stream::Stream;
+
+impl Session {
+    /// Waits for the next event, at most for a [`TICK`]. What concerns connections and counters is done here.
+    ///
+    /// # Errors
+    /// If the other end gave up or is gone, or the user interrupts.
+    pub fn next(&mut self, workers: &Receiver<WorkerEnd>) -> Result<Event, TransferError> {
+        loop {
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Err(TransferError::Interrupted);
+            }
+            self.look()?;
+            let message = select! {
+                recv(self.control.incoming) -> incoming => match incoming {
+                    Ok(Incoming::Message(message, room)) => {
+                        self.heard();
+                        self.room = Some(room);
+                        message
+                    }
+                    Ok(Incoming::Closed(error)) => return Err(self.closed(&error)),
+                    Err(_) => return Err(gone()),
+                },
+                recv(self.arrivals.1) -> stream => match stream {
+                    Ok(stream) => return self.admit(stream),
+                    Err(_) => return Ok(Event::Tick),
+                },
+                recv(workers) -> end => match end {
+                    Ok(end) => {
+                        self.admitted = self.admitted.saturating_sub(1);
+                        return Ok(Event::Worker(end));
+                    }
+                    Err(_) => return Ok(Event::Tick),
+                },
+                default(TICK) => return Ok(Event::Tick),
+            };
+            if let Some(message) = self.handle(message)? {
+                return Ok(Event::Message(message));
+            }
+            // The last message of an agent, while there is still something to do.
+            if self.report.is_some() {
+                return Err(out_of_turn());
+            }
+        }
+    }
+
+    /// The room of the message that came last: whoever keeps it for longer than to the next one, keeps its room.
+    pub fn take_room(&mut self) -> Option<Room> {
+        self.room.take()
+    }
+
+    /// The peer has proven who it is, and may still want too much.
+    fn admit(&mut self, stream: Stream) -> Result<Event, TransferError> {
+        self.admitted += 1;
+        self.heard();
+        if self.admitted > MAX_STREAMS {
+            let message = format!("the far end opens more than {MAX_STREAMS} data streams");
+            return Err(TransferError::Breach(message));
+        }
+        Ok(Event::Stream(stream))
+    }
+
+    /// Does what is this layer's to do; gives back what isn't.
+    pub(super) fn handle(&mut self, message: Message) -> Result<Option<Message>, TransferError> {
+        let receives = self.control.way.receives.load(Ordering::Acquire);
+        match message {
+            Message::Abort { reason, kind } => {
+                return Err(TransferError::from_abort(printable(&reason), kind));
+            }
+            Message::Progress(_) if !self.news.is_welcome() => {
+                let message = "the far end sends too many progress messages";
+                return Err(TransferError::FarEnd(message.into()));
+            }
+            Message::Progress(progress) => *lock(&self.meters.remote) = progress,
+            Message::Problem(problem) if !self.is_agent => self.reporter().problem(problem),
+            Message::Changes(changes) if !self.is_agent && !receives => self.observer.changes(changes),
+            Message::Report { stages, mut usage } if !self.is_agent => {
+                if !usage.cpu_seconds.is_finite() {
+                    usage.cpu_seconds = 0.0;
+                }
+                self.report = Some((stages, usage));
+            }
+            Message::MoreStreams(count) if receives => {
+                if let Opener::Dial(address) = self.opener {
+                    self.dial_more(address, count);
+                }
+            }
+            Message::ConnectBack { candidates } if self.is_agent => self.connect_back(&candidates)?,
+            Message::UseTunnel if self.is_agent => self.tunnel()?,
+            other => return Ok(Some(other)),
+        }
+        Ok(None)
+    }
+
+    /// Waits for a message that is the caller's to handle.
+    ///
+    /// # Errors
+    /// As [`Session::next`].
+    pub fn receive(&mut self) -> Result<Message, TransferError> {
+        match self.early.take() {
+            Some(message) => Ok(message),
+            None => self.receive_within(Duration::MAX),
+        }
+    }
+
+    pub(super) fn receive_within(&mut self, patience: Duration) -> Result<Message, TransferError> {
+        let begun = Instant::now();
+        while begun.elapsed() < patience {
+            if let Some(message) = self.poll()? {
+                return Ok(message);
+            }
+        }
+        Err(TransferError::FarEnd("the far end doesn't answer".into()))
+    }
+
+    /// Waits for a [`TICK`]; gives what came, unless it was this layer's to handle.
+    pub(super) fn poll(&mut self) -> Result<Option<Message>, TransferError> {
+        self.poll_within(TICK)
+    }
+
+    pub(super) fn poll_within(&mut self, patience: Duration) -> Result<Option<Message>, TransferError> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Err(TransferError::Interrupted);
+        }
+        self.look()?;
+        match self.control.incoming.recv_timeout(patience) {
+            Ok(Incoming::Message(message, room)) => {
+                self.heard();
+                self.room = Some(room);
+                self.handle(message)
+            }
+            Ok(Incoming::Closed(error)) => Err(self.closed(&error)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(gone()),
+        }
+    }
+
+    /// The signal that ends this program may have ended the remote shell a moment before.
+    pub(super) fn closed(&self, error: &ControlError) -> TransferError {
+        let begun = Instant::now();
+        while begun.elapsed() < TICK {
+            if self.interrupted.load(Ordering::Relaxed) {
+                return TransferError::Interrupted;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        match error {
+            ControlError::TooLong(_) | ControlError::Decode(_) => {
+                TransferError::Breach(format!("the far end breaks the protocol: {error}"))
+            }
+            _ => TransferError::FarEnd(error.to_string()),
+        }
+    }
+}
+
+fn gone() -> TransferError {
+    TransferError::FarEnd("the far end went away".into())
+}

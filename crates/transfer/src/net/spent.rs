@@ -1,0 +1,70 @@
+//! Processor time that the scheduler gave a thread, and time that the thread waited for it.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// The calling thread's times, from /proc/thread-self/schedstat (the kernel's Documentation/scheduler/sched-stats.rst).
+pub struct Spent {
+    file: Option<File>,
+    last: (u64, u64),
+}
+
+impl Spent {
+    /// From now on.
+    pub fn start() -> Self {
+        let file = File::open("/proc/thread-self/schedstat").ok();
+        let last = file.as_ref().and_then(read).unwrap_or_default();
+        Self { file, last }
+    }
+
+    /// Nanoseconds on a processor, and ready to run without one, since the last call; `None` where the kernel doesn't
+    /// count them.
+    pub fn since_last(&mut self) -> Option<(u64, u64)> {
+        let now = self.file.as_ref().and_then(read)?;
+        let (cpu, waited) = std::mem::replace(&mut self.last, now);
+        Some((now.0.saturating_sub(cpu), now.1.saturating_sub(waited)))
+    }
+}
+
+fn read(file: &File) -> Option<(u64, u64)> {
+    let mut bytes = [0; 80];
+    let got = file.read_at(&mut bytes, 0).ok()?;
+    parse(std::str::from_utf8(&bytes[..got]).ok()?)
+}
+
+/// Both, unless the kernel counts nothing: a thread that reads this has run.
+fn parse(text: &str) -> Option<(u64, u64)> {
+    let mut words = text.split_whitespace().map(|word| word.parse().ok());
+    let (cpu, waited) = (words.next()??, words.next()??);
+    (cpu > 0).then_some((cpu, waited))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn work_is_counted_and_sleep_is_not() {
+        let mut spent = Spent::start();
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(60) {
+            std::hint::black_box(begun);
+        }
+        let Some((cpu, waited)) = spent.since_last() else {
+            return linerate_testing::skip("schedstat", "the kernel has no /proc/thread-self/schedstat");
+        };
+        assert!(cpu + waited >= 40_000_000, "{cpu} {waited}");
+        std::thread::sleep(Duration::from_millis(60));
+        let (cpu, _) = spent.since_last().unwrap();
+        assert!(cpu < 40_000_000, "{cpu}");
+    }
+
+    #[test]
+    fn only_what_the_kernel_writes_is_taken() {
+        assert_eq!(parse("12 34 5\n"), Some((12, 34)));
+        for other in ["", "0 0 0", "12", "a b c"] {
+            assert_eq!(parse(other), None, "{other}");
+        }
+    }
+}

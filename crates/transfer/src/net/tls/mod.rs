@@ -1,0 +1,200 @@
+//! TLS 1.3: the library's handshake, and records in buffers that we own.
+
+mod record;
+mod seal;
+
+use rustls::client::UnbufferedClientConnection;
+use rustls::pki_types::ServerName;
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{ConnectionState, UnbufferedStatus};
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use crate::net::keys::Pinned;
+use record::KeySchedule;
+
+pub use record::{AROUND, OpenedRecord, RECORD, Tls, plain, whole_record};
+
+/// More than any flight of a handshake with raw public keys, in bytes.
+const FLIGHT: usize = 16 * 1024;
+
+/// The accepting end says this first, inside TLS: the handshake is over at both ends.
+const GO: &[u8] = b"go";
+
+/// A connection that isn't established yet.
+pub enum Handshake {
+    /// At the end that opened it.
+    Client(Box<UnbufferedClientConnection>),
+    /// At the end that accepted it.
+    Server(Box<UnbufferedServerConnection>),
+}
+
+impl Handshake {
+    /// The opening end.
+    ///
+    /// # Errors
+    /// If the library refuses the settings.
+    pub fn client(pinned: &Pinned) -> Result<Self, rustls::Error> {
+        let name = ServerName::try_from("linerate").expect("a valid DNS name");
+        UnbufferedClientConnection::new(Arc::clone(&pinned.client), name).map(|c| Self::Client(Box::new(c)))
+    }
+
+    /// The accepting end.
+    ///
+    /// # Errors
+    /// If the library refuses the settings.
+    pub fn server(pinned: &Pinned) -> Result<Self, rustls::Error> {
+        UnbufferedServerConnection::new(Arc::clone(&pinned.server)).map(|c| Self::Server(Box::new(c)))
+    }
+
+    /// Completes the handshake over `channel`; returns the connection, and what came behind the handshake.
+    ///
+    /// Deadlines are the channel's. Both ends know of each other's success: the accepting end says so.
+    ///
+    /// # Errors
+    /// If the channel fails or closes, or the other end isn't the one whose key is pinned.
+    pub fn run(mut self, channel: &mut (impl Read + Write)) -> io::Result<(Tls, Vec<u8>)> {
+        let mut incoming = Vec::new();
+        loop {
+            let mut outgoing = Vec::new();
+            let (discard, step) = self.step(&mut incoming, &mut outgoing)?;
+            channel.write_all(&outgoing)?;
+            incoming.drain(..discard);
+            match step {
+                HandshakeStep::Again => {}
+                HandshakeStep::Read => read_some(channel, &mut incoming)?,
+                HandshakeStep::Established => break,
+            }
+        }
+        let accepting = matches!(self, Self::Server(_));
+        let mut tls = self.established().map_err(broken)?;
+        if accepting {
+            let mut go = Vec::new();
+            tls.seal(GO, &mut go)?;
+            channel.write_all(&go)?;
+        } else {
+            hear_go(&mut tls, channel, &mut incoming)?;
+        }
+        Ok((tls, incoming))
+    }
+
+    fn step(&mut self, incoming: &mut [u8], outgoing: &mut Vec<u8>) -> io::Result<(usize, HandshakeStep)> {
+        match self {
+            Self::Client(tls) => take_step(tls.process_tls_records(incoming), outgoing),
+            Self::Server(tls) => take_step(tls.process_tls_records(incoming), outgoing),
+        }
+    }
+
+    fn established(self) -> Result<Tls, rustls::Error> {
+        match self {
+            Self::Client(tls) => {
+                let (secrets, keys) = tls.dangerous_into_kernel_connection()?;
+                Tls::new(KeySchedule::Client(Box::new(keys)), secrets)
+            }
+            Self::Server(tls) => {
+                let (secrets, keys) = tls.dangerous_into_kernel_connection()?;
+                Tls::new(KeySchedule::Server(Box::new(keys)), secrets)
+            }
+        }
+    }
+}
+
+enum HandshakeStep {
+    Again,
+    Read,
+    Established,
+}
+
+fn take_step<D>(
+    status: UnbufferedStatus<'_, '_, D>,
+    outgoing: &mut Vec<u8>,
+) -> io::Result<(usize, HandshakeStep)> {
+    let UnbufferedStatus { discard, state } = status;
+    let step = match state.map_err(broken)? {
+        ConnectionState::EncodeTlsData(mut state) => {
+            let mut flight = vec![0; FLIGHT];
+            let length = state.encode(&mut flight).map_err(io::Error::other)?;
+            outgoing.extend_from_slice(&flight[..length]);
+            HandshakeStep::Again
+        }
+        ConnectionState::TransmitTlsData(state) => {
+            state.done();
+            HandshakeStep::Again
+        }
+        ConnectionState::BlockedHandshake => HandshakeStep::Read,
+        ConnectionState::WriteTraffic(_) => HandshakeStep::Established,
+        _ => return Err(io::ErrorKind::UnexpectedEof.into()),
+    };
+    Ok((discard, step))
+}
+
+fn hear_go(tls: &mut Tls, channel: &mut impl Read, incoming: &mut Vec<u8>) -> io::Result<()> {
+    let length = loop {
+        match whole_record(incoming)? {
+            Some(length) => break length,
+            None => read_some(channel, incoming)?,
+        }
+    };
+    if tls.open(&mut incoming[..length])? != OpenedRecord::Data(GO) {
+        return Err(invalid("unexpected data in a handshake"));
+    }
+    incoming.drain(..length);
+    Ok(())
+}
+
+fn read_some(channel: &mut impl Read, incoming: &mut Vec<u8>) -> io::Result<()> {
+    let start = incoming.len();
+    if start > 4 * FLIGHT {
+        return Err(invalid("a handshake without an end"));
+    }
+    incoming.resize(start + FLIGHT, 0);
+    let read = channel.read(&mut incoming[start..]);
+    incoming.truncate(start + *read.as_ref().unwrap_or(&0));
+    match read {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        other => other.map(drop),
+    }
+}
+
+fn broken(error: rustls::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+fn invalid(message: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::net::keys::Keys;
+    use std::net::{TcpListener, TcpStream};
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (near, listener.accept().unwrap().0)
+    }
+
+    pub fn shake(client: &Pinned, server: &Pinned) -> (io::Result<Tls>, io::Result<Tls>) {
+        let (mut near, mut far) = pair();
+        let accepting = Handshake::server(server).unwrap();
+        let opening = Handshake::client(client).unwrap();
+        let far = std::thread::spawn(move || accepting.run(&mut far).map(|(tls, _)| tls));
+        let opened = opening.run(&mut near).map(|(tls, _)| tls);
+        // An end that gave up closes, else the other would wait for it.
+        drop(near);
+        (opened, far.join().unwrap())
+    }
+
+    #[test]
+    fn a_stranger_is_refused_by_either_end() {
+        let (a, b, stranger) =
+            (Keys::generate().unwrap(), Keys::generate().unwrap(), Keys::generate().unwrap());
+        let honest = b.pin(a.public()).unwrap();
+        let (near, far) = shake(&stranger.pin(b.public()).unwrap(), &honest);
+        assert!(near.is_err() && far.is_err(), "a stranger as client");
+        let (near, far) = shake(&a.pin(b.public()).unwrap(), &stranger.pin(a.public()).unwrap());
+        assert!(near.is_err() && far.is_err(), "a stranger as server");
+    }
+}

@@ -1,0 +1,234 @@
+//! The carrier of a data stream: a TCP connection, or the control channel if no connection is possible.
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use linerate_sys::tcp::{TcpInfo, set_least_to_receive};
+use linerate_wire::control::{MAX_TUNNEL, Message};
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::base::lock::lock;
+use crate::net::channel::Channel;
+
+/// One way to carry a stream's bytes.
+pub enum Transport {
+    /// A TCP connection of its own.
+    Tcp(TcpStream),
+    /// Through the control channel, that is, through ssh.
+    Tunnel(Tunnel),
+}
+
+impl Transport {
+    /// The kernel's view of the connection, where it is one.
+    pub fn tcp_info(&self) -> Option<TcpInfo> {
+        match self {
+            Self::Tcp(socket) => TcpInfo::of(socket.as_fd()).ok(),
+            Self::Tunnel(_) => None,
+        }
+    }
+
+    /// Lets reads wait until N bytes are there, or the end. Without it they only return more often.
+    pub fn set_least_to_read(&self, bytes: usize) {
+        if let Self::Tcp(socket) = self {
+            let _ = set_least_to_receive(socket.as_fd(), bytes);
+        }
+    }
+
+    /// Tells the other end that nothing follows, so that it waits for nothing more.
+    pub fn end(&self) {
+        if let Self::Tcp(socket) = self {
+            // A connection that is gone already has ended, too.
+            let _ = socket.shutdown(Shutdown::Write);
+        }
+    }
+}
+
+impl Transport {
+    /// Writes all of `parts`, one behind the other.
+    ///
+    /// # Errors
+    /// If the other end is gone.
+    pub fn write_all_vectored(&mut self, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+        // An empty write would look like a connection that takes nothing.
+        IoSlice::advance_slices(&mut parts, 0);
+        while !parts.is_empty() {
+            match self.write_vectored(parts) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => IoSlice::advance_slices(&mut parts, written),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Read for Transport {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(socket) => socket.read(buffer),
+            Self::Tunnel(tunnel) => tunnel.read(buffer),
+        }
+    }
+}
+
+impl Write for Transport {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(socket) => socket.write(bytes),
+            Self::Tunnel(tunnel) => tunnel.write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(socket) => socket.write_vectored(parts),
+            Self::Tunnel(tunnel) => tunnel.write_vectored(parts),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The one stream that can travel through the control channel.
+pub struct Tunnel {
+    channel: Arc<Channel>,
+    incoming: Receiver<Vec<u8>>,
+    registry: Registry,
+    rest: Vec<u8>,
+    at: usize,
+}
+
+impl Tunnel {
+    /// A stream over `channel`, which puts the bytes that arrive into `incoming`; it ends with `registry`.
+    pub fn new(channel: Arc<Channel>, incoming: Receiver<Vec<u8>>, registry: Registry) -> Self {
+        Self { channel, incoming, registry, rest: Vec::new(), at: 0 }
+    }
+
+    /// The next message's bytes; none where the stream was ended by the other end, the channel or this end.
+    fn receive(&self) -> Vec<u8> {
+        while !self.registry.is_cut() {
+            match self.incoming.recv_timeout(Duration::from_millis(200)) {
+                Ok(bytes) => return bytes,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        Vec::new()
+    }
+}
+
+impl Read for Tunnel {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.rest.len() {
+            self.rest = self.receive();
+            self.at = 0;
+        }
+        let take = buffer.len().min(self.rest.len() - self.at);
+        buffer[..take].copy_from_slice(&self.rest[self.at..self.at + take]);
+        self.at += take;
+        Ok(take)
+    }
+}
+
+impl Write for Tunnel {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let take = bytes.len().min(MAX_TUNNEL);
+        self.channel.send(&Message::Tunnel(bytes[..take].to_vec())).map_err(io::Error::other)?;
+        Ok(take)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Watched {
+    fn is_dead(&mut self, longest: Duration) -> bool {
+        let info = TcpInfo::of(self.socket.as_fd()).unwrap_or_default();
+        if !info.repeats {
+            self.repeats = None;
+            return false;
+        }
+        // The last acknowledgement may be old on a connection that had nothing to send.
+        let since = self.repeats.get_or_insert_with(Instant::now).elapsed();
+        since.min(Duration::from_millis(info.acknowledged_ms.into())) >= longest
+    }
+}
+
+/// Every connection of a transfer, so that all can be cut at once: a worker blocked in one then returns.
+#[derive(Clone, Default)]
+pub struct Registry {
+    inner: Arc<Mutex<Connections>>,
+}
+
+#[derive(Default)]
+struct Connections {
+    done: bool,
+    sockets: Vec<Watched>,
+}
+
+struct Watched {
+    socket: TcpStream,
+    /// Since when it sends something again.
+    repeats: Option<Instant>,
+}
+
+impl Registry {
+    /// Adds a connection; it is cut at once where the others were.
+    pub fn add(&self, socket: &TcpStream) {
+        let mut cut = lock(&self.inner);
+        if cut.done {
+            let _ = socket.shutdown(Shutdown::Both);
+        } else if let Ok(copy) = socket.try_clone() {
+            cut.sockets.push(Watched { socket: copy, repeats: None });
+        }
+    }
+
+    /// True where a connection has sent something again and again for so long, and no acknowledgement came at all. A peer
+    /// whose storage is slow takes nothing and still acknowledges. Found only where it is asked often.
+    pub fn is_dead(&self, longest: Duration) -> bool {
+        lock(&self.inner).sockets.iter_mut().any(|watched| watched.is_dead(longest))
+    }
+
+    /// True once everything was cut.
+    pub fn is_cut(&self) -> bool {
+        lock(&self.inner).done
+    }
+
+    /// Cuts everything, now and in future.
+    pub fn cut(&self) {
+        let mut cut = lock(&self.inner);
+        cut.done = true;
+        for watched in cut.sockets.drain(..) {
+            let _ = watched.socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_peer_that_takes_nothing_is_slow_and_not_dead() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let _slow = listener.accept().unwrap();
+        let registry = Registry::default();
+        registry.add(&near);
+        near.set_nonblocking(true).unwrap();
+        while (&near).write(&[0; 64 << 10]).is_ok() {}
+        for _ in 0..10 {
+            assert!(!registry.is_dead(Duration::from_millis(100)));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        registry.cut();
+        assert!(!registry.is_dead(Duration::ZERO), "what is cut is nobody's");
+    }
+}

@@ -1,0 +1,263 @@
+//! The one place where an entry of the peer's is judged, offered or arrived, in a push and in a pull: was it asked for, is
+//! its name allowed, does its kind fit. Everything that is written is an [`Admitted`], and nobody else makes one.
+
+use linerate_wire::control::{Keep, Options, Source};
+use linerate_wire::entry::{Entry, Kind};
+use linerate_wire::path::{RelPath, printable};
+use std::borrow::Cow;
+use std::iter;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::base::problem::{Refused, TransferError};
+use crate::tree::filter::{Certain, FilesFrom};
+use crate::tree::landing::Landing;
+use crate::tree::metadata::unasked;
+use crate::tree::pattern;
+use crate::tree::safe_link::leads_out;
+use crate::tree::temporary::is_reserved;
+
+/// The request of the user to a far end that sends.
+pub struct Request<'a> {
+    /// The sources as the user wrote them.
+    pub sources: &'a [Vec<u8>],
+    /// The other options of the request.
+    pub options: &'a Options,
+    /// A list of files, which alone are sent.
+    pub listed: Option<&'a FilesFrom>,
+}
+
+/// An entry that may land, and where. It is borrowed where it is only looked at: of a tree that stays as it is each is.
+#[derive(Clone, Debug)]
+pub struct Admitted<'e> {
+    entry: Cow<'e, Entry>,
+    place: RelPath,
+}
+
+/// By what all entries of a transfer are judged.
+pub struct Terms<'a> {
+    landing: &'a Landing,
+    keep: Keep,
+    asked: Option<Asked<'a>>,
+    /// For each source whether its own entry has come.
+    arrived: Vec<AtomicBool>,
+}
+
+/// The request for the entries below a source.
+struct Asked<'a> {
+    rules: Certain,
+    listed: Option<&'a FilesFrom>,
+    safe_links: bool,
+}
+
+/// Judges entries that come one after another.
+pub struct Judge<'a> {
+    terms: &'a Terms<'a>,
+    /// The directory of the last one, and of each on the way to it whether the rules leave it out.
+    parent: RelPath,
+    left_out: Vec<bool>,
+    /// Entries, and directories above them, that the rules were asked about.
+    asked_about: usize,
+    directories: usize,
+}
+
+/// Directories that the rules are asked about, beside some for each entry: a walk names them one after the other, so that few
+/// are new each time. A peer that goes on naming others has this end ask without end.
+const DIRECTORIES: usize = 16_384;
+const DIRECTORIES_EACH: usize = 64;
+
+impl Request<'_> {
+    /// Judges the sources that the far end announces: only those that were asked for, under their own names, and a
+    /// directory where the argument says that it is one.
+    ///
+    /// # Errors
+    /// If one isn't what was asked for.
+    pub fn admit(&self, announced: &[Source]) -> Result<(), TransferError> {
+        match announced.iter().find(|source| !self.names(source)) {
+            None => Ok(()),
+            Some(source) => Err(TransferError::FarEnd(format!(
+                "the far end wants to send '{}', which was not asked for: nothing was written",
+                printable(source.name.as_bytes())
+            ))),
+        }
+    }
+
+    fn names(&self, source: &Source) -> bool {
+        let Some(asked) = self.sources.get(source.argument as usize) else { return false };
+        let fits = if source.directory { self.options.recursive } else { !must_be_directory(asked) };
+        let wanted = pattern::name_of(asked, true);
+        let is_named = source.name.as_bytes() == wanted || pattern::matches(&wanted, source.name.as_bytes());
+        fits && is_named && source.name.components().count() <= 1
+    }
+}
+
+/// No source has a name that is for temporary files, whoever asked for it.
+///
+/// # Errors
+/// If one has.
+pub fn refuse_reserved(announced: &[Source]) -> Result<(), TransferError> {
+    match announced.iter().find(|source| source.name.components().any(is_reserved)) {
+        None => Ok(()),
+        Some(source) => Err(TransferError::Breach(format!(
+            "the far end breaks the protocol: it sends '{}', a name that is for temporary files of this program alone: nothing was written",
+            printable(source.name.as_bytes())
+        ))),
+    }
+}
+
+/// An argument that can only name a directory.
+fn must_be_directory(asked: &[u8]) -> bool {
+    asked.ends_with(b"/") || pattern::name_of(asked, true).is_empty()
+}
+
+impl Admitted<'_> {
+    /// The entry.
+    pub fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    /// Where it lands below the root of the landing.
+    pub fn place(&self) -> &RelPath {
+        &self.place
+    }
+}
+
+impl<'a> Terms<'a> {
+    /// For what lands at `landing` with `options`; `request` is there where this end asked for it.
+    pub fn new(landing: &'a Landing, options: &Options, request: Option<&Request<'a>>) -> Self {
+        let asked = request.map(|request| Asked {
+            rules: Certain::new(&options.filter),
+            listed: request.listed,
+            safe_links: options.safe_links,
+        });
+        let arrived = landing.places.iter().map(|_| AtomicBool::new(false)).collect();
+        Self { landing, keep: options.keep, asked, arrived }
+    }
+
+    /// The landing.
+    pub fn landing(&self) -> &'a Landing {
+        self.landing
+    }
+
+    /// Whether links that lead out are refused.
+    pub fn refuses_links_out(&self) -> bool {
+        self.asked.as_ref().is_some_and(|asked| asked.safe_links)
+    }
+
+    /// How many sources have been announced and not come.
+    pub fn missing(&self) -> usize {
+        self.arrived.iter().filter(|arrived| !arrived.load(Ordering::Relaxed)).count()
+    }
+}
+
+impl<'a> Judge<'a> {
+    /// Judges by `terms`.
+    pub fn new(terms: &'a Terms<'a>) -> Self {
+        Self { terms, parent: RelPath::root(), left_out: Vec::new(), asked_about: 0, directories: 0 }
+    }
+
+    /// Admits an entry.
+    ///
+    /// # Errors
+    /// If no honest peer would send it.
+    pub fn admit<'e>(&mut self, entry: Cow<'e, Entry>) -> Result<Admitted<'e>, Refused> {
+        match self.place(&entry) {
+            Ok(place) => Ok(Admitted { entry, place }),
+            Err(why) => Err(Refused { path: entry.path.clone(), why }),
+        }
+    }
+
+    /// Where the first name of a file is of which `entry` is one more.
+    ///
+    /// # Errors
+    /// If that is no place of this transfer.
+    pub fn first_place(&self, entry: &Entry, source: u32, path: &RelPath) -> Result<RelPath, Refused> {
+        let first = Entry { source, path: path.clone(), kind: Kind::Fifo, extra: None, ..*entry };
+        let why = "a hard link to what was not announced";
+        self.terms.landing.place(&first).ok_or_else(|| Refused { path: entry.path.clone(), why })
+    }
+
+    fn place(&mut self, entry: &Entry) -> Result<RelPath, &'static str> {
+        if let Some(why) = unasked(&entry.kind, entry.extra.as_deref(), &self.terms.keep) {
+            return Err(why);
+        }
+        let place = self.terms.landing.place(entry).ok_or("an entry that doesn't fit what was announced")?;
+        if entry.path.components().any(is_reserved) {
+            return Err("a name that is for temporary files of this program alone");
+        }
+        match entry.path.is_root() {
+            true => self.own_entry(entry)?,
+            false => self.asked_for(entry)?,
+        }
+        Ok(place)
+    }
+
+    /// A source's own entry is what was announced; a link in its name was followed where it was found.
+    fn own_entry(&self, entry: &Entry) -> Result<(), &'static str> {
+        let is_directory = self.terms.landing.is_directory(entry.source);
+        match entry.kind {
+            Kind::Symlink { .. } => return Err("a symbolic link as the source itself"),
+            Kind::Directory => {}
+            _ if is_directory => return Err("something else in place of the directory that was announced"),
+            _ => {}
+        }
+        self.terms.arrived[entry.source as usize].store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn asked_for(&mut self, entry: &Entry) -> Result<(), &'static str> {
+        let Some(asked) = &self.terms.asked else { return Ok(()) };
+        let is_directory = entry.kind == Kind::Directory;
+        if let Some(listed) = asked.listed
+            && !listed.wants(&entry.path, false).admits(is_directory)
+        {
+            return Err("an entry that isn't on the list of files");
+        }
+        if let Kind::Symlink { target } = &entry.kind
+            && asked.safe_links
+            && leads_out(&entry.path, target)
+        {
+            return Err("a link that leads out of the tree, which --safe-links leaves out");
+        }
+        if asked.rules.is_empty() {
+            return Ok(());
+        }
+        match self.is_left_out(&asked.rules, &entry.path, is_directory) {
+            Some(false) => Ok(()),
+            Some(true) => Err("an entry that the rules of this command leave out"),
+            None => Err("too many paths that have little in common"),
+        }
+    }
+
+    /// Whether the rules leave out `path`, or a directory above it; `None` where that would take too long.
+    fn is_left_out(&mut self, rules: &Certain, path: &RelPath, is_directory: bool) -> Option<bool> {
+        let parent = path.parent().unwrap_or_default();
+        self.asked_about += 1;
+        self.go_to(rules, parent)?;
+        let is_below = self.left_out.last().copied().unwrap_or(false);
+        Some(is_below || rules.excludes(path, is_directory))
+    }
+
+    /// Asks about the directories that lead to `parent`, of which those on the way to the last one are known.
+    fn go_to(&mut self, rules: &Certain, parent: RelPath) -> Option<()> {
+        // Most entries lie beside the one before.
+        if parent == self.parent {
+            return Some(());
+        }
+        let both = self.parent.components().zip(parent.components());
+        let known = both.take_while(|(one, other)| one == other).count();
+        self.left_out.truncate(known);
+        let with_itself = iter::once(parent.clone()).chain(parent.ancestors());
+        let mut above: Vec<_> = with_itself.filter(|path| !path.is_root()).collect();
+        above.truncate(above.len() - known);
+        self.directories += above.len();
+        for path in above.into_iter().rev() {
+            let is_below = self.left_out.last().copied().unwrap_or(false);
+            self.left_out.push(is_below || rules.excludes(&path, true));
+        }
+        self.parent = parent;
+        (self.directories <= DIRECTORIES + self.asked_about * DIRECTORIES_EACH).then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,41 @@
+//! Asks for the second round of a transfer: files that came damaged to stable storage are sent once more.
+
+use crossbeam_channel::{Sender, bounded};
+use linerate_wire::control::Message;
+
+use crate::base::problem::TransferError;
+use crate::net::session::{Session, TICK};
+use crate::receive::commit::ToCommit;
+use crate::receive::proof::Verifier;
+
+/// Commits what has come, and asks once more for what differs; false where nothing does.
+///
+/// # Errors
+/// If the sender is gone.
+pub fn ask(
+    session: &mut Session,
+    verifier: &Verifier<'_>,
+    finished: &Sender<ToCommit>,
+) -> Result<bool, TransferError> {
+    settle(session, finished)?;
+    let names = verifier.take_differing();
+    if names.is_empty() {
+        return Ok(false);
+    }
+    session.begin_round();
+    session.send(&Message::Again(names))?;
+    Ok(true)
+}
+
+/// Waits until the committer is done with what it has. A committer that has failed reports it at its end.
+fn settle(session: &mut Session, finished: &Sender<ToCommit>) -> Result<(), TransferError> {
+    let (done, settled) = bounded(1);
+    if finished.send(ToCommit::Settle(done)).is_err() {
+        return Ok(());
+    }
+    while settled.recv_timeout(TICK).is_err_and(|error| error.is_timeout()) {
+        session.tell_progress()?;
+        session.stand_by()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,286 @@
+//! Gives finished files their real names, in groups: first the group's contents go to stable storage, then each
+//! is renamed, so that not even a power cut leaves half a file under its real name.
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use linerate_wire::control::{Problem, ProblemKind};
+use linerate_wire::entry::Kind;
+use linerate_wire::path::RelPath;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::base::problem::problem;
+use crate::net::clock::Counters;
+use crate::receive::journal::{Done, Journal, Mark};
+use crate::receive::proof::{Proof, Verifier};
+use crate::tree::root::Directory;
+use crate::tree::temporary::Temporary;
+
+/// A group is committed when it has this many entries (each may hold a file open)
+const GROUP: usize = 256;
+/// or this many bytes;
+const GROUP_BYTES: u64 = 256 << 20;
+/// or, if no more waits, this many bytes
+const WORTH_BYTES: u64 = 16 << 20;
+/// or is so old: a kill leaves nothing of it. On slow storage the next group gathers meanwhile, and is as large as it
+/// gets.
+const WORTH_AGE: Duration = Duration::from_millis(50);
+/// The same where contents are read back: by several threads, for whom a few files are too few.
+const PROVEN_AGE: Duration = Duration::from_millis(500);
+/// Up to this many files are synchronised one by one; for more, their whole file system is.
+const FEW: usize = 8;
+
+/// A file or link that is whole, with its metadata set.
+pub struct Finished {
+    /// The file under its temporary name.
+    pub temporary: Temporary,
+    /// The name that it gets.
+    pub name: OsString,
+    /// Its kind.
+    pub kind: Kind,
+    /// Its path as the user would write it.
+    pub shown: PathBuf,
+    /// The sender's digest, of files if digests are sent.
+    pub proof: Option<Proof>,
+    /// The journal's record: its place below the landing's root, and its mark.
+    pub journalled: Option<(RelPath, Mark)>,
+}
+
+/// Messages of the workers and the receiver's thread to the committer.
+pub enum ToCommit {
+    /// Whole files, several at once: waking the committer for each costs more than naming it.
+    Whole(Vec<Finished>),
+    /// Commit all that has come, and answer.
+    Settle(Sender<()>),
+    /// Everything has come.
+    End,
+    /// The transfer has failed: what waits is removed.
+    Abandon,
+}
+
+/// Syncs, verifies, records and renames groups of files.
+pub struct Committer<'a> {
+    /// This end's counters.
+    pub counters: &'a Counters,
+    /// Receives problems.
+    pub problem: &'a (dyn Fn(Problem) + Sync),
+    /// The journal of files that have their names.
+    pub journal: &'a Journal,
+    /// Reads files back before they get their names.
+    pub verifier: Option<&'a Verifier<'a>>,
+    /// Receives each file that has its name and a known digest.
+    pub proven: &'a (dyn Fn(&Proof) + Sync),
+}
+
+#[derive(Default)]
+struct Group {
+    entries: Vec<Finished>,
+    bytes: u64,
+    since: Option<Instant>,
+}
+
+/// Directories whose entries have changed, one for each device where there are many.
+#[derive(Default)]
+pub struct Touched {
+    directories: HashMap<usize, Arc<Directory>>,
+    /// Something in them has other metadata now, which goes to stable storage only with its file system.
+    has_other_metadata: bool,
+}
+
+impl Committer<'_> {
+    /// Commits what comes until the end, and returns the directories that have changed by it.
+    ///
+    /// # Errors
+    /// A message where the storage reports that it lost data.
+    pub fn run(&self, finished: Receiver<ToCommit>) -> Result<Touched, String> {
+        let age = if self.verifier.is_some() { PROVEN_AGE } else { WORTH_AGE };
+        let mut group = Group::default();
+        let mut touched = Touched::default();
+        loop {
+            match finished.recv_timeout(group.patience(age)) {
+                Ok(ToCommit::Whole(entries)) => {
+                    entries.into_iter().for_each(|entry| group.add(entry));
+                    if group.is_full() || finished.is_empty() && group.is_worth_it(age) {
+                        self.commit(&mut group, &mut touched)?;
+                    }
+                }
+                Ok(ToCommit::Settle(settled)) => {
+                    self.commit(&mut group, &mut touched)?;
+                    // Nobody may wait for it any more.
+                    let _ = settled.send(());
+                }
+                Err(RecvTimeoutError::Timeout) => self.commit(&mut group, &mut touched)?,
+                Ok(ToCommit::End) => {
+                    self.commit(&mut group, &mut touched)?;
+                    return Ok(touched);
+                }
+                Ok(ToCommit::Abandon) | Err(RecvTimeoutError::Disconnected) => {
+                    // Whole files needn't come again. The reason of the end is reported already.
+                    let _ = self.commit(&mut group, &mut touched);
+                    return Ok(touched);
+                }
+            }
+        }
+    }
+
+    fn commit(&self, group: &mut Group, touched: &mut Touched) -> Result<(), String> {
+        let group = std::mem::take(group);
+        sync_contents(&group.entries).inspect_err(|_| self.journal.distrust())?;
+        let entries = match self.verifier {
+            Some(verifier) => verifier.check(group.entries),
+            None => group.entries,
+        };
+        self.journal.look(self.counters.landed.get().bytes);
+        let mut done = Vec::new();
+        for mut entry in entries {
+            touched.add(entry.temporary.parent());
+            let record = self.record(&mut entry);
+            if self.rename(entry) {
+                done.extend(record);
+            }
+        }
+        self.journal.done(done);
+        Ok(())
+    }
+
+    fn record(&self, entry: &mut Finished) -> Option<Done> {
+        let (place, mark) = entry.journalled.take()?;
+        let Kind::File { size } = entry.kind else { return None };
+        let inode = entry.temporary.inode().ok().filter(|_| self.journal.covers(entry.temporary.parent()))?;
+        Some(Done { place, mark, inode, size })
+    }
+
+    /// True where it has its name now.
+    fn rename(&self, entry: Finished) -> bool {
+        let Finished { temporary, name, kind, shown, proof, .. } = entry;
+        let parent = temporary.parent().clone();
+        match temporary.rename(&name) {
+            Ok(()) => {
+                match kind {
+                    Kind::File { size } => self.counters.landed.file(size),
+                    Kind::Symlink { .. } => self.counters.landed.symlink(),
+                    Kind::Device { .. } | Kind::Fifo | Kind::Socket => self.counters.landed.special(),
+                    // They are made elsewhere, at the end.
+                    Kind::Directory | Kind::HardLink { .. } => {}
+                }
+                proof.iter().for_each(|proof| (self.proven)(proof));
+                return true;
+            }
+            Err(Errno::ISDIR | Errno::EXIST | Errno::NOTEMPTY) if parent.has_directory(&name) => {
+                let message = "a directory of that name is in the way at the destination";
+                (self.problem)(problem(shown, ProblemKind::Failed, message));
+            }
+            Err(error) => {
+                let message = format!("giving it its name failed: {error}");
+                (self.problem)(problem(shown, ProblemKind::Failed, message));
+            }
+        }
+        false
+    }
+}
+
+impl Group {
+    fn add(&mut self, entry: Finished) {
+        if let Kind::File { size } = entry.kind {
+            self.bytes += size;
+        }
+        self.since.get_or_insert_with(Instant::now);
+        self.entries.push(entry);
+    }
+
+    fn is_full(&self) -> bool {
+        self.entries.len() >= GROUP || self.bytes >= GROUP_BYTES
+    }
+
+    fn is_worth_it(&self, age: Duration) -> bool {
+        self.bytes >= WORTH_BYTES || self.since.is_some_and(|since| since.elapsed() >= age)
+    }
+
+    fn patience(&self, age: Duration) -> Duration {
+        match self.since {
+            None => Duration::from_secs(3600),
+            Some(since) => age.saturating_sub(since.elapsed()),
+        }
+    }
+}
+
+impl Touched {
+    /// Notes that `directory` has changed.
+    pub fn add(&mut self, directory: &Arc<Directory>) {
+        let key = Arc::as_ptr(directory) as usize;
+        let few = self.directories.len() < FEW;
+        if few || !self.directories.values().any(|held| held.device == directory.device) {
+            self.directories.insert(key, directory.clone());
+        }
+    }
+
+    /// Notes that something in `directory` got another mode, owner, time or attributes.
+    pub fn add_metadata(&mut self, directory: &Arc<Directory>) {
+        self.has_other_metadata = true;
+        self.add(directory);
+    }
+
+    /// Notes what `other` has noted.
+    pub fn absorb(&mut self, other: &Self) {
+        self.has_other_metadata |= other.has_other_metadata;
+        other.directories.values().for_each(|directory| self.add(directory));
+    }
+
+    /// Puts all of them on stable storage.
+    ///
+    /// # Errors
+    /// A message where the storage reports that it lost data.
+    pub fn sync(self) -> Result<(), String> {
+        if self.directories.len() < FEW && !self.has_other_metadata {
+            return self.directories.values().try_for_each(|directory| {
+                let held = reopen(directory).map_err(|error| lost("opening a directory", error))?;
+                match rustix::fs::fsync(held) {
+                    // A file system that keeps no directories on storage, or not by this call.
+                    Ok(()) | Err(Errno::INVAL) => Ok(()),
+                    Err(error) => Err(lost("writing a directory", error)),
+                }
+            });
+        }
+        sync_devices(self.directories.values())
+    }
+}
+
+fn sync_contents(entries: &[Finished]) -> Result<(), String> {
+    if entries.len() <= FEW || !syncfs_tells_of_losses() {
+        return entries.iter().try_for_each(|entry| {
+            entry.temporary.sync().map_err(|error| lost(&format!("writing {}", entry.shown.display()), error))
+        });
+    }
+    sync_devices(entries.iter().map(|entry| entry.temporary.parent()))
+}
+
+/// Before Linux 5.8 syncfs(2) succeeds whatever became of the data.
+fn syncfs_tells_of_losses() -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|word| word.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (5u32, 8u32)
+}
+
+/// Synchronises the file system of each device among `directories` once (syncfs(2)).
+fn sync_devices<'a>(directories: impl Iterator<Item = &'a Arc<Directory>>) -> Result<(), String> {
+    let by_device: HashMap<u64, &Arc<Directory>> = directories.map(|held| (held.device, held)).collect();
+    by_device.values().try_for_each(|directory| {
+        let held = reopen(directory).map_err(|error| lost("opening a directory", error))?;
+        rustix::fs::syncfs(held).map_err(|error| lost("writing to the file system", error))
+    })
+}
+
+/// The held descriptor may be a mere path, which can't be synchronised.
+fn reopen(directory: &Directory) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::openat(directory.as_fd(), ".", flags, rustix::fs::Mode::empty())
+}
+
+fn lost(doing: &str, error: Errno) -> String {
+    format!("{doing} to stable storage failed: {error}; the destination can't be trusted, run the copy again")
+}

@@ -1,0 +1,106 @@
+//! Files that got their real names, in 28 bytes each.
+
+use linerate_wire::entry::Timestamp;
+use linerate_wire::path::RelPath;
+use std::hash::{BuildHasher, RandomState};
+
+use super::record::{Done, Mark};
+
+/// Files that are remembered at most.
+const MAX_DONE: usize = 2_000_000;
+
+/// Files that got their real names.
+#[derive(Default)]
+pub struct DoneFiles {
+    /// Of places; nobody outside this process can choose two that are the same by it.
+    hashes: RandomState,
+    files: Vec<DoneFile>,
+    /// Times behind files, in the order in which they were told.
+    stamps: Vec<Timestamp>,
+    /// Files of which the time behind them is known.
+    stamped: usize,
+}
+
+/// One of them. Its size is in its mark.
+struct DoneFile {
+    place: [u8; 8],
+    mark: Mark,
+    inode: [u8; 8],
+    /// Which of the times.
+    stamp: u32,
+}
+
+/// A file that got its real name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Landed {
+    /// Its inode's number.
+    pub inode: u64,
+    /// The file system's time behind it: a file whose inode changed later isn't the one that was made.
+    pub at: Timestamp,
+}
+
+impl DoneFiles {
+    /// Adds a file, which counts from the next stamp on.
+    pub fn add(&mut self, done: &Done) {
+        if self.files.len() < MAX_DONE {
+            let (place, inode) = (self.hash(&done.place), done.inode.to_ne_bytes());
+            self.files.push(DoneFile { place, mark: done.mark, inode, stamp: self.stamps.len() as u32 });
+        }
+    }
+
+    /// The time behind the files that were added since the last.
+    pub fn stamp(&mut self, at: Timestamp) {
+        if self.stamped < self.files.len() {
+            self.stamps.push(at);
+            self.stamped = self.files.len();
+        }
+    }
+
+    /// Forgets the files without a stamp: what was done can't be told from what changed since.
+    pub fn forget_unstamped(&mut self) {
+        self.files.truncate(self.stamped);
+    }
+
+    /// To be called before files are looked for.
+    pub fn sort(&mut self) {
+        self.forget_unstamped();
+        self.files.sort_unstable_by_key(|file| (file.place, file.stamp));
+    }
+
+    /// The last file that was made at `place` of an entry with this mark. It may be, as rarely as two hashes are the
+    /// same, one of another place: that has another inode.
+    pub fn find(&self, place: &RelPath, mark: Mark) -> Option<Landed> {
+        let place = self.hash(place);
+        let end = self.files.partition_point(|file| file.place <= place);
+        let there = self.files[..end].iter().rev().take_while(|file| file.place == place);
+        let found = there.into_iter().find(|file| file.mark == mark)?;
+        Some(Landed { inode: u64::from_ne_bytes(found.inode), at: *self.stamps.get(found.stamp as usize)? })
+    }
+
+    fn hash(&self, place: &RelPath) -> [u8; 8] {
+        self.hashes.hash_one(place.as_bytes()).to_ne_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::tests::{done, path};
+    use super::*;
+
+    #[test]
+    fn of_two_files_at_a_place_the_later_one_is_found() {
+        let mut files = DoneFiles::default();
+        let at = |seconds| Timestamp { seconds, nanoseconds: 0 };
+        for round in 1..4 {
+            files.add(&Done { inode: round, ..done("a") });
+            files.add(&Done { mark: [round as u8; 8], ..done("b") });
+            files.stamp(at(round as i64));
+        }
+        files.add(&done("c"));
+        files.sort();
+        assert_eq!(files.find(&path("a"), [1; 8]), Some(Landed { inode: 3, at: at(3) }));
+        assert_eq!(files.find(&path("b"), [2; 8]), Some(Landed { inode: 4, at: at(2) }));
+        assert_eq!((files.find(&path("c"), [1; 8]), files.find(&path("a"), [2; 8])), (None, None));
+        assert_eq!((files.files.len(), size_of::<DoneFile>()), (6, 28));
+    }
+}

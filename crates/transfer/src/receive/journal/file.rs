@@ -1,0 +1,210 @@
+//! The journal's file: opened where it is this user's own and nobody else has it, and written record by record.
+//!
+//! Whether this user's programs have made it is another question: its tags tell.
+
+use linerate_wire::entry::Timestamp;
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::os::fd::{AsFd, OwnedFd};
+
+use super::past::Past;
+use super::record::{Begin, Done, MAX_JOURNAL, Partial, Record};
+use super::seal::{HEADER, Records, Salt, Seal, Sealer, append, append_header};
+use crate::tree::root::Directory;
+use crate::tree::stamp::ctime;
+
+/// The mode of a journal: names of files are in it.
+const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// A file that has a journal's name.
+pub enum HeldJournal {
+    /// A file of this user's, which this process has locked.
+    Ours(OwnedFd),
+    /// Nothing.
+    Missing,
+    /// A file that another process has locked.
+    Busy,
+    /// A file that may be somebody else's.
+    Foreign,
+}
+
+/// Opens and locks the journal `name`.
+///
+/// # Errors
+/// The errors of open(2) and flock(2).
+pub fn open(directory: &Directory, name: &OsStr) -> Result<HeldJournal, Errno> {
+    let file = match open_own(directory, name) {
+        Ok(file) => file,
+        Err(Errno::NOENT) => return Ok(HeldJournal::Missing),
+        Err(Errno::STALE | Errno::LOOP) => return Ok(HeldJournal::Foreign),
+        Err(error) => return Err(error),
+    };
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Ok(HeldJournal::Busy),
+        Err(error) => return Err(error),
+    }
+    // Its owner may have removed it between the two calls.
+    let gone = rustix::fs::fstat(&file)?.st_nlink == 0;
+    Ok(if gone { HeldJournal::Missing } else { HeldJournal::Ours(file) })
+}
+
+/// Opens a file for reading and writing, where it can't have been planted by another user.
+///
+/// # Errors
+/// The errors of open(2); `ESTALE` for what isn't this user's own file.
+pub fn open_own(directory: &Directory, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = rustix::fs::openat(directory, name, flags, Mode::empty())?;
+    if is_own(&rustix::fs::fstat(&file)?) { Ok(file) } else { Err(Errno::STALE) }
+}
+
+/// A plain file of this user's, with one name, that nobody else may write.
+pub fn is_own(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+        && stat.st_uid == rustix::process::geteuid().as_raw()
+        && stat.st_nlink <= 1
+        && stat.st_mode & 0o022 == 0
+}
+
+/// Writes records.
+pub struct JournalWriter {
+    file: OwnedFd,
+    /// Where the next record goes; behind it there may be the rest of one that didn't fit.
+    at: u64,
+    /// For the next record.
+    seal: Seal,
+    next_partial: u32,
+    /// It was made by this run, and holds nothing but that.
+    is_bare: bool,
+    buffer: Vec<u8>,
+}
+
+impl JournalWriter {
+    /// Makes the journal, for this user alone; none where it can't be made and locked.
+    pub fn make(directory: &Directory, name: &OsStr, begin: &Begin, sealer: &Sealer) -> Option<Self> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(directory, name, flags, PRIVATE).ok()?;
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+        Self::begin_new(file, begin, sealer).ok()
+    }
+
+    /// Reads what earlier runs wrote, and goes on behind it. What somebody else wrote isn't believed, and goes.
+    ///
+    /// # Errors
+    /// If it can't be read or written.
+    pub fn go_on(file: OwnedFd, begin: &Begin, sealer: &Sealer) -> Result<(Self, Option<Past>), Errno> {
+        let Some((records, past)) = read(&file, begin, sealer).map_err(|_| Errno::IO)? else {
+            rustix::fs::ftruncate(&file, 0)?;
+            rustix::fs::fchmod(&file, PRIVATE)?;
+            return Ok((Self::begin_new(file, begin, sealer)?, None));
+        };
+        // Behind the last whole record is what was cut off.
+        rustix::fs::ftruncate(&file, records.good)?;
+        let (at, seal, next_partial) = (records.good, records.seal, past.next_index());
+        let mut writer = Self { file, at, seal, next_partial, is_bare: false, buffer: Vec::new() };
+        if writer.write(&[Record::Begin(begin.clone())]) {
+            Ok((writer, Some(past)))
+        } else {
+            Err(Errno::NOSPC)
+        }
+    }
+
+    /// The header and the first record come at once: where one of them doesn't fit, there is nothing.
+    fn begin_new(file: OwnedFd, begin: &Begin, sealer: &Sealer) -> Result<Self, Errno> {
+        let mut salt = Salt::default();
+        aws_lc_rs::rand::fill(&mut salt).map_err(|_| Errno::IO)?;
+        let (mut seal, mut buffer) = (sealer.with(&salt), Vec::with_capacity(2 * HEADER));
+        append_header(&salt, &mut buffer);
+        append(&Record::Begin(begin.clone()), &mut seal, &mut buffer);
+        let mut writer = Self { file, at: 0, seal: seal.clone(), next_partial: 0, is_bare: true, buffer };
+        if writer.write_out(seal) { Ok(writer) } else { Err(Errno::NOSPC) }
+    }
+
+    /// True where this run made it and has written nothing down.
+    pub fn is_bare(&self) -> bool {
+        self.is_bare
+    }
+
+    /// Writes files that have their real names, and a time behind that: the file system's own, since a host's clock
+    /// says nothing of another's.
+    pub fn done(&mut self, files: Vec<Done>) {
+        let Ok(at) = self.now() else { return };
+        let files = files.into_iter().map(Record::Done);
+        self.write(&files.chain([Record::Stamp(at)]).collect::<Vec<_>>());
+    }
+
+    fn now(&self) -> Result<Timestamp, Errno> {
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        rustix::fs::futimens(&self.file, &Timestamps { last_access: now, last_modification: now })?;
+        Ok(ctime(&rustix::fs::fstat(&self.file)?))
+    }
+
+    /// Writes a partial file and gives its number.
+    pub fn partial(&mut self, file: Partial) -> Option<u32> {
+        let index = self.next_partial;
+        self.next_partial = index.checked_add(1)?;
+        self.write(&[Record::Partial(Partial { index, ..file })]).then_some(index)
+    }
+
+    /// Writes `records`; false where they aren't there.
+    pub fn write(&mut self, records: &[Record]) -> bool {
+        let mut seal = self.seal.clone();
+        self.buffer.clear();
+        self.is_bare = false;
+        records.iter().all(|record| append(record, &mut seal, &mut self.buffer)) && self.write_out(seal)
+    }
+
+    /// A record that doesn't fit is left out, and the next one takes its place: none is ever behind half a one. With
+    /// what is written comes the seal behind it.
+    fn write_out(&mut self, seal: Seal) -> bool {
+        if self.at + self.buffer.len() as u64 > MAX_JOURNAL {
+            return false;
+        }
+        let mut written = 0;
+        while written < self.buffer.len() {
+            match rustix::io::pwrite(&self.file, &self.buffer[written..], self.at + written as u64) {
+                Ok(0) => return false,
+                Ok(count) => written += count,
+                Err(Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
+        self.at += written as u64;
+        self.seal = seal;
+        true
+    }
+
+    /// Puts it on stable storage. Where that fails, a reboot finds less of it.
+    pub fn sync(&self) {
+        let _ = rustix::fs::fdatasync(self.file.as_fd());
+    }
+}
+
+/// What the runs before wrote, and where that ends; `None` where none of them wrote anything.
+fn read(
+    file: &OwnedFd,
+    begin: &Begin,
+    sealer: &Sealer,
+) -> io::Result<Option<(Records<BufReader<File>>, Past)>> {
+    let Some(mut records) = open_records(file, sealer)? else { return Ok(None) };
+    let (mut past, header) = (Past::new(begin.epoch), records.good);
+    while let Some(record) = records.next()? {
+        past.take(record);
+    }
+    past.settle();
+    let has_any = records.good > header;
+    Ok(has_any.then_some((records, past)))
+}
+
+/// The records of the journal that `file` may be.
+///
+/// # Errors
+/// If it can't be read.
+pub fn open_records(file: &OwnedFd, sealer: &Sealer) -> io::Result<Option<Records<BufReader<File>>>> {
+    let reader = BufReader::with_capacity(256 << 10, File::from(file.try_clone()?));
+    Records::open(reader, sealer)
+}

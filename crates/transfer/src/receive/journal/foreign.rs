@@ -1,0 +1,177 @@
+//! For the fuzzer and the replay of its corpus: bytes that somebody else could have put where a journal belongs, and
+//! records that a far end could have this account write.
+
+use linerate_wire::entry::{Origin, Timestamp};
+use linerate_wire::path::RelPath;
+use std::ffi::OsStr;
+
+use super::key::Key;
+use super::past::Past;
+use super::record::{Begin, Done, Epoch, Partial, Record};
+use super::seal::{Records, Salt, Sealer, append, append_bytes, append_header};
+use crate::tree::temporary::Name;
+
+/// The run that reads it: chunks of runs with the same epoch count.
+const NOW: Epoch = Epoch { boot: [1; 16], mount: 2 };
+const SALT: Salt = [3; 16];
+/// Places that records are about.
+const PLACES: [&str; 6] = ["", "a", "a/b", "b", "large", "tree/large"];
+/// Numbers that are at some edge.
+const NUMBERS: [u64; 8] = [0, 1, 31, 32, 64 << 10, 1 << 20, 1 << 36, u64::MAX];
+
+/// The first byte says which, by its remainder of four: the rest is a journal as it lies there; the bytes of records
+/// with a `|` between them, to which this account's tags are given; what stands for records that make sense, each about
+/// others; or the same with a place where a byte of the journal is changed.
+///
+/// # Panics
+/// Where more was read than is there, what was read is another when it is written again, or a change is believed.
+pub fn journal(data: &[u8]) {
+    let Some((kind, rest)) = data.split_first() else { return };
+    match kind % 4 {
+        0 => drop(read(rest)),
+        1 => drop(read(&with_tags(rest))),
+        2 => made(&Bytes(rest).records()),
+        _ => changed(rest),
+    }
+}
+
+/// What this account wrote is read as it was written.
+fn made(records: &[Record]) {
+    assert_eq!(read(&written(records)), records);
+}
+
+/// Of what somebody has changed, the records before the change are read and no other.
+fn changed(data: &[u8]) {
+    let Some((change, rest)) = data.split_at_checked(4) else { return };
+    let records = Bytes(rest).records();
+    let mut journal = written(&records);
+    let at = usize::from(u16::from_le_bytes([change[0], change[1]])) % journal.len();
+    match change[2] {
+        0 => journal.truncate(at),
+        by => journal[at] ^= by,
+    }
+    let found = read(&journal);
+    assert!(found.len() < records.len().max(1) && records.starts_with(&found));
+}
+
+fn with_tags(data: &[u8]) -> Vec<u8> {
+    let mut journal = written(&[Record::Begin(Begin { epoch: NOW, nonce: [0; 8] })]);
+    let mut records = Records::open(&*journal, &sealer()).expect("memory can be read").expect("a header");
+    while records.next().expect("memory can be read").is_some() {}
+    let mut seal = records.seal;
+    data.split(|byte| *byte == b'|').for_each(|part| append_bytes(part, &mut seal, &mut journal));
+    journal
+}
+
+/// The records of a journal, of which a later run then makes what it can.
+fn read(journal: &[u8]) -> Vec<Record> {
+    let found = records(journal);
+    assert_eq!(records(&written(&found)), found);
+    let mut past = Past::new(NOW);
+    found.iter().for_each(|record| past.take(record.clone()));
+    past.settle();
+    past.check();
+    found
+}
+
+fn written(records: &[Record]) -> Vec<u8> {
+    let (mut journal, mut seal) = (Vec::new(), sealer().with(&SALT));
+    append_header(&SALT, &mut journal);
+    records.iter().for_each(|record| assert!(append(record, &mut seal, &mut journal), "it was short enough"));
+    journal
+}
+
+fn records(journal: &[u8]) -> Vec<Record> {
+    let mut found = Vec::new();
+    if let Some(mut records) = Records::open(journal, &sealer()).expect("memory can be read") {
+        while let Some(record) = records.next().expect("memory can be read") {
+            found.push(record);
+        }
+        assert!(records.good <= journal.len() as u64);
+    }
+    found
+}
+
+fn sealer() -> Sealer {
+    Sealer::new(Key::known([5; 32]), OsStr::new("journal"), 7)
+}
+
+/// Bytes as a supply of choices.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn records(&mut self) -> Vec<Record> {
+        let mut records = Vec::new();
+        while let Some(kind) = self.byte() {
+            records.push(self.record(kind));
+        }
+        records
+    }
+
+    fn record(&mut self, kind: u8) -> Record {
+        match kind % 9 {
+            0 => {
+                Record::Begin(Begin { epoch: Epoch { mount: self.number() % 4, ..NOW }, nonce: self.nonce() })
+            }
+            1 => Record::Done(self.done()),
+            2 => Record::Stamp(Timestamp { seconds: self.number() as i64, nanoseconds: 0 }),
+            3 => Record::Partial(self.partial()),
+            4 => Record::Chunk { partial: self.index(), number: self.number() as u32 },
+            5 => Record::Stable { partial: self.index(), chunks: self.bits() },
+            6 => Record::Distrust,
+            7 => Record::Made { place: self.place() },
+            _ => Record::Opened { place: self.place(), mode: self.number() as u32 },
+        }
+    }
+
+    fn done(&mut self) -> Done {
+        let (place, mark) = (self.place(), [self.choice(); 8]);
+        Done { place, mark, inode: self.number(), size: self.number() }
+    }
+
+    fn partial(&mut self) -> Partial {
+        Partial {
+            index: self.index(),
+            place: self.place(),
+            name: Name::new(self.nonce(), self.number()),
+            mark: [self.choice(); 8],
+            origin: Origin { inode: self.number(), ctime: Timestamp::default() },
+            inode: self.number(),
+            size: self.number(),
+            chunk: self.number(),
+        }
+    }
+
+    fn place(&mut self) -> RelPath {
+        RelPath::new(PLACES[usize::from(self.choice()) % PLACES.len()]).expect("an honest path")
+    }
+
+    fn index(&mut self) -> u32 {
+        u32::from(self.choice() % 8)
+    }
+
+    fn nonce(&mut self) -> [u8; 8] {
+        [self.choice() % 4; 8]
+    }
+
+    fn bits(&mut self) -> Vec<u8> {
+        let length = usize::from(self.choice());
+        (0..length).map_while(|_| self.byte()).collect()
+    }
+
+    /// One at an edge, or a small one.
+    fn number(&mut self) -> u64 {
+        let choice = self.choice();
+        NUMBERS.get(usize::from(choice)).copied().unwrap_or(u64::from(choice))
+    }
+
+    fn choice(&mut self) -> u8 {
+        self.byte().unwrap_or(0)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+}

@@ -1,0 +1,52 @@
+//! Whether a run is at work with a journal, and which.
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+
+use super::file::open_records;
+use super::inode_of;
+use super::key::KeyStore;
+use super::record::Record;
+use super::seal::Sealer;
+use crate::tree::root::Directory;
+
+/// Who holds a file that has a journal's name.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// Nobody: no run is at work with it.
+    Nobody,
+    /// A run of this account's, with this in its temporary names.
+    Run([u8; 8]),
+    /// A run of which nothing more is known: another account's, or of one that has no key any more.
+    Somebody,
+}
+
+/// Who holds the journal `name` in `directory`. It is somebody, not nobody, if that can't be known.
+pub fn holder(directory: &Directory, name: &OsStr, keys: &KeyStore) -> Holder {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+        Ok(file) => file,
+        Err(Errno::ACCESS) => return Holder::Somebody,
+        Err(_) => return Holder::Nobody,
+    };
+    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) != Err(Errno::WOULDBLOCK) {
+        return Holder::Nobody;
+    }
+    let sealer = keys.find(None).zip(inode_of(directory));
+    let sealer = sealer.map(|(key, directory)| Sealer::new(key, name, directory));
+    sealer.and_then(|sealer| last_nonce(&file, &sealer)).map_or(Holder::Somebody, Holder::Run)
+}
+
+/// What the temporary names of the latest run in a journal hold; `None` where the journal isn't this account's.
+fn last_nonce(file: &OwnedFd, sealer: &Sealer) -> Option<[u8; 8]> {
+    let mut records = open_records(file, sealer).ok()??;
+    let mut last = None;
+    while let Some(record) = records.next().ok()? {
+        if let Record::Begin(begin) = record {
+            last = Some(begin.nonce);
+        }
+    }
+    last
+}

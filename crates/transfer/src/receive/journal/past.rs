@@ -1,0 +1,278 @@
+//! The files that earlier runs of a command have left, and which of them may be trusted.
+//!
+//! The far end decides how many files and which paths a journal tells of: each kind of record has its share of memory,
+//! and what is beyond that is sent again.
+
+use linerate_wire::entry::Origin;
+use linerate_wire::path::RelPath;
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+
+use super::done::{DoneFiles, Landed};
+use super::partials::{Earlier, Partials};
+use super::record::{Epoch, Mark, Partial, Record};
+
+/// Bytes of opened directories' paths that are kept at most.
+const MAX_OPENED: usize = 8 << 20;
+/// Bytes that a path in a map takes beside its own.
+const BESIDE_PATH: usize = 64;
+
+/// A journal's records of the runs before this one.
+pub struct Past {
+    now: Epoch,
+    done: DoneFiles,
+    partials: Partials,
+    /// Of the run whose records follow.
+    epoch: Option<Epoch>,
+    hashes: RandomState,
+    /// Hashes of the places of directories that were made.
+    made: Vec<u64>,
+    opened: HashMap<RelPath, u32>,
+    room_for_opened: usize,
+    /// The nonces in the temporary names of these runs.
+    nonces: HashSet<[u8; 8]>,
+}
+
+impl Past {
+    /// For a run whose epoch is `now`.
+    pub fn new(now: Epoch) -> Self {
+        Self {
+            now,
+            done: DoneFiles::default(),
+            partials: Partials::default(),
+            epoch: None,
+            hashes: RandomState::new(),
+            made: Vec::new(),
+            opened: HashMap::new(),
+            room_for_opened: MAX_OPENED,
+            nonces: HashSet::new(),
+        }
+    }
+
+    /// Takes the next record.
+    pub fn take(&mut self, record: Record) {
+        match record {
+            Record::Begin(begin) => {
+                self.done.forget_unstamped();
+                self.epoch = Some(begin.epoch);
+                self.nonces.insert(begin.nonce);
+            }
+            Record::Done(done) => {
+                self.partials.has_its_name(&done.place, done.inode);
+                self.done.add(&done);
+            }
+            Record::Stamp(at) => self.done.stamp(at),
+            Record::Partial(partial) => self.begin(partial),
+            // A chunk that the kernel had counts only while that kernel and that mount live.
+            Record::Chunk { partial, number } if self.now.is_known() && self.epoch == Some(self.now) => {
+                self.partials.written(partial, number);
+            }
+            Record::Chunk { .. } => {}
+            Record::Stable { partial, chunks } => self.partials.stable(partial, &chunks),
+            Record::Distrust => self.partials.distrust(),
+            Record::Made { place } => self.made.push(self.hash(&place)),
+            Record::Opened { place, mode } => self.open(place, mode),
+        }
+    }
+
+    /// To be called when all records are taken, before anything is asked for.
+    pub fn settle(&mut self) {
+        self.done.sort();
+        self.made.sort_unstable();
+        self.made.dedup();
+    }
+
+    /// A file that none of these runs can have made isn't taken for one of theirs, whoever wrote it down.
+    fn begin(&mut self, partial: Partial) {
+        self.partials.count(partial.index);
+        if self.nonces.contains(&partial.name.nonce()) {
+            self.partials.add(partial);
+        }
+    }
+
+    /// The first run saw the mode that the directory had.
+    fn open(&mut self, place: RelPath, mode: u32) {
+        let size = place.as_bytes().len() + BESIDE_PATH;
+        if size <= self.room_for_opened && !self.opened.contains_key(&place) {
+            self.room_for_opened -= size;
+            self.opened.insert(place, mode);
+        }
+    }
+
+    /// What was made at `place` of an entry with this mark.
+    pub fn done(&self, place: &RelPath, mark: Mark) -> Option<Landed> {
+        self.done.find(place, mark)
+    }
+
+    /// The large file that was begun at `place` of an entry with this mark, and of this very file.
+    pub fn partial(&self, place: &RelPath, mark: Mark, origin: Origin) -> Option<&Earlier> {
+        let earlier = self.partials.at(place)?;
+        (earlier.partial.mark == mark && earlier.partial.origin == origin).then_some(earlier)
+    }
+
+    /// All large files that were begun.
+    pub fn partials(&self) -> impl Iterator<Item = &Partial> {
+        self.partials.all().map(|earlier| &earlier.partial)
+    }
+
+    /// A number that no partial file of these runs has.
+    pub fn next_index(&self) -> u32 {
+        self.partials.next_index()
+    }
+
+    /// Whether one of these runs made the directory at `place`, which may still have a mode for the time being. It
+    /// may be said of another place too, as rarely as two hashes are the same.
+    pub fn made(&self, place: &RelPath) -> bool {
+        self.made.binary_search(&self.hash(place)).is_ok()
+    }
+
+    /// Directories that were there and were opened to their owner, with the modes that they had.
+    pub fn opened(&self) -> impl Iterator<Item = (&RelPath, u32)> {
+        self.opened.iter().map(|(place, mode)| (place, *mode))
+    }
+
+    /// True where one of these runs has this in its temporary names.
+    pub fn has_run(&self, nonce: [u8; 8]) -> bool {
+        self.nonces.contains(&nonce)
+    }
+
+    fn hash(&self, place: &RelPath) -> u64 {
+        self.hashes.hash_one(place.as_bytes())
+    }
+
+    /// For the fuzzer: what is told of a file is about it, and no file is any other's.
+    pub(super) fn check(&self) {
+        self.partials.check();
+        assert!(self.partials().all(|partial| self.has_run(partial.name.nonce())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::Done;
+    use super::super::record::tests::{NONCE, begin, done, partial, path};
+    use super::*;
+    use linerate_wire::entry::Timestamp;
+
+    const HERE: Epoch = Epoch { boot: [1; 16], mount: 2 };
+
+    fn past(records: Vec<Record>, now: Epoch) -> Past {
+        let mut past = Past::new(now);
+        records.into_iter().for_each(|record| past.take(record));
+        past.settle();
+        past.check();
+        past
+    }
+
+    fn chunk(number: u32) -> Record {
+        Record::Chunk { partial: 0, number }
+    }
+
+    fn present(past: &Past) -> Vec<u32> {
+        let sample = partial(0);
+        let earlier = past.partial(&sample.place, sample.mark, sample.origin);
+        let mut present: Vec<_> = earlier.map(Earlier::present).unwrap_or_default().into_iter().collect();
+        present.sort_unstable();
+        present
+    }
+
+    fn two_runs() -> Vec<Record> {
+        let stable = Record::Stable { partial: 0, chunks: vec![0b10] };
+        vec![begin(HERE), Record::Partial(partial(0)), chunk(0), chunk(1), stable, chunk(9), chunk(2)]
+    }
+
+    #[test]
+    fn in_the_same_boot_and_mount_all_chunks_count() {
+        assert_eq!(present(&past(two_runs(), HERE)), [0, 1, 2], "and none that the file doesn't have");
+    }
+
+    #[test]
+    fn after_a_reboot_or_another_mount_only_stable_chunks_count() {
+        for now in [Epoch { boot: [9; 16], ..HERE }, Epoch { mount: 3, ..HERE }] {
+            assert_eq!(present(&past(two_runs(), now)), [1]);
+            let mut third = two_runs();
+            third.extend([begin(now), chunk(3)]);
+            assert_eq!(present(&past(third, now)), [1, 3], "a later run's chunks count again");
+        }
+        let unknown = Epoch::default();
+        assert!(
+            present(&past(vec![begin(unknown), Record::Partial(partial(0)), chunk(0)], unknown)).is_empty()
+        );
+    }
+
+    #[test]
+    fn after_a_loss_only_stable_chunks_count() {
+        let mut records = two_runs();
+        records.extend([Record::Distrust, chunk(3)]);
+        assert_eq!(present(&past(records, HERE)), [1, 3]);
+    }
+
+    #[test]
+    fn another_source_file_of_that_name_has_no_chunks() {
+        let past = past(two_runs(), HERE);
+        let sample = partial(0);
+        assert!(past.partial(&sample.place, [0; 8], sample.origin).is_none());
+        let origin = Origin { inode: 1, ..sample.origin };
+        assert!(past.partial(&sample.place, sample.mark, origin).is_none());
+    }
+
+    #[test]
+    fn a_file_that_no_run_before_it_made_is_not_taken() {
+        let records = vec![Record::Partial(partial(0)), begin(HERE), chunk(0)];
+        let past = past(records, HERE);
+        assert_eq!((past.partials().count(), past.next_index()), (0, 1), "its number isn't given again");
+        assert!(past.has_run(NONCE) && !past.has_run([0; 8]));
+    }
+
+    #[test]
+    fn of_a_directory_that_was_opened_twice_the_first_mode_counts() {
+        let opened = |mode| Record::Opened { place: path("a"), mode };
+        let past = past(vec![begin(HERE), opened(0o500), begin(HERE), opened(0o700)], HERE);
+        assert_eq!(past.opened().collect::<Vec<_>>(), [(&path("a"), 0o500)]);
+    }
+
+    #[test]
+    fn directories_that_were_made_are_known() {
+        let made = |place| Record::Made { place: path(place) };
+        let past = past(vec![begin(HERE), made("b"), made("a"), made("b")], HERE);
+        assert!(past.made(&path("a")) && past.made(&path("b")) && !past.made(&path("c")));
+    }
+
+    #[test]
+    fn a_file_is_done_only_when_its_time_is_known() {
+        let at = Timestamp { seconds: 1, nanoseconds: 0 };
+        let records = vec![begin(HERE), Record::Done(done("a")), Record::Stamp(at), Record::Done(done("b"))];
+        let past = past(records, HERE);
+        assert!(past.done(&path("a"), [1; 8]).is_some_and(|finished| finished.at == at));
+        assert!(past.done(&path("b"), [1; 8]).is_none() && past.done(&path("a"), [2; 8]).is_none());
+    }
+
+    #[test]
+    fn large_files_that_have_their_names_make_room_for_others() {
+        let mut past = Past::new(HERE);
+        past.take(begin(HERE));
+        let large = |index: u32| Partial {
+            index,
+            place: path(&format!("{index}{}", "/deeper".repeat(570))),
+            ..partial(0)
+        };
+        let count = 2 * (12 << 20) / 4000;
+        for index in 0..count {
+            past.take(Record::Partial(large(index)));
+            past.take(Record::Done(Done { place: large(index).place, inode: 9, ..done("") }));
+        }
+        past.settle();
+        past.check();
+        let has = |index| past.partials.at(&large(index).place).is_some();
+        assert!(has(count - 1) && !has(0));
+        assert_eq!(past.next_index(), count);
+        let mut past = Past::new(HERE);
+        past.take(begin(HERE));
+        (0..count).for_each(|index| past.take(Record::Partial(large(index))));
+        past.check();
+        assert!(
+            past.partials.at(&large(0).place).is_some()
+                && past.partials.at(&large(count - 1).place).is_none()
+        );
+    }
+}

@@ -1,0 +1,216 @@
+//! Left-overs of interrupted transfers: files under temporary names.
+
+use linerate_wire::control::{Message, Problem, ProblemKind};
+use linerate_wire::entry::{Entry, Kind, Timestamp};
+use linerate_wire::path::RelPath;
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, OFlags, Stat};
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use crate::base::problem::problem;
+use crate::receive::journal::{self, Holder, KeyStore, Past};
+use crate::tree::landing::Landing;
+use crate::tree::root::{Directory, Root};
+use crate::tree::temporary::{PREFIX, nonce_of};
+
+/// An unlocked file may still be on its way to its name: only older ones are left over.
+const YOUNG: Duration = Duration::from_secs(60);
+
+/// Something that was left.
+pub struct Leftover {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub size: u64,
+    /// It is a journal: the command can be run again to go on.
+    pub journal: bool,
+}
+
+/// Removes what the runs in `past` left below the places of `landing`.
+pub fn remove_of(past: &Past, landing: &Landing) {
+    remove_partials(past, landing);
+    let ours = |name: &[u8]| nonce_of(name).is_some_and(|nonce| past.has_run(nonce));
+    for place in landing.places() {
+        // A source that lands in the root itself, or is a file in it, leaves things there.
+        let (top, deep) = match landing.root.directory(&place) {
+            Ok(_) => (place, true),
+            Err(_) => (RelPath::root(), false),
+        };
+        walk(&landing.root, top, deep, &mut |parent, _, name| {
+            if ours(name) {
+                // A file that stays is listed by `linerate clean`.
+                let _ = parent.take_away(name);
+            }
+        });
+    }
+}
+
+/// Removes the partial files that earlier runs began.
+pub fn remove_partials(past: &Past, landing: &Landing) {
+    for partial in past.partials() {
+        let Some(parent) = partial.place.parent() else { continue };
+        let Ok(parent) = landing.root.directory(&parent) else { continue };
+        if partial.reopen(&parent).is_ok() {
+            // A file that stays is listed by `linerate clean`.
+            let _ = parent.take_away(partial.name.write());
+        }
+    }
+}
+
+/// Lists what was left below the directory `root`, and removes it where `remove` is set. What a transfer
+/// under way holds is passed over. `tell` receives what can't be removed.
+pub fn clean(root: &Root, remove: bool, mut each: impl FnMut(&Leftover), mut tell: impl FnMut(Problem)) {
+    let live = Live::look(root, &KeyStore::of_account());
+    walk(root, RelPath::root(), true, &mut |parent, at, name| {
+        let Some(held) = Candidate::look(parent, at, name, &live) else { return };
+        let Ok(path) = at.join(name) else { return };
+        let path = root.shown(&path);
+        if remove && let Err(error) = rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
+            return tell(problem(path, ProblemKind::Failed, format!("removing it failed: {error}")));
+        }
+        each(&Leftover { path, size: held.size, journal: held.journal });
+    });
+}
+
+impl Leftover {
+    /// As the client gets it.
+    pub fn told(&self) -> Message {
+        let (path, time) = (RelPath::root(), Timestamp::default());
+        let kind = Kind::File { size: self.size };
+        let entry = Entry { source: 0, path, kind, mode: 0, mtime: time, atime: time, extra: None };
+        Message::Listed { path: self.path.as_os_str().as_bytes().to_vec(), entry }
+    }
+}
+
+/// What transfers under way that have a journal hold.
+struct Live {
+    /// What their temporary names hold,
+    nonces: HashSet<[u8; 8]>,
+    /// and the directories of journals that don't say that: below them anything may be held.
+    unknown: Vec<RelPath>,
+}
+
+impl Live {
+    fn look(root: &Root, keys: &KeyStore) -> Self {
+        let mut live = Self { nonces: HashSet::new(), unknown: Vec::new() };
+        walk(root, RelPath::root(), true, &mut |parent, at, name| {
+            if is_journal(name) {
+                match journal::holder(parent, OsStr::from_bytes(name), keys) {
+                    Holder::Nobody => {}
+                    Holder::Run(nonce) => drop(live.nonces.insert(nonce)),
+                    Holder::Somebody => live.unknown.push(at.clone()),
+                }
+            }
+        });
+        live
+    }
+
+    /// True where a transfer under way may hold what has this temporary name in the directory `at`.
+    fn may_hold(&self, at: &RelPath, nonce: [u8; 8]) -> bool {
+        let is_below = |top: &RelPath| {
+            top.is_root() || at.components().take(top.components().count()).eq(top.components())
+        };
+        self.nonces.contains(&nonce) || self.unknown.iter().any(is_below)
+    }
+}
+
+/// Something with a temporary name that nobody needs.
+struct Candidate {
+    size: u64,
+    journal: bool,
+    /// The lock is held until it is removed, so that nobody begins to use it.
+    #[expect(dead_code, reason = "held for its lock")]
+    lock: Option<OwnedFd>,
+}
+
+impl Candidate {
+    fn look(parent: &Directory, at: &RelPath, name: &[u8], live: &Live) -> Option<Self> {
+        let journal = is_journal(name);
+        if !journal && nonce_of(name).is_none_or(|nonce| live.may_hold(at, nonce)) {
+            return None;
+        }
+        let name = OsStr::from_bytes(name);
+        let stat = parent.stat(name).ok()?;
+        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        let lock = if is_file { Some(try_lock(parent, name)?) } else { None };
+        let young = !is_file && age(&stat) < YOUNG;
+        (!young).then_some(Self { size: stat.st_size as u64, journal, lock })
+    }
+}
+
+/// `None` if somebody has it, or that can't be known.
+fn try_lock(parent: &Directory, name: &OsStr) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = rustix::fs::openat(parent, name, flags, rustix::fs::Mode::empty()).ok()?;
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+    Some(file)
+}
+
+fn age(stat: &Stat) -> Duration {
+    let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(stat.st_ctime).unwrap_or(0));
+    SystemTime::now().duration_since(changed).unwrap_or_default()
+}
+
+fn is_journal(name: &[u8]) -> bool {
+    let key = name.strip_prefix(journal::prefix().as_bytes());
+    key.is_some_and(|key| key.len() == 32 && key.iter().all(u8::is_ascii_hexdigit))
+}
+
+type Each<'a> = &'a mut dyn FnMut(&Directory, &RelPath, &[u8]);
+
+/// Shows every temporary name below `top`, through no link. What can't be read is passed over.
+fn walk(root: &Root, top: RelPath, deep: bool, each: Each<'_>) {
+    let mut waiting = vec![top];
+    while let Some(at) = waiting.pop() {
+        let Ok(directory) = root.directory(&at) else { continue };
+        let Ok(listing) = Dir::read_from(&*directory) else { continue };
+        for entry in listing.flatten() {
+            let name = entry.file_name().to_bytes();
+            if name.starts_with(PREFIX.as_bytes()) {
+                each(&directory, &at, name);
+            } else if deep && name != b"." && name != b".." && is_directory(&directory, &entry) {
+                waiting.extend(at.join(name).ok());
+            }
+        }
+    }
+}
+
+fn is_directory(parent: &Directory, entry: &rustix::fs::DirEntry) -> bool {
+    match entry.file_type() {
+        FileType::Directory => true,
+        FileType::Unknown => parent.has_directory(OsStr::from_bytes(entry.file_name().to_bytes())),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_journals_are_ours() {
+        assert!(is_journal(b".linerate.journal.0123456789abcdef0123456789abcdef"));
+        assert!(!is_journal(b".linerate.journal.mine") && !is_journal(b".linerate.0123456789abcdef.1"));
+    }
+
+    #[test]
+    fn below_a_journal_that_somebody_holds_and_nobody_can_read_everything_may_be_held() {
+        let (top, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let at = |path: &str| RelPath::new(path.as_bytes()).unwrap();
+        std::fs::create_dir_all(top.path().join("a/b")).unwrap();
+        let name = format!("a/{}{}", journal::prefix(), "0".repeat(32));
+        let journal = std::fs::File::create(top.path().join(name)).unwrap();
+        let root = Root::open(top.path()).unwrap();
+        let may_hold = |path: &str| {
+            let live = Live::look(&root, &KeyStore::of(&state.path().join("none")));
+            live.may_hold(&at(path), [1; 8])
+        };
+        assert!(!may_hold("a"), "nobody is at work");
+        rustix::fs::flock(&journal, FlockOperation::NonBlockingLockExclusive).unwrap();
+        assert!(may_hold("a") && may_hold("a/b") && !may_hold("") && !may_hold("ab"));
+    }
+}

@@ -1,0 +1,16 @@
+//! The receiver: from the streams to names on stable storage.
+
+pub mod admission;
+pub mod again;
+pub mod commit;
+pub mod journal;
+pub mod leftovers;
+pub mod proof;
+pub mod read_back;
+pub mod receiver;
+pub mod reception;
+pub mod remove;
+pub mod resume;
+pub mod sink;
+pub mod spool;
+pub mod wanted;

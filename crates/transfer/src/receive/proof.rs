@@ -1,0 +1,107 @@
+//! Compares what came back from stable storage with what the sender read, before a file gets its name.
+
+use linerate_wire::control::{Digest, MAX_AGAIN, MAX_MESSAGE, Problem, ProblemKind};
+use linerate_wire::entry::Entry;
+use linerate_wire::path::RelPath;
+use rustix::io::Errno;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::base::lock::lock;
+use crate::base::problem::problem;
+use crate::receive::commit::Finished;
+use crate::receive::read_back::ReadBack;
+
+/// Bytes of names that are asked for once more; [`linerate_wire::control::Message::Again`] must be sendable.
+const NAMES: usize = MAX_MESSAGE / 2;
+
+const ONCE: &str = "differs from what was sent when it was read back";
+const TWICE: &str = "differs from what was sent when it was read back, twice: it didn't get its name. \
+                     The storage or the memory there can't be trusted";
+const TWICE_IN_PLACE: &str = "differs from what was sent when it was read back, twice, and has its name all the same, since \
+                              it was written into. The storage or the memory there can't be trusted";
+
+/// The sender's digest of a file, for comparison.
+#[derive(Clone, Debug)]
+pub struct Proof {
+    /// BLAKE3 of what it read.
+    pub digest: Digest,
+    /// The source it belongs to,
+    pub source: u32,
+    /// and where below that.
+    pub path: RelPath,
+}
+
+impl Proof {
+    /// The sender's digest of `entry`.
+    pub fn of(entry: &Entry, digest: Digest) -> Self {
+        Self { digest, source: entry.source, path: entry.path.clone() }
+    }
+}
+
+/// Compares the files of a transfer, and keeps the names of those that have to be sent once more.
+pub struct Verifier<'a> {
+    /// Receives problems.
+    pub problem: &'a (dyn Fn(Problem) + Sync),
+    differing: Mutex<Differing>,
+    last_round: AtomicBool,
+}
+
+#[derive(Default)]
+struct Differing {
+    names: Vec<(u32, RelPath)>,
+    bytes: usize,
+}
+
+impl<'a> Verifier<'a> {
+    /// Tells `problem` of files that differ for good.
+    pub fn new(problem: &'a (dyn Fn(Problem) + Sync)) -> Self {
+        Self { problem, differing: Mutex::default(), last_round: AtomicBool::new(false) }
+    }
+
+    /// Leaves those that are what was sent; the others are removed.
+    pub fn check(&self, group: Vec<Finished>) -> Vec<Finished> {
+        let results = ReadBack::of(&group).run();
+        let pairs = group.into_iter().zip(results);
+        pairs.filter_map(|(entry, result)| self.judge(entry, result)).collect()
+    }
+
+    /// The files that differ, which come once more: from now on one that differs is a problem.
+    pub fn take_differing(&self) -> Vec<(u32, RelPath)> {
+        self.last_round.store(true, Ordering::Relaxed);
+        std::mem::take(&mut *lock(&self.differing)).names
+    }
+
+    fn judge(&self, entry: Finished, result: Option<Result<Digest, Errno>>) -> Option<Finished> {
+        let Some(proof) = &entry.proof else { return Some(entry) };
+        match result {
+            Some(Ok(digest)) if digest == proof.digest => return Some(entry),
+            Some(Err(error)) => self.tell(&entry, &format!("reading it back failed: {error}")),
+            // A file that ended early has no digest.
+            Some(Ok(_)) | None if self.wants_again(proof) => {}
+            Some(Ok(_)) | None if self.last_round.load(Ordering::Relaxed) => {
+                self.tell(&entry, if entry.temporary.is_in_place() { TWICE_IN_PLACE } else { TWICE });
+            }
+            Some(Ok(_)) | None => self.tell(&entry, ONCE),
+        }
+        // The journal may list it, and what it has isn't worth going on from.
+        entry.temporary.discard();
+        None
+    }
+
+    fn wants_again(&self, proof: &Proof) -> bool {
+        let mut differing = lock(&self.differing);
+        let bytes = differing.bytes + proof.path.as_bytes().len() + 16;
+        let full = differing.names.len() >= MAX_AGAIN || bytes > NAMES;
+        if full || self.last_round.load(Ordering::Relaxed) {
+            return false;
+        }
+        differing.bytes = bytes;
+        differing.names.push((proof.source, proof.path.clone()));
+        true
+    }
+
+    fn tell(&self, entry: &Finished, message: &str) {
+        (self.problem)(problem(&entry.shown, ProblemKind::Failed, message));
+    }
+}

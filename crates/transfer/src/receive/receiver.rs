@@ -1,0 +1,320 @@
+//! The receiving end, from the announced sources to the word that everything is on stable storage.
+
+use crossbeam_channel::{Receiver, Sender as CrossbeamSender, TrySendError, bounded};
+use linerate_wire::control::{MAX_OPEN_OFFERS, Message, Options, Problem, Source, Totals};
+use linerate_wire::path::RelPath;
+use rustix::fs::Mode;
+use std::thread::{self, Scope, ScopedJoinHandle};
+use std::time::Instant;
+
+use crate::base::lock::lock;
+use crate::base::problem::TransferError;
+use crate::net::crew::Crew;
+use crate::net::session::{Event, Session, TICK, WorkerEnd, out_of_turn};
+use crate::net::stream::Stream;
+use crate::receive::admission::{self, Request, Terms};
+use crate::receive::again;
+use crate::receive::commit::{Committer, ToCommit, Touched};
+use crate::receive::proof::{Proof, Verifier};
+use crate::receive::reception::{Ground, Reception, Reports, Settings};
+use crate::receive::remove::{News, Remover};
+use crate::receive::resume::{self, Resume, settle};
+use crate::receive::sink::{ReceiveWorker, note_still_opened};
+use crate::receive::wanted::{Comparer, Offer, OfferedNames};
+use crate::tree::bounds::Named;
+use crate::tree::digest::ledger::{Known, Told};
+use crate::tree::landing::{Landing, umask};
+use crate::tree::metadata::write::MetadataWriter;
+use crate::tree::temporary::Names;
+
+/// Messages that wait for the committer, of up to 64 files each; each file may be open.
+const WAITING: usize = 16;
+
+/// The result of the receiving end.
+pub struct Received {
+    /// Entries that are in place.
+    pub landed: Totals,
+    /// Entries that the sender reports to have found.
+    pub announced: Totals,
+    /// Streams that carried data.
+    pub streams: u32,
+    /// The destination took each source under its own name.
+    pub within: bool,
+    /// The sources' names, as the sender announced them.
+    pub sources: Vec<RelPath>,
+}
+
+/// Receives into `destination`. `request` is there where this end asked for what comes, and takes
+/// nothing else. `known` receives the digests of files that are in place, if they are asked for.
+///
+/// # Errors
+/// If the transfer as a whole failed; problems of single entries are reported and counted.
+pub fn run(
+    session: &mut Session,
+    destination: &Named,
+    options: &Options,
+    request: Option<&Request<'_>>,
+    known: Known<'_>,
+) -> Result<Received, TransferError> {
+    let sources = session.receive_sources()?;
+    request.map_or(Ok(()), |request| request.admit(&sources))?;
+    admission::refuse_reserved(&sources)?;
+    let umask = umask();
+    let landing = match (resume::landing(destination, &sources, options), &options.sync) {
+        (Some(again), _) => again,
+        (None, Some(_)) => Landing::mirror(destination, &sources)?,
+        (None, None) => Landing::find(destination, &sources)?,
+    };
+    let resume = Resume::find(session, &landing, options)?;
+    let offers = options.sync.is_some() || resume.past.is_some();
+    if options.digests {
+        session.send(&Message::Within(landing.within))?;
+    }
+    session.send(&Message::Ready { offers })?;
+    // Modes are made here, bit by bit; the kernel's mask would only take from them.
+    rustix::process::umask(Mode::empty());
+    let terms = Terms::new(&landing, options, request);
+    let received = receive(session, &terms, sources, options, &resume, umask, known);
+    rustix::process::umask(umask);
+    // A client that is gone begins again, and must find the journal by which everything is there.
+    let received = received.and_then(|received| session.stand_by().map(|()| received));
+    let received = received.inspect_err(|error| resume.abandon(&landing, error))?;
+    session.meanwhile(|| resume.finish(&landing))?;
+    session.send(&Message::Committed(received.landed))?;
+    Ok(received)
+}
+
+fn receive(
+    session: &mut Session,
+    terms: &Terms<'_>,
+    sources: Vec<Source>,
+    options: &Options,
+    resume: &Resume,
+    umask: Mode,
+    known: Known<'_>,
+) -> Result<Received, TransferError> {
+    let landing = terms.landing();
+    let reporter = session.reporter();
+    let tell = |problem: Problem| reporter.problem(problem);
+    let channel = session.channel();
+    // A sender that is gone is noticed where its next message is waited for.
+    let skip = |file: u64| drop(channel.send(&Message::Skip { file }));
+    let counters = session.meters.local.clone();
+    let names = Names::new(session.nonce(), options.verify);
+    let (finished, whole) = bounded(WAITING);
+    let (writer, past) = (MetadataWriter::new(options.keep), resume.past.as_deref());
+    let journal = &resume.journal;
+    let ground = Ground { landing, terms, names: &names, writer: &writer, past, journal };
+    let reports = Reports { finished, counters: &counters, problem: &tell, skip: &skip };
+    let shared = Reception::new(Settings::new(options, umask), ground, reports);
+    past.iter().for_each(|past| note_still_opened(past, &shared));
+    let received = bring(session, &shared, whole, options, known);
+    if received.as_ref().is_err_and(TransferError::is_breach) {
+        shared.discard();
+    }
+    let Taken { streams, announced, .. } = received?;
+    let sources = sources.into_iter().map(|source| source.name).collect();
+    let (landed, announced) = (counters.landed.get(), announced.totals);
+    Ok(Received { landed, announced, streams, within: landing.within, sources })
+}
+
+/// The result of the streams, before the last steps.
+struct Taken<'a> {
+    /// Directories that have changed.
+    touched: Touched,
+    streams: u32,
+    announced: Announced,
+    /// The offered names, where entries were offered.
+    compared: Option<Comparison<'a>>,
+}
+
+/// Everything that the sender has, up to stable storage.
+fn bring<'a>(
+    session: &mut Session,
+    shared: &'a Reception<'a>,
+    whole: Receiver<ToCommit>,
+    options: &'a Options,
+    known: Known<'_>,
+) -> Result<Taken<'a>, TransferError> {
+    let mut taken = take(session, shared, whole, options, known)?;
+    check_whole(shared)?;
+    let mut last = ReceiveWorker::new(shared);
+    last.make_further_names(&mut taken.touched, known).map_err(TransferError::Failed)?;
+    let deletes = options.sync.as_ref().is_some_and(|sync| sync.delete);
+    if let Some((offered, remover)) = taken.compared.take().filter(|_| deletes) {
+        match taken.announced.complete {
+            true => remover.run(&shared.ground.landing.places, &offered, &mut taken.touched),
+            false => remover.refuse(),
+        }
+    }
+    let mut touched = std::mem::take(&mut taken.touched);
+    session
+        .meanwhile(|| {
+            last.finish_directories(&mut touched)?;
+            last.finish();
+            touched.absorb(&lock(&shared.notes.changed));
+            touched.sync()
+        })?
+        .map_err(TransferError::Failed)?;
+    Ok(taken)
+}
+
+/// Everything that the streams bring, up to the committer's end.
+fn take<'a>(
+    session: &mut Session,
+    shared: &'a Reception<'a>,
+    whole: Receiver<ToCommit>,
+    options: &'a Options,
+    known: Known<'_>,
+) -> Result<Taken<'a>, TransferError> {
+    let Reports { counters, problem, finished, .. } = &shared.reports;
+    let verifier = (options.digests && options.verify).then(|| Verifier::new(problem));
+    let verifier = verifier.as_ref();
+    let proven = |proof: &Proof| known(proof.source, &proof.path, Told::Digest(proof.digest));
+    let journal = shared.ground.journal;
+    let committer = Committer { counters, problem, journal, verifier, proven: &proven };
+    let offers = options.sync.is_some() || shared.ground.past.is_some();
+    thread::scope(|scope| {
+        let committing = scope.spawn(|| committer.run(whole));
+        let mut crew = Crew::new(scope, |stream| work(shared, stream));
+        let (settling, ended) = bounded(0);
+        scope.spawn(|| settle(shared, ended));
+        let desk = offers.then(|| Desk::open(scope, shared, options, session));
+        let received = take_rounds(session, &mut crew, &committing, desk.as_ref(), (verifier, finished));
+        session.cut();
+        drop(settling);
+        let compared = desk.map(Desk::close).transpose();
+        // The committer is there, so it takes this.
+        let _ = finished.send(if received.is_ok() { ToCommit::End } else { ToCommit::Abandon });
+        // An end that breaks the protocol is blamed for that, not for going away because of it.
+        let compared = compared?;
+        let (streams, announced) = received?;
+        while !committing.is_finished() {
+            session.stand_by()?;
+        }
+        let touched = committing.join().unwrap_or_else(|_| Err("the committer failed".into()));
+        Ok(Taken { touched: touched.map_err(TransferError::Failed)?, streams, announced, compared })
+    })
+}
+
+/// The first round, and the second one where files came damaged to stable storage.
+fn take_rounds<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
+    session: &mut Session,
+    crew: &mut Crew<'scope, '_, W>,
+    committing: &ScopedJoinHandle<'_, Result<Touched, String>>,
+    desk: Option<&Desk<'_, '_>>,
+    (verifier, finished): (Option<&Verifier<'_>>, &CrossbeamSender<ToCommit>),
+) -> Result<(u32, Announced), TransferError> {
+    let received = drive(session, crew, committing, desk)?;
+    match verifier {
+        Some(_) if desk.is_some_and(Desk::has_ended) => Ok(received),
+        Some(verifier) if again::ask(session, verifier, finished)? => drive(session, crew, committing, None),
+        _ => Ok(received),
+    }
+}
+
+/// Whether the sender has sent all that it announced.
+fn check_whole(shared: &Reception<'_>) -> Result<(), TransferError> {
+    if lock(&shared.notes.assemblies).open().any(|assembly| !assembly.has_failed()) {
+        return Err(TransferError::BadData("the far end left files unfinished".into()));
+    }
+    match shared.ground.terms.missing() {
+        missing if missing > 0 && shared.reports.counters.has_no_problem() => Err(TransferError::BadData(
+            format!("the far end announced {missing} sources that it didn't send"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn work(shared: &Reception<'_>, stream: Stream) -> WorkerEnd {
+    let mut worker = ReceiveWorker::new(shared);
+    let result = stream.into_reader().run(&mut worker);
+    let used = worker.frames > 0;
+    worker.finish();
+    (used, result)
+}
+
+fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
+    session: &mut Session,
+    crew: &mut Crew<'scope, '_, W>,
+    committing: &ScopedJoinHandle<'_, Result<Touched, String>>,
+    desk: Option<&Desk<'_, '_>>,
+) -> Result<(u32, Announced), TransferError> {
+    let mut announced = None;
+    let mut looked = Instant::now();
+    while announced.is_none_or(|(streams, _)| crew.used < streams) {
+        match session.next(crew.ends())? {
+            Event::Stream(stream) => crew.hire(stream),
+            Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
+            Event::Message(Message::Sent { totals, streams, complete }) if announced.is_none() => {
+                announced = Some((streams, Announced { totals, complete }));
+            }
+            Event::Message(Message::Offer(offered)) => {
+                desk.ok_or_else(out_of_turn)?.hand_on((offered, session.take_room()))?;
+            }
+            Event::Message(_) => return Err(out_of_turn()),
+            Event::Tick => {}
+        }
+        if looked.elapsed() >= TICK {
+            looked = Instant::now();
+            session.tell_progress()?;
+            // They end early only where the storage or the sender's offers failed; the joins return the
+            // reason.
+            if committing.is_finished() || desk.is_some_and(Desk::has_ended) {
+                break;
+            }
+        }
+    }
+    Ok((crew.used, announced.map(|(_, announced)| announced).unwrap_or_default()))
+}
+
+/// The sums that the sender announces at its end.
+#[derive(Clone, Copy, Default)]
+struct Announced {
+    totals: Totals,
+    complete: bool,
+}
+
+/// Hands offers to the thread that answers them.
+struct Desk<'scope, 'a> {
+    offers: CrossbeamSender<Offer>,
+    thread: ScopedJoinHandle<'scope, Result<Comparison<'a>, TransferError>>,
+}
+
+type Comparison<'a> = (OfferedNames, Remover<'a>);
+
+impl<'scope, 'a: 'scope> Desk<'scope, 'a> {
+    fn open(
+        scope: &'scope Scope<'scope, '_>,
+        shared: &'a Reception<'a>,
+        options: &'a Options,
+        session: &Session,
+    ) -> Self {
+        let (offers, offered) = bounded(MAX_OPEN_OFFERS);
+        let (sync, channel) = (options.sync.as_ref(), session.channel());
+        let news = News::new(session.reporter(), session.is_agent());
+        let remover = Remover::new(shared, sync, &options.filter, news);
+        let thread = scope.spawn(move || Comparer::new(shared, sync, channel, remover).run(&offered));
+        Self { offers, thread }
+    }
+
+    /// Never waits: there is room for as many as may be open.
+    fn hand_on(&self, offered: Offer) -> Result<(), TransferError> {
+        match self.offers.try_send(offered) {
+            Err(TrySendError::Full(_)) => {
+                Err(TransferError::Breach("the far end breaks the protocol: too many offers are open".into()))
+            }
+            // The join returns the reason of its end.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    fn close(self) -> Result<Comparison<'a>, TransferError> {
+        drop(self.offers);
+        self.thread.join().unwrap_or_else(|_| Err(TransferError::Failed("comparing failed".into())))
+    }
+}

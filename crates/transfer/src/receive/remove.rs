@@ -1,0 +1,366 @@
+//! Removes from the destination what the sender doesn't have: deepest first, never through a link, and never more than
+//! the user allows.
+
+use linerate_wire::control::{Change, ProblemKind, Sync};
+use linerate_wire::filter::Rules;
+use linerate_wire::path::RelPath;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use crate::base::problem::problem;
+use crate::net::session::Reporter;
+use crate::receive::commit::Touched;
+use crate::receive::reception::Reception;
+use crate::receive::wanted::{OfferedNames, change};
+use crate::tree::filter::{Filter, FilterError, Scope, Side, merge_file};
+use crate::tree::itemize::Item;
+use crate::tree::metadata::write::let_in;
+use crate::tree::root::Directory;
+use crate::tree::temporary::PREFIX;
+
+/// How deep directories may lie in each other that are looked into.
+const MAX_DEPTH: usize = 1024;
+/// Changes in one message, and about their bytes.
+const TOLD: usize = 512;
+const TOLD_BYTES: usize = 128 << 10;
+
+/// Tells changes, many at once.
+pub struct News {
+    reporter: Reporter,
+    far_away: bool,
+    waiting: Vec<Change>,
+    bytes: usize,
+}
+
+impl News {
+    /// Tells `reporter`'s observer; `far_away` where that is a client of this end.
+    pub fn new(reporter: Reporter, far_away: bool) -> Self {
+        Self { reporter, far_away, waiting: Vec::new(), bytes: 0 }
+    }
+
+    /// True where this end is the far one to the user.
+    pub fn is_told_far_away(&self) -> bool {
+        self.far_away
+    }
+
+    /// Tells one change, soon.
+    pub fn tell(&mut self, change: Change) {
+        self.bytes += 64 + 2 * change.path.as_bytes().len();
+        self.waiting.push(change);
+        if self.waiting.len() >= TOLD || self.bytes >= TOLD_BYTES {
+            self.flush();
+        }
+    }
+
+    /// Tells what waits.
+    pub fn flush(&mut self) {
+        self.bytes = 0;
+        if !self.waiting.is_empty() {
+            self.reporter.changes(std::mem::take(&mut self.waiting));
+        }
+    }
+}
+
+/// Removes entries, and counts them.
+pub struct Remover<'a> {
+    shared: &'a Reception<'a>,
+    sync: Sync,
+    filter: Filter,
+    /// Reports removals and other changes.
+    pub news: News,
+    removed: u64,
+    /// Entries that had to stay since the user allows no more.
+    left: u64,
+}
+
+/// A directory that is to be emptied.
+struct OpenedDirectory {
+    fd: OwnedFd,
+    /// The mode that it had, where it didn't let its owner write.
+    had: Option<Mode>,
+}
+
+impl OpenedDirectory {
+    /// It stays, as closed as it was.
+    fn close_again(&self) {
+        if let Some(had) = self.had {
+            // It was ours to open.
+            let _ = rustix::fs::fchmod(&self.fd, had);
+        }
+    }
+}
+
+/// One name in a directory of the destination.
+struct Child {
+    name: OsString,
+    directory: bool,
+}
+
+impl<'a> Remover<'a> {
+    /// Removes what `sync` allows, but not what `rules` protect.
+    pub fn new(shared: &'a Reception<'a>, sync: Option<&Sync>, rules: &Rules, news: News) -> Self {
+        let filter = Filter::new(rules, Side::Receiver, shared.ground.landing.root.place());
+        Self { shared, sync: sync.cloned().unwrap_or_default(), filter, news, removed: 0, left: 0 }
+    }
+
+    /// Removes everything below each source's place that has no name among `offered`.
+    pub fn run(mut self, places: &[(RelPath, bool)], offered: &OfferedNames, touched: &mut Touched) {
+        for (place, _) in places.iter().filter(|(place, directory)| *directory && offered.has(place, true)) {
+            let scope = self.filter.scope();
+            self.clean(&RelPath::root(), place, &scope, offered, touched);
+        }
+        self.news.flush();
+        if self.left > 0 {
+            let message = format!(
+                "{} entries are not at the source and stay, since --max-delete allows no more",
+                self.left
+            );
+            self.tell(&RelPath::root(), message);
+        }
+    }
+
+    /// Removes nothing, since nobody knows what the sender has.
+    pub fn refuse(&self) {
+        // Entries in the way of another kind are gone already.
+        let nothing = if self.removed == 0 { "nothing" } else { "nothing more" };
+        let message = format!("{nothing} is deleted, since not all of the source could be read");
+        self.tell(&RelPath::root(), message);
+    }
+
+    /// Empties the directory at `place` and removes it, for something that takes its name; only an empty one, unless
+    /// entries may be deleted.
+    ///
+    /// # Errors
+    /// A message for the user where it has to stay.
+    pub fn make_way(&mut self, path: &RelPath, place: &RelPath, parent: &Directory) -> Result<(), String> {
+        let (_, name) = place.split().ok_or("the destination itself is a directory")?;
+        let opened = self.open_directory(parent.as_fd(), name);
+        let (directory, found) =
+            opened.map_err(|error| format!("looking into the directory in the way failed: {error}"))?;
+        let gone = self.empty_the_way(path, place, &directory, found).and_then(|()| {
+            let remove = || rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
+            let removed = if self.sync.dry_run { Ok(()) } else { remove() };
+            removed.map_err(|error| format!("removing the directory in the way failed: {error}"))
+        });
+        gone.inspect_err(|_| directory.close_again())
+    }
+
+    fn empty_the_way(
+        &mut self,
+        path: &RelPath,
+        place: &RelPath,
+        directory: &OpenedDirectory,
+        found: Vec<Child>,
+    ) -> Result<(), String> {
+        let in_the_way = "a directory that isn't empty is in the way at the destination";
+        if found.is_empty() {
+            return Ok(());
+        }
+        if !self.sync.delete {
+            return Err(format!("{in_the_way}; --delete removes it"));
+        }
+        let scope = self.scope_in(path, place, &directory.fd).map_err(|error| unknown(&error))?;
+        if self.remove_all(path, directory, found, &scope) { Ok(()) } else { Err(in_the_way.into()) }
+    }
+
+    /// The rules for what is in the directory at `place`, with those of the merge files on the way to it.
+    fn scope_in(&self, path: &RelPath, place: &RelPath, fd: &OwnedFd) -> Result<Scope, FilterError> {
+        let above: Vec<_> = path.ancestors().zip(place.ancestors()).collect();
+        let mut scope = self.filter.scope();
+        for (path, place) in above.into_iter().rev() {
+            // A missing directory has no rules: a dry run makes no directories.
+            let Ok(held) = self.shared.ground.landing.root.directory(&place) else { continue };
+            scope = scope.enter(&path, &mut |name| merge_file(held.as_fd(), name))?;
+        }
+        scope.enter(path, &mut |name| merge_file(fd.as_fd(), name))
+    }
+
+    /// Removes what is no directory and has a directory's name.
+    ///
+    /// # Errors
+    /// A message for the user where it has to stay.
+    pub fn make_way_for_directory(&self, parent: &Directory, name: &OsStr) -> Result<(), String> {
+        if self.sync.dry_run {
+            return Ok(());
+        }
+        rustix::fs::unlinkat(parent, name, AtFlags::empty())
+            .map_err(|error| format!("removing what is in the directory's way failed: {error}"))
+    }
+
+    /// One directory that the sender has too.
+    fn clean(
+        &mut self,
+        path: &RelPath,
+        place: &RelPath,
+        scope: &Scope,
+        offered: &OfferedNames,
+        touched: &mut Touched,
+    ) {
+        if self.is_too_deep(path) {
+            return;
+        }
+        // A missing directory needs no cleaning: a dry run makes no directories.
+        let Ok(held) = self.shared.ground.landing.root.directory(place) else { return };
+        let inside = scope.enter(path, &mut |name| merge_file(held.as_fd(), name));
+        let (found, inside) = match (list(held.as_fd()), inside) {
+            (Ok(found), Ok(inside)) => (found, inside),
+            (Err(error), _) => return self.tell(place, format!("listing it for --delete failed: {error}")),
+            (_, Err(error)) => return self.tell(place, unknown(&error)),
+        };
+        let before = self.removed;
+        for found in found {
+            let (Ok(path), Ok(place)) = (path.join(found.name.as_bytes()), place.join(found.name.as_bytes()))
+            else {
+                continue;
+            };
+            if offered.has(&place, true) {
+                if found.directory {
+                    self.clean(&path, &place, &inside, offered, touched);
+                }
+            } else if !offered.has(&place, false) && !inside.excludes(&path, found.directory) {
+                self.remove_at(&path, held.as_fd(), found, &inside);
+            }
+        }
+        if self.removed > before && !self.sync.dry_run {
+            touched.add(&held);
+        }
+    }
+
+    /// What was found in the directory at `above`, which is going too; true where nothing of it is left.
+    fn remove_all(
+        &mut self,
+        above: &RelPath,
+        directory: &OpenedDirectory,
+        found: Vec<Child>,
+        scope: &Scope,
+    ) -> bool {
+        let gone = found.into_iter().map(|found| self.remove(above, &directory.fd, found, scope));
+        gone.fold(true, |all, gone| all & gone)
+    }
+
+    /// Something in the directory at `above`, which is going too; true where it is gone.
+    fn remove(&mut self, above: &RelPath, parent: &OwnedFd, found: Child, scope: &Scope) -> bool {
+        let Ok(path) = above.join(found.name.as_bytes()) else { return false };
+        if scope.protects_in_deleted(&path, found.directory) {
+            return false;
+        }
+        self.remove_at(&path, parent.as_fd(), found, scope)
+    }
+
+    fn remove_at(&mut self, path: &RelPath, parent: BorrowedFd<'_>, found: Child, scope: &Scope) -> bool {
+        // Another transfer may be writing it; `clean` removes those that nobody will finish.
+        if found.name.as_bytes().starts_with(PREFIX.as_bytes()) {
+            return false;
+        }
+        let emptied = if found.directory { self.empty(path, parent, &found.name, scope) } else { None };
+        if found.directory && emptied.is_none() {
+            return false;
+        }
+        if self.sync.max_delete.is_some_and(|most| self.removed >= most) {
+            self.left += 1;
+            emptied.iter().for_each(OpenedDirectory::close_again);
+            return false;
+        }
+        if !self.sync.dry_run {
+            let flags = if found.directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+            match rustix::fs::unlinkat(parent, &found.name, flags) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => {
+                    self.tell(path, format!("deleting failed: {error}"));
+                    return false;
+                }
+            }
+        }
+        self.removed += 1;
+        self.news.tell(change(Item::Deleted, path.clone(), found.directory, None));
+        true
+    }
+
+    /// Removes what is in a directory that is going, and gives it where nothing is left.
+    fn empty(
+        &mut self,
+        path: &RelPath,
+        parent: BorrowedFd<'_>,
+        name: &OsStr,
+        scope: &Scope,
+    ) -> Option<OpenedDirectory> {
+        if self.is_too_deep(path) {
+            return None;
+        }
+        let (directory, found) = match self.open_directory(parent, name) {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.tell(path, format!("opening it for --delete failed: {error}"));
+                return None;
+            }
+        };
+        let inside = scope.enter(path, &mut |name| merge_file(directory.fd.as_fd(), name));
+        let inside = inside.inspect_err(|error| self.tell(path, unknown(error)));
+        let gone = inside.is_ok_and(|inside| self.remove_all(path, &directory, found, &inside));
+        if !gone {
+            directory.close_again();
+        }
+        gone.then_some(directory)
+    }
+
+    /// Opens and lists a directory that is to be emptied, also where it doesn't let its owner in.
+    fn open_directory(
+        &self,
+        parent: BorrowedFd<'_>,
+        name: &OsStr,
+    ) -> Result<(OpenedDirectory, Vec<Child>), Errno> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = |access| rustix::fs::openat(parent, name, flags | access, Mode::empty());
+        let held = open(OFlags::PATH)?;
+        // If that isn't ours to set, opening or removing reports it.
+        let had = if self.sync.dry_run { None } else { let_in(held.as_fd(), Mode::RWXU).unwrap_or(None) };
+        let opened = OpenedDirectory { fd: open(OFlags::RDONLY)?, had };
+        let found = list(opened.fd.as_fd())?;
+        Ok((opened, found))
+    }
+
+    fn is_too_deep(&self, path: &RelPath) -> bool {
+        let is = path.components().count() > MAX_DEPTH;
+        if is {
+            self.tell(
+                path,
+                format!("nothing in it is deleted: it lies more than {MAX_DEPTH} directories deep"),
+            );
+        }
+        is
+    }
+
+    fn tell(&self, place: &RelPath, message: String) {
+        let shown = self.shared.ground.landing.root.shown(place);
+        (self.shared.reports.problem)(problem(shown, ProblemKind::NotDeleted, message));
+    }
+}
+
+fn unknown(error: &FilterError) -> String {
+    format!("nothing in it is deleted: {error}")
+}
+
+/// The names in a directory, sorted.
+fn list(fd: BorrowedFd<'_>) -> Result<Vec<Child>, Errno> {
+    let mut found = Vec::new();
+    for entry in Dir::read_from(fd)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
+        if name == "." || name == ".." {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            FileType::Unknown => {
+                let stat = rustix::fs::statat(fd, &name, AtFlags::SYMLINK_NOFOLLOW)?;
+                FileType::from_raw_mode(stat.st_mode)
+            }
+            kind => kind,
+        };
+        found.push(Child { name, directory: kind == FileType::Directory });
+    }
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(found)
+}

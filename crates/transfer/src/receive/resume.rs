@@ -1,0 +1,148 @@
+//! A run that goes on from what an earlier one of the same command has left.
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use linerate_wire::control::{Options, Source, Want};
+use linerate_wire::entry::{Kind, Origin};
+use linerate_wire::path::RelPath;
+use rustix::fs::FileType;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::base::lock::lock;
+use crate::base::problem::TransferError;
+use crate::net::session::Session;
+use crate::receive::admission::Admitted;
+use crate::receive::journal::{self, Found, Journal, KeyStore, Past, Site, mark};
+use crate::receive::leftovers;
+use crate::receive::reception::Reception;
+use crate::receive::sink::Resumed;
+use crate::tree::bounds::Named;
+use crate::tree::landing::Landing;
+use crate::tree::stamp::ctime;
+
+/// How long an earlier run, which may not yet know that its other end is gone, is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often what is written of large files goes to stable storage, for the case that the host goes down.
+const SETTLE: Duration = Duration::from_secs(5);
+/// Bounds of chunks that a sender is asked for, in bytes.
+const CHUNKS: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 30;
+/// Large files of earlier runs that are opened before anything of them comes: each is a descriptor.
+const MAX_OPEN: usize = 1024;
+
+/// Where a directory lands that an earlier run of the command has begun to make under a new name. By its name alone, the
+/// next one would land in it.
+pub fn landing(destination: &Named, sources: &[Source], options: &Options) -> Option<Landing> {
+    let landing = Landing::as_new(destination, sources, options.sync.is_some())?;
+    site(&landing, options)?.has_journal().then_some(landing)
+}
+
+fn site(landing: &Landing, options: &Options) -> Option<Site> {
+    Site::of(landing.root.top(), options, landing.places(), KeyStore::of_account())
+}
+
+/// This run's journal, and the records of earlier runs.
+pub struct Resume {
+    /// This run's journal.
+    pub journal: Journal,
+    /// The records of earlier runs.
+    pub past: Option<Box<Past>>,
+}
+
+impl Resume {
+    /// Looks for what an earlier run left below `landing`.
+    ///
+    /// # Errors
+    /// If another run of the same command is at work there, or the other end is gone.
+    pub fn find(session: &mut Session, landing: &Landing, options: &Options) -> Result<Self, TransferError> {
+        let begun = Instant::now();
+        let Some(site) = site(landing, options) else {
+            return Ok(Self { journal: Journal::none(landing.root.top()), past: None });
+        };
+        let nonce = session.nonce().try_into().unwrap_or_default();
+        loop {
+            match Journal::find(site.clone(), nonce) {
+                Found::Nothing(journal) => {
+                    if landing.is_new {
+                        journal.make();
+                    }
+                    return Ok(Self { journal, past: None });
+                }
+                Found::Past(journal, past) => return Ok(Self { journal, past: Some(past) }),
+                Found::Busy if begun.elapsed() > PATIENCE => return Err(busy(landing)),
+                Found::Busy => session.stand_by()?,
+            }
+        }
+    }
+
+    /// The transfer has ended early. What an end sent that breaks the protocol isn't gone on with, and a journal that
+    /// says nothing isn't left.
+    pub fn abandon(&self, landing: &Landing, error: &TransferError) {
+        if error.is_breach()
+            && let Some(past) = &self.past
+        {
+            leftovers::remove_partials(past, landing);
+        }
+        // By its journal alone the next run knows that a directory was made by this one.
+        if (error.is_breach() || self.journal.is_bare()) && !landing.has_new_directory() {
+            self.journal.remove();
+        }
+    }
+
+    /// Everything is in place: what earlier runs left and this one had no use for goes, and the journal.
+    pub fn finish(self, landing: &Landing) {
+        if let Some(past) = &self.past {
+            leftovers::remove_of(past, landing);
+        }
+        self.journal.remove();
+    }
+}
+
+fn busy(landing: &Landing) -> TransferError {
+    TransferError::Failed(format!(
+        "another run of the same command is at work in {}: wait for its end, or end it",
+        landing.root.shown(&RelPath::root()).display()
+    ))
+}
+
+/// The answer to an offered entry by the records of earlier runs; `None` if there are none.
+pub fn want(shared: &Reception<'_>, past: &Past, admitted: &Admitted<'_>, origin: Origin) -> Option<Want> {
+    let (entry, place) = (admitted.entry(), admitted.place());
+    let Kind::File { size } = entry.kind else { return None };
+    let mark = mark(entry);
+    if past.done(place, mark).is_some_and(|done| is_still_there(shared, done, place, size)) {
+        return Some(Want::Nothing);
+    }
+    if lock(&shared.notes.resumed).len() >= MAX_OPEN {
+        return None;
+    }
+    let earlier = past.partial(place, mark, origin).filter(|earlier| {
+        CHUNKS.contains(&earlier.partial.chunk)
+            && earlier.partial.chunk < size
+            && earlier.partial.size == size
+            && (!shared.settings.digests || earlier.partial.chunk.is_power_of_two())
+    })?;
+    let parent = place.parent()?;
+    let resumed = Resumed::open(earlier, &shared.ground.landing.root.directory(&parent).ok()?)?;
+    let want = Want::Missing { chunk: resumed.partial.chunk, present: resumed.present() };
+    lock(&shared.notes.resumed).insert(place.clone(), resumed);
+    Some(want)
+}
+
+/// The file that got this name, and nobody has changed it or put another in its place since.
+fn is_still_there(shared: &Reception<'_>, done: journal::Landed, place: &RelPath, size: u64) -> bool {
+    let Some((parent, name)) = place.split() else { return false };
+    let Ok(parent) = shared.ground.landing.root.directory(&parent) else { return false };
+    let Ok(stat) = parent.stat(name) else { return false };
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+        && shared.ground.journal.covers(&parent)
+        && (stat.st_ino, stat.st_size as u64) == (done.inode, size)
+        && ctime(&stat) <= done.at
+}
+
+/// Puts what is written of large files on stable storage from time to time, until `ended` is closed.
+pub fn settle(shared: &Reception<'_>, ended: Receiver<()>) {
+    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(SETTLE) {
+        let assemblies: Vec<_> = lock(&shared.notes.assemblies).open().map(Arc::clone).collect();
+        assemblies.iter().for_each(|assembly| assembly.settle(shared.ground.journal));
+    }
+}

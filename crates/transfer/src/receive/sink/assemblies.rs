@@ -1,0 +1,70 @@
+//! The large files under way, by their numbers, and which of them nobody finishes any more.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::assembly::Assembly;
+
+/// Large files that may be begun and not finished: many times what a sender's queue and workers hold.
+const MAX_UNFINISHED: usize = 1024;
+/// Files given up whose numbers are remembered, since parts of them may still be on their way.
+const MAX_GIVEN_UP: usize = 1 << 20;
+
+/// Large files of several parts.
+#[derive(Default)]
+pub struct Assemblies {
+    open: HashMap<u64, Arc<Assembly>>,
+    given_up: HashSet<u64>,
+}
+
+/// How a file of several parts stands.
+pub(super) enum Standing {
+    /// It hasn't been begun.
+    New,
+    /// It is under way.
+    Open(Arc<Assembly>),
+    /// Further parts of it are dropped.
+    GivenUp,
+}
+
+impl Assemblies {
+    pub(super) fn standing(&self, number: u64) -> Standing {
+        match self.open.get(&number) {
+            Some(assembly) => Standing::Open(assembly.clone()),
+            None if self.given_up.contains(&number) => Standing::GivenUp,
+            None => Standing::New,
+        }
+    }
+
+    /// True where no further file may be begun.
+    pub(super) fn is_full(&self) -> bool {
+        self.open.len() >= MAX_UNFINISHED || self.given_up.len() >= MAX_GIVEN_UP
+    }
+
+    pub(super) fn begin(&mut self, number: u64, assembly: Arc<Assembly>) {
+        self.open.insert(number, assembly);
+    }
+
+    /// All parts of it are there.
+    pub(super) fn finish(&mut self, number: u64) {
+        self.open.remove(&number);
+    }
+
+    /// Nothing of it stays, neither on storage nor in memory.
+    pub(super) fn give_up(&mut self, number: u64) {
+        if let Some(assembly) = self.open.remove(&number) {
+            assembly.give_up();
+        }
+        self.given_up.insert(number);
+    }
+
+    /// Gives all up: nobody goes on with them.
+    pub fn discard(&mut self) {
+        self.open.drain().for_each(|(_, assembly)| assembly.give_up());
+    }
+
+    /// Those that are under way.
+    pub fn open(&self) -> impl Iterator<Item = &Arc<Assembly>> {
+        self.open.values()
+    }
+}

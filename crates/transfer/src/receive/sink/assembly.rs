@@ -1,0 +1,223 @@
+//! A large file that several streams bring: where its parts go, which of them came, and what the journal knows of it.
+
+use linerate_wire::control::Digest;
+use linerate_wire::entry::{Chunk, Kind, Origin};
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use super::Resumed;
+use super::basis::Basis;
+use super::covered::Covered;
+use crate::base::lock::lock;
+use crate::net::stream::StreamError;
+use crate::receive::admission::Admitted;
+use crate::receive::journal::{Journal, Partial, mark};
+use crate::tree::digest;
+use crate::tree::temporary::{Name, Temporary};
+
+/// A large file under way.
+pub struct Assembly {
+    pub(super) file: OwnedFd,
+    pub(super) temporary: Mutex<Option<Temporary>>,
+    /// An older version, of which the sender may take chunks as they are.
+    pub(super) basis: Option<Basis>,
+    /// There may be bytes in it that are not the new version's, until those have come.
+    pub(super) has_old_bytes: bool,
+    /// It has its real name: an older version is written into.
+    pub(super) in_place: bool,
+    pub(super) admitted: Admitted<'static>,
+    pub(super) left: AtomicU32,
+    /// The parts that came.
+    pub(super) covered: Mutex<Covered>,
+    /// The sender's digests of them.
+    pub(super) digests: Mutex<Vec<digest::DigestPart>>,
+    pub(super) failed: AtomicBool,
+    /// Its number in the journal, once it has one.
+    listed: Mutex<Listed>,
+    /// Chunks that an earlier run brought.
+    there: HashSet<u32>,
+    origin: Origin,
+}
+
+/// A large file as the journal knows it.
+#[derive(Default)]
+struct Listed {
+    index: Option<u32>,
+    /// Bytes of a chunk, as the first part says it.
+    chunk: u64,
+    /// Chunks that the journal has.
+    chunks: HashSet<u32>,
+    /// How many of them are recorded as on stable storage.
+    stable: usize,
+}
+
+impl Assembly {
+    pub(super) fn new(
+        temporary: Temporary,
+        chunk: &Chunk,
+        admitted: &Admitted<'static>,
+    ) -> Result<Self, Errno> {
+        Ok(Self {
+            file: temporary.fd()?.try_clone_to_owned().map_err(|_| Errno::MFILE)?,
+            in_place: temporary.is_in_place(),
+            temporary: Mutex::new(Some(temporary)),
+            has_old_bytes: false,
+            basis: None,
+            admitted: admitted.clone(),
+            left: AtomicU32::new(chunk.parts),
+            covered: Mutex::default(),
+            digests: Mutex::default(),
+            failed: AtomicBool::new(false),
+            listed: Mutex::new(Listed { chunk: cut(chunk), ..Listed::default() }),
+            there: HashSet::new(),
+            origin: chunk.origin,
+        })
+    }
+
+    /// The same, with an older version of which chunks may be taken; there may be bytes of one in it already.
+    pub(super) fn over(self, basis: Option<Basis>, has_old_bytes: bool) -> Self {
+        Self { basis, has_old_bytes, ..self }
+    }
+
+    pub(super) fn resumed(
+        resumed: Resumed,
+        chunk: &Chunk,
+        admitted: &Admitted<'static>,
+    ) -> Result<Self, Errno> {
+        let Resumed { temporary, partial, there } = resumed;
+        let index = Some(partial.index);
+        // All of it is on stable storage since it was opened again.
+        let listed = Listed { index, chunk: partial.chunk, chunks: there.clone(), stable: there.len() };
+        let new = Self::new(temporary, chunk, admitted)?;
+        Ok(Self { listed: Mutex::new(listed), there, has_old_bytes: true, ..new })
+    }
+
+    /// Tells the journal that a part is written, where the parts are such that it can.
+    pub(super) fn write_down(&self, offset: u64, length: u64, journal: &Journal) {
+        let Some(size) = self.size() else { return };
+        if !journal.is_wanted() {
+            return;
+        }
+        let mut listed = lock(&self.listed);
+        if !is_chunk(offset, length, size, listed.chunk) {
+            return;
+        }
+        if listed.index.is_none() {
+            listed.index = self.list(size, listed.chunk, journal);
+        }
+        let number = (offset / listed.chunk) as u32;
+        if let Some(index) = listed.index
+            && !listed.chunks.contains(&number)
+            && journal.chunk(index, number)
+        {
+            // So no more of them are remembered than a journal can hold, whatever a peer calls a chunk.
+            listed.chunks.insert(number);
+        }
+    }
+
+    /// True where the sender may say of a part that it is here.
+    pub(super) fn may_be_here(&self) -> bool {
+        self.basis.is_some() || !self.there.is_empty()
+    }
+
+    /// True where an earlier run brought this part.
+    pub(super) fn is_there(&self, offset: u64, length: u64) -> bool {
+        let (Some(size), chunk) = (self.size(), lock(&self.listed).chunk) else { return false };
+        is_chunk(offset, length, size, chunk) && self.there.contains(&((offset / chunk) as u32))
+    }
+
+    /// Its number in the journal, which it gets now.
+    fn list(&self, size: u64, chunk: u64, journal: &Journal) -> Option<u32> {
+        let mut temporary = lock(&self.temporary);
+        let temporary = temporary.as_mut()?;
+        // What is copied from an older version may turn out to have changed meanwhile; what is written in place has no
+        // name of its own.
+        if self.basis.is_some() || !journal.covers(temporary.parent()) {
+            return None;
+        }
+        let name = Name::parse(temporary.name().as_bytes())?;
+        let index = journal.partial(Partial {
+            index: 0,
+            place: self.admitted.place().clone(),
+            name,
+            mark: mark(self.admitted.entry()),
+            origin: self.origin,
+            inode: temporary.inode().ok()?,
+            size,
+            chunk,
+        })?;
+        temporary.keep();
+        Some(index)
+    }
+
+    /// Puts written data on stable storage, and records it in the journal.
+    pub fn settle(&self, journal: &Journal) {
+        let (index, chunks) = {
+            let listed = lock(&self.listed);
+            let Some(index) = listed.index.filter(|_| listed.chunks.len() > listed.stable) else { return };
+            (index, listed.chunks.clone())
+        };
+        // Failed or not, this is the last to be told: the others can't know.
+        match rustix::fs::fdatasync(&self.file) {
+            Ok(()) => {
+                lock(&self.listed).stable = chunks.len();
+                journal.stable(index, &chunks);
+            }
+            Err(_) => journal.distrust(),
+        }
+    }
+
+    pub(super) fn size(&self) -> Option<u64> {
+        if let Kind::File { size } = self.admitted.entry().kind { Some(size) } else { None }
+    }
+
+    /// True where the file was given up.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// The parts are the file.
+    pub(super) fn is_covered(&self) -> bool {
+        self.size().is_some_and(|size| lock(&self.covered).is_all_of(size))
+    }
+
+    /// The root of what the sender read.
+    pub(super) fn digest(&self) -> Result<Digest, StreamError> {
+        let size = self.size().ok_or(StreamError::Protocol("parts of what is no file"))?;
+        let parts = std::mem::take(&mut *lock(&self.digests));
+        digest::join(parts, size)
+            .ok_or(StreamError::Protocol("parts of a file whose digests can't be joined"))
+    }
+
+    /// Takes no more of the file, and leaves what the journal lists; true where it had failed before.
+    pub(super) fn stop(&self) -> bool {
+        self.failed.swap(true, Ordering::AcqRel)
+    }
+
+    /// Removes what is there of the file.
+    pub(super) fn give_up(&self) {
+        self.stop();
+        if let Some(temporary) = lock(&self.temporary).take() {
+            temporary.discard();
+        }
+    }
+}
+
+/// Bytes of a chunk, by one of them; the last one says it by where it begins.
+fn cut(chunk: &Chunk) -> u64 {
+    match chunk.entry.kind {
+        Kind::File { size } if chunk.offset + chunk.length == size && chunk.parts > 1 => {
+            chunk.offset / u64::from(chunk.parts - 1)
+        }
+        _ => chunk.length,
+    }
+}
+
+/// True where a part is one of the chunks of this many bytes that a file is cut into.
+fn is_chunk(offset: u64, length: u64, size: u64, chunk: u64) -> bool {
+    chunk > 0 && offset.is_multiple_of(chunk) && length == chunk.min(size.saturating_sub(offset))
+}

@@ -1,0 +1,127 @@
+//! The older version of a large file, from which chunks are taken that the sender has unchanged.
+
+use linerate_wire::path::RelPath;
+use rustix::fs::Stat;
+use rustix::io::Errno;
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use super::write_all;
+use crate::receive::wanted::open_existing;
+use crate::tree::places::Places;
+use crate::tree::root::Directory;
+
+/// Bytes that are copied at once where the kernel doesn't copy by itself.
+const COPIED: usize = 1 << 20;
+
+/// Older versions that may wait for their new ones: more than are offered and under way at a time.
+const MOST: usize = 65_536;
+
+/// Older versions of which chunks were named to the sender, by the place of the file.
+pub struct Older(Places<OlderStat>);
+
+/// An older version as it was when its chunks were hashed.
+#[derive(Clone, Copy)]
+struct OlderStat {
+    stat: Stat,
+    /// Bytes of it that were hashed,
+    hashed: u64,
+    /// in chunks of so many.
+    chunk: u64,
+}
+
+/// An older version, held open while the new one comes.
+pub struct Basis {
+    file: OwnedFd,
+    seen: OlderStat,
+    /// Its bytes are in the new file already.
+    is_copied: bool,
+}
+
+impl Default for Older {
+    fn default() -> Self {
+        Self(Places::new(MOST))
+    }
+}
+
+impl Older {
+    /// Notes that the first `count` chunks of what is at `place` are named to the sender; false where too many wait.
+    pub fn note(&self, place: &RelPath, stat: Stat, chunk: u64, count: usize) -> bool {
+        self.0.insert(place, OlderStat { stat, hashed: chunk * count as u64, chunk })
+    }
+
+    /// The older version of the file at `place`; `None` where none was named, or it is gone.
+    pub fn take(&self, place: &RelPath, parent: &Directory) -> Option<Basis> {
+        let seen = self.0.take(place)?;
+        let (_, name) = place.split()?;
+        let file = open_existing(parent, name, &seen.stat).ok()?;
+        Some(Basis { file, seen, is_copied: false })
+    }
+}
+
+impl Basis {
+    /// Has `new`, which is empty, share all blocks of the older version where the file system can do that.
+    pub fn share_with(&mut self, new: BorrowedFd<'_>) {
+        self.is_copied = rustix::fs::ioctl_ficlone(new, &self.file).is_ok();
+    }
+
+    /// The new file is the older one, which is written into.
+    pub fn is_written_into(&mut self) {
+        self.is_copied = true;
+    }
+
+    /// Whether the bytes from `start` to `end` are one of the chunks that were named to the sender: of less it could make a
+    /// new version that has some of the older one's bytes beside its own, and have the next run hash both.
+    pub fn has(&self, start: u64, end: u64) -> bool {
+        let chunk = self.seen.chunk;
+        start.is_multiple_of(chunk) && start.checked_add(chunk) == Some(end) && end <= self.seen.hashed
+    }
+
+    /// Brings the bytes from `start` to `end` into `new`, at the same place.
+    ///
+    /// # Errors
+    /// What reading and writing return; `EIO` where the older version ends before.
+    pub fn copy(&self, new: BorrowedFd<'_>, start: u64, end: u64) -> Result<(), Errno> {
+        if self.is_copied {
+            return Ok(());
+        }
+        let (mut from, mut to) = (start, start);
+        while from < end {
+            let left = usize::try_from(end - from).unwrap_or(usize::MAX);
+            match rustix::fs::copy_file_range(&self.file, Some(&mut from), new, Some(&mut to), left) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {
+                    return self.copy_by_hand(new, from, end);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_by_hand(&self, new: BorrowedFd<'_>, mut at: u64, end: u64) -> Result<(), Errno> {
+        let mut buffer = vec![0; COPIED];
+        while at < end {
+            let want = usize::try_from(end - at).unwrap_or(COPIED).min(COPIED);
+            match rustix::io::pread(self.file.as_fd(), &mut buffer[..want], at) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(got) => {
+                    write_all(new, &mut [IoSlice::new(&buffer[..got])], at)?;
+                    at += got as u64;
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// True where somebody wrote into the older version after it was hashed; of the one that is written into that
+    /// can't be told.
+    pub fn has_changed(&self, is_written_into: bool) -> bool {
+        let version = |stat: &Stat| (stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
+        let now = rustix::fs::fstat(&self.file);
+        !is_written_into && now.map_or(true, |now| version(&now) != version(&self.seen.stat))
+    }
+}

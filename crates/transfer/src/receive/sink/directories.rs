@@ -1,0 +1,211 @@
+//! Finishes directories when everything below them is there: owner, attributes, mode and times.
+
+use linerate_wire::control::ProblemKind;
+use linerate_wire::entry::Entry;
+use linerate_wire::path::RelPath;
+use rustix::fs::{AtFlags, Mode, Stat};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::iter;
+use std::os::fd::AsFd;
+
+use super::ReceiveWorker;
+use crate::base::lock::lock;
+use crate::base::problem::problem;
+use crate::receive::commit::Touched;
+use crate::receive::journal::Past;
+use crate::receive::reception::Reception;
+use crate::receive::spool::Spool;
+use crate::receive::wanted::same_time;
+use crate::tree::metadata::write::{MetadataTarget, set_mode};
+use crate::tree::root::Directory;
+use crate::tree::temporary::timestamps;
+
+/// A directory's note for the end.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Kept {
+    /// The mode that it had, where it was there and didn't let its owner write.
+    opened: Option<u32>,
+    /// The metadata that it gets.
+    planned: Option<Planned>,
+}
+
+/// The metadata that a directory gets at the end.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Planned {
+    /// As it was sent, but for its path.
+    entry: Entry,
+    /// Its mode; `None` for one that was there and keeps its own.
+    mode: Option<u32>,
+    /// Its owner, attributes and mode were compared and are right: what lands in it changes its times alone.
+    is_right: bool,
+}
+
+impl Planned {
+    pub fn new(entry: &Entry, mode: Option<Mode>, is_right: bool) -> Self {
+        let entry = Entry { path: RelPath::root(), ..entry.clone() };
+        Self { entry, mode: mode.map(Mode::as_raw_mode), is_right }
+    }
+}
+
+impl Kept {
+    /// The first time that it was opened it had this mode.
+    pub fn opened(self, mode: Mode) -> Self {
+        Self { opened: self.opened.or(Some(mode.as_raw_mode())), ..self }
+    }
+
+    fn and(self, later: Self) -> Self {
+        Self { opened: self.opened.or(later.opened), planned: later.planned.or(self.planned) }
+    }
+}
+
+impl ReceiveWorker<'_> {
+    /// Finishes all directories, deepest first: a parent may no longer let its owner in.
+    ///
+    /// # Errors
+    /// A message where what was noted of them can't be read.
+    pub fn finish_directories(&mut self, touched: &mut Touched) -> Result<(), String> {
+        let empty = Spool::new(self.shared.ground.landing.root.top());
+        let noted = std::mem::replace(&mut *lock(&self.shared.notes.directories), empty);
+        let unread = |error| format!("reading back what is noted of directories failed: {error}");
+        let mut noted = noted.read().map_err(unread)?;
+        while let Some((path, notes)) = noted.next().map_err(unread)? {
+            let Kept { opened, planned } = notes.into_iter().fold(Kept::default(), Kept::and);
+            let mode = planned.as_ref().and_then(|planned| planned.mode).or(opened).map(Mode::from_raw_mode);
+            let finished = self.finish_directory(&path, mode, planned.as_ref(), touched);
+            // A directory that was only opened may have been deleted since.
+            let is_gone = planned.is_none() && finished == Err(Errno::NOENT);
+            if let Some(error) = finished.err().filter(|_| !is_gone) {
+                let message = format!("setting the directory's mode or times failed: {error}");
+                (self.shared.reports.problem)(problem(self.shown(&path), ProblemKind::Failed, message));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish_directory(
+        &self,
+        path: &RelPath,
+        mode: Option<Mode>,
+        planned: Option<&Planned>,
+        touched: &mut Touched,
+    ) -> Result<(), Errno> {
+        let held = self.shared.ground.landing.root.directory(path)?;
+        let mode = mode.map(|mode| mode | self.inherited(&held));
+        if planned.is_some_and(|planned| planned.is_right && self.is_as_sent(&held, mode, &planned.entry)) {
+            return Ok(());
+        }
+        touched.add(&held);
+        let Some(Planned { entry, .. }) = planned else {
+            return mode.map_or(Ok(()), |mode| set_mode(held.as_fd(), mode));
+        };
+        // While its owner may still enter it.
+        if self.shared.settings.keep.times {
+            set_times(&held, entry)?;
+        }
+        self.tell_losses(
+            path,
+            self.shared.ground.writer.give(held.as_fd(), entry, mode, MetadataTarget::Directory),
+        );
+        Ok(())
+    }
+
+    /// The setgid bit that a new directory has from the one that it is in, where modes aren't kept.
+    fn inherited(&self, held: &Directory) -> Mode {
+        match rustix::fs::fstat(held) {
+            Ok(there) if !self.shared.settings.keep.perms => Mode::from_raw_mode(there.st_mode) & Mode::SGID,
+            _ => Mode::empty(),
+        }
+    }
+
+    fn is_as_sent(&self, held: &Directory, mode: Option<Mode>, entry: &Entry) -> bool {
+        let Ok(there) = rustix::fs::fstat(held) else { return false };
+        let has_times = !self.shared.settings.keep.times || same_time(entry.mtime, &there);
+        has_times && mode.is_none_or(|mode| mode.as_raw_mode() == there.st_mode & 0o7777)
+    }
+}
+
+/// No later change of its metadata changes these.
+fn set_times(directory: &Directory, entry: &Entry) -> Result<(), Errno> {
+    rustix::fs::utimensat(directory.as_fd(), ".", &timestamps(entry), AtFlags::empty())
+}
+
+impl Reception<'_> {
+    /// Notes what a directory gets; false where that was noted before, of the same source. Of several that land in one
+    /// place the last one counts.
+    pub(super) fn plan(&self, place: &RelPath, planned: Planned) -> Result<bool, Errno> {
+        let mut is_first = true;
+        lock(&self.notes.directories).update(place, self.ground.names, |kept| {
+            let kept = kept.unwrap_or_default();
+            is_first = kept.planned.is_none_or(|before| before.entry.source != planned.entry.source);
+            Kept { planned: Some(planned), ..kept }
+        })?;
+        Ok(is_first)
+    }
+
+    /// How a directory is made whose entry is known: never more open than it will be, since what lands in it is for nobody
+    /// else's eyes before. One that gets an owner or an ACL is this user's alone until it has them.
+    pub(super) fn first_directory_mode(&self, entry: &Entry) -> Mode {
+        match self.ground.writer.is_private(entry, self.settings.keep.acls) {
+            true => Mode::RWXU,
+            false => self.settings.created() & (self.settings.mode(entry) | Mode::RWXU),
+        }
+    }
+
+    /// A directory that was there lets in meanwhile only those whom it let in before and will at the end, with what they may do in
+    /// it: for others is nothing that lands there.
+    pub(super) fn close_directory(&self, place: &RelPath, entry: &Entry, is_right: bool) {
+        if self.settings.keep.perms
+            && let Ok(held) = self.ground.landing.root.directory(place)
+        {
+            // If that isn't allowed, its last mode isn't either, which is reported at the end.
+            let _ =
+                self.ground.writer.close_directory(held.as_fd(), entry, self.settings.mode(entry), is_right);
+        }
+    }
+
+    /// An earlier run has made the directory at `place`, and was ended before it gave it its mode.
+    pub(super) fn was_begun(&self, place: &RelPath, entry: &Entry) -> bool {
+        if self.settings.keep.perms || !self.ground.past.is_some_and(|past| past.made(place)) {
+            return false;
+        }
+        let Ok(there) = self.ground.landing.root.directory(place).and_then(rustix::fs::fstat) else {
+            return false;
+        };
+        let mode = Mode::from_raw_mode(there.st_mode & 0o777);
+        // It may have got its owner, and not yet its mode.
+        let closed = self.settings.mode(entry) & Mode::RWXU;
+        let is_first = [Mode::RWXU, closed, self.first_directory_mode(entry)].contains(&mode);
+        is_first && (there.st_uid == rustix::process::geteuid().as_raw() || self.has_owner(entry, &there))
+    }
+
+    fn has_owner(&self, entry: &Entry, there: &Stat) -> bool {
+        let owner = entry.extra.as_ref().and_then(|extra| extra.owner.as_ref());
+        self.settings.keep.owner
+            && owner.is_some_and(|owner| self.ground.writer.differs(owner, there) == (false, false))
+    }
+
+    /// Writes down which directories are made on the way to `path`, where that doesn't give them their last mode.
+    pub(super) fn note_made(&self, path: &RelPath) {
+        if self.settings.keep.perms {
+            return;
+        }
+        let is_missing =
+            |path: &RelPath| matches!(self.ground.landing.root.directory(path), Err(Errno::NOENT));
+        let way = iter::once(path.clone()).chain(path.ancestors());
+        way.take_while(is_missing).for_each(|path| self.ground.journal.made(&path));
+    }
+}
+
+/// Notes the modes of directories that an earlier run opened to their owner, and that still are.
+pub fn note_still_opened(past: &Past, shared: &Reception<'_>) {
+    for (place, mode) in past.opened() {
+        let had = Mode::from_raw_mode(mode & 0o7777);
+        let there = shared.ground.landing.root.directory(place).and_then(rustix::fs::fstat);
+        if there.is_ok_and(|there| there.st_mode & 0o7777 == (had | Mode::RWXU).as_raw_mode()) {
+            let note = |kept: Option<Kept>| kept.unwrap_or_default().opened(had);
+            // Without room for the note, the directory stays open, as it is.
+            let _ = lock(&shared.notes.directories).update(place, shared.ground.names, note);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Entries that come in batches: directories, links and small files, each whole.
+
+use linerate_wire::batch;
+use linerate_wire::control::Digest;
+use linerate_wire::entry::Kind;
+use rustix::fs::{Dev, FileType};
+use rustix::io::Errno;
+use std::borrow::Cow;
+use std::io::IoSlice;
+
+use super::{ReceiveWorker, write_all};
+use crate::base::lock::lock;
+use crate::net::clock::Stage;
+use crate::net::stream::StreamError;
+use crate::receive::admission::Admitted;
+use crate::tree::temporary::Temporary;
+
+/// Directories that are made while a batch lands since their own entries haven't come: a walk names each before what is in
+/// it, so a few are missing at the time, on all streams together.
+const MAX_MADE: u64 = 16_384;
+
+impl ReceiveWorker<'_> {
+    pub(super) fn batch(&mut self) -> Result<(), StreamError> {
+        let payload = std::mem::take(&mut self.payload);
+        let records = match self.shared.settings.digests {
+            true => batch::Reader::with_digests(&payload),
+            false => batch::Reader::new(&payload),
+        };
+        let made = self.shared.ground.landing.root.made_early();
+        for record in records {
+            self.land(record.map_err(|_| StreamError::Protocol("a damaged batch"))?)?;
+            if self.shared.ground.landing.root.made_early() - made > MAX_MADE {
+                return Err(StreamError::Protocol("too many directories that come behind what is in them"));
+            }
+        }
+        self.payload = payload;
+        self.hand_over();
+        self.clock.lap(Stage::Write);
+        self.clock.flush_with(self.shared.reports.counters, || None);
+        Ok(())
+    }
+
+    fn land(&mut self, record: batch::Record<'_>) -> Result<(), StreamError> {
+        let batch::Record { entry, contents, digest } = record;
+        let admitted = self.judge.admit(Cow::Owned(entry))?;
+        self.clock.entries(1);
+        if self.leaves_alone(&admitted) {
+            return Ok(());
+        }
+        let landed = match &admitted.entry().kind {
+            Kind::Directory => match self.directory(&admitted) {
+                Ok(true) => Ok(()),
+                Ok(false) => return Err(StreamError::Protocol("a directory that came before")),
+                Err(error) => Err(error),
+            },
+            Kind::File { .. } => self.small_file(&admitted, contents, digest),
+            Kind::Symlink { target } => self.symlink(&admitted, target),
+            Kind::Device { block, major, minor } => {
+                let kind = if *block { FileType::BlockDevice } else { FileType::CharacterDevice };
+                self.special(&admitted, kind, rustix::fs::makedev(*major, *minor))
+            }
+            Kind::Fifo => self.special(&admitted, FileType::Fifo, 0),
+            Kind::Socket => self.special(&admitted, FileType::Socket, 0),
+            Kind::HardLink { source, path } => return self.further_name(&admitted, *source, path),
+        };
+        landed.or_else(|error| self.failed(&admitted, error))
+    }
+
+    /// False where it came before.
+    fn directory(&self, admitted: &Admitted<'_>) -> Result<bool, Errno> {
+        let (shared, place, entry) = (self.shared, admitted.place(), admitted.entry());
+        let created = shared.first_directory_mode(entry);
+        match place.split() {
+            Some(_) if self.mode(entry) != created => shared.note_made(place),
+            Some((parent, _)) => shared.note_made(&parent),
+            None => {}
+        }
+        let is_new = self.with_access(place, || shared.ground.landing.root.make_directory(place, created))?;
+        if is_new && let Some(parent) = place.parent() {
+            lock(&shared.notes.changed).add(&shared.ground.landing.root.directory(&parent)?);
+        }
+        let is_first = shared.keep_directory(admitted, is_new, false)?;
+        shared.reports.counters.landed.directory();
+        Ok(is_first)
+    }
+
+    fn small_file(
+        &mut self,
+        admitted: &Admitted<'_>,
+        contents: &[u8],
+        digest: Option<Digest>,
+    ) -> Result<(), Errno> {
+        let place = admitted.place();
+        let parent = self.parent_of(place)?;
+        let temporary = self.new_file(place, parent, admitted.entry())?;
+        write_all(temporary.fd()?, &mut [IoSlice::new(contents)], 0)?;
+        self.clock.bytes(contents.len() as u64);
+        self.hand_on(temporary, admitted, digest)
+    }
+
+    fn symlink(&mut self, admitted: &Admitted<'_>, target: &[u8]) -> Result<(), Errno> {
+        let place = admitted.place();
+        let parent = self.parent_of(place)?;
+        let make = || Temporary::symlink(parent.clone(), self.shared.ground.names, target);
+        let temporary = self.with_access(place, make)?;
+        self.hand_on(temporary, admitted, None)
+    }
+
+    fn special(&mut self, admitted: &Admitted<'_>, kind: FileType, device: Dev) -> Result<(), Errno> {
+        let place = admitted.place();
+        let parent = self.parent_of(place)?;
+        let mode = self.first_mode(admitted.entry(), &parent);
+        let make = || Temporary::special(parent.clone(), self.shared.ground.names, kind, mode, device);
+        let temporary = self.with_access(place, make)?;
+        self.hand_on(temporary, admitted, None)
+    }
+}

@@ -1,0 +1,143 @@
+//! Further names of files that have several. They are made when everything else is in place, from what this transfer put
+//! there and from nothing else: a peer can't name another file.
+
+use linerate_wire::control::ProblemKind;
+use linerate_wire::path::RelPath;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::os::fd::{AsFd, OwnedFd};
+
+use super::ReceiveWorker;
+use crate::base::lock::lock;
+use crate::base::problem::problem;
+use crate::net::stream::StreamError;
+use crate::receive::admission::Admitted;
+use crate::receive::commit::Touched;
+use crate::receive::spool::Spool;
+use crate::tree::digest::ledger::{Known, Told};
+use crate::tree::safe_link::leads_out;
+use crate::tree::temporary::Temporary;
+
+/// Files with several names of which is remembered what landed under the first one: 70 to 140 MB.
+pub const FIRST_NAMES: usize = 3_000_000;
+
+/// One more name of something that came before.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FurtherName {
+    /// Where the first name is.
+    first: RelPath,
+    /// The sender's name for it: its source, and the path there;
+    name: (u32, RelPath),
+    /// and for the first.
+    of: (u32, RelPath),
+}
+
+impl ReceiveWorker<'_> {
+    /// Keeps a further name for the end.
+    pub(super) fn further_name(
+        &mut self,
+        admitted: &Admitted<'_>,
+        source: u32,
+        path: &RelPath,
+    ) -> Result<(), StreamError> {
+        let entry = admitted.entry();
+        let first = self.judge.first_place(entry, source, path)?;
+        let (name, of) = ((entry.source, entry.path.clone()), (source, path.clone()));
+        let noted = lock(&self.shared.notes.further_names).update(
+            admitted.place(),
+            self.shared.ground.names,
+            |before| {
+                before.iter().for_each(|_| self.is_replaced());
+                FurtherName { first, name, of }
+            },
+        );
+        noted.or_else(|error| self.failed(admitted, error))
+    }
+
+    /// Makes all further names, and reports each to `known`.
+    ///
+    /// # Errors
+    /// A message where what was noted of them can't be read.
+    pub fn make_further_names(&mut self, touched: &mut Touched, known: Known<'_>) -> Result<(), String> {
+        let empty = Spool::new(self.shared.ground.landing.root.top());
+        let noted = std::mem::replace(&mut *lock(&self.shared.notes.further_names), empty);
+        let unread = |error| format!("reading back what is noted of hard links failed: {error}");
+        let mut noted = noted.read().map_err(unread)?;
+        while let Some((place, mut names)) = noted.next().map_err(unread)? {
+            let Some(name) = names.pop() else { continue };
+            names.iter().for_each(|_| self.is_replaced());
+            match self.make_further_name(&place, &name, touched) {
+                Ok(()) => {
+                    self.shared.reports.counters.landed.file(0);
+                    if self.shared.settings.digests {
+                        known(name.name.0, &name.name.1, Told::SameAs(name.of.0, name.of.1));
+                    }
+                }
+                Err(message) => {
+                    (self.shared.reports.problem)(problem(self.shown(&place), ProblemKind::Failed, message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Another source's file of that name counts, too: as if it had been made, and replaced.
+    fn is_replaced(&self) {
+        self.shared.reports.counters.landed.file(0);
+    }
+
+    fn make_further_name(
+        &mut self,
+        place: &RelPath,
+        name: &FurtherName,
+        touched: &mut Touched,
+    ) -> Result<(), String> {
+        let first = self.first_name(&name.first).ok_or_else(|| {
+            let shown = self.shown(&name.first);
+            format!("is a hard link to {}, which this transfer didn't bring", shown.display())
+        })?;
+        if self.shared.ground.terms.refuses_links_out() && leads_out_by(&name.name.1, &first) {
+            return Err(
+                "is one more name of a link, which leads out of the tree from there (--safe-links)".into()
+            );
+        }
+        self.link(place, &first, touched).map_err(|error| match error {
+            Errno::ISDIR => "a directory of that name is in the way at the destination".to_owned(),
+            error => format!("making the hard link failed: {error}"),
+        })
+    }
+
+    /// The file under the first name, if this transfer put it there.
+    fn first_name(&self, place: &RelPath) -> Option<OwnedFd> {
+        let landed = self.shared.notes.first_names.get(place)?;
+        let held = self.shared.ground.landing.root.open_at(place, OFlags::PATH).ok()?;
+        let stat = rustix::fs::fstat(&held).ok()?;
+        ((stat.st_dev, stat.st_ino) == landed).then_some(held)
+    }
+
+    fn link(&mut self, place: &RelPath, first: &OwnedFd, touched: &mut Touched) -> Result<(), Errno> {
+        let parent = self.parent_of(place)?;
+        let (_, name) = place.split().ok_or(Errno::ISDIR)?;
+        let wanted = rustix::fs::fstat(first)?;
+        // A rename between two names of one file does nothing, and would leave the temporary one.
+        if let Ok(there) = parent.stat(name)
+            && (there.st_dev, there.st_ino) == (wanted.st_dev, wanted.st_ino)
+        {
+            return Ok(());
+        }
+        let make = || Temporary::another_name(parent.clone(), self.shared.ground.names, first.as_fd());
+        let temporary = self.with_access(place, make)?;
+        touched.add(&parent);
+        temporary.rename(name)
+    }
+}
+
+/// Whether what is held is a symbolic link that leads out of its source by the name `path`.
+fn leads_out_by(path: &RelPath, held: &OwnedFd) -> bool {
+    match rustix::fs::readlinkat(held, "", Vec::new()) {
+        Ok(target) => leads_out(path, target.as_bytes()),
+        // It is no link.
+        Err(_) => false,
+    }
+}

@@ -1,0 +1,385 @@
+//! The receiver's side of the files: a worker that turns one stream's frames into files.
+
+mod assemblies;
+mod assembly;
+mod basis;
+mod covered;
+mod directories;
+mod entries;
+mod links;
+mod parts;
+mod resumed;
+
+use linerate_wire::control::{Digest, ProblemKind};
+use linerate_wire::entry::{Entry, Kind};
+use linerate_wire::frame::{FrameKind, Header};
+use linerate_wire::path::RelPath;
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::base::lock::lock;
+use crate::base::problem::problem;
+use crate::net::clock::{Clock, Stage};
+use crate::net::stream::{FrameHandler, StreamError};
+use crate::receive::admission::{Admitted, Judge};
+use crate::receive::commit::{Finished, ToCommit};
+use crate::receive::journal::mark;
+use crate::receive::proof::Proof;
+use crate::receive::reception::Reception;
+use crate::receive::wanted::is_left_alone;
+use crate::tree::metadata::write::{Loss, MetadataTarget, set_mode};
+use crate::tree::root::Directory;
+use crate::tree::temporary::Temporary;
+use directories::Planned;
+use parts::Part;
+
+pub use assemblies::Assemblies;
+pub use basis::Older;
+pub use directories::{Kept, note_still_opened};
+pub use links::{FIRST_NAMES, FurtherName};
+pub use resumed::Resumed;
+
+impl Reception<'_> {
+    /// Notes a directory whose metadata is set when everything below it is there; `is_right` where it is already, but for
+    /// mode and times. False where it was noted before.
+    ///
+    /// # Errors
+    /// If there is no room to note it.
+    pub fn keep_directory(
+        &self,
+        admitted: &Admitted<'_>,
+        is_new: bool,
+        is_right: bool,
+    ) -> Result<bool, Errno> {
+        let (place, entry) = (admitted.place(), admitted.entry());
+        let was_begun = !is_new && self.was_begun(place, entry);
+        let mode =
+            Some(self.settings.mode(entry)).filter(|_| self.settings.keep.perms || is_new || was_begun);
+        let keeps_more = self.settings.keep.times
+            || self.settings.keep.acls
+            || self.settings.keep.xattrs
+            || entry.extra.is_some();
+        if self.settings.keep.perms
+            || keeps_more
+            || was_begun
+            || mode.is_some_and(|mode| mode != self.settings.created())
+        {
+            if !is_new {
+                self.close_directory(place, entry, is_right);
+            }
+            return self.plan(place, Planned::new(entry, mode, is_right));
+        }
+        Ok(true)
+    }
+}
+
+/// How many small files are handed to the committer at once.
+const TOGETHER: usize = 64;
+
+/// One stream's worker.
+pub struct ReceiveWorker<'a> {
+    shared: &'a Reception<'a>,
+    clock: Clock,
+    judge: Judge<'a>,
+    kind: FrameKind,
+    payload: Vec<u8>,
+    part: Option<Part>,
+    parent: Option<(RelPath, Arc<Directory>)>,
+    /// Whole files that are not yet handed to the committer.
+    whole: Vec<Finished>,
+    /// Frames that came.
+    pub frames: u64,
+}
+
+/// Errors after which nothing further can be written.
+fn is_fatal(error: Errno) -> bool {
+    matches!(error, Errno::NOSPC | Errno::DQUOT | Errno::ROFS)
+}
+
+impl<'a> ReceiveWorker<'a> {
+    /// A worker of the receiver.
+    pub fn new(shared: &'a Reception<'a>) -> Self {
+        Self {
+            shared,
+            clock: Clock::start(),
+            judge: Judge::new(shared.ground.terms),
+            kind: FrameKind::End,
+            payload: Vec::new(),
+            part: None,
+            parent: None,
+            whole: Vec::new(),
+            frames: 0,
+        }
+    }
+
+    /// Counts what is left to count.
+    pub fn finish(self) {
+        self.clock.finish(self.shared.reports.counters, None);
+    }
+
+    /// Does `work` on something in the directory that holds `place`; where that directory doesn't let its owner
+    /// write, it is made to, until everything is there.
+    fn with_access<T>(&self, place: &RelPath, work: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+        match (work(), place.split()) {
+            (Err(Errno::ACCESS), Some((parent, _))) if self.open_up(&parent).is_ok() => work(),
+            (result, _) => result,
+        }
+    }
+
+    fn open_up(&self, path: &RelPath) -> Result<(), Errno> {
+        let held = self.shared.ground.landing.root.directory(path)?;
+        // One at a time, so that nobody takes the opened mode for the one that it had.
+        let mut directories = lock(&self.shared.notes.directories);
+        let now = Mode::from_raw_mode(rustix::fs::fstat(held.as_fd())?.st_mode & 0o7777);
+        if !now.contains(Mode::RWXU) {
+            let note = || self.shared.ground.journal.opened(path, now.as_raw_mode());
+            if !path.is_root() {
+                note();
+            }
+            set_mode(held.as_fd(), now | Mode::RWXU)?;
+            // In the top itself nothing can be written down before.
+            if path.is_root() {
+                note();
+            }
+            directories
+                .update(path, self.shared.ground.names, |kept| kept.unwrap_or_default().opened(now))?;
+        }
+        Ok(())
+    }
+
+    fn parent_of(&mut self, place: &RelPath) -> Result<Arc<Directory>, Errno> {
+        let parent = place.parent().ok_or(Errno::ISDIR)?;
+        if let Some((path, held)) = &self.parent
+            && *path == parent
+        {
+            return Ok(held.clone());
+        }
+        // How open it may be is known when its own entry comes.
+        let private = Mode::RWXU;
+        self.shared.note_made(&parent);
+        let held = self
+            .with_access(&parent, || self.shared.ground.landing.root.directory_or_make(&parent, private))?;
+        self.parent = Some((parent, held.clone()));
+        Ok(held)
+    }
+
+    fn mode(&self, entry: &Entry) -> Mode {
+        self.shared.settings.mode(entry)
+    }
+
+    /// True, and reported, if the user wants the existing file left alone.
+    fn leaves_alone(&self, admitted: &Admitted<'_>) -> bool {
+        let (Some(sync), Some((parent, name))) = (&self.shared.settings.leaves, admitted.place().split())
+        else {
+            return false;
+        };
+        let there = self.shared.ground.landing.root.directory(&parent).and_then(|parent| parent.stat(name));
+        let is_left = there.is_ok_and(|there| is_left_alone(sync, admitted.entry(), &there));
+        if is_left {
+            let message = "is there already and left alone; it came all the same";
+            (self.shared.reports.problem)(problem(
+                self.shown(admitted.place()),
+                ProblemKind::Skipped,
+                message,
+            ));
+        }
+        is_left
+    }
+
+    /// With what mode a file is made in `parent`; [`ReceiveWorker::hand_on`] gives it its own.
+    fn first_mode(&self, entry: &Entry, parent: &Directory) -> Mode {
+        let (mode, keep) = (self.mode(entry), &self.shared.settings.keep);
+        // From its directory, or from the time before.
+        let may_have_acl =
+            keep.perms && parent.has_default_acl() || keep.acls && self.shared.settings.inplace;
+        self.shared.ground.writer.first_mode(entry, mode, may_have_acl)
+    }
+
+    /// Notes what is whole for the committer, with its times set where they are kept.
+    fn hand_on(
+        &mut self,
+        temporary: Temporary,
+        admitted: &Admitted<'_>,
+        digest: Option<Digest>,
+    ) -> Result<(), Errno> {
+        let (place, entry) = (admitted.place(), admitted.entry());
+        let is_kept = self.give(&temporary, admitted)?;
+        if self.shared.settings.keep.times {
+            temporary.set_times(entry)?;
+        }
+        let name = place.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
+        let shown = self.shown(place);
+        let kind = entry.kind.clone();
+        // An entry that has lost metadata is brought and reported again by the next run.
+        let is_done = is_kept && self.shared.ground.journal.takes_done();
+        let journalled = is_done.then(|| (place.clone(), mark(entry)));
+        let proof = digest.map(|digest| Proof::of(entry, digest));
+        self.whole.push(Finished { temporary, name, kind, shown, proof, journalled });
+        if self.whole.len() >= TOGETHER {
+            self.hand_over();
+        }
+        Ok(())
+    }
+
+    /// Hands what is whole to the committer.
+    fn hand_over(&mut self) {
+        let whole = std::mem::take(&mut self.whole);
+        if !whole.is_empty() {
+            // Without a committer the transfer has failed, and dropping the files removes them.
+            let _ = self.shared.reports.finished.send(ToCommit::Whole(whole));
+        }
+    }
+
+    /// Gives what is whole its owner, attributes and mode, as far as it hasn't got them yet; false where some
+    /// could not be kept, which is reported.
+    fn give(&self, temporary: &Temporary, admitted: &Admitted<'_>) -> Result<bool, Errno> {
+        let (place, entry) = (admitted.place(), admitted.entry());
+        let (mode, made) = (self.mode(entry), self.first_mode(entry, temporary.parent()));
+        let inherits = self.shared.settings.keep.perms && temporary.parent().has_default_acl();
+        // A file that is written into may have attributes and ACLs that the sender's hasn't.
+        let in_place = temporary.is_in_place();
+        let may_have_more = in_place && (self.shared.settings.keep.xattrs || self.shared.settings.keep.acls);
+        if entry.extra.is_none() && mode == made && !inherits && !may_have_more {
+            return Ok(true);
+        }
+        let is_file = matches!(entry.kind, Kind::File { .. });
+        let held = match (!is_file).then(|| temporary.hold()).transpose() {
+            Ok(held) => held,
+            Err(error) => {
+                self.tell_losses(place, vec![Loss::of_held(error)]);
+                return Ok(false);
+            }
+        };
+        let fd = held.as_ref().map_or_else(|| temporary.fd(), |held| Ok(held.as_fd()))?;
+        if entry.extra.as_ref().is_some_and(|extra| extra.linked) {
+            let stat = rustix::fs::fstat(fd)?;
+            self.shared.notes.first_names.insert(place, (stat.st_dev, stat.st_ino));
+        }
+        let what = match entry.kind {
+            Kind::Symlink { .. } => MetadataTarget::Link,
+            _ if in_place => MetadataTarget::Existing,
+            _ => MetadataTarget::New { made, inherits },
+        };
+        let losses = self.shared.ground.writer.give(fd, entry, Some(mode), what);
+        let is_kept = losses.is_empty();
+        self.tell_losses(place, losses);
+        Ok(is_kept)
+    }
+
+    fn tell_losses(&self, place: &RelPath, losses: Vec<Loss>) {
+        for loss in losses {
+            (self.shared.reports.problem)(problem(self.shown(place), ProblemKind::NotKept, loss.message()));
+        }
+    }
+
+    /// A file that this worker alone makes whole.
+    fn new_file(&self, place: &RelPath, parent: Arc<Directory>, entry: &Entry) -> Result<Temporary, Errno> {
+        let mode = self.first_mode(entry, &parent);
+        if let Some(existing) = self.existing_file(place, &parent, mode) {
+            rustix::fs::ftruncate(existing.fd()?, 0)?;
+            return Ok(existing);
+        }
+        self.with_access(place, || Temporary::unnamed(parent.clone(), self.shared.ground.names, mode))
+    }
+
+    /// The file that is there, where it is to be written into and can be.
+    fn existing_file(&self, place: &RelPath, parent: &Arc<Directory>, mode: Mode) -> Option<Temporary> {
+        let (_, name) = place.split().filter(|_| self.shared.settings.inplace)?;
+        Temporary::existing(parent.clone(), self.shared.ground.names, name, mode).ok()
+    }
+
+    fn failed(&self, admitted: &Admitted<'_>, error: Errno) -> Result<(), StreamError> {
+        let (shown, entry) = (self.shown(admitted.place()), admitted.entry());
+        if is_fatal(error) {
+            return Err(StreamError::Destination(format!("writing {} failed: {error}", shown.display())));
+        }
+        let doing = match entry.kind {
+            Kind::Directory => "making the directory",
+            Kind::File { .. } => "writing the file",
+            Kind::Symlink { .. } | Kind::HardLink { .. } => "making the link",
+            Kind::Device { .. } => "making the device node",
+            Kind::Fifo | Kind::Socket => "making the special file",
+        };
+        let why = match error {
+            Errno::LOOP => "a symbolic link is in the way at the destination".to_owned(),
+            Errno::NOTDIR => "something that is no directory is in the way at the destination".to_owned(),
+            error => error.to_string(),
+        };
+        (self.shared.reports.problem)(problem(shown, ProblemKind::Failed, format!("{doing} failed: {why}")));
+        Ok(())
+    }
+
+    fn shown(&self, place: &RelPath) -> PathBuf {
+        self.shared.ground.landing.root.shown(place)
+    }
+}
+
+impl FrameHandler for ReceiveWorker<'_> {
+    fn start(&mut self, header: Header) -> Result<(), StreamError> {
+        self.kind = header.kind;
+        self.frames += 1;
+        if matches!(header.kind, FrameKind::Batch | FrameKind::Chunk | FrameKind::Hole | FrameKind::Digest) {
+            self.payload.clear();
+            self.payload.reserve(header.length as usize);
+        }
+        Ok(())
+    }
+
+    fn payload(&mut self, pieces: &mut [IoSlice<'_>]) -> Result<(), StreamError> {
+        if self.kind == FrameKind::Data {
+            return self.data(pieces);
+        }
+        pieces.iter().for_each(|piece| self.payload.extend_from_slice(piece));
+        Ok(())
+    }
+
+    fn done(&mut self, kind: FrameKind) -> Result<(), StreamError> {
+        self.clock.lap(Stage::Cipher);
+        if self.shared.settings.dry_run && kind != FrameKind::End {
+            return Err(StreamError::Protocol("data, where nothing is to be written"));
+        }
+        match kind {
+            FrameKind::Batch => self.batch(),
+            FrameKind::Chunk => self.chunk(),
+            FrameKind::Data => self.came(),
+            FrameKind::Digest if self.shared.settings.digests => self.digest(),
+            FrameKind::GiveUp => self.give_up(),
+            FrameKind::End if self.part.is_some() => {
+                Err(StreamError::Protocol("the end in the middle of a chunk"))
+            }
+            FrameKind::End => Ok(()),
+            FrameKind::Same => self.same(),
+            FrameKind::Hole => self.hole(),
+            FrameKind::Digest => Err(StreamError::Protocol("a frame that wasn't asked for")),
+        }
+    }
+
+    fn expects(&self) -> u64 {
+        self.part.as_ref().map_or(0, Part::expects)
+    }
+
+    fn clock(&mut self) -> &mut Clock {
+        &mut self.clock
+    }
+}
+
+/// Writes all of `pieces`, one behind the other, from `offset` on.
+fn write_all(fd: BorrowedFd<'_>, mut pieces: &mut [IoSlice<'_>], mut offset: u64) -> Result<(), Errno> {
+    IoSlice::advance_slices(&mut pieces, 0);
+    while !pieces.is_empty() {
+        match rustix::io::pwritev(fd, pieces, offset) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(written) => {
+                IoSlice::advance_slices(&mut pieces, written);
+                offset += written as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

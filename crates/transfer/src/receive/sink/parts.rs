@@ -1,0 +1,472 @@
+//! Entries that come in chunks: larger files, whole or in parts that several streams bring.
+
+use linerate_wire::control::{Digest, ProblemKind};
+use linerate_wire::entry::{Chunk, Kind};
+use linerate_wire::path::RelPath;
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+use std::borrow::Cow;
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::assemblies::Standing;
+use super::assembly::Assembly;
+use super::basis::Basis;
+use super::{ReceiveWorker, Resumed, is_fatal, write_all};
+use crate::base::lock::lock;
+use crate::base::problem::problem;
+use crate::net::clock::Stage;
+use crate::net::stream::{StreamError, total};
+use crate::receive::admission::Admitted;
+use crate::receive::commit::Finished;
+use crate::receive::proof::Proof;
+use crate::receive::wanted::open_existing;
+use crate::tree::digest;
+use crate::tree::metadata::write::set_mode;
+use crate::tree::root::Directory;
+use crate::tree::temporary::Temporary;
+
+/// A file that is written into (--inplace) keeps what it has in whole blocks of so many bytes, or not at all. Else a sender
+/// could leave a few bytes of it among its own, break off, and try out what they are by the next run's digests. Chunks that are
+/// compared have this length at least.
+const BLOCK: u64 = 1 << 20;
+
+const STANDS: &str = "data of a file of which only the digest was asked for";
+
+/// The part of a large file that the data frames are bringing.
+pub(super) struct Part {
+    target: Target,
+    number: u64,
+    at: u64,
+    end: u64,
+    length: u64,
+    /// The file has its size.
+    sized: bool,
+}
+
+enum Target {
+    /// The part is the whole file.
+    Whole(Temporary, Admitted<'static>),
+    /// It is there already and stays: only its digest comes.
+    Standing(Temporary, Admitted<'static>),
+    /// One of many.
+    Shared(Arc<Assembly>),
+    /// The file failed; its bytes are dropped.
+    Dropped,
+}
+
+impl ReceiveWorker<'_> {
+    pub(super) fn chunk(&mut self) -> Result<(), StreamError> {
+        let damaged = StreamError::Protocol("a damaged chunk");
+        let Ok(chunk) = postcard::from_bytes::<Chunk>(&self.payload) else { return Err(damaged) };
+        if !chunk.is_consistent() || self.part.is_some() {
+            return Err(damaged);
+        }
+        let (number, at, length) = (chunk.file, chunk.offset, chunk.length);
+        let (end, sized) = (at + length, chunk.parts > 1);
+        let target = if sized { self.shared_target(chunk)? } else { self.whole_target(chunk)? };
+        self.part = Some(Part { target, number, at, end, length, sized });
+        self.clock.lap(Stage::Write);
+        if length == 0 && !self.shared.settings.digests { self.finish_part(None) } else { Ok(()) }
+    }
+
+    fn whole_target(&mut self, chunk: Chunk) -> Result<Target, StreamError> {
+        let admitted = self.judge.admit(Cow::Owned(chunk.entry))?;
+        let stands = self.shared.notes.standing.get(admitted.place()).is_some();
+        if !stands && self.leaves_alone(&admitted) {
+            (self.shared.reports.skip)(chunk.file);
+            return Ok(Target::Dropped);
+        }
+        match self.whole_file(&admitted) {
+            Ok((file, true)) => Ok(Target::Standing(file, admitted)),
+            Ok((file, false)) => Ok(Target::Whole(file, admitted)),
+            Err(error) => {
+                self.failed(&admitted, error)?;
+                (self.shared.reports.skip)(chunk.file);
+                Ok(Target::Dropped)
+            }
+        }
+    }
+
+    /// True where the file is there already and stays.
+    fn whole_file(&mut self, admitted: &Admitted<'_>) -> Result<(Temporary, bool), Errno> {
+        let place = admitted.place();
+        let parent = self.parent_of(place)?;
+        if let Some(seen) = self.shared.notes.standing.take(place) {
+            let (_, name) = place.split().ok_or(Errno::ISDIR)?;
+            let file = open_existing(&parent, name, &seen)?;
+            return Ok((Temporary::standing(parent, file), true));
+        }
+        Ok((self.new_file(place, parent, admitted.entry())?, false))
+    }
+
+    fn shared_target(&mut self, chunk: Chunk) -> Result<Target, StreamError> {
+        let admitted = self.judge.admit(Cow::Owned(chunk.entry.clone()))?;
+        let shared = self.shared;
+        if shared.settings.inplace && !keeps_whole_blocks(&chunk) {
+            return Err(StreamError::Protocol(
+                "a part that cuts through a block of the file that is written into",
+            ));
+        }
+        let mut assemblies = lock(&shared.notes.assemblies);
+        match assemblies.standing(chunk.file) {
+            Standing::Open(assembly) => return Ok(Target::Shared(assembly)),
+            Standing::GivenUp => return Ok(Target::Dropped),
+            Standing::New if assemblies.is_full() => {
+                return Err(StreamError::Protocol("too many files are begun and not finished"));
+            }
+            Standing::New if self.leaves_alone(&admitted) => {
+                assemblies.give_up(chunk.file);
+                (shared.reports.skip)(chunk.file);
+                return Ok(Target::Dropped);
+            }
+            Standing::New => {}
+        }
+        match self.begin(&chunk, &admitted) {
+            Ok(assembly) => {
+                let assembly = Arc::new(assembly);
+                assemblies.begin(chunk.file, assembly.clone());
+                Ok(Target::Shared(assembly))
+            }
+            Err(error) => {
+                assemblies.give_up(chunk.file);
+                drop(assemblies);
+                self.failed(&admitted, error)?;
+                (shared.reports.skip)(chunk.file);
+                Ok(Target::Dropped)
+            }
+        }
+    }
+
+    fn begin(&mut self, chunk: &Chunk, admitted: &Admitted<'static>) -> Result<Assembly, Errno> {
+        let place = admitted.place();
+        let parent = self.parent_of(place)?;
+        if let Some(resumed) = self.resumed(chunk, place) {
+            // It may have its last mode, from the moment before it was to get its name.
+            set_mode(resumed.temporary.fd()?, self.first_mode(admitted.entry(), &parent))?;
+            return Assembly::resumed(resumed, chunk, admitted);
+        }
+        let mut basis = self.shared.notes.older.take(place, &parent);
+        let temporary = self.sized(self.new_parts(place, &parent, chunk, basis.as_mut())?, chunk)?;
+        let has_old_bytes = basis.is_some() || self.shared.settings.inplace;
+        Ok(Assembly::new(temporary, chunk, admitted)?.over(basis, has_old_bytes))
+    }
+
+    /// An earlier run's part of this file, if the sender goes on with the same chunks.
+    fn resumed(&self, chunk: &Chunk, place: &RelPath) -> Option<Resumed> {
+        let resumed = lock(&self.shared.notes.resumed).remove(place)?;
+        resumed.fits(chunk).then_some(resumed)
+    }
+
+    /// Where the parts go; what an older version has is there already where that costs nothing.
+    fn new_parts(
+        &self,
+        place: &RelPath,
+        parent: &Arc<Directory>,
+        chunk: &Chunk,
+        basis: Option<&mut Basis>,
+    ) -> Result<Temporary, Errno> {
+        let mode = self.first_mode(&chunk.entry, parent);
+        if let Some(existing) = self.existing_file(place, parent, mode) {
+            basis.into_iter().for_each(Basis::is_written_into);
+            return Ok(existing);
+        }
+        let make = || Temporary::named(parent.clone(), self.shared.ground.names, mode);
+        let temporary = self.with_access(place, make)?;
+        if let Some(basis) = basis {
+            basis.share_with(temporary.fd()?);
+        }
+        Ok(temporary)
+    }
+
+    /// Parts may come in any order, so the file gets its size first. One that is written into keeps whole blocks alone.
+    fn sized(&self, temporary: Temporary, chunk: &Chunk) -> Result<Temporary, Errno> {
+        let Kind::File { size } = chunk.entry.kind else { return Ok(temporary) };
+        let file = temporary.fd()?;
+        if temporary.is_in_place() {
+            let kept = size.min(rustix::fs::fstat(file)?.st_size as u64);
+            rustix::fs::ftruncate(file, kept - kept % BLOCK)?;
+        }
+        rustix::fs::ftruncate(file, size)?;
+        Ok(temporary)
+    }
+
+    pub(super) fn data(&mut self, pieces: &mut [IoSlice<'_>]) -> Result<(), StreamError> {
+        let length = total(pieces);
+        let part = self.part.as_mut().ok_or(StreamError::Protocol("data without a chunk"))?;
+        let start = part.at;
+        part.at += length;
+        if matches!(part.target, Target::Standing(..)) {
+            return Err(StreamError::Protocol(STANDS));
+        }
+        if part.at > part.end {
+            return Err(StreamError::Protocol("more data than the chunk has"));
+        }
+        let written =
+            part.forget(start).and_then(|()| part.fd().map_or(Ok(()), |fd| write_all(fd, pieces, start)));
+        self.clock.bytes(length);
+        let result = written.or_else(|error| self.part_failed(error));
+        self.clock.lap(Stage::Write);
+        result
+    }
+
+    /// The rest of the part is as an earlier run brought it, or as the older version has it.
+    pub(super) fn same(&mut self) -> Result<(), StreamError> {
+        let unasked = StreamError::Protocol("a reference to a chunk that this end doesn't have");
+        let Some(part) = &mut self.part else { return Err(unasked) };
+        let (start, end) = (part.at, part.end);
+        part.at = end;
+        let copied = match &part.target {
+            Target::Shared(assembly) => match &assembly.basis {
+                _ if start + part.length != end => return Err(unasked),
+                Some(basis) if basis.has(start, end) => basis.copy(assembly.file.as_fd(), start, end),
+                None if assembly.is_there(start, part.length) => Ok(()),
+                _ => return Err(unasked),
+            },
+            Target::Whole(..) => return Err(unasked),
+            Target::Standing(..) | Target::Dropped => Ok(()),
+        };
+        copied.or_else(|error| self.part_failed(error))?;
+        self.shared.reports.counters.unchanged.bytes(end - start);
+        self.clock.lap(Stage::Write);
+        self.came()
+    }
+
+    /// The next bytes take no space at the sender, so they take none here: nothing is written where they are.
+    pub(super) fn hole(&mut self) -> Result<(), StreamError> {
+        let length = <[u8; 8]>::try_from(self.payload.as_slice()).map(u64::from_le_bytes);
+        let length = length.map_err(|_| StreamError::Protocol("a damaged hole"))?;
+        if !self.shared.settings.keep.sparse {
+            return Err(StreamError::Protocol("a hole that wasn't asked for"));
+        }
+        let part = self.part.as_mut().ok_or(StreamError::Protocol("a hole without a chunk"))?;
+        if matches!(part.target, Target::Standing(..)) {
+            return Err(StreamError::Protocol(STANDS));
+        }
+        if length == 0 || length > part.left() {
+            return Err(StreamError::Protocol("a hole that isn't in its chunk"));
+        }
+        let start = part.at;
+        part.at += length;
+        let result = part.size().and_then(|()| part.forget(start)).and_then(|()| part.empty(start, length));
+        let result = result.or_else(|error| self.part_failed(error));
+        self.clock.bytes(length);
+        self.clock.lap(Stage::Write);
+        result?;
+        self.came()
+    }
+
+    /// Bytes of a part came. If digests are sent, its own is still to come when it is whole.
+    pub(super) fn came(&mut self) -> Result<(), StreamError> {
+        let is_finished = !self.shared.settings.digests && self.part.as_ref().is_some_and(Part::is_whole);
+        if is_finished {
+            return self.finish_part(None);
+        }
+        self.clock.flush_with(self.shared.reports.counters, || None);
+        Ok(())
+    }
+
+    /// The first failure of a file is reported; further parts of it are dropped.
+    fn part_failed(&mut self, error: Errno) -> Result<(), StreamError> {
+        let Some(part) = &mut self.part else { return Ok(()) };
+        let number = part.number;
+        let (admitted, first) = match std::mem::replace(&mut part.target, Target::Dropped) {
+            Target::Whole(_, admitted) | Target::Standing(_, admitted) => (admitted, true),
+            Target::Shared(assembly) => {
+                let was_failed = assembly.stop();
+                // The next run resumes from the part that a full disk holds.
+                if !is_fatal(error) {
+                    lock(&self.shared.notes.assemblies).give_up(number);
+                }
+                (assembly.admitted.clone(), !was_failed)
+            }
+            Target::Dropped => return Ok(()),
+        };
+        (self.shared.reports.skip)(number);
+        if first { self.failed(&admitted, error) } else { Ok(()) }
+    }
+
+    /// The part is finished only when its digest has come.
+    pub(super) fn digest(&mut self) -> Result<(), StreamError> {
+        let whole = self.part.as_ref().is_some_and(Part::is_whole);
+        match Digest::try_from(self.payload.as_slice()) {
+            Ok(digest) if whole => self.finish_part(Some(digest)),
+            _ => Err(StreamError::Protocol("a digest that has no place")),
+        }
+    }
+
+    pub(super) fn finish_part(&mut self, digest: Option<Digest>) -> Result<(), StreamError> {
+        let Some(part) = self.part.take() else { return Ok(()) };
+        match part.target {
+            Target::Whole(temporary, admitted) => self.complete(temporary, &admitted, digest)?,
+            Target::Standing(file, admitted) => self.stands(file, &admitted, digest),
+            // If the file failed elsewhere, this part's bytes may have been dropped.
+            Target::Shared(assembly) if assembly.has_failed() => {}
+            Target::Shared(assembly) => {
+                let offset = part.end - part.length;
+                if !lock(&assembly.covered).add(offset, part.length) {
+                    return Err(StreamError::Protocol("overlapping or too scattered parts of a file"));
+                }
+                let length = part.length;
+                lock(&assembly.digests).extend(digest.map(|digest| digest::DigestPart {
+                    offset,
+                    length,
+                    digest,
+                }));
+                assembly.write_down(offset, part.length, self.shared.ground.journal);
+                if assembly.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    self.assembled(part.number, &assembly)?;
+                }
+            }
+            Target::Dropped => {}
+        }
+        self.clock.flush_with(self.shared.reports.counters, || None);
+        Ok(())
+    }
+
+    fn assembled(&mut self, number: u64, assembly: &Assembly) -> Result<(), StreamError> {
+        lock(&self.shared.notes.assemblies).finish(number);
+        let temporary = lock(&assembly.temporary).take();
+        let Some(temporary) = temporary else { return Ok(()) };
+        if !assembly.is_covered() {
+            temporary.discard();
+            return Err(StreamError::Protocol("the parts of a file don't add up to it"));
+        }
+        if assembly.basis.as_ref().is_some_and(|basis| basis.has_changed(self.shared.settings.inplace)) {
+            let shown = self.shown(assembly.admitted.place());
+            let message = "was written to by somebody else while it was compared; run it again";
+            (self.shared.reports.problem)(problem(shown, ProblemKind::Failed, message));
+            return Ok(());
+        }
+        match self.shared.settings.digests.then(|| assembly.digest()).transpose() {
+            Ok(digest) => self.complete(temporary, &assembly.admitted, digest),
+            Err(breach) => {
+                temporary.discard();
+                Err(breach)
+            }
+        }
+    }
+
+    fn complete(
+        &mut self,
+        temporary: Temporary,
+        admitted: &Admitted<'_>,
+        digest: Option<Digest>,
+    ) -> Result<(), StreamError> {
+        self.clock.entries(1);
+        self.hand_on(temporary, admitted, digest).or_else(|error| self.failed(admitted, error))?;
+        self.hand_over();
+        Ok(())
+    }
+
+    /// Existing contents are compared and counted like received ones.
+    fn stands(&mut self, temporary: Temporary, admitted: &Admitted<'_>, digest: Option<Digest>) {
+        let (entry, place) = (admitted.entry(), admitted.place());
+        self.clock.entries(1);
+        let name = place.split().map(|(_, name)| name.to_owned()).unwrap_or_default();
+        let (kind, shown) = (entry.kind.clone(), self.shown(place));
+        let proof = digest.map(|digest| Proof::of(entry, digest));
+        self.whole.push(Finished { temporary, name, kind, shown, proof, journalled: None });
+        self.hand_over();
+    }
+
+    /// The sender can't finish the file, and has reported why.
+    pub(super) fn give_up(&mut self) -> Result<(), StreamError> {
+        match self.part.take() {
+            Some(Part { target: Target::Shared(_), number, .. }) => {
+                lock(&self.shared.notes.assemblies).give_up(number);
+            }
+            Some(_) => {}
+            None => return Err(StreamError::Protocol("a chunk is given up that was not begun")),
+        }
+        Ok(())
+    }
+}
+
+/// Whether a part of a file that is written into begins and ends where its blocks do, or at its end.
+fn keeps_whole_blocks(chunk: &Chunk) -> bool {
+    let end = chunk.offset + chunk.length;
+    let is_last = matches!(chunk.entry.kind, Kind::File { size } if size == end);
+    chunk.offset.is_multiple_of(BLOCK) && (is_last || end.is_multiple_of(BLOCK))
+}
+
+fn write_zeros(fd: BorrowedFd<'_>, mut at: u64, length: u64) -> Result<(), Errno> {
+    let (zeros, end) = ([0; 64 << 10], at + length);
+    while at < end {
+        let piece = usize::try_from(end - at).unwrap_or(zeros.len()).min(zeros.len());
+        write_all(fd, &mut [IoSlice::new(&zeros[..piece])], at)?;
+        at += piece as u64;
+    }
+    Ok(())
+}
+
+impl Part {
+    /// All its bytes came.
+    pub(super) fn is_whole(&self) -> bool {
+        self.left() == 0
+    }
+
+    /// Bytes that still come, unless the sender gives the file up.
+    pub(super) fn left(&self) -> u64 {
+        self.end - self.at
+    }
+
+    /// Bytes that are sure to follow: none where a frame may say that they are here.
+    pub(super) fn expects(&self) -> u64 {
+        match &self.target {
+            Target::Shared(assembly) if assembly.may_be_here() && self.is_untouched() => 0,
+            Target::Standing(..) => 0,
+            _ => self.left(),
+        }
+    }
+
+    fn is_untouched(&self) -> bool {
+        self.left() == self.length
+    }
+
+    /// Gives the file its size, which a hole at its end wouldn't.
+    fn size(&mut self) -> Result<(), Errno> {
+        if let (Target::Whole(temporary, ..), false) = (&self.target, self.sized) {
+            rustix::fs::ftruncate(temporary.fd()?, self.end)?;
+            self.sized = true;
+        }
+        Ok(())
+    }
+
+    /// Before the first bytes of a part come, at `start`, what the file that is written into has there goes: whatever ends the
+    /// part early, nothing is left of a block but whole, or zeros.
+    fn forget(&self, start: u64) -> Result<(), Errno> {
+        let Target::Shared(assembly) = &self.target else { return Ok(()) };
+        if !assembly.in_place || start + self.length != self.end {
+            return Ok(());
+        }
+        match rustix::fs::fallocate(&assembly.file, FallocateFlags::ZERO_RANGE, start, self.length) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.empty(start, self.length),
+            other => other,
+        }
+    }
+
+    /// Contents of an older version go where the new one has a hole.
+    fn empty(&self, start: u64, length: u64) -> Result<(), Errno> {
+        let Target::Shared(assembly) = &self.target else { return Ok(()) };
+        if !assembly.has_old_bytes {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(&assembly.file, flags, start, length) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(assembly.file.as_fd(), start, length),
+            other => other,
+        }
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.target {
+            Target::Whole(temporary, ..) => temporary.fd().ok(),
+            Target::Shared(assembly) if assembly.failed.load(Ordering::Relaxed) => None,
+            Target::Shared(assembly) => Some(assembly.file.as_fd()),
+            Target::Standing(..) | Target::Dropped => None,
+        }
+    }
+}

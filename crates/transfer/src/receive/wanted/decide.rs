@@ -1,0 +1,170 @@
+//! Decides about one entry by the stat of the existing one. Nothing is read or written here.
+
+use linerate_wire::control::{Keep, Sync};
+use linerate_wire::entry::{Entry, Kind};
+use rustix::fs::{FileType, Mode, Stat};
+
+use super::times::{is_newer, same_time};
+use crate::tree::itemize::{self, Changes, Item, Time, Update};
+use crate::tree::metadata::compare::Differences;
+
+/// The decision about an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The user's options leave what is there as it is.
+    LeftAlone,
+    /// It is made, in place of nothing or of something of another kind.
+    New,
+    /// Its contents are replaced: a file's bytes, a link's text.
+    Contents(Changes),
+    /// Its contents are there; what else differs, perhaps nothing, is repaired.
+    Attributes(Changes),
+}
+
+/// By what is decided.
+pub struct Rules {
+    /// The user's options.
+    pub sync: Sync,
+    /// The properties that are kept, and so compared.
+    pub keep: Keep,
+}
+
+impl Rules {
+    /// Decides what needs no look at contents.
+    pub fn early(&self, entry: &Entry, there: &Stat) -> Option<Decision> {
+        let kind = FileType::from_raw_mode(there.st_mode);
+        let both_directories = entry.kind == Kind::Directory && kind == FileType::Directory;
+        if self.sync.ignore_existing && !both_directories {
+            return Some(Decision::LeftAlone);
+        }
+        if !is_same_kind(&entry.kind, kind) {
+            return Some(Decision::New);
+        }
+        let is_file = kind == FileType::RegularFile;
+        (is_file && self.sync.update && is_newer(there, entry.mtime)).then_some(Decision::LeftAlone)
+    }
+
+    /// Decides, where contents were compared, a link's text read, or a device's number: `value_differs`. `mode` is what
+    /// the entry gets, `more` what else differs.
+    pub fn decide(
+        &self,
+        entry: &Entry,
+        mode: Mode,
+        there: &Stat,
+        value_differs: bool,
+        more: Differences,
+    ) -> Decision {
+        let mut changes = self.changes(entry, mode, there, value_differs, more);
+        let replaced = match entry.kind {
+            Kind::File { .. } if self.sync.checksum => value_differs,
+            Kind::File { .. } => changes.size || !same_time(entry.mtime, there),
+            _ => value_differs,
+        };
+        if replaced && !self.keep.times {
+            // Whatever it was: the new one's is that of the transfer.
+            changes.modified = Some(Time::OfTransfer);
+        }
+        if replaced { Decision::Contents(changes) } else { Decision::Attributes(changes) }
+    }
+
+    fn changes(
+        &self,
+        entry: &Entry,
+        mode: Mode,
+        there: &Stat,
+        value_differs: bool,
+        more: Differences,
+    ) -> Changes {
+        let is_link = matches!(entry.kind, Kind::Symlink { .. });
+        let size = matches!(entry.kind, Kind::File { size } if size != there.st_size as u64);
+        Changes {
+            value: value_differs,
+            size,
+            modified: (self.keep.times && !same_time(entry.mtime, there)).then_some(Time::Kept),
+            permissions: self.keep.perms && !is_link && mode.as_raw_mode() != there.st_mode & 0o7777,
+            owner: more.owner,
+            group: more.group,
+            acl: more.acl,
+            xattrs: more.xattrs,
+            ..Changes::default()
+        }
+    }
+}
+
+/// Whether the user's options leave what is `there` as it is, whatever `entry` is: an entry that comes is asked that once more,
+/// since a sender may send what nobody wanted.
+pub fn is_left_alone(sync: &Sync, entry: &Entry, there: &Stat) -> bool {
+    let rules = Rules { sync: sync.clone(), keep: Keep::NOTHING };
+    rules.early(entry, there) == Some(Decision::LeftAlone)
+}
+
+impl Decision {
+    /// As the user sees it; `None` if the entry isn't touched. `received` where contents come to this host,
+    /// as the user sees it.
+    pub fn item(&self, kind: &Kind, received: bool) -> Option<Item> {
+        let is_file = matches!(kind, Kind::File { .. });
+        let update = match kind {
+            Kind::File { .. } if received => Update::Received,
+            Kind::File { .. } => Update::Sent,
+            Kind::HardLink { .. } => Update::HardLink,
+            _ => Update::Local,
+        };
+        match self {
+            Self::LeftAlone => None,
+            Self::New => Some(Item::New(update, shown(kind))),
+            Self::Contents(changes) => Some(Item::Existing(update, shown(kind), *changes)),
+            Self::Attributes(changes) => {
+                let changes = Changes { value: changes.value && !is_file, ..*changes };
+                Some(Item::Existing(Update::Attributes, shown(kind), changes))
+            }
+        }
+    }
+}
+
+fn shown(kind: &Kind) -> itemize::Kind {
+    match kind {
+        Kind::File { .. } | Kind::HardLink { .. } => itemize::Kind::File,
+        Kind::Directory => itemize::Kind::Directory,
+        Kind::Symlink { .. } => itemize::Kind::Symlink,
+        Kind::Device { .. } => itemize::Kind::Device,
+        Kind::Fifo | Kind::Socket => itemize::Kind::Special,
+    }
+}
+
+fn is_same_kind(kind: &Kind, there: FileType) -> bool {
+    match kind {
+        Kind::File { .. } => there == FileType::RegularFile,
+        Kind::HardLink { .. } => there != FileType::Directory,
+        Kind::Directory => there == FileType::Directory,
+        Kind::Symlink { .. } => there == FileType::Symlink,
+        Kind::Device { block: true, .. } => there == FileType::BlockDevice,
+        Kind::Device { .. } => there == FileType::CharacterDevice,
+        Kind::Fifo => there == FileType::Fifo,
+        Kind::Socket => there == FileType::Socket,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_wire::entry::Timestamp;
+    use linerate_wire::path::RelPath;
+
+    #[test]
+    fn without_times_only_what_is_replaced_has_another() {
+        let there = rustix::fs::stat("/proc/self/exe").unwrap();
+        let now = crate::tree::stamp::mtime(&there);
+        let (kind, earlier) = (Kind::File { size: there.st_size as u64 }, Timestamp { seconds: 5, ..now });
+        let decided = |checksum, value_differs, mtime| {
+            let sync = Sync { checksum, ..Sync::default() };
+            let rules = Rules { sync, keep: Keep::NOTHING };
+            let (path, atime) = (RelPath::root(), mtime);
+            let entry = Entry { source: 0, path, kind: kind.clone(), mode: 0, mtime, atime, extra: None };
+            let decision = rules.decide(&entry, Mode::empty(), &there, value_differs, Differences::default());
+            decision.item(&entry.kind, false).unwrap().to_string()
+        };
+        assert_eq!(decided(true, false, earlier), ".f         ");
+        assert_eq!(decided(true, true, now), "<fc.T......");
+        assert_eq!(decided(false, false, earlier), "<f..T......");
+    }
+}

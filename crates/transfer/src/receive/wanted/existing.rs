@@ -1,0 +1,32 @@
+//! Opens an existing file, if it is still the one of an earlier stat.
+
+use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+
+use crate::tree::root::Directory;
+
+/// Opens the regular file that was seen as `seen`, for reading.
+///
+/// # Errors
+/// The errors of open(2); `ESTALE` where something else has the name now.
+pub fn open_existing(parent: &Directory, name: &OsStr, seen: &Stat) -> Result<OwnedFd, Errno> {
+    open_as_seen(parent, name, seen, OFlags::RDONLY | OFlags::NONBLOCK)
+}
+
+/// Holds what was seen as `seen`, as a mere path: it may not let its owner read.
+///
+/// # Errors
+/// As [`open_existing`].
+pub fn hold_existing(parent: &Directory, name: &OsStr, seen: &Stat) -> Result<OwnedFd, Errno> {
+    open_as_seen(parent, name, seen, OFlags::PATH)
+}
+
+fn open_as_seen(parent: &Directory, name: &OsStr, seen: &Stat, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let fd = rustix::fs::openat(parent, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let now = rustix::fs::fstat(&fd)?;
+    let same = (now.st_dev, now.st_ino) == (seen.st_dev, seen.st_ino)
+        && FileType::from_raw_mode(now.st_mode) == FileType::from_raw_mode(seen.st_mode);
+    if same { Ok(fd) } else { Err(Errno::STALE) }
+}

@@ -1,0 +1,100 @@
+//! Digests of an older version's chunks, at the positions that they have in the new file.
+
+use linerate_wire::control::Digest;
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use crate::base::lock::lock;
+use crate::tree::reading::hash;
+use std::sync::Mutex;
+
+/// New files below this many bytes travel whole, since asking costs as much;
+const FILE_LEAST: u64 = 4 << 20;
+/// so do those whose older version is below this. It is also the smallest chunk.
+const CHUNK_LEAST: u64 = 1 << 20;
+/// The largest chunk.
+const CHUNK_MOST: u64 = 1 << 30;
+/// Digests in one answer at most: half of the longest message.
+const DIGESTS: u64 = 16_384;
+/// Threads that hash one file.
+const THREADS: usize = 4;
+
+/// The chunk in bytes by which a file of `size` bytes is compared with an older version of `older` bytes, where `shared_by`
+/// files of one answer may be; `None` where it isn't worth it.
+pub fn chunk_of(size: u64, older: u64, shared_by: u64) -> Option<u64> {
+    if size < FILE_LEAST || older < CHUNK_LEAST {
+        return None;
+    }
+    let most = DIGESTS / shared_by.max(1);
+    let chunk = size.div_ceil(most.max(1)).checked_next_power_of_two()?.max(CHUNK_LEAST);
+    (chunk <= CHUNK_MOST && chunk <= older && chunk < size).then_some(chunk)
+}
+
+/// BLAKE3 of each whole chunk of the first `common` bytes, which both versions have. Of a shorter one nothing is said: the
+/// sender chooses where the new version ends, and could try out what the bytes of the older one are, one after another.
+///
+/// # Errors
+/// If it can't be read.
+pub fn digests(file: &OwnedFd, chunk: u64, common: u64) -> Result<Vec<Digest>, Errno> {
+    let count = common / chunk;
+    let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
+    let found = Mutex::new(vec![None; count as usize]);
+    let work = || {
+        let mut buffer = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count || failed.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let digest = hash(file.as_fd(), number * chunk, chunk, &mut buffer);
+            let digest = digest.inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+            lock(&found)[number as usize] = digest;
+        }
+    };
+    thread::scope(|scope| {
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS);
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let own = work();
+        let ended = others.into_iter().map(|thread| thread.join().unwrap_or(Err(Errno::IO)));
+        ended.fold(own, Result::and)
+    })?;
+    // Chunks behind one that is gone are of no use at their positions; the list ends there.
+    let found = std::mem::take(&mut *lock(&found));
+    Ok(found.into_iter().map_while(|digest| digest).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn all_answers_fit_into_a_message() {
+        for (size, shared_by) in
+            [(4 << 20, 1), (1 << 40, 1), (100 << 20, 1024), (1 << 34, 1024), (1 << 50, 7)]
+        {
+            if let Some(chunk) = chunk_of(size, size, shared_by) {
+                assert!(size / chunk * shared_by <= DIGESTS, "{size} {shared_by}");
+                assert!(chunk.is_power_of_two() && chunk < size);
+            }
+        }
+        assert_eq!(chunk_of(4 << 30, 4 << 30, 1), Some(1 << 20));
+        assert_eq!(chunk_of(1 << 20, 1 << 20, 1), None);
+    }
+
+    #[test]
+    fn chunks_are_hashed_at_their_places() {
+        let mut file = tempfile::tempfile().unwrap();
+        let bytes: Vec<u8> = (0..5 << 18).map(|at: u32| (at >> 9) as u8).collect();
+        file.write_all(&bytes).unwrap();
+        let (file, older) = (OwnedFd::from(file), bytes.len() as u64);
+        let hashed = |bytes: &[u8]| -> Vec<Digest> {
+            bytes.chunks(1 << 18).map(|chunk| blake3::hash(chunk).into()).collect()
+        };
+        assert_eq!(digests(&file, 1 << 18, older).unwrap(), hashed(&bytes));
+        let within = digests(&file, 1 << 18, (3 << 18) + 5).unwrap();
+        assert_eq!(within, hashed(&bytes[..3 << 18]), "nothing is said of a part of a chunk");
+    }
+}

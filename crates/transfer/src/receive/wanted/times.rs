@@ -1,0 +1,72 @@
+//! Whether two times are the same, given how finely the destination keeps them.
+
+use linerate_wire::entry::Timestamp;
+use rustix::fs::Stat;
+
+use crate::tree::stamp::mtime;
+
+/// The resolutions of file systems: whole seconds, milliseconds, microseconds, NTFS's 100 ns.
+const GRANULES: [u32; 4] = [1_000_000_000, 1_000_000, 1000, 100];
+
+/// True where `stat` has `time` as its modification time, as far as its file system can keep it.
+pub fn same_time(time: Timestamp, stat: &Stat) -> bool {
+    let there = mtime(stat);
+    let granule = granule(stat);
+    there.seconds == time.seconds && there.nanoseconds == time.nanoseconds / granule * granule
+}
+
+/// True where what is there is newer than `time`.
+pub fn is_newer(stat: &Stat, time: Timestamp) -> bool {
+    let there = mtime(stat);
+    (there.seconds, there.nanoseconds) > (time.seconds, time.nanoseconds) && !same_time(time, stat)
+}
+
+/// How finely the file system keeps times, in nanoseconds. The kernel itself sets the change time, and rounds it down
+/// to what the file system can keep: its last digits tell.
+fn granule(stat: &Stat) -> u32 {
+    let changed = stat.st_ctime_nsec as u32;
+    let kept = stat.st_mtime_nsec as u32;
+    GRANULES
+        .into_iter()
+        .find(|granule| changed.is_multiple_of(*granule) && kept.is_multiple_of(*granule))
+        .unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stat(changed: u64, modified: u64) -> Stat {
+        let mut stat = rustix::fs::stat("/").unwrap();
+        (stat.st_ctime_nsec, stat.st_mtime, stat.st_mtime_nsec) = (changed as _, 7, modified as _);
+        stat
+    }
+
+    fn time(nanoseconds: u32) -> Timestamp {
+        Timestamp { seconds: 7, nanoseconds }
+    }
+
+    #[test]
+    fn a_file_system_that_keeps_nanoseconds_is_taken_at_its_word() {
+        assert!(same_time(time(123_456_789), &stat(987_654_321, 123_456_789)));
+        assert!(!same_time(time(123_456_789), &stat(987_654_321, 0)));
+        assert!(!same_time(time(123_456_789), &stat(987_654_321, 123_456_000)));
+    }
+
+    #[test]
+    fn coarser_ones_are_equal_at_their_granularity() {
+        assert!(same_time(time(123_456_789), &stat(0, 0)));
+        assert!(same_time(time(123_456_789), &stat(5_000, 123_456_000)));
+        assert!(!same_time(time(123_456_789), &stat(5_000, 123_457_000)));
+        assert!(!same_time(Timestamp { seconds: 8, nanoseconds: 0 }, &stat(0, 0)));
+    }
+
+    #[test]
+    fn newer_is_newer_by_more_than_rounding() {
+        assert!(
+            is_newer(&stat(1, 5), time(4))
+                && !is_newer(&stat(1, 5), time(5))
+                && !is_newer(&stat(1, 5), time(6))
+        );
+    }
+}

@@ -1,0 +1,120 @@
+//! The second round of a transfer: files that came damaged to stable storage are sent once more.
+
+use linerate_wire::control::{Keep, MAX_AGAIN, Message, ProblemKind, Totals};
+use linerate_wire::entry::{Entry, Kind};
+use linerate_wire::path::RelPath;
+use std::collections::HashSet;
+
+use crate::base::problem::{TransferError, problem};
+use crate::base::totals::SharedTotals;
+use crate::net::session::{Session, out_of_turn};
+use crate::send::plan::Planner;
+use crate::send::worker::Transmission;
+use crate::tree::scan::{Scanner, Seen, Selection, Stopped, Taker};
+
+/// Added to the numbers of large files, which are those of the first round otherwise.
+const SECOND: u64 = 1 << 62;
+
+/// The receiver's verdict when everything was sent.
+pub enum Verdict {
+    /// It is in place.
+    Committed(Totals),
+    /// These are wanted once more.
+    Again(Vec<(u32, RelPath)>),
+}
+
+/// The sender: waits for it.
+///
+/// # Errors
+/// If the receiver gave up, went away or breaks the protocol.
+pub fn verdict(session: &mut Session) -> Result<Verdict, TransferError> {
+    loop {
+        match session.receive()? {
+            Message::Committed(landed) => return Ok(Verdict::Committed(landed)),
+            Message::Again(names) => return Ok(Verdict::Again(names)),
+            Message::Skip { .. } => {}
+            _ => return Err(out_of_turn()),
+        }
+    }
+}
+
+/// Files that are wanted once more.
+pub struct Resend {
+    names: HashSet<(u32, RelPath)>,
+}
+
+impl Resend {
+    /// The files in `names`, of a transfer with N sources.
+    ///
+    /// # Errors
+    /// If no receiver can want that.
+    pub fn new(names: Vec<(u32, RelPath)>, sources: usize) -> Result<Self, TransferError> {
+        let strange = names.iter().any(|(source, _)| *source as usize >= sources);
+        if names.is_empty() || names.len() > MAX_AGAIN || strange {
+            return Err(TransferError::FarEnd(
+                "the far end breaks the protocol: it wants files once more that were never sent".into(),
+            ));
+        }
+        Ok(Self { names: names.into_iter().collect() })
+    }
+
+    /// True once for each file that is wanted.
+    fn take(&mut self, entry: &Entry) -> bool {
+        matches!(entry.kind, Kind::File { .. }) && self.names.remove(&(entry.source, entry.path.clone()))
+    }
+}
+
+/// The sender: walks the sources as before, with the same `selection`, and plans of what it finds the files that are wanted.
+/// So nothing can be had that wasn't sent before, however it is asked for, and no list of what was sent is kept.
+pub fn rescan(
+    shared: &Transmission<'_>,
+    mut wanted: Resend,
+    planner: Planner,
+    keep: Keep,
+    selection: &Selection,
+) {
+    for (source, path) in &wanted.names {
+        shared.digests.iter().for_each(|known| known.withdraw(*source, path));
+    }
+    let (found, linked) = (&SharedTotals::default(), keep.hard_links);
+    // Any name of a file may be the first now.
+    let keep = Keep { hard_links: false, ..keep };
+    let (sources, stop) = (shared.sources, shared.stop);
+    // Problems were reported in the first round.
+    let scanner = Scanner { sources, found, problem: &|_| {}, keep, stop, selection };
+    scanner.run(Only { wanted: &mut wanted, planner: planner.numbered_from(SECOND), linked });
+    for (source, path) in &wanted.names {
+        let shown = shared.sources[*source as usize].shown(path);
+        let message = "came damaged to stable storage, and is no longer there to be sent once more";
+        (shared.problem)(problem(shown, ProblemKind::Changed, message));
+    }
+}
+
+/// Plans what is wanted, and nothing else.
+struct Only<'a> {
+    wanted: &'a mut Resend,
+    planner: Planner,
+    /// Files that have several names are marked.
+    linked: bool,
+}
+
+impl Taker for Only<'_> {
+    fn take(&mut self, mut entry: Entry, seen: Seen) -> Result<(), Stopped> {
+        if !self.wanted.take(&entry) {
+            return Ok(());
+        }
+        if self.linked && seen.linked {
+            entry.extra.get_or_insert_default().linked = true;
+        }
+        self.planner.take(entry, seen)?;
+        if self.wanted.names.is_empty() {
+            self.planner.finish()?;
+            return Err(Stopped);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), Stopped> {
+        self.planner.finish()
+    }
+}

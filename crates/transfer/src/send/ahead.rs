@@ -1,0 +1,107 @@
+//! The scan begins before the far end is there: while ssh logs in, thousands of files are found.
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use linerate_wire::control::{Options, Problem};
+use linerate_wire::entry::{Entry, Kind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use crate::net::clock::Counters;
+use crate::send::plan::extra_size;
+use crate::send::sender::Selection;
+use crate::tree::scan::{Scanner, Seen, Stopped, Taker};
+use crate::tree::source_root::SourceRoot;
+
+/// Entries that are handed on together, bytes of their contents, which wait where they are, and of their attributes.
+const ENTRIES: usize = 256;
+const CONTENTS: u64 = 4 << 20;
+const ATTRIBUTES: u64 = 256 << 10;
+/// How many times as many wait before the scan does: what is found in a login of some tenths of a second, in some twenty
+/// megabytes of memory.
+const WAITING: usize = 256;
+
+type Gathered = Vec<(Entry, Seen)>;
+
+/// The entries found by a scan that is under way.
+pub struct Ahead<'a> {
+    found: Receiver<Gathered>,
+    /// The selection of the scan, for a second walk.
+    pub selection: &'a Selection,
+    /// Receives problems of entries, of the scan and of the sender.
+    pub problem: &'a (dyn Fn(Problem) + Sync),
+    /// False once a problem was reported: entries that aren't found may exist all the same.
+    pub whole: &'a AtomicBool,
+    /// Ends the scan early, and what follows it.
+    pub stop: &'a AtomicBool,
+}
+
+/// Does `work` while the sources are walked.
+pub fn scan_ahead<T>(
+    sources: &[SourceRoot],
+    options: &Options,
+    selection: &Selection,
+    counters: &Counters,
+    problem: &(dyn Fn(Problem) + Sync),
+    work: impl FnOnce(Ahead<'_>) -> T,
+) -> T {
+    let (queue, found) = bounded(WAITING);
+    let (stop, whole) = (AtomicBool::new(false), AtomicBool::new(true));
+    let tell = |told: Problem| {
+        whole.store(false, Ordering::Release);
+        problem(told);
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let scanner = Scanner {
+                sources,
+                found: &counters.found,
+                problem: &tell,
+                keep: options.keep,
+                stop: &stop,
+                selection,
+            };
+            scanner.run(Gathering { queue, found: Vec::new(), contents: 0, attributes: 0 });
+            counters.scanned.store(true, Ordering::Release);
+        });
+        let done = work(Ahead { found, selection, problem: &tell, whole: &whole, stop: &stop });
+        stop.store(true, Ordering::Relaxed);
+        done
+    })
+}
+
+impl Ahead<'_> {
+    /// Hands everything to `taker`, as it is found.
+    pub fn hand_on(self, mut taker: impl Taker) {
+        for (entry, seen) in self.found.into_iter().flatten() {
+            if taker.take(entry, seen).is_err() {
+                return;
+            }
+        }
+        let _ = taker.finish();
+    }
+}
+
+struct Gathering {
+    queue: Sender<Gathered>,
+    found: Gathered,
+    contents: u64,
+    attributes: u64,
+}
+
+impl Taker for Gathering {
+    fn take(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
+        if let Kind::File { size } = entry.kind {
+            self.contents = self.contents.saturating_add(size);
+        }
+        self.attributes += entry.extra.as_ref().map_or(0, |extra| extra_size(extra));
+        self.found.push((entry, seen));
+        let goes_on = self.found.len() < ENTRIES && self.contents < CONTENTS && self.attributes < ATTRIBUTES;
+        if goes_on { Ok(()) } else { self.finish() }
+    }
+
+    fn finish(&mut self) -> Result<(), Stopped> {
+        (self.contents, self.attributes) = (0, 0);
+        let found = std::mem::replace(&mut self.found, Vec::with_capacity(ENTRIES));
+        self.queue.send(found).map_err(|_| Stopped)
+    }
+}

@@ -1,0 +1,11 @@
+//! The sender: from the sources to the streams.
+
+pub mod again;
+pub mod ahead;
+pub mod offer;
+pub mod orphans;
+pub mod plan;
+pub mod reading;
+pub mod sender;
+pub mod under_way;
+pub mod worker;

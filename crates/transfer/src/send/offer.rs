@@ -1,0 +1,235 @@
+//! Offers what was found to a receiver that may have it already, and queues what it wants.
+
+use crossbeam_channel::{Receiver, TryRecvError};
+use linerate_wire::control::{Digest, MAX_OFFERS, MAX_OPEN_OFFERS, Message, Offered, Options, Want};
+use linerate_wire::entry::{Entry, Kind, Origin};
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use crate::base::lock::lock;
+use crate::net::channel::Channel;
+use crate::net::clock::Counters;
+use crate::send::orphans::Orphans;
+use crate::send::plan::{Cut, HeldChunks, Planner};
+use crate::tree::scan::{Seen, Stopped, Taker};
+
+/// An offer is sent when it has about this many bytes: far below the longest message, with its largest entry
+/// too.
+const OFFER_BYTES: usize = 256 << 10;
+/// Bytes of an offered entry beside its names and attributes, at most.
+const ENTRY_BYTES: usize = 128;
+/// Bounds of the chunks that a receiver may name, in bytes.
+const CHUNK_LEAST: u64 = 64 << 10;
+const CHUNK_MOST: u64 = 1 << 30;
+
+/// Reads a file's contents for their digest; `None` if they can't be read, which the worker that sends them
+/// reports.
+pub type Hash<'a> = &'a (dyn Fn(&Entry) -> Option<Digest> + Sync);
+
+/// Takes the scanner's entries and offers them.
+pub struct Offers<'a> {
+    /// The channel for offers.
+    pub channel: &'a Channel,
+    /// The receiver's answers, in order.
+    pub answers: Receiver<Vec<Want>>,
+    /// Cuts what is wanted into units.
+    pub planner: Planner,
+    /// This end's counters.
+    pub counters: &'a Counters,
+    /// Computes digests, where contents are compared.
+    pub hash: Option<Hash<'a>>,
+    /// The receiver's breach of the protocol, which ends the transfer.
+    pub breach: &'a Mutex<Option<String>>,
+    /// Wanted entries aren't sent.
+    dry_run: bool,
+    /// Digests are sent of all files, also of those that the receiver has.
+    digests: bool,
+    pending: Vec<Offered>,
+    /// Their other properties.
+    seen: Vec<Seen>,
+    pending_bytes: usize,
+    open: VecDeque<(Vec<Offered>, Vec<Seen>)>,
+    orphans: Orphans,
+}
+
+impl<'a> Offers<'a> {
+    /// Offers on `channel`, which are answered in `answers`.
+    pub fn new(
+        channel: &'a Channel,
+        answers: Receiver<Vec<Want>>,
+        planner: Planner,
+        counters: &'a Counters,
+        hash: Option<Hash<'a>>,
+        breach: &'a Mutex<Option<String>>,
+        options: &Options,
+    ) -> Self {
+        Self {
+            channel,
+            answers,
+            planner,
+            counters,
+            hash,
+            breach,
+            dry_run: options.sync.as_ref().is_some_and(|sync| sync.dry_run),
+            digests: options.digests,
+            pending: Vec::new(),
+            seen: Vec::new(),
+            pending_bytes: 0,
+            open: VecDeque::new(),
+            orphans: Orphans::default(),
+        }
+    }
+
+    fn offer(&mut self) -> Result<(), Stopped> {
+        let offered = std::mem::replace(&mut self.pending, Vec::with_capacity(MAX_OFFERS));
+        self.pending_bytes = 0;
+        if offered.is_empty() {
+            return Ok(());
+        }
+        while self.open.len() >= MAX_OPEN_OFFERS {
+            self.wait()?;
+        }
+        let message = Message::Offer(offered);
+        self.channel.send(&message).map_err(|_| Stopped)?;
+        let Message::Offer(offered) = message else { return Ok(()) };
+        let seen = std::mem::replace(&mut self.seen, Vec::with_capacity(MAX_OFFERS));
+        self.open.push_back((offered, seen));
+        self.take_what_came()
+    }
+
+    /// The session's thread ends the answers where the transfer ends early.
+    fn wait(&mut self) -> Result<(), Stopped> {
+        let wants = self.answers.recv().map_err(|_| Stopped)?;
+        self.answered(wants)
+    }
+
+    fn take_what_came(&mut self) -> Result<(), Stopped> {
+        loop {
+            match self.answers.try_recv() {
+                Ok(wants) => self.answered(wants)?,
+                Err(TryRecvError::Empty) => return Ok(()),
+                Err(TryRecvError::Disconnected) => return Err(Stopped),
+            }
+        }
+    }
+
+    fn answered(&mut self, wants: Vec<Want>) -> Result<(), Stopped> {
+        let Some((offered, seen)) = self.open.pop_front() else {
+            return Err(self.breach("it answers an offer that was not made"));
+        };
+        if offered.len() != wants.len() {
+            return Err(self.breach("it answers an offer with another number of wants than entries"));
+        }
+        let mut entries = offered.into_iter().zip(seen).zip(wants);
+        entries.try_for_each(|((Offered { entry, .. }, seen), want)| self.wanted(entry, seen, want))
+    }
+
+    fn wanted(&mut self, entry: Entry, seen: Seen, want: Want) -> Result<(), Stopped> {
+        match want {
+            Want::Nothing => {
+                self.counters.unchanged.entry(&entry.kind);
+                Ok(())
+            }
+            Want::LeftAlone => {
+                self.counters.unchanged.entry(&entry.kind);
+                self.orphans.first_is_left(entry, seen);
+                Ok(())
+            }
+            _ if self.dry_run => Ok(()),
+            Want::Whole => self.whole(entry, seen),
+            Want::Digest => match entry.kind {
+                Kind::File { size } if self.digests => {
+                    self.counters.unchanged.file(0);
+                    self.planner.add_proof(entry, seen, size)
+                }
+                _ => Err(self.breach("it wants a digest that it didn't ask for, or of what has none")),
+            },
+            Want::Missing { chunk, present } => {
+                let (size, parts) = self.cut(&entry, chunk)?;
+                if present.len() as u64 != parts.div_ceil(8) {
+                    return Err(self.breach("what it has of a file doesn't have the file's length"));
+                }
+                let cut = Cut { cut: chunk, there: HeldChunks::Present(present) };
+                self.planner.add_large(entry, seen, size, cut)
+            }
+            Want::Differing { chunk, digests } => {
+                let (size, parts) = self.cut(&entry, chunk)?;
+                if digests.len() as u64 > parts {
+                    return Err(self.breach("it names more chunks than the file has"));
+                }
+                let cut = Cut { cut: chunk, there: HeldChunks::Older(digests) };
+                self.planner.add_large(entry, seen, size, cut)
+            }
+        }
+    }
+
+    fn whole(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
+        let was_link = matches!(entry.kind, Kind::HardLink { .. });
+        let (entry, seen) = self.orphans.adopt(entry, seen);
+        if let (Kind::File { size }, true) = (&entry.kind, was_link) {
+            self.counters.found.bytes(*size);
+        }
+        self.planner.add(entry, seen)
+    }
+
+    /// The size of a file that is to be cut into chunks of `chunk` bytes, and their number.
+    fn cut(&self, entry: &Entry, chunk: u64) -> Result<(u64, u64), Stopped> {
+        let Kind::File { size } = entry.kind else {
+            return Err(self.breach("it wants parts of something that is no file"));
+        };
+        let parts = size.div_ceil(chunk.max(1));
+        if self.digests && !chunk.is_power_of_two() {
+            return Err(self.breach("it wants a file in chunks that have no digests"));
+        }
+        if !(CHUNK_LEAST..=CHUNK_MOST).contains(&chunk) || parts < 2 || u32::try_from(parts).is_err() {
+            return Err(self.breach("it wants a file in chunks that don't fit it"));
+        }
+        Ok((size, parts))
+    }
+
+    fn breach(&self, what: &str) -> Stopped {
+        *lock(self.breach) = Some(format!("the far end breaks the protocol: {what}"));
+        Stopped
+    }
+}
+
+impl Taker for Offers<'_> {
+    fn take(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped> {
+        self.pending_bytes += ENTRY_BYTES + bytes(&entry);
+        let digest =
+            self.hash.filter(|_| matches!(entry.kind, Kind::File { .. })).and_then(|hash| hash(&entry));
+        let Origin { inode, ctime } = seen.origin;
+        self.seen.push(seen);
+        self.pending.push(Offered { entry, inode, ctime, digest });
+        if self.pending.len() == MAX_OFFERS || self.pending_bytes >= OFFER_BYTES {
+            self.offer()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), Stopped> {
+        self.offer()?;
+        while !self.open.is_empty() {
+            self.planner.flush()?;
+            self.wait()?;
+        }
+        self.planner.flush()
+    }
+}
+
+/// About how long the names and attributes of an entry are when they travel.
+fn bytes(entry: &Entry) -> usize {
+    let kind = match &entry.kind {
+        Kind::Symlink { target } => target.len(),
+        Kind::HardLink { path, .. } => path.as_bytes().len(),
+        _ => 0,
+    };
+    let extra = entry.extra.as_ref().map_or(0, |extra| {
+        let owner = extra.owner.as_ref().map_or(0, |owner| owner.user.len() + owner.group.len() + 16);
+        let xattrs: usize = extra.xattrs.iter().map(|(name, value)| name.len() + value.len() + 8).sum();
+        // An ACL names users; no name is longer than that (useradd(8)).
+        owner + xattrs + 272 * (extra.acl.len() + extra.default_acl.len())
+    });
+    entry.path.as_bytes().len() + kind + extra
+}

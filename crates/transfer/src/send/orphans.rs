@@ -1,0 +1,43 @@
+//! If the receiver skips a file's first name, the first further name that it wants is sent as the file
+//! itself.
+
+use linerate_wire::entry::{Entry, Kind};
+use linerate_wire::path::RelPath;
+use std::collections::HashMap;
+
+use crate::tree::scan::Seen;
+
+/// By the first name of a file as the scan found it.
+#[derive(Default)]
+pub struct Orphans(HashMap<(u32, RelPath), First>);
+
+enum First {
+    /// The receiver leaves alone what has the name.
+    Left(Entry, Seen),
+    /// Another name took its place.
+    Instead(u32, RelPath),
+}
+
+impl Orphans {
+    /// Notes an entry that the receiver leaves alone.
+    pub fn first_is_left(&mut self, entry: Entry, seen: Seen) {
+        if matches!(entry.kind, Kind::File { .. }) && entry.extra.as_ref().is_some_and(|extra| extra.linked) {
+            self.0.insert((entry.source, entry.path.clone()), First::Left(entry, seen));
+        }
+    }
+
+    /// The entry to send for one that the receiver wants.
+    pub fn adopt(&mut self, mut entry: Entry, seen: Seen) -> (Entry, Seen) {
+        let Kind::HardLink { source, path } = &entry.kind else { return (entry, seen) };
+        let Some(first) = self.0.get_mut(&(*source, path.clone())) else { return (entry, seen) };
+        let instead = First::Instead(entry.source, entry.path.clone());
+        match std::mem::replace(first, instead) {
+            First::Left(file, seen) => (Entry { source: entry.source, path: entry.path, ..file }, seen),
+            First::Instead(source, path) => {
+                *first = First::Instead(source, path.clone());
+                entry.kind = Kind::HardLink { source, path };
+                (entry, seen)
+            }
+        }
+    }
+}

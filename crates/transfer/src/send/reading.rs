@@ -1,0 +1,133 @@
+//! Reads source files: into memory, into places, into a hash; and notices whether they change meanwhile.
+
+use linerate_wire::control::Digest;
+use linerate_wire::entry::{Entry, Kind, Timestamp};
+use rustix::fs::{Advice, OFlags};
+use rustix::io::Errno;
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::tree::reading::{append_from, hash_while};
+use crate::tree::source_root::SourceRoot;
+use crate::tree::stamp::{ctime, mtime};
+
+/// Bytes of a file.
+pub(super) fn file_size(entry: &Entry) -> u64 {
+    if let Kind::File { size } = entry.kind { size } else { 0 }
+}
+
+/// Appends the contents of a small file, at most as many bytes as were scanned; true where it has changed since.
+pub(super) fn read_small(opened: Option<OwnedFd>, entry: &Entry, out: &mut Vec<u8>) -> Result<bool, Errno> {
+    let Some(fd) = opened else { return Ok(false) };
+    let opened = OpenedSource::new(fd)?;
+    append(opened.as_fd(), file_size(entry) as usize, out)?;
+    opened.has_changed(entry)
+}
+
+/// A source that is being read.
+#[derive(Debug)]
+pub struct OpenedSource {
+    fd: OwnedFd,
+    /// When its inode last changed, as it was opened. Nobody can set this time, so that a writer who puts the time of
+    /// modification back is noticed too.
+    ctime: Timestamp,
+}
+
+impl OpenedSource {
+    fn open(source: &SourceRoot, entry: &Entry) -> Result<Self, Errno> {
+        Self::new(source.root.open_at(&source.full_path(&entry.path), OFlags::RDONLY)?)
+    }
+
+    fn new(fd: OwnedFd) -> Result<Self, Errno> {
+        let ctime = ctime(&rustix::fs::fstat(&fd)?);
+        Ok(Self { fd, ctime })
+    }
+
+    /// Whether it is no longer what was scanned, or has changed since it was opened.
+    pub(super) fn has_changed(&self, entry: &Entry) -> Result<bool, Errno> {
+        let now = rustix::fs::fstat(&self.fd)?;
+        Ok(mtime(&now) != entry.mtime || now.st_size as u64 != file_size(entry) || ctime(&now) != self.ctime)
+    }
+}
+
+impl AsFd for OpenedSource {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// BLAKE3 of a file's contents; `None` if they can't be read, which their sender reports.
+pub fn digest(sources: &[SourceRoot], entry: &Entry, stop: &AtomicBool) -> Option<Digest> {
+    let Kind::File { size } = entry.kind else { return None };
+    let file = open_large(&sources[entry.source as usize], entry).ok()?;
+    hash_while(file.as_fd(), 0, size, &mut Vec::new(), || !stop.load(Ordering::Relaxed)).ok()?
+}
+
+pub(super) fn open_large(source: &SourceRoot, entry: &Entry) -> Result<OpenedSource, Errno> {
+    let opened = OpenedSource::open(source, entry)?;
+    // Advice that isn't taken does no harm.
+    let _ = rustix::fs::fadvise(&opened, 0, None, Advice::Sequential);
+    Ok(opened)
+}
+
+/// Appends at most `size` bytes of a file.
+fn append(fd: BorrowedFd<'_>, size: usize, out: &mut Vec<u8>) -> Result<(), Errno> {
+    append_from(fd, 0, size, out)
+}
+
+/// Reads until all `places` are full, one behind the other, or the file ends. They stay as they are.
+pub(super) fn read_full(
+    fd: BorrowedFd<'_>,
+    places: &mut [IoSliceMut<'_>],
+    offset: u64,
+) -> Result<usize, Errno> {
+    let mut have = 0;
+    let mut views: Vec<_> = places.iter_mut().map(|place| IoSliceMut::new(place)).collect();
+    let mut places = &mut views[..];
+    IoSliceMut::advance_slices(&mut places, 0);
+    while !places.is_empty() {
+        match rustix::io::preadv(fd, places, offset + have as u64) {
+            Ok(0) => break,
+            Ok(got) => {
+                IoSliceMut::advance_slices(&mut places, got);
+                have += got;
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(have)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::bounds::Bounds;
+    use linerate_wire::path::RelPath;
+    use std::os::unix::ffi::OsStrExt;
+
+    #[test]
+    fn a_change_is_noticed_though_the_time_is_put_back() {
+        use std::os::unix::fs::FileExt;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x");
+        std::fs::write(&path, "before").unwrap();
+        let named = Bounds::here().name(path.as_os_str().as_bytes()).unwrap();
+        let source = SourceRoot::find(&named, 0, false).unwrap();
+        let stat = rustix::fs::stat(&path).unwrap();
+        let mtime = mtime(&stat);
+        let (kind, path_below) = (Kind::File { size: 6 }, RelPath::root());
+        let entry =
+            Entry { source: 0, path: path_below, kind, mode: 0o644, mtime, atime: mtime, extra: None };
+        let opened = OpenedSource::open(&source, &entry).unwrap();
+        assert!(!opened.has_changed(&entry).unwrap());
+        // The clock of a file system may tick a hundred times a second.
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        let modified = file.metadata().unwrap().modified().unwrap();
+        file.write_all_at(b"B", 0).unwrap();
+        file.set_modified(modified).unwrap();
+        assert!(opened.has_changed(&entry).unwrap());
+    }
+}

@@ -1,0 +1,372 @@
+//! The sending end, from the sources to the receiver's word that everything is on stable storage.
+
+use crossbeam_channel::{Receiver, Sender as CrossbeamSender, TrySendError, bounded};
+use linerate_host::CpuTimes;
+use linerate_wire::control::{Keep, MAX_OPEN_OFFERS, MAX_SOURCES, Message, Options, Problem, Totals, Want};
+use linerate_wire::entry::Entry;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::{self, Scope};
+use std::time::Instant;
+
+use crate::base::lock::lock;
+use crate::base::problem::TransferError;
+use crate::net::auto::{Advice, Controller, FEW_PROCESSORS, TRIAL};
+use crate::net::channel::Channel;
+use crate::net::clock::{Counters, process_usage};
+use crate::net::crew::Crew;
+use crate::net::pace::Pace;
+use crate::net::rate::RateLimit;
+use crate::net::session::{Event, FEWER, MAX_STREAMS, Session, TICK, check_length, out_of_turn};
+use crate::send::again::{self, Resend, Verdict};
+use crate::send::ahead::Ahead;
+use crate::send::offer::{Hash, Offers};
+use crate::send::plan::{Planner, SMALL, Unit};
+use crate::send::reading::digest;
+use crate::send::under_way::UnderWay;
+use crate::send::worker::{SendWorker, Transmission};
+use crate::tree::bounds::Bounds;
+use crate::tree::digest::ledger::{Known, Ledger};
+use crate::tree::pattern::expand;
+use crate::tree::scan::Scanner;
+pub use crate::tree::scan::Selection;
+use crate::tree::source_root::SourceRoot;
+
+/// Units that wait for a worker.
+const QUEUE: usize = 32;
+/// Streams at most where the user leaves it to us.
+const MOST_AUTO_STREAMS: u32 = 16;
+
+/// Streams at the beginning where the user leaves it to us. Each keeps a processor busy at either end, and the network's
+/// own work needs some too; but small files keep a receiver in the file system, and one that waits there needs a second.
+fn first_streams(found: &Totals) -> u32 {
+    let small = found.files > 256 && found.bytes / found.files <= SMALL;
+    if has_few_processors() && !small { 1 } else { 2 }
+}
+
+fn has_few_processors() -> bool {
+    thread::available_parallelism().map_or(1, usize::from) < 4
+}
+
+/// The result of the sending end.
+pub struct Sent {
+    /// Entries that the receiver has put in place.
+    pub landed: Totals,
+    /// Streams that carried data.
+    pub streams: u32,
+    /// The destination took each source under its own name; only known if digests are sent.
+    pub within: bool,
+}
+
+/// Finds the sources that the user named; the ones that aren't there are reported. At the far end patterns
+/// are expanded, since no shell has seen the names.
+///
+/// # Errors
+/// If not one is there, or they are more than one transfer can announce.
+pub fn find_sources(
+    bounds: &Bounds,
+    written: &[Vec<u8>],
+    recursive: bool,
+    tell: &dyn Fn(Problem),
+) -> Result<Vec<SourceRoot>, TransferError> {
+    let mut sources = Vec::new();
+    for (argument, written) in (0..).zip(written) {
+        let named = bounds.name(written)?;
+        let names = if bounds.is_far() { expand(named) } else { Ok(vec![named]) };
+        for name in names.unwrap_or_else(|problem| {
+            tell(problem);
+            Vec::new()
+        }) {
+            match SourceRoot::find(&name, argument, recursive) {
+                Ok(source) => sources.push(source),
+                Err(problem) => tell(problem),
+            }
+        }
+    }
+    match sources.len() {
+        0 => return Err(TransferError::Arguments("none of the sources can be copied".into())),
+        1..=MAX_SOURCES => {}
+        _ => return Err(TransferError::Arguments(format!("more than {MAX_SOURCES} sources: {FEWER}"))),
+    }
+    check_length(&announcement(&sources))?;
+    Ok(sources)
+}
+
+fn announcement(sources: &[SourceRoot]) -> Message {
+    Message::Sources(sources.iter().map(|source| source.source.clone()).collect())
+}
+
+/// Walks the sources and lists each entry, with its path as the user would write it, instead of sending it.
+pub fn survey(
+    sources: &[SourceRoot],
+    keep: Keep,
+    selection: &Selection,
+    counters: &Counters,
+    tell: &(dyn Fn(Problem) + Sync),
+    mut each: impl FnMut(&Path, &Entry),
+) {
+    let (queue, units) = bounded(QUEUE);
+    let stop = AtomicBool::new(false);
+    // Attributes and ACLs are large and of no interest.
+    let Keep { hard_links, devices, specials, .. } = keep;
+    let keep = Keep { hard_links, devices, specials, ..Keep::NOTHING };
+    let mut show = |entry: &Entry| each(&sources[entry.source as usize].shown(&entry.path), entry);
+    thread::scope(|scope| {
+        let (found, stop) = (&counters.found, &stop);
+        let scanner = Scanner { sources, found, problem: tell, keep, stop, selection };
+        scope.spawn(move || scanner.run(Planner::new(queue, 1, false)));
+        for unit in units {
+            match unit {
+                Unit::Batch(entries) => entries.iter().for_each(&mut show),
+                Unit::Chunk { file, offset: 0, .. } => show(&file.entry),
+                Unit::Chunk { .. } => {}
+            }
+        }
+    });
+}
+
+/// Sends the sources, of which `ahead` brings what is in them, and waits until they are in place. `known` is told the
+/// digests, where they are asked for.
+///
+/// # Errors
+/// If the transfer as a whole failed; problems of single entries are reported and counted.
+pub fn run(
+    session: &mut Session,
+    sources: &[SourceRoot],
+    ahead: Ahead<'_>,
+    options: &Options,
+    known: Known<'_>,
+) -> Result<Sent, TransferError> {
+    session.send(&announcement(sources))?;
+    let within = options.digests && session.keeps_source_names()?;
+    let offers = session.wait_for_ready()?;
+    let counters = session.meters.local.clone();
+    let rate = options.rate_limit.map(RateLimit::new);
+    let shared = Transmission {
+        sources,
+        counters: &counters,
+        problem: ahead.problem,
+        rate: rate.as_ref(),
+        pace: (!options.unpaced && options.rate_limit.is_none()).then(Pace::new),
+        digests: options.digests.then(|| Ledger::new(known)),
+        under_way: UnderWay::default(),
+        stop: ahead.stop,
+        leave: AtomicU32::new(0),
+        working: AtomicU32::new(0),
+    };
+    let breach = Mutex::new(None);
+    let rounds =
+        Rounds { shared: &shared, options, selection: ahead.selection, whole: ahead.whole, breach: &breach };
+    let (landed, streams) = rounds.run(session, ahead, offers)?;
+    Ok(Sent { landed, streams, within })
+}
+
+/// All that the rounds of a transfer share.
+#[derive(Clone, Copy)]
+struct Rounds<'a> {
+    shared: &'a Transmission<'a>,
+    options: &'a Options,
+    selection: &'a Selection,
+    /// True while everything in the sources could be read.
+    whole: &'a AtomicBool,
+    /// How the receiver's answers broke the protocol.
+    breach: &'a Mutex<Option<String>>,
+}
+
+impl<'a> Rounds<'a> {
+    /// Sends everything; returns what landed, and how many streams carried data.
+    fn run(
+        self,
+        session: &mut Session,
+        ahead: Ahead<'a>,
+        offers: bool,
+    ) -> Result<(Totals, u32), TransferError> {
+        let (queue, units) = bounded(QUEUE);
+        let (answered, answers) = bounded(MAX_OPEN_OFFERS);
+        let channel = session.channel();
+        let number = Streams::new(self.options, &self.shared.counters.found.get());
+        let streams = number.first;
+        let planner = Planner::new(queue, streams, self.options.keep.sparse);
+        thread::scope(|scope| {
+            scope.spawn(|| self.plan(ahead, planner, offers.then_some((&*channel, answers))));
+            let answers = Answers { answered: offers.then_some(answered), breach: self.breach };
+            let sent = self.round(scope, session, units, number, &answers, (streams - 1, 0));
+            drop(answers);
+            let sent = sent.and_then(|used| self.settle(scope, session, streams, used));
+            self.shared.stop.store(true, Ordering::Relaxed);
+            if sent.is_err() {
+                session.cut();
+            }
+            sent
+        })
+    }
+
+    /// Plans what the scan finds; with a channel and the answers on it, offers it first.
+    fn plan(self, ahead: Ahead<'_>, planner: Planner, offers: Option<(&Channel, Receiver<Vec<Want>>)>) {
+        let Self { shared, options, breach, .. } = self;
+        let Some((channel, answers)) = offers else { return ahead.hand_on(planner) };
+        let hash = |entry: &Entry| digest(shared.sources, entry, shared.stop);
+        let hash = options.sync.as_ref().filter(|sync| sync.checksum).map(|_| &hash as Hash<'_>);
+        ahead.hand_on(Offers::new(channel, answers, planner, shared.counters, hash, breach, options));
+    }
+
+    /// Waits for the receiver's word, and sends once more the files that came damaged to stable storage.
+    fn settle<'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        session: &mut Session,
+        streams: u32,
+        used: u32,
+    ) -> Result<(Totals, u32), TransferError>
+    where
+        'a: 'scope,
+    {
+        let names = match session.awaiting("its word that everything is in place", again::verdict)? {
+            Verdict::Committed(landed) => return Ok((landed, used)),
+            Verdict::Again(names) if self.options.verify => Resend::new(names, self.shared.sources.len())?,
+            Verdict::Again(_) => return Err(out_of_turn()),
+        };
+        let (queue, units) = bounded(QUEUE);
+        self.shared.begin_round();
+        session.begin_round();
+        let keep = self.options.keep;
+        let planner = Planner::new(queue, streams, keep.sparse);
+        scope.spawn(move || again::rescan(self.shared, names, planner, keep, self.selection));
+        let answers = Answers { answered: None, breach: self.breach };
+        let number = Streams { first: streams, auto: None };
+        let used = self.round(scope, session, units, number, &answers, (streams, used))?;
+        Ok((session.wait_for_commit()?, used))
+    }
+
+    /// Sends one round's units: opens `more` streams, and returns how many there were, with those `before`.
+    fn round<'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        session: &mut Session,
+        units: Receiver<Unit>,
+        mut streams: Streams,
+        answers: &Answers<'_>,
+        (more, before): (u32, u32),
+    ) -> Result<u32, TransferError>
+    where
+        'a: 'scope,
+    {
+        let shared = self.shared;
+        let mut crew = Crew::new(scope, move |stream| (true, SendWorker::new(shared, stream).run(&units)));
+        session.more(more)?;
+        let mut looked = Instant::now();
+        while crew.used == 0 || crew.running > 0 {
+            match session.next(crew.ends())? {
+                Event::Stream(stream) => crew.hire(stream),
+                Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
+                Event::Message(Message::Skip { file }) => shared.under_way.skip(file)?,
+                Event::Message(Message::Wanted(wants)) => answers.hand_on(wants)?,
+                Event::Message(_) => return Err(out_of_turn()),
+                Event::Tick => {}
+            }
+            if looked.elapsed() >= TICK {
+                looked = Instant::now();
+                session.tell_progress()?;
+                streams.adjust(session, shared, crew.running)?;
+                answers.check()?;
+            }
+        }
+        answers.check()?;
+        let (totals, complete) = (shared.counters.found.get(), self.whole.load(Ordering::Acquire));
+        let streams = before.saturating_add(crew.used);
+        session.send(&Message::Sent { totals, streams, complete })?;
+        Ok(streams)
+    }
+}
+
+/// The way of the receiver's answers to whoever offers.
+struct Answers<'a> {
+    answered: Option<CrossbeamSender<Vec<Want>>>,
+    breach: &'a Mutex<Option<String>>,
+}
+
+impl Answers<'_> {
+    /// Never waits: there is room for as many as may be open.
+    fn hand_on(&self, wants: Vec<Want>) -> Result<(), TransferError> {
+        let answered = self.answered.as_ref().ok_or_else(out_of_turn)?;
+        match answered.try_send(wants) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(_)) => Err(out_of_turn()),
+            // The reason why nobody offers any more is reported, or was.
+            Err(TrySendError::Disconnected(_)) => self.check(),
+        }
+    }
+
+    fn check(&self) -> Result<(), TransferError> {
+        lock(self.breach).take().map_or(Ok(()), |breach| Err(TransferError::Breach(breach)))
+    }
+}
+
+/// The number of streams: as the user fixed it, or as it turns out best.
+struct Streams {
+    first: u32,
+    auto: Option<(Controller, Processors)>,
+}
+
+/// The processors of this end, whoever uses them: beside other work too, more streams than they can serve only
+/// switch more.
+struct Processors(Option<CpuTimes>);
+
+impl Processors {
+    fn now() -> Self {
+        Self(CpuTimes::read(Path::new("/")).ok())
+    }
+
+    /// Seconds in which a processor worked since the beginning, in the mean of all; of this program alone where the
+    /// host's can't be read.
+    fn busy_seconds(&self) -> f64 {
+        if let (Some(begun), Some(now)) = (&self.0, Self::now().0) {
+            let passed = now.since(begun);
+            return passed.busy() / f64::from(passed.processors.max(1));
+        }
+        let usage = process_usage();
+        usage.cpu_seconds / f64::from(usage.processors)
+    }
+}
+
+impl Streams {
+    fn new(options: &Options, found: &Totals) -> Self {
+        match options.streams {
+            Some(fixed) => Self { first: fixed.clamp(1, MAX_STREAMS), auto: None },
+            None => {
+                let first = first_streams(found);
+                let patience = if has_few_processors() { FEW_PROCESSORS } else { TRIAL };
+                let controller = Controller::new(first, MOST_AUTO_STREAMS, patience, Instant::now());
+                Self { first, auto: Some((controller, Processors::now())) }
+            }
+        }
+    }
+
+    fn adjust(
+        &mut self,
+        session: &Session,
+        shared: &Transmission<'_>,
+        running: u32,
+    ) -> Result<(), TransferError> {
+        let Some((controller, host)) = &mut self.auto else { return Ok(()) };
+        if session.is_tunnelled() {
+            return Ok(());
+        }
+        let bytes = shared.counters.payload();
+        if shared.pace.as_ref().is_some_and(Pace::is_trying) {
+            // The gain of a new stream is measured when its rate is no longer held.
+            controller.put_off(Instant::now(), bytes, || host.busy_seconds());
+            return Ok(());
+        }
+        match controller.advise(Instant::now(), bytes, || host.busy_seconds()) {
+            Advice::Keep => {}
+            Advice::Add(count) => session.more(count)?,
+            // Not all that were asked for may have come.
+            Advice::Drop(_) => {
+                shared.leave.store(running.saturating_sub(controller.streams()), Ordering::Release)
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,407 @@
+//! A sending worker: takes units from the queue and sends what they hold on one stream.
+
+use crossbeam_channel::Receiver;
+use linerate_wire::batch;
+use linerate_wire::control::{Problem, ProblemKind};
+use linerate_wire::entry::{Chunk, Entry, Kind};
+use linerate_wire::frame::FrameKind;
+use linerate_wire::path::RelPath;
+use rustix::io::Errno;
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use crate::base::problem::problem;
+use crate::net::clock::{Clock, Counters, Stage};
+use crate::net::pace::{Pace, StreamReport};
+use crate::net::rate::RateLimit;
+use crate::net::stream::{DATA_FRAME, FrameWriter, Stream, StreamError};
+use crate::send::plan::{HeldChunks, LargeFile, Unit};
+use crate::send::reading::{OpenedSource, file_size, open_large, read_full, read_small};
+use crate::send::under_way::UnderWay;
+use crate::tree::digest::ledger::Ledger;
+use crate::tree::digest::{self, Hashing};
+use crate::tree::metadata::holes::{Run, next_run};
+use crate::tree::reading::{hash, read_while};
+use crate::tree::root::Directory;
+use crate::tree::source_root::SourceRoot;
+
+/// A batch is sent when its payload has this many bytes, however many entries are left of its unit.
+const BATCH_PAYLOAD: usize = 512 << 10;
+const SHORTER: &str = "became shorter while it was read; not copied";
+const CHANGED: &str = "changed while it was read; the copy may mix old and new";
+
+/// A problem of a file that is being sent.
+type FileProblem = (ProblemKind, String);
+
+/// All that the threads of a sender share.
+pub struct Transmission<'a> {
+    /// The sources, in their order.
+    pub sources: &'a [SourceRoot],
+    /// This end's counters.
+    pub counters: &'a Counters,
+    /// Receives problems.
+    pub problem: &'a (dyn Fn(Problem) + Sync),
+    /// The user's rate limit.
+    pub rate: Option<&'a RateLimit>,
+    /// A rate a little below the path's, unless the user wants none.
+    pub pace: Option<Pace>,
+    /// The ledger of digests, if they are asked for.
+    pub digests: Option<Ledger<'a>>,
+    /// Large files that are begun, of which the receiver may want nothing more.
+    pub under_way: UnderWay,
+    /// Ends the transfer early, and the scan with it.
+    pub stop: &'a AtomicBool,
+    /// Workers that are to end their streams, since fewer are better.
+    pub leave: AtomicU32,
+    /// Workers that have not left.
+    pub working: AtomicU32,
+}
+
+impl Transmission<'_> {
+    /// No worker is there, and new ones will be.
+    pub fn begin_round(&self) {
+        self.leave.store(0, Ordering::Release);
+        self.working.store(0, Ordering::Release);
+    }
+
+    /// True once for each worker that is to leave; never for the last one.
+    fn is_dropped(&self) -> bool {
+        let one_less = |left: u32| left.checked_sub(1);
+        if self.leave.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less).is_err() {
+            return false;
+        }
+        let but_the_last = |working: u32| working.checked_sub(1).filter(|left| *left > 0);
+        self.working.fetch_update(Ordering::AcqRel, Ordering::Acquire, but_the_last).is_ok()
+    }
+}
+
+/// One stream's worker.
+pub struct SendWorker<'a> {
+    shared: &'a Transmission<'a>,
+    stream: FrameWriter,
+    clock: Clock,
+    /// To the pace, of the stream.
+    told: StreamReport,
+    payload: Vec<u8>,
+    /// The directory that the last small file was read from, and whose it is: the next one most often is its neighbour.
+    parent: Option<(u32, RelPath, Arc<Directory>)>,
+}
+
+impl<'a> SendWorker<'a> {
+    /// A worker that sends on `stream`.
+    pub fn new(shared: &'a Transmission<'a>, stream: Stream) -> Self {
+        shared.working.fetch_add(1, Ordering::AcqRel);
+        Self {
+            shared,
+            stream: stream.into_writer(),
+            clock: Clock::start(),
+            told: StreamReport::default(),
+            payload: Vec::new(),
+            parent: None,
+        }
+    }
+
+    /// Sends the units of the queue until it is closed and empty, or this worker is to leave; then ends the stream.
+    ///
+    /// # Errors
+    /// If the stream breaks; problems with single files are reported and passed over.
+    pub fn run(mut self, units: &Receiver<Unit>) -> Result<(), StreamError> {
+        while !self.shared.is_dropped()
+            && let Ok(unit) = units.recv()
+        {
+            self.clock.lap(Stage::Queue);
+            match unit {
+                Unit::Batch(entries) => self.batch(entries)?,
+                Unit::Chunk { file, offset, length } => self.chunk(&file, offset, length)?,
+            }
+            self.flush();
+        }
+        self.clock.lap(Stage::Queue);
+        let transport = self.stream.end(&mut self.clock)?;
+        self.clock.finish(self.shared.counters, transport.tcp_info());
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        self.clock.flush_with(self.shared.counters, || self.stream.tcp_info());
+    }
+
+    fn batch(&mut self, entries: Vec<Entry>) -> Result<(), StreamError> {
+        self.payload.clear();
+        for mut entry in entries {
+            self.append(&mut entry);
+            if self.payload.len() >= BATCH_PAYLOAD {
+                self.send_batch()?;
+            }
+        }
+        self.send_batch()
+    }
+
+    fn send_batch(&mut self) -> Result<(), StreamError> {
+        self.clock.lap(Stage::Read);
+        if self.payload.is_empty() {
+            return Ok(());
+        }
+        self.limit(self.payload.len());
+        self.stream.send(FrameKind::Batch, &self.payload, &mut self.clock)?;
+        self.payload.clear();
+        Ok(())
+    }
+
+    fn append(&mut self, entry: &mut Entry) {
+        let shared = self.shared;
+        let scanned = entry.clone();
+        let opened = self.open_small(&scanned);
+        let mut changed = false;
+        let read = |out: &mut Vec<u8>| read_small(opened?, &scanned, out).map(|so| changed = so);
+        let digest = |read: &[u8]| shared.digests.as_ref().map(|_| digest::of_bytes(read));
+        match batch::Writer::new(&mut self.payload).push_with(entry, read, digest) {
+            Ok(digest) => shared.digests.iter().for_each(|known| known.entry(entry, digest)),
+            Err(error) => {
+                let (kind, message) = read_problem(error);
+                return self.tell(&scanned, kind, &message);
+            }
+        }
+        self.clock.entries(1);
+        self.clock.bytes(file_size(entry));
+        if changed {
+            self.tell(&scanned, ProblemKind::Changed, CHANGED);
+        }
+    }
+
+    /// Opens a small file by its name in the directory that is held; `None` for what has no contents.
+    fn open_small(&mut self, entry: &Entry) -> Result<Option<OwnedFd>, Errno> {
+        if !matches!(entry.kind, Kind::File { .. }) {
+            return Ok(None);
+        }
+        let source = &self.shared.sources[entry.source as usize];
+        let path = source.full_path(&entry.path);
+        let (parent, name) = path.split().ok_or(Errno::ISDIR)?;
+        let held = match self.parent.take() {
+            Some((number, path, held)) if number == entry.source && path == parent => held,
+            _ => source.root.directory(&parent)?,
+        };
+        let opened = held.open_file(name);
+        self.parent = Some((entry.source, parent, held));
+        opened.map(Some)
+    }
+
+    fn chunk(&mut self, file: &Arc<LargeFile>, offset: u64, length: u64) -> Result<(), StreamError> {
+        if self.shared.stop.load(Ordering::Relaxed) || file.given_up.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.shared.under_way.begin(file);
+        let (entry, parts, origin) = (file.entry.clone(), file.parts, file.origin);
+        let chunk = Chunk { entry, file: file.number, offset, length, parts, origin };
+        let header = postcard::to_stdvec(&chunk).expect("a chunk is always encodable");
+        self.stream.send(FrameKind::Chunk, &header, &mut self.clock)?;
+        let mut hashing = self.hashing(&chunk)?;
+        let sent = match self.is_there(file, offset, length) {
+            Ok(true) => self.same(file, offset, length, &mut hashing)?,
+            Ok(false) => self.contents(file, offset, length, &mut hashing)?,
+            Err(problem) => Err(problem),
+        };
+        match sent {
+            Ok(()) => {
+                self.send_digest(&chunk, hashing)?;
+                self.finish_part(file);
+            }
+            Err(message) => {
+                file.given_up.store(true, Ordering::Relaxed);
+                self.shared.digests.iter().for_each(|known| known.forget(file.number));
+                self.stream.send(FrameKind::GiveUp, &[], &mut self.clock)?;
+                if !self.shared.stop.load(Ordering::Relaxed) {
+                    self.tell(&file.entry, message.0, &message.1);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Says of a part that the receiver has its bytes. What is told of them is of those that are here: they are read.
+    fn same(
+        &mut self,
+        file: &LargeFile,
+        offset: u64,
+        length: u64,
+        hashing: &mut Option<Hashing>,
+    ) -> Result<Result<(), FileProblem>, StreamError> {
+        if let Some(hashing) = hashing
+            && let Err(problem) = self.hash_part(file, offset, length, hashing)
+        {
+            return Ok(Err(problem));
+        }
+        self.stream.send(FrameKind::Same, &[], &mut self.clock)?;
+        self.shared.counters.unchanged.bytes(length);
+        Ok(Ok(()))
+    }
+
+    fn hash_part(
+        &mut self,
+        file: &LargeFile,
+        offset: u64,
+        length: u64,
+        hashing: &mut Hashing,
+    ) -> Result<(), FileProblem> {
+        let opened = self.opened(file)?;
+        let stop = self.shared.stop;
+        let go_on = || !stop.load(Ordering::Relaxed) && !file.given_up.load(Ordering::Relaxed);
+        let each = |read: &[u8]| hashing.update(read);
+        let read = read_while(opened.as_fd(), offset, length, &mut self.payload, go_on, each);
+        self.clock.lap(Stage::Read);
+        match read {
+            Ok(true) => Ok(()),
+            Ok(false) => Err((ProblemKind::Changed, SHORTER.into())),
+            Err(error) => Err(read_problem(error)),
+        }
+    }
+
+    /// Whether the receiver has the bytes of a part.
+    fn is_there(&mut self, file: &LargeFile, offset: u64, length: u64) -> Result<bool, FileProblem> {
+        let number = (offset / (file.cut.max(1))) as usize;
+        match &file.there {
+            HeldChunks::Nothing => Ok(false),
+            HeldChunks::Present(present) => {
+                Ok(present.get(number / 8).is_some_and(|byte| byte >> (number % 8) & 1 == 1))
+            }
+            HeldChunks::Older(digests) => {
+                let Some(theirs) = digests.get(number) else { return Ok(false) };
+                let opened = self.opened(file)?;
+                let ours = hash(opened.as_fd(), offset, length, &mut self.payload);
+                self.clock.lap(Stage::Read);
+                Ok(ours.map_err(read_problem)? == Some(*theirs))
+            }
+        }
+    }
+
+    /// The file, opened by the first worker that needs it.
+    fn opened<'f>(&self, file: &'f LargeFile) -> Result<&'f OpenedSource, FileProblem> {
+        let source = &self.shared.sources[file.entry.source as usize];
+        let opened = file.descriptor.get_or_init(|| open_large(source, &file.entry));
+        opened.as_ref().map_err(|error| read_problem(*error))
+    }
+
+    /// Sends the bytes of a part; the inner result is a problem of the file, the outer one of the stream.
+    fn contents(
+        &mut self,
+        file: &LargeFile,
+        offset: u64,
+        length: u64,
+        hashing: &mut Option<Hashing>,
+    ) -> Result<Result<(), FileProblem>, StreamError> {
+        let descriptor = match self.opened(file) {
+            Ok(opened) => opened.as_fd(),
+            Err(problem) => return Ok(Err(problem)),
+        };
+        let (mut at, end) = (offset, offset + length);
+        while at < end {
+            let run = if file.sparse { next_run(descriptor, at, end) } else { Run::Data(end - at) };
+            match run {
+                Run::Hole(length) => {
+                    hashing.iter_mut().for_each(|hashing| hashing.update_zeros(length));
+                    self.hole(length)?;
+                }
+                Run::Data(length) => {
+                    if let Err(problem) = self.data(descriptor, at, length, hashing)? {
+                        return Ok(Err(problem));
+                    }
+                }
+            }
+            let (Run::Hole(length) | Run::Data(length)) = run;
+            at += length;
+        }
+        Ok(Ok(()))
+    }
+
+    fn hole(&mut self, length: u64) -> Result<(), StreamError> {
+        self.stream.send(FrameKind::Hole, &length.to_le_bytes(), &mut self.clock)?;
+        self.clock.bytes(length);
+        self.flush();
+        Ok(())
+    }
+
+    fn data(
+        &mut self,
+        descriptor: BorrowedFd<'_>,
+        offset: u64,
+        length: u64,
+        hashing: &mut Option<Hashing>,
+    ) -> Result<Result<(), FileProblem>, StreamError> {
+        let mut at = offset;
+        while at < offset + length {
+            let want = usize::try_from(offset + length - at).unwrap_or(DATA_FRAME).min(DATA_FRAME);
+            self.limit(want);
+            let read = |places: &mut [IoSliceMut<'_>]| match read_full(descriptor, places, at) {
+                Ok(got) if got < want => Err((ProblemKind::Changed, SHORTER.into())),
+                Ok(_) => {
+                    // Here it is in the processor's caches, and not yet encrypted.
+                    hashing.iter_mut().for_each(|hashing| hashing.update_from(places));
+                    Ok(())
+                }
+                Err(error) => Err(read_problem(error)),
+            };
+            if let Err(problem) = self.stream.send_data(want, &mut self.clock, read)? {
+                return Ok(Err(problem));
+            }
+            self.clock.bytes(want as u64);
+            self.flush();
+            at += want as u64;
+        }
+        Ok(Ok(()))
+    }
+
+    /// What the digest of a part is made with, where it is asked for.
+    fn hashing(&self, chunk: &Chunk) -> Result<Option<Hashing>, StreamError> {
+        if self.shared.digests.is_none() {
+            return Ok(None);
+        }
+        let hashing = Hashing::of(chunk.offset, chunk.length, file_size(&chunk.entry));
+        hashing.map(Some).ok_or(StreamError::Protocol("a part of a file that has no digest"))
+    }
+
+    fn send_digest(&mut self, chunk: &Chunk, hashing: Option<Hashing>) -> Result<(), StreamError> {
+        let (Some(known), Some(hashing)) = (&self.shared.digests, hashing) else { return Ok(()) };
+        let digest = hashing.finish();
+        known.part(chunk, digest);
+        self.stream.send(FrameKind::Digest, &digest, &mut self.clock)
+    }
+
+    /// Whoever finishes the last part looks whether the file is still the one that was scanned.
+    fn finish_part(&mut self, file: &LargeFile) {
+        if file.left.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        self.clock.entries(1);
+        let Some(Ok(opened)) = file.descriptor.get() else { return };
+        if opened.has_changed(&file.entry).unwrap_or(true) {
+            self.tell(&file.entry, ProblemKind::Changed, CHANGED);
+        }
+    }
+
+    fn limit(&mut self, bytes: usize) {
+        let stop = || self.shared.stop.load(Ordering::Relaxed);
+        if let Some(rate) = self.shared.rate {
+            rate.take(bytes, stop);
+            self.clock.lap(Stage::Limit);
+        }
+        if let Some(pace) = &self.shared.pace {
+            let is_held = pace.take(&mut self.told, bytes, || self.stream.tcp_info(), stop);
+            self.clock.lap(Stage::Socket);
+            self.clock.hold(is_held);
+        }
+    }
+
+    fn tell(&self, entry: &Entry, kind: ProblemKind, message: &str) {
+        let shown = self.shared.sources[entry.source as usize].shown(&entry.path);
+        (self.shared.problem)(problem(shown, kind, message));
+    }
+}
+
+fn read_problem(error: Errno) -> FileProblem {
+    match error {
+        Errno::NOENT => (ProblemKind::Changed, "vanished before it was read".into()),
+        error => (ProblemKind::Failed, format!("reading failed: {error}")),
+    }
+}

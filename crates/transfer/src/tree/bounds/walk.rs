@@ -1,0 +1,257 @@
+//! One component after the other, each from the descriptor of the one before: what was looked at is what is used.
+
+use linerate_wire::path::printable;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::{Bounds, Extent};
+use crate::base::problem::BY_WHOM;
+use crate::tree::metadata::accounts::Accounts;
+
+/// Links that are followed on one way, as the kernel does.
+const MAX_LINKS: usize = 40;
+/// The longest path in bytes, as the kernel takes it.
+const MAX_PATH: usize = 4096;
+/// Directories that lie one in another, each of which is held where the way up is guarded.
+const MAX_DEPTH: usize = 1024;
+
+const DIRECTORY: OFlags =
+    OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Which links are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Follow {
+    /// All: what is read there goes to the user who named it.
+    All,
+    /// Root's and this process's user's: anybody else could choose by a link what is overwritten.
+    Trusted,
+}
+
+/// A directory that was reached, and where.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub fd: OwnedFd,
+    /// Its absolute path within the bounds, through no link.
+    pub real: PathBuf,
+    pub bounds: Bounds,
+}
+
+/// Why a path leads nowhere.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Stop {
+    /// As the system says.
+    #[error("{0}")]
+    System(#[from] Errno),
+    /// A link that somebody else may turn.
+    #[error(
+        "the symbolic link {} belongs to {owner}, who can have it lead anywhere at any time: name the directory that is meant \
+         by a path without it, or make the link your own or root's (chown -h)",
+        shown(link)
+    )]
+    Strange { link: PathBuf, owner: String },
+    /// A link out of what may be reached.
+    #[error(
+        "the symbolic link {} leads out of the directory that may be reached here: {BY_WHOM}",
+        shown(link)
+    )]
+    Outside { link: PathBuf },
+}
+
+impl From<Stop> for io::Error {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::System(error) => error.into(),
+            stop => Self::other(stop.to_string()),
+        }
+    }
+}
+
+/// Somebody on the way.
+pub(super) struct PathWalk {
+    held: Held,
+    /// The directories above, where the way up is guarded: nobody is led higher by moving a directory away.
+    above: Vec<OwnedFd>,
+    follow: Follow,
+    links: usize,
+    /// The last link that was followed.
+    link: PathBuf,
+}
+
+enum PathStep {
+    Directory,
+    Link(Vec<u8>),
+    Other,
+}
+
+impl PathWalk {
+    /// The directory in which `path` begins.
+    pub fn begin(bounds: &Bounds, path: &[u8], follow: Follow) -> Result<Self, Stop> {
+        let (fd, real) = match &bounds.0 {
+            Extent::Below(top) => (top.try_clone().map_err(system)?, PathBuf::from("/")),
+            _ if path.starts_with(b"/") => (open("/")?, PathBuf::from("/")),
+            // Only rules ask what it is called, and it may have no name here.
+            _ => (open(".")?, std::env::current_dir().unwrap_or_default()),
+        };
+        let held = Held { fd, real, bounds: bounds.clone() };
+        Ok(Self { held, above: Vec::new(), follow, links: 0, link: PathBuf::new() })
+    }
+
+    /// Goes on along `path`, from where it is; gives the name at its end where that is no directory. It has no effect there
+    /// whether `path` begins with a slash.
+    pub fn along(&mut self, path: &[u8]) -> Result<Option<OsString>, Stop> {
+        if path.len() > MAX_PATH {
+            return Err(Errno::NAMETOOLONG.into());
+        }
+        let mut left = components(path);
+        while let Some(name) = left.pop() {
+            match &name[..] {
+                b"." => {}
+                b".." => self.up()?,
+                _ => match self.step(OsStr::from_bytes(&name))? {
+                    PathStep::Directory => {}
+                    PathStep::Link(target) => left.extend(components(&target)),
+                    PathStep::Other if left.is_empty() => return Ok(Some(OsStr::from_bytes(&name).into())),
+                    PathStep::Other => return Err(Errno::NOTDIR.into()),
+                },
+            }
+        }
+        Ok(None)
+    }
+
+    /// The kind of `name` here, a link not followed.
+    pub fn stat(&self, name: &OsStr) -> Result<Stat, Errno> {
+        rustix::fs::statat(&self.held.fd, name, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// The directory where it is.
+    pub fn held(self) -> Held {
+        self.held
+    }
+
+    /// The same, to go on.
+    pub fn copy(&self) -> Result<Held, Stop> {
+        let Held { fd, real, bounds } = &self.held;
+        Ok(Held { fd: fd.try_clone().map_err(system)?, real: real.clone(), bounds: bounds.clone() })
+    }
+
+    /// It again, to be listed.
+    pub fn readable(&self) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.held.fd, ".", flags, Mode::empty())
+    }
+
+    /// The regular file of that name here; `None` where it is something else by now.
+    pub fn open_file(&self, name: &OsStr) -> io::Result<Option<File>> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.held.fd, name, flags, Mode::empty())?;
+        let is_file = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) == FileType::RegularFile;
+        Ok(is_file.then(|| File::from(file)))
+    }
+
+    fn step(&mut self, name: &OsStr) -> Result<PathStep, Stop> {
+        // As a directory first: only so is one mounted that is mounted when it is needed.
+        match rustix::fs::openat(&self.held.fd, name, DIRECTORY, Mode::empty()) {
+            Ok(fd) => return self.down(name, fd),
+            Err(Errno::NOTDIR | Errno::LOOP) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(&self.held.fd, name, flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&fd)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => self.down(name, fd),
+            FileType::Symlink => self.follow(name, &fd, &stat),
+            _ => Ok(PathStep::Other),
+        }
+    }
+
+    fn down(&mut self, name: &OsStr, fd: OwnedFd) -> Result<PathStep, Stop> {
+        let from = std::mem::replace(&mut self.held.fd, fd);
+        if matches!(self.held.bounds.0, Extent::Below(_)) {
+            if self.above.len() == MAX_DEPTH {
+                return Err(Errno::NAMETOOLONG.into());
+            }
+            self.above.push(from);
+        }
+        self.held.real.push(name);
+        Ok(PathStep::Directory)
+    }
+
+    fn up(&mut self) -> Result<(), Stop> {
+        self.held.fd = match self.held.bounds.0 {
+            Extent::Below(_) => self.above.pop().ok_or_else(|| self.outside())?,
+            _ => rustix::fs::openat(&self.held.fd, "..", DIRECTORY, Mode::empty())?,
+        };
+        self.held.real.pop();
+        Ok(())
+    }
+
+    /// Reads the held link, not what has its name by now.
+    fn follow(&mut self, name: &OsStr, fd: &OwnedFd, stat: &Stat) -> Result<PathStep, Stop> {
+        self.links += 1;
+        self.link = self.held.real.join(name);
+        if self.links > MAX_LINKS {
+            return Err(Errno::LOOP.into());
+        }
+        if self.follow == Follow::Trusted && !is_trusted(stat.st_uid) {
+            return Err(Stop::Strange { link: self.link.clone(), owner: user(stat.st_uid) });
+        }
+        let target = rustix::fs::readlinkat(fd, "", Vec::new())?.into_bytes();
+        if target.starts_with(b"/") {
+            if matches!(self.held.bounds.0, Extent::Below(_)) {
+                return Err(self.outside());
+            }
+            (self.held.fd, self.held.real) = (open("/")?, PathBuf::from("/"));
+        }
+        Ok(PathStep::Link(target))
+    }
+
+    fn outside(&self) -> Stop {
+        Stop::Outside { link: self.link.clone() }
+    }
+}
+
+impl Held {
+    /// The directory `name` in it, through no link.
+    pub fn open_directory(&self, name: &OsStr) -> Result<Self, Errno> {
+        let fd = rustix::fs::openat(&self.fd, name, DIRECTORY, Mode::empty())?;
+        Ok(Self { fd, real: self.real.join(name), bounds: self.bounds.clone() })
+    }
+}
+
+fn open(path: &str) -> Result<OwnedFd, Errno> {
+    rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// The components, the first one last. Behind a slash at the end there is still the directory itself.
+fn components(path: &[u8]) -> Vec<Vec<u8>> {
+    let end = path.ends_with(b"/").then(|| b".".to_vec());
+    let parts = path.split(|&byte| byte == b'/').filter(|part| !part.is_empty()).map(<[u8]>::to_vec);
+    end.into_iter().chain(parts.collect::<Vec<_>>().into_iter().rev()).collect()
+}
+
+fn is_trusted(owner: u32) -> bool {
+    owner == 0 || owner == rustix::process::geteuid().as_raw()
+}
+
+fn user(number: u32) -> String {
+    match Accounts::users().name(number) {
+        name if name.is_empty() => format!("user {number}"),
+        name => format!("user {name} ({number})"),
+    }
+}
+
+fn shown(path: &Path) -> String {
+    printable(path.as_os_str().as_bytes())
+}
+
+/// Of what the standard library opens.
+fn system(error: io::Error) -> Stop {
+    Stop::System(Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}

@@ -1,0 +1,206 @@
+//! BLAKE3 of files from their parts: each part is hashed by whoever reads it, and the hashes are joined into the
+//! ordinary root, the one that b3sum prints.
+//!
+//! BLAKE3 is a tree over chunks of 1 KiB. A part that is a whole subtree has a chaining value that depends on its
+//! contents and its place alone, and the root depends on the chaining values alone (the paper, sections 2.1 and 2.4).
+
+pub mod ledger;
+pub mod manifest;
+
+use blake3::Hasher;
+use blake3::hazmat::{self, HasherExt, Mode};
+use linerate_wire::control::Digest;
+use std::io::IoSliceMut;
+
+/// The digest of a file or a part of it, while it is read.
+pub struct Hashing {
+    hasher: Hasher,
+    whole: bool,
+}
+
+impl Hashing {
+    /// A digest of `length` bytes at `offset` in a file of `size`; `None` if they are no subtree of it.
+    pub fn of(offset: u64, length: u64, size: u64) -> Option<Self> {
+        let whole = offset == 0 && length == size;
+        if !whole && !is_subtree(offset, length, size) {
+            return None;
+        }
+        let mut hasher = Hasher::new();
+        hasher.set_input_offset(offset);
+        Some(Self { hasher, whole })
+    }
+
+    /// The next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+    }
+
+    /// The next `length` bytes, which lie in `places` one behind the other.
+    pub fn update_from(&mut self, places: &[IoSliceMut<'_>]) {
+        places.iter().for_each(|place| self.update(place));
+    }
+
+    /// The next `length` bytes, which are zeros.
+    pub fn update_zeros(&mut self, mut length: u64) {
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        while length > 0 {
+            let piece = usize::try_from(length).unwrap_or(ZEROS.len()).min(ZEROS.len());
+            self.update(&ZEROS[..piece]);
+            length -= piece as u64;
+        }
+    }
+
+    /// The root of a whole file, else the chaining value of the part.
+    pub fn finish(self) -> Digest {
+        if self.whole { *self.hasher.finalize().as_bytes() } else { self.hasher.finalize_non_root() }
+    }
+}
+
+/// A subtree is a power of two of bytes at a multiple of itself, or a shorter one at the end of the file.
+fn is_subtree(offset: u64, length: u64, size: u64) -> bool {
+    const CHUNK: u64 = blake3::CHUNK_LEN as u64;
+    let Some(end) = offset.checked_add(length) else { return false };
+    if length == 0 || end > size || !offset.is_multiple_of(CHUNK) {
+        return false;
+    }
+    let full = length.is_power_of_two() && length >= CHUNK && offset.is_multiple_of(length);
+    let last = end == size && hazmat::max_subtree_len(offset).is_some_and(|most| length <= most);
+    full || last
+}
+
+/// BLAKE3 of bytes that are all there.
+pub fn of_bytes(bytes: &[u8]) -> Digest {
+    *blake3::hash(bytes).as_bytes()
+}
+
+/// The digest of a part of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DigestPart {
+    /// Its offset in the file, in bytes.
+    pub offset: u64,
+    /// How long it is, in bytes.
+    pub length: u64,
+    /// Its chaining value; the root where it is the whole file.
+    pub digest: Digest,
+}
+
+/// The root of a file of `size` bytes; `None` where the parts don't follow each other from its beginning to its
+/// end, or aren't subtrees of it.
+pub fn join(mut parts: Vec<DigestPart>, size: u64) -> Option<Digest> {
+    parts.sort_unstable_by_key(|part| part.offset);
+    if let [whole] = parts[..] {
+        return (whole.offset == 0 && whole.length == size).then_some(whole.digest);
+    }
+    let (left, right) = halves(&parts, 0, size)?;
+    Some(*hazmat::merge_subtrees_root(&left, &right, Mode::Hash).as_bytes())
+}
+
+/// The chaining value of the subtree of `length` bytes at `offset`.
+fn value(parts: &[DigestPart], offset: u64, length: u64) -> Option<Digest> {
+    if let [part] = parts {
+        return (part.offset == offset && part.length == length).then_some(part.digest);
+    }
+    let (left, right) = halves(parts, offset, length)?;
+    Some(hazmat::merge_subtrees_non_root(&left, &right, Mode::Hash))
+}
+
+fn halves(parts: &[DigestPart], offset: u64, length: u64) -> Option<(Digest, Digest)> {
+    if parts.len() < 2 || length <= blake3::CHUNK_LEN as u64 {
+        return None;
+    }
+    let left = hazmat::left_subtree_len(length);
+    let (before, behind) = parts.split_at(parts.partition_point(|part| part.offset < offset + left));
+    Some((value(before, offset, left)?, value(behind, offset + left, length - left)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn contents(size: usize) -> Vec<u8> {
+        (0..size).map(|at| (at as u32).wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect()
+    }
+
+    /// The parts of `bytes`, cut at multiples of `cut`, each hashed in pieces.
+    fn parts(bytes: &[u8], cut: usize, piece: usize) -> Vec<DigestPart> {
+        let size = bytes.len() as u64;
+        let of = |(number, part): (usize, &[u8])| {
+            let (offset, length) = ((number * cut) as u64, part.len() as u64);
+            let mut hashing = Hashing::of(offset, length, size).expect("a subtree");
+            part.chunks(piece).for_each(|piece| hashing.update(piece));
+            DigestPart { offset, length, digest: hashing.finish() }
+        };
+        bytes.chunks(cut).enumerate().map(of).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+        #[test]
+        fn parts_of_any_size_and_order_join_into_the_ordinary_root(
+            size in 1usize..300_000,
+            exponent in 10u32..19,
+            piece in 1usize..70_000,
+            turn: usize,
+        ) {
+            let bytes = contents(size);
+            let mut parts = parts(&bytes, 1 << exponent, piece);
+            let middle = turn % parts.len();
+            parts.rotate_left(middle);
+            prop_assert_eq!(join(parts, size as u64), Some(of_bytes(&bytes)));
+        }
+
+        #[test]
+        fn parts_that_are_not_the_file_join_into_nothing(
+            offsets in prop::collection::vec((0u64..5000, 0u64..5000), 0..6),
+            size in 0u64..10_000,
+        ) {
+            let parts: Vec<_> = offsets.iter()
+                .map(|&(offset, length)| DigestPart { offset, length, digest: [7; 32] })
+                .collect();
+            let covered = {
+                let mut sorted = parts.clone();
+                sorted.sort_unstable_by_key(|part| part.offset);
+                sorted.iter().try_fold(0, |at, part| (part.offset == at).then_some(at + part.length)) == Some(size)
+            };
+            prop_assert!(covered || join(parts, size).is_none());
+        }
+    }
+
+    #[test]
+    fn the_cuts_of_large_files_join_too() {
+        let bytes = contents((16 << 20) + 1);
+        for cut in [4 << 20, 8 << 20, 16 << 20, 64 << 20] {
+            let parts = parts(&bytes, cut, 64 << 10);
+            assert_eq!(join(parts, bytes.len() as u64), Some(of_bytes(&bytes)), "{cut}");
+        }
+    }
+
+    #[test]
+    fn parts_of_different_sizes_join() {
+        let bytes = contents(20_480);
+        let cuts = [(0, 8192), (8192, 4096), (12_288, 4096), (16_384, 4096)];
+        let part = |(offset, length): (usize, usize)| {
+            let mut hashing = Hashing::of(offset as u64, length as u64, 20_480).unwrap();
+            hashing.update(&bytes[offset..offset + length]);
+            DigestPart { offset: offset as u64, length: length as u64, digest: hashing.finish() }
+        };
+        assert_eq!(join(cuts.map(part).to_vec(), 20_480), Some(of_bytes(&bytes)));
+    }
+
+    #[test]
+    fn what_is_no_subtree_is_refused() {
+        for (offset, length, size) in [
+            (1024, 0, 4096),
+            (1, 1024, 4096),
+            (1024, 2048, 4096),
+            (0, 1500, 4096),
+            (u64::MAX, 2, 3),
+            (4096, 1, 4096),
+        ] {
+            assert!(Hashing::of(offset, length, size).is_none(), "{offset} {length} {size}");
+        }
+        assert!(Hashing::of(0, 0, 0).is_some(), "an empty file is whole");
+    }
+}

@@ -1,0 +1,168 @@
+//! From the options of a command line to rules.
+
+use linerate_wire::filter::{BadRules, MAX_RULES, MergeStyle, PatternRule, Reading, Rule, Rules};
+use linerate_wire::path::printable;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use super::error::FilterError;
+use super::parse::{Prefixes, Said, Syntax};
+use super::{MAX_FILE, MAX_NESTED, cvs};
+
+/// Gathers rules in the order in which the options stand on the command line.
+#[derive(Debug, Default)]
+pub struct Builder {
+    rules: Vec<Rule>,
+    reading: Reading,
+    cvs_words: Vec<u8>,
+    cvs_exclude: bool,
+}
+
+impl Builder {
+    /// No rules yet. `reading` holds for all rules, wherever its options stand.
+    pub fn new(reading: Reading) -> Self {
+        Self { reading, ..Self::default() }
+    }
+
+    /// What the user lets cvs ignore, words between white space: `$HOME/.cvsignore` and `$CVSIGNORE`.
+    pub fn cvs_words(&mut self, words: &[u8]) {
+        self.cvs_words = words.to_vec();
+    }
+
+    /// `--exclude PATTERN`.
+    ///
+    /// # Errors
+    /// As every method here: where a rule isn't one or a file can't be read.
+    pub fn exclude(&mut self, pattern: &[u8]) -> Result<(), FilterError> {
+        self.option("--exclude", pattern, Prefixes::Old(false))
+    }
+
+    /// `--include PATTERN`.
+    ///
+    /// # Errors
+    /// As [`Builder::exclude`].
+    pub fn include(&mut self, pattern: &[u8]) -> Result<(), FilterError> {
+        self.option("--include", pattern, Prefixes::Old(true))
+    }
+
+    /// `--filter RULE`.
+    ///
+    /// # Errors
+    /// As [`Builder::exclude`].
+    pub fn filter(&mut self, rule: &[u8]) -> Result<(), FilterError> {
+        self.option("--filter", rule, Prefixes::All)
+    }
+
+    /// `--exclude-from FILE`; `-` is standard input.
+    ///
+    /// # Errors
+    /// As [`Builder::exclude`].
+    pub fn exclude_from(&mut self, file: &Path) -> Result<(), FilterError> {
+        self.file(file, Syntax::option(Prefixes::Old(false), self.reading), 0)
+    }
+
+    /// `--include-from FILE`; `-` is standard input.
+    ///
+    /// # Errors
+    /// As [`Builder::exclude`].
+    pub fn include_from(&mut self, file: &Path) -> Result<(), FilterError> {
+        self.file(file, Syntax::option(Prefixes::Old(true), self.reading), 0)
+    }
+
+    /// `--cvs-exclude`: its rules stand behind all others.
+    pub fn cvs_exclude(&mut self) {
+        self.cvs_exclude = true;
+    }
+
+    /// The rules.
+    ///
+    /// # Errors
+    /// If there are too many of them.
+    pub fn build(mut self) -> Result<Rules, FilterError> {
+        if self.cvs_exclude {
+            self.filter(b":C")?;
+            self.filter(b"-C")?;
+        }
+        Ok(Rules::new(self.rules, self.reading)?)
+    }
+
+    fn option(&mut self, option: &str, text: &[u8], prefixes: Prefixes) -> Result<(), FilterError> {
+        let said = Syntax::option(prefixes, self.reading)
+            .one(text)
+            .map_err(|error| FilterError::Rule { at: format!("{option}='{}'", printable(text)), error })?;
+        self.take(said, 0)
+    }
+
+    fn file(&mut self, path: &Path, syntax: Syntax, depth: usize) -> Result<(), FilterError> {
+        let file = printable(path.as_os_str().as_bytes());
+        if depth == MAX_NESTED {
+            return Err(FilterError::Nested { file });
+        }
+        let text = read(path).map_err(|error| FilterError::Read { file: file.clone(), error })?;
+        let text = text.ok_or_else(|| FilterError::LongFile { file: file.clone() })?;
+        let said = syntax.file(&text).map_err(|at| FilterError::line(&file, at))?;
+        self.take(said, depth)
+    }
+
+    fn take(&mut self, said: Vec<Said>, depth: usize) -> Result<(), FilterError> {
+        for said in said {
+            match said {
+                Said::Rule(rule) => self.add(rule)?,
+                Said::Clear => self.rules.clear(),
+                Said::CvsPatterns(rule) => self.add_cvs(&rule)?,
+                Said::MergeFile(path, style) => self.merge(&path, style, depth)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, path: &[u8], style: MergeStyle, depth: usize) -> Result<(), FilterError> {
+        self.file(Path::new(OsStr::from_bytes(path)), Syntax::merge(style, self.reading), depth + 1)
+    }
+
+    fn add(&mut self, rule: Rule) -> Result<(), FilterError> {
+        if self.has_merge(&rule) {
+            return Ok(());
+        }
+        rule.check()?;
+        if self.rules.len() == MAX_RULES {
+            return Err(BadRules::TooMany.into());
+        }
+        self.rules.push(rule);
+        Ok(())
+    }
+
+    /// A file that each directory may have counts where it was named first.
+    fn has_merge(&self, rule: &Rule) -> bool {
+        let Rule::Merge(new) = rule else { return false };
+        self.rules.iter().any(|rule| matches!(rule, Rule::Merge(old) if old.name == new.name))
+    }
+
+    fn add_cvs(&mut self, rule: &PatternRule) -> Result<(), FilterError> {
+        for word in cvs::patterns() {
+            self.add(Rule::Pattern(PatternRule { pattern: word.to_vec(), ..rule.clone() }))?;
+        }
+        // The user's own words aren't perishable, and a lone `!` among them takes cvs' own back.
+        let style = MergeStyle { patterns: Some(false), words: true, cvs: true, ..MergeStyle::default() };
+        let words = std::mem::take(&mut self.cvs_words);
+        let said = Syntax::merge(style, self.reading).file(&words);
+        self.take(said.map_err(|at| FilterError::line("CVSIGNORE", at))?, 0)?;
+        self.cvs_words = words;
+        Ok(())
+    }
+}
+
+/// A file's contents; `None` where it is too long.
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    if path == Path::new("-") { limited(io::stdin().lock()) } else { limited(File::open(path)?) }
+}
+
+/// All that `from` has; `None` where that is more than [`MAX_FILE`].
+pub(super) fn limited(from: impl Read) -> io::Result<Option<Vec<u8>>> {
+    let mut text = Vec::new();
+    from.take(MAX_FILE as u64 + 1).read_to_end(&mut text)?;
+    Ok((text.len() <= MAX_FILE).then_some(text))
+}

@@ -1,0 +1,72 @@
+//! The rules of a command line as far as they hold whatever a sender has in its tree: the end that asked can hold it to
+//! these.
+
+use linerate_wire::filter::{Rule, Rules, Sides};
+use linerate_wire::path::RelPath;
+
+use super::rule::{Base, Compiled};
+
+/// Rules that decide without a look at the sender's tree. A merge file there may include anything, and so may a rule that
+/// is matched against an absolute path there: nothing behind one of these is certain.
+#[derive(Clone, Debug, Default)]
+pub struct Certain(Vec<Compiled>);
+
+impl Certain {
+    /// Those of `rules` by which a sender leaves out.
+    pub fn new(rules: &Rules) -> Self {
+        let mut certain = Vec::new();
+        for rule in rules.as_slice() {
+            match rule {
+                Rule::Merge(_) => break,
+                Rule::Pattern(rule) if rule.sides == Sides::Receiver => {}
+                Rule::Pattern(rule) if rule.absolute && rule.include => break,
+                Rule::Pattern(rule) if rule.absolute => {}
+                Rule::Pattern(rule) => certain.push(Compiled::new(rule, &Base::root(), b"")),
+            }
+        }
+        Self(certain)
+    }
+
+    /// True where nothing is certain to be left out.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// True where every sender leaves out `path`, relative to the source. The directories above it are asked for
+    /// themselves.
+    pub fn excludes(&self, path: &RelPath, is_directory: bool) -> bool {
+        let decides = self.0.iter().find(|rule| rule.applies(path.as_bytes(), is_directory));
+        decides.is_some_and(|rule| !rule.include)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::filter::{Builder, Reading};
+
+    fn excluded(rules: &[&str], path: &str, is_directory: bool) -> bool {
+        let mut builder = Builder::new(Reading::default());
+        rules.iter().for_each(|rule| builder.filter(rule.as_bytes()).unwrap());
+        let certain = Certain::new(&builder.build().unwrap());
+        certain.excludes(&RelPath::new(path.as_bytes()).unwrap(), is_directory)
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_decides() {
+        assert!(excluded(&["- .ssh"], "a/.ssh", true) && !excluded(&["- .ssh"], "a/.sshd", true));
+        assert!(excluded(&["- /top", "+ *"], "top", false) && !excluded(&["- /top"], "a/top", false));
+        assert!(!excluded(&["+ *.c", "- *"], "x.c", false) && excluded(&["+ *.c", "- *"], "x.o", false));
+        assert!(excluded(&["H x"], "x", false), "it hides");
+        assert!(!excluded(&["P x"], "x", false), "a rule that protects says nothing of what comes");
+        assert!(!excluded(&["- x/"], "x", false) && excluded(&["- x/"], "x", true));
+    }
+
+    #[test]
+    fn behind_what_the_sender_alone_knows_nothing_is_certain() {
+        assert!(!excluded(&[": .rules", "- x"], "x", false));
+        assert!(excluded(&["- x", ": .rules"], "x", false));
+        assert!(!excluded(&["+/ /home/x", "- x"], "x", false));
+        assert!(excluded(&["-/ /home/y", "- x"], "x", false) && !excluded(&["-/ /home/y"], "y", false));
+    }
+}

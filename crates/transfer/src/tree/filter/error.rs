@@ -1,0 +1,55 @@
+//! Why rules can't be used.
+
+use linerate_wire::filter::BadRules;
+use std::io;
+
+use super::parse::BadRule;
+use super::{MAX_FILE, MAX_NESTED, MAX_READ};
+
+/// Why rules can't be used. The texts show no line of a file, which may be somebody else's secret.
+#[derive(Debug, thiserror::Error)]
+pub enum FilterError {
+    /// A rule of an option or a file isn't one.
+    #[error("reading the filter rule {at} failed: {error}")]
+    Rule {
+        /// The rule itself where it stood on the command line, else its file and line.
+        at: String,
+        /// The fault.
+        error: BadRule,
+    },
+    /// A file with rules can't be read.
+    #[error("reading the filter rules in {file} failed: {error}")]
+    Read {
+        /// Which.
+        file: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// A file is larger than [`MAX_FILE`].
+    #[error("reading the filter rules in {file} failed: it has more than {} KiB", MAX_FILE >> 10)]
+    LongFile {
+        /// Which.
+        file: String,
+    },
+    /// Merge files name each other more than [`MAX_NESTED`] deep, or more than [`MAX_READ`] are read for one directory's.
+    #[error(
+        "reading the filter rules in {file} failed: merge files name each other more than {MAX_NESTED} deep, or one \
+         in a directory names more than {MAX_READ}"
+    )]
+    Nested {
+        /// The last one.
+        file: String,
+    },
+    /// The rules pass a limit.
+    #[error(
+        "too much to filter by: {0}; put patterns together with wildcards, or list files with --files-from"
+    )]
+    Rules(#[from] BadRules),
+}
+
+impl FilterError {
+    /// Rule `line` of `file`.
+    pub(super) fn line(file: &str, (line, error): (usize, BadRule)) -> Self {
+        Self::Rule { at: format!("in {file}, line {line},"), error }
+    }
+}

@@ -1,0 +1,250 @@
+//! The rules as they hold in one directory, with those of its merge files.
+
+use linerate_wire::filter::{BadRules, DirMerge, MAX_RULES, PatternRule, Reading, Rule, Rules, Sides};
+use linerate_wire::path::RelPath;
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use super::error::FilterError;
+use super::merge::{MergeReader, ReadsMergeFile, components, merge_file_above, resolved};
+use super::rule::{Base, Compiled, joined};
+use crate::tree::bounds::Bounds;
+
+/// How many directories with a merge file may lie one in another.
+const MAX_INHERITED: usize = 1024;
+
+/// For which end rules are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Excluded entries aren't sent.
+    Sender,
+    /// Excluded entries aren't deleted.
+    Receiver,
+}
+
+/// The place of the paths that a filter is asked about.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The absolute path of the transfer's root: the directory of which the destination is the image.
+    pub root: Vec<u8>,
+    /// What leads from there to the source, so to the path of which all paths are relative: the source's own name
+    /// where it gets a directory of that name at the destination, empty where what is in it lands in the
+    /// destination itself.
+    pub prefix: RelPath,
+    /// The bounds within which merge files above the transfer may be read. The root is seen from there.
+    pub bounds: Bounds,
+}
+
+/// The rules of one end.
+#[derive(Clone, Debug)]
+pub struct Filter(Arc<Inner>);
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    side: Side,
+    pub reading: Reading,
+    place: Place,
+    items: Vec<ScopeItem>,
+    merges: Vec<MergeFile>,
+}
+
+/// The rules as they hold for what is in one directory.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    pub(super) filter: Arc<Inner>,
+    pub(super) merges: Vec<MergeFile>,
+    /// The directories above were asked.
+    is_inside: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum ScopeItem {
+    Pattern(Compiled),
+    /// The rules of the scope's merge of this number.
+    Merge(usize),
+}
+
+/// A per-directory merge file and its rules here.
+#[derive(Clone, Debug)]
+pub(super) struct MergeFile {
+    /// `None` where a clearing rule took it away.
+    pub spec: Option<Arc<DirMerge>>,
+    pub list: Option<Arc<List>>,
+}
+
+/// Rules of one directory's file, and those of the directories above it.
+#[derive(Debug)]
+pub(super) struct List {
+    pub items: Vec<ScopeItem>,
+    pub inherited: Option<Arc<List>>,
+    depth: usize,
+    rules: usize,
+}
+
+impl Filter {
+    /// The rules of `side` for the paths of `place`.
+    pub fn new(rules: &Rules, side: Side, place: Place) -> Self {
+        let mut inner =
+            Inner { side, reading: rules.reading(), place, items: Vec::new(), merges: Vec::new() };
+        for rule in rules.as_slice() {
+            match rule {
+                Rule::Pattern(rule) => inner.items.extend(inner.compiled(rule, &Base::root())),
+                Rule::Merge(merge) => {
+                    inner.items.push(ScopeItem::Merge(inner.merges.len()));
+                    inner.merges.push(MergeFile { spec: Some(Arc::new(merge.clone())), list: None });
+                }
+            }
+        }
+        Self(Arc::new(inner))
+    }
+
+    /// The rules for the source itself. No merge file was read yet.
+    pub fn scope(&self) -> Scope {
+        Scope { filter: self.0.clone(), merges: self.0.merges.clone(), is_inside: false }
+    }
+}
+
+impl Inner {
+    /// The rule, where it counts on this side; `base` is where a slash in front of it stands.
+    pub fn compiled(&self, rule: &PatternRule, base: &Base) -> Option<ScopeItem> {
+        let counts = match rule.sides {
+            Sides::Both => true,
+            Sides::Sender => self.side == Side::Sender,
+            Sides::Receiver => self.side == Side::Receiver,
+        };
+        counts.then(|| ScopeItem::Pattern(Compiled::new(rule, base, &self.place.root)))
+    }
+}
+
+impl Scope {
+    /// True where `path`, relative to the source, is left out (at the sender), or protected (at the receiver). A
+    /// directory that is left out isn't descended into. The transfer's root itself is never left out.
+    pub fn excludes(&self, path: &RelPath, is_directory: bool) -> bool {
+        self.asked(path, is_directory, false)
+    }
+
+    /// As [`Scope::excludes`], for what is in a directory that is being deleted: perishable rules don't count.
+    pub fn protects_in_deleted(&self, path: &RelPath, is_directory: bool) -> bool {
+        self.asked(path, is_directory, true)
+    }
+
+    /// The rules for what is in `directory`, which this scope's walk found. `read` gives the merge files that are in
+    /// it; those above the transfer are read as they are found by their paths.
+    ///
+    /// # Errors
+    /// If a merge file can't be read or isn't one. What is in the directory must then be neither sent nor
+    /// deleted, since nobody knows what the user wanted.
+    pub fn enter(&self, directory: &RelPath, read: &mut ReadsMergeFile) -> Result<Scope, FilterError> {
+        let mut inside = self.clone();
+        if inside.merges.is_empty() {
+            return Ok(inside);
+        }
+        let path = joined(self.filter.place.prefix.as_bytes(), directory.as_bytes());
+        if !inside.is_inside {
+            inside.enter_above(&path)?;
+            inside.is_inside = true;
+        }
+        inside.read_merges(|_| true, &Base::Below(path[..].into()), &path, read)?;
+        Ok(inside)
+    }
+
+    fn asked(&self, path: &RelPath, is_directory: bool, in_deleted: bool) -> bool {
+        if self.filter.items.is_empty() {
+            return false;
+        }
+        let path = joined(self.filter.place.prefix.as_bytes(), path.as_bytes());
+        if path.is_empty() {
+            return false;
+        }
+        let asks = |rule: &Compiled| !(in_deleted && rule.perishable) && rule.applies(&path, is_directory);
+        self.decided(&self.filter.items, &asks).is_some_and(|include| !include)
+    }
+
+    fn decided(&self, items: &[ScopeItem], asks: &dyn Fn(&Compiled) -> bool) -> Option<bool> {
+        items.iter().find_map(|item| match item {
+            ScopeItem::Pattern(rule) => asks(rule).then_some(rule.include),
+            ScopeItem::Merge(number) => {
+                lists(&self.merges[*number]).find_map(|list| self.decided(&list.items, asks))
+            }
+        })
+    }
+
+    /// Reads merge files in the directories above the first one that is entered.
+    fn enter_above(&mut self, first: &[u8]) -> Result<(), FilterError> {
+        let filter = self.filter.clone();
+        let root = components(&filter.place.root);
+        let below = components(first);
+        let all = [&root[..], &below[..]].concat();
+        for length in 0..all.len() {
+            let base = match length.checked_sub(root.len()) {
+                None => Base::Above(root[length..].join(&b"/"[..]).into()),
+                Some(depth) => Base::Below(below[..depth].join(&b"/"[..]).into()),
+            };
+            let directory = [b"/", &all[..length].join(&b"/"[..])[..]].concat();
+            let is_asked = |merge: &DirMerge| {
+                let above = merge.above.as_deref().map(|above| resolved(&root, above));
+                above.is_some_and(|above| all[..length].starts_with(&above))
+            };
+            let mut read = |name: &OsStr| merge_file_above(&filter.place.bounds, &directory, name);
+            self.read_merges(is_asked, &base, &directory, &mut read)?;
+        }
+        Ok(())
+    }
+
+    fn read_merges(
+        &mut self,
+        is_asked: impl Fn(&DirMerge) -> bool,
+        base: &Base,
+        directory: &[u8],
+        read: &mut ReadsMergeFile,
+    ) -> Result<(), FilterError> {
+        let mut number = 0;
+        // A merge file may name further ones, which are then read in the same directory.
+        while number < self.merges.len() {
+            if let Some(spec) = self.merges[number].spec.clone()
+                && is_asked(&spec)
+            {
+                let inherited = self.merges[number].list.take().filter(|_| spec.inherited);
+                let mut reader = MergeReader {
+                    scope: self,
+                    base,
+                    directory,
+                    read,
+                    items: Vec::new(),
+                    inherited,
+                    files: 0,
+                };
+                reader.file(&spec.name, spec.style, 0, false)?;
+                let list = List::new(reader.items, reader.inherited)?;
+                self.merges[number].list = list;
+            }
+            number += 1;
+        }
+        Ok(())
+    }
+}
+
+/// A merge's lists, that of the deepest directory first.
+fn lists(merge: &MergeFile) -> impl Iterator<Item = &Arc<List>> {
+    std::iter::successors(merge.list.as_ref(), |list| list.inherited.as_ref())
+}
+
+impl List {
+    fn new(items: Vec<ScopeItem>, inherited: Option<Arc<List>>) -> Result<Option<Arc<List>>, FilterError> {
+        if items.is_empty() {
+            return Ok(inherited);
+        }
+        let depth = inherited.as_ref().map_or(0, |list| list.depth) + 1;
+        let rules = inherited.as_ref().map_or(0, |list| list.rules) + items.len();
+        if depth > MAX_INHERITED || rules > MAX_RULES {
+            return Err(BadRules::TooMany.into());
+        }
+        Ok(Some(Arc::new(Self { items, inherited, depth, rules })))
+    }
+}
+
+impl ScopeItem {
+    pub fn merge(&self) -> Option<usize> {
+        if let ScopeItem::Merge(number) = self { Some(*number) } else { None }
+    }
+}

@@ -1,0 +1,231 @@
+//! The changes of a transfer, entry by entry, as rsync's `--itemize-changes` writes it: `YXcstpoguax`
+//! (rsync(1)).
+
+use linerate_wire::path::{RelPath, printable_path};
+use std::fmt;
+
+/// The change of one entry. Its [`Display`](fmt::Display) is rsync's eleven characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// It is deleted.
+    Deleted,
+    /// It is made; so is one that replaces another kind of entry.
+    New(Update, Kind),
+    /// It is there, and this is brought up to date.
+    Existing(Update, Kind, Changes),
+}
+
+/// How an entry gets what it should have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Update {
+    /// Its contents come to this host: `>`.
+    Received,
+    /// Its contents go to another host: `<`.
+    Sent,
+    /// It is made or changed without a transfer of contents, as a directory is: `c`.
+    Local,
+    /// It becomes, or is, a hard link to another entry: `h`.
+    HardLink,
+    /// Nothing but attributes: `.`.
+    Attributes,
+}
+
+/// The kind of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A character or block device.
+    Device,
+    /// A fifo or a socket.
+    Special,
+}
+
+/// Differences between the destination's entry and the source's, as far as they are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// A file's contents, where contents are compared (`--checksum`); a link's text; a device's number.
+    pub value: bool,
+    /// A file's size.
+    pub size: bool,
+    /// When it was modified.
+    pub modified: Option<Time>,
+    /// The permission bits.
+    pub permissions: bool,
+    /// The owner.
+    pub owner: bool,
+    /// The group.
+    pub group: bool,
+    /// When it was last read, where that is to be kept.
+    pub accessed: bool,
+    /// When it was made, where that is to be kept.
+    pub created: bool,
+    /// The access control list.
+    pub acl: bool,
+    /// The extended attributes.
+    pub xattrs: bool,
+}
+
+/// The fate of a time that differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Time {
+    /// It is set to the source's: `t`.
+    Kept,
+    /// It is that of the transfer, since times aren't kept or can't be: `T`.
+    OfTransfer,
+}
+
+/// A link's target, behind its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link<'a> {
+    /// A symbolic link's text.
+    Target(&'a [u8]),
+    /// The entry with which it shares its contents.
+    SameAs(&'a RelPath),
+}
+
+impl Item {
+    /// True where nothing is done; rsync prints such an item only where `-i` is given twice.
+    pub fn is_unchanged(&self) -> bool {
+        let still = matches!(self, Item::Existing(Update::Attributes | Update::HardLink, ..));
+        still && matches!(self, Item::Existing(_, _, changes) if changes.is_empty())
+    }
+
+    /// A whole line: the eleven characters, the path as text that is safe on a terminal (a directory's with a slash
+    /// behind it, the root's is `./`), and ` -> target` or ` => other`.
+    pub fn line(&self, path: &RelPath, is_directory: bool, link: Option<Link>) -> String {
+        let path = if path.is_root() { ".".into() } else { printable_path(path.as_bytes()) };
+        let slash = if is_directory { "/" } else { "" };
+        let link = match link {
+            Some(Link::Target(target)) => format!(" -> {}", printable_path(target)),
+            Some(Link::SameAs(other)) => format!(" => {}", printable_path(other.as_bytes())),
+            None => String::new(),
+        };
+        format!("{self} {path}{slash}{link}")
+    }
+}
+
+impl Changes {
+    /// True where nothing differs.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn letters(&self) -> [char; 9] {
+        let letter = |is: bool, letter: char| if is { letter } else { '.' };
+        let modified = match self.modified {
+            None => '.',
+            Some(Time::Kept) => 't',
+            Some(Time::OfTransfer) => 'T',
+        };
+        let other_times = match (self.accessed, self.created) {
+            (false, false) => '.',
+            (true, false) => 'u',
+            (false, true) => 'n',
+            (true, true) => 'b',
+        };
+        [
+            letter(self.value, 'c'),
+            letter(self.size, 's'),
+            modified,
+            letter(self.permissions, 'p'),
+            letter(self.owner, 'o'),
+            letter(self.group, 'g'),
+            other_times,
+            letter(self.acl, 'a'),
+            letter(self.xattrs, 'x'),
+        ]
+    }
+}
+
+impl Update {
+    fn letter(self) -> char {
+        match self {
+            Update::Received => '>',
+            Update::Sent => '<',
+            Update::Local => 'c',
+            Update::HardLink => 'h',
+            Update::Attributes => '.',
+        }
+    }
+}
+
+impl Kind {
+    fn letter(self) -> char {
+        match self {
+            Kind::File => 'f',
+            Kind::Directory => 'd',
+            Kind::Symlink => 'L',
+            Kind::Device => 'D',
+            Kind::Special => 'S',
+        }
+    }
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (update, kind, letters) = match self {
+            Item::Deleted => return f.write_str("*deleting  "),
+            Item::New(update, kind) => (update, kind, ['+'; 9]),
+            Item::Existing(update, kind, _) if self.is_unchanged() => (update, kind, [' '; 9]),
+            Item::Existing(update, kind, changes) => (update, kind, changes.letters()),
+        };
+        let letters: String = letters.into_iter().collect();
+        write!(f, "{}{}{letters}", update.letter(), kind.letter())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manual_s_letters() {
+        let all = Changes {
+            value: true,
+            size: true,
+            modified: Some(Time::Kept),
+            permissions: true,
+            owner: true,
+            group: true,
+            accessed: true,
+            created: false,
+            acl: true,
+            xattrs: true,
+        };
+        let mode = Changes { permissions: true, ..Changes::default() };
+        let newer = Changes { modified: Some(Time::OfTransfer), created: true, ..Changes::default() };
+        let both = Changes { accessed: true, created: true, ..Changes::default() };
+        for (item, text) in [
+            (Item::Existing(Update::Received, Kind::File, all), ">fcstpoguax"),
+            (Item::Existing(Update::Attributes, Kind::File, mode), ".f...p....."),
+            (Item::Existing(Update::Sent, Kind::File, newer), "<f..T...n.."),
+            (Item::Existing(Update::Attributes, Kind::Special, both), ".S......b.."),
+            (Item::Existing(Update::Attributes, Kind::Directory, Changes::default()), ".d         "),
+            (Item::Existing(Update::HardLink, Kind::Device, Changes::default()), "hD         "),
+            (Item::Existing(Update::Received, Kind::File, Changes::default()), ">f........."),
+            (Item::New(Update::Local, Kind::Directory), "cd+++++++++"),
+            (Item::New(Update::HardLink, Kind::File), "hf+++++++++"),
+            (Item::Deleted, "*deleting  "),
+        ] {
+            assert_eq!(item.to_string(), text);
+            assert_eq!(item.to_string().len(), 11);
+        }
+    }
+
+    #[test]
+    fn a_line_names_the_entry_safely() {
+        let path = |text: &str| RelPath::new(text.as_bytes()).unwrap();
+        let link = Item::New(Update::Local, Kind::Symlink);
+        assert_eq!(link.line(&path("a\x1b"), false, Some(Link::Target(b"x"))), "cL+++++++++ a\\u{1b} -> x");
+        let same = Item::New(Update::HardLink, Kind::File);
+        assert_eq!(same.line(&path("b"), false, Some(Link::SameAs(&path("a")))), "hf+++++++++ b => a");
+        assert_eq!(Item::Deleted.line(&path("d"), true, None), "*deleting   d/");
+        let top = Item::Existing(Update::Attributes, Kind::Directory, Changes::default());
+        assert_eq!(top.line(&RelPath::root(), true, None), ".d          ./");
+    }
+}

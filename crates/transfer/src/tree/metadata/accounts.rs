@@ -1,0 +1,161 @@
+//! Names of users and groups, and their numbers.
+//!
+//! The host's files are read first. Whoever isn't in them may be known to another service (LDAP, systemd), which
+//! `getent` asks: the C library's own calls would load code that the static program can't be sure to fit.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+/// Questions to `getent` at most, since a peer may name anybody.
+const MAX_QUESTIONS: usize = 1000;
+/// The most that is read of an answer, or of a file, in bytes.
+const MAX_TEXT: u64 = 64 << 20;
+
+/// Users, or groups.
+#[derive(Debug)]
+pub struct Accounts {
+    database: &'static str,
+    /// `None` until somebody asks.
+    known: Option<KnownNames>,
+    questions: usize,
+}
+
+#[derive(Debug, Default)]
+struct KnownNames {
+    names: HashMap<u32, String>,
+    /// `None` for names that nobody has.
+    numbers: HashMap<String, Option<u32>>,
+}
+
+impl Accounts {
+    /// The host's users.
+    pub fn users() -> Self {
+        Self { database: "passwd", known: None, questions: 0 }
+    }
+
+    /// The host's groups.
+    pub fn groups() -> Self {
+        Self { database: "group", known: None, questions: 0 }
+    }
+
+    /// The name of `number`; empty where it has none.
+    pub fn name(&mut self, number: u32) -> String {
+        if let Some(name) = self.known().names.get(&number) {
+            return name.clone();
+        }
+        if self.questions >= MAX_QUESTIONS {
+            return String::new();
+        }
+        let found = self.ask(&number.to_string()).filter(|(_, id)| *id == number);
+        let name = found.map(|(name, _)| name).unwrap_or_default();
+        self.known().names.insert(number, name.clone());
+        name
+    }
+
+    /// The number of `name`, where it has one.
+    pub fn number(&mut self, name: &str) -> Option<u32> {
+        if let Some(number) = self.known().numbers.get(name) {
+            return *number;
+        }
+        if !is_plain(name) || self.questions >= MAX_QUESTIONS {
+            return None;
+        }
+        let found = self.ask(name);
+        let number = found.filter(|(found, _)| found == name).map(|(_, id)| id);
+        self.known().numbers.insert(name.to_owned(), number);
+        number
+    }
+
+    fn known(&mut self) -> &mut KnownNames {
+        let file = format!("/etc/{}", self.database);
+        self.known.get_or_insert_with(|| {
+            // Without the file nobody has a name, which is no error.
+            KnownNames::of(&fs::File::open(file).map(read).unwrap_or_default())
+        })
+    }
+
+    fn ask(&mut self, key: &str) -> Option<(String, u32)> {
+        self.questions += 1;
+        let mut asked = Command::new("getent")
+            .args(["--", self.database, key])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        let answer = asked.stdout.take().map(read).unwrap_or_default();
+        // Whatever its exit code: the line is there or not.
+        let _ = asked.wait();
+        answer.lines().find_map(parse)
+    }
+}
+
+impl KnownNames {
+    fn of(text: &str) -> Self {
+        let mut known = Self::default();
+        for (name, number) in text.lines().filter_map(parse) {
+            known.names.entry(number).or_insert_with(|| name.clone());
+            known.numbers.entry(name).or_insert(Some(number));
+        }
+        known
+    }
+}
+
+fn read(from: impl Read) -> String {
+    let mut bytes = Vec::new();
+    // A file that can't be read holds no names.
+    let _ = from.take(MAX_TEXT).read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A line of passwd(5) or group(5): name, password, number, and what isn't of interest.
+fn parse(line: &str) -> Option<(String, u32)> {
+    let mut fields = line.split(':');
+    let name = fields.next().filter(|name| is_plain(name))?;
+    let number = fields.nth(1)?.parse().ok()?;
+    Some((name.to_owned(), number))
+}
+
+/// Can be a name: nothing that those files, or a command line, would take for something else.
+fn is_plain(name: &str) -> bool {
+    let odd = |c: char| c == ':' || c.is_control();
+    !name.is_empty() && name.len() <= 255 && !name.starts_with(['-', '+', '#']) && !name.contains(odd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_both_files_are_read() {
+        assert_eq!(parse("root:x:0:0:root:/root:/bin/sh"), Some(("root".into(), 0)));
+        assert_eq!(parse("adm:x:4:syslog,ann"), Some(("adm".into(), 4)));
+        for line in ["", "+::::::", "# comment", "x", "x:y", "x:y:z", "x:y:-1", ":x:3:"] {
+            assert_eq!(parse(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_first_of_two_names_counts() {
+        let known = KnownNames::of("a:x:7:\nb:x:7:\na:x:8:\n");
+        assert_eq!(
+            (known.names[&7].as_str(), known.numbers["a"], known.numbers["b"]),
+            ("a", Some(7), Some(7))
+        );
+    }
+
+    #[test]
+    fn the_hosts_own_are_known_and_nobody_else() {
+        let (mut users, mut groups) = (Accounts::users(), Accounts::groups());
+        assert_eq!(
+            (users.name(0).as_str(), users.number("root"), groups.number("root")),
+            ("root", Some(0), Some(0))
+        );
+        assert_eq!((users.name(3_999_999_999).as_str(), users.number("no such user")), ("", None));
+        // A number isn't taken for the name of whoever has it.
+        assert_eq!((users.number("0"), users.number("--help"), users.number("a:b")), (None, None, None));
+        assert_eq!(users.questions, 3);
+    }
+}

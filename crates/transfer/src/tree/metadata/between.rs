@@ -1,0 +1,148 @@
+//! What an entry may be open to while its owner, its ACL and its mode are given one after the other: never to more than before and
+//! at the end.
+//!
+//! The order of [`MetadataWriter::give`], and what is open between two of its steps:
+//!
+//! | behind | who may do what |
+//! | --- | --- |
+//! | the making, or [`MetadataWriter::close`] | what is new: its owner, this user. What was there: who might before and may at the end |
+//! | group, owner | the same bits: of something new the owner's alone, of what was there those that the old and the new group, and others, have before and at the end |
+//! | attributes | the same |
+//! | default ACL | the same: it says nothing of the directory itself |
+//! | ACL, cut to the mode | as at the end |
+//! | mode | the end |
+
+use linerate_wire::entry::{Entry, Extra};
+use rustix::fs::{Mode, Stat};
+use rustix::io::Errno;
+use std::os::fd::BorrowedFd;
+
+use super::write::{MetadataTarget, MetadataWriter, set_mode};
+
+const ALL: Mode = Mode::from_raw_mode(0o777);
+
+/// Changes to an existing file or directory, beside its mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MetadataChanges {
+    /// Its owner or its group.
+    pub owner: bool,
+    /// Its ACL: there is one, or will be, and the two differ.
+    pub acl: bool,
+}
+
+impl MetadataWriter {
+    /// With what mode a file is made that gets `mode` in the end: without bits that give rights before it is whole, for its owner
+    /// alone where others than now will have its rights, and so that attributes can be set, which only root can where the owner
+    /// may not write. `may_have_acl`: it may have an ACL that it won't keep.
+    pub fn first_mode(&self, entry: &Entry, mode: Mode, may_have_acl: bool) -> Mode {
+        let open = if self.is_private(entry, may_have_acl) { Mode::RWXU } else { ALL };
+        let has_xattrs = entry.extra.as_ref().is_some_and(|extra| !extra.xattrs.is_empty());
+        let needed = if has_xattrs && !self.is_root { Mode::RUSR | Mode::WUSR } else { Mode::empty() };
+        mode & open | needed
+    }
+
+    /// True where what lands of `entry` is for its owner alone until it has its owner, group and ACL: until then a group's bits
+    /// mean another group, or the mask of another ACL.
+    pub fn is_private(&self, entry: &Entry, may_have_acl: bool) -> bool {
+        let is_given =
+            |extra: &Extra| extra.owner.is_some() || !extra.acl.is_empty() || !extra.default_acl.is_empty();
+        may_have_acl || entry.extra.as_deref().is_some_and(is_given)
+    }
+
+    /// Closes a directory that was there and will have the mode `last`, to all that may not use it at the end, or may not yet.
+    /// This user's own rights stay. `is_right`: its owner, group and ACL are those of `entry` already.
+    ///
+    /// # Errors
+    /// The errors of stat(2) and chmod(2).
+    pub fn close_directory(
+        &self,
+        fd: BorrowedFd<'_>,
+        entry: &Entry,
+        last: Mode,
+        is_right: bool,
+    ) -> Result<(), Errno> {
+        let there = rustix::fs::fstat(fd)?;
+        let (had, others) = (mode_of(&there), Mode::RWXG | Mode::RWXO);
+        let changes = match is_right {
+            true => MetadataChanges::default(),
+            false => self.changes(fd, entry.extra.as_deref(), &there),
+        };
+        let closed = had & !others | between(had, last, changes) & others;
+        if closed == had { Ok(()) } else { set_mode(fd, closed) }
+    }
+
+    /// Before more than one of owner, ACL and mode change of something that was there: leaves of its mode what is right all the
+    /// time, and gives the one that it had. `None` where nothing is to be done, since a single change has nothing between.
+    pub(super) fn close(
+        &self,
+        fd: BorrowedFd<'_>,
+        extra: &Extra,
+        last: Option<Mode>,
+        what: MetadataTarget,
+    ) -> Result<Option<Mode>, Errno> {
+        if !matches!(what, MetadataTarget::Directory | MetadataTarget::Existing) {
+            return Ok(None);
+        }
+        let there = rustix::fs::fstat(fd)?;
+        let had = mode_of(&there);
+        let last = last.unwrap_or(had);
+        let changes = self.changes(fd, Some(extra), &there);
+        if [changes.owner, changes.acl, had != last].iter().filter(|changes| **changes).count() < 2 {
+            return Ok(None);
+        }
+        let closed = between(had, last, changes) | had & last & Mode::SVTX;
+        if closed != had {
+            set_mode(fd, closed)?;
+        }
+        Ok(Some(had))
+    }
+
+    fn changes(&self, fd: BorrowedFd<'_>, extra: Option<&Extra>, there: &Stat) -> MetadataChanges {
+        let nothing = Extra::default();
+        let extra = extra.unwrap_or(&nothing);
+        let (owner, group) = extra.owner.as_ref().map_or((false, false), |owner| self.differs(owner, there));
+        MetadataChanges { owner: owner || group, acl: self.acl_changes(fd, extra) }
+    }
+}
+
+/// The most that is right for everybody both under a mode that something has and under its `last` one. Where the group changes, who
+/// is of the old one will be one of the others, and who is of the new one was; where an ACL does, the group's bits are a mask, and
+/// who may do what isn't said by the mode.
+fn between(had: Mode, last: Mode, changes: MetadataChanges) -> Mode {
+    let both = had & last & ALL;
+    if changes.acl {
+        return both & Mode::RWXU;
+    }
+    if !changes.owner {
+        return both;
+    }
+    let class = |mode: Mode, shift: u32| mode.as_raw_mode() >> shift & 7;
+    let group = class(both, 3) & class(last, 0);
+    let others = class(both, 0) & class(last, 3);
+    both & Mode::RWXU | Mode::from_raw_mode(group << 3 | others)
+}
+
+fn mode_of(stat: &Stat) -> Mode {
+    Mode::from_raw_mode(stat.st_mode & 0o7777)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn between_raw(had: u32, last: u32, owner: bool, acl: bool) -> u32 {
+        between(Mode::from_raw_mode(had), Mode::from_raw_mode(last), MetadataChanges { owner, acl })
+            .as_raw_mode()
+    }
+
+    #[test]
+    fn what_everybody_may_before_and_at_the_end_stays() {
+        assert_eq!(between_raw(0o755, 0o755, true, false), 0o755, "a new owner of what all may read");
+        assert_eq!(between_raw(0o755, 0o750, false, false), 0o750, "the same group");
+        assert_eq!(between_raw(0o770, 0o770, true, false), 0o700, "another group");
+        assert_eq!(between_raw(0o775, 0o750, true, false), 0o700, "the old group are others then");
+        assert_eq!(between_raw(0o755, 0o705, true, false), 0o700, "the new group may least");
+        assert_eq!(between_raw(0o777, 0o775, false, true), 0o700, "an ACL says who");
+        assert_eq!(between_raw(0o6755, 0o6755, true, false), 0o755, "rights of a user that changes");
+    }
+}

@@ -1,0 +1,86 @@
+//! How an existing entry differs from the sender's.
+
+use linerate_wire::control::Keep;
+use linerate_wire::entry::{AclEntry, Entry, Extra, Kind};
+use rustix::fs::Stat;
+
+use super::is_kept;
+use super::read::{At, Reader};
+use super::write::MetadataWriter;
+use super::{acl, acl::Who};
+
+/// The differences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Differences {
+    /// The owner.
+    pub owner: bool,
+    /// The group.
+    pub group: bool,
+    /// An ACL.
+    pub acl: bool,
+    /// Extended attributes.
+    pub xattrs: bool,
+}
+
+/// Compares entries with what is there, one after the other.
+pub struct Comparing {
+    keep: Keep,
+    reader: Reader,
+}
+
+impl Comparing {
+    /// Compares what `keep` asks for.
+    pub fn new(keep: Keep) -> Self {
+        // Attributes alone need a look beyond the file's status; ACLs are compared by number.
+        let read = Keep { xattrs: keep.xattrs, acls: keep.acls, numeric_ids: true, ..Keep::NOTHING };
+        Self { keep, reader: Reader::new(read) }
+    }
+
+    /// What of `entry` differs from what is `at` a place and was seen as `there`, as far as `writer` may change it.
+    pub fn differences(
+        &mut self,
+        writer: &MetadataWriter,
+        entry: &Entry,
+        there: &Stat,
+        at: At<'_>,
+    ) -> Differences {
+        let nothing = Extra::default();
+        let extra = entry.extra.as_deref().unwrap_or(&nothing);
+        let (owner, group) =
+            extra.owner.as_ref().map_or((false, false), |owner| writer.differs(owner, there));
+        if !self.keep.xattrs && !self.keep.acls {
+            return Differences { owner, group, ..Differences::default() };
+        }
+        let mut has = Extra::default();
+        // Attributes that can't be read count as missing; the writer reports it.
+        let _ = self.reader.attributes(&mut has, at);
+        Differences {
+            owner,
+            group,
+            acl: self.acls_differ(writer, entry, extra, &has),
+            xattrs: self.xattrs_differ(writer, extra, &has),
+        }
+    }
+
+    fn acls_differ(&self, writer: &MetadataWriter, entry: &Entry, wanted: &Extra, has: &Extra) -> bool {
+        if !self.keep.acls || matches!(entry.kind, Kind::Symlink { .. }) {
+            return false;
+        }
+        let here = |acl: &[AclEntry]| acl::encode(acl, |who, number, name| writer.number(who, number, name));
+        let there = |acl: &[AclEntry]| acl::encode(acl, |_: Who, number, _| number);
+        let differ =
+            |wanted: &[AclEntry], has: &[AclEntry]| wanted.len() != has.len() || here(wanted) != there(has);
+        differ(&wanted.acl, &has.acl)
+            || entry.kind == Kind::Directory && differ(&wanted.default_acl, &has.default_acl)
+    }
+
+    fn xattrs_differ(&self, writer: &MetadataWriter, wanted: &Extra, has: &Extra) -> bool {
+        let kept = |extra: &Extra| {
+            let kept = extra.xattrs.iter().filter(|(name, _)| is_kept(name, writer.is_root));
+            let mut kept: Vec<_> = kept.cloned().collect();
+            kept.sort_unstable();
+            kept
+        };
+        self.keep.xattrs && !(wanted.xattrs.is_empty() && has.xattrs.is_empty()) && kept(wanted) != kept(has)
+    }
+}

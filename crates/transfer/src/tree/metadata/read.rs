@@ -1,0 +1,319 @@
+//! The sender's half: what the scan finds of an entry beside its mode and times.
+
+use linerate_sys::xattr::list_at;
+use linerate_wire::control::Keep;
+use linerate_wire::entry::{Entry, Extra, Kind, MAX_XATTR_COUNT, MAX_XATTRS, Owner};
+use linerate_wire::path::RelPath;
+use rustix::fs::{Access, Stat, getxattr, lgetxattr, listxattr, llistxattr};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::accounts::Accounts;
+use super::acl::{self, Who};
+use super::{ACCESS, DEFAULT, is_kept};
+
+/// The most that the kernel hands out, of names and of a value (limits.h).
+const LARGEST: usize = 64 << 10;
+/// What suffices for most: the kernel takes as much memory for each call as it is offered.
+const USUAL: usize = 512;
+
+static NO_LISTXATTRAT: AtomicBool = AtomicBool::new(false);
+
+/// Where an entry is.
+#[derive(Clone, Copy)]
+pub enum At<'a> {
+    /// A name in an open directory.
+    In(BorrowedFd<'a>, &'a [u8]),
+    /// Open itself, if only as a path.
+    Open(BorrowedFd<'a>),
+}
+
+/// Reads what `keep` asks for, one entry after the other.
+pub struct Reader {
+    keep: Keep,
+    users: Accounts,
+    groups: Accounts,
+    seen: HashMap<(u64, u64), FirstName>,
+    names: Vec<u8>,
+    value: Vec<u8>,
+    path: Vec<u8>,
+    /// The way to attributes leads through /proc.
+    has_proc: bool,
+}
+
+/// The first name of a file that has several.
+struct FirstName {
+    source: u32,
+    path: RelPath,
+    /// Names that haven't come.
+    left: u128,
+}
+
+impl Reader {
+    /// A reader that hasn't seen any entry.
+    pub fn new(keep: Keep) -> Self {
+        let room = if keep.xattrs || keep.acls { LARGEST } else { 0 };
+        Self {
+            keep,
+            users: Accounts::users(),
+            groups: Accounts::groups(),
+            seen: HashMap::new(),
+            names: vec![0; room],
+            value: vec![0; room],
+            path: Vec::new(),
+            has_proc: rustix::fs::access("/proc/self/fd", Access::EXISTS).is_ok(),
+        }
+    }
+
+    /// Fills in what is to be kept of an entry; of a file that came before under another name, that it did.
+    ///
+    /// # Errors
+    /// Why some of it can't be read; the entry goes without.
+    pub fn complete(&mut self, entry: &mut Entry, stat: &Stat, at: At<'_>) -> Result<(), String> {
+        let linked = self.keep.hard_links && stat.st_nlink > 1 && entry.kind != Kind::Directory;
+        if linked && let Some(first) = self.first_name(entry, stat) {
+            entry.kind = first;
+            return Ok(());
+        }
+        let owner = (self.keep.owner || self.keep.group).then(|| self.owner(stat));
+        let mut extra = Extra { owner, linked, ..Extra::default() };
+        let read = self.attributes(&mut extra, at);
+        if extra != Extra::default() {
+            entry.extra = Some(Box::new(extra));
+        }
+        read
+    }
+
+    /// The first name of the file that `entry` is one more name of; `None` where this is the first.
+    fn first_name(&mut self, entry: &Entry, stat: &Stat) -> Option<Kind> {
+        let file = (stat.st_dev, stat.st_ino);
+        let left = u128::from(stat.st_nlink);
+        let seen = self.seen.entry(file).or_insert_with(|| FirstName {
+            source: entry.source,
+            path: entry.path.clone(),
+            left,
+        });
+        seen.left = seen.left.saturating_sub(1);
+        let is_first = (seen.source, &seen.path) == (entry.source, &entry.path);
+        let first = (!is_first).then(|| Kind::HardLink { source: seen.source, path: seen.path.clone() });
+        if seen.left == 0 {
+            self.seen.remove(&file);
+        }
+        first
+    }
+
+    fn owner(&mut self, stat: &Stat) -> Owner {
+        let (uid, gid) = (stat.st_uid, stat.st_gid);
+        if self.keep.numeric_ids {
+            return Owner { uid, gid, ..Owner::default() };
+        }
+        Owner { uid, gid, user: self.users.name(uid), group: self.groups.name(gid) }
+    }
+
+    /// Adds the extended attributes and ACLs that are asked for.
+    ///
+    /// # Errors
+    /// Why some can't be read.
+    pub(super) fn attributes(&mut self, extra: &mut Extra, at: At<'_>) -> Result<(), String> {
+        if self.names.is_empty() {
+            return Ok(());
+        }
+        if !self.has_proc {
+            return Err("its extended attributes can't be read: /proc isn't mounted here".into());
+        }
+        let mut names = std::mem::take(&mut self.names);
+        let read = self.list(&mut names, at).and_then(|length| {
+            let listed = names[..length].split(|&byte| byte == 0).filter(|name| !name.is_empty());
+            // All are tried; the first error is reported.
+            listed.map(|name| self.attribute(extra, name, at)).fold(Ok(()), Result::and)
+        });
+        self.names = names;
+        read.map_err(|error| format!("its extended attributes can't be read: {error}"))?;
+        let size: usize = extra.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let count = extra.xattrs.len();
+        if size > MAX_XATTRS || count > MAX_XATTR_COUNT {
+            extra.xattrs.clear();
+            return Err(format!("its {count} extended attributes are {size} bytes, more than can be sent"));
+        }
+        Ok(())
+    }
+
+    fn attribute(&mut self, extra: &mut Extra, name: &[u8], at: At<'_>) -> Result<(), Errno> {
+        let is_acl = name == ACCESS.as_bytes() || name == DEFAULT.as_bytes();
+        if is_acl && self.keep.acls {
+            return self.acl(extra, name, at);
+        }
+        if self.keep.xattrs && is_kept(name, true) && self.get(name, at)? {
+            extra.xattrs.push((name.to_vec(), self.value.clone()));
+            self.value.resize(LARGEST, 0);
+        }
+        Ok(())
+    }
+
+    fn acl(&mut self, extra: &mut Extra, name: &[u8], at: At<'_>) -> Result<(), Errno> {
+        if !self.get(name, at)? {
+            return Ok(());
+        }
+        let (users, groups, numeric) = (&mut self.users, &mut self.groups, self.keep.numeric_ids);
+        let acl = acl::decode(&self.value, |who, number| match who {
+            _ if numeric => String::new(),
+            Who::User => users.name(number),
+            Who::Group => groups.name(number),
+        });
+        self.value.resize(LARGEST, 0);
+        let acl = acl.ok_or(Errno::INVAL)?;
+        if name == DEFAULT.as_bytes() {
+            extra.default_acl = acl;
+        } else if !acl::is_mode(&acl) {
+            extra.acl = acl;
+        }
+        Ok(())
+    }
+
+    /// The entry's path below /proc, which leads through the descriptor and so never through a link.
+    fn path(&mut self, at: At<'_>) {
+        use std::io::Write;
+        self.path.clear();
+        let (fd, name) = match at {
+            At::In(fd, name) => (fd, Some(name)),
+            At::Open(fd) => (fd, None),
+        };
+        write!(self.path, "/proc/self/fd/{}", fd.as_raw_fd()).expect("a vector takes anything");
+        if let Some(name) = name {
+            self.path.push(b'/');
+            self.path.extend_from_slice(name);
+        }
+    }
+
+    /// How many bytes of names there are.
+    fn list(&mut self, names: &mut [u8], at: At<'_>) -> Result<usize, Errno> {
+        let listed = match self.list_into(&mut names[..USUAL], at) {
+            Err(Errno::RANGE) => self.list_into(names, at),
+            listed => listed,
+        };
+        match listed {
+            // No such thing there; or it has vanished, which its reader will report.
+            Err(Errno::OPNOTSUPP | Errno::NOENT) => Ok(0),
+            listed => listed,
+        }
+    }
+
+    fn list_into(&mut self, names: &mut [u8], at: At<'_>) -> Result<usize, Errno> {
+        let At::In(directory, name) = at else { return self.list_by_path(names, at) };
+        if NO_LISTXATTRAT.load(Ordering::Relaxed) {
+            return self.list_by_path(names, at);
+        }
+        match list_at(directory, name, names) {
+            // A filter that is older than the call answers with EPERM.
+            Err(Errno::NOSYS | Errno::PERM) => {
+                let listed = self.list_by_path(names, at);
+                NO_LISTXATTRAT.store(listed.is_ok(), Ordering::Relaxed);
+                listed
+            }
+            listed => listed,
+        }
+    }
+
+    fn list_by_path(&mut self, names: &mut [u8], at: At<'_>) -> Result<usize, Errno> {
+        self.path(at);
+        match at {
+            At::In(..) => llistxattr(self.path.as_slice(), names),
+            At::Open(_) => listxattr(self.path.as_slice(), names),
+        }
+    }
+
+    /// Makes `self.value` the value of an attribute; false where it is gone by now.
+    fn get(&mut self, name: &[u8], at: At<'_>) -> Result<bool, Errno> {
+        self.path(at);
+        let (path, value) = (self.path.as_slice(), self.value.as_mut_slice());
+        let read = |value: &mut [u8]| match at {
+            At::In(..) => lgetxattr(path, name, value),
+            At::Open(_) => getxattr(path, name, value),
+        };
+        let length = match read(&mut value[..USUAL]) {
+            Err(Errno::RANGE) => read(value),
+            length => length,
+        };
+        match length {
+            Ok(length) => {
+                self.value.truncate(length);
+                Ok(true)
+            }
+            Err(Errno::NODATA | Errno::NOENT) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_testing::skip;
+    use linerate_wire::entry::Timestamp;
+    use rustix::fs::{AtFlags, XattrFlags, setxattr, statat};
+    use std::fs::{self, File};
+    use std::os::fd::AsFd;
+
+    fn read(reader: &mut Reader, top: &File, name: &str) -> Entry {
+        let stat = statat(top, name, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+        let path = RelPath::new(name.as_bytes()).unwrap();
+        let (mtime, atime) = (Timestamp::default(), Timestamp::default());
+        let kind = Kind::File { size: 0 };
+        let mut entry = Entry { source: 0, path, kind, mode: 0, mtime, atime, extra: None };
+        reader.complete(&mut entry, &stat, At::In(top.as_fd(), name.as_bytes())).unwrap();
+        entry
+    }
+
+    #[test]
+    fn names_of_one_file_refer_to_the_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let top = File::open(directory.path()).unwrap();
+        fs::write(directory.path().join("a"), "").unwrap();
+        fs::hard_link(directory.path().join("a"), directory.path().join("b")).unwrap();
+        let mut reader = Reader::new(Keep { hard_links: true, ..Keep::NOTHING });
+        assert!(read(&mut reader, &top, "a").extra.unwrap().linked);
+        let path = RelPath::new(&b"a"[..]).unwrap();
+        assert_eq!(read(&mut reader, &top, "b").kind, Kind::HardLink { source: 0, path });
+        assert!(reader.seen.is_empty(), "all its names came");
+        let mut unasked = Reader::new(Keep::NOTHING);
+        assert_eq!(read(&mut unasked, &top, "a").extra, None);
+    }
+
+    #[test]
+    fn attributes_are_read_whole() {
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        let top = File::open(directory.path()).unwrap();
+        fs::write(directory.path().join("a"), "").unwrap();
+        let set =
+            |name: &str, value: &[u8]| setxattr(directory.path().join("a"), name, value, XattrFlags::empty());
+        if let Err(error) = set("user.large", &[7; 3000]).and_then(|()| set("user.empty", b"")) {
+            return skip("xattrs", format_args!("/var/tmp takes no extended attributes: {error}"));
+        }
+        let mut reader = Reader::new(Keep { xattrs: true, ..Keep::NOTHING });
+        let mut xattrs = read(&mut reader, &top, "a").extra.unwrap().xattrs;
+        xattrs.retain(|(name, _)| name.starts_with(b"user."));
+        xattrs.sort();
+        assert_eq!(xattrs, [(b"user.empty".to_vec(), vec![]), (b"user.large".to_vec(), vec![7; 3000])]);
+    }
+
+    #[test]
+    fn many_attributes_are_listed_by_either_way() {
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        let top = File::open(directory.path()).unwrap();
+        fs::write(directory.path().join("a"), "").unwrap();
+        let name = |number: usize| format!("user.an attribute with a number {number:02}");
+        let set = |number| setxattr(directory.path().join("a"), name(number), b"", XattrFlags::empty());
+        if let Err(error) = (0..2 * USUAL / name(0).len()).try_for_each(set) {
+            return skip("xattrs", format_args!("/var/tmp takes no extended attributes, or few: {error}"));
+        }
+        let mut reader = Reader::new(Keep { xattrs: true, ..Keep::NOTHING });
+        let (mut names, at) = (vec![0; LARGEST], At::In(top.as_fd(), b"a"));
+        let listed = reader.list(&mut names, at).unwrap();
+        assert!(listed > USUAL);
+        let mut by_path = vec![0; LARGEST];
+        let length = reader.list_by_path(&mut by_path, at).unwrap();
+        assert_eq!(names[..listed], by_path[..length]);
+    }
+}

@@ -1,0 +1,384 @@
+//! The receiver's half: gives what landed its owner, attributes, ACLs and mode, through a held descriptor.
+
+use linerate_wire::control::Keep;
+use linerate_wire::entry::{AclEntry, Entry, Extra, Owner};
+use rustix::fs::{AtFlags, Mode, Stat, XattrFlags};
+use rustix::io::Errno;
+use rustix::process::{Gid, Uid};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::Mutex;
+
+use super::accounts::Accounts;
+use super::acl::{self, Who};
+use super::{ACCESS, DEFAULT, is_kept};
+use crate::base::lock::lock;
+
+/// Something of an entry that could not be kept.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Loss(&'static str, Errno);
+
+impl Loss {
+    /// A link or a special file isn't safe to touch.
+    pub fn of_held(error: Errno) -> Self {
+        Self("owner, mode and attributes", error)
+    }
+
+    /// For people; the same for all entries that lost the same for the same reason.
+    pub fn message(&self) -> String {
+        format!("its {} could not be kept: {}", self.0, self.1)
+    }
+}
+
+/// The object that gets metadata.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum MetadataTarget {
+    /// What this transfer made, with this mode. Where it `inherits`, its directory's default ACL has changed that.
+    New {
+        /// The mode that it was made with.
+        made: Mode,
+        /// The directory has a default ACL.
+        inherits: bool,
+    },
+    /// A link, which has no mode and no ACL.
+    Link,
+    /// A directory, which may have been there before.
+    Directory,
+    /// Something else that was there before.
+    Existing,
+}
+
+/// Gives entries what `keep` asks for.
+pub struct MetadataWriter {
+    keep: Keep,
+    pub(super) is_root: bool,
+    /// The groups of an ordinary user.
+    member_of: Vec<u32>,
+    accounts: Mutex<(Accounts, Accounts)>,
+}
+
+impl MetadataWriter {
+    /// For this process's user.
+    pub fn new(keep: Keep) -> Self {
+        let mut member_of: Vec<u32> =
+            rustix::process::getgroups().unwrap_or_default().into_iter().map(Gid::as_raw).collect();
+        member_of.push(rustix::process::getegid().as_raw());
+        let is_root = rustix::process::geteuid().is_root();
+        Self { keep, is_root, member_of, accounts: Mutex::new((Accounts::users(), Accounts::groups())) }
+    }
+
+    /// Gives all but times: owner, attributes, ACLs, and last the mode, where it is known. Each step undoes what must not be lost
+    /// of the ones behind it: a new owner takes setuid and capabilities away. What is open between two of them: [`super::between`].
+    pub fn give(
+        &self,
+        fd: BorrowedFd<'_>,
+        entry: &Entry,
+        mode: Option<Mode>,
+        what: MetadataTarget,
+    ) -> Vec<Loss> {
+        let mut losses = Vec::new();
+        let nothing = Extra::default();
+        let extra = entry.extra.as_deref().unwrap_or(&nothing);
+        let mut note = |what: &'static str, result: Result<(), Errno>| {
+            losses.extend(result.err().map(|error| Loss(what, error)));
+        };
+        let had = match self.close(fd, extra, mode, what) {
+            Ok(had) => had,
+            Err(error) => {
+                note("owner, ACL and mode", Err(error));
+                note("extended attributes", self.give_xattrs(fd, extra, what));
+                return losses;
+            }
+        };
+        let mut mode = mode.or(had);
+        if let Some(owner) = &extra.owner {
+            let lost = self.give_owner(fd, owner, &mut note);
+            mode = mode.map(|mode| mode & !lost);
+        }
+        let opened = self.open_up(fd, what);
+        note("extended attributes", self.give_xattrs(fd, extra, what));
+        if self.keep.acls && what != MetadataTarget::Link {
+            if what == MetadataTarget::Directory {
+                note("default ACL", self.give_acl(fd, DEFAULT, &extra.default_acl, what));
+            }
+            let given = self.give_acl(fd, ACCESS, &acl::within(&extra.acl, mode), what);
+            mode = mode.map(|mode| if given.is_ok() { mode } else { acl::without(&extra.acl, mode) });
+            note("ACL", given);
+        }
+        if let Some(mode) = mode.or(opened)
+            && needs_mode(what, mode)
+        {
+            note("mode", set_mode(fd, mode));
+        }
+        losses
+    }
+
+    /// Gives owner and group as far as this process may, and tells which bits of the mode would now give another's rights.
+    fn give_owner(
+        &self,
+        fd: BorrowedFd<'_>,
+        owner: &Owner,
+        note: &mut impl FnMut(&'static str, Result<(), Errno>),
+    ) -> Mode {
+        let Ok(now) = rustix::fs::fstat(fd) else { return Mode::SUID | Mode::SGID };
+        let (mut uid, mut gid) = (now.st_uid, now.st_gid);
+        let (wanted_uid, wanted_gid) = self.numbers(owner);
+        if self.keep.group && gid != wanted_gid && (self.is_root || self.member_of.contains(&wanted_gid)) {
+            let given = chown(fd, None, Some(wanted_gid));
+            gid = if given.is_ok() { wanted_gid } else { gid };
+            note("group", given);
+        }
+        if self.keep.owner && uid != wanted_uid && self.is_root {
+            let given = chown(fd, Some(wanted_uid), None);
+            uid = if given.is_ok() { wanted_uid } else { uid };
+            note("owner", given);
+        }
+        let mut lost = Mode::empty();
+        lost.set(Mode::SUID, self.keep.owner && uid != wanted_uid);
+        lost.set(Mode::SGID, self.keep.group && gid != wanted_gid);
+        lost
+    }
+
+    /// As rsync: root is root everywhere, whoever has a name here is who has it there, and the others are their numbers.
+    fn numbers(&self, owner: &Owner) -> (u32, u32) {
+        (self.number(Who::User, owner.uid, &owner.user), self.number(Who::Group, owner.gid, &owner.group))
+    }
+
+    /// Whether owner and group differ from what they should be, as far as this process may change them.
+    pub fn differs(&self, owner: &Owner, there: &Stat) -> (bool, bool) {
+        let (uid, gid) = self.numbers(owner);
+        let may_give_group = self.is_root || self.member_of.contains(&gid);
+        (
+            self.keep.owner && self.is_root && uid != there.st_uid,
+            self.keep.group && may_give_group && gid != there.st_gid,
+        )
+    }
+
+    /// A user's or group's number here.
+    pub(super) fn number(&self, who: Who, number: u32, name: &str) -> u32 {
+        if self.keep.numeric_ids || number == 0 || name.is_empty() {
+            return number;
+        }
+        let mut accounts = lock(&self.accounts);
+        let found = match who {
+            Who::User => accounts.0.number(name),
+            Who::Group => accounts.1.number(name),
+        };
+        found.unwrap_or(number)
+    }
+
+    fn give_xattrs(&self, fd: BorrowedFd<'_>, extra: &Extra, what: MetadataTarget) -> Result<(), Errno> {
+        if !self.keep.xattrs {
+            return Ok(());
+        }
+        if matches!(what, MetadataTarget::Directory | MetadataTarget::Existing) {
+            self.remove_others(fd, extra)?;
+        }
+        let kept = extra.xattrs.iter().filter(|(name, _)| is_kept(name, self.is_root));
+        // All are tried; the first error is reported.
+        kept.map(|(name, value)| set_xattr(fd, name, value)).fold(Ok(()), Result::and)
+    }
+
+    /// Lets an ordinary user write attributes of what was there, and gives the mode that it had, where that forbade it.
+    fn open_up(&self, fd: BorrowedFd<'_>, what: MetadataTarget) -> Option<Mode> {
+        let needed = match what {
+            MetadataTarget::Directory => Mode::RWXU,
+            MetadataTarget::Existing => Mode::RUSR | Mode::WUSR,
+            MetadataTarget::New { .. } | MetadataTarget::Link => return None,
+        };
+        if self.is_root || !self.keep.xattrs {
+            return None;
+        }
+        let_in(fd, needed).unwrap_or(None)
+    }
+
+    /// Attributes that an existing directory has and the sender's lacks.
+    fn remove_others(&self, fd: BorrowedFd<'_>, extra: &Extra) -> Result<(), Errno> {
+        let mut names = vec![0; 64 << 10];
+        let length = match rustix::fs::listxattr(through_proc(fd), names.as_mut_slice()) {
+            Err(Errno::OPNOTSUPP) => 0,
+            other => other?,
+        };
+        let wanted = |name: &[u8]| extra.xattrs.iter().any(|(wanted, _)| wanted == name);
+        let listed = names[..length].split(|&byte| byte == 0);
+        let surplus = listed.filter(|name| !name.is_empty() && is_kept(name, self.is_root) && !wanted(name));
+        surplus.map(|name| remove_xattr(fd, name)).fold(Ok(()), Result::and)
+    }
+
+    fn give_acl(
+        &self,
+        fd: BorrowedFd<'_>,
+        name: &str,
+        acl: &[AclEntry],
+        what: MetadataTarget,
+    ) -> Result<(), Errno> {
+        if acl.is_empty() {
+            let may_have_one = !matches!(what, MetadataTarget::New { inherits: false, .. });
+            return if may_have_one { remove_xattr(fd, name.as_bytes()) } else { Ok(()) };
+        }
+        set_xattr(fd, name.as_bytes(), &self.encoded(acl))
+    }
+
+    fn encoded(&self, acl: &[AclEntry]) -> Vec<u8> {
+        acl::encode(acl, |who, number, name| self.number(who, number, name))
+    }
+
+    /// True where what was there has another ACL than it is to have.
+    pub(super) fn acl_changes(&self, fd: BorrowedFd<'_>, extra: &Extra) -> bool {
+        if !self.keep.acls {
+            return false;
+        }
+        // Most have none: for those no memory is taken.
+        let Ok(length) = rustix::fs::getxattr_query(through_proc(fd), ACCESS) else {
+            return !extra.acl.is_empty();
+        };
+        let mut value = vec![0; length];
+        let read = rustix::fs::getxattr(through_proc(fd), ACCESS, value.as_mut_slice());
+        extra.acl.is_empty() || read != Ok(length) || value != self.encoded(&extra.acl)
+    }
+}
+
+/// A mode that something new has already isn't given once more.
+fn needs_mode(what: MetadataTarget, mode: Mode) -> bool {
+    match what {
+        MetadataTarget::New { made, inherits } => inherits || made != mode,
+        MetadataTarget::Link => false,
+        MetadataTarget::Directory | MetadataTarget::Existing => true,
+    }
+}
+
+/// The ways below take descriptors that are mere paths too, which these calls refuse.
+fn through_proc(fd: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
+}
+
+fn chown(fd: BorrowedFd<'_>, uid: Option<u32>, gid: Option<u32>) -> Result<(), Errno> {
+    // The largest number means "leave it" to the kernel.
+    if uid == Some(u32::MAX) || gid == Some(u32::MAX) {
+        return Err(Errno::INVAL);
+    }
+    rustix::fs::chownat(fd, "", uid.map(Uid::from_raw), gid.map(Gid::from_raw), AtFlags::EMPTY_PATH)
+}
+
+/// Sets a mode, also through a descriptor that is a mere path.
+///
+/// # Errors
+/// The errors of chmod(2).
+pub fn set_mode(fd: BorrowedFd<'_>, mode: Mode) -> Result<(), Errno> {
+    match rustix::fs::fchmod(fd, mode) {
+        Err(Errno::BADF) => rustix::fs::chmod(through_proc(fd), mode),
+        other => other,
+    }
+}
+
+/// Adds what is `needed` to a mode, and gives the mode that was there; `None` where it had that already.
+///
+/// # Errors
+/// The errors of chmod(2).
+pub fn let_in(fd: BorrowedFd<'_>, needed: Mode) -> Result<Option<Mode>, Errno> {
+    let had = Mode::from_raw_mode(rustix::fs::fstat(fd)?.st_mode & 0o7777);
+    if had.contains(needed) {
+        return Ok(None);
+    }
+    set_mode(fd, had | needed)?;
+    Ok(Some(had))
+}
+
+fn set_xattr(fd: BorrowedFd<'_>, name: &[u8], value: &[u8]) -> Result<(), Errno> {
+    match rustix::fs::fsetxattr(fd, name, value, XattrFlags::empty()) {
+        Err(Errno::BADF) => rustix::fs::setxattr(through_proc(fd), name, value, XattrFlags::empty()),
+        other => other,
+    }
+}
+
+fn remove_xattr(fd: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
+    let removed = match rustix::fs::fremovexattr(fd, name) {
+        Err(Errno::BADF) => rustix::fs::removexattr(through_proc(fd), name),
+        other => other,
+    };
+    match removed {
+        // There is none, or none can be.
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
+        other => other,
+    }
+}
+
+/// True where what is made in a directory gets an ACL from it.
+pub fn has_default_acl(directory: BorrowedFd<'_>) -> bool {
+    rustix::fs::getxattr_query(through_proc(directory), DEFAULT).is_ok_and(|length| length > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_wire::entry::{AclTag, Kind, Timestamp};
+    use linerate_wire::path::RelPath;
+    use std::fs::{self, File};
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    const ALL: Keep = Keep { owner: true, group: true, xattrs: true, ..Keep::SCP };
+
+    fn writer(keep: Keep, is_root: bool) -> MetadataWriter {
+        MetadataWriter { is_root, ..MetadataWriter::new(keep) }
+    }
+
+    fn entry(extra: Extra) -> Entry {
+        let (mtime, atime) = (Timestamp::default(), Timestamp::default());
+        let (path, kind) = (RelPath::root(), Kind::File { size: 0 });
+        Entry { source: 0, path, kind, mode: 0o400, mtime, atime, extra: Some(Box::new(extra)) }
+    }
+
+    fn commented() -> Entry {
+        entry(Extra { xattrs: vec![(b"user.comment".to_vec(), b"x".to_vec())], ..Extra::default() })
+    }
+
+    #[test]
+    fn root_is_never_mapped_and_numbers_are_where_they_are_asked_for() {
+        let named = |uid, user: &str| Owner { uid, gid: 77, user: user.into(), group: String::new() };
+        let by_name = writer(ALL, true);
+        assert_eq!(by_name.numbers(&named(4_000_000, "root")), (0, 77));
+        assert_eq!(by_name.numbers(&named(4_000_000, "nobody here has this name")), (4_000_000, 77));
+        assert_eq!(by_name.numbers(&named(0, "daemon")), (0, 77));
+        let by_number = writer(Keep { numeric_ids: true, ..ALL }, true);
+        assert_eq!(by_number.numbers(&named(4_000_000, "root")), (4_000_000, 77));
+    }
+
+    #[test]
+    fn a_file_is_made_without_rights_and_so_that_its_attributes_can_be_set() {
+        let first = |is_root, entry: &Entry, may_have_acl| {
+            let mode = Mode::from_raw_mode(0o6455);
+            writer(ALL, is_root).first_mode(entry, mode, may_have_acl).as_raw_mode()
+        };
+        assert_eq!(first(true, &commented(), false), 0o455);
+        assert_eq!(first(false, &commented(), false), 0o655);
+        assert_eq!(first(false, &entry(Extra::default()), false), 0o455);
+        assert_eq!(first(true, &entry(Extra::default()), true), 0o400);
+        let owned = Extra { owner: Some(Owner::default()), ..Extra::default() };
+        let named = AclEntry { tag: AclTag::User(1, String::new()), permissions: 7 };
+        let listed = Extra { acl: vec![named], ..Extra::default() };
+        assert_eq!([owned, listed].map(|extra| first(true, &entry(extra), false)), [0o400; 2]);
+    }
+
+    #[test]
+    fn a_directory_that_keeps_its_mode_has_it_at_the_end() {
+        let made = tempfile::tempdir_in("/var/tmp").unwrap();
+        fs::set_permissions(made.path(), PermissionsExt::from_mode(0o555)).unwrap();
+        let held = File::open(made.path()).unwrap();
+        // A file system without attributes says so; the mode is the same either way.
+        let losses = writer(ALL, false).give(held.as_fd(), &commented(), None, MetadataTarget::Directory);
+        assert!(losses.iter().all(|loss| loss.1 == Errno::OPNOTSUPP), "{losses:?}");
+        assert_eq!(made.path().metadata().unwrap().mode() & 0o7777, 0o555);
+    }
+
+    #[test]
+    fn setuid_goes_where_the_owner_does_not_come() {
+        let made = tempfile::NamedTempFile::new().unwrap();
+        let owner = Owner { uid: u32::MAX, gid: u32::MAX, ..Owner::default() };
+        let entry = entry(Extra { owner: Some(owner), ..Extra::default() });
+        let (mode, new) =
+            (Mode::from_raw_mode(0o6755), MetadataTarget::New { made: Mode::RWXU, inherits: false });
+        let losses = writer(ALL, true).give(made.as_file().as_fd(), &entry, Some(mode), new);
+        assert_eq!(losses, [Loss("group", Errno::INVAL), Loss("owner", Errno::INVAL)]);
+        assert_eq!(made.path().metadata().unwrap().mode() & 0o7777, 0o755);
+    }
+}

@@ -1,0 +1,17 @@
+//! Files and directories of one host: where they are, what they are called, what is kept of them.
+
+pub mod bounds;
+pub mod digest;
+pub mod filter;
+pub mod itemize;
+pub mod landing;
+pub mod metadata;
+pub mod pattern;
+pub mod places;
+pub mod reading;
+pub mod root;
+pub mod safe_link;
+pub mod scan;
+pub mod source_root;
+pub mod stamp;
+pub mod temporary;

@@ -1,0 +1,134 @@
+//! Names of sources at the far end, which no shell has seen: `~`, and patterns.
+
+use linerate_wire::control::{Problem, ProblemKind};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::base::problem::problem;
+use crate::tree::bounds::Named;
+use crate::tree::filter::Pattern;
+use crate::tree::source_root::own_name;
+
+/// The name that `written` gets below a destination directory, where it is a name at the `far` end.
+pub fn name_of(written: &[u8], far: bool) -> Vec<u8> {
+    let is_home = far && written.strip_prefix(b"~").is_some_and(|rest| rest.iter().all(|&b| b == b'/'));
+    if is_home { Vec::new() } else { own_name(Path::new(OsStr::from_bytes(written))) }
+}
+
+/// `~` and `~/...` as the login directory.
+pub fn expand_home(written: &[u8]) -> Vec<u8> {
+    let rest = match written {
+        b"~" => &b""[..],
+        [b'~', rest @ ..] if rest.starts_with(b"/") => rest,
+        _ => return written.to_vec(),
+    };
+    match std::env::var_os("HOME") {
+        Some(home) => [home.as_bytes(), rest].concat(),
+        None => written.to_vec(),
+    }
+}
+
+/// The names that `named` expands to at the far end: itself if that exists or holds no pattern, else every
+/// match.
+///
+/// # Errors
+/// If a pattern matches nothing.
+pub fn expand(named: Named) -> Result<Vec<Named>, Problem> {
+    let path = named.path();
+    if !is_pattern(path) || named.exists(path) {
+        return Ok(vec![named]);
+    }
+    let start = if path.starts_with(b"/") { b"/".to_vec() } else { Vec::new() };
+    let mut found = vec![start];
+    for component in path.split(|&b| b == b'/').filter(|component| !component.is_empty()) {
+        found = found.iter().flat_map(|directory| step(&named, directory, component)).collect();
+    }
+    if found.is_empty() {
+        let why = "no such source, and as a pattern it matches nothing";
+        return Err(problem(OsStr::from_bytes(&named.written), ProblemKind::Failed, why));
+    }
+    found.sort();
+    Ok(found.into_iter().map(|path| named.matched(path)).collect())
+}
+
+/// True where `name`, one component, matches `pattern`. A pattern finds a hidden name only where it begins with a
+/// dot itself.
+pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    // Braces and backslashes alone make no pattern: whoever looks for it looks for that very name.
+    if !is_pattern(pattern) {
+        return false;
+    }
+    let hidden = name.starts_with(b".") && !pattern.starts_with(b".");
+    !hidden && Pattern::new(pattern).matches(name, false)
+}
+
+fn is_pattern(path: &[u8]) -> bool {
+    path.iter().any(|byte| b"*?[".contains(byte))
+}
+
+/// The paths below `directory`, which ends in a slash or is empty, that one component of a pattern leads to.
+fn step(within: &Named, directory: &[u8], component: &[u8]) -> Vec<Vec<u8>> {
+    // Nothing is in what is no directory.
+    if !directory.is_empty() && !directory.ends_with(b"/") {
+        return Vec::new();
+    }
+    let path = |name: &[u8]| with_slash(within, [directory, name].concat());
+    if !is_pattern(component) {
+        let exists = within.exists(&[directory, component].concat());
+        return if exists { vec![path(component)] } else { Vec::new() };
+    }
+    // A directory that can't be listed has no matches, as in a shell.
+    let names = within.list(directory);
+    names.iter().filter(|name| matches(component, name)).map(|name| path(name)).collect()
+}
+
+/// A directory gets a slash, so that the next component can follow.
+fn with_slash(within: &Named, mut path: Vec<u8>) -> Vec<u8> {
+    if within.is_directory(&path) {
+        path.push(b'/');
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::bounds::Bounds;
+    use std::fs;
+
+    #[test]
+    fn patterns_name_what_is_there() {
+        let top = tempfile::tempdir().unwrap();
+        for name in [&b"a1"[..], b"a2", b"b", b"[x]*", b".hidden", b"a\xff"] {
+            fs::write(top.path().join(OsStr::from_bytes(name)), "").unwrap();
+        }
+        fs::create_dir(top.path().join("dir")).unwrap();
+        fs::write(top.path().join("dir/a3"), "").unwrap();
+        let named =
+            |name: &str| Bounds::anywhere().name(top.path().join(name).as_os_str().as_bytes()).unwrap();
+        let count = |name: &str| expand(named(name)).map_or(0, |found| found.len());
+        assert_eq!(count("a*"), 3, "with one name that is no text");
+        assert_eq!(count("*"), 6, "hidden names are left out");
+        assert_eq!(count(".h*"), 1);
+        assert_eq!(count("d*/a?"), 1);
+        assert_eq!(count("[x]*"), 1, "a name that exists is no pattern");
+        assert_eq!(count("c*"), 0);
+    }
+
+    #[test]
+    fn only_the_login_directory_has_no_name() {
+        assert_eq!(name_of(b"~", true), b"");
+        assert_eq!(name_of(b"~//", true), b"");
+        assert_eq!(name_of(b"dir/~", true), b"~");
+        assert_eq!(name_of(b"~", false), b"~");
+        assert_eq!(name_of(b"~/x", true), b"x");
+    }
+
+    #[test]
+    fn home_keeps_a_final_slash() {
+        let home = std::env::var_os("HOME").unwrap_or_default();
+        assert_eq!(expand_home(b"~/made/"), [home.as_bytes(), b"/made/"].concat());
+        assert_eq!(expand_home(b"~other/x"), b"~other/x");
+    }
+}

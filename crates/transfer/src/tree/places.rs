@@ -1,0 +1,116 @@
+//! Remembers places while a transfer runs, by their hashes and within bounds: a peer may name any number of
+//! them, of any length. The hash's key is made for the process, so nobody can choose two places with the same
+//! one.
+
+use linerate_wire::path::RelPath;
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::sync::Mutex;
+
+use crate::base::lock::lock;
+
+/// Places of a [`Recent`] in each of its two halves: two tables of 19 MB.
+const HALF: usize = 1_800_000;
+
+/// A value for each place, of N places at most. Two places with the same hash share one: whoever takes it
+/// looks again whether it is about what is there.
+pub struct Places<V> {
+    hasher: RandomState,
+    most: usize,
+    map: Mutex<HashMap<u64, V, AsItIs>>,
+}
+
+impl<V: Copy> Places<V> {
+    /// Room for `most` places.
+    pub fn new(most: usize) -> Self {
+        Self { hasher: RandomState::new(), most, map: Mutex::default() }
+    }
+
+    /// Remembers `value` of `place`; false, and nothing, where there is no room.
+    pub fn insert(&self, place: &RelPath, value: V) -> bool {
+        let (hash, mut map) = (self.hasher.hash_one(place), lock(&self.map));
+        let has_room = map.len() < self.most || map.contains_key(&hash);
+        if has_room {
+            map.insert(hash, value);
+        }
+        has_room
+    }
+
+    /// The value of `place`.
+    pub fn get(&self, place: &RelPath) -> Option<V> {
+        lock(&self.map).get(&self.hasher.hash_one(place)).copied()
+    }
+
+    /// Takes the value of `place` out.
+    pub fn take(&self, place: &RelPath) -> Option<V> {
+        lock(&self.map).remove(&self.hasher.hash_one(place))
+    }
+}
+
+/// The paths of sources that came last: at least [`HALF`].
+#[derive(Default)]
+pub struct Recent {
+    hasher: RandomState,
+    young: HashSet<u64, AsItIs>,
+    old: HashSet<u64, AsItIs>,
+}
+
+impl Recent {
+    /// Notes `path` of `source`; false where it was among the recent ones. Several sources may land in one place.
+    pub fn is_new(&mut self, source: u32, path: &RelPath) -> bool {
+        let hash = self.hasher.hash_one((source, path));
+        if self.young.len() >= HALF {
+            self.old = std::mem::take(&mut self.young);
+        }
+        !self.old.contains(&hash) && self.young.insert(hash)
+    }
+}
+
+/// A number that is a hash already isn't hashed once more.
+type AsItIs = BuildHasherDefault<Given>;
+
+#[derive(Default)]
+struct Given(u64);
+
+impl Hasher for Given {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0 << 8 | u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(number: usize) -> RelPath {
+        RelPath::new(number.to_string()).unwrap()
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_places() {
+        let places = Places::new(2);
+        assert!(
+            places.insert(&place(1), 'a') && places.insert(&place(2), 'b') && !places.insert(&place(3), 'c')
+        );
+        assert!(places.insert(&place(2), 'd'), "one that is there is changed");
+        assert_eq!((places.get(&place(2)), places.get(&place(3))), (Some('d'), None));
+        assert_eq!((places.take(&place(2)), places.take(&place(2))), (Some('d'), None));
+        assert!(places.insert(&place(3), 'c'));
+    }
+
+    #[test]
+    fn recent_places_are_known_again_across_the_halves() {
+        let mut recent = Recent::default();
+        assert!((0..HALF + 10).all(|number| recent.is_new(0, &place(number))));
+        assert!((0..HALF + 10).all(|number| !recent.is_new(0, &place(number))));
+        assert!(recent.is_new(0, &place(HALF + 10)) && recent.is_new(1, &place(0)));
+    }
+}

@@ -1,0 +1,74 @@
+//! Reads open files: into memory, into a hash.
+
+use linerate_wire::control::Digest;
+use rustix::io::Errno;
+use std::os::fd::BorrowedFd;
+
+/// Bytes that are read and hashed at once.
+const HASHED: usize = 1 << 20;
+
+/// BLAKE3 of `length` bytes from `offset` on; `None` where the file ends before. `buffer` is overwritten.
+pub fn hash(
+    fd: BorrowedFd<'_>,
+    offset: u64,
+    length: u64,
+    buffer: &mut Vec<u8>,
+) -> Result<Option<Digest>, Errno> {
+    hash_while(fd, offset, length, buffer, || true)
+}
+
+/// The same, and `None` also where it is not to `go_on`.
+pub fn hash_while(
+    fd: BorrowedFd<'_>,
+    offset: u64,
+    length: u64,
+    buffer: &mut Vec<u8>,
+    go_on: impl Fn() -> bool,
+) -> Result<Option<Digest>, Errno> {
+    let mut hasher = blake3::Hasher::new();
+    let whole = read_while(fd, offset, length, buffer, go_on, |read| {
+        hasher.update(read);
+    })?;
+    Ok(whole.then(|| hasher.finalize().into()))
+}
+
+/// Hands `length` bytes from `offset` on to `each`, piece by piece; false where the file ends before, or it isn't to
+/// `go_on`. `buffer` is overwritten, and empty at the end.
+pub fn read_while(
+    fd: BorrowedFd<'_>,
+    offset: u64,
+    length: u64,
+    buffer: &mut Vec<u8>,
+    go_on: impl Fn() -> bool,
+    mut each: impl FnMut(&[u8]),
+) -> Result<bool, Errno> {
+    let mut at = 0;
+    while at < length && go_on() {
+        buffer.clear();
+        let want = usize::try_from(length - at).unwrap_or(HASHED).min(HASHED);
+        append_from(fd, offset + at, want, buffer)?;
+        if buffer.len() < want {
+            break;
+        }
+        each(buffer);
+        at += want as u64;
+    }
+    buffer.clear();
+    Ok(at == length)
+}
+
+/// Appends at most `size` bytes from `from` on; fewer where the file ends.
+pub fn append_from(fd: BorrowedFd<'_>, from: u64, size: usize, out: &mut Vec<u8>) -> Result<(), Errno> {
+    let (start, end) = (out.len(), out.len() + size);
+    out.reserve(size);
+    while out.len() < end {
+        let offset = from + (out.len() - start) as u64;
+        match rustix::io::pread(fd, rustix::buffer::spare_capacity(out), offset) {
+            Ok(0) => break,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    out.truncate(end);
+    Ok(())
+}

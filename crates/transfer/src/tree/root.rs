@@ -1,0 +1,367 @@
+//! A directory that is held open, and everything below it.
+//!
+//! Every operation on a source or a destination is relative to such a descriptor. The kernel resolves the path
+//! below it without following a symbolic link (openat2(2)); where it lacks that call, each component is opened
+//! from the one before.
+
+use linerate_wire::path::RelPath;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps, UTIME_OMIT};
+use rustix::io::Errno;
+use rustix::path::Arg;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use crate::base::lock::lock;
+use crate::tree::bounds::Held;
+use crate::tree::filter::Place;
+use crate::tree::metadata::write::has_default_acl;
+use crate::tree::places::Places;
+
+/// Directories that a [`Root`] keeps open at most.
+const HELD_DIRECTORIES: usize = 256;
+/// Directories made early that are remembered: far more than can be under way on all streams.
+const MAX_EARLY: usize = 1 << 20;
+/// How often a resolution is tried again when a rename elsewhere disturbed it.
+const RESOLVE_TRIES: usize = 64;
+
+static NO_OPENAT2: AtomicBool = AtomicBool::new(false);
+
+/// A held directory.
+#[derive(Debug)]
+pub struct Directory {
+    fd: OwnedFd,
+    /// The device that it is on.
+    pub device: u64,
+    inherits: OnceLock<bool>,
+}
+
+impl AsFd for Directory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The top of a source or destination.
+pub struct Root {
+    top: Arc<Directory>,
+    path: PathBuf,
+    place: Place,
+    held: Mutex<HashMap<RelPath, Arc<Directory>>>,
+    /// Directories made because something below them came before they did.
+    made_early: Early,
+}
+
+impl Root {
+    /// The directory that was reached, which the user called `shown`. Its path is not used again: somebody may have turned
+    /// it since.
+    ///
+    /// # Errors
+    /// If it can't be opened.
+    pub(crate) fn at(reached: Held, shown: &Path) -> Result<Self, Errno> {
+        let Held { fd, real, bounds } = reached;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        // A directory that may be entered but not listed still takes files.
+        let fd = rustix::fs::openat(&fd, ".", flags, Mode::empty()).unwrap_or(fd);
+        let shown = if shown.as_os_str().is_empty() { Path::new(".") } else { shown };
+        Ok(Self {
+            top: Arc::new(Directory::new(fd)?),
+            path: shown.to_owned(),
+            place: Place { root: real.into_os_string().into_vec(), prefix: RelPath::root(), bounds },
+            held: Mutex::default(),
+            made_early: Early::default(),
+        })
+    }
+
+    /// The directory at `path`, for tests.
+    #[cfg(test)]
+    pub fn open(path: &Path) -> Result<Self, Errno> {
+        let path = std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str());
+        let named = crate::tree::bounds::Bounds::here().name(path).map_err(|_| Errno::INVAL)?;
+        named.directory().map_err(|_| Errno::NOENT)
+    }
+
+    /// Its place, for filter rules.
+    pub fn place(&self) -> Place {
+        self.place.clone()
+    }
+
+    /// The path as the user would write it, for messages.
+    pub fn shown(&self, path: &RelPath) -> PathBuf {
+        if path.is_root() { self.path.clone() } else { self.path.join(path.as_os_str()) }
+    }
+
+    /// The top itself.
+    pub fn top(&self) -> &Arc<Directory> {
+        &self.top
+    }
+
+    /// Opens what is at `path`, never through a link; a link at its end is an error too (`ELOOP`).
+    ///
+    /// # Errors
+    /// The errors of open(2).
+    pub fn open_at(&self, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Errno> {
+        // A fifo that took a file's place must not block; openat2 refuses the flag beside PATH, which never blocks.
+        let patience = if flags.contains(OFlags::PATH) { OFlags::empty() } else { OFlags::NONBLOCK };
+        resolve(self.top.as_fd(), path, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | patience)
+    }
+
+    /// The directory at `path`, held open for the next call.
+    ///
+    /// # Errors
+    /// The errors of open(2): `ENOENT`, `ENOTDIR`, `ELOOP` for a link in the way.
+    pub fn directory(&self, path: &RelPath) -> Result<Arc<Directory>, Errno> {
+        if path.is_root() {
+            return Ok(self.top.clone());
+        }
+        if let Some(held) = lock(&self.held).get(path) {
+            return Ok(held.clone());
+        }
+        let open = |flags| self.open_at(path, flags | OFlags::DIRECTORY);
+        let fd = open(OFlags::RDONLY).or_else(|error| match error {
+            Errno::ACCESS => open(OFlags::PATH),
+            error => Err(error),
+        })?;
+        self.hold(path.clone(), fd)
+    }
+
+    /// The directory at `path`, made with what leads to it where it is missing.
+    ///
+    /// # Errors
+    /// The errors of mkdir(2) and open(2).
+    pub fn directory_or_make(&self, path: &RelPath, mode: Mode) -> Result<Arc<Directory>, Errno> {
+        let (mut held, mut missing, mut at) = (self.directory(path), Vec::new(), path.clone());
+        while let Err(Errno::NOENT) = held {
+            let parent = at.parent().ok_or(Errno::NOENT)?;
+            missing.push(std::mem::replace(&mut at, parent));
+            held = self.directory(&at);
+        }
+        let mut held = held?;
+        for path in missing.into_iter().rev() {
+            let (_, name) = path.split().ok_or(Errno::NOENT)?;
+            self.made_early.make(&held, name, &path, mode)?;
+            held = self.directory_in(&held, name, path.clone())?;
+        }
+        Ok(held)
+    }
+
+    /// How many directories this transfer has made before their own entries came.
+    pub fn made_early(&self) -> u64 {
+        self.made_early.count.load(Ordering::Relaxed)
+    }
+
+    /// Makes the directory at `path` with `mode`; true where it wasn't there before this transfer.
+    ///
+    /// # Errors
+    /// The errors of mkdir(2) and open(2); `ENOTDIR` where something else has that name.
+    pub fn make_directory(&self, path: &RelPath, mode: Mode) -> Result<bool, Errno> {
+        let Some((parent, name)) = path.split() else { return Ok(false) };
+        // How open that may be is known when its own entry comes.
+        let parent = self.directory_or_make(&parent, Mode::RWXU)?;
+        match rustix::fs::mkdirat(&parent, name, mode) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) if parent.has_directory(name) => {
+                let is_new = self.made_early.take(path);
+                if is_new {
+                    let held = self.directory(path)?;
+                    // It may have a setgid bit from the directory that it is in.
+                    let inherited = Mode::from_raw_mode(rustix::fs::fstat(&held)?.st_mode) & Mode::SGID;
+                    rustix::fs::chmodat(held.as_fd(), ".", mode | inherited, AtFlags::empty())?;
+                }
+                Ok(is_new)
+            }
+            Err(Errno::EXIST) => Err(Errno::NOTDIR),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The directory `name` in `parent`, which is the one at `path`, held open for the next call.
+    fn directory_in(&self, parent: &Directory, name: &OsStr, path: RelPath) -> Result<Arc<Directory>, Errno> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(parent, name, flags | OFlags::RDONLY, Mode::empty())?;
+        self.hold(path, fd)
+    }
+
+    fn hold(&self, path: RelPath, fd: OwnedFd) -> Result<Arc<Directory>, Errno> {
+        let directory = Arc::new(Directory::new(fd)?);
+        let mut held = lock(&self.held);
+        if held.len() >= HELD_DIRECTORIES {
+            held.clear();
+        }
+        held.insert(path, directory.clone());
+        Ok(directory)
+    }
+}
+
+impl Directory {
+    fn new(fd: OwnedFd) -> Result<Self, Errno> {
+        let device = rustix::fs::fstat(&fd)?.st_dev;
+        Ok(Self { fd, device, inherits: OnceLock::new() })
+    }
+
+    /// True where what is made in it gets an ACL, and other permissions than it is made with. It's looked at once.
+    pub fn has_default_acl(&self) -> bool {
+        *self.inherits.get_or_init(|| has_default_acl(self.as_fd()))
+    }
+
+    /// Stat of `name` in it, a link not followed.
+    ///
+    /// # Errors
+    /// The errors of stat(2).
+    pub fn stat(&self, name: &OsStr) -> Result<Stat, Errno> {
+        rustix::fs::statat(self, name, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// Opens `name` in it for reading, which must be no link; one that a fifo took is not waited for.
+    ///
+    /// # Errors
+    /// The errors of open(2).
+    pub fn open_file(&self, name: &OsStr) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        rustix::fs::openat(self, name, flags, Mode::empty())
+    }
+
+    /// Removes what this program has put there under a name of its own. The directory's time of change stays as it was: it is
+    /// of what others see there.
+    ///
+    /// # Errors
+    /// The errors of unlink(2).
+    pub fn take_away(&self, name: impl Arg) -> Result<(), Errno> {
+        let before = rustix::fs::fstat(self)?;
+        rustix::fs::unlinkat(self, name, AtFlags::empty())?;
+        let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+        let last_modification = Timespec { tv_sec: before.st_mtime, tv_nsec: before.st_mtime_nsec as _ };
+        // Somebody else's directory keeps the time of now.
+        let _ = rustix::fs::utimensat(
+            self,
+            ".",
+            &Timestamps { last_access, last_modification },
+            AtFlags::empty(),
+        );
+        Ok(())
+    }
+
+    /// True where `name` in it is a directory, a link not followed.
+    pub fn has_directory(&self, name: &OsStr) -> bool {
+        self.stat(name).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+    }
+}
+
+/// Directories that were made before their own entries came: two with the same hash get the mode of a new directory, and
+/// nothing else depends on it.
+struct Early {
+    places: Places<()>,
+    /// Held while a directory is made and remembered, so that nobody finds it there and not remembered.
+    making: Mutex<()>,
+    /// How many there have been.
+    count: AtomicU64,
+}
+
+impl Default for Early {
+    fn default() -> Self {
+        Self { places: Places::new(MAX_EARLY), making: Mutex::default(), count: AtomicU64::new(0) }
+    }
+}
+
+impl Early {
+    fn make(&self, parent: &Directory, name: &OsStr, path: &RelPath, mode: Mode) -> Result<(), Errno> {
+        let _making = lock(&self.making);
+        match rustix::fs::mkdirat(parent, name, mode) {
+            Ok(()) => {
+                self.count.fetch_add(1, Ordering::Relaxed);
+                self.places.insert(path, ());
+                Ok(())
+            }
+            Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// True where its own entry was still to come.
+    fn take(&self, path: &RelPath) -> bool {
+        let _making = lock(&self.making);
+        self.places.take(path).is_some()
+    }
+}
+
+fn resolve(top: BorrowedFd<'_>, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Errno> {
+    if path.is_root() {
+        return rustix::fs::openat(top, ".", flags, Mode::empty());
+    }
+    if NO_OPENAT2.load(Ordering::Relaxed) {
+        return walk(top, path, flags);
+    }
+    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    for _ in 0..RESOLVE_TRIES {
+        match rustix::fs::openat2(top, path.as_os_str(), flags, Mode::empty(), beneath) {
+            Err(Errno::AGAIN) => {}
+            // A seccomp filter that is older than the call answers with EPERM.
+            Err(Errno::NOSYS | Errno::PERM) => {
+                let walked = walk(top, path, flags);
+                NO_OPENAT2.store(walked.is_ok(), Ordering::Relaxed);
+                return walked;
+            }
+            // Longer than the kernel takes at once.
+            Err(Errno::NAMETOOLONG) => return walk(top, path, flags),
+            other => return other,
+        }
+    }
+    walk(top, path, flags)
+}
+
+/// The same without openat2: one component at a time, each from the descriptor of the one before.
+fn walk(top: BorrowedFd<'_>, path: &RelPath, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut components = path.components().peekable();
+    let mut at: Option<OwnedFd> = None;
+    while let Some(name) = components.next() {
+        let from = at.as_ref().map_or(top, AsFd::as_fd);
+        let flags = if components.peek().is_some() { step } else { flags };
+        at = Some(rustix::fs::openat(from, name, flags, Mode::empty())?);
+    }
+    at.ok_or(Errno::NOENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    fn path(text: &str) -> RelPath {
+        RelPath::new(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn links_are_not_followed_by_either_way() {
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("secret"), "x").unwrap();
+        let inside = tempfile::tempdir().unwrap();
+        symlink(outside.path(), inside.path().join("link")).unwrap();
+        symlink(outside.path().join("secret"), inside.path().join("file")).unwrap();
+        fs::create_dir(inside.path().join("real")).unwrap();
+        fs::write(inside.path().join("real/x"), "y").unwrap();
+        let root = Root::open(inside.path()).unwrap();
+        for refused in ["link/secret", "link", "file"] {
+            assert!(root.open_at(&path(refused), OFlags::RDONLY).is_err(), "{refused}");
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW;
+            assert!(walk(root.top().as_fd(), &path(refused), flags).is_err(), "{refused} by a walk");
+        }
+        assert!(root.open_at(&path("real/x"), OFlags::RDONLY).is_ok());
+        assert!(walk(root.top().as_fd(), &path("real/x"), OFlags::RDONLY).is_ok());
+    }
+
+    #[test]
+    fn directories_are_made_as_needed() {
+        let inside = tempfile::tempdir().unwrap();
+        let root = Root::open(inside.path()).unwrap();
+        root.directory_or_make(&path("a/b/c"), Mode::RWXU).unwrap();
+        assert!(inside.path().join("a/b/c").is_dir());
+        fs::write(inside.path().join("a/f"), "").unwrap();
+        assert_eq!(root.directory_or_make(&path("a/f/x"), Mode::RWXU).unwrap_err(), Errno::NOTDIR);
+    }
+}

@@ -1,0 +1,323 @@
+//! Walks the sources while the workers already send.
+
+use linerate_wire::control::{Keep, Problem, ProblemKind};
+use linerate_wire::entry::{Entry, Kind, Origin};
+use linerate_wire::path::RelPath;
+use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::base::problem::problem;
+use crate::base::totals::SharedTotals;
+use crate::tree::filter::files_from::Selected;
+use crate::tree::filter::{FilesFrom, Filter, Rules, Scope, Side, merge_file};
+use crate::tree::metadata::holes::has_holes;
+use crate::tree::metadata::read::{At, Reader};
+use crate::tree::safe_link::leads_out;
+use crate::tree::source_root::SourceRoot;
+use crate::tree::stamp::{atime, ctime, mtime};
+use crate::tree::temporary::{RESERVED, is_reserved};
+
+/// Takes the scanner's entries.
+pub trait Taker {
+    /// The next entry, with what else the file system said of it.
+    ///
+    /// # Errors
+    /// If nobody takes more.
+    fn take(&mut self, entry: Entry, seen: Seen) -> Result<(), Stopped>;
+
+    /// That was all.
+    ///
+    /// # Errors
+    /// If nobody takes more.
+    fn finish(&mut self) -> Result<(), Stopped>;
+}
+
+/// The scanner's sources and settings.
+pub struct Scanner<'a> {
+    /// The sources, in their order.
+    pub sources: &'a [SourceRoot],
+    /// Sums for the progress line.
+    pub found: &'a SharedTotals,
+    /// Receives problems.
+    pub problem: &'a (dyn Fn(Problem) + Sync),
+    /// The properties of entries that are kept.
+    pub keep: Keep,
+    /// Ends the scan early.
+    pub stop: &'a AtomicBool,
+    /// The entries that are sent.
+    pub selection: &'a Selection,
+}
+
+/// Which source entries are sent.
+#[derive(Default)]
+pub struct Selection {
+    /// Left out.
+    pub filter: Rules,
+    /// Sent, and nothing else.
+    pub listed: Option<FilesFrom>,
+    /// Symbolic links that lead out of their source are left out, too.
+    pub safe_links: bool,
+}
+
+/// Properties of a scanned entry that the entry itself doesn't hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// It is a file with holes.
+    pub sparse: bool,
+    /// It has several names.
+    pub linked: bool,
+    /// Which file it is.
+    pub origin: Origin,
+}
+
+impl Seen {
+    /// Properties by `stat` of an entry of this kind.
+    pub fn of(kind: &Kind, stat: &Stat) -> Self {
+        let sparse = matches!(kind, Kind::File { .. }) && has_holes(stat);
+        let origin = Origin { inode: stat.st_ino, ctime: ctime(stat) };
+        Self { sparse, linked: stat.st_nlink > 1, origin }
+    }
+}
+
+/// The scan can't go on: nobody takes entries any more.
+pub struct Stopped;
+
+/// One directory on the way down.
+struct ScanLevel {
+    path: RelPath,
+    listing: Dir,
+    fd: OwnedFd,
+    scope: Scope,
+}
+
+struct ScanWalk<'a, 'b, T> {
+    scanner: &'b Scanner<'a>,
+    reader: Reader,
+    taker: T,
+}
+
+impl Scanner<'_> {
+    /// Walks all sources. Ends early where `taker` takes no more.
+    pub fn run(&self, taker: impl Taker) {
+        let mut walk = ScanWalk { scanner: self, reader: Reader::new(self.keep), taker };
+        for number in 0..self.sources.len() {
+            if walk.source(number).is_err() {
+                return;
+            }
+        }
+        let _ = walk.taker.finish();
+    }
+}
+
+impl<T: Taker> ScanWalk<'_, '_, T> {
+    fn source(&mut self, number: usize) -> Result<(), Stopped> {
+        let source = &self.scanner.sources[number];
+        let at = source.top_path();
+        let opened = source.root.open_at(&at, OFlags::PATH).and_then(|fd| Ok((rustix::fs::fstat(&fd)?, fd)));
+        let (stat, held) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.fail(number, &RelPath::root(), "reading", error);
+                return Ok(());
+            }
+        };
+        let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+        self.found(number, RelPath::root(), &stat, At::Open(held.as_fd()))?;
+        if !is_directory {
+            return Ok(());
+        }
+        self.descend(number, RelPath::root())?;
+        self.tell_missing(number);
+        Ok(())
+    }
+
+    /// Reports listed paths that the walk can't have found.
+    fn tell_missing(&self, source: usize) {
+        let root = &self.scanner.sources[source].root;
+        for listed in self.scanner.selection.listed.iter().flat_map(FilesFrom::listed) {
+            let Some((parent, name)) = listed.path.split() else { continue };
+            if let Err(error) = root.directory(&parent).and_then(|parent| parent.stat(name)) {
+                self.fail(source, &listed.path, "finding what the list of files names", error);
+            }
+        }
+    }
+
+    fn descend(&mut self, source: usize, top: RelPath) -> Result<(), Stopped> {
+        let place = self.scanner.sources[source].root.place();
+        let scope = Filter::new(&self.scanner.selection.filter, Side::Sender, place).scope();
+        let mut levels = Vec::new();
+        levels.extend(self.enter(source, top, &scope));
+        while let Some(level) = levels.last_mut() {
+            if self.scanner.stop.load(Ordering::Relaxed) {
+                return Err(Stopped);
+            }
+            let Some(name) = self.next_name(source, level) else {
+                levels.pop();
+                continue;
+            };
+            let Some((path, stat)) = self.look(source, level, &name) else { continue };
+            let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+            let wanted = self.wanted(&path, is_directory, &level.scope);
+            if is_reserved(OsStr::from_bytes(&name)) {
+                if wanted.sent {
+                    self.tell(source, &path, ProblemKind::Skipped, RESERVED.into());
+                }
+                continue;
+            }
+            if wanted.sent {
+                self.found(source, path.clone(), &stat, At::In(level.fd.as_fd(), &name))?;
+            }
+            if is_directory && wanted.entered {
+                let scope = level.scope.clone();
+                levels.extend(self.enter(source, path, &scope));
+            }
+        }
+        Ok(())
+    }
+
+    /// The next name in a directory; `None` at its end, and where it can't be listed, which is reported.
+    fn next_name(&self, source: usize, level: &mut ScanLevel) -> Option<Vec<u8>> {
+        loop {
+            match level.listing.read()? {
+                Ok(entry) if matches!(entry.file_name().to_bytes(), b"." | b"..") => {}
+                Ok(entry) => return Some(entry.file_name().to_bytes().to_vec()),
+                Err(error) => {
+                    self.fail(source, &level.path, "listing the directory", error);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// The path and stat of `name`; `None` where it can't be sent or is gone, which is reported.
+    fn look(&self, source: usize, level: &ScanLevel, name: &[u8]) -> Option<(RelPath, Stat)> {
+        let Some(path) = level.path.join(name).ok().filter(RelPath::fits_below_a_name) else {
+            let doing = "going deeper: the path is longer than can be sent";
+            self.fail(source, &level.path, doing, Errno::NAMETOOLONG);
+            return None;
+        };
+        match rustix::fs::statat(&level.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => return Some((path, stat)),
+            Err(Errno::NOENT) => self.vanished(source, &path),
+            Err(error) => self.fail(source, &path, "reading", error),
+        }
+        None
+    }
+
+    fn wanted(&self, path: &RelPath, is_directory: bool, scope: &Scope) -> Selected {
+        let selection = self.scanner.selection;
+        let wanted = match &selection.listed {
+            Some(listed) => listed.wants(path, false),
+            None => Selected { sent: true, entered: true, as_directory: false },
+        };
+        let excluded = (wanted.sent || wanted.entered) && scope.excludes(path, is_directory);
+        Selected {
+            sent: wanted.admits(is_directory) && !excluded,
+            entered: wanted.entered && !excluded,
+            ..wanted
+        }
+    }
+
+    fn enter(&mut self, source: usize, path: RelPath, scope: &Scope) -> Option<ScanLevel> {
+        let root = &self.scanner.sources[source].root;
+        let opened = root
+            .open_at(&self.scanner.sources[source].full_path(&path), OFlags::RDONLY | OFlags::DIRECTORY)
+            .and_then(|fd| Ok((Dir::read_from(&fd)?, fd)));
+        let (listing, fd) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.fail(source, &path, "opening the directory", error);
+                return None;
+            }
+        };
+        match scope.enter(&path, &mut |name| merge_file(&fd, name)) {
+            Ok(scope) => Some(ScanLevel { path, listing, fd, scope }),
+            Err(error) => {
+                self.tell(source, &path, ProblemKind::Failed, format!("nothing in it is sent: {error}"));
+                None
+            }
+        }
+    }
+
+    fn found(&mut self, source: usize, path: RelPath, stat: &Stat, at: At<'_>) -> Result<(), Stopped> {
+        let keep = &self.scanner.keep;
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Kind::File { size: u64::try_from(stat.st_size).unwrap_or(0) },
+            FileType::Directory => Kind::Directory,
+            FileType::Fifo if keep.specials => Kind::Fifo,
+            FileType::Socket if keep.specials => Kind::Socket,
+            device @ (FileType::BlockDevice | FileType::CharacterDevice) if keep.devices => Kind::Device {
+                block: device == FileType::BlockDevice,
+                major: rustix::fs::major(stat.st_rdev),
+                minor: rustix::fs::minor(stat.st_rdev),
+            },
+            FileType::Symlink => match link_target(at) {
+                Ok(target) if self.scanner.selection.safe_links && leads_out(&path, &target) => return Ok(()),
+                Ok(target) => Kind::Symlink { target },
+                Err(error) => {
+                    self.fail(source, &path, "reading the link", error);
+                    return Ok(());
+                }
+            },
+            other => {
+                self.skip(source, &path, other);
+                return Ok(());
+            }
+        };
+        let mut entry = entry(source, path, kind, stat);
+        if let Err(message) = self.reader.complete(&mut entry, stat, at) {
+            self.tell(source, &entry.path, ProblemKind::NotKept, message);
+        }
+        self.scanner.found.entry(&entry.kind);
+        let seen = Seen::of(&entry.kind, stat);
+        self.taker.take(entry, seen)
+    }
+
+    fn fail(&self, source: usize, path: &RelPath, doing: &str, error: Errno) {
+        self.tell(source, path, ProblemKind::Failed, format!("{doing} failed: {error}"));
+    }
+
+    fn vanished(&self, source: usize, path: &RelPath) {
+        self.tell(source, path, ProblemKind::Changed, "vanished while the tree was read".into());
+    }
+
+    fn skip(&self, source: usize, path: &RelPath, kind: FileType) {
+        let what = match kind {
+            FileType::Fifo => "a fifo",
+            FileType::Socket => "a socket",
+            FileType::CharacterDevice | FileType::BlockDevice => "a device",
+            _ => "of an unknown kind",
+        };
+        self.tell(source, path, ProblemKind::Skipped, format!("is {what}; not copied"));
+    }
+
+    fn tell(&self, source: usize, path: &RelPath, kind: ProblemKind, message: String) {
+        let shown = self.scanner.sources[source].shown(path);
+        (self.scanner.problem)(problem(shown, kind, message));
+    }
+}
+
+/// An entry with the mode and times of `stat`.
+pub fn entry(source: usize, path: RelPath, kind: Kind, stat: &Stat) -> Entry {
+    Entry {
+        source: u32::try_from(source).expect("the number of sources is checked"),
+        path,
+        kind,
+        mode: stat.st_mode & 0o7777,
+        mtime: mtime(stat),
+        atime: atime(stat),
+        extra: None,
+    }
+}
+
+fn link_target(at: At<'_>) -> Result<Vec<u8>, Errno> {
+    match at {
+        At::In(directory, name) => Ok(rustix::fs::readlinkat(directory, name, Vec::new())?.into_bytes()),
+        // A source that is a link itself was resolved before the scan.
+        At::Open(_) => Err(Errno::LOOP),
+    }
+}

@@ -1,0 +1,101 @@
+//! A path that the user named to be sent or compared: a [`SourceRoot`].
+
+use linerate_wire::control::{Problem, ProblemKind, Source};
+use linerate_wire::path::RelPath;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use crate::base::problem::problem;
+use crate::tree::bounds::Named;
+use crate::tree::root::Root;
+use crate::tree::temporary::{RESERVED, is_reserved};
+
+/// One source as it was found.
+pub struct SourceRoot {
+    /// The directory itself, or the directory that holds the file.
+    pub root: Root,
+    /// The file's name in it; the root for a directory.
+    file: RelPath,
+    /// The user's own words, for messages.
+    shown: PathBuf,
+    /// As the other end gets it.
+    pub source: Source,
+}
+
+impl SourceRoot {
+    /// Finds what the user named. A link in that name is followed, also at its end.
+    ///
+    /// # Errors
+    /// A message for the user.
+    pub fn find(named: &Named, argument: u32, recursive: bool) -> Result<Self, Problem> {
+        let shown = PathBuf::from(OsString::from_vec(named.written.clone()));
+        let failed = |kind, message: String| problem(&shown, kind, message);
+        let (top, file) =
+            named.find().map_err(|stop| failed(ProblemKind::Failed, format!("can't be opened: {stop}")))?;
+        let directory = file.is_none();
+        if directory && !recursive {
+            return Err(failed(ProblemKind::Skipped, "is a directory; not copied without -r".into()));
+        }
+        let name = RelPath::new(named.own_name()).map_err(|error| {
+            failed(ProblemKind::Failed, format!("can't be named at the destination: {error}"))
+        })?;
+        if name.components().any(is_reserved) {
+            return Err(failed(ProblemKind::Skipped, RESERVED.into()));
+        }
+        // A name that is there is one component.
+        let file = file.and_then(|name| RelPath::new(name.as_bytes()).ok()).unwrap_or_default();
+        let real = top.real.clone();
+        let root = Root::at(top, &real)
+            .map_err(|error| failed(ProblemKind::Failed, format!("can't be opened: {error}")))?;
+        Ok(Self { root, file, shown, source: Source { argument, name, directory } })
+    }
+
+    /// The path of the source itself below its root.
+    pub fn top_path(&self) -> RelPath {
+        self.file.clone()
+    }
+
+    /// The path of an entry below the root.
+    pub fn full_path(&self, path: &RelPath) -> RelPath {
+        if path.is_root() { self.file.clone() } else { path.clone() }
+    }
+
+    /// An entry's path as the user would write it.
+    pub fn shown(&self, path: &RelPath) -> PathBuf {
+        if path.is_root() { self.shown.clone() } else { self.shown.join(path.as_os_str()) }
+    }
+}
+
+/// The name that a source gets below a destination directory. A source that ends in `.` or `..`, and the root of
+/// the file system, have none: what is in them lands in the destination itself.
+pub fn own_name(path: &Path) -> Vec<u8> {
+    let bytes = path.as_os_str().as_bytes();
+    let end = bytes.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
+    let start = bytes[..end].iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1);
+    match &bytes[start..end] {
+        b"." | b".." => Vec::new(),
+        name => name.to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::bounds::Bounds;
+
+    #[test]
+    fn a_trailing_slash_changes_nothing_and_dots_have_no_name() {
+        for (path, name) in [("a/b", "b"), ("a/b//", "b"), ("b", "b"), (".", ""), ("a/..", ""), ("/", "")] {
+            assert_eq!(own_name(Path::new(path)), name.as_bytes(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_directory_needs_recursion() {
+        let directory = tempfile::tempdir().unwrap();
+        let named = Bounds::here().name(directory.path().as_os_str().as_bytes()).unwrap();
+        assert_eq!(SourceRoot::find(&named, 0, false).err().unwrap().kind, ProblemKind::Skipped);
+        assert!(SourceRoot::find(&named, 0, true).unwrap().source.directory);
+    }
+}

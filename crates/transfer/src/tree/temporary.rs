@@ -1,0 +1,388 @@
+//! A file beside its target without a name, or under a temporary one: it gets its real name only when it is whole.
+
+mod name;
+
+use rustix::fs::{AtFlags, Dev, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::tree::root::Directory;
+use linerate_wire::entry::{Entry, Timestamp};
+pub use name::{Name, PREFIX, nonce_of};
+
+/// Why something with such a name isn't sent.
+pub const RESERVED: &str = "has a name that is for this program's temporary files; not copied. \
+                            'linerate clean' removes what a transfer has left";
+
+/// True for a name that is for temporary files of this program alone: it is neither sent nor taken from a peer.
+pub fn is_reserved(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(PREFIX.as_bytes())
+}
+
+/// Makes temporary names that no other transfer makes.
+pub struct Names {
+    nonce: [u8; 8],
+    next: AtomicU64,
+    /// Set where the destination's file system doesn't know files without a name.
+    named_only: AtomicBool,
+    /// How files are opened.
+    access: OFlags,
+}
+
+impl Names {
+    /// Names of the transfer that the first eight bytes of `nonce` distinguish from others; its files are for writing, and for reading too
+    /// where they are `read_back`.
+    pub fn new(nonce: &[u8], read_back: bool) -> Self {
+        let mut of_transfer = [0; 8];
+        of_transfer.iter_mut().zip(nonce).for_each(|(to, from)| *to = *from);
+        let access = if read_back { OFlags::RDWR } else { OFlags::WRONLY };
+        let (next, named_only) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { nonce: of_transfer, next, named_only, access }
+    }
+
+    /// An empty file in `directory` that has no name, or has none any more, for reading and writing.
+    ///
+    /// # Errors
+    /// The errors of open(2).
+    pub fn scratch(&self, directory: &Directory) -> Result<OwnedFd, Errno> {
+        let (access, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
+        match rustix::fs::openat(directory, ".", access | OFlags::TMPFILE, mode) {
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+                let name = self.next().write();
+                let flags = access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+                let file = rustix::fs::openat(directory, &name, flags, mode)?;
+                rustix::fs::unlinkat(directory, &name, AtFlags::empty())?;
+                Ok(file)
+            }
+            other => other,
+        }
+    }
+
+    fn next(&self) -> Name {
+        Name::new(self.nonce, self.next.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Something that was made under a temporary name, or none; gone when it is dropped before it got its real name, unless
+/// a journal lists it.
+#[derive(Debug)]
+pub struct Temporary {
+    parent: Arc<Directory>,
+    /// The name that it has now; empty for none.
+    name: OsString,
+    /// A name that it may have for a moment: written only when it is needed, most files never have one.
+    spare: Option<Name>,
+    file: Option<OwnedFd>,
+    /// It stays when it is dropped: a journal lists it.
+    kept: bool,
+    /// What it is, where it is no regular file.
+    special: Option<FileType>,
+    /// It has its real name, whatever happens.
+    in_place: bool,
+}
+
+impl Temporary {
+    /// Makes an empty file with `mode` and a temporary name, for writing.
+    ///
+    /// # Errors
+    /// The errors of open(2).
+    pub fn named(parent: Arc<Directory>, names: &Names, mode: Mode) -> Result<Self, Errno> {
+        let name = names.next().write();
+        let flags = names.access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&parent, &name, flags, mode)?;
+        // The remover of left-overs sees by the lock that somebody is at work; without locks, by the age.
+        let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+        Ok(Self::of_file(parent, name, file))
+    }
+
+    /// Makes an empty file with `mode` and no name, where the file system knows that (`O_TMPFILE`): nothing is left
+    /// of it whatever ends this process. Elsewhere as [`Temporary::named`]. It stays open until it gets its name.
+    ///
+    /// # Errors
+    /// The errors of open(2).
+    pub fn unnamed(parent: Arc<Directory>, names: &Names, mode: Mode) -> Result<Self, Errno> {
+        if names.named_only.load(Ordering::Relaxed) {
+            return Self::named(parent, names, mode);
+        }
+        let flags = names.access | OFlags::TMPFILE | OFlags::CLOEXEC;
+        match rustix::fs::openat(&parent, ".", flags, mode) {
+            Ok(file) => {
+                let mut unnamed = Self::of_file(parent, OsString::new(), file);
+                unnamed.spare = Some(names.next());
+                Ok(unnamed)
+            }
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+                names.named_only.store(true, Ordering::Relaxed);
+                Self::named(parent, names, mode)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The regular file that has the name already, with `mode`, for writing into it, and for reading it back where that is what
+    /// `names` are for: it never is temporary.
+    ///
+    /// # Errors
+    /// The errors of open(2) and chmod(2); `EINVAL` where it is no regular file.
+    pub fn existing(parent: Arc<Directory>, names: &Names, name: &OsStr, mode: Mode) -> Result<Self, Errno> {
+        let flags = names.access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = rustix::fs::openat(&parent, name, flags, Mode::empty())?;
+        if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
+            return Err(Errno::INVAL);
+        }
+        rustix::fs::fchmod(&file, mode)?;
+        let mut existing = Self::of_file(parent, OsString::new(), file);
+        existing.in_place = true;
+        Ok(existing)
+    }
+
+    /// The file that has the name already, opened for reading: nothing is to become of it.
+    pub fn standing(parent: Arc<Directory>, file: OwnedFd) -> Self {
+        let mut standing = Self::of_file(parent, OsString::new(), file);
+        standing.in_place = true;
+        standing
+    }
+
+    /// Makes a symbolic link that says `target`.
+    ///
+    /// # Errors
+    /// The errors of symlink(2).
+    pub fn symlink(parent: Arc<Directory>, names: &Names, target: &[u8]) -> Result<Self, Errno> {
+        let name = names.next().write();
+        rustix::fs::symlinkat(target, &parent, &name)?;
+        Ok(Self::of_special(parent, name, FileType::Symlink))
+    }
+
+    fn of_file(parent: Arc<Directory>, name: OsString, file: OwnedFd) -> Self {
+        Self { parent, name, spare: None, file: Some(file), kept: false, special: None, in_place: false }
+    }
+
+    fn of_special(parent: Arc<Directory>, name: OsString, kind: FileType) -> Self {
+        Self { parent, name, spare: None, file: None, kept: false, special: Some(kind), in_place: false }
+    }
+
+    /// The file that an earlier run made as `name`. It stays when it is dropped.
+    pub fn adopt(parent: Arc<Directory>, name: Name, file: OwnedFd) -> Self {
+        let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+        let mut adopted = Self::of_file(parent, name.write(), file);
+        adopted.keep();
+        adopted
+    }
+
+    /// It has its real name, and had it before.
+    pub fn is_in_place(&self) -> bool {
+        self.in_place
+    }
+
+    /// Lets it stay when it is dropped, for the next run.
+    pub fn keep(&mut self) {
+        self.kept = true;
+    }
+
+    /// Removes it, whoever wanted it to stay.
+    pub fn discard(mut self) {
+        self.kept = false;
+    }
+
+    /// Its temporary name; empty where it has none.
+    pub fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    /// The number of its inode.
+    ///
+    /// # Errors
+    /// The errors of stat(2).
+    pub fn inode(&self) -> Result<u64, Errno> {
+        let stat = match &self.file {
+            Some(file) => rustix::fs::fstat(file)?,
+            None => self.parent.stat(&self.name)?,
+        };
+        Ok(stat.st_ino)
+    }
+
+    /// Makes a device node, a named pipe or a socket.
+    ///
+    /// # Errors
+    /// The errors of mknod(2): `EPERM` for a device where this process isn't root.
+    pub fn special(
+        parent: Arc<Directory>,
+        names: &Names,
+        kind: FileType,
+        mode: Mode,
+        device: Dev,
+    ) -> Result<Self, Errno> {
+        let name = names.next().write();
+        rustix::fs::mknodat(&parent, &name, kind, mode, device)?;
+        Ok(Self::of_special(parent, name, kind))
+    }
+
+    /// Makes one more name of what `of` holds open.
+    ///
+    /// # Errors
+    /// The errors of link(2).
+    pub fn another_name(parent: Arc<Directory>, names: &Names, of: BorrowedFd<'_>) -> Result<Self, Errno> {
+        let name = names.next().write();
+        link(of, &parent, &name)?;
+        let special = FileType::from_raw_mode(rustix::fs::fstat(of)?.st_mode);
+        Ok(Self::of_special(parent, name, special))
+    }
+
+    /// Holds what was made as a link or a special file, as a mere path. The name isn't believed: somebody else who may
+    /// write here could have put another thing there.
+    ///
+    /// # Errors
+    /// The errors of open(2); `ESTALE` where it isn't what was made.
+    pub fn hold(&self) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let held = rustix::fs::openat(&self.parent, &self.name, flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&held)?;
+        let is_ours = stat.st_nlink == 1
+            && stat.st_uid == rustix::process::geteuid().as_raw()
+            && self.special == Some(FileType::from_raw_mode(stat.st_mode));
+        if is_ours { Ok(held) } else { Err(Errno::STALE) }
+    }
+
+    /// Where to write.
+    ///
+    /// # Errors
+    /// `EBADF` for a link or a closed file.
+    pub fn fd(&self) -> Result<BorrowedFd<'_>, Errno> {
+        self.file.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF)
+    }
+
+    /// The directory that it is in.
+    pub fn parent(&self) -> &Arc<Directory> {
+        &self.parent
+    }
+
+    /// Sets the entry's times.
+    ///
+    /// # Errors
+    /// The errors of utimensat(2).
+    pub fn set_times(&self, entry: &Entry) -> Result<(), Errno> {
+        let times = timestamps(entry);
+        match &self.file {
+            Some(file) => rustix::fs::futimens(file, &times),
+            None => rustix::fs::utimensat(&self.parent, &self.name, &times, AtFlags::SYMLINK_NOFOLLOW),
+        }
+    }
+
+    /// Puts what was written on stable storage.
+    ///
+    /// # Errors
+    /// The errors of open(2) and fsync(2).
+    pub fn sync(&self) -> Result<(), Errno> {
+        match &self.file {
+            Some(file) => rustix::fs::fsync(file),
+            // It has no contents but its own, which go with the directory; and to open a device may do things.
+            None if self.special.is_some() => Ok(()),
+            None => self.reopen().and_then(rustix::fs::fsync),
+        }
+    }
+
+    /// Opens a closed file again, for reading.
+    ///
+    /// # Errors
+    /// The errors of open(2): `ELOOP` for a link.
+    pub fn reopen(&self) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        rustix::fs::openat(&self.parent, &self.name, flags, Mode::empty())
+    }
+
+    /// Gives it its real name, over whatever had it before.
+    ///
+    /// # Errors
+    /// The errors of link(2) and rename(2): `EISDIR` where a directory has that name.
+    pub fn rename(mut self, name: &OsStr) -> Result<(), Errno> {
+        if self.in_place {
+            return Ok(());
+        }
+        self.kept = false;
+        if self.name.is_empty() {
+            match self.link(name) {
+                // A link never replaces what has the name already, a rename does.
+                Err(Errno::EXIST) => {
+                    let spare = self.spare.as_ref().ok_or(Errno::EXIST)?.write();
+                    self.link(&spare)?;
+                    self.name = spare;
+                }
+                other => return other,
+            }
+        }
+        rustix::fs::renameat(&self.parent, &self.name, &self.parent, name)?;
+        self.name.clear();
+        Ok(())
+    }
+
+    /// Names a file that has no name.
+    fn link(&self, name: &OsStr) -> Result<(), Errno> {
+        link(self.fd()?, &self.parent, name)
+    }
+}
+
+/// Names what is held open. The way through /proc needs no privilege (open(2), at `O_TMPFILE`).
+fn link(file: BorrowedFd<'_>, parent: &Directory, name: &OsStr) -> Result<(), Errno> {
+    match rustix::fs::linkat(file, "", parent, name, AtFlags::EMPTY_PATH) {
+        Err(Errno::NOENT | Errno::PERM) => {
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            rustix::fs::linkat(rustix::fs::CWD, path, parent, name, AtFlags::SYMLINK_FOLLOW)
+        }
+        other => other,
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.name.is_empty() && !self.kept {
+            // Nothing can be done about a name that can't be removed; it says whose it is.
+            let _ = rustix::fs::unlinkat(&self.parent, &self.name, AtFlags::empty());
+        }
+    }
+}
+
+/// An entry's times as the kernel takes them.
+pub fn timestamps(entry: &Entry) -> Timestamps {
+    let time = |stamp: Timestamp| Timespec {
+        tv_sec: stamp.seconds,
+        tv_nsec: i64::from(stamp.nanoseconds.min(999_999_999)) as _,
+    };
+    Timestamps { last_access: time(entry.atime), last_modification: time(entry.mtime) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::root::Root;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn only_what_was_made_is_held() {
+        let top = tempfile::tempdir().unwrap();
+        let root = Root::open(top.path()).unwrap();
+        let names = Names::new(&[1], false);
+        let fifo = || Temporary::special(root.top().clone(), &names, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        let honest = fifo();
+        assert!(honest.hold().is_ok());
+        fs::write(top.path().join("victim"), "x").unwrap();
+        let swaps: [fn(&std::path::Path, &std::path::Path); 2] = [
+            |victim, name| fs::hard_link(victim, name).unwrap(),
+            |victim, name| symlink(victim, name).unwrap(),
+        ];
+        for swap in swaps {
+            let made = fifo();
+            let name = top.path().join(&made.name);
+            fs::remove_file(&name).unwrap();
+            swap(&top.path().join("victim"), &name);
+            assert_eq!(made.hold().unwrap_err(), Errno::STALE);
+        }
+        let linked = fifo();
+        fs::hard_link(top.path().join(&linked.name), top.path().join("another")).unwrap();
+        assert_eq!(linked.hold().unwrap_err(), Errno::STALE, "somebody else holds a name of it");
+    }
+}

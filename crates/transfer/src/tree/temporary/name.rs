@@ -1,0 +1,107 @@
+//! Names of files that don't have their own yet.
+
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+
+/// The beginning of all temporary names.
+pub const PREFIX: &str = ".linerate.";
+
+/// Hexadecimal digits of a nonce, and of a number at most.
+const DIGITS: usize = 16;
+
+/// A temporary name: the transfer that made it, and a number. It can hold nothing else: no directory, no other file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<u8>", into = "Vec<u8>")]
+pub struct Name {
+    nonce: [u8; 8],
+    number: u64,
+}
+
+impl Name {
+    /// The name with this number of the transfer that `nonce` distinguishes from others.
+    pub fn new(nonce: [u8; 8], number: u64) -> Self {
+        Self { nonce, number }
+    }
+
+    /// Reads a name; `None` for one that [`Name::write`] doesn't write.
+    pub fn parse(name: &[u8]) -> Option<Self> {
+        let rest = name.strip_prefix(PREFIX.as_bytes())?;
+        let (nonce, number) = (rest.get(..DIGITS)?, rest.get(DIGITS..)?.strip_prefix(b".")?);
+        let read = Self { nonce: read_digits(nonce)?.to_be_bytes(), number: read_digits(number)? };
+        (read.text().as_bytes() == name).then_some(read)
+    }
+
+    /// As the file system takes it.
+    pub fn write(&self) -> OsString {
+        self.text().into()
+    }
+
+    /// The part that all names of one transfer share.
+    pub fn nonce(&self) -> [u8; 8] {
+        self.nonce
+    }
+
+    fn text(&self) -> String {
+        format!("{PREFIX}{:016x}.{:x}", u64::from_be_bytes(self.nonce), self.number)
+    }
+}
+
+/// What all temporary names of one transfer have in common; `None` for a name that is no such.
+pub fn nonce_of(name: &[u8]) -> Option<[u8; 8]> {
+    Name::parse(name).map(|name| name.nonce)
+}
+
+fn read_digits(digits: &[u8]) -> Option<u64> {
+    let is_number = (1..=DIGITS).contains(&digits.len()) && digits.iter().all(u8::is_ascii_hexdigit);
+    let digits = std::str::from_utf8(digits).ok().filter(|_| is_number)?;
+    u64::from_str_radix(digits, 16).ok()
+}
+
+impl TryFrom<Vec<u8>> for Name {
+    type Error = &'static str;
+
+    fn try_from(bytes: Vec<u8>) -> Result<Self, &'static str> {
+        Self::parse(&bytes).ok_or("not a temporary name")
+    }
+}
+
+impl From<Name> for Vec<u8> {
+    fn from(name: Name) -> Self {
+        name.text().into_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_names_are_ours() {
+        let nonce = [1, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef];
+        assert_eq!(nonce_of(b".linerate.0123456789abcdef.1f"), Some(nonce));
+        for number in [0, 1, 0x1f, u64::MAX] {
+            let name = Name::new(nonce, number);
+            assert_eq!(Name::parse(&Vec::from(name)), Some(name));
+        }
+        for other in [
+            &b".linerate.0123456789abcdef"[..],
+            b".linerate.0123456789abcdef.",
+            b".linerate.0123456789abcdef.01",
+            b".linerate.0123456789abcdef.10000000000000000",
+            b".linerate.0123456789abcdeg.1",
+            b".linerate.0123456789ABCDEF.1",
+            b".linerate.0123456789abcdef.1 ",
+            b".linerate.0123456789abcdef.1/../x",
+            b".linerate.+123456789abcdef.1",
+            b".linerate.notes",
+            b"linerate.0123456789abcdef.1",
+            b"/.linerate.0123456789abcdef.1",
+            b"../.linerate.0123456789abcdef.1",
+            b"",
+        ] {
+            assert_eq!(Name::parse(other), None, "{}", String::from_utf8_lossy(other));
+            let bytes = postcard::to_stdvec(&other.to_vec()).unwrap();
+            assert!(postcard::from_bytes::<Name>(&bytes).is_err(), "{}", String::from_utf8_lossy(other));
+        }
+    }
+}

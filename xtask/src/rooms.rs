@@ -1,0 +1,250 @@
+//! Which folders of a crate know which: the compiler enforces the arrows between crates, this check those inside one.
+
+use anyhow::{Context, bail};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A crate whose folders have an order.
+struct House {
+    name: &'static str,
+    /// Each room with those that it may know. A module that isn't listed may know all others, and no listed one knows it.
+    rooms: &'static [(&'static str, &'static [&'static str])],
+}
+
+const HOUSES: &[House] = &[
+    House {
+        name: "transfer",
+        rooms: &[
+            ("base", &[]),
+            ("net", &["base"]),
+            ("tree", &["base"]),
+            ("send", &["base", "net", "tree"]),
+            ("receive", &["base", "net", "tree"]),
+            ("memory", &["base", "net"]),
+            ("differences", &["base", "net", "tree"]),
+        ],
+    },
+    House {
+        name: "cli",
+        rooms: &[
+            ("exit", &[]),
+            ("units", &[]),
+            ("say", &["exit", "units"]),
+            ("common", &["exit", "units", "say"]),
+        ],
+    },
+];
+
+/// One path that leads from a room into another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Arrow {
+    from: String,
+    to: String,
+    /// The file below the crate's `src` and its line.
+    place: String,
+}
+
+/// Crates in which no two types have the same name.
+const UNAMBIGUOUS: &[&str] = &["transfer"];
+
+/// Prints the arrows between the rooms of each crate that has some.
+///
+/// # Errors
+/// Where a file can't be read, or an arrow runs against the grain; each is printed.
+pub fn run(repository: &Path) -> anyhow::Result<()> {
+    let mut against = Vec::new();
+    for house in HOUSES {
+        let arrows = arrows(&repository.join("crates").join(house.name).join("src"))?;
+        let wrong = house.against_the_grain(&arrows);
+        println!("{}: {} arrows, {} against the grain", house.name, arrows.len(), wrong.len());
+        for ((from, to), count) in counted(&arrows) {
+            println!("  {from} -> {to}: {count}");
+        }
+        against.extend(wrong.iter().map(|arrow| format!("crates/{}/src/{}", house.name, arrow.shown())));
+    }
+    for name in UNAMBIGUOUS {
+        let twice = names_twice(&repository.join("crates").join(name).join("src"))?;
+        against.extend(twice.into_iter().map(|found| format!("crates/{name}/src: {found}")));
+    }
+    if !against.is_empty() {
+        bail!("arrows against the grain, and names of several types:\n  {}", against.join("\n  "));
+    }
+    Ok(())
+}
+
+impl House {
+    fn against_the_grain<'a>(&self, arrows: &'a BTreeSet<Arrow>) -> Vec<&'a Arrow> {
+        arrows.iter().filter(|arrow| !self.allows(&arrow.from, &arrow.to)).collect()
+    }
+
+    fn allows(&self, from: &str, to: &str) -> bool {
+        let knows = self.rooms.iter().find(|(room, _)| *room == from);
+        knows.is_none_or(|(_, known)| known.contains(&to))
+    }
+}
+
+impl Arrow {
+    fn shown(&self) -> String {
+        format!("{}: {} -> {}", self.place, self.from, self.to)
+    }
+}
+
+fn counted(arrows: &BTreeSet<Arrow>) -> BTreeMap<(&str, &str), usize> {
+    let mut counts = BTreeMap::new();
+    for arrow in arrows {
+        *counts.entry((arrow.from.as_str(), arrow.to.as_str())).or_default() += 1;
+    }
+    counts
+}
+
+/// The arrows between the rooms of the crate whose sources are in `source`.
+fn arrows(source: &Path) -> anyhow::Result<BTreeSet<Arrow>> {
+    let mut arrows = BTreeSet::new();
+    for file in files_below(source)? {
+        let text = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+        let below = file.strip_prefix(source).context("a file outside of its crate")?;
+        let from = below.components().next().map(|first| first.as_os_str().to_string_lossy());
+        let from = from.unwrap_or_default().trim_end_matches(".rs").to_owned();
+        // The top of a crate makes its rooms known to other crates.
+        if from == "lib" || from == "main" {
+            continue;
+        }
+        for (line, to) in roots(&text).into_iter().filter(|(_, to)| *to != from) {
+            arrows.insert(Arrow { from: from.clone(), to, place: format!("{}:{line}", below.display()) });
+        }
+    }
+    Ok(arrows)
+}
+
+fn files_below(source: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let (mut files, mut directories) = (Vec::new(), vec![source.to_owned()]);
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).with_context(|| directory.display().to_string())? {
+            let path = entry?.path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// Names of several types outside of tests, with the files that define them.
+fn names_twice(source: &Path) -> anyhow::Result<Vec<String>> {
+    let mut files_of = BTreeMap::<String, Vec<String>>::new();
+    for file in files_below(source)?.into_iter().filter(|file| !file.ends_with("tests.rs")) {
+        let text = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+        let shown = file.strip_prefix(source).unwrap_or(&file).display().to_string();
+        let code = text.split("\n#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        for name in code.lines().filter_map(type_of_line) {
+            files_of.entry(name.to_owned()).or_default().push(shown.clone());
+        }
+    }
+    let twice = files_of.into_iter().filter(|(_, files)| files.len() > 1);
+    Ok(twice.map(|(name, files)| format!("{name} in {}", files.join(" and "))).collect())
+}
+
+/// The name of the type that a line defines.
+fn type_of_line(line: &str) -> Option<&str> {
+    let mut words = line.split(' ').skip_while(|word| word.starts_with("pub"));
+    let is_type = ["struct", "enum", "trait", "type"].contains(&words.next()?);
+    let name = words.next().filter(|_| is_type)?;
+    name.split(|c: char| !c.is_alphanumeric()).next()
+}
+
+/// The first name of each path that begins at the crate's top, with its line; `*` for a path that names all. A comment is
+/// no path.
+fn roots(text: &str) -> Vec<(usize, String)> {
+    let code: Vec<&str> = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+    let code = code.join("\n");
+    let mut found = Vec::new();
+    for (at, path) in code.match_indices("crate::") {
+        let is_whole = !code[..at].ends_with(|c: char| c.is_alphanumeric() || "_$".contains(c));
+        if is_whole {
+            let line = code[..at].matches('\n').count() + 1;
+            found.extend(first_names(&code[at + path.len()..]).into_iter().map(|name| (line, name)));
+        }
+    }
+    found
+}
+
+/// `a` of `a::b`; `a` and `b` of `{a::{c, d}, b}`.
+fn first_names(path: &str) -> Vec<String> {
+    let name = |path: &str| {
+        let path = path.trim_start();
+        let end = path.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(path.len());
+        if path.starts_with('*') { "*".to_owned() } else { path[..end].to_owned() }
+    };
+    let Some(group) = path.strip_prefix('{') else { return vec![name(path)] };
+    let (mut names, mut depth, mut begins) = (Vec::new(), 0, 0);
+    for (at, character) in group.char_indices() {
+        match character {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            ',' if depth == 0 => {
+                names.push(name(&group[begins..at]));
+                begins = at + 1;
+            }
+            '}' => {
+                names.push(name(&group[begins..at]));
+                break;
+            }
+            _ => {}
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_arrow_runs_against_the_grain() {
+        run(crate::repository()).unwrap();
+    }
+
+    #[test]
+    fn a_room_knows_only_rooms_before_it_so_that_there_is_no_circle() {
+        for house in HOUSES {
+            for (at, (_, known)) in house.rooms.iter().enumerate() {
+                let before: Vec<&str> = house.rooms[..at].iter().map(|(room, _)| *room).collect();
+                assert!(known.iter().all(|room| before.contains(room)), "{} {known:?}", house.name);
+            }
+        }
+    }
+
+    #[test]
+    fn types_are_found_by_their_definitions() {
+        assert_eq!(type_of_line("pub(super) struct Unit<'a> {"), Some("Unit"));
+        assert_eq!(type_of_line("type Ordered = (A, B);"), Some("Ordered"));
+        assert_eq!(type_of_line("    type Item = A;"), None);
+        assert_eq!(type_of_line("impl Unit {"), None);
+    }
+
+    #[test]
+    fn paths_are_found_wherever_they_stand() {
+        let text = "use crate::net::{\n  clock, rate};\n/// [`crate::send`]\npub use crate::{tree::{a, b}, base};\n\
+                    let x: crate::receive::Sink = mycrate::other(); // crate::memory";
+        let expected = [(1, "net"), (4, "tree"), (4, "base"), (5, "receive")];
+        assert_eq!(roots(text), expected.map(|(line, name)| (line, name.to_owned())));
+        assert_eq!(first_names("*;"), ["*"]);
+    }
+
+    #[test]
+    fn an_arrow_against_the_grain_is_named_with_its_place() {
+        let directory = std::env::temp_dir().join(format!("linerate-rooms-{}", std::process::id()));
+        fs::create_dir_all(directory.join("tree")).unwrap();
+        fs::write(directory.join("tree/scan.rs"), "\nuse crate::send::plan::Unit;\n").unwrap();
+        fs::write(directory.join("agent.rs"), "use crate::send::sender;\n").unwrap();
+        let arrows = arrows(&directory).unwrap();
+        fs::remove_dir_all(&directory).unwrap();
+        let against = HOUSES[0].against_the_grain(&arrows);
+        let shown: Vec<String> = against.into_iter().map(Arrow::shown).collect();
+        assert_eq!((arrows.len(), shown), (2, vec!["tree/scan.rs:2: tree -> send".to_owned()]));
+    }
+}
