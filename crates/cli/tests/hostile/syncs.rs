@@ -181,7 +181,7 @@ fn a_chunk_is_here_only_where_it_was_said_to_be() {
             far.frame(Same, b"")?;
             far.hear_all()
         });
-        run.exits(1).says(&["which it isn't"]);
+        run.exits(1).says(&["a chunk that this end doesn't have"]);
         assert!(!ground.inside().join("copy/x").exists());
     }
 }
@@ -198,7 +198,7 @@ fn of_an_older_file_only_what_was_named_is_taken() {
         far.frame(Same, b"")?;
         far.hear_all()
     });
-    run.exits(1).says(&["which it isn't"]);
+    run.exits(1).says(&["a chunk that this end doesn't have"]);
     assert_eq!(fs::read(ground.inside().join("copy/x")).unwrap(), vec![1; 5 << 20]);
 }
 
@@ -220,7 +220,7 @@ fn of_an_older_file_a_named_chunk_is_taken_whole_or_not_at_all() {
             far.frame(Same, b"")?;
             far.hear_all()
         });
-        run.exits(1).says(&["which it isn't"]);
+        run.exits(1).says(&["a chunk that this end doesn't have"]);
         assert_eq!(fs::read(ground.inside().join("copy/x")).unwrap(), vec![1; 5 << 20], "{offset} {length}");
     }
 }

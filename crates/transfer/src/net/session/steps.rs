@@ -202,7 +202,7 @@ impl Session {
                     Ok(_) => continue,
                 },
                 Ok(Incoming::Closed(breach @ (ControlError::TooLong(_) | ControlError::Decode(_)))) => {
-                    return TransferError::Breach(breach.to_string());
+                    return self.closed(&breach);
                 }
                 Ok(Incoming::Closed(_)) | Err(_) => break,
             }

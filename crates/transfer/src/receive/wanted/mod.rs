@@ -298,15 +298,20 @@ impl<'a, 'b> Comparer<'a, 'b> {
             (Decision::Contents(_) | Decision::Attributes(_), _) => Want::Whole,
         };
         self.itemize(entry, &decision);
+        self.count(entry, &want, sync.dry_run);
+        want
+    }
+
+    fn count(&self, entry: &Entry, want: &Want, dry_run: bool) {
+        let counters = self.shared.reports.counters;
         match want {
-            Want::Nothing | Want::LeftAlone => self.shared.reports.counters.unchanged.entry(&entry.kind),
-            Want::Digest => self.shared.reports.counters.unchanged.file(0),
+            Want::Nothing | Want::LeftAlone => counters.unchanged.entry(&entry.kind),
+            Want::Digest => counters.unchanged.file(0),
             _ => {}
         }
-        if matches!(want, Want::Nothing | Want::LeftAlone) || sync.dry_run {
-            self.shared.reports.counters.landed.entry(&entry.kind);
+        if matches!(want, Want::Nothing | Want::LeftAlone) || dry_run {
+            counters.landed.entry(&entry.kind);
         }
-        want
     }
 
     fn itemize(&mut self, entry: &Entry, decision: &Decision) {

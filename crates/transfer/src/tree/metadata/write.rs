@@ -75,8 +75,7 @@ impl MetadataWriter {
         mode: Option<Mode>,
         what: MetadataTarget,
     ) -> Vec<Loss> {
-        let mut losses = Vec::new();
-        let nothing = Extra::default();
+        let (mut losses, nothing) = (Vec::new(), Extra::default());
         let extra = entry.extra.as_deref().unwrap_or(&nothing);
         let mut note = |what: &'static str, result: Result<(), Errno>| {
             losses.extend(result.err().map(|error| Loss(what, error)));
@@ -104,9 +103,7 @@ impl MetadataWriter {
             mode = mode.map(|mode| if given.is_ok() { mode } else { acl::without(&extra.acl, mode) });
             note("ACL", given);
         }
-        if let Some(mode) = mode.or(opened)
-            && needs_mode(what, mode)
-        {
+        if let Some(mode) = mode.or(opened).filter(|mode| needs_mode(what, *mode)) {
             note("mode", set_mode(fd, mode));
         }
         losses
