@@ -11,9 +11,9 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::cp::Failure;
 use crate::exit::Code;
 
 /// What `linerate agent` takes.
@@ -46,24 +46,25 @@ impl AgentArgs {
     }
 }
 
-/// Serves one client.
-pub fn run(args: &AgentArgs) -> ExitCode {
+/// Serves one client, who is told of failures over the control channel.
+///
+/// # Errors
+/// None: this end's standard error is the client's terminal, and the client reports.
+pub fn run(args: AgentArgs) -> Result<Code, Failure> {
     if args.id {
         say!("{}", linerate_remote::install::identity());
-        return ExitCode::SUCCESS;
+        return Ok(Code::Done);
     }
     // What a start-up file of the shell printed may lack its end of line. The client may be gone already; then
     // there is nobody to tell.
     let mut output = std::io::stdout();
     if output.write_all(format!("\n{AGENT_LINE}\n").as_bytes()).and_then(|()| output.flush()).is_err() {
-        return Code::FarEnd.into();
+        return Ok(Code::FarEnd);
     }
     linerate_sys::limits::raise_open_files();
     linerate_sys::limits::keep_freed_memory();
-    match serve(std::io::stdin(), output, &Local, args.permit()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => Code::from(&error).into(),
-    }
+    let served = serve(std::io::stdin(), output, &Local, args.permit());
+    Ok(served.map_or_else(|error| Code::from(&error), |()| Code::Done))
 }
 
 struct Local;

@@ -2,7 +2,6 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -23,9 +22,10 @@ mod surroundings;
 
 use beds::{host_beds, make_beds};
 use input::{hosts, invocation, load_tools, read_input, resumed, size};
-use show::{has_results, report_again, show};
+use show::{check_results, report_again, show};
 use surroundings::{provide_packages, stop_on_signals};
 
+use crate::cp::Failure;
 use crate::exit::Code;
 use crate::say::fit;
 
@@ -143,53 +143,49 @@ struct Run {
 ///
 /// # Errors
 /// Whatever keeps a study from being run. Runs that fail are rows of the table.
-pub fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: BenchArgs) -> Result<Code, Failure> {
     match args.action {
         Some(Action::Report(report)) => report_again(&report),
-        Some(Action::List(list)) => listing::list(&load_tools(&list.tools)?, list.json),
+        Some(Action::List(list)) => Ok(listing::list(&load_tools(&list.tools)?, list.json)?),
         None => match &args.run.resume {
-            Some(dir) if !has_results(dir) => Ok(Code::Usage.into()),
-            Some(dir) => run_study(&resumed(&args.run, dir)?),
+            Some(dir) => {
+                check_results(dir)?;
+                run_study(&resumed(&args.run, dir)?)
+            }
             None => run_study(&args.run),
         },
     }
 }
 
-fn run_study(args: &Run) -> anyhow::Result<ExitCode> {
+fn run_study(args: &Run) -> Result<Code, Failure> {
     if args.list {
-        return listing::list(&load_tools(&args.tools)?, args.json);
+        return Ok(listing::list(&load_tools(&args.tools)?, args.json)?);
     }
-    let (tools, study) = match read_input(args) {
-        Ok(read) => read,
-        Err(error) => {
-            tell!("linerate: {error:#}");
-            return Ok(Code::Usage.into());
-        }
-    };
+    let (tools, study) = read_input(args).map_err(|error| Failure(format!("{error:#}"), Code::Usage))?;
     let blocks = args.blocks.unwrap_or(if args.quick { 1 } else { study.blocks });
     if args.check {
         say!("{}", checked(&study, &tools, blocks));
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Code::Done);
     }
     if args.dry_run {
         say!("{}", plan(&study, &tools, blocks));
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Code::Done);
     }
     if args.hosts.is_none() {
         provide_packages(args, &study, &tools)?;
-        linerate_lab::ensure_privileges()?;
+        linerate_lab::ensure_privileges().map_err(anyhow::Error::from)?;
     }
     // What a study that was killed had changed is put back before this one looks.
-    linerate_lab::sweep_and_tell()?;
+    linerate_lab::sweep_and_tell().map_err(anyhow::Error::from)?;
     let stop = stop_on_signals()?;
     let (record, dir) = measure(args, &study, &tools, blocks, &stop)?;
     if stop.load(Ordering::Relaxed) {
         let (runs, dir) = (record.runs.len(), dir.display());
         tell!("linerate: interrupted; {runs} runs are stored: linerate bench report {dir}");
         tell!("linerate: to make the others: linerate bench --resume {dir}");
-        return Ok(Code::Interrupted.into());
+        return Ok(Code::Interrupted);
     }
-    show(&record, &dir, args.json)
+    Ok(show(&record, &dir, args.json)?)
 }
 
 fn measure(

@@ -11,7 +11,6 @@ use linerate_wire::entry::Kind;
 use linerate_wire::path::printable;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -44,16 +43,14 @@ pub struct CleanArgs {
 }
 
 /// Cleans.
-pub fn run(args: &CleanArgs) -> ExitCode {
+///
+/// # Errors
+/// Where the directory or the far end can't be reached.
+pub fn run(args: CleanArgs) -> Result<Code, Failure> {
     let output = Arc::new(Output::new(Style::Plain));
     let meters = Meters::default();
-    match args.clean(&output, &meters) {
-        Ok(()) => code(&meters.local).into(),
-        Err(Failure(message, code)) => {
-            output.failure(&message, code);
-            code.into()
-        }
-    }
+    args.clean(&output, &meters).inspect_err(|failure| output.failed(failure))?;
+    Ok(code(&meters.local))
 }
 
 fn code(counters: &Counters) -> Code {

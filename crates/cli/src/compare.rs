@@ -1,7 +1,6 @@
 //! `linerate compare`: two results of one study beside one another.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
@@ -10,6 +9,7 @@ use linerate_bench::out::{compare_table, equal_table};
 use linerate_bench::record::Record;
 use linerate_bench::store;
 
+use crate::cp::Failure;
 use crate::exit::Code;
 
 const EXAMPLES: &str = "\
@@ -43,18 +43,18 @@ pub struct CompareArgs {
 }
 
 /// Compares.
-pub fn run(args: &CompareArgs) -> ExitCode {
+///
+/// # Errors
+/// Where the results can't be read or compared.
+pub fn run(args: CompareArgs) -> Result<Code, Failure> {
     let outcome = match &args.new {
-        Some(new) => two(args, &args.base, new),
-        None => count_equal(args),
+        Some(new) => two(&args, &args.base, new),
+        None => count_equal(&args),
     };
-    outcome.unwrap_or_else(|error| {
-        tell!("linerate: {error:#}");
-        Code::Usage.into()
-    })
+    outcome.map_err(|error| Failure(format!("{error:#}"), Code::Usage))
 }
 
-fn two(args: &CompareArgs, base: &Path, new: &Path) -> anyhow::Result<ExitCode> {
+fn two(args: &CompareArgs, base: &Path, new: &Path) -> anyhow::Result<Code> {
     let comparison = compare(&read(base)?, &read(new)?);
     if comparison.rows.is_empty() {
         let (base, new) = (base.display(), new.display());
@@ -67,7 +67,7 @@ fn two(args: &CompareArgs, base: &Path, new: &Path) -> anyhow::Result<ExitCode> 
         say!("BASE {}\nNEW  {}\n\n{}", base.display(), new.display(), compare_table(&comparison));
         say_limit(args, &comparison);
     }
-    Ok(if beyond == 0 { ExitCode::SUCCESS } else { Code::Failed.into() })
+    Ok(if beyond == 0 { Code::Done } else { Code::Failed })
 }
 
 fn say_limit(args: &CompareArgs, comparison: &Comparison) {
@@ -91,7 +91,7 @@ fn as_json(args: &CompareArgs, comparison: &Comparison) -> serde_json::Value {
     })
 }
 
-fn count_equal(args: &CompareArgs) -> anyhow::Result<ExitCode> {
+fn count_equal(args: &CompareArgs) -> anyhow::Result<Code> {
     let found =
         equal(&read(&args.base)?).map_err(|error| anyhow::anyhow!("{}: {error}", args.base.display()))?;
     if args.json {
@@ -102,7 +102,7 @@ fn count_equal(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     } else {
         say!("{}", equal_table(&found));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Code::Done)
 }
 
 fn read(path: &Path) -> anyhow::Result<Record> {

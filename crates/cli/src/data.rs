@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
+
+use crate::cp::Failure;
+use crate::exit::Code;
 
 /// What `linerate data` takes.
 #[derive(Debug, Args)]
@@ -30,17 +32,18 @@ enum Action {
 ///
 /// # Errors
 /// The command can't be started. A task that fails is an answer.
-pub fn run(args: DataArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: DataArgs) -> Result<Code, Failure> {
     match args.action {
         Action::Hold { command } => {
             let shown = command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
-            Ok(linerate_bench::run::hold(&command).with_context(|| format!("starting {shown}"))?.into())
+            let ended = linerate_bench::run::hold(&command).with_context(|| format!("starting {shown}"));
+            Ok(Code::Command(ended?))
         }
         Action::Task => {
             let mut answer = linerate_bench::data::answer(std::io::stdin().lock());
             answer.push(b'\n');
             std::io::stdout().write_all(&answer).context("writing the answer")?;
-            Ok(ExitCode::SUCCESS)
+            Ok(Code::Done)
         }
     }
 }

@@ -22,32 +22,53 @@ Exit codes:
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// Everything is there.
-    Done = 0,
-    /// It failed as a whole.
-    Failed = 1,
+    Done,
+    /// It failed as a whole, or its output could not be written.
+    Failed,
     /// The arguments can't be served.
-    Usage = 2,
+    Usage,
     /// Some entries failed, or lost something.
-    Some = 3,
+    Some,
     /// Some sources changed.
-    Changed = 4,
+    Changed,
     /// The far end could not be started or went away.
-    FarEnd = 5,
-    /// A doctor's finding is as bad as the user said.
-    Found = 6,
-    /// The two ends don't fit.
-    Version = 7,
+    FarEnd,
+    /// A doctor's finding is as severe as the user said.
+    Found,
+    /// The two ends' versions don't match.
+    Version,
     /// Something stays that was to be deleted; rsync's code.
-    NotDeleted = 25,
-    /// A command of the user's can't be run, as shells tell it.
-    NotRun = 126,
-    /// There is no such command, as shells tell it.
-    NotFound = 127,
+    NotDeleted,
+    /// The user's command can't be run; a shell's code.
+    NotRun,
+    /// The user's command doesn't exist; a shell's code.
+    NotFound,
     /// Ctrl-C.
-    Interrupted = 130,
+    Interrupted,
+    /// The exit code of the user's command, which was run.
+    Command(u8),
 }
 
 impl Code {
+    /// The number that the caller of the program gets.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Some => 3,
+            Self::Changed => 4,
+            Self::FarEnd => 5,
+            Self::Found => 6,
+            Self::Version => 7,
+            Self::NotDeleted => 25,
+            Self::NotRun => 126,
+            Self::NotFound => 127,
+            Self::Interrupted => 130,
+            Self::Command(number) => number,
+        }
+    }
+
     /// For entries that failed or changed while the transfer as a whole went through.
     pub fn of_problems(failed: u64, changed: u64, not_deleted: u64) -> Self {
         match (failed, changed, not_deleted) {
@@ -73,6 +94,6 @@ impl From<&TransferError> for Code {
 
 impl From<Code> for ExitCode {
     fn from(code: Code) -> Self {
-        Self::from(code as u8)
+        Self::from(code.number())
     }
 }

@@ -1,7 +1,6 @@
 //! `linerate lab`: test beds from the command line.
 
 use std::ffi::OsString;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -9,6 +8,8 @@ use linerate_lab::{
     Counts, Description, Lab, LabName, Loss, Options, Rate, Rtt, Status, Wan, parse_link, sweep_and_tell,
 };
 
+use crate::cp::Failure;
+use crate::exit::Code;
 use crate::units::{self, show_count};
 
 /// What `linerate lab` takes.
@@ -161,9 +162,9 @@ pub struct WanArgs {
 ///
 /// # Errors
 /// Whatever keeps the emulator from running.
-pub fn emulate(args: &WanArgs) -> anyhow::Result<ExitCode> {
-    linerate_lab::wan::serve(&args.job)?;
-    Ok(ExitCode::SUCCESS)
+pub fn emulate(args: WanArgs) -> Result<Code, Failure> {
+    linerate_lab::wan::serve(&args.job).map_err(anyhow::Error::from)?;
+    Ok(Code::Done)
 }
 
 /// A link as an argument: clap would take a bare `Option` for "may be left out".
@@ -174,21 +175,21 @@ struct Link(Option<Rate>);
 ///
 /// # Errors
 /// Whatever keeps the lab from being made, found or removed. Of `lab run` the exit code is its command's.
-pub fn run(args: LabArgs) -> anyhow::Result<ExitCode> {
-    match args.action {
+pub fn run(args: LabArgs) -> Result<Code, Failure> {
+    Ok(match args.action {
         Action::Run(run) => run_command(&run),
         Action::Up(shape) => up(&shape),
         Action::Down(which) => down(&which),
         Action::Status(how) => status(&how),
-    }
+    }?)
 }
 
-fn run_command(run: &Run) -> anyhow::Result<ExitCode> {
+fn run_command(run: &Run) -> anyhow::Result<Code> {
     linerate_lab::ensure_privileges()?;
-    Ok(linerate_lab::run(&run.shape.options(false), &run.command)?.into())
+    Ok(Code::Command(linerate_lab::run(&run.shape.options(false), &run.command)?))
 }
 
-fn up(shape: &Shape) -> anyhow::Result<ExitCode> {
+fn up(shape: &Shape) -> anyhow::Result<Code> {
     let lab = Lab::up(&shape.options(true)).map_err(|error| match error {
         linerate_lab::LabError::Unprivileged => linerate_lab::LabError::KeptNeedsRoot,
         other => other,
@@ -207,22 +208,22 @@ fn up(shape: &Shape) -> anyhow::Result<ExitCode> {
     }
     say!("  for data:        {}", lab.scratch().display());
     say!("  when done:       linerate lab down {name}");
-    Ok(ExitCode::SUCCESS)
+    Ok(Code::Done)
 }
 
-fn down(which: &Down) -> anyhow::Result<ExitCode> {
+fn down(which: &Down) -> anyhow::Result<Code> {
     sweep_and_tell()?;
     if !which.all {
         say!("lab {} is down", linerate_lab::down(which.name.as_ref())?);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Code::Done);
     }
     for lab in linerate_lab::status()? {
         say!("lab {} is down", linerate_lab::down(Some(&lab.description.name))?);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Code::Done)
 }
 
-fn status(how: &Show) -> anyhow::Result<ExitCode> {
+fn status(how: &Show) -> anyhow::Result<Code> {
     sweep_and_tell()?;
     let labs = linerate_lab::status()?;
     match how.json {
@@ -230,7 +231,7 @@ fn status(how: &Show) -> anyhow::Result<ExitCode> {
         false if labs.is_empty() => say!("no lab is up"),
         false => labs.iter().for_each(|lab| say!("{}", describe(lab))),
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Code::Done)
 }
 
 fn describe(lab: &Status) -> String {

@@ -23,7 +23,12 @@ mod units;
 mod verify;
 
 use clap::{Parser, Subcommand};
+use std::io::Write;
 use std::process::ExitCode;
+
+use cp::Failure;
+use exit::Code;
+use say::{is_lost, note_loss};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -83,28 +88,66 @@ enum Command {
     Wan(lab::WanArgs),
 }
 
+impl Command {
+    fn run(self) -> Result<Code, Failure> {
+        match self {
+            Self::Cp(args) => cp::run(args),
+            Self::Sync(args) => sync::run(args),
+            Self::Clean(args) => clean::run(args),
+            Self::Verify(args) => verify::run(args),
+            Self::Stream(args) => stream::run(args),
+            Self::Measure(args) => measure::run(args),
+            Self::Facts(args) => facts::run(args),
+            Self::Doctor(args) => doctor::run(args),
+            Self::Load(args) => load::run(args),
+            Self::Serve(args) => load::serve(args),
+            Self::Lab(args) => lab::run(args),
+            Self::Bench(args) => bench::run(args),
+            Self::Compare(args) => compare::run(args),
+            Self::Agent(args) => agent::run(args),
+            Self::Data(args) => data::run(args),
+            Self::Wan(args) => lab::emulate(args),
+        }
+    }
+}
+
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let outcome = match cli.command {
-        Command::Cp(args) => Ok(cp::run(args)),
-        Command::Sync(args) => Ok(sync::run(args)),
-        Command::Clean(args) => Ok(clean::run(&args)),
-        Command::Verify(args) => Ok(verify::run(&args)),
-        Command::Stream(args) => Ok(stream::run(args)),
-        Command::Measure(args) => Ok(measure::run(args)),
-        Command::Facts(args) => Ok(facts::run(&args)),
-        Command::Doctor(args) => Ok(doctor::run(&args)),
-        Command::Load(args) => Ok(load::run(args)),
-        Command::Serve(args) => Ok(load::serve(args)),
-        Command::Agent(args) => Ok(agent::run(&args)),
-        Command::Bench(args) => bench::run(args),
-        Command::Compare(args) => Ok(compare::run(&args)),
-        Command::Data(args) => data::run(args),
-        Command::Lab(args) => lab::run(args),
-        Command::Wan(args) => lab::emulate(&args),
+    let outcome = match Cli::try_parse() {
+        Ok(cli) => cli.command.run(),
+        Err(answer) => Ok(print(&answer)),
     };
-    outcome.unwrap_or_else(|error| {
-        tell!("linerate: {error:#}");
-        exit::Code::Failed.into()
-    })
+    let code = match outcome {
+        // Whatever the command found, its caller hasn't got all of it.
+        Ok(_) if is_lost() => Code::Failed,
+        Ok(code) => code,
+        Err(Failure(message, code)) => {
+            tell!("linerate: {message}");
+            code
+        }
+    };
+    code.into()
+}
+
+/// Prints help, the version, or what is wrong with the arguments.
+fn print(answer: &clap::Error) -> Code {
+    let printed = answer.print();
+    if answer.use_stderr() {
+        return Code::Usage;
+    }
+    note_loss(printed.and_then(|()| std::io::stdout().flush()));
+    Code::Done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use clap::CommandFactory;
+
+    /// tests/output.rs reads the other commands from the help.
+    #[test]
+    fn three_commands_are_not_in_the_help() {
+        let hidden = Cli::command();
+        let hidden = hidden.get_subcommands().filter(|command| command.is_hide_set());
+        assert_eq!(hidden.map(clap::Command::get_name).collect::<Vec<_>>(), ["agent", "data", "wan"]);
+    }
 }

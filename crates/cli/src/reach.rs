@@ -134,7 +134,7 @@ pub fn interrupted() -> std::io::Result<Arc<AtomicBool>> {
     use signal_hook::flag;
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in ending_signals() {
-        flag::register_conditional_shutdown(signal, 130, interrupted.clone())?;
+        flag::register_conditional_shutdown(signal, Code::Interrupted.number().into(), interrupted.clone())?;
         flag::register(signal, interrupted.clone())?;
     }
     let watched = interrupted.clone();
@@ -148,7 +148,7 @@ fn end_in_time(interrupted: &AtomicBool) {
     }
     thread::sleep(LAST_MOMENTS);
     tell!("linerate: interrupted, without waiting for the far end");
-    std::process::exit(i32::from(Code::Interrupted as u8));
+    std::process::exit(Code::Interrupted.number().into());
 }
 
 /// What to say of a far end that could not be started, and the exit code.

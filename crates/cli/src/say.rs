@@ -41,7 +41,12 @@ pub fn fit(text: &str) -> Cow<'_, str> {
 
 pub fn line(text: Arguments<'_>) {
     let mut out = io::stdout().lock();
-    if let Err(error) = writeln!(out, "{}", fit(&text.to_string())).and_then(|()| out.flush())
+    note_loss(writeln!(out, "{}", fit(&text.to_string())).and_then(|()| out.flush()));
+}
+
+/// Reports once that standard output can't be written. A reader that went away is no loss.
+pub fn note_loss(written: io::Result<()>) {
+    if let Err(error) = written
         && error.kind() != ErrorKind::BrokenPipe
         && !LOST.swap(true, Ordering::Relaxed)
     {

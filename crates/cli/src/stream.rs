@@ -9,7 +9,6 @@ use linerate_transfer::session::{Client, Meters, Session};
 use linerate_wire::control::{Job, Options, Totals};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -63,18 +62,15 @@ pub struct StreamArgs {
 }
 
 /// Measures.
-pub fn run(args: StreamArgs) -> ExitCode {
+///
+/// # Errors
+/// Where the path can't be measured.
+pub fn run(args: StreamArgs) -> Result<Code, Failure> {
     let output = Arc::new(Output::new(if args.json { Style::Json } else { Style::Plain }));
-    match measure(&args, &output) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure(message, code)) => {
-            output.failure(&message, code);
-            code.into()
-        }
-    }
+    measure(&args, &output).inspect_err(|failure| output.failed(failure))
 }
 
-fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<(), Failure> {
+fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<Code, Failure> {
     let (begun, until) = (Instant::now(), args.until()?);
     let files = args.read.as_deref().map(Files::below).transpose()?;
     let meters = Meters::default();
@@ -84,7 +80,7 @@ fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<(), Failure> {
     let summary = sending.to(&far_end, output, &meters)?;
     let elapsed_seconds = begun.elapsed().as_secs_f64();
     output.summary(&Summary { elapsed_seconds, ..summary }, Code::Done, &meters);
-    Ok(())
+    Ok(Code::Done)
 }
 
 /// What `linerate doctor` measures: two seconds from memory to memory, with what is used by default.

@@ -10,7 +10,6 @@ use linerate_wire::path::{RelPath, printable, printable_path};
 use serde_json::json;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -18,7 +17,6 @@ use crate::cp::{Failure, Output, SCHEMA, SILENCE, Spec, Style, end, start};
 use crate::exit::{CODES, Code};
 use crate::keep::CompareArgs;
 use crate::reach::{Reach, interrupted};
-use crate::say::is_lost;
 use crate::units::{show_bytes, show_count};
 
 const EXAMPLES: &str = "\
@@ -61,7 +59,10 @@ pub struct VerifyArgs {
 }
 
 /// Compares.
-pub fn run(args: &VerifyArgs) -> ExitCode {
+///
+/// # Errors
+/// Where the trees can't be compared as a whole.
+pub fn run(args: VerifyArgs) -> Result<Code, Failure> {
     linerate_sys::limits::raise_open_files();
     let style = match (args.json, args.quiet) {
         (true, _) => Style::Json,
@@ -69,14 +70,7 @@ pub fn run(args: &VerifyArgs) -> ExitCode {
         _ => Style::Plain,
     };
     let output = Arc::new(Output::new(style));
-    match args.compare(&output) {
-        Ok(Code::Done | Code::Some | Code::Changed) if is_lost() => Code::Failed.into(),
-        Ok(code) => code.into(),
-        Err(Failure(message, code)) => {
-            output.failure(&message, code);
-            code.into()
-        }
-    }
+    args.compare(&output).inspect_err(|failure| output.failed(failure))
 }
 
 /// The two trees, by where they are.
@@ -151,7 +145,7 @@ impl VerifyArgs {
                 json!({
                     "schema": SCHEMA, "type": "summary", "compared": entries, "bytes": bytes,
                     "differ": differ, "missing": missing, "extra": extra, "failed": failed, "changed": changed,
-                    "exit": code as u8,
+                    "exit": code.number(),
                 })
             );
         } else if !self.quiet {

@@ -1,17 +1,17 @@
 //! `linerate bench list`: what is built in.
 
-use std::process::ExitCode;
-
 use linerate_bench::spec::papers::{EXPERIMENTS, Experiment, PAPERS};
 use linerate_bench::spec::study::Study;
 use linerate_bench::spec::tool::{Tool, Toolbox};
 use serde_json::{Value, json};
 
+use crate::exit::Code;
+
 /// Shows the built-in studies by paper and figure, and the tools.
 ///
 /// # Errors
 /// A built-in study doesn't read with these tools: one of them replaces a built-in tool, and lacks what a study needs.
-pub fn list(tools: &Toolbox, as_json: bool) -> anyhow::Result<ExitCode> {
+pub fn list(tools: &Toolbox, as_json: bool) -> anyhow::Result<Code> {
     let studies = Study::built_in_names()
         .filter_map(Study::built_in)
         .map(|(file, text)| Study::parse(file, text, tools))
@@ -19,7 +19,7 @@ pub fn list(tools: &Toolbox, as_json: bool) -> anyhow::Result<ExitCode> {
     let tools: Vec<&Tool> = tools.names().filter_map(|name| tools.get(name)).collect();
     if as_json {
         say!("{}", document(&studies, &tools));
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Code::Done);
     }
     say!("studies:");
     for study in &studies {
@@ -30,7 +30,7 @@ pub fn list(tools: &Toolbox, as_json: bool) -> anyhow::Result<ExitCode> {
     for tool in &tools {
         say!("  {:<20} {}{}", tool.name, tool.label, variants(tool));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Code::Done)
 }
 
 /// The papers' experiments, each with the studies that run it.

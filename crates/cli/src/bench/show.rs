@@ -1,7 +1,6 @@
 //! A record on the terminal, as JSON, and as a page with its figures.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use anyhow::Context;
 use linerate_bench::out::{gate_table, headline, table};
@@ -11,21 +10,20 @@ use linerate_bench::store;
 use linerate_sys::replace::replace;
 
 use super::Report;
+use crate::cp::Failure;
 use crate::exit::Code;
 
-pub(super) fn report_again(report: &Report) -> anyhow::Result<ExitCode> {
-    if !has_results(&report.dir) {
-        return Ok(Code::Usage.into());
-    }
-    let loaded = store::load(&report.dir)?;
+pub(super) fn report_again(report: &Report) -> Result<Code, Failure> {
+    check_results(&report.dir)?;
+    let loaded = store::load(&report.dir).map_err(anyhow::Error::from)?;
     if loaded.torn {
         tell!("linerate: the last run was cut off while it was stored; it is left out");
     }
-    show(&loaded.record, &report.dir, report.json)
+    Ok(show(&loaded.record, &report.dir, report.json)?)
 }
 
 /// Writes report.html and prints the figures; a study with bounds decides the exit code.
-pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<Code> {
     let page = dir.join("report.html");
     replace(&page, linerate_report::html(record).as_bytes())
         .with_context(|| format!("writing {}", page.display()))?;
@@ -48,7 +46,7 @@ pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<Ex
         say!("\nreport: {}", page.display());
     }
     let measured = record.runs.iter().any(|run| matches!(run.outcome, Outcome::Measured(_)));
-    Ok(if holds && measured { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if holds && measured { Code::Done } else { Code::Failed })
 }
 
 /// Each figure as SVG, with its numbers as CSV, beside the report.
@@ -62,14 +60,14 @@ fn write_figures(record: &Record, dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// True where the directory has stored results; says what is wrong with the argument where it hasn't.
-pub(super) fn has_results(dir: &Path) -> bool {
-    let has = dir.join("record.json").is_file();
-    if !has {
-        let dir = dir.display();
-        tell!(
-            "linerate: {dir} has no stored results: no record.json is there; results are below --out of linerate bench"
-        );
+/// An error where the directory has no stored results.
+pub(super) fn check_results(dir: &Path) -> Result<(), Failure> {
+    if dir.join("record.json").is_file() {
+        return Ok(());
     }
-    has
+    let dir = dir.display();
+    let message = format!(
+        "{dir} has no stored results: it lacks record.json; linerate bench stores results below --out"
+    );
+    Err(Failure(message, Code::Usage))
 }

@@ -18,7 +18,6 @@ use linerate_transfer::problem::TransferError;
 use linerate_transfer::sender::Selection;
 use linerate_wire::control::{Keep, Options};
 use std::ffi::OsString;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 pub use common::{Common, Prove, Task};
@@ -29,7 +28,6 @@ pub use summary::{Kind, Summary};
 
 use crate::exit::{CODES, Code};
 use crate::keep::KeepArgs;
-use crate::say::is_lost;
 use copy::Copy;
 
 // No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
@@ -80,7 +78,8 @@ pub struct CpArgs {
     destination: OsString,
 }
 
-/// A failure with the exit code that tells it.
+/// A failure: the message for people, and the exit code.
+#[derive(Debug)]
 pub struct Failure(pub String, pub Code);
 
 impl From<TransferError> for Failure {
@@ -90,26 +89,31 @@ impl From<TransferError> for Failure {
     }
 }
 
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self(format!("{error:#}"), Code::Failed)
+    }
+}
+
 /// Copies.
-pub fn run(args: CpArgs) -> ExitCode {
+///
+/// # Errors
+/// Where the whole failed.
+pub fn run(args: CpArgs) -> Result<Code, Failure> {
     let output = Output::new(args.common.style());
     perform(output, Ok(args.into_task()))
 }
 
-/// Runs a task to its exit code, or tells why there is none.
-pub fn perform(output: Output, task: Result<Task, Failure>) -> ExitCode {
+/// Runs a task to its exit code.
+///
+/// # Errors
+/// Where the whole failed.
+pub fn perform(output: Output, task: Result<Task, Failure>) -> Result<Code, Failure> {
     linerate_sys::limits::raise_open_files();
     linerate_sys::limits::keep_freed_memory();
     let output = Arc::new(output);
     let copy = task.and_then(|task| Copy::new(task.resumable(), output.clone()));
-    match copy.and_then(|copy| copy.run()) {
-        Ok(Code::Done) if is_lost() => Code::Failed.into(),
-        Ok(code) => code.into(),
-        Err(Failure(message, code)) => {
-            output.failure(&message, code);
-            code.into()
-        }
-    }
+    copy.and_then(|copy| copy.run()).inspect_err(|failure| output.failed(failure))
 }
 
 impl CpArgs {

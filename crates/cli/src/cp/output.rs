@@ -13,6 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::Failure;
 use super::losses::Losses;
 use super::summary::Summary;
 use crate::exit::Code;
@@ -208,7 +209,7 @@ impl Output {
             Style::Json => self.event(&json!({
                 "schema": SCHEMA, "type": "summary", "dry_run": true, "files": found.files,
                 "directories": found.directories, "symlinks": found.symlinks, "specials": found.specials,
-                "bytes": found.bytes, "exit": code as u8,
+                "bytes": found.bytes, "exit": code.number(),
             })),
             Style::Quiet => {}
             Style::Plain | Style::Verbose => self.line(&format!(
@@ -221,15 +222,14 @@ impl Output {
         }
     }
 
-    /// The whole failed.
-    pub fn failure(&self, message: &str, code: Code) {
+    /// The whole failed: the last event, where there are events.
+    pub fn failed(&self, Failure(message, code): &Failure) {
         self.clear();
         if self.style == Style::Json {
             self.event(
-                &json!({ "schema": SCHEMA, "type": "failed", "message": message, "exit": code as u8 }),
+                &json!({ "schema": SCHEMA, "type": "failed", "message": message, "exit": code.number() }),
             );
         }
-        tell!("linerate: {message}");
     }
 
     /// The last line, and the last event.

@@ -149,7 +149,7 @@ impl Summary {
             "sender": end(self.sender), "receiver": end(self.receiver),
             "failed": meters.local.failed.load(Ordering::Relaxed),
             "changed": meters.local.changed.load(Ordering::Relaxed),
-            "not_kept": meters.local.not_kept.load(Ordering::Relaxed), "exit": code as u8,
+            "not_kept": meters.local.not_kept.load(Ordering::Relaxed), "exit": code.number(),
         });
         if let (Some(synced), Some(fields)) = (self.synced, event.as_object_mut()) {
             fields.insert("dry_run".into(), synced.dry_run.into());

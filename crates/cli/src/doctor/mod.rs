@@ -14,7 +14,6 @@ use serde::Serialize;
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use crate::cp::Failure;
 use crate::exit::Code;
@@ -117,19 +116,16 @@ pub struct Needed {
     pub unreadable: usize,
 }
 
-/// Looks.
-pub fn run(args: &DoctorArgs) -> ExitCode {
+/// Examines the hosts.
+///
+/// # Errors
+/// Where a host or a snapshot can't be read.
+pub fn run(args: DoctorArgs) -> Result<Code, Failure> {
     if args.list {
         CHECKS.iter().for_each(|check| say!("{:20} {}", check.name, check.about));
-        return ExitCode::SUCCESS;
+        return Ok(Code::Done);
     }
-    match args.examine().and_then(|report| args.tell(&report)) {
-        Ok(code) => code.into(),
-        Err(Failure(message, code)) => {
-            tell!("linerate: {message}");
-            code.into()
-        }
-    }
+    args.examine().and_then(|report| args.tell(&report))
 }
 
 impl DoctorArgs {

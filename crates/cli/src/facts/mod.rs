@@ -10,7 +10,6 @@ use linerate_wire::path::printable;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use crate::cp::Failure;
 use crate::exit::Code;
@@ -54,15 +53,12 @@ pub struct FactsArgs {
     reach: Reach,
 }
 
-/// Tells them.
-pub fn run(args: &FactsArgs) -> ExitCode {
-    match args.tell() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure(message, code)) => {
-            tell!("linerate: {message}");
-            code.into()
-        }
-    }
+/// Prints the facts.
+///
+/// # Errors
+/// Where they can't be read, or a snapshot can't be kept.
+pub fn run(args: FactsArgs) -> Result<Code, Failure> {
+    args.tell().map(|()| Code::Done)
 }
 
 /// The paths whose file systems are told where nobody names others.

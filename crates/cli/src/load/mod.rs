@@ -13,9 +13,9 @@ use linerate_load::error::LoadError;
 use linerate_load::report::Report;
 use linerate_load::window::{Stop, Window};
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::cp::Failure;
 use crate::exit::{CODES, Code};
 use crate::reach::interrupted;
 
@@ -49,22 +49,15 @@ enum Kind {
     Tile(tile::TileArgs),
 }
 
-/// Makes a load and prints what came of it.
-pub fn run(args: LoadArgs) -> ExitCode {
-    match made(args.kind) {
-        Ok(()) => Code::Done.into(),
-        Err(error) => {
-            tell!("linerate: {error}");
-            code(&error).into()
-        }
-    }
-}
-
-fn made(kind: Kind) -> Result<(), LoadError> {
+/// Makes a load and prints its result.
+///
+/// # Errors
+/// Where the load can't be made.
+pub fn run(args: LoadArgs) -> Result<Code, Failure> {
     linerate_sys::limits::raise_open_files();
     let interrupted = interrupted().map_err(|error| LoadError::System("watching for signals", error))?;
     let stop = Stop::from(interrupted);
-    let (report, form): (Report, Form) = match kind {
+    let (report, form): (Report, Form) = match args.kind {
         Kind::Rr(args) => (args.run(linerate_load::pair::Style::Kept, &stop)?, args.form),
         Kind::Crr(args) => (args.run(linerate_load::pair::Style::Each, &stop)?, args.form),
         Kind::Pairs(args) => (args.run(&stop)?, args.form),
@@ -72,15 +65,18 @@ fn made(kind: Kind) -> Result<(), LoadError> {
         Kind::Tile(args) => (args.run(&stop)?, args.form),
     };
     output::print(&report, form.json);
-    Ok(())
+    Ok(Code::Done)
 }
 
-fn code(error: &LoadError) -> Code {
-    match error {
-        LoadError::Arguments(_) => Code::Usage,
-        LoadError::Connect(..) => Code::FarEnd,
-        LoadError::Interrupted => Code::Interrupted,
-        LoadError::Peer(..) | LoadError::Listen(..) | LoadError::System(..) => Code::Failed,
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        let code = match error {
+            LoadError::Arguments(_) => Code::Usage,
+            LoadError::Connect(..) => Code::FarEnd,
+            LoadError::Interrupted => Code::Interrupted,
+            LoadError::Peer(..) | LoadError::Listen(..) | LoadError::System(..) => Code::Failed,
+        };
+        Self(error.to_string(), code)
     }
 }
 

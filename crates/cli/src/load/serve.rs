@@ -9,16 +9,16 @@ use linerate_load::tile::TileService;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::net::SocketAddr;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use crate::cp::Failure;
 use crate::exit::{CODES, Code};
 use crate::units::{parse_size, show_bytes, show_count};
 
-use super::{code, parse_address, parse_seconds};
+use super::{parse_address, parse_seconds};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -80,19 +80,16 @@ struct Common {
 }
 
 /// Serves until it is stopped.
-pub fn run(args: ServeArgs) -> ExitCode {
-    let served = match args.kind {
+///
+/// # Errors
+/// Where it can't listen, or the arguments can't be served.
+pub fn run(args: ServeArgs) -> Result<Code, Failure> {
+    match args.kind {
         Kind::Rr(args) => args.common.serve(PairService, ""),
         Kind::Http(args) => args.run(HttpService::new),
         Kind::Tile(args) => args.run(TileService::new),
-    };
-    match served {
-        Ok(()) => Code::Done.into(),
-        Err(error) => {
-            tell!("linerate: {error}");
-            code(&error).into()
-        }
-    }
+    }?;
+    Ok(Code::Done)
 }
 
 impl ObjectArgs {

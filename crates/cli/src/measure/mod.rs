@@ -12,7 +12,6 @@ use linerate_bench::spec;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -21,6 +20,7 @@ use std::time::{Duration, Instant};
 use crate::cp::Failure;
 use crate::exit::Code;
 use crate::reach::{Reach, ending_signals};
+use crate::say::note_loss;
 use command::{Ended, Running};
 use export::Measured;
 use follow::Follow;
@@ -97,17 +97,10 @@ enum Format {
 }
 
 /// Measures.
-pub fn run(args: MeasureArgs) -> ExitCode {
-    match measure(&args) {
-        Ok(code) => code,
-        Err(Failure(message, code)) => {
-            tell!("linerate: {message}");
-            code.into()
-        }
-    }
-}
-
-fn measure(args: &MeasureArgs) -> Result<ExitCode, Failure> {
+///
+/// # Errors
+/// Where the command can't be run, a host can't be sampled, or a recording can't be kept.
+pub fn run(args: MeasureArgs) -> Result<Code, Failure> {
     if let Some(path) = &args.read {
         return read(path, args.export);
     }
@@ -118,21 +111,21 @@ fn measure(args: &MeasureArgs) -> Result<ExitCode, Failure> {
     let stopped = hosts.into_iter().map(|host| host.stop(args.out.as_deref()));
     let (hosts, kept): (Vec<_>, Vec<_>) = stopped.unzip();
     let ended = ended?;
-    let code = ended.as_ref().map_or(0, |ended| ended.code);
+    let code = ended.as_ref().map_or(Code::Done, |ended| Code::Command(ended.code));
     // What was measured is told, even if it can't be kept.
-    show(&Measured { command: &args.command, ended, hosts }, args.export)?;
+    show(&Measured { command: &args.command, ended, hosts }, args.export);
     kept.into_iter().collect::<Result<(), _>>()?;
-    Ok(ExitCode::from(code))
+    Ok(code)
 }
 
-fn read(path: &Path, format: Option<Format>) -> Result<ExitCode, Failure> {
+fn read(path: &Path, format: Option<Format>) -> Result<Code, Failure> {
     let host = host::read(path)?;
-    show(&Measured { command: &[], ended: None, hosts: vec![host] }, format)?;
-    Ok(ExitCode::SUCCESS)
+    show(&Measured { command: &[], ended: None, hosts: vec![host] }, format);
+    Ok(Code::Done)
 }
 
 /// Tables go to standard output, unless that belongs to the command or to what is exported.
-fn show(measured: &Measured<'_>, format: Option<Format>) -> Result<(), Failure> {
+fn show(measured: &Measured<'_>, format: Option<Format>) {
     let text = table::text(measured);
     match format {
         None if measured.ended.is_none() => say!("{text}"),
@@ -141,22 +134,12 @@ fn show(measured: &Measured<'_>, format: Option<Format>) -> Result<(), Failure> 
             if measured.ended.is_some() {
                 tell!("\n{text}");
             }
-            let written = match format {
+            note_loss(match format {
                 Format::Csv => export::csv(measured),
                 Format::Json => export::json(measured),
-            };
-            written.or_else(told_unless_gone)?;
+            });
         }
     }
-    Ok(())
-}
-
-/// A reader that wants no more is no failure.
-fn told_unless_gone(error: io::Error) -> Result<(), Failure> {
-    if error.kind() == io::ErrorKind::BrokenPipe {
-        return Ok(());
-    }
-    Err(failed(format!("standard output can't be written: {error}")))
 }
 
 fn failed(message: String) -> Failure {
@@ -227,7 +210,11 @@ impl Signals {
             let mut passed = Vec::new();
             for signal in ending_signals() {
                 if alone {
-                    flag::register_conditional_shutdown(signal, Code::Interrupted as i32, end.clone())?;
+                    flag::register_conditional_shutdown(
+                        signal,
+                        Code::Interrupted.number().into(),
+                        end.clone(),
+                    )?;
                 }
                 flag::register(signal, end.clone())?;
                 if signal != SIGINT {

@@ -6,7 +6,6 @@ use clap::Args;
 use linerate_transfer::sender::Selection;
 use linerate_wire::control::{Options, Sync};
 use std::ffi::OsString;
-use std::process::ExitCode;
 
 use crate::cp::{Common, Failure, Output, Prove, Task, perform};
 use crate::exit::{CODES, Code};
@@ -72,7 +71,10 @@ pub struct SyncArgs {
 }
 
 /// Makes DST like SRC.
-pub fn run(args: SyncArgs) -> ExitCode {
+///
+/// # Errors
+/// Where the whole failed.
+pub fn run(args: SyncArgs) -> Result<Code, Failure> {
     let output = Output::new(args.common.style()).itemizing(args.is_itemized());
     perform(output, args.into_task())
 }
