@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::cp::Failure;
+use crate::common::failure::Failure;
 use crate::exit::Code;
 
 /// What `linerate agent` takes.

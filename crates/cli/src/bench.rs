@@ -25,7 +25,7 @@ use input::{hosts, invocation, load_tools, read_input, resumed, size};
 use show::{check_results, report_again, show};
 use surroundings::{provide_packages, stop_on_signals};
 
-use crate::cp::Failure;
+use crate::common::failure::Failure;
 use crate::exit::Code;
 use crate::say::fit;
 

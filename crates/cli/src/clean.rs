@@ -4,19 +4,21 @@ use clap::Args;
 use linerate_transfer::bounds::Bounds;
 use linerate_transfer::clock::Counters;
 use linerate_transfer::leftovers;
-use linerate_transfer::problem::{Observer, TransferError};
-use linerate_transfer::session::{Client, Meters, Reporter, Session};
+use linerate_transfer::session::{Meters, Reporter};
 use linerate_wire::control::Job;
 use linerate_wire::entry::Kind;
 use linerate_wire::path::printable;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use crate::cp::{Failure, Output, SILENCE, Spec, Style, end, start};
+use crate::common::failure::Failure;
+use crate::common::far::{FarSession, NearEnd, SILENCE};
+use crate::common::output::{Output, Style};
+use crate::common::reach::{Reach, interrupted};
+use crate::common::spec::Spec;
 use crate::exit::{CODES, Code};
-use crate::reach::{Reach, interrupted};
 use crate::units::show_bytes;
 
 const EXAMPLES: &str = "\
@@ -79,32 +81,17 @@ impl CleanArgs {
         output: &Arc<Output>,
         meters: &Meters,
     ) -> Result<(), Failure> {
-        let far_end = self.reach.far_end(host, false).map_err(|message| Failure(message, Code::Usage))?;
-        let interrupted: Arc<AtomicBool> =
-            interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
-        let (pipes, pulse) = start(&far_end, Some(SILENCE), output, &interrupted)?;
-        let ((reader, writer), mut shell) = pipes;
-        let observer: Arc<dyn Observer> = output.clone();
+        let far_end = self.reach.far_end(host, false)?;
+        let near = NearEnd { interrupted: interrupted()?, observer: output.clone(), meters: meters.clone() };
         let job = Job::Clean { destination, remove: !self.dry_run };
-        let client = Client { job, interrupted, observer, pulse };
-        let cleaned = Session::client(reader, writer, client, meters.clone()).and_then(|mut session| {
-            let listed = session.receive_list(|path, entry| match entry.kind {
+        let mut far = FarSession::open(&far_end, job, Some(SILENCE), near)?;
+        far.work(|session| {
+            session.receive_list(|path, entry| match entry.kind {
                 Kind::File { size } => show(path, size),
                 _ => show(path, 0),
-            });
-            listed.map_err(|error: TransferError| session.give_up(error))?;
-            Ok(session)
-        });
-        match cleaned {
-            Ok(session) => {
-                end(session, &mut shell);
-                Ok(())
-            }
-            Err(error) => {
-                shell.end();
-                Err(error.into())
-            }
-        }
+            })
+        })?;
+        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@ use linerate_bench::out::{compare_table, equal_table};
 use linerate_bench::record::Record;
 use linerate_bench::store;
 
-use crate::cp::Failure;
+use crate::common::failure::Failure;
 use crate::exit::Code;
 
 const EXAMPLES: &str = "\

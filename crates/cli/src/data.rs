@@ -6,7 +6,7 @@ use std::io::Write;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
-use crate::cp::Failure;
+use crate::common::failure::Failure;
 use crate::exit::Code;
 
 /// What `linerate data` takes.

@@ -8,7 +8,7 @@ use linerate_lab::{
     Counts, Description, Lab, LabName, Loss, Options, Rate, Rtt, Status, Wan, parse_link, sweep_and_tell,
 };
 
-use crate::cp::Failure;
+use crate::common::failure::Failure;
 use crate::exit::Code;
 use crate::units::{self, show_count};
 

@@ -6,7 +6,9 @@ mod say;
 mod agent;
 mod bench;
 mod clean;
+mod common;
 mod compare;
+mod copying;
 mod cp;
 mod data;
 mod doctor;
@@ -16,7 +18,6 @@ mod keep;
 mod lab;
 mod load;
 mod measure;
-mod reach;
 mod stream;
 mod sync;
 mod units;
@@ -26,7 +27,7 @@ use clap::{Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
 
-use cp::Failure;
+use common::failure::Failure;
 use exit::Code;
 use say::{is_lost, note_loss};
 

@@ -5,7 +5,7 @@ use linerate_remote::far_end::FarEnd;
 use linerate_transfer::clock::process_usage;
 use linerate_transfer::feed::Files;
 use linerate_transfer::memory::{self, Until};
-use linerate_transfer::session::{Client, Meters, Session};
+use linerate_transfer::session::Meters;
 use linerate_wire::control::{Job, Options, Totals};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -13,9 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use crate::cp::{Failure, Kind, Output, SILENCE, Style, Summary, end, start};
+use crate::common::failure::Failure;
+use crate::common::far::{FarSession, NearEnd, SILENCE};
+use crate::common::output::{Output, Style};
+use crate::common::reach::{Reach, interrupted};
+use crate::common::summary::{Kind, Summary};
 use crate::exit::{CODES, Code};
-use crate::reach::{Reach, interrupted};
 use crate::units::{parse_ports, parse_size, parse_streams};
 
 const EXAMPLES: &str = "\
@@ -74,9 +77,9 @@ fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<Code, Failure> {
     let (begun, until) = (Instant::now(), args.until()?);
     let files = args.read.as_deref().map(Files::below).transpose()?;
     let meters = Meters::default();
-    let interrupted = interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
-    let far_end = args.reach.far_end(&args.host, false).map_err(|message| Failure(message, Code::Usage))?;
-    let sending = Sending { options: &args.options(), until, files: files.as_ref(), interrupted };
+    let far_end = args.reach.far_end(&args.host, false)?;
+    let sending =
+        Sending { options: &args.options(), until, files: files.as_ref(), interrupted: interrupted()? };
     let summary = sending.to(&far_end, output, &meters)?;
     let elapsed_seconds = begun.elapsed().as_secs_f64();
     output.summary(&Summary { elapsed_seconds, ..summary }, Code::Done, &meters);
@@ -89,10 +92,9 @@ fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<Code, Failure> {
 /// Where the far end can't be started or goes away.
 pub fn probe(host: &OsStr, reach: &Reach) -> Result<Summary, Failure> {
     let output = Arc::new(Output::new(Style::Quiet));
-    let interrupted = interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
-    let far_end = reach.far_end(host, true).map_err(|message| Failure(message, Code::Usage))?;
-    let sending =
-        Sending { options: &Options::default(), until: Until::Time(PROBE), files: None, interrupted };
+    let far_end = reach.far_end(host, true)?;
+    let (options, until) = (&Options::default(), Until::Time(PROBE));
+    let sending = Sending { options, until, files: None, interrupted: interrupted()? };
     sending.to(&far_end, &output, &Meters::default())
 }
 
@@ -107,17 +109,17 @@ struct Sending<'a> {
 impl Sending<'_> {
     fn to(self, far_end: &FarEnd, output: &Arc<Output>, meters: &Meters) -> Result<Summary, Failure> {
         let begun = Instant::now();
-        let (pipes, pulse) = start(far_end, Some(SILENCE), output, &self.interrupted)?;
-        let ((reader, writer), mut shell) = pipes;
         let job = Job::Discard { options: self.options.clone() };
-        let client = Client { job, interrupted: self.interrupted, observer: output.clone(), pulse };
-        let mut session = Session::client(reader, writer, client, meters.clone())?;
-        let sent = memory::send(&mut session, self.options, self.until, self.files);
-        let payload_seconds = session.payload_seconds();
-        let (bytes, streams) = sent.map_err(|error| session.give_up(error))?;
-        let receiver = session.wait_for_report()?;
-        let (turned_away, cipher) = (session.strangers(), session.cipher());
-        end(session, &mut shell);
+        let near =
+            NearEnd { interrupted: self.interrupted, observer: output.clone(), meters: meters.clone() };
+        let mut far = FarSession::open(far_end, job, Some(SILENCE), near)?;
+        let ((bytes, streams), payload_seconds, receiver) = far.work(|session| {
+            let sent = memory::send(session, self.options, self.until, self.files)?;
+            Ok((sent, session.payload_seconds(), session.wait_for_report()?))
+        })?;
+        let (turned_away, cipher) = (far.session.strangers(), far.session.cipher());
+        // Its remote shell is counted below.
+        drop(far);
         Ok(Summary {
             landed: Totals { bytes, ..Totals::default() },
             payload_seconds,

@@ -4,7 +4,7 @@ use clap::Args;
 use linerate_transfer::bounds::Bounds;
 use linerate_transfer::compare::{Aspect, Compared, Difference, compare, open};
 use linerate_transfer::problem::Observer;
-use linerate_transfer::session::{Client, Meters, Session};
+use linerate_transfer::session::Meters;
 use linerate_wire::control::{Job, Keep};
 use linerate_wire::path::{RelPath, printable, printable_path};
 use serde_json::json;
@@ -13,10 +13,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::cp::{Failure, Output, SCHEMA, SILENCE, Spec, Style, end, start};
+use crate::common::SCHEMA;
+use crate::common::failure::Failure;
+use crate::common::far::{FarSession, NearEnd, SILENCE};
+use crate::common::output::{Output, Style};
+use crate::common::reach::{Reach, interrupted};
+use crate::common::spec::Spec;
 use crate::exit::{CODES, Code};
 use crate::keep::CompareArgs;
-use crate::reach::{Reach, interrupted};
 use crate::units::{show_bytes, show_count};
 
 const EXAMPLES: &str = "\
@@ -83,38 +87,22 @@ struct Ends {
 
 impl VerifyArgs {
     fn compare(&self, output: &Arc<Output>) -> Result<Code, Failure> {
-        let ends = Ends::find(&self.source, &self.destination).map_err(|m| Failure(m, Code::Usage))?;
-        let interrupted = interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
+        let ends = Ends::find(&self.source, &self.destination).map_err(Failure::usage)?;
+        let interrupted = interrupted()?;
         // Before any login: a name that was mistyped needs none.
         let near = open(&Bounds::here(), ends.near.as_bytes())?;
-        let far_end = self.reach.far_end(&ends.host, self.quiet).map_err(|m| Failure(m, Code::Usage))?;
-        let (pipes, pulse) = start(&far_end, Some(SILENCE), output, &interrupted)?;
-        let ((reader, writer), mut shell) = pipes;
+        let far_end = self.reach.far_end(&ends.host, self.quiet)?;
         let meters = Meters::default();
         let keep = self.keep.0.keep(if self.preserve { Keep::SCP } else { Keep::NOTHING });
         let job = Job::Digests { path: ends.far.clone(), keep };
-        let observer: Arc<dyn Observer> = output.clone();
-        let client = Client { job, interrupted, observer, pulse };
-        let session = Session::client(reader, writer, client, meters.clone());
-        let compared = session.and_then(|mut session| {
-            let show = |path: &RelPath, difference: &Difference| self.show(path, difference);
-            let compared = compare(&mut session, &near, ends.near_is_source, keep, show);
-            let compared = compared.map_err(|error| session.give_up(error));
-            compared.map(|compared| (session, compared))
-        });
-        match compared {
-            Ok((session, compared)) => {
-                end(session, &mut shell);
-                if compared.user_only {
-                    output.note(USER_ONLY);
-                }
-                Ok(self.conclude(&compared, &meters))
-            }
-            Err(error) => {
-                shell.end();
-                Err(error.into())
-            }
+        let near_end = NearEnd { interrupted, observer: output.clone(), meters: meters.clone() };
+        let mut far = FarSession::open(&far_end, job, Some(SILENCE), near_end)?;
+        let show = |path: &RelPath, difference: &Difference| self.show(path, difference);
+        let compared = far.work(|session| compare(session, &near, ends.near_is_source, keep, show))?;
+        if compared.user_only {
+            output.note(USER_ONLY);
         }
+        Ok(self.conclude(&compared, &meters))
     }
 
     fn show(&self, path: &RelPath, difference: &Difference) {

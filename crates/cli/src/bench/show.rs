@@ -10,7 +10,7 @@ use linerate_bench::store;
 use linerate_sys::replace::replace;
 
 use super::Report;
-use crate::cp::Failure;
+use crate::common::failure::Failure;
 use crate::exit::Code;
 
 pub(super) fn report_again(report: &Report) -> Result<Code, Failure> {

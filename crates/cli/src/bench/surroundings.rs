@@ -12,7 +12,7 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
 use super::Run;
-use crate::reach::ending_signals;
+use crate::common::reach::ending_signals;
 
 /// Signals this near to the first ask for the same thing: timeout(1) signals its child, and then the child's group.
 const SAME_REQUEST: Duration = Duration::from_secs(1);

@@ -15,10 +15,10 @@ use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use crate::cp::Failure;
+use crate::common::failure::Failure;
+use crate::common::reach::Reach;
 use crate::exit::Code;
 use crate::facts::{HERE, ask, open, usual_paths};
-use crate::reach::Reach;
 use crate::units::parse_rate;
 
 // No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.

@@ -7,9 +7,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use super::{HERE, Named, Report, far, host, rtt};
-use crate::cp::{Failure, Summary};
+use crate::common::failure::Failure;
+use crate::common::reach::Reach;
+use crate::common::summary::Summary;
 use crate::exit::Code;
-use crate::reach::Reach;
 use crate::stream::probe;
 
 /// Asks both, measures, and examines all three.

@@ -11,9 +11,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::cp::Failure;
+use crate::common::failure::Failure;
+use crate::common::reach::{Reach, interrupted, not_started};
 use crate::exit::Code;
-use crate::reach::{Reach, interrupted, not_started};
 
 // No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
 const EXAMPLES: &str = "\
@@ -77,7 +77,7 @@ impl FactsArgs {
         };
         if self.json {
             let json = serde_json::to_string(&Told { r#type: "facts", facts: &facts });
-            say!("{}", json.map_err(|error| failed(format!("writing JSON: {error}")))?);
+            say!("{}", json.map_err(|error| Failure::failed(format!("writing JSON: {error}")))?);
         } else if self.snapshot.is_none() {
             say!("{}", table::text(&facts));
         }
@@ -95,7 +95,9 @@ impl FactsArgs {
     fn keep(&self, snapshot: Snapshot) -> Result<Facts, Failure> {
         if let Some(path) = &self.snapshot {
             let saved = snapshot.save(path);
-            saved.map_err(|error| failed(format!("keeping the snapshot in {}: {error}", path.display())))?;
+            saved.map_err(|error| {
+                Failure::failed(format!("keeping the snapshot in {}: {error}", path.display()))
+            })?;
         }
         Ok(Facts::of_snapshot(&snapshot))
     }
@@ -107,7 +109,7 @@ impl FactsArgs {
 /// Where it can't be read.
 pub fn open(root: &Path) -> Result<Facts, Failure> {
     let name = printable(root.as_os_str().as_bytes());
-    Facts::open(root).map_err(|error| failed(format!("reading {name}: {error}")))
+    Facts::open(root).map_err(|error| Failure::failed(format!("reading {name}: {error}")))
 }
 
 #[derive(serde::Serialize)]
@@ -123,17 +125,13 @@ struct Told<'a> {
 /// # Errors
 /// Where no agent can be started there, or it goes away.
 pub fn ask(host: &OsStr, paths: &[PathBuf], reach: &Reach) -> Result<Snapshot, Failure> {
-    let far_end = reach.far_end(host, false).map_err(|message| Failure(message, Code::Usage))?;
+    let far_end = reach.far_end(host, false)?;
     let name = printable(far_end.host.as_bytes());
-    let interrupted = interrupted().map_err(|error| failed(format!("signals can't be caught: {error}")))?;
+    let interrupted = interrupted()?;
     let agent = far_end.start(&|note| tell!("linerate: {note}"), &interrupted).map_err(|error| {
-        let (message, code) = not_started(&error, &interrupted);
+        let Failure(message, code) = not_started(&error, &interrupted);
         Failure(format!("{name}: {message}"), code)
     })?;
     let answer = HostAgent::over(agent).and_then(|mut agent| Snapshot::from_bytes(&agent.facts(paths)?));
     answer.map_err(|error| Failure(format!("{name}: its facts can't be had: {error}"), Code::FarEnd))
-}
-
-fn failed(message: String) -> Failure {
-    Failure(message, Code::Failed)
 }

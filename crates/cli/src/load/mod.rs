@@ -15,9 +15,9 @@ use linerate_load::window::{Stop, Window};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use crate::cp::Failure;
+use crate::common::failure::Failure;
+use crate::common::reach::interrupted;
 use crate::exit::{CODES, Code};
-use crate::reach::interrupted;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,8 +55,7 @@ enum Kind {
 /// Where the load can't be made.
 pub fn run(args: LoadArgs) -> Result<Code, Failure> {
     linerate_sys::limits::raise_open_files();
-    let interrupted = interrupted().map_err(|error| LoadError::System("watching for signals", error))?;
-    let stop = Stop::from(interrupted);
+    let stop = Stop::from(interrupted()?);
     let (report, form): (Report, Form) = match args.kind {
         Kind::Rr(args) => (args.run(linerate_load::pair::Style::Kept, &stop)?, args.form),
         Kind::Crr(args) => (args.run(linerate_load::pair::Style::Each, &stop)?, args.form),

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::cp::Failure;
+use crate::common::failure::Failure;
 use crate::exit::{CODES, Code};
 use crate::units::{parse_size, show_bytes, show_count};
 

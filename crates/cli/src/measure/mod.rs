@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::cp::Failure;
+use crate::common::failure::Failure;
+use crate::common::reach::{Reach, ending_signals};
 use crate::exit::Code;
-use crate::reach::{Reach, ending_signals};
 use crate::say::note_loss;
 use command::{Ended, Running};
 use export::Measured;
@@ -142,15 +142,11 @@ fn show(measured: &Measured<'_>, format: Option<Format>) {
     }
 }
 
-fn failed(message: String) -> Failure {
-    Failure(message, Code::Failed)
-}
-
 impl MeasureArgs {
     /// Hosts that are far come first, so that none misses the command's beginning.
     fn start_hosts(&self, signals: &Signals) -> Result<Vec<Host>, Failure> {
         let far = self.hosts.iter().map(|host| {
-            let far_end = self.reach.far_end(host, false).map_err(|message| Failure(message, Code::Usage))?;
+            let far_end = self.reach.far_end(host, false)?;
             Host::there(&far_end, self.interval, &self.names, &signals.end)
         });
         let mut hosts = far.collect::<Result<Vec<_>, _>>()?;
@@ -225,7 +221,7 @@ impl Signals {
             }
             Ok(Self { end, passed })
         };
-        catch().map_err(|error| failed(format!("signals can't be caught: {error}")))
+        catch().map_err(|error| Failure::failed(format!("signals can't be caught: {error}")))
     }
 
     fn pass_on(&self, running: &Running) {

@@ -7,7 +7,11 @@ use linerate_transfer::sender::Selection;
 use linerate_wire::control::{Options, Sync};
 use std::ffi::OsString;
 
-use crate::cp::{Common, Failure, Output, Prove, Task, perform};
+use crate::common::failure::Failure;
+use crate::common::output::Output;
+use crate::copying::args::{Common, Prove};
+use crate::copying::perform;
+use crate::copying::task::Task;
 use crate::exit::{CODES, Code};
 use crate::keep::{ARCHIVE, KeepArgs};
 use selecting::Selecting;
@@ -85,9 +89,8 @@ impl SyncArgs {
     }
 
     fn into_task(self) -> Result<Task, Failure> {
-        let usage = |message| Failure(message, Code::Usage);
-        let filter = self.selecting.rules().map_err(|error| usage(error.to_string()))?;
-        let listed = self.selecting.listed().map_err(usage)?;
+        let filter = self.selecting.rules().map_err(|error| Failure::usage(error.to_string()))?;
+        let listed = self.selecting.listed().map_err(Failure::usage)?;
         let options = Options {
             recursive: true,
             keep: self.keep.keep(ARCHIVE),

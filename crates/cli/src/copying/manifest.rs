@@ -13,7 +13,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::Output;
+use crate::common::output::Output;
 
 /// Gathers the digests of a run, and what went wrong with single entries of it.
 pub struct Delivered {

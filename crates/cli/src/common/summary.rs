@@ -8,7 +8,7 @@ use serde_json::json;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::output::SCHEMA;
+use super::SCHEMA;
 use crate::exit::Code;
 use crate::units::{show_bytes, show_count, show_rate, show_time};
 

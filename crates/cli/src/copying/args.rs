@@ -1,14 +1,13 @@
-//! What every command that moves files takes, and what it makes of it.
+//! The options that cp and sync have in common.
 
 use clap::Args;
 use linerate_remote::patience::Patience;
-use linerate_transfer::sender::Selection;
 use linerate_wire::control::Options;
 use std::ffi::OsString;
 
-use super::Style;
-use super::far::SILENCE;
-use crate::reach::Reach;
+use crate::common::far::SILENCE;
+use crate::common::output::Style;
+use crate::common::reach::Reach;
 use crate::units::{parse_ports, parse_rate, parse_streams};
 
 /// Options of every command that moves files.
@@ -66,30 +65,6 @@ pub struct Prove {
 type Streams = std::option::Option<u32>;
 /// `None` is no limit.
 type Limit = std::option::Option<u64>;
-
-/// One run of a command that moves files.
-pub struct Task {
-    /// As the user wrote them.
-    pub sources: Vec<OsString>,
-    /// As the user wrote it.
-    pub destination: OsString,
-    /// What both ends must know.
-    pub options: Options,
-    /// What of the sources is sent.
-    pub selection: Selection,
-    /// Where the hashes of what was delivered are written.
-    pub manifest: Option<OsString>,
-    /// Entries are only listed, and no far end that receives is started.
-    pub list: bool,
-    /// How the far end is reached.
-    pub reach: Reach,
-    /// How long the login may take.
-    pub login: Patience,
-    /// The remote shell is to be quiet too.
-    pub quiet: bool,
-    /// How often it is tried again after the far end was lost.
-    pub retries: u32,
-}
 
 impl Prove {
     /// The same options, with what these ask for.

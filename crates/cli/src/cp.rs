@@ -1,34 +1,17 @@
 //! `linerate cp`: scp's rules, at the line rate.
 
-mod again;
-mod common;
-mod copy;
-mod far;
-mod losses;
-mod manifest;
-mod output;
-mod pull;
-mod push;
-mod showing;
-mod spec;
-mod summary;
-
 use clap::Args;
-use linerate_transfer::problem::TransferError;
 use linerate_transfer::sender::Selection;
 use linerate_wire::control::{Keep, Options};
 use std::ffi::OsString;
-use std::sync::Arc;
 
-pub use common::{Common, Prove, Task};
-pub use far::{SILENCE, end, start};
-pub use output::{Output, SCHEMA, Style};
-pub use spec::Spec;
-pub use summary::{Kind, Summary};
-
+use crate::common::failure::Failure;
+use crate::common::output::Output;
+use crate::copying::args::{Common, Prove};
+use crate::copying::perform;
+use crate::copying::task::Task;
 use crate::exit::{CODES, Code};
 use crate::keep::KeepArgs;
-use copy::Copy;
 
 // No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
 const EXAMPLES: &str = "\
@@ -78,23 +61,6 @@ pub struct CpArgs {
     destination: OsString,
 }
 
-/// A failure: the message for people, and the exit code.
-#[derive(Debug)]
-pub struct Failure(pub String, pub Code);
-
-impl From<TransferError> for Failure {
-    fn from(error: TransferError) -> Self {
-        let code = Code::from(&error);
-        Self(error.to_string(), code)
-    }
-}
-
-impl From<anyhow::Error> for Failure {
-    fn from(error: anyhow::Error) -> Self {
-        Self(format!("{error:#}"), Code::Failed)
-    }
-}
-
 /// Copies.
 ///
 /// # Errors
@@ -102,18 +68,6 @@ impl From<anyhow::Error> for Failure {
 pub fn run(args: CpArgs) -> Result<Code, Failure> {
     let output = Output::new(args.common.style());
     perform(output, Ok(args.into_task()))
-}
-
-/// Runs a task to its exit code.
-///
-/// # Errors
-/// Where the whole failed.
-pub fn perform(output: Output, task: Result<Task, Failure>) -> Result<Code, Failure> {
-    linerate_sys::limits::raise_open_files();
-    linerate_sys::limits::keep_freed_memory();
-    let output = Arc::new(output);
-    let copy = task.and_then(|task| Copy::new(task.resumable(), output.clone()));
-    copy.and_then(|copy| copy.run()).inspect_err(|failure| output.failed(failure))
 }
 
 impl CpArgs {

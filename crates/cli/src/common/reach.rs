@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use super::failure::Failure;
 use crate::exit::Code;
 
 /// Options that go to ssh as they are.
@@ -49,9 +50,9 @@ impl Reach {
     ///
     /// # Errors
     /// Where the remote shell's words can't be told apart.
-    pub fn far_end(&self, host: &OsStr, quiet: bool) -> Result<FarEnd, String> {
+    pub fn far_end(&self, host: &OsStr, quiet: bool) -> Result<FarEnd, Failure> {
         Ok(FarEnd {
-            rsh: self.shell(quiet)?,
+            rsh: self.shell(quiet).map_err(Failure::usage)?,
             host: bare_host(host),
             install: !self.no_install,
             patience: Patience::LOGIN,
@@ -130,13 +131,15 @@ const LAST_MOMENTS: Duration = Duration::from_millis(2300);
 ///
 /// # Errors
 /// Where the handlers can't be set.
-pub fn interrupted() -> std::io::Result<Arc<AtomicBool>> {
+pub fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
     use signal_hook::flag;
     let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in ending_signals() {
+    let catch = |signal| {
         flag::register_conditional_shutdown(signal, Code::Interrupted.number().into(), interrupted.clone())?;
-        flag::register(signal, interrupted.clone())?;
-    }
+        flag::register(signal, interrupted.clone())
+    };
+    let caught = ending_signals().into_iter().try_for_each(|signal| catch(signal).map(drop));
+    caught.map_err(|error: std::io::Error| Failure::failed(format!("signals can't be caught: {error}")))?;
     let watched = interrupted.clone();
     thread::spawn(move || end_in_time(&watched));
     Ok(interrupted)
@@ -151,13 +154,13 @@ fn end_in_time(interrupted: &AtomicBool) {
     std::process::exit(Code::Interrupted.number().into());
 }
 
-/// What to say of a far end that could not be started, and the exit code.
-pub fn not_started(error: &StartError, interrupted: &AtomicBool) -> (String, Code) {
+/// A far end that could not be started.
+pub fn not_started(error: &StartError, interrupted: &AtomicBool) -> Failure {
     if interrupted.load(Ordering::Relaxed) {
-        return ("interrupted".into(), Code::Interrupted);
+        return Failure("interrupted".into(), Code::Interrupted);
     }
     let code = if matches!(error, StartError::Host) { Code::Usage } else { Code::FarEnd };
-    (error.to_string(), code)
+    Failure(error.to_string(), code)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What `cp` says under way and at its end: for people, or as JSON lines.
+//! What the commands that have a far end print under way and at their end: for people, or as JSON lines.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use linerate_doctor::limiter::{Evidence, Limiter, Verdict, transfer};
@@ -13,14 +13,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::Failure;
+use super::SCHEMA;
+use super::failure::Failure;
 use super::losses::Losses;
 use super::summary::Summary;
 use crate::exit::Code;
 use crate::units::{show_bytes, show_count, show_rate, show_time};
-
-/// The version of the events that `--json` prints; it grows with changes that are not additions.
-pub const SCHEMA: u32 = 1;
 
 /// How much is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
