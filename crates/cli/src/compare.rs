@@ -4,13 +4,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::Args;
-use linerate_bench::compare::{Comparison, compare, equal};
+use linerate_bench::compare::{Comparison, Equal, Row, compare, equal};
 use linerate_bench::out::{compare_table, equal_table};
 use linerate_bench::record::Record;
 use linerate_bench::store;
+use serde::Serialize;
 
 use crate::common::failure::Failure;
 use crate::exit::Code;
+use crate::say::json;
+
+/// The version of both objects.
+const SCHEMA: u32 = 1;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,14 +65,24 @@ fn two(args: &CompareArgs, base: &Path, new: &Path) -> anyhow::Result<Code> {
         let (base, new) = (base.display(), new.display());
         bail!("{base} and {new} have no case in common; compare two results of the same study");
     }
-    let beyond = args.fail_on.map_or(0, |limit| comparison.beyond(limit).len());
+    let beyond = args.fail_on.map(|limit| comparison.beyond(limit));
+    let ok = beyond.as_ref().is_none_or(Vec::is_empty);
     if args.json {
-        say!("{}", as_json(args, &comparison));
+        json(&ComparisonLine {
+            schema: SCHEMA,
+            r#type: "comparison",
+            base,
+            new,
+            comparison: &comparison,
+            fail_on_percent: args.fail_on,
+            beyond: beyond.as_deref(),
+            ok,
+        });
     } else {
         say!("BASE {}\nNEW  {}\n\n{}", base.display(), new.display(), compare_table(&comparison));
         say_limit(args, &comparison);
     }
-    Ok(if beyond == 0 { Code::Done } else { Code::Failed })
+    Ok(if ok { Code::Done } else { Code::Failed })
 }
 
 fn say_limit(args: &CompareArgs, comparison: &Comparison) {
@@ -82,23 +97,34 @@ fn say_limit(args: &CompareArgs, comparison: &Comparison) {
     say!("\nWORSE by more than {limit} %, or failing now: {}", cases.join(", "));
 }
 
-fn as_json(args: &CompareArgs, comparison: &Comparison) -> serde_json::Value {
-    let beyond = args.fail_on.map(|limit| comparison.beyond(limit));
-    serde_json::json!({
-        "schema": 1, "type": "comparison", "base": args.base, "new": args.new, "warnings": comparison.warnings,
-        "rows": comparison.rows, "only_in_base": comparison.only_in_base, "only_in_new": comparison.only_in_new,
-        "fail_on_percent": args.fail_on, "beyond": beyond, "ok": beyond.is_none_or(|rows| rows.is_empty()),
-    })
+/// The object of `--json`.
+#[derive(Serialize)]
+struct ComparisonLine<'a> {
+    schema: u32,
+    r#type: &'static str,
+    base: &'a Path,
+    new: &'a Path,
+    #[serde(flatten)]
+    comparison: &'a Comparison,
+    fail_on_percent: Option<f64>,
+    beyond: Option<&'a [&'a Row]>,
+    ok: bool,
+}
+
+/// The object of `--equal --json`.
+#[derive(Serialize)]
+struct EqualLine<'a> {
+    schema: u32,
+    r#type: &'static str,
+    base: &'a Path,
+    quantities: &'a [Equal],
 }
 
 fn count_equal(args: &CompareArgs) -> anyhow::Result<Code> {
     let found =
         equal(&read(&args.base)?).map_err(|error| anyhow::anyhow!("{}: {error}", args.base.display()))?;
     if args.json {
-        say!(
-            "{}",
-            serde_json::json!({ "schema": 1, "type": "equal", "base": args.base, "quantities": found })
-        );
+        json(&EqualLine { schema: SCHEMA, r#type: "equal", base: &args.base, quantities: &found });
     } else {
         say!("{}", equal_table(&found));
     }

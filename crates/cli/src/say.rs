@@ -39,6 +39,14 @@ pub fn fit(text: &str) -> Cow<'_, str> {
     fit.into()
 }
 
+/// A value as a line of JSON on standard output.
+pub fn json(value: &impl serde::Serialize) {
+    match serde_json::to_string(value) {
+        Ok(text) => line(format_args!("{text}")),
+        Err(error) => note_loss(Err(error.into())),
+    }
+}
+
 pub fn line(text: Arguments<'_>) {
     let mut out = io::stdout().lock();
     note_loss(writeln!(out, "{}", fit(&text.to_string())).and_then(|()| out.flush()));

@@ -2,18 +2,17 @@
 
 use clap::Args;
 use linerate_transfer::bounds::Bounds;
-use linerate_transfer::compare::{Aspect, Compared, Difference, compare, open};
+use linerate_transfer::compare::{Compared, Difference, compare, open};
 use linerate_transfer::problem::Observer;
 use linerate_transfer::session::Meters;
 use linerate_wire::control::{Job, Keep};
 use linerate_wire::path::{RelPath, printable, printable_path};
-use serde_json::json;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::common::SCHEMA;
+use crate::common::event::{Event, aspect_name};
 use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd, SILENCE};
 use crate::common::output::{Output, Style};
@@ -97,45 +96,40 @@ impl VerifyArgs {
         let job = Job::Digests { path: ends.far.clone(), keep };
         let near_end = NearEnd { interrupted, observer: output.clone(), meters: meters.clone() };
         let mut far = FarSession::open(&far_end, job, Some(SILENCE), near_end)?;
-        let show = |path: &RelPath, difference: &Difference| self.show(path, difference);
+        let show = |path: &RelPath, difference: &Difference| self.show(output, path, difference);
         let compared = far.work(|session| compare(session, &near, ends.near_is_source, keep, show))?;
         if compared.user_only {
             output.note(USER_ONLY);
         }
-        Ok(self.conclude(&compared, &meters))
+        Ok(self.conclude(output, &compared, &meters))
     }
 
-    fn show(&self, path: &RelPath, difference: &Difference) {
-        let shown = if path.is_root() { ".".to_owned() } else { printable_path(path.as_bytes()) };
+    fn show(&self, output: &Output, path: &RelPath, difference: &Difference) {
+        let path = if path.is_root() { ".".to_owned() } else { printable_path(path.as_bytes()) };
         let (word, aspects) = match difference {
             Difference::Missing => ("missing", Vec::new()),
             Difference::Extra => ("extra", Vec::new()),
-            Difference::Differs(aspects) => ("differs", aspects.iter().map(|aspect| name(*aspect)).collect()),
+            Difference::Differs(aspects) => ("differs", aspects.iter().copied().map(aspect_name).collect()),
         };
-        match (self.json, self.quiet) {
-            (true, _) => {
-                say!("{}", json!({ "schema": SCHEMA, "type": word, "path": shown, "aspects": aspects }))
-            }
-            (_, true) => {}
-            _ if aspects.is_empty() => say!("{word:8} {shown}"),
-            _ => say!("{word:8} {shown} ({})", aspects.join(", ")),
+        match (self.json, self.quiet, difference) {
+            (true, _, Difference::Missing) => output.event(&Event::Missing { path, aspects: [] }),
+            (true, _, Difference::Extra) => output.event(&Event::Extra { path, aspects: [] }),
+            (true, _, Difference::Differs(_)) => output.event(&Event::Differs { path, aspects }),
+            (_, true, _) => {}
+            _ if aspects.is_empty() => say!("{word:8} {path}"),
+            _ => say!("{word:8} {path} ({})", aspects.join(", ")),
         }
     }
 
-    fn conclude(&self, compared: &Compared, meters: &Meters) -> Code {
-        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    fn conclude(&self, output: &Output, compared: &Compared, meters: &Meters) -> Code {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (failed, changed) = (count(&meters.local.failed), count(&meters.local.changed));
         let code = if compared.is_same() { Code::of_problems(failed, changed, 0) } else { Code::Some };
         let Compared { entries, bytes, differ, missing, extra, .. } = *compared;
         if self.json {
-            say!(
-                "{}",
-                json!({
-                    "schema": SCHEMA, "type": "summary", "compared": entries, "bytes": bytes,
-                    "differ": differ, "missing": missing, "extra": extra, "failed": failed, "changed": changed,
-                    "exit": code.number(),
-                })
-            );
+            let exit = code.number();
+            let compared = entries;
+            output.event(&Event::Compared { compared, bytes, differ, missing, extra, failed, changed, exit });
         } else if !self.quiet {
             tell!(
                 "{} entries are at both ends, {} the same: {differ} differ, {missing} missing, {extra} extra",
@@ -144,21 +138,6 @@ impl VerifyArgs {
             );
         }
         code
-    }
-}
-
-fn name(aspect: Aspect) -> &'static str {
-    match aspect {
-        Aspect::Kind => "kind",
-        Aspect::Contents => "contents",
-        Aspect::Target => "target",
-        Aspect::Mode => "mode",
-        Aspect::Time => "time",
-        Aspect::Owner => "owner",
-        Aspect::Group => "group",
-        Aspect::Xattrs => "xattrs",
-        Aspect::Acl => "acl",
-        Aspect::Links => "links",
     }
 }
 

@@ -205,6 +205,24 @@ impl Ground {
         let written = self.run(&line, false);
         assert_eq!(written.code, Some(call.code), "linerate {line}: {written}");
         assert!(!written.out.is_empty(), "linerate {line} prints nothing: {written}");
+        if line.contains("--json") || line.contains("export json") {
+            assert_documented(&written.out, &line);
+        }
+    }
+}
+
+/// Every field of every line is named in the pages that specify them.
+#[track_caller]
+fn assert_documented(out: &str, line: &str) {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let pages =
+        ["formats.md", "guide/copying.md"].map(|page| fs::read_to_string(docs.join(page)).expect("a page"));
+    for event in serde_json::Deserializer::from_str(out).into_iter::<serde_json::Value>() {
+        let event = event.unwrap_or_else(|error| panic!("linerate {line}: {error}: {out}"));
+        for field in event.as_object().into_iter().flat_map(|fields| fields.keys()) {
+            let is_named = pages.iter().any(|page| page.contains(&format!("`{field}`")));
+            assert!(is_named, "linerate {line} prints `{field}`, which no page explains");
+        }
     }
 }
 

@@ -5,13 +5,15 @@ use std::path::Path;
 use anyhow::Context;
 use linerate_bench::out::{gate_table, headline, table};
 use linerate_bench::record::{Outcome, Record};
-use linerate_bench::stats::{drift_statement, drifts, gate, summaries};
+use linerate_bench::stats::{CaseSummary, Drift, GateRow, drift_statement, drifts, gate, summaries};
 use linerate_bench::store;
 use linerate_sys::replace::replace;
+use serde::Serialize;
 
 use super::Report;
 use crate::common::failure::Failure;
 use crate::exit::Code;
+use crate::say;
 
 pub(super) fn report_again(report: &Report) -> Result<Code, Failure> {
     check_results(&report.dir)?;
@@ -22,6 +24,22 @@ pub(super) fn report_again(report: &Report) -> Result<Code, Failure> {
     Ok(show(&loaded.record, &report.dir, report.json)?)
 }
 
+/// The object of `--json`: docs/formats.md, JSON on stdout.
+#[derive(Serialize)]
+struct StudyResult<'a> {
+    schema: u32,
+    r#type: &'static str,
+    study: &'a str,
+    blocks: u32,
+    seed: u64,
+    cases: Vec<CaseSummary>,
+    bounds: &'a [GateRow],
+    ok: bool,
+    results: &'a Path,
+    report: &'a Path,
+    drift: Vec<Drift>,
+}
+
 /// Writes report.html and prints the figures; a study with bounds decides the exit code.
 pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<Code> {
     let page = dir.join("report.html");
@@ -29,14 +47,21 @@ pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<Co
         .with_context(|| format!("writing {}", page.display()))?;
     write_figures(record, dir)?;
     let rows = gate(record);
-    let holds = rows.iter().all(linerate_bench::stats::GateRow::holds);
+    let holds = rows.iter().all(GateRow::holds);
     if json {
-        let cases = summaries(record, record.baseline.as_deref());
-        let shown = serde_json::json!({
-            "schema": 1, "type": "study", "study": record.study, "blocks": record.blocks, "seed": record.seed,
-            "cases": cases, "bounds": rows, "ok": holds, "results": dir, "report": page, "drift": drifts(record),
+        say::json(&StudyResult {
+            schema: 1,
+            r#type: "study",
+            study: &record.study,
+            blocks: record.blocks,
+            seed: record.seed,
+            cases: summaries(record, record.baseline.as_deref()),
+            bounds: &rows,
+            ok: holds,
+            results: dir,
+            report: &page,
+            drift: drifts(record),
         });
-        say!("{shown}");
     } else {
         say!("{}\n\n{}", headline(record), table(record));
         say!("\n{}", drift_statement(&drifts(record)));

@@ -1,5 +1,6 @@
 //! The common room of the commands: what several of them take, do and print.
 
+pub mod event;
 pub mod failure;
 pub mod far;
 mod losses;
@@ -7,6 +8,3 @@ pub mod output;
 pub mod reach;
 pub mod spec;
 pub mod summary;
-
-/// The version of the events that `--json` prints; it grows with changes that are not additions.
-pub const SCHEMA: u32 = 1;

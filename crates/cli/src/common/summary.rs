@@ -4,11 +4,10 @@ use linerate_doctor::limiter::{Evidence, Verdict, transfer};
 use linerate_transfer::session::Meters;
 use linerate_wire::control::Totals;
 use linerate_wire::stages::{Stages, Usage};
-use serde_json::json;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::SCHEMA;
+use super::event::{CopySummary, EndFields, Event, SyncFields};
 use crate::exit::Code;
 use crate::units::{show_bytes, show_count, show_rate, show_time};
 
@@ -129,35 +128,37 @@ impl Summary {
     }
 
     /// The last event of `--json`.
-    pub fn event(&self, limiter: &Verdict, code: Code, meters: &Meters) -> serde_json::Value {
-        let end = |(stages, usage): (Stages, Usage)| {
-            json!({
-                "cpu_seconds": usage.cpu_seconds, "cpu_seconds_per_gb": self.cpu_per_gb(usage),
-                "peak_rss_bytes": usage.peak_rss_bytes, "stages": stages,
-            })
+    pub fn event(&self, limiter: &Verdict, code: Code, meters: &Meters) -> Event {
+        let end = |(stages, usage): (Stages, Usage)| EndFields {
+            cpu_seconds: usage.cpu_seconds,
+            cpu_seconds_per_gb: self.cpu_per_gb(usage),
+            peak_rss_bytes: usage.peak_rss_bytes,
+            stages,
         };
-        let moved = self.moved();
-        let mut event = json!({
-            "schema": SCHEMA, "type": "summary",
-            "files": self.landed.files, "directories": self.landed.directories,
-            "symlinks": self.landed.symlinks, "specials": self.landed.specials, "bytes": self.landed.bytes,
-            "payload_seconds": self.payload_seconds, "elapsed_seconds": self.elapsed_seconds,
-            "gbit_per_second": moved.bytes as f64 * 8e-9 / self.payload_seconds.max(1e-9),
-            "encrypted": self.cipher.is_some(), "cipher": self.cipher,
-            "streams": self.streams, "turned_away": self.turned_away,
-            "limiter": limiter.limiter.name(), "limiter_share": limiter.share, "limiter_evidence": limiter.to_string(),
-            "sender": end(self.sender), "receiver": end(self.receiver),
-            "failed": meters.local.failed.load(Ordering::Relaxed),
-            "changed": meters.local.changed.load(Ordering::Relaxed),
-            "not_kept": meters.local.not_kept.load(Ordering::Relaxed), "exit": code.number(),
-        });
-        if let (Some(synced), Some(fields)) = (self.synced, event.as_object_mut()) {
-            fields.insert("dry_run".into(), synced.dry_run.into());
-            fields.insert("deleted".into(), synced.deleted.into());
-            fields.insert("unchanged_files".into(), synced.unchanged.files.into());
-            fields.insert("unchanged_bytes".into(), synced.unchanged.bytes.into());
-        }
-        event
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Event::Summary(Box::new(CopySummary {
+            landed: self.landed.into(),
+            payload_seconds: self.payload_seconds,
+            elapsed_seconds: self.elapsed_seconds,
+            gbit_per_second: self.moved().bytes as f64 * 8e-9 / self.payload_seconds.max(1e-9),
+            encrypted: self.cipher.is_some(),
+            cipher: self.cipher,
+            streams: self.streams,
+            turned_away: self.turned_away,
+            limiter: limiter.into(),
+            sender: end(self.sender),
+            receiver: end(self.receiver),
+            failed: count(&meters.local.failed),
+            changed: count(&meters.local.changed),
+            not_kept: count(&meters.local.not_kept),
+            exit: code.number(),
+            synced: self.synced.map(|synced| SyncFields {
+                dry_run: synced.dry_run,
+                deleted: synced.deleted,
+                unchanged_files: synced.unchanged.files,
+                unchanged_bytes: synced.unchanged.bytes,
+            }),
+        }))
     }
 }
 

@@ -19,6 +19,7 @@ use crate::common::failure::Failure;
 use crate::common::reach::Reach;
 use crate::exit::Code;
 use crate::facts::{HERE, ask, open, usual_paths};
+use crate::say::json;
 use crate::units::parse_rate;
 
 // No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
@@ -125,7 +126,7 @@ pub fn run(args: DoctorArgs) -> Result<Code, Failure> {
         CHECKS.iter().for_each(|check| say!("{:20} {}", check.name, check.about));
         return Ok(Code::Done);
     }
-    args.examine().and_then(|report| args.tell(&report))
+    args.examine().map(|report| args.tell(&report))
 }
 
 impl DoctorArgs {
@@ -157,15 +158,14 @@ impl DoctorArgs {
         self.root.iter().map(one).collect()
     }
 
-    fn tell(&self, report: &Report) -> Result<Code, Failure> {
+    fn tell(&self, report: &Report) -> Code {
         if self.json {
-            let json = serde_json::to_string(report);
-            say!("{}", json.map_err(|error| Failure(format!("writing JSON: {error}"), Code::Failed))?);
+            json(report);
         } else {
             say!("{}", table::text(report));
         }
         let is_bad = |limit| report.findings.iter().any(|finding| finding.severity >= limit);
-        Ok(if self.fail_on.is_some_and(is_bad) { Code::Found } else { Code::Done })
+        if self.fail_on.is_some_and(is_bad) { Code::Found } else { Code::Done }
     }
 }
 

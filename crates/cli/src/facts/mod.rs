@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use crate::common::failure::Failure;
 use crate::common::reach::{Reach, interrupted, not_started};
 use crate::exit::Code;
+use crate::say::json;
 
 // No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
 const EXAMPLES: &str = "\
@@ -76,8 +77,7 @@ impl FactsArgs {
             (None, _) => self.here()?,
         };
         if self.json {
-            let json = serde_json::to_string(&Told { r#type: "facts", facts: &facts });
-            say!("{}", json.map_err(|error| Failure::failed(format!("writing JSON: {error}")))?);
+            json(&Told { r#type: "facts", facts: &facts });
         } else if self.snapshot.is_none() {
             say!("{}", table::text(&facts));
         }

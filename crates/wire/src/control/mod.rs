@@ -152,6 +152,11 @@ pub struct Change {
     pub link: Option<Link>,
 }
 
+impl Change {
+    /// The item of an entry that is deleted.
+    pub const DELETED: [u8; 11] = *b"*deleting  ";
+}
+
 /// What a change of a link tells beside its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Link {
