@@ -2,17 +2,16 @@
 
 use clap::Args;
 use linerate_transfer::bounds::Bounds;
-use linerate_transfer::clock::Counters;
 use linerate_transfer::leftovers;
 use linerate_transfer::session::{Meters, Reporter};
-use linerate_wire::control::Job;
-use linerate_wire::entry::Kind;
-use linerate_wire::path::printable;
+use linerate_wire::control::{Job, Leftover};
+use linerate_wire::path::printable_path;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::common::event::{Event, leftover_name};
 use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd, SILENCE};
 use crate::common::output::{Output, Style};
@@ -37,6 +36,12 @@ pub struct CleanArgs {
     /// List what would be removed, remove nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
+    /// Print errors alone
+    #[arg(short = 'q', long)]
+    quiet: bool,
+    /// Print events as JSON lines on standard output
+    #[arg(long, conflicts_with = "quiet")]
+    json: bool,
     #[command(flatten)]
     reach: Reach,
     /// Where to look
@@ -44,34 +49,49 @@ pub struct CleanArgs {
     destination: OsString,
 }
 
+/// What was found so far.
+#[derive(Default)]
+struct Found {
+    leftovers: u64,
+    bytes: u64,
+}
+
 /// Cleans.
 ///
 /// # Errors
 /// Where the directory or the far end can't be reached.
 pub fn run(args: CleanArgs) -> Result<Code, Failure> {
-    let output = Arc::new(Output::new(Style::Plain));
-    let meters = Meters::default();
-    args.clean(&output, &meters).inspect_err(|failure| output.failed(failure))?;
-    Ok(code(&meters.local))
-}
-
-fn code(counters: &Counters) -> Code {
-    Code::of_problems(counters.failed.load(Ordering::Relaxed), 0, 0)
+    let output = Arc::new(Output::new(args.style()));
+    let (meters, mut found) = (Meters::default(), Found::default());
+    let cleaned = match Spec::parse(&args.destination) {
+        Spec::Local(path) => args.clean(&path, &output, &meters, &mut found),
+        Spec::Remote(host, path) => args.clean_far(&host, path, &output, &meters, &mut found),
+    };
+    cleaned.inspect_err(|failure| output.failed(failure))?;
+    Ok(args.conclude(&output, &found, meters.local.failed.load(Ordering::Relaxed)))
 }
 
 impl CleanArgs {
-    fn clean(&self, output: &Arc<Output>, meters: &Meters) -> Result<(), Failure> {
-        match Spec::parse(&self.destination) {
-            Spec::Local(path) => {
-                let reporter = Reporter::new(output.clone(), meters);
-                let tell = |left: &leftovers::Leftover| show(left.path.as_os_str().as_bytes(), left.size);
-                let problem = |problem| reporter.problem(problem);
-                let root = Bounds::here().name(path.as_bytes())?.directory()?;
-                leftovers::clean(&root, !self.dry_run, tell, problem);
-                Ok(())
-            }
-            Spec::Remote(host, path) => self.clean_far(&host, path, output, meters),
+    fn style(&self) -> Style {
+        match (self.json, self.quiet) {
+            (true, _) => Style::Json,
+            (_, true) => Style::Quiet,
+            _ => Style::Plain,
         }
+    }
+
+    fn clean(
+        &self,
+        path: &OsStr,
+        output: &Arc<Output>,
+        meters: &Meters,
+        found: &mut Found,
+    ) -> Result<(), Failure> {
+        let reporter = Reporter::new(output.clone(), meters);
+        let root = Bounds::here().name(path.as_bytes())?.directory()?;
+        let show = |left| self.show(output, &left, found);
+        leftovers::clean(&root, !self.dry_run, show, |problem| reporter.problem(problem));
+        Ok(())
     }
 
     fn clean_far(
@@ -80,21 +100,35 @@ impl CleanArgs {
         destination: Vec<u8>,
         output: &Arc<Output>,
         meters: &Meters,
+        found: &mut Found,
     ) -> Result<(), Failure> {
-        let far_end = self.reach.far_end(host, false)?;
+        let far_end = self.reach.far_end(host, self.quiet)?;
         let near = NearEnd { interrupted: interrupted()?, observer: output.clone(), meters: meters.clone() };
         let job = Job::Clean { destination, remove: !self.dry_run };
         let mut far = FarSession::open(&far_end, job, Some(SILENCE), near)?;
-        far.work(|session| {
-            session.receive_list(|path, entry| match entry.kind {
-                Kind::File { size } => show(path, size),
-                _ => show(path, 0),
-            })
-        })?;
+        far.work(|session| session.receive_leftovers(|left| self.show(output, left, found)))?;
         Ok(())
     }
-}
 
-fn show(path: &[u8], size: u64) {
-    say!("{} ({})", printable(path), show_bytes(size));
+    fn show(&self, output: &Output, left: &Leftover, found: &mut Found) {
+        found.leftovers += 1;
+        // A far end may send any numbers.
+        found.bytes = found.bytes.saturating_add(left.size);
+        let (path, kind, bytes) = (printable_path(&left.path), leftover_name(left.kind), left.size);
+        match (self.json, self.quiet) {
+            (true, _) => output.event(&Event::Leftover { path, kind, bytes }),
+            (_, true) => {}
+            _ => say!("{kind:14} {:>10}  {path}", show_bytes(bytes)),
+        }
+    }
+
+    fn conclude(&self, output: &Output, found: &Found, failed: u64) -> Code {
+        let code = Code::of_problems(failed, 0, 0);
+        if self.json {
+            let Found { leftovers, bytes } = *found;
+            let (dry_run, exit) = (self.dry_run, code.number());
+            output.event(&Event::Cleaned { dry_run, leftovers, bytes, failed, exit });
+        }
+        code
+    }
 }

@@ -33,7 +33,7 @@ const fn call(command: &'static str, plain: &'static [&'static str], json: &'sta
 const CALLS: [Call; 27] = [
     call("cp", &["-n -r tree far:/x"], &["-n -r tree far:/x"]),
     call("sync", &["-n {rsh} tree far:{top}/new"], &["{rsh} tree far:{top}/new"]),
-    call("clean", &["-n left"], &[]),
+    call("clean", &["-n left"], &["-n left"]),
     Call { code: 3, ..call("verify", &["{rsh} tree far:{top}/other"], &["{rsh} tree far:{top}/other"]) },
     call("stream", &[], &["--seconds 0.1 {rsh} far"]),
     call("measure", &["--seconds 0.1"], &["--seconds 0.1 --export json", "--seconds 0.1 --export csv"]),

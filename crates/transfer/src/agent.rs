@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::ahead::scan_ahead;
 use crate::bounds::Bounds;
 use crate::digest::ledger::Known;
-use crate::leftovers::{self, Leftover};
+use crate::leftovers;
 use crate::permit::Permit;
 use crate::problem::TransferError;
 use crate::root::Root;
@@ -133,7 +133,7 @@ fn list(
 fn clean(session: &mut Session, root: &Root, remove: bool) -> Result<(), TransferError> {
     let (channel, reporter) = (session.channel(), session.reporter());
     // A client that is gone is noticed below.
-    let tell = |left: &Leftover| drop(channel.send(&left.told()));
+    let tell = |left| drop(channel.send(&Message::Leftover(left)));
     leftovers::clean(root, remove, tell, |problem| reporter.problem(problem));
     session.tell_report()
 }

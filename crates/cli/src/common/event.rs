@@ -2,7 +2,7 @@
 
 use linerate_doctor::limiter::Verdict;
 use linerate_transfer::compare::Aspect;
-use linerate_wire::control::{ProblemKind, Totals};
+use linerate_wire::control::{LeftoverKind, ProblemKind, Totals};
 use linerate_wire::entry::Kind;
 use linerate_wire::stages::Stages;
 use serde::Serialize;
@@ -63,6 +63,11 @@ pub enum Event {
     Extra { path: String, aspects: [&'static str; 0] },
     /// An entry that differs between verify's trees.
     Differs { path: String, aspects: Vec<&'static str> },
+    /// Something that a transfer left, which clean removes.
+    Leftover { path: String, kind: &'static str, bytes: u64 },
+    /// A directory is clean, or was only looked at.
+    #[serde(rename = "summary")]
+    Cleaned { dry_run: bool, leftovers: u64, bytes: u64, failed: u64, exit: u8 },
     /// A comparison is done.
     #[serde(rename = "summary")]
     Compared {
@@ -189,6 +194,15 @@ pub fn entry_name(kind: &Kind) -> &'static str {
     }
 }
 
+/// What a transfer left, as events and lists call it.
+pub fn leftover_name(kind: LeftoverKind) -> &'static str {
+    match kind {
+        LeftoverKind::Journal => "journal",
+        LeftoverKind::Partial => "partial-file",
+        LeftoverKind::Other => "temporary-name",
+    }
+}
+
 /// One thing in which two entries differ, as events and lists call it.
 pub fn aspect_name(aspect: Aspect) -> &'static str {
     match aspect {
@@ -270,6 +284,8 @@ mod tests {
             Event::Missing { path: text(), aspects: [] },
             Event::Extra { path: text(), aspects: [] },
             Event::Differs { path: text(), aspects: vec!["kind"] },
+            Event::Leftover { path: text(), kind: "journal", bytes: 0 },
+            Event::Cleaned { dry_run: true, leftovers: 0, bytes: 0, failed: 0, exit: 0 },
             Event::Compared {
                 compared: 0,
                 bytes: 0,
@@ -292,6 +308,7 @@ mod tests {
             Event::Change { .. } | Event::Summary(_) | Event::Surveyed { .. } | Event::Failed { .. } => {
                 (COPYING, "\n## JSON events\n")
             }
+            Event::Leftover { .. } | Event::Cleaned { .. } => (FORMATS, "\n## JSON of a cleaning\n"),
             Event::Missing { .. } | Event::Extra { .. } | Event::Differs { .. } | Event::Compared { .. } => {
                 (FORMATS, "\n## JSON of a comparison\n")
             }
@@ -385,6 +402,10 @@ mod tests {
             let documented = quoted(row.split("`kind` (").nth(1).unwrap().split(')').next().unwrap());
             assert_eq!(documented, kinds.into_iter().collect(), "{row}");
         }
+        let leftovers = [LeftoverKind::Journal, LeftoverKind::Partial, LeftoverKind::Other];
+        let row = FORMATS.lines().find(|line| line.starts_with("| `leftover`")).unwrap();
+        let documented = quoted(row.split("`kind` (").nth(1).unwrap().split(')').next().unwrap());
+        assert_eq!(documented, leftovers.map(leftover_name).into_iter().collect());
         let aspects = [
             Aspect::Kind,
             Aspect::Contents,
