@@ -14,10 +14,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::common::failure::Failure;
-use crate::exit::Code;
+use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
+
+const MEANINGS: [Meaning; 6] = [(Code::Done, "served"), FAILED, USAGE, FAR_END, VERSION, INTERRUPTED];
 
 /// What `linerate agent` takes.
 #[derive(Debug, Args)]
+#[command(after_long_help = table(&MEANINGS))]
 pub struct AgentArgs {
     /// Print what both ends must have in common, and end
     #[arg(long)]

@@ -26,12 +26,12 @@ use show::{check_results, report_again, show};
 use surroundings::{provide_packages, stop_on_signals};
 
 use crate::common::failure::Failure;
-use crate::exit::Code;
+use crate::exit::{Code, INTERRUPTED, Meaning, USAGE, table};
 use crate::say::fit;
 
 /// What `linerate bench` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = EXPLANATION, args_conflicts_with_subcommands = true)]
+#[command(before_long_help = EXAMPLES, after_long_help = explanation(), args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
     #[command(subcommand)]
     action: Option<Action>,
@@ -52,10 +52,20 @@ Examples:
 ";
 
 const EXPLANATION: &str = "\
-A study runs on two hosts that are made of network namespaces, joined by a link with a rate. Results are stored \
-below --out as they are made; Ctrl-C keeps them. docs/formats.md describes study files, tool files and results.
+A study runs on two hosts that are made of network namespaces, joined by a link with a rate.
+Results are stored below --out as they are made; Ctrl-C keeps them. docs/formats.md describes
+study files, tool files and results.";
 
-Exit codes: 0 done (for gate: every row holds), 1 failed, a row missed or nothing measured, 2 usage, 130 interrupted.";
+const MEANINGS: [Meaning; 4] = [
+    (Code::Done, "done; where the study has bounds, all of them hold"),
+    (Code::Failed, "it failed, a bound was missed, nothing was measured, or the output could not be written"),
+    USAGE,
+    INTERRUPTED,
+];
+
+fn explanation() -> String {
+    format!("{EXPLANATION}\n\n{}", table(&MEANINGS))
+}
 
 #[derive(Debug, Subcommand)]
 enum Action {
@@ -67,10 +77,12 @@ enum Action {
 
 #[derive(Debug, Args)]
 struct List {
-    /// As JSON: the rows of docs/papers.md that each study runs
+    /// Print one JSON object on standard output
+    ///
+    /// It names the rows of docs/papers.md that each study runs.
     #[arg(long)]
     json: bool,
-    /// A directory of tool files, beside the built-in ones; may be given again
+    /// A directory of further tool files; may be repeated
     #[arg(long, value_name = "DIR")]
     tools: Vec<PathBuf>,
 }
@@ -79,7 +91,7 @@ struct List {
 struct Report {
     /// A directory of stored results
     dir: PathBuf,
-    /// As JSON
+    /// Print one JSON object on standard output
     #[arg(long)]
     json: bool,
 }
@@ -89,19 +101,23 @@ struct Run {
     /// A built-in study, or a study file
     #[arg(default_value = "quick")]
     study: String,
-    /// Blocks; each runs every case once [default: the study's, 5]
+    /// Blocks; each runs every case once [default: the study's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_BLOCKS)))]
     blocks: Option<u32>,
-    /// What the study says is other in a quick run, and one block unless --blocks says more: a first look
+    /// Use the study's quick settings, for a first look
+    ///
+    /// One block, unless --blocks says more.
     #[arg(long)]
     quick: bool,
     /// Bytes of generated data [default: the study's]
     #[arg(long, value_parser = size)]
     size: Option<u64>,
-    /// A tree of your own in place of generated data; it is copied, never changed
+    /// Copy the tree at PATH instead of generated data
+    ///
+    /// It is never changed.
     #[arg(long, value_name = "PATH", conflicts_with = "size")]
     tree: Option<PathBuf>,
-    /// A directory of tool files, beside the built-in ones; may be given again
+    /// A directory of further tool files; may be repeated
     #[arg(long, value_name = "DIR")]
     tools: Vec<PathBuf>,
     /// Where results are stored
@@ -110,7 +126,7 @@ struct Run {
     /// Seed of the data and of the order of runs
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Figures as JSON on stdout
+    /// Print the figures as JSON on standard output
     #[arg(long)]
     json: bool,
     /// Install missing tools from the distribution first, as root
@@ -119,22 +135,30 @@ struct Run {
     /// The same as `linerate bench list`
     #[arg(long)]
     list: bool,
-    /// Read the study and say what is wrong in it, or that nothing is; exit code 2 where something is
+    /// Check the study and exit
+    ///
+    /// Exit code 2 where something is wrong in it.
     #[arg(long, conflicts_with = "dry_run")]
     check: bool,
-    /// Show what would be run, and about how long it would take
+    /// Print what would run, and about how long it would take
     #[arg(long)]
     dry_run: bool,
-    /// Two hosts in place of a lab: a sends, b receives; each is ssh:HOST, local, or netns:FILE
+    /// Use two hosts instead of a lab
+    ///
+    /// a sends, b receives; each is ssh:HOST, local, or netns:FILE.
     #[arg(long, value_name = "a=PLACE,b=PLACE")]
     hosts: Option<String>,
-    /// Remote shell for these hosts instead of ssh, with its options; quotes and backslashes as in a shell
+    /// Remote shell for these hosts instead of ssh
+    ///
+    /// CMD is split into words as a shell does it.
     #[arg(long, value_name = "CMD", requires = "hosts")]
     rsh: Option<String>,
-    /// b's address on the path to be measured [default: the one that ssh connects to]
+    /// b's address on the measured path [default: that of ssh]
     #[arg(long, value_name = "ADDRESS", requires = "hosts")]
     address_b: Option<String>,
-    /// Go on with an interrupted study: make the runs that are missing in its directory of results
+    /// Make the runs that are missing in DIR
+    ///
+    /// DIR holds the results of a study that was interrupted.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["study", "blocks", "quick", "size", "tree", "tools", "seed", "hosts"])]
     resume: Option<PathBuf>,
 }

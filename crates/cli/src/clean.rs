@@ -17,7 +17,7 @@ use crate::common::far::{FarSession, NearEnd, SILENCE};
 use crate::common::output::{Output, Style};
 use crate::common::reach::{Reach, interrupted};
 use crate::common::spec::Spec;
-use crate::exit::{CODES, Code};
+use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::units::show_bytes;
 
 const EXAMPLES: &str = "\
@@ -29,11 +29,21 @@ Examples:
       removes it. What a transfer under way holds stays
 ";
 
+const MEANINGS: [Meaning; 7] = [
+    (Code::Done, "everything that is left was listed, or removed"),
+    FAILED,
+    USAGE,
+    (Code::Some, "something could not be removed"),
+    FAR_END,
+    VERSION,
+    INTERRUPTED,
+];
+
 /// What `linerate clean` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = CODES)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct CleanArgs {
-    /// List what would be removed, remove nothing
+    /// List what would be removed; remove nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
     /// Print errors alone

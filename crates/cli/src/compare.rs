@@ -11,7 +11,7 @@ use linerate_bench::store;
 use serde::Serialize;
 
 use crate::common::failure::Failure;
-use crate::exit::Code;
+use crate::exit::{Code, Meaning, USAGE, table};
 use crate::say::json;
 
 /// The version of both objects.
@@ -23,26 +23,32 @@ Examples:
   linerate compare --fail-on 5% --json baseline results/quick-2026-05-02T10-00-00Z
 ";
 
-const EXPLANATION: &str = "\
-Exit codes: 0 compared (and, with --fail-on, nothing is worse by more), 1 a case is significantly worse by more than \
-the limit or has begun to fail, 2 the arguments can't be served.";
+const MEANINGS: [Meaning; 3] = [
+    (Code::Done, "compared; with --fail-on, nothing is worse by more"),
+    (Code::Failed, "--fail-on: a case is worse by more or fails newly; or the output could not be written"),
+    USAGE,
+];
 
 /// What `linerate compare` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = EXPLANATION)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct CompareArgs {
-    /// Results: a directory that `linerate bench` wrote, or a file with a whole record
+    /// Results: a directory of `linerate bench`, or a file with a record
     base: PathBuf,
     /// Results of the same study, to be judged against BASE
     #[arg(required_unless_present = "equal")]
     new: Option<PathBuf>,
-    /// Exit with 1 where a case is significantly worse by more than so many percent, or fails only in NEW
+    /// Exit with 1 if a case is worse by more than PERCENT, or fails newly
+    ///
+    /// Only significant differences count.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_on: Option<f64>,
-    /// As JSON on stdout
+    /// Print one JSON object on standard output
     #[arg(long)]
     json: bool,
-    /// How often equal things are called different: BASE is a study of two cases that are the same
+    /// Count how often equal cases are called different
+    ///
+    /// BASE is a study of two cases that are the same.
     #[arg(long, conflicts_with_all = ["new", "fail_on"])]
     equal: bool,
 }

@@ -10,7 +10,7 @@ use crate::common::output::Output;
 use crate::copying::args::{Common, Prove};
 use crate::copying::perform;
 use crate::copying::task::Task;
-use crate::exit::{CODES, Code};
+use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::keep::KeepArgs;
 
 // No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
@@ -34,21 +34,34 @@ Examples:
       one argument, to a shell there
 ";
 
+const MEANINGS: [Meaning; 8] = [
+    (Code::Done, "everything is there, whole and on stable storage"),
+    FAILED,
+    USAGE,
+    (Code::Some, "some entries failed, were skipped or lost something; the others are there"),
+    (Code::Changed, "some sources changed or vanished while they were read; the others are there"),
+    FAR_END,
+    VERSION,
+    INTERRUPTED,
+];
+
 /// What `linerate cp` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = CODES)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct CpArgs {
-    /// Copy directories and everything in them; symbolic links as links
+    /// Copy directories and everything in them; links stay links
     #[arg(short = 'r', long)]
     recursive: bool,
-    /// Keep modes, and times to the nanosecond; else files are new, with modes as the umask leaves them
+    /// Keep modes, and times to the nanosecond
+    ///
+    /// Without it, files are new, with modes as the umask leaves them.
     #[arg(short = 'p', long)]
     preserve: bool,
     #[command(flatten)]
     keep: KeepArgs,
     #[command(flatten)]
     prove: Prove,
-    /// List what would be copied, copy nothing
+    /// List what would be copied; copy nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
     #[command(flatten)]

@@ -7,10 +7,13 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 
 use crate::common::failure::Failure;
-use crate::exit::Code;
+use crate::exit::{Code, FAILED, Meaning, USAGE, table};
+
+const MEANINGS: [Meaning; 3] = [(Code::Done, "done; the exit code of data hold is COMMAND's"), FAILED, USAGE];
 
 /// What `linerate data` takes.
 #[derive(Debug, Args)]
+#[command(after_long_help = table(&MEANINGS))]
 pub struct DataArgs {
     #[command(subcommand)]
     action: Action,

@@ -1,22 +1,26 @@
-//! Exit codes: the same for every command, and documented in the help.
+//! Exit codes: a number means the same for every command, whose help lists its own.
 
 use linerate_transfer::problem::TransferError;
 use std::process::ExitCode;
 
-/// As the help shows them.
-pub const CODES: &str = "\
-Exit codes:
-  0    all that was asked for is there, whole, verified and on stable storage
-  1    it failed as a whole
-  2    the arguments can't be served
-  3    some entries failed, were skipped, lost what was to be kept, or differ
-       (verify); the others are there
-  4    some sources changed or vanished while they were read; the others are there
-  5    the far end could not be started, or it or the connection went away
-  6    doctor --fail-on: something is that bad
-  7    the two ends' versions don't match
-  25   not everything was deleted that the source doesn't have (sync --delete)
-  130  interrupted";
+/// A code and its meaning, as a command's help shows it.
+pub type Meaning = (Code, &'static str);
+
+/// The meanings that codes have for every command.
+pub const FAILED: Meaning = (Code::Failed, "it failed as a whole, or its output could not be written");
+pub const USAGE: Meaning = (Code::Usage, "the arguments can't be served");
+pub const FAR_END: Meaning =
+    (Code::FarEnd, "the far end could not be started, or it or the connection went away");
+pub const VERSION: Meaning = (Code::Version, "the two ends' versions don't match");
+pub const NOT_RUN: Meaning = (Code::NotRun, "COMMAND can't be run");
+pub const NOT_FOUND: Meaning = (Code::NotFound, "there is no such COMMAND");
+pub const INTERRUPTED: Meaning = (Code::Interrupted, "interrupted");
+
+/// The end of a command's help: its exit codes.
+pub fn table(meanings: &[Meaning]) -> String {
+    let lines = meanings.iter().map(|(code, meaning)| format!("\n  {:<4} {meaning}", code.number()));
+    format!("Exit codes:{}", lines.collect::<String>())
+}
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,12 +9,12 @@ use linerate_lab::{
 };
 
 use crate::common::failure::Failure;
-use crate::exit::Code;
+use crate::exit::{Code, FAILED, Meaning, NOT_FOUND, NOT_RUN, USAGE, table};
 use crate::units::{self, show_count};
 
 /// What `linerate lab` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = EXPLANATION)]
+#[command(before_long_help = EXAMPLES, after_long_help = explanation())]
 pub struct LabArgs {
     #[command(subcommand)]
     action: Action,
@@ -29,25 +29,37 @@ Examples:
 ";
 
 const EXPLANATION: &str = "\
-A lab is two network namespaces, a and b, joined by a link, with an ssh server on b. COMMAND runs on a. \
-It finds in its environment:
+A lab is two network namespaces, a and b, joined by a link, with an ssh server on b.
+COMMAND runs on a. It finds in its environment:
   LINERATE_LAB                        the lab's name
   LINERATE_LAB_SSH_CONFIG             for ssh -F: logs in to b without questions
   LINERATE_LAB_HOST                   the far host's name for ssh: b
   LINERATE_LAB_ADDRESS_A, _ADDRESS_B  the hosts' IPv4 addresses on the first link
   LINERATE_LAB_ADDRESSES_A, _B        their addresses on all links; _GUESTS those of the guests
-  LINERATE_LAB_NETNS_A, _NETNS_B      the namespaces, for ip netns exec; _NETNS_GUESTS those of the guests
+  LINERATE_LAB_NETNS_A, _NETNS_B      the namespaces, for ip netns exec; _NETNS_GUESTS the guests'
   LINERATE_LAB_DIR                    a directory for data, on tmpfs where there is one
 
-A lab goes with its command, whatever ends it. What a kill -9 leaves behind, the next lab command removes. \
+A lab is removed when its command ends. The next lab command removes what a kill -9 left.
 Without root a lab is made in a user namespace, where the kernel allows that.";
+
+const MEANINGS: [Meaning; 5] = [
+    (Code::Done, "done; the exit code of lab run is COMMAND's, or 128 + N where signal N ended it"),
+    FAILED,
+    USAGE,
+    NOT_RUN,
+    NOT_FOUND,
+];
+
+fn explanation() -> String {
+    format!("{EXPLANATION}\n\n{}", table(&MEANINGS))
+}
 
 const RUN_EXAMPLES: &str = "\
 Examples:
   linerate lab run --link 10gbit -- sh -c 'linerate cp -F $LINERATE_LAB_SSH_CONFIG -r DIR b:/tmp'
   linerate lab run --link 1gbit -- sh -c 'ssh -F $LINERATE_LAB_SSH_CONFIG b hostname'
-  linerate lab run --link 1gbit --links 4 -- sh -c 'for b in $LINERATE_LAB_ADDRESSES_B; do ping -c 1 $b; done'
-  linerate lab run --link 10gbit --rtt 50ms --loss 0.01% -- sh -c 'iperf3 -c $LINERATE_LAB_ADDRESS_B'
+  linerate lab run --link 1gbit --links 4 -- sh -c 'echo $LINERATE_LAB_ADDRESSES_B'
+  linerate lab run --rtt 50ms --loss 0.01% -- sh -c 'ping -c 3 $LINERATE_LAB_ADDRESS_B'
   linerate lab run -- bash
 ";
 
@@ -73,16 +85,16 @@ Examples:
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Make a lab, run a command on its near host, take the lab down
-    #[command(before_help = RUN_EXAMPLES)]
+    #[command(before_long_help = RUN_EXAMPLES)]
     Run(Run),
     /// Make a lab that stays until it is taken down (as root)
-    #[command(before_help = UP_EXAMPLES)]
+    #[command(before_long_help = UP_EXAMPLES)]
     Up(Shape),
     /// Take a lab down: its processes, namespaces, link and files
-    #[command(before_help = DOWN_EXAMPLES)]
+    #[command(before_long_help = DOWN_EXAMPLES)]
     Down(Down),
     /// Show the labs that are up
-    #[command(before_help = STATUS_EXAMPLES)]
+    #[command(before_long_help = STATUS_EXAMPLES)]
     Status(Show),
 }
 
@@ -97,25 +109,29 @@ struct Run {
 
 #[derive(Debug, Args)]
 struct Shape {
-    /// The link's rate each way: 10gbit, 2.5gbit, 100mbit, or open for an unshaped one
+    /// Rate each way: 10gbit, 2.5gbit, 100mbit, or open
+    ///
+    /// An open link isn't shaped.
     #[arg(long, value_name = "RATE", default_value = "open", value_parser = read_link)]
     link: Link,
-    /// Parallel links of that rate, 1 to 8, each a network of its own
+    /// Parallel links of that rate, 1 to 8, each its own network
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
     links: Option<u32>,
-    /// Receive and transmit queues of each interface [default: the kernel's]
+    /// Queues of each interface, each way [default: the kernel's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     queues: Option<u32>,
-    /// Hosts behind b's end of the link, which they share by a bridge
+    /// Hosts behind b's end of the link, on a bridge
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "links", value_parser = clap::value_parser!(u32).range(0..=64))]
     guests: u32,
-    /// The round-trip time that each link adds: 50ms, 0.5s, 200us
+    /// Round-trip time that each link adds: 50ms, 0.5s, 200us
     #[arg(long, value_name = "TIME", conflicts_with_all = ["guests", "queues"])]
     rtt: Option<Rtt>,
-    /// The share of segments lost in each direction: 0.01%
+    /// Share of segments lost in each direction: 0.01%
     #[arg(long, value_name = "PERCENT", conflicts_with_all = ["guests", "queues"])]
     loss: Option<Loss>,
-    /// The queue before a link with delay or loss, in bytes [default: what the link carries in one round trip, or in 20ms]
+    /// Size of the queue before a link with delay or loss
+    ///
+    /// By default what the link carries in one round trip, or in 20ms.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size, conflicts_with_all = ["guests", "queues"])]
     queue: Option<u64>,
     /// Chooses which segments are lost [default: 0]
@@ -127,10 +143,12 @@ struct Shape {
     /// The link's largest packet in bytes
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1280..=65535))]
     mtu: Option<u32>,
-    /// The TCP congestion control over the link [default: cubic, where the kernel has it]
+    /// TCP congestion control [default: cubic, if the kernel has it]
     #[arg(long, value_name = "NAME", value_parser = read_congestion)]
     congestion: Option<String>,
-    /// The largest TCP buffer in bytes [default: the kernel's; with --rtt or --loss what fills the link]
+    /// Largest TCP buffer in bytes [default: the kernel's]
+    ///
+    /// With --rtt or --loss the default is what fills the link.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(262_144..=2_147_483_647))]
     tcp_buffer_max: Option<u64>,
 }
@@ -146,7 +164,7 @@ struct Down {
 
 #[derive(Debug, Args)]
 struct Show {
-    /// As a JSON array
+    /// Print a JSON array
     #[arg(long)]
     json: bool,
 }

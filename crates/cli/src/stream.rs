@@ -18,7 +18,7 @@ use crate::common::far::{FarSession, NearEnd, SILENCE};
 use crate::common::output::{Output, Style};
 use crate::common::reach::{Reach, interrupted};
 use crate::common::summary::{Kind, Summary};
-use crate::exit::{CODES, Code};
+use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::units::{parse_ports, parse_size, parse_streams};
 
 const EXAMPLES: &str = "\
@@ -32,26 +32,30 @@ Examples:
 /// How long `linerate doctor` measures.
 const PROBE: Duration = Duration::from_secs(2);
 
+const MEANINGS: [Meaning; 6] = [(Code::Done, "measured"), FAILED, USAGE, FAR_END, VERSION, INTERRUPTED];
+
 /// What `linerate stream` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = CODES)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct StreamArgs {
     /// Data streams: 1 to 64, or auto
     #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_streams)]
     streams: std::option::Option<u32>,
-    /// Send so many bytes
+    /// Send SIZE bytes
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "seconds")]
     bytes: Option<u64>,
-    /// Send for so many seconds
+    /// Send for SECONDS
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
     seconds: f64,
-    /// Send what the files below PATH hold, again and again, in place of bytes from memory; the far end drops it
+    /// Send the files below PATH instead of bytes from memory
+    ///
+    /// They are read again and again; the far end drops the bytes.
     #[arg(long, value_name = "PATH")]
     read: Option<PathBuf>,
     /// Send in clear, with a checksum on each frame
     #[arg(long)]
     no_encrypt: bool,
-    /// TCP ports for the data
+    /// TCP ports for the data, at the end that listens
     #[arg(long, value_name = "FIRST-LAST", value_parser = parse_ports)]
     port_range: Option<(u16, u16)>,
     /// Print the result as a JSON line on standard output
@@ -59,7 +63,7 @@ pub struct StreamArgs {
     json: bool,
     #[command(flatten)]
     reach: Reach,
-    /// The far host, perhaps with a user
+    /// The far host, perhaps with a user: [USER@]HOST
     #[arg(value_name = "HOST")]
     host: OsString,
 }

@@ -18,7 +18,7 @@ use crate::common::far::{FarSession, NearEnd, SILENCE};
 use crate::common::output::{Output, Style};
 use crate::common::reach::{Reach, interrupted};
 use crate::common::spec::Spec;
-use crate::exit::{CODES, Code};
+use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::keep::CompareArgs;
 use crate::units::{show_bytes, show_count};
 
@@ -36,19 +36,30 @@ Examples:
 const USER_ONLY: &str = "of extended attributes those in 'user.' alone were compared: others are for root to see, and not \
                          both ends are root";
 
+const MEANINGS: [Meaning; 8] = [
+    (Code::Done, "nothing differs"),
+    FAILED,
+    USAGE,
+    (Code::Some, "something differs, or could not be read"),
+    (Code::Changed, "a file changed while it was read"),
+    FAR_END,
+    VERSION,
+    INTERRUPTED,
+];
+
 /// What `linerate verify` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = CODES)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct VerifyArgs {
     /// Compare modes and times of modification too
     #[arg(short = 'p', long)]
     preserve: bool,
     #[command(flatten)]
     keep: CompareArgs,
-    /// Say nothing but what went wrong; the exit code tells
+    /// Print errors alone; the exit code is the answer
     #[arg(short = 'q', long)]
     quiet: bool,
-    /// Print events as JSON lines
+    /// Print events as JSON lines on standard output
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
     #[command(flatten)]

@@ -202,6 +202,9 @@ impl Ground {
         let line = format!("{} {words}", call.command);
         let lost = self.run(&line, true);
         assert_eq!(lost.code, Some(1), "linerate {line} > /dev/full: {lost}");
+        let documented = self.run(&format!("{} --help", call.command), false).out;
+        let lists = documented.lines().any(|line| line.starts_with("  1    "));
+        assert!(lists, "linerate {} --help doesn't list exit code 1", call.command);
         let written = self.run(&line, false);
         assert_eq!(written.code, Some(call.code), "linerate {line}: {written}");
         assert!(!written.out.is_empty(), "linerate {line} prints nothing: {written}");

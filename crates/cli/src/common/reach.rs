@@ -37,10 +37,12 @@ pub struct Reach {
     /// IPv6 only
     #[arg(short = '6', help_heading = "ssh")]
     pub ipv6: bool,
-    /// Remote shell instead of ssh, called as CMD HOST COMMAND; quotes and backslashes as in a shell
+    /// Remote shell instead of ssh, called as CMD HOST COMMAND
+    ///
+    /// CMD is split into words as a shell does it.
     #[arg(short = 'e', long, value_name = "CMD", help_heading = "ssh")]
     pub rsh: Option<String>,
-    /// Never bring this binary to a far host that lacks it
+    /// Never copy this program to a far host that lacks it
     #[arg(long, help_heading = "ssh")]
     pub no_install: bool,
 }

@@ -13,34 +13,48 @@ use crate::units::{parse_ports, parse_rate, parse_streams};
 /// Options of every command that moves files.
 #[derive(Debug, Args)]
 pub struct Common {
-    /// Say nothing but what went wrong
+    /// Print errors alone
     #[arg(short = 'q', long, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Say each step
+    /// Print each step
     #[arg(short = 'v', long)]
     pub verbose: bool,
-    /// Data streams: 1 to 64, or auto, which adds streams while they help
+    /// Data streams: 1 to 64, or auto
+    ///
+    /// auto begins with one or two, and adds streams while they help.
     #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_streams)]
     streams: Streams,
-    /// TCP ports for the data, at whichever end listens
+    /// TCP ports for the data, at the end that listens
     #[arg(long, value_name = "FIRST-LAST", value_parser = parse_ports)]
     port_range: Option<(u16, u16)>,
-    /// Send the data in clear, with a checksum on each frame: for a network that you trust
+    /// Send the data in clear, on a network that you trust
+    ///
+    /// Each frame has a checksum; names and keys still travel through ssh.
     #[arg(long)]
     no_encrypt: bool,
-    /// Leave out symbolic links that lead out of the tree they are in; for sources that you don't trust
+    /// Leave out symbolic links that lead out of their tree
+    ///
+    /// For sources that you don't trust.
     #[arg(long)]
     pub safe_links: bool,
-    /// Limit of the payload rate: KiB a second, or 20m (MiB a second), or 500mbit
+    /// Limit the payload rate: 20m (MiB/s), 500mbit; 100 is 100 KiB/s
+    ///
+    /// The units are rsync's; with bit they are powers of ten.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     bwlimit: Option<Limit>,
-    /// Fill the path, and keep a queue before its slowest link; otherwise the rate is held a little below what the path takes
+    /// Fill the path instead of holding the rate a little below it
+    ///
+    /// Where the rate is held, no queue stands before the path's slowest link: other connections don't wait.
     #[arg(long)]
     no_pacing: bool,
-    /// Reconnect so often after the connection is lost, and go on from there
+    /// Reconnect up to N times if the connection is lost
+    ///
+    /// Each time, the transfer goes on where it was cut off.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub retry: u32,
-    /// Give a far end up that says nothing for so long, from the login on; 0 waits for ever. Without it: 30 s, and 150 s for the login
+    /// Give up a far end that is silent for SECONDS; 0 waits for ever
+    ///
+    /// It counts from the login on. Without it: 30 s, and 150 s for the login.
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u32>,
     /// Print events as JSON lines on standard output
@@ -53,10 +67,14 @@ pub struct Common {
 /// How what was delivered is proven.
 #[derive(Debug, Args)]
 pub struct Prove {
-    /// Read each file back from the destination's storage before it gets its name, and compare BLAKE3 hashes
+    /// Read each file back from storage before it gets its name
+    ///
+    /// What the destination's storage returns is compared with the source by BLAKE3 hashes.
     #[arg(long, conflicts_with = "dry_run")]
     verify: bool,
-    /// Write the BLAKE3 hashes of what was copied to FILE, for `b3sum --check FILE` in DST
+    /// Write the BLAKE3 hashes of the copied files to FILE
+    ///
+    /// `b3sum --check FILE` in DST checks them.
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     pub manifest: Option<OsString>,
 }

@@ -18,7 +18,7 @@ pub struct Task {
     pub destination: OsString,
     /// What both ends must know.
     pub options: Options,
-    /// What of the sources is sent.
+    /// Which source entries are sent.
     pub selection: Selection,
     /// Where the hashes of what was delivered are written.
     pub manifest: Option<OsString>,

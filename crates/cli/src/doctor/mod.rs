@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 use crate::common::failure::Failure;
 use crate::common::reach::Reach;
-use crate::exit::Code;
+use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::facts::{HERE, ask, open, usual_paths};
 use crate::say::json;
 use crate::units::parse_rate;
@@ -26,7 +26,7 @@ use crate::units::parse_rate;
 const EXAMPLES: &str = "\
 Examples:
   linerate doctor
-      this host: what keeps it from its ports' rate, the dearest first
+      this host: what keeps it from its ports' rate, the costliest first
   linerate doctor web1 web2 --target 10gbit
       other hosts, against the rate that is needed
   linerate doctor --path local web1
@@ -35,42 +35,44 @@ Examples:
       the same of two other hosts: web1 measures, and reaches web2 by that name
   linerate doctor --root web1.txt
       a snapshot that somebody sent (linerate facts --snapshot web1.txt)
-It changes nothing. To be run as a test: --fail-on major
+It changes nothing. As a test: --fail-on major
 ";
 
 /// Bits a second below which nobody needs a doctor: a unit was left out.
 const LEAST_TARGET: f64 = 1e6;
 
-/// Exit codes of this command, beside the common ones.
-const CODES: &str = "\
-Exit codes:
-  0    looked at everything; with --fail-on: and nothing is that bad
-  1    it failed as a whole
-  2    the arguments can't be served
-  5    a host could not be asked, or went away
-  6    --fail-on: something is that bad, or worse
-  7    the two ends' versions don't match";
+const MEANINGS: [Meaning; 7] = [
+    (Code::Done, "examined; with --fail-on, nothing is that severe"),
+    FAILED,
+    USAGE,
+    FAR_END,
+    (Code::Found, "--fail-on: a finding is that severe, or more"),
+    VERSION,
+    INTERRUPTED,
+];
 
 /// What `linerate doctor` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = CODES)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct DoctorArgs {
     /// Hosts; without any, this one, which is also 'local'
     #[arg(value_name = "[USER@]HOST", conflicts_with_all = ["root", "path"])]
     hosts: Vec<OsString>,
-    /// Look at snapshots, or directories that stand for /, instead of hosts; may be repeated
+    /// Examine a snapshot, or a directory that stands for /; may be repeated
     #[arg(long, value_name = "FILE|DIR", conflicts_with = "path")]
     root: Vec<PathBuf>,
-    /// Look at two hosts and at what is between them; either may be 'local'
+    /// Examine two hosts and the path between them; either may be 'local'
     #[arg(long, num_args = 2, value_names = ["A", "B"])]
     path: Vec<OsString>,
-    /// The rate that is needed, as 10gbit; without it, what the ports can
+    /// The rate that is needed, as 10gbit [default: the ports' rate]
     #[arg(long, value_name = "RATE", value_parser = parse_target)]
     target: Option<f64>,
-    /// End with exit code 6 where a finding is critical, major, minor or note, or worse than that
+    /// End with exit code 6 on a finding of SEVERITY or worse
+    ///
+    /// critical, major, minor or note.
     #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<Severity>,
-    /// One JSON object on standard output
+    /// Print one JSON object on standard output
     #[arg(long)]
     json: bool,
     /// List the checks
@@ -100,7 +102,7 @@ pub struct Report {
     pub measured: Option<Measured>,
     /// Checks that were run.
     pub checks: usize,
-    /// The dearest first.
+    /// The costliest first.
     pub findings: Vec<Finding>,
 }
 
@@ -193,18 +195,18 @@ impl Needed {
         let because = match (host.need, host.fastest()) {
             (Need::Target(_), _) => "as asked for",
             (Need::OfPorts, Some(_)) => "its fastest port's rate",
-            (Need::OfPorts, None) => "assumed: no port tells its speed",
+            (Need::OfPorts, None) => "assumed: no port reports its speed",
         };
         Self { host: host.name.into(), rate: host.rate(), because, unreadable: unreadable(host.facts) }
     }
 }
 
-/// What nothing is known of isn't well.
+/// A snapshot or directory without a single fact is a mistake, not a healthy host.
 fn no_host(name: &str) -> Failure {
     let name = printable(name.as_bytes());
     let message = format!(
-        "reading {name}: nothing of a host is in it: a directory must hold what / does, with proc and sys; a snapshot is \
-         made by linerate facts --snapshot"
+        "reading {name}: it holds no facts of a host; name a directory with proc and sys, or a snapshot that \
+         linerate facts --snapshot wrote"
     );
     Failure(message, Code::Failed)
 }

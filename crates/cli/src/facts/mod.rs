@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::failure::Failure;
 use crate::common::reach::{Reach, interrupted, not_started};
-use crate::exit::Code;
+use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::say::json;
 
 // No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
@@ -31,23 +31,30 @@ Examples:
 /// How the user calls this host.
 pub const HERE: &str = "local";
 
+const MEANINGS: [Meaning; 6] =
+    [(Code::Done, "printed, or kept"), FAILED, USAGE, FAR_END, VERSION, INTERRUPTED];
+
 /// What `linerate facts` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct FactsArgs {
     /// The host; without it, this one, which is also 'local'
     #[arg(value_name = "[USER@]HOST", conflicts_with = "root")]
     host: Option<OsString>,
-    /// One JSON object on standard output
+    /// Print one JSON object on standard output
     #[arg(long, conflicts_with = "snapshot")]
     json: bool,
-    /// Keep all that was read in FILE; compressed where its name ends in .zst
+    /// Keep everything that was read in FILE
+    ///
+    /// It is compressed where FILE ends in .zst.
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
-    /// Read a snapshot, or a directory that stands for /, instead of a host
+    /// Read a snapshot, or a directory that stands for /
     #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["snapshot", "paths"])]
     root: Option<PathBuf>,
-    /// Tell the file system of this path; may be repeated. Without it: / and the current directory
+    /// Report the file system of PATH; may be repeated
+    ///
+    /// Without it: those of / and of the current directory.
     #[arg(long = "path", value_name = "PATH")]
     paths: Vec<PathBuf>,
     #[command(flatten)]

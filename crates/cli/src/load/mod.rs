@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::common::failure::Failure;
 use crate::common::reach::interrupted;
-use crate::exit::{CODES, Code};
+use crate::exit::{Code, FAILED, INTERRUPTED, Meaning, USAGE, table};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,9 +27,17 @@ Examples:
   linerate load http --url http://host/file --users 240 --ramp 10 --seconds 240
 ";
 
+const MEANINGS: [Meaning; 5] = [
+    (Code::Done, "the load was made, and its result printed"),
+    FAILED,
+    USAGE,
+    (Code::FarEnd, "the server could not be reached"),
+    INTERRUPTED,
+];
+
 /// What `linerate load` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = CODES)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct LoadArgs {
     #[command(subcommand)]
     kind: Kind,
@@ -90,10 +98,10 @@ struct Form {
 /// How long a load counts.
 #[derive(Clone, Copy, Debug, Args)]
 struct Length {
-    /// Count for so long
+    /// Count for SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
     seconds: Duration,
-    /// Before that, run for so long without counting
+    /// Run for SECONDS before counting
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     warm_up: Duration,
 }

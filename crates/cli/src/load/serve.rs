@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::failure::Failure;
-use crate::exit::{CODES, Code};
+use crate::exit::{Code, FAILED, Meaning, USAGE, table};
 use crate::units::{parse_size, show_bytes, show_count};
 
 use super::{parse_address, parse_seconds};
@@ -30,9 +30,12 @@ Examples:
 const ONCE: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(50);
 
+const MEANINGS: [Meaning; 3] =
+    [(Code::Done, "served until it was stopped, or until --once or --idle-timeout ended it"), FAILED, USAGE];
+
 /// What `linerate serve` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = CODES)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct ServeArgs {
     #[command(subcommand)]
     kind: Kind,
@@ -65,16 +68,20 @@ struct ObjectArgs {
 
 #[derive(Clone, Copy, Debug, Args)]
 struct Common {
-    /// Where to listen; port 0 takes a free one. Whoever reaches it is served
+    /// Where to listen; port 0 takes a free one
+    ///
+    /// Everybody who reaches it is served.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", value_parser = parse_address)]
     listen: SocketAddr,
-    /// Connections served at once, each by a thread; more wait
+    /// Connections served at once; more wait
+    ///
+    /// Each is served by a thread.
     #[arg(long, value_name = "N", default_value_t = WORKERS)]
     workers: usize,
     /// End when the connections of a first client are gone
     #[arg(long)]
     once: bool,
-    /// End when there has been no connection for so long
+    /// End when there has been no connection for SECONDS
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     idle_timeout: Option<Duration>,
 }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::failure::Failure;
 use crate::common::reach::{Reach, ending_signals};
-use crate::exit::Code;
+use crate::exit::{Code, FAILED, FAR_END, Meaning, NOT_FOUND, NOT_RUN, USAGE, VERSION, table};
 use crate::say::note_loss;
 use command::{Ended, Running};
 use export::Measured;
@@ -40,31 +40,37 @@ Examples:
       keeps everything that was recorded; reads it again
 ";
 
-const CODES: &str = "\
-Exit codes: the command's own; 128 and its number for a signal that ended it;
-126 and 127 where it can't be run. Without a command:
-  0    the host was sampled, until the time was over or Ctrl-C
-  1    it failed
-  2    the arguments can't be served
-  5    another host could not be reached";
-
 /// How often a wait looks at what came: signals, however rare samples are.
 const LOOK: Duration = Duration::from_millis(50);
 
+const MEANINGS: [Meaning; 7] = [
+    (Code::Done, "without a command: measured; with one, the exit code is the command's"),
+    FAILED,
+    USAGE,
+    FAR_END,
+    VERSION,
+    NOT_RUN,
+    NOT_FOUND,
+];
+
 /// What `linerate measure` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = CODES)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct MeasureArgs {
     /// Time between two samples: 20ms to 60s
     #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = parse_interval)]
     interval: Duration,
-    /// Without a command: end after so many seconds
+    /// Without a command: end after SECONDS
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, conflicts_with = "command")]
     seconds: Option<Duration>,
-    /// Keep the recording in FILE, and those of other hosts in FILE.HOST
+    /// Keep the recording in FILE
+    ///
+    /// Recordings of other hosts are kept in FILE.HOST.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Print every value over time on standard output; what the command prints goes to standard error
+    /// Print every value on standard output
+    ///
+    /// The command's standard output goes to standard error then.
     #[arg(long, value_name = "FORMAT")]
     export: Option<Format>,
     /// Show on standard error what is going on
@@ -73,16 +79,18 @@ pub struct MeasureArgs {
     /// Sample this host too; may be repeated
     #[arg(long = "host", value_name = "[USER@]HOST")]
     hosts: Vec<OsString>,
-    /// Follow the processes of programs with this name, on every host; may be repeated
+    /// Follow the processes of programs with this name; may be repeated
+    ///
+    /// On every host that is sampled.
     #[arg(long = "process", value_name = "NAME")]
     names: Vec<String>,
-    /// Read a recording that was kept, and measure nothing
+    /// Read a kept recording; measure nothing
     #[arg(long, value_name = "FILE",
         conflicts_with_all = ["command", "seconds", "out", "follow", "hosts", "names", "interval"])]
     read: Option<PathBuf>,
     #[command(flatten)]
     reach: Reach,
-    /// What is measured; without it, the host is
+    /// The command to measure; without one, the host is measured
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
@@ -256,10 +264,5 @@ mod tests {
             assert!(parse_interval(wrong).is_err(), "{wrong}");
         }
         assert!(parse_seconds("nan").is_err() && parse_seconds("1e300").is_err());
-    }
-
-    #[test]
-    fn no_line_of_the_help_is_wrapped() {
-        assert!(EXAMPLES.lines().chain(CODES.lines()).all(|line| line.chars().count() <= 79));
     }
 }
