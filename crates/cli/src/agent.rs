@@ -89,15 +89,15 @@ impl HostObserver for Local {
         let interval = Duration::from_millis(interval_ms.into());
         let options = sample::Options { interval, processes, names, ..sample::Options::default() };
         match Recorder::start(&options) {
-            Ok(recorder) => Ok(Box::new(Recorded(recorder))),
+            Ok(recorder) => Ok(Box::new(LocalRecording(recorder))),
             Err(error) => Err(format!("starting to sample the host failed: {error}")),
         }
     }
 }
 
-struct Recorded(Recorder);
+struct LocalRecording(Recorder);
 
-impl Recording for Recorded {
+impl Recording for LocalRecording {
     fn interval_ms(&self) -> u32 {
         u32::try_from(self.0.interval().as_millis()).unwrap_or(u32::MAX)
     }

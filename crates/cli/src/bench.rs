@@ -34,9 +34,9 @@ use crate::say::fit;
 #[command(before_long_help = EXAMPLES, after_long_help = explanation(), args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<BenchAction>,
     #[command(flatten)]
-    run: Run,
+    run: StudyArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -68,15 +68,15 @@ fn explanation() -> String {
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum BenchAction {
     /// The built-in studies by paper and figure, and the tools
-    List(List),
+    List(ListArgs),
     /// Show stored results again, and write their report.html anew
-    Report(Report),
+    Report(ReportArgs),
 }
 
 #[derive(Debug, Args)]
-struct List {
+struct ListArgs {
     /// Print one JSON object on standard output
     ///
     /// It names the rows of docs/papers.md that each study runs.
@@ -88,7 +88,7 @@ struct List {
 }
 
 #[derive(Debug, Args)]
-struct Report {
+struct ReportArgs {
     /// A directory of stored results
     dir: PathBuf,
     /// Print one JSON object on standard output
@@ -97,7 +97,7 @@ struct Report {
 }
 
 #[derive(Clone, Debug, Args)]
-struct Run {
+struct StudyArgs {
     /// A built-in study, or a study file
     #[arg(default_value = "quick")]
     study: String,
@@ -169,8 +169,8 @@ struct Run {
 /// Whatever keeps a study from being run. Runs that fail are rows of the table.
 pub fn run(args: BenchArgs) -> Result<Code, Failure> {
     match args.action {
-        Some(Action::Report(report)) => report_again(&report),
-        Some(Action::List(list)) => Ok(listing::list(&load_tools(&list.tools)?, list.json)?),
+        Some(BenchAction::Report(report)) => report_again(&report),
+        Some(BenchAction::List(list)) => Ok(listing::list(&load_tools(&list.tools)?, list.json)?),
         None => match &args.run.resume {
             Some(dir) => {
                 check_results(dir)?;
@@ -181,7 +181,7 @@ pub fn run(args: BenchArgs) -> Result<Code, Failure> {
     }
 }
 
-fn run_study(args: &Run) -> Result<Code, Failure> {
+fn run_study(args: &StudyArgs) -> Result<Code, Failure> {
     if args.list {
         return Ok(listing::list(&load_tools(&args.tools)?, args.json)?);
     }
@@ -213,7 +213,7 @@ fn run_study(args: &Run) -> Result<Code, Failure> {
 }
 
 fn measure(
-    args: &Run,
+    args: &StudyArgs,
     study: &Study,
     tools: &Toolbox,
     blocks: u32,

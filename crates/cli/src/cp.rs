@@ -7,7 +7,7 @@ use std::ffi::OsString;
 
 use crate::common::failure::Failure;
 use crate::common::output::Output;
-use crate::copying::args::{Common, Prove};
+use crate::copying::args::{CopyingArgs, Prove};
 use crate::copying::perform;
 use crate::copying::task::Task;
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
@@ -65,7 +65,7 @@ pub struct CpArgs {
     #[arg(short = 'n', long)]
     dry_run: bool,
     #[command(flatten)]
-    common: Common,
+    common: CopyingArgs,
     /// What is copied
     #[arg(help = "Sources: PATH or [USER@]HOST:PATH", required = true, value_name = "SRC")]
     sources: Vec<OsString>,

@@ -17,7 +17,7 @@ use crate::units::{self, show_count};
 #[command(before_long_help = EXAMPLES, after_long_help = explanation())]
 pub struct LabArgs {
     #[command(subcommand)]
-    action: Action,
+    action: LabAction,
 }
 
 const EXAMPLES: &str = "\
@@ -83,10 +83,10 @@ Examples:
 ";
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum LabAction {
     /// Make a lab, run a command on its near host, take the lab down
     #[command(before_long_help = RUN_EXAMPLES)]
-    Run(Run),
+    Run(LabRunArgs),
     /// Make a lab that stays until it is taken down (as root)
     #[command(before_long_help = UP_EXAMPLES)]
     Up(Shape),
@@ -99,7 +99,7 @@ enum Action {
 }
 
 #[derive(Debug, Args)]
-struct Run {
+struct LabRunArgs {
     #[command(flatten)]
     shape: Shape,
     /// The command and its arguments; its exit code becomes this one's
@@ -195,14 +195,14 @@ struct Link(Option<Rate>);
 /// Whatever keeps the lab from being made, found or removed. Of `lab run` the exit code is its command's.
 pub fn run(args: LabArgs) -> Result<Code, Failure> {
     Ok(match args.action {
-        Action::Run(run) => run_command(&run),
-        Action::Up(shape) => up(&shape),
-        Action::Down(which) => down(&which),
-        Action::Status(how) => status(&how),
+        LabAction::Run(run) => run_command(&run),
+        LabAction::Up(shape) => up(&shape),
+        LabAction::Down(which) => down(&which),
+        LabAction::Status(how) => status(&how),
     }?)
 }
 
-fn run_command(run: &Run) -> anyhow::Result<Code> {
+fn run_command(run: &LabRunArgs) -> anyhow::Result<Code> {
     linerate_lab::ensure_privileges()?;
     Ok(Code::Command(linerate_lab::run(&run.shape.options(false), &run.command)?))
 }
@@ -346,14 +346,14 @@ mod tests {
         lab: LabArgs,
     }
 
-    fn read(line: &str) -> Result<Action, String> {
+    fn read(line: &str) -> Result<LabAction, String> {
         let parsed = Whole::try_parse_from(["lab"].into_iter().chain(line.split_whitespace()));
         parsed.map(|whole| whole.lab.action).map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_command_keeps_its_own_options() {
-        let Ok(Action::Run(run)) = read("run --link 2.5gbit --name x -- ls -l --name y") else {
+        let Ok(LabAction::Run(run)) = read("run --link 2.5gbit --name x -- ls -l --name y") else {
             panic!("it is well-formed")
         };
         assert_eq!(run.command, ["ls", "-l", "--name", "y"]);
@@ -364,14 +364,14 @@ mod tests {
 
     #[test]
     fn a_link_is_open_unless_said_otherwise() {
-        let Ok(Action::Up(shape)) = read("up") else { panic!("it is well-formed") };
+        let Ok(LabAction::Up(shape)) = read("up") else { panic!("it is well-formed") };
         assert_eq!(shape.options(true).link, None);
     }
 
     #[test]
     fn delay_loss_or_queue_make_a_long_path() {
         let wan = |line: &str| match read(line) {
-            Ok(Action::Up(shape)) => shape.options(true).wan,
+            Ok(LabAction::Up(shape)) => shape.options(true).wan,
             other => panic!("{line}: {other:?}"),
         };
         assert_eq!(wan("up --link 10gbit"), None);

@@ -17,7 +17,7 @@ use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd, SILENCE};
 use crate::common::output::{Output, Style};
 use crate::common::reach::{Reach, interrupted};
-use crate::common::summary::{Kind, Summary};
+use crate::common::summary::{Payload, Summary};
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::units::{parse_ports, parse_size, parse_streams};
 
@@ -134,7 +134,7 @@ impl Sending<'_> {
             receiver,
             pushed: true,
             turned_away,
-            kind: if self.files.is_some() { Kind::Discarded } else { Kind::Memory },
+            kind: if self.files.is_some() { Payload::Discarded } else { Payload::Memory },
             synced: None,
         })
     }

@@ -19,7 +19,7 @@ use crate::common::output::{Output, Style};
 use crate::common::reach::{Reach, interrupted};
 use crate::common::spec::Spec;
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
-use crate::keep::CompareArgs;
+use crate::keep::AspectArgs;
 use crate::units::{show_bytes, show_count};
 
 const EXAMPLES: &str = "\
@@ -55,7 +55,7 @@ pub struct VerifyArgs {
     #[arg(short = 'p', long)]
     preserve: bool,
     #[command(flatten)]
-    keep: CompareArgs,
+    keep: AspectArgs,
     /// Print errors alone; the exit code is the answer
     #[arg(short = 'q', long)]
     quiet: bool,
@@ -88,7 +88,7 @@ pub fn run(args: VerifyArgs) -> Result<Code, Failure> {
 }
 
 /// The two trees, by where they are.
-struct Ends {
+struct Trees {
     near: OsString,
     host: OsString,
     far: Vec<u8>,
@@ -97,7 +97,7 @@ struct Ends {
 
 impl VerifyArgs {
     fn compare(&self, output: &Arc<Output>) -> Result<Code, Failure> {
-        let ends = Ends::find(&self.source, &self.destination).map_err(Failure::usage)?;
+        let ends = Trees::find(&self.source, &self.destination).map_err(Failure::usage)?;
         let interrupted = interrupted()?;
         // Before any login: a name that was mistyped needs none.
         let near = open(&Bounds::here(), ends.near.as_bytes())?;
@@ -152,7 +152,7 @@ impl VerifyArgs {
     }
 }
 
-impl Ends {
+impl Trees {
     fn find(source: &OsStr, destination: &OsStr) -> Result<Self, String> {
         match (Spec::parse(source), Spec::parse(destination)) {
             (Spec::Local(near), Spec::Remote(host, far)) => {
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn one_end_is_here_and_one_is_far() {
-        let find = |source: &str, destination: &str| Ends::find(source.as_ref(), destination.as_ref());
+        let find = |source: &str, destination: &str| Trees::find(source.as_ref(), destination.as_ref());
         assert!(find("a", "h:b").is_ok_and(|ends| ends.near_is_source && ends.far == b"b"));
         assert!(find("h:a", "b").is_ok_and(|ends| !ends.near_is_source && ends.near == "b"));
         assert!(find("a", "b").is_err() && find("h:a", "g:b").is_err());

@@ -10,12 +10,12 @@ use linerate_bench::store;
 use linerate_sys::replace::replace;
 use serde::Serialize;
 
-use super::Report;
+use super::ReportArgs;
 use crate::common::failure::Failure;
 use crate::exit::Code;
 use crate::say;
 
-pub(super) fn report_again(report: &Report) -> Result<Code, Failure> {
+pub(super) fn report_again(report: &ReportArgs) -> Result<Code, Failure> {
     check_results(&report.dir)?;
     let loaded = store::load(&report.dir).map_err(anyhow::Error::from)?;
     if loaded.torn {

@@ -11,14 +11,14 @@ use linerate_bench::spec::tool::Toolbox;
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-use super::Run;
+use super::StudyArgs;
 use crate::common::reach::ending_signals;
 
 /// Signals this near to the first ask for the same thing: timeout(1) signals its child, and then the child's group.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 /// Installs what is missing where that was asked for; says what it is where not. A lab's own programs must be there.
-pub(super) fn provide_packages(args: &Run, study: &Study, tools: &Toolbox) -> anyhow::Result<()> {
+pub(super) fn provide_packages(args: &StudyArgs, study: &Study, tools: &Toolbox) -> anyhow::Result<()> {
     let (needed, wanted) = missing_packages(study, tools);
     let all = [needed.as_slice(), wanted.as_slice()].concat();
     if all.is_empty() {

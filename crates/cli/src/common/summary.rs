@@ -32,7 +32,7 @@ pub struct Summary {
     /// Connections to this end's data port that were turned away; `None` where it didn't listen.
     pub turned_away: Option<u64>,
     /// What was moved.
-    pub kind: Kind,
+    pub kind: Payload,
     /// How a tree came to be like another; `None` where all of it was moved.
     pub synced: Option<Synced>,
 }
@@ -50,7 +50,7 @@ pub struct Synced {
 
 /// What a transfer moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Payload {
     /// Files and what holds them.
     Files,
     /// Bytes from memory to memory.
@@ -108,10 +108,10 @@ impl Summary {
             format!("CPU {:.3} s here, {:.3} s there", here.cpu_seconds, there.cpu_seconds)
         };
         let what = match (self.kind, files) {
-            (Kind::Memory, _) => "memory to memory".to_owned(),
-            (Kind::Discarded, _) => "files to memory".to_owned(),
-            (Kind::Files, 1) => "1 file".to_owned(),
-            (Kind::Files, files) => format!("{} files", show_count(files)),
+            (Payload::Memory, _) => "memory to memory".to_owned(),
+            (Payload::Discarded, _) => "files to memory".to_owned(),
+            (Payload::Files, 1) => "1 file".to_owned(),
+            (Payload::Files, files) => format!("{} files", show_count(files)),
         };
         let what = match self.synced {
             None => what,

@@ -12,7 +12,7 @@ use crate::units::{parse_ports, parse_rate, parse_streams};
 
 /// Options of every command that moves files.
 #[derive(Debug, Args)]
-pub struct Common {
+pub struct CopyingArgs {
     /// Print errors alone
     #[arg(short = 'q', long, conflicts_with = "verbose")]
     pub quiet: bool,
@@ -91,7 +91,7 @@ impl Prove {
     }
 }
 
-impl Common {
+impl CopyingArgs {
     /// How much is said.
     pub fn style(&self) -> Style {
         match (self.json, self.quiet, self.verbose) {

@@ -18,7 +18,7 @@ use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd};
 use crate::common::output::Output;
 use crate::common::reach::interrupted;
-use crate::common::summary::{Kind, Summary, Synced};
+use crate::common::summary::{Payload, Summary, Synced};
 use crate::exit::Code;
 
 /// Said behind why a run ended early.
@@ -132,7 +132,7 @@ impl Copy {
             receiver,
             pushed,
             turned_away,
-            kind: Kind::Files,
+            kind: Payload::Files,
             synced: self.synced(),
         };
         self.finish(&summary, moved.sent)

@@ -40,11 +40,11 @@ const MEANINGS: [Meaning; 5] = [
 #[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct LoadArgs {
     #[command(subcommand)]
-    kind: Kind,
+    kind: LoadCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Kind {
+enum LoadCommand {
     /// Requests and responses, one at a time on each connection
     Rr(pairs::TransactionArgs),
     /// Connect, request, response, close
@@ -65,11 +65,11 @@ pub fn run(args: LoadArgs) -> Result<Code, Failure> {
     linerate_sys::limits::raise_open_files();
     let stop = Stop::from(interrupted()?);
     let (report, form): (Report, Form) = match args.kind {
-        Kind::Rr(args) => (args.run(linerate_load::pair::Style::Kept, &stop)?, args.form),
-        Kind::Crr(args) => (args.run(linerate_load::pair::Style::Each, &stop)?, args.form),
-        Kind::Pairs(args) => (args.run(&stop)?, args.form),
-        Kind::Http(args) => (args.run(&stop)?, args.form),
-        Kind::Tile(args) => (args.run(&stop)?, args.form),
+        LoadCommand::Rr(args) => (args.run(linerate_load::pair::Style::Kept, &stop)?, args.form),
+        LoadCommand::Crr(args) => (args.run(linerate_load::pair::Style::Each, &stop)?, args.form),
+        LoadCommand::Pairs(args) => (args.run(&stop)?, args.form),
+        LoadCommand::Http(args) => (args.run(&stop)?, args.form),
+        LoadCommand::Tile(args) => (args.run(&stop)?, args.form),
     };
     output::print(&report, form.json);
     Ok(Code::Done)

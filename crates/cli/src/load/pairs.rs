@@ -14,7 +14,7 @@ use super::{Form, Length, parse_address, parse_seconds};
 
 /// Who talks to whom.
 #[derive(Clone, Debug, Args)]
-struct Ends {
+struct PairArgs {
     /// A server (`linerate serve rr`); pairs are spread over several
     #[arg(long, value_name = "HOST:PORT", required = true, value_parser = parse_address)]
     connect: Vec<SocketAddr>,
@@ -27,7 +27,7 @@ struct Ends {
 #[derive(Debug, Args)]
 pub struct TransactionArgs {
     #[command(flatten)]
-    ends: Ends,
+    ends: PairArgs,
     /// Size of a request
     #[arg(long, value_name = "SIZE", default_value = "1", value_parser = parse_small)]
     request: u32,
@@ -60,7 +60,7 @@ impl TransactionArgs {
 #[derive(Debug, Args)]
 pub struct BulkArgs {
     #[command(flatten)]
-    ends: Ends,
+    ends: PairArgs,
     /// Send for SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
     seconds: Duration,

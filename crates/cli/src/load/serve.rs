@@ -38,11 +38,11 @@ const MEANINGS: [Meaning; 3] =
 #[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct ServeArgs {
     #[command(subcommand)]
-    kind: Kind,
+    kind: ServeCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Kind {
+enum ServeCommand {
     /// Answer endpoint pairs: load rr, crr and pairs
     Rr(RrArgs),
     /// One object in memory, by HTTP/1.1
@@ -54,20 +54,20 @@ enum Kind {
 #[derive(Debug, Args)]
 struct RrArgs {
     #[command(flatten)]
-    common: Common,
+    common: ListenArgs,
 }
 
 #[derive(Debug, Args)]
 struct ObjectArgs {
     #[command(flatten)]
-    common: Common,
+    common: ListenArgs,
     /// Size of the object, which is at / and /object
     #[arg(long, value_name = "SIZE", default_value = "512kB", value_parser = parse_size)]
     object: u64,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
-struct Common {
+struct ListenArgs {
     /// Where to listen; port 0 takes a free one
     ///
     /// Everybody who reaches it is served.
@@ -92,9 +92,9 @@ struct Common {
 /// Where it can't listen, or the arguments can't be served.
 pub fn run(args: ServeArgs) -> Result<Code, Failure> {
     match args.kind {
-        Kind::Rr(args) => args.common.serve(PairService, ""),
-        Kind::Http(args) => args.run(HttpService::new),
-        Kind::Tile(args) => args.run(TileService::new),
+        ServeCommand::Rr(args) => args.common.serve(PairService, ""),
+        ServeCommand::Http(args) => args.run(HttpService::new),
+        ServeCommand::Tile(args) => args.run(TileService::new),
     }?;
     Ok(Code::Done)
 }
@@ -108,7 +108,7 @@ impl ObjectArgs {
     }
 }
 
-impl Common {
+impl ListenArgs {
     fn serve(&self, service: impl Service, what: &str) -> Result<(), LoadError> {
         if !(1..=16_384).contains(&self.workers) {
             return Err(LoadError::Arguments(format!("--workers {}: it must be 1 to 16384", self.workers)));

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 
 use crate::common::failure::Failure;
 use crate::common::output::Output;
-use crate::copying::args::{Common, Prove};
+use crate::copying::args::{CopyingArgs, Prove};
 use crate::copying::perform;
 use crate::copying::task::Task;
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
@@ -82,7 +82,7 @@ pub struct SyncArgs {
     #[command(flatten)]
     prove: Prove,
     #[command(flatten)]
-    common: Common,
+    common: CopyingArgs,
     /// What is made like
     #[arg(help = "The original: PATH or [USER@]HOST:PATH", value_name = "SRC")]
     source: OsString,
