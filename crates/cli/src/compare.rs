@@ -150,7 +150,7 @@ fn percent(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
     number
         .filter(|percent| percent.is_finite() && *percent >= 0.0)
-        .ok_or_else(|| format!("'{text}' is no percentage; write 5% or 5"))
+        .ok_or_else(|| format!("'{text}' isn't a percentage; write 5% or 5"))
 }
 
 #[cfg(test)]

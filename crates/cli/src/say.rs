@@ -1,4 +1,4 @@
-//! Lines on standard output and standard error that may be gone: what can't be told is no reason to stop.
+//! Lines on standard output and standard error, which may be gone: a line that can't be written is no reason to stop.
 
 use linerate_wire::path::is_unprintable;
 use std::borrow::Cow;
@@ -19,9 +19,8 @@ macro_rules! tell {
     ($($word:tt)*) => { $crate::say::aside(format_args!($($word)*)) };
 }
 
-/// What is fit for a terminal and for a line of JSON: of what a peer, a file or a record says, characters that move the cursor, turn text
-/// around or hide it come as JSON writes them. Whoever shows something foreign escapes it where it is shown; what was forgotten there
-/// ends here.
+/// A text that is fit for a terminal and for a line of JSON: characters that move the cursor, turn text around or hide it
+/// come as JSON writes them. Foreign names are escaped where they are shown; this catches those that were forgotten.
 pub fn fit(text: &str) -> Cow<'_, str> {
     let is_unfit = |c: char| !matches!(c, '\n' | '\t') && is_unprintable(c);
     if !text.contains(is_unfit) {
@@ -63,7 +62,7 @@ pub fn note_loss(written: io::Result<()>) {
 }
 
 pub fn aside(text: Arguments<'_>) {
-    // There is no other place to tell it.
+    // There is no other place to report it.
     let _ = writeln!(io::stderr(), "{}", fit(&text.to_string()));
 }
 

@@ -33,7 +33,7 @@ Examples:
       owners, extended attributes, ACLs and hard links as well, as JSON lines
 ";
 
-const USER_ONLY: &str = "of extended attributes those in 'user.' alone were compared: others are for root to see, and not \
+const USER_ONLY: &str = "only extended attributes in 'user.' were compared: root alone sees the others, and not \
                          both ends are root";
 
 const MEANINGS: [Meaning; 8] = [
@@ -162,10 +162,10 @@ impl Trees {
                 Ok(Self { near, host, far, near_is_source: false })
             }
             (Spec::Local(one), Spec::Local(_)) => Err(format!(
-                "neither {} nor the other names a host (HOST:PATH); within one host use diff -r",
+                "neither {} nor the other names a host (HOST:PATH); on one host, use diff -r",
                 printable(one.as_bytes())
             )),
-            _ => Err("both are on far hosts: run linerate on one of the two".into()),
+            _ => Err("both trees are on far hosts: run linerate on one of these hosts".into()),
         }
     }
 }

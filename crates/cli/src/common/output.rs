@@ -21,10 +21,10 @@ use crate::exit::Code;
 use crate::say;
 use crate::units::{show_bytes, show_count, show_rate, show_time};
 
-/// How much is said.
+/// How much is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// Nothing but what went wrong with the whole.
+    /// Errors alone.
     Quiet,
     /// A progress bar on a terminal, problems, and a last line.
     Plain,
@@ -34,12 +34,12 @@ pub enum Style {
     Json,
 }
 
-/// Says things.
+/// Where a command prints its progress, problems and results.
 pub struct Output {
     style: Style,
     bar: ProgressBar,
     last_event: Mutex<Instant>,
-    /// Each change is told.
+    /// Each change is printed.
     itemize: bool,
     deleted: AtomicU64,
     losses: Mutex<Losses>,
@@ -248,7 +248,7 @@ impl Output {
     }
 }
 
-/// A changed entry as rsync writes it: directories with a slash, links with what they say.
+/// A changed entry as rsync writes it: directories with a slash, links with their targets.
 fn shown(change: &Change) -> String {
     let path = if change.path.is_root() { ".".into() } else { printable_path(change.path.as_bytes()) };
     let slash = if change.directory { "/" } else { "" };
@@ -260,7 +260,7 @@ fn shown(change: &Change) -> String {
     format!("{path}{slash}{link}")
 }
 
-/// A far end may tell any numbers.
+/// A far end may send any numbers.
 fn show_left(seconds: f64) -> String {
     format!("{} left", show_time(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)))
 }

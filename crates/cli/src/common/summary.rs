@@ -1,4 +1,4 @@
-//! What a transfer that went through came to: the last line, and the last event.
+//! The result of a transfer that went through: the last line, and the last event.
 
 use linerate_doctor::limiter::{Evidence, Verdict, transfer};
 use linerate_transfer::session::Meters;
@@ -33,11 +33,11 @@ pub struct Summary {
     pub turned_away: Option<u64>,
     /// What was moved.
     pub kind: Payload,
-    /// How a tree came to be like another; `None` where all of it was moved.
+    /// What sync did beside moving; `None` for other commands.
     pub synced: Option<Synced>,
 }
 
-/// What `sync` did beside moving.
+/// What sync did beside moving.
 #[derive(Clone, Copy, Debug)]
 pub struct Synced {
     /// What was there already; its bytes are also those of chunks that were.
@@ -71,7 +71,7 @@ impl Summary {
         })
     }
 
-    /// What came, without what was there.
+    /// What was moved, without what was there already.
     fn moved(&self) -> Totals {
         let there = self.synced.map(|synced| synced.unchanged).unwrap_or_default();
         Totals {

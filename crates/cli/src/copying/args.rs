@@ -64,7 +64,7 @@ pub struct CopyingArgs {
     pub reach: Reach,
 }
 
-/// How what was delivered is proven.
+/// Proofs of what was delivered.
 #[derive(Debug, Args)]
 pub struct Prove {
     /// Read each file back from storage before it gets its name
@@ -85,14 +85,14 @@ type Streams = std::option::Option<u32>;
 type Limit = std::option::Option<u64>;
 
 impl Prove {
-    /// The same options, with what these ask for.
+    /// The same options, with these proofs.
     pub fn options(&self, options: Options) -> Options {
         Options { digests: self.verify || self.manifest.is_some(), verify: self.verify, ..options }
     }
 }
 
 impl CopyingArgs {
-    /// How much is said.
+    /// How much is printed.
     pub fn style(&self) -> Style {
         match (self.json, self.quiet, self.verbose) {
             (true, ..) => Style::Json,
@@ -107,7 +107,7 @@ impl CopyingArgs {
         Patience::by_option(self.timeout)
     }
 
-    /// What both ends must know of these.
+    /// The part of these that both ends must know.
     pub fn options(&self) -> Options {
         Options {
             clear: self.no_encrypt,

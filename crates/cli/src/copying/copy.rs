@@ -21,7 +21,7 @@ use crate::common::reach::interrupted;
 use crate::common::summary::{Payload, Summary, Synced};
 use crate::exit::Code;
 
-/// Said behind why a run ended early.
+/// Follows the reason why a run ended early.
 const GO_ON: &str =
     "; run the same command again to go on from here, or 'linerate clean DST' to remove what is left";
 
@@ -29,11 +29,11 @@ const GO_ON: &str =
 pub struct Copy {
     /// What the user wants.
     pub task: Task,
-    /// Where everything is told.
+    /// Where everything is printed.
     pub output: Arc<Output>,
     /// Both ends' counters.
     pub meters: Meters,
-    /// What the manifest is made of.
+    /// The material of the manifest.
     pub delivered: Arc<Delivered>,
     /// Set once the two ends had a connection.
     pub was_connected: AtomicBool,
@@ -42,7 +42,7 @@ pub struct Copy {
     begun: Instant,
 }
 
-/// What a transfer came to, either way.
+/// The result of a transfer, in either direction.
 pub struct Moved<'a> {
     /// What is in place, as the receiver counted.
     pub landed: Totals,
@@ -71,7 +71,7 @@ impl Copy {
     /// Copies, or lists what would be copied.
     ///
     /// # Errors
-    /// Where the whole failed; problems with single entries are told, and in the code.
+    /// Where the whole failed; problems with single entries are printed, and in the code.
     pub fn once(&self) -> Result<Code, Failure> {
         self.delivered.begin();
         let route = Route::find(&self.task.sources, &self.task.destination).map_err(Failure::usage)?;
@@ -146,7 +146,7 @@ impl Copy {
         })
     }
 
-    /// Where problems with single entries are told and counted.
+    /// Where problems with single entries are printed and counted.
     pub fn reporter(&self) -> Reporter {
         Reporter::new(self.delivered.clone(), &self.meters)
     }

@@ -30,12 +30,12 @@ pub struct Task {
     pub login: Patience,
     /// The remote shell is to be quiet too.
     pub quiet: bool,
-    /// How often it is tried again after the far end was lost.
+    /// The number of further tries after the far end was lost.
     pub retries: u32,
 }
 
 impl Task {
-    /// The same, so that another run goes on where this one was cut off.
+    /// The same task; another run of it goes on where this one was cut off.
     pub fn resumable(mut self) -> Self {
         let changes = !self.list && self.options.sync.as_ref().is_none_or(|sync| !sync.dry_run);
         self.options.resume = changes.then(|| name_of(&self.sources));

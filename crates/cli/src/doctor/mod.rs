@@ -8,9 +8,10 @@ mod table;
 use clap::Args;
 use linerate_doctor::check::CHECKS;
 use linerate_doctor::{Finding, Host, Measured, Need, Severity, examine_host, ordered};
-use linerate_host::Facts;
+use linerate_host::{Fact, Facts};
 use linerate_wire::path::printable;
-use serde::Serialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -211,13 +212,13 @@ fn no_host(name: &str) -> Failure {
     Failure(message, Code::Failed)
 }
 
-/// How many facts can't be read.
+/// The number of facts that can't be read. The types of facts are many, and JSON walks through all of them.
 fn unreadable(facts: &Facts) -> usize {
     fn count(value: &Value) -> usize {
-        match value {
-            Value::Object(fields) if fields.contains_key("unreadable") => 1,
-            Value::Object(fields) => fields.values().map(count).sum(),
-            Value::Array(members) => members.iter().map(count).sum(),
+        match (Fact::<IgnoredAny>::deserialize(value), value) {
+            (Ok(Fact::Unreadable(_)), _) => 1,
+            (_, Value::Object(fields)) => fields.values().map(count).sum(),
+            (_, Value::Array(members)) => members.iter().map(count).sum(),
             _ => 0,
         }
     }
@@ -241,4 +242,23 @@ fn parse_target(text: &str) -> Result<f64, String> {
     Err(format!(
         "that is {bits:.0} bits a second, and no need of a transfer: write 10gbit, or 1mbit at least"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unreadable;
+    use linerate_host::facts::{Offload, Port};
+    use linerate_host::{Fact, Facts};
+
+    #[test]
+    fn facts_are_counted_and_not_names() {
+        let count = |name: &str, value: Fact<String>| {
+            let offloads = Fact::Known([(name.to_owned(), Offload { on: true, fixed: false })].into());
+            let port = Port { offloads, driver: value, ..Port::default() };
+            unreadable(&Facts { ports: Fact::Known(vec![port]), ..Facts::default() })
+        };
+        let known = || Fact::Known("ixgbe".to_owned());
+        assert_eq!(count("unreadable", known()), count("rx-gro", known()));
+        assert_eq!(count("rx-gro", Fact::Unreadable("no".into())), count("rx-gro", known()) + 1);
+    }
 }

@@ -1,4 +1,4 @@
-//! `linerate facts`: what a host says about itself.
+//! `linerate facts`: a host's facts.
 
 mod port;
 mod table;
@@ -69,7 +69,7 @@ pub fn run(args: FactsArgs) -> Result<Code, Failure> {
     args.tell().map(|()| Code::Done)
 }
 
-/// The paths whose file systems are told where nobody names others.
+/// The paths whose file systems are reported where nobody names others.
 pub fn usual_paths() -> Vec<PathBuf> {
     let mut paths = vec![PathBuf::from("/")];
     paths.extend(std::env::current_dir().ok().filter(|here| here != Path::new("/")));

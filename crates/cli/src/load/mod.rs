@@ -116,12 +116,12 @@ impl Length {
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.trim_end_matches('s').trim_end().parse().ok();
     let time = seconds.filter(|seconds| (0.0..=86_400.0).contains(seconds)).map(Duration::from_secs_f64);
-    time.ok_or_else(|| format!("'{text}' is no time; write seconds, 0 to 86400"))
+    time.ok_or_else(|| format!("'{text}' isn't a time; write seconds, 0 to 86400"))
 }
 
 /// The first address of `HOST:PORT`.
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    let wrong = |why: &dyn std::fmt::Display| format!("'{text}' is no address: {why}; write HOST:PORT");
+    let wrong = |why: &dyn std::fmt::Display| format!("'{text}' isn't an address: {why}; write HOST:PORT");
     let mut addresses = text.to_socket_addrs().map_err(|error| wrong(&error))?;
     addresses.next().ok_or_else(|| wrong(&"the host has none"))
 }
@@ -131,7 +131,7 @@ fn parse_count(text: &str) -> Result<Option<u32>, String> {
     match text.parse() {
         _ if text == "auto" => Ok(None),
         Ok(count @ 1u32..) => Ok(Some(count)),
-        _ => Err(format!("'{text}' is no number; write 1 or more, or auto")),
+        _ => Err(format!("'{text}' isn't a number; write 1 or more, or auto")),
     }
 }
 

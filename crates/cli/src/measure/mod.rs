@@ -249,7 +249,7 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.ok_or_else(|| format!("'{text}' is no number of seconds"))
+    seconds.ok_or_else(|| format!("'{text}' isn't a number of seconds"))
 }
 
 #[cfg(test)]
