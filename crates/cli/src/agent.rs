@@ -58,8 +58,8 @@ pub fn run(args: AgentArgs) -> Result<Code, Failure> {
         say!("{}", linerate_remote::install::identity());
         return Ok(Code::Done);
     }
-    // What a start-up file of the shell printed may lack its end of line. The client may be gone already; then
-    // there is nobody to tell.
+    // What a start-up file of the shell printed may lack its end of line. The client may be gone already;
+    // then there is nobody to tell.
     let mut output = std::io::stdout();
     if output.write_all(format!("\n{AGENT_LINE}\n").as_bytes()).and_then(|()| output.flush()).is_err() {
         return Ok(Code::FarEnd);

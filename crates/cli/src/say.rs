@@ -1,4 +1,5 @@
-//! Lines on standard output and standard error, which may be gone: a line that can't be written is no reason to stop.
+//! Lines on standard output and standard error, which may be gone: a line that can't be written is no reason
+//! to stop.
 
 use linerate_wire::path::is_unprintable;
 use std::borrow::Cow;
@@ -19,8 +20,9 @@ macro_rules! tell {
     ($($word:tt)*) => { $crate::say::aside(format_args!($($word)*)) };
 }
 
-/// A text that is fit for a terminal and for a line of JSON: characters that move the cursor, turn text around or hide it
-/// come as JSON writes them. Foreign names are escaped where they are shown; this catches those that were forgotten.
+/// A text that is fit for a terminal and for a line of JSON: characters that move the cursor, turn text
+/// around or hide it come as JSON writes them. Foreign names are escaped where they are shown; this catches
+/// those that were forgotten.
 pub fn fit(text: &str) -> Cow<'_, str> {
     let is_unfit = |c: char| !matches!(c, '\n' | '\t') && is_unprintable(c);
     if !text.contains(is_unfit) {

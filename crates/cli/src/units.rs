@@ -25,8 +25,8 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     Ok((number * factor) as u64)
 }
 
-/// Bytes a second of a rate: as rsync's `--bwlimit` (a bare number is KiB/s; `10m` is MiB/s), or bits with `bit`
-/// (`500mbit`, `2.5gbit`). Zero is no limit.
+/// Bytes a second of a rate: as rsync's `--bwlimit` (a bare number is KiB/s; `10m` is MiB/s), or bits with
+/// `bit` (`500mbit`, `2.5gbit`). Zero is no limit.
 ///
 /// # Errors
 /// A message that says what is understood.

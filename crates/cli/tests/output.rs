@@ -16,8 +16,8 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate");
 /// Commands that the help doesn't list; a test in main.rs keeps this list whole.
 const HIDDEN: [&str; 4] = ["agent", "data hold", "data task", "wan"];
 
-/// How a command is called so that it prints something, without `--json` and with it, and its exit code where that can be
-/// written. Words in braces are the ground's.
+/// How a command is called so that it prints something, without `--json` and with it, and its exit code where
+/// that can be written. Words in braces are the ground's.
 struct Call {
     command: &'static str,
     plain: &'static [&'static str],

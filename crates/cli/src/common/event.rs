@@ -1,4 +1,5 @@
-//! The lines of `--json` of the commands that have a far end; docs/guide/copying.md and docs/formats.md specify them.
+//! The lines of `--json` of the commands that have a far end; docs/guide/copying.md and docs/formats.md
+//! specify them.
 
 use linerate_doctor::limiter::Verdict;
 use linerate_transfer::compare::Aspect;
@@ -402,6 +403,10 @@ mod tests {
             let documented = quoted(row.split("`kind` (").nth(1).unwrap().split(')').next().unwrap());
             assert_eq!(documented, kinds.into_iter().collect(), "{row}");
         }
+    }
+
+    #[test]
+    fn every_leftover_and_every_aspect_is_documented() {
         let leftovers = [LeftoverKind::Journal, LeftoverKind::Partial, LeftoverKind::Other];
         let row = FORMATS.lines().find(|line| line.starts_with("| `leftover`")).unwrap();
         let documented = quoted(row.split("`kind` (").nth(1).unwrap().split(')').next().unwrap());

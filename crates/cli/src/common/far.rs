@@ -25,8 +25,8 @@ pub struct NearEnd {
     pub meters: Meters,
 }
 
-/// A session and its remote shell. Both end when this is dropped, the session first: the far end ends by itself when it
-/// has read the last message, and what the shell used is counted once it has ended.
+/// A session and its remote shell. Both end when this is dropped, the session first: the far end ends by
+/// itself when it has read the last message, and what the shell used is counted once it has ended.
 pub struct FarSession {
     /// The session.
     pub session: Session,
@@ -34,8 +34,8 @@ pub struct FarSession {
 }
 
 impl FarSession {
-    /// Starts the far end's agent with a job, up to the first data stream where it needs one. The agent may be silent
-    /// for `silence` seconds; none is for ever.
+    /// Starts the far end's agent with a job, up to the first data stream where it needs one. The agent may
+    /// be silent for `silence` seconds; none is for ever.
     ///
     /// # Errors
     /// Where the login fails or lasts too long, no agent can be run there, or it refuses the job.

@@ -48,7 +48,8 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// The far end on `host`, which is a host's name, perhaps after `USER@`; its login may take as long as a person needs.
+    /// The far end on `host`, which is a host's name, perhaps after `USER@`; its login may take as long as a
+    /// person needs.
     ///
     /// # Errors
     /// Where the remote shell's words can't be told apart.
@@ -112,7 +113,8 @@ fn bare_host(host: &OsStr) -> OsString {
     }
 }
 
-/// The signals that ask a program to end, without those that whoever started it wants ignored, as nohup(1) does.
+/// The signals that ask a program to end, without those that whoever started it wants ignored, as nohup(1)
+/// does.
 pub fn ending_signals() -> Vec<i32> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -126,7 +128,8 @@ fn ignored(status: &str) -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// How long an interrupted program may take to clean up. A write to a far end that stopped reading never returns.
+/// How long an interrupted program may take to clean up. A write to a far end that stopped reading never
+/// returns.
 const LAST_MOMENTS: Duration = Duration::from_millis(2300);
 
 /// Set by Ctrl-C and the signals that end a program. A second Ctrl-C ends it at once, and so does the time.

@@ -107,8 +107,9 @@ impl Landed<'_> {
         [top, slash.as_bytes(), path.as_bytes()].concat()
     }
 
-    /// Whether the receiver calls it so. It may have put a home directory in the place of a tilde, a dot in front of a name,
-    /// and of one file under a new name only that is told which it is, perhaps behind a link.
+    /// Whether the receiver calls it so. It may have put a home directory in the place of a tilde, a dot in
+    /// front of a name, and of one file under a new name only that is told which it is, perhaps behind a
+    /// link.
     fn is_shown_as(&self, source: &RelPath, path: &RelPath, shown: &[u8]) -> bool {
         if !self.within && path.is_root() {
             return true;

@@ -43,8 +43,8 @@ impl Task {
     }
 }
 
-/// Stands for the command: which files of which host. Where they land is known by where a journal lies, and how they
-/// travel doesn't matter.
+/// Stands for the command: which files of which host. Where they land is known by where a journal lies, and
+/// how they travel doesn't matter.
 pub fn name_of(sources: &[OsString]) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new();
     let mut say = |part: &[u8]| {
@@ -64,7 +64,8 @@ pub fn name_of(sources: &[OsString]) -> [u8; 16] {
     name
 }
 
-/// The same from whichever directory it is named; a slash or a dot at the end is kept, since it may mean something.
+/// The same from whichever directory it is named; a slash or a dot at the end is kept, since it may mean
+/// something.
 fn real(path: &OsStr) -> Vec<u8> {
     let bytes = path.as_bytes();
     let end = bytes.iter().rposition(|byte| !b"/.".contains(byte)).map_or(0, |at| at + 1);

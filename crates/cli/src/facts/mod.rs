@@ -126,8 +126,8 @@ struct Told<'a> {
     facts: &'a Facts,
 }
 
-/// What another host answers, through an agent there: with the file systems of these paths of it, or of `/` and the
-/// directory that ssh begins in.
+/// What another host answers, through an agent there: with the file systems of these paths of it, or of `/`
+/// and the directory that ssh begins in.
 ///
 /// # Errors
 /// Where no agent can be started there, or it goes away.

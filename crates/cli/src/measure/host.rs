@@ -107,7 +107,8 @@ impl Host {
         &self.recording
     }
 
-    /// A view that stays open for days keeps no more than this: first what came since the last time is thinned, then all.
+    /// A view that stays open for days keeps no more than this: first what came since the last time is
+    /// thinned, then all.
     fn thin(&mut self, most: usize) {
         if self.bytes.len() <= most {
             return;
@@ -182,7 +183,8 @@ fn beside(out: &Path, host: &str) -> PathBuf {
 /// The first bytes of what zstd compressed (RFC 8878, section 3.1.1), as studies keep recordings.
 const COMPRESSED: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-/// The most that a recording may hold: 64 MiB are the most that a recorder keeps. Some bytes of zstd can stand for any number.
+/// The most that a recording may hold: 64 MiB are the most that a recorder keeps. Some bytes of zstd can
+/// stand for any number.
 const MOST_READ: u64 = 1 << 30;
 
 /// What a file holds, unpacked where it is compressed.

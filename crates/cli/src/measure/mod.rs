@@ -197,7 +197,8 @@ impl MeasureArgs {
     }
 }
 
-/// The signals that end a program. A terminal's Ctrl-C reaches the command by itself, the others are passed on.
+/// The signals that end a program. A terminal's Ctrl-C reaches the command by itself, the others are passed
+/// on.
 struct Signals {
     /// Any of them came.
     end: Arc<AtomicBool>,

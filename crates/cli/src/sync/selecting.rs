@@ -1,4 +1,5 @@
-//! What is left out, and what alone is sent: options whose order counts, since the first rule that matches decides.
+//! What is left out, and what alone is sent: options whose order counts, since the first rule that matches
+//! decides.
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
