@@ -60,6 +60,7 @@ fn check_message(message: &Message) {
             check_printed(path);
             check_entry(entry);
         }
+        Message::Leftover(left) => check_printed(&left.path),
         Message::Abort { reason, .. } => check_printed(reason.as_bytes()),
         _ => {}
     }

@@ -11,13 +11,16 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::exit::Code;
+use crate::common::failure::Failure;
+use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
+
+const MEANINGS: [Meaning; 6] = [(Code::Done, "served"), FAILED, USAGE, FAR_END, VERSION, INTERRUPTED];
 
 /// What `linerate agent` takes.
 #[derive(Debug, Args)]
+#[command(after_long_help = table(&MEANINGS))]
 pub struct AgentArgs {
     /// Print what both ends must have in common, and end
     #[arg(long)]
@@ -46,24 +49,25 @@ impl AgentArgs {
     }
 }
 
-/// Serves one client.
-pub fn run(args: &AgentArgs) -> ExitCode {
+/// Serves one client, who is told of failures over the control channel.
+///
+/// # Errors
+/// None: this end's standard error is the client's terminal, and the client reports.
+pub fn run(args: AgentArgs) -> Result<Code, Failure> {
     if args.id {
         say!("{}", linerate_remote::install::identity());
-        return ExitCode::SUCCESS;
+        return Ok(Code::Done);
     }
-    // What a start-up file of the shell printed may lack its end of line. The client may be gone already; then
-    // there is nobody to tell.
+    // What a start-up file of the shell printed may lack its end of line. The client may be gone already;
+    // then there is nobody to tell.
     let mut output = std::io::stdout();
     if output.write_all(format!("\n{AGENT_LINE}\n").as_bytes()).and_then(|()| output.flush()).is_err() {
-        return Code::FarEnd.into();
+        return Ok(Code::FarEnd);
     }
     linerate_sys::limits::raise_open_files();
     linerate_sys::limits::keep_freed_memory();
-    match serve(std::io::stdin(), output, &Local, args.permit()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => Code::from(&error).into(),
-    }
+    let served = serve(std::io::stdin(), output, &Local, args.permit());
+    Ok(served.map_or_else(|error| Code::from(&error), |()| Code::Done))
 }
 
 struct Local;
@@ -85,15 +89,15 @@ impl HostObserver for Local {
         let interval = Duration::from_millis(interval_ms.into());
         let options = sample::Options { interval, processes, names, ..sample::Options::default() };
         match Recorder::start(&options) {
-            Ok(recorder) => Ok(Box::new(Recorded(recorder))),
+            Ok(recorder) => Ok(Box::new(LocalRecording(recorder))),
             Err(error) => Err(format!("starting to sample the host failed: {error}")),
         }
     }
 }
 
-struct Recorded(Recorder);
+struct LocalRecording(Recorder);
 
-impl Recording for Recorded {
+impl Recording for LocalRecording {
     fn interval_ms(&self) -> u32 {
         u32::try_from(self.0.interval().as_millis()).unwrap_or(u32::MAX)
     }

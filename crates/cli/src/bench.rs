@@ -2,7 +2,6 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -23,20 +22,21 @@ mod surroundings;
 
 use beds::{host_beds, make_beds};
 use input::{hosts, invocation, load_tools, read_input, resumed, size};
-use show::{has_results, report_again, show};
+use show::{check_results, report_again, show};
 use surroundings::{provide_packages, stop_on_signals};
 
-use crate::exit::Code;
+use crate::common::failure::Failure;
+use crate::exit::{Code, INTERRUPTED, Meaning, USAGE, table};
 use crate::say::fit;
 
 /// What `linerate bench` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = EXPLANATION, args_conflicts_with_subcommands = true)]
+#[command(before_long_help = EXAMPLES, after_long_help = explanation(), args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<BenchAction>,
     #[command(flatten)]
-    run: Run,
+    run: StudyArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -52,56 +52,72 @@ Examples:
 ";
 
 const EXPLANATION: &str = "\
-A study runs on two hosts that are made of network namespaces, joined by a link with a rate. Results are stored \
-below --out as they are made; Ctrl-C keeps them. docs/formats.md describes study files, tool files and results.
+A study runs on two hosts that are made of network namespaces, joined by a link with a rate.
+Results are stored below --out as they are made; Ctrl-C keeps them. docs/formats.md describes
+study files, tool files and results.";
 
-Exit codes: 0 done (for gate: every row holds), 1 failed, a row missed or nothing measured, 2 usage, 130 interrupted.";
+const MEANINGS: [Meaning; 4] = [
+    (Code::Done, "done; where the study has bounds, all of them hold"),
+    (Code::Failed, "it failed, a bound was missed, nothing was measured, or the output could not be written"),
+    USAGE,
+    INTERRUPTED,
+];
+
+fn explanation() -> String {
+    format!("{EXPLANATION}\n\n{}", table(&MEANINGS))
+}
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum BenchAction {
     /// The built-in studies by paper and figure, and the tools
-    List(List),
+    List(ListArgs),
     /// Show stored results again, and write their report.html anew
-    Report(Report),
+    Report(ReportArgs),
 }
 
 #[derive(Debug, Args)]
-struct List {
-    /// As JSON: the rows of docs/papers.md that each study runs
+struct ListArgs {
+    /// Print one JSON object on standard output
+    ///
+    /// It names the rows of docs/papers.md that each study runs.
     #[arg(long)]
     json: bool,
-    /// A directory of tool files, beside the built-in ones; may be given again
+    /// A directory of further tool files; may be repeated
     #[arg(long, value_name = "DIR")]
     tools: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]
-struct Report {
+struct ReportArgs {
     /// A directory of stored results
     dir: PathBuf,
-    /// As JSON
+    /// Print one JSON object on standard output
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Clone, Debug, Args)]
-struct Run {
+struct StudyArgs {
     /// A built-in study, or a study file
     #[arg(default_value = "quick")]
     study: String,
-    /// Blocks; each runs every case once [default: the study's, 5]
+    /// Blocks; each runs every case once [default: the study's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_BLOCKS)))]
     blocks: Option<u32>,
-    /// What the study says is other in a quick run, and one block unless --blocks says more: a first look
+    /// Use the study's quick settings, for a first look
+    ///
+    /// One block, unless --blocks says more.
     #[arg(long)]
     quick: bool,
     /// Bytes of generated data [default: the study's]
     #[arg(long, value_parser = size)]
     size: Option<u64>,
-    /// A tree of your own in place of generated data; it is copied, never changed
+    /// Copy the tree at PATH instead of generated data
+    ///
+    /// It is never changed.
     #[arg(long, value_name = "PATH", conflicts_with = "size")]
     tree: Option<PathBuf>,
-    /// A directory of tool files, beside the built-in ones; may be given again
+    /// A directory of further tool files; may be repeated
     #[arg(long, value_name = "DIR")]
     tools: Vec<PathBuf>,
     /// Where results are stored
@@ -110,7 +126,7 @@ struct Run {
     /// Seed of the data and of the order of runs
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Figures as JSON on stdout
+    /// Print the figures as JSON on standard output
     #[arg(long)]
     json: bool,
     /// Install missing tools from the distribution first, as root
@@ -119,22 +135,30 @@ struct Run {
     /// The same as `linerate bench list`
     #[arg(long)]
     list: bool,
-    /// Read the study and say what is wrong in it, or that nothing is; exit code 2 where something is
+    /// Check the study and exit
+    ///
+    /// Exit code 2 where something is wrong in it.
     #[arg(long, conflicts_with = "dry_run")]
     check: bool,
-    /// Show what would be run, and about how long it would take
+    /// Print what would run, and about how long it would take
     #[arg(long)]
     dry_run: bool,
-    /// Two hosts in place of a lab: a sends, b receives; each is ssh:HOST, local, or netns:FILE
+    /// Use two hosts instead of a lab
+    ///
+    /// a sends, b receives; each is ssh:HOST, local, or netns:FILE.
     #[arg(long, value_name = "a=PLACE,b=PLACE")]
     hosts: Option<String>,
-    /// Remote shell for these hosts instead of ssh, with its options; quotes and backslashes as in a shell
+    /// Remote shell for these hosts instead of ssh
+    ///
+    /// CMD is split into words as a shell does it.
     #[arg(long, value_name = "CMD", requires = "hosts")]
     rsh: Option<String>,
-    /// b's address on the path to be measured [default: the one that ssh connects to]
+    /// b's address on the measured path [default: that of ssh]
     #[arg(long, value_name = "ADDRESS", requires = "hosts")]
     address_b: Option<String>,
-    /// Go on with an interrupted study: make the runs that are missing in its directory of results
+    /// Make the runs that are missing in DIR
+    ///
+    /// DIR holds the results of a study that was interrupted.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["study", "blocks", "quick", "size", "tree", "tools", "seed", "hosts"])]
     resume: Option<PathBuf>,
 }
@@ -143,57 +167,53 @@ struct Run {
 ///
 /// # Errors
 /// Whatever keeps a study from being run. Runs that fail are rows of the table.
-pub fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: BenchArgs) -> Result<Code, Failure> {
     match args.action {
-        Some(Action::Report(report)) => report_again(&report),
-        Some(Action::List(list)) => listing::list(&load_tools(&list.tools)?, list.json),
+        Some(BenchAction::Report(report)) => report_again(&report),
+        Some(BenchAction::List(list)) => Ok(listing::list(&load_tools(&list.tools)?, list.json)?),
         None => match &args.run.resume {
-            Some(dir) if !has_results(dir) => Ok(Code::Usage.into()),
-            Some(dir) => run_study(&resumed(&args.run, dir)?),
+            Some(dir) => {
+                check_results(dir)?;
+                run_study(&resumed(&args.run, dir)?)
+            }
             None => run_study(&args.run),
         },
     }
 }
 
-fn run_study(args: &Run) -> anyhow::Result<ExitCode> {
+fn run_study(args: &StudyArgs) -> Result<Code, Failure> {
     if args.list {
-        return listing::list(&load_tools(&args.tools)?, args.json);
+        return Ok(listing::list(&load_tools(&args.tools)?, args.json)?);
     }
-    let (tools, study) = match read_input(args) {
-        Ok(read) => read,
-        Err(error) => {
-            tell!("linerate: {error:#}");
-            return Ok(Code::Usage.into());
-        }
-    };
+    let (tools, study) = read_input(args).map_err(|error| Failure(format!("{error:#}"), Code::Usage))?;
     let blocks = args.blocks.unwrap_or(if args.quick { 1 } else { study.blocks });
     if args.check {
         say!("{}", checked(&study, &tools, blocks));
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Code::Done);
     }
     if args.dry_run {
         say!("{}", plan(&study, &tools, blocks));
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Code::Done);
     }
     if args.hosts.is_none() {
         provide_packages(args, &study, &tools)?;
-        linerate_lab::ensure_privileges()?;
+        linerate_lab::ensure_privileges().map_err(anyhow::Error::from)?;
     }
     // What a study that was killed had changed is put back before this one looks.
-    linerate_lab::sweep_and_tell()?;
+    linerate_lab::sweep_and_tell().map_err(anyhow::Error::from)?;
     let stop = stop_on_signals()?;
     let (record, dir) = measure(args, &study, &tools, blocks, &stop)?;
     if stop.load(Ordering::Relaxed) {
         let (runs, dir) = (record.runs.len(), dir.display());
         tell!("linerate: interrupted; {runs} runs are stored: linerate bench report {dir}");
         tell!("linerate: to make the others: linerate bench --resume {dir}");
-        return Ok(Code::Interrupted.into());
+        return Ok(Code::Interrupted);
     }
-    show(&record, &dir, args.json)
+    Ok(show(&record, &dir, args.json)?)
 }
 
 fn measure(
-    args: &Run,
+    args: &StudyArgs,
     study: &Study,
     tools: &Toolbox,
     blocks: u32,

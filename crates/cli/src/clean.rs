@@ -2,22 +2,22 @@
 
 use clap::Args;
 use linerate_transfer::bounds::Bounds;
-use linerate_transfer::clock::Counters;
 use linerate_transfer::leftovers;
-use linerate_transfer::problem::{Observer, TransferError};
-use linerate_transfer::session::{Client, Meters, Reporter, Session};
-use linerate_wire::control::Job;
-use linerate_wire::entry::Kind;
-use linerate_wire::path::printable;
+use linerate_transfer::session::{Meters, Reporter};
+use linerate_wire::control::{Job, Leftover};
+use linerate_wire::path::printable_path;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use crate::cp::{Failure, Output, SILENCE, Spec, Style, end, start};
-use crate::exit::{CODES, Code};
-use crate::reach::{Reach, interrupted};
+use crate::common::event::{Event, leftover_name};
+use crate::common::failure::Failure;
+use crate::common::far::{FarSession, NearEnd, SILENCE};
+use crate::common::output::{Output, Style};
+use crate::common::reach::{Reach, interrupted};
+use crate::common::spec::Spec;
+use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::units::show_bytes;
 
 const EXAMPLES: &str = "\
@@ -29,13 +29,29 @@ Examples:
       removes it. What a transfer under way holds stays
 ";
 
+const MEANINGS: [Meaning; 7] = [
+    (Code::Done, "everything that is left was listed, or removed"),
+    FAILED,
+    USAGE,
+    (Code::Some, "something could not be removed"),
+    FAR_END,
+    VERSION,
+    INTERRUPTED,
+];
+
 /// What `linerate clean` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = CODES)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct CleanArgs {
-    /// List what would be removed, remove nothing
+    /// List what would be removed; remove nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
+    /// Print errors alone
+    #[arg(short = 'q', long)]
+    quiet: bool,
+    /// Print events as JSON lines on standard output
+    #[arg(long, conflicts_with = "quiet")]
+    json: bool,
     #[command(flatten)]
     reach: Reach,
     /// Where to look
@@ -43,36 +59,49 @@ pub struct CleanArgs {
     destination: OsString,
 }
 
-/// Cleans.
-pub fn run(args: &CleanArgs) -> ExitCode {
-    let output = Arc::new(Output::new(Style::Plain));
-    let meters = Meters::default();
-    match args.clean(&output, &meters) {
-        Ok(()) => code(&meters.local).into(),
-        Err(Failure(message, code)) => {
-            output.failure(&message, code);
-            code.into()
-        }
-    }
+/// What was found so far.
+#[derive(Default)]
+struct Found {
+    leftovers: u64,
+    bytes: u64,
 }
 
-fn code(counters: &Counters) -> Code {
-    Code::of_problems(counters.failed.load(Ordering::Relaxed), 0, 0)
+/// Cleans.
+///
+/// # Errors
+/// Where the directory or the far end can't be reached.
+pub fn run(args: CleanArgs) -> Result<Code, Failure> {
+    let output = Arc::new(Output::new(args.style()));
+    let (meters, mut found) = (Meters::default(), Found::default());
+    let cleaned = match Spec::parse(&args.destination) {
+        Spec::Local(path) => args.clean(&path, &output, &meters, &mut found),
+        Spec::Remote(host, path) => args.clean_far(&host, path, &output, &meters, &mut found),
+    };
+    cleaned.inspect_err(|failure| output.failed(failure))?;
+    Ok(args.conclude(&output, &found, meters.local.failed.load(Ordering::Relaxed)))
 }
 
 impl CleanArgs {
-    fn clean(&self, output: &Arc<Output>, meters: &Meters) -> Result<(), Failure> {
-        match Spec::parse(&self.destination) {
-            Spec::Local(path) => {
-                let reporter = Reporter::new(output.clone(), meters);
-                let tell = |left: &leftovers::Leftover| show(left.path.as_os_str().as_bytes(), left.size);
-                let problem = |problem| reporter.problem(problem);
-                let root = Bounds::here().name(path.as_bytes())?.directory()?;
-                leftovers::clean(&root, !self.dry_run, tell, problem);
-                Ok(())
-            }
-            Spec::Remote(host, path) => self.clean_far(&host, path, output, meters),
+    fn style(&self) -> Style {
+        match (self.json, self.quiet) {
+            (true, _) => Style::Json,
+            (_, true) => Style::Quiet,
+            _ => Style::Plain,
         }
+    }
+
+    fn clean(
+        &self,
+        path: &OsStr,
+        output: &Arc<Output>,
+        meters: &Meters,
+        found: &mut Found,
+    ) -> Result<(), Failure> {
+        let reporter = Reporter::new(output.clone(), meters);
+        let root = Bounds::here().name(path.as_bytes())?.directory()?;
+        let show = |left| self.show(output, &left, found);
+        leftovers::clean(&root, !self.dry_run, show, |problem| reporter.problem(problem));
+        Ok(())
     }
 
     fn clean_far(
@@ -81,36 +110,35 @@ impl CleanArgs {
         destination: Vec<u8>,
         output: &Arc<Output>,
         meters: &Meters,
+        found: &mut Found,
     ) -> Result<(), Failure> {
-        let far_end = self.reach.far_end(host, false).map_err(|message| Failure(message, Code::Usage))?;
-        let interrupted: Arc<AtomicBool> =
-            interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
-        let (pipes, pulse) = start(&far_end, Some(SILENCE), output, &interrupted)?;
-        let ((reader, writer), mut shell) = pipes;
-        let observer: Arc<dyn Observer> = output.clone();
+        let far_end = self.reach.far_end(host, self.quiet)?;
+        let near = NearEnd { interrupted: interrupted()?, observer: output.clone(), meters: meters.clone() };
         let job = Job::Clean { destination, remove: !self.dry_run };
-        let client = Client { job, interrupted, observer, pulse };
-        let cleaned = Session::client(reader, writer, client, meters.clone()).and_then(|mut session| {
-            let listed = session.receive_list(|path, entry| match entry.kind {
-                Kind::File { size } => show(path, size),
-                _ => show(path, 0),
-            });
-            listed.map_err(|error: TransferError| session.give_up(error))?;
-            Ok(session)
-        });
-        match cleaned {
-            Ok(session) => {
-                end(session, &mut shell);
-                Ok(())
-            }
-            Err(error) => {
-                shell.end();
-                Err(error.into())
-            }
+        let mut far = FarSession::open(&far_end, job, Some(SILENCE), near)?;
+        far.work(|session| session.receive_leftovers(|left| self.show(output, left, found)))?;
+        Ok(())
+    }
+
+    fn show(&self, output: &Output, left: &Leftover, found: &mut Found) {
+        found.leftovers += 1;
+        // A far end may send any numbers.
+        found.bytes = found.bytes.saturating_add(left.size);
+        let (path, kind, bytes) = (printable_path(&left.path), leftover_name(left.kind), left.size);
+        match (self.json, self.quiet) {
+            (true, _) => output.event(&Event::Leftover { path, kind, bytes }),
+            (_, true) => {}
+            _ => say!("{kind:14} {:>10}  {path}", show_bytes(bytes)),
         }
     }
-}
 
-fn show(path: &[u8], size: u64) {
-    say!("{} ({})", printable(path), show_bytes(size));
+    fn conclude(&self, output: &Output, found: &Found, failed: u64) -> Code {
+        let code = Code::of_problems(failed, 0, 0);
+        if self.json {
+            let Found { leftovers, bytes } = *found;
+            let (dry_run, exit) = (self.dry_run, code.number());
+            output.event(&Event::Cleaned { dry_run, leftovers, bytes, failed, exit });
+        }
+        code
+    }
 }

@@ -1,16 +1,21 @@
 //! `linerate compare`: two results of one study beside one another.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use linerate_bench::compare::{Comparison, compare, equal};
+use linerate_bench::compare::{Comparison, Equal, Row, compare, equal};
 use linerate_bench::out::{compare_table, equal_table};
 use linerate_bench::record::Record;
 use linerate_bench::store;
+use serde::Serialize;
 
-use crate::exit::Code;
+use crate::common::failure::Failure;
+use crate::exit::{Code, Meaning, USAGE, table};
+use crate::say::json;
+
+/// The version of both objects.
+const SCHEMA: u32 = 1;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,56 +23,72 @@ Examples:
   linerate compare --fail-on 5% --json baseline results/quick-2026-05-02T10-00-00Z
 ";
 
-const EXPLANATION: &str = "\
-Exit codes: 0 compared (and, with --fail-on, nothing is worse by more), 1 a case is significantly worse by more than \
-the limit or has begun to fail, 2 the arguments can't be served.";
+const MEANINGS: [Meaning; 3] = [
+    (Code::Done, "compared; with --fail-on, nothing is worse by more"),
+    (Code::Failed, "--fail-on: a case is worse by more or fails newly; or the output could not be written"),
+    USAGE,
+];
 
 /// What `linerate compare` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = EXPLANATION)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct CompareArgs {
-    /// Results: a directory that `linerate bench` wrote, or a file with a whole record
+    /// Results: a directory of `linerate bench`, or a file with a record
     base: PathBuf,
     /// Results of the same study, to be judged against BASE
     #[arg(required_unless_present = "equal")]
     new: Option<PathBuf>,
-    /// Exit with 1 where a case is significantly worse by more than so many percent, or fails only in NEW
+    /// Exit with 1 if a case is worse by more than PERCENT, or fails newly
+    ///
+    /// Only significant differences count.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_on: Option<f64>,
-    /// As JSON on stdout
+    /// Print one JSON object on standard output
     #[arg(long)]
     json: bool,
-    /// How often equal things are called different: BASE is a study of two cases that are the same
+    /// Count how often equal cases are called different
+    ///
+    /// BASE is a study of two cases that are the same.
     #[arg(long, conflicts_with_all = ["new", "fail_on"])]
     equal: bool,
 }
 
 /// Compares.
-pub fn run(args: &CompareArgs) -> ExitCode {
+///
+/// # Errors
+/// Where the results can't be read or compared.
+pub fn run(args: CompareArgs) -> Result<Code, Failure> {
     let outcome = match &args.new {
-        Some(new) => two(args, &args.base, new),
-        None => count_equal(args),
+        Some(new) => two(&args, &args.base, new),
+        None => count_equal(&args),
     };
-    outcome.unwrap_or_else(|error| {
-        tell!("linerate: {error:#}");
-        Code::Usage.into()
-    })
+    outcome.map_err(|error| Failure(format!("{error:#}"), Code::Usage))
 }
 
-fn two(args: &CompareArgs, base: &Path, new: &Path) -> anyhow::Result<ExitCode> {
+fn two(args: &CompareArgs, base: &Path, new: &Path) -> anyhow::Result<Code> {
     let comparison = compare(&read(base)?, &read(new)?);
     if comparison.rows.is_empty() {
         let (base, new) = (base.display(), new.display());
         bail!("{base} and {new} have no case in common; compare two results of the same study");
     }
-    let beyond = args.fail_on.map_or(0, |limit| comparison.beyond(limit).len());
+    let beyond = args.fail_on.map(|limit| comparison.beyond(limit));
+    let ok = beyond.as_ref().is_none_or(Vec::is_empty);
     if args.json {
-        say!("{}", as_json(args, &comparison));
+        json(&ComparisonLine {
+            schema: SCHEMA,
+            r#type: "comparison",
+            base,
+            new,
+            comparison: &comparison,
+            fail_on_percent: args.fail_on,
+            beyond: beyond.as_deref(),
+            ok,
+        });
     } else {
         say!("BASE {}\nNEW  {}\n\n{}", base.display(), new.display(), compare_table(&comparison));
         say_limit(args, &comparison);
     }
-    Ok(if beyond == 0 { ExitCode::SUCCESS } else { Code::Failed.into() })
+    Ok(if ok { Code::Done } else { Code::Failed })
 }
 
 fn say_limit(args: &CompareArgs, comparison: &Comparison) {
@@ -82,27 +103,38 @@ fn say_limit(args: &CompareArgs, comparison: &Comparison) {
     say!("\nWORSE by more than {limit} %, or failing now: {}", cases.join(", "));
 }
 
-fn as_json(args: &CompareArgs, comparison: &Comparison) -> serde_json::Value {
-    let beyond = args.fail_on.map(|limit| comparison.beyond(limit));
-    serde_json::json!({
-        "schema": 1, "type": "comparison", "base": args.base, "new": args.new, "warnings": comparison.warnings,
-        "rows": comparison.rows, "only_in_base": comparison.only_in_base, "only_in_new": comparison.only_in_new,
-        "fail_on_percent": args.fail_on, "beyond": beyond, "ok": beyond.is_none_or(|rows| rows.is_empty()),
-    })
+/// The object of `--json`.
+#[derive(Serialize)]
+struct ComparisonLine<'a> {
+    schema: u32,
+    r#type: &'static str,
+    base: &'a Path,
+    new: &'a Path,
+    #[serde(flatten)]
+    comparison: &'a Comparison,
+    fail_on_percent: Option<f64>,
+    beyond: Option<&'a [&'a Row]>,
+    ok: bool,
 }
 
-fn count_equal(args: &CompareArgs) -> anyhow::Result<ExitCode> {
+/// The object of `--equal --json`.
+#[derive(Serialize)]
+struct EqualLine<'a> {
+    schema: u32,
+    r#type: &'static str,
+    base: &'a Path,
+    quantities: &'a [Equal],
+}
+
+fn count_equal(args: &CompareArgs) -> anyhow::Result<Code> {
     let found =
         equal(&read(&args.base)?).map_err(|error| anyhow::anyhow!("{}: {error}", args.base.display()))?;
     if args.json {
-        say!(
-            "{}",
-            serde_json::json!({ "schema": 1, "type": "equal", "base": args.base, "quantities": found })
-        );
+        json(&EqualLine { schema: SCHEMA, r#type: "equal", base: &args.base, quantities: &found });
     } else {
         say!("{}", equal_table(&found));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Code::Done)
 }
 
 fn read(path: &Path) -> anyhow::Result<Record> {
@@ -118,7 +150,7 @@ fn percent(text: &str) -> Result<f64, String> {
     let number: Option<f64> = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
     number
         .filter(|percent| percent.is_finite() && *percent >= 0.0)
-        .ok_or_else(|| format!("'{text}' is no percentage; write 5% or 5"))
+        .ok_or_else(|| format!("'{text}' isn't a percentage; write 5% or 5"))
 }
 
 #[cfg(test)]

@@ -2,20 +2,25 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
+use crate::common::failure::Failure;
+use crate::exit::{Code, FAILED, Meaning, USAGE, table};
+
+const MEANINGS: [Meaning; 3] = [(Code::Done, "done; the exit code of data hold is COMMAND's"), FAILED, USAGE];
+
 /// What `linerate data` takes.
 #[derive(Debug, Args)]
+#[command(after_long_help = table(&MEANINGS))]
 pub struct DataArgs {
     #[command(subcommand)]
-    action: Action,
+    action: DataAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum DataAction {
     /// Make, slice, clear, count or hash files: a task as JSON on stdin, its answer as JSON on stdout
     Task,
     /// Run a command that ends with the connection
@@ -30,17 +35,18 @@ enum Action {
 ///
 /// # Errors
 /// The command can't be started. A task that fails is an answer.
-pub fn run(args: DataArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: DataArgs) -> Result<Code, Failure> {
     match args.action {
-        Action::Hold { command } => {
+        DataAction::Hold { command } => {
             let shown = command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
-            Ok(linerate_bench::run::hold(&command).with_context(|| format!("starting {shown}"))?.into())
+            let ended = linerate_bench::run::hold(&command).with_context(|| format!("starting {shown}"));
+            Ok(Code::Command(ended?))
         }
-        Action::Task => {
+        DataAction::Task => {
             let mut answer = linerate_bench::data::answer(std::io::stdin().lock());
             answer.push(b'\n');
             std::io::stdout().write_all(&answer).context("writing the answer")?;
-            Ok(ExitCode::SUCCESS)
+            Ok(Code::Done)
         }
     }
 }

@@ -1,53 +1,78 @@
-//! Exit codes: the same for every command, and documented in the help.
+//! Exit codes: a number means the same for every command, whose help lists its own.
 
 use linerate_transfer::problem::TransferError;
 use std::process::ExitCode;
 
-/// As the help shows them.
-pub const CODES: &str = "\
-Exit codes:
-  0    all that was asked for is there, whole, verified and on stable storage
-  1    it failed as a whole
-  2    the arguments can't be served
-  3    some entries failed, were skipped, lost what was to be kept, or differ
-       (verify); the others are there
-  4    some sources changed or vanished while they were read; the others are there
-  5    the far end could not be started, or it or the connection went away
-  6    doctor --fail-on: something is that bad
-  7    the two ends' versions don't match
-  25   not everything was deleted that the source doesn't have (sync --delete)
-  130  interrupted";
+/// A code and its meaning, as a command's help shows it.
+pub type Meaning = (Code, &'static str);
+
+/// The meanings that codes have for every command.
+pub const FAILED: Meaning = (Code::Failed, "it failed as a whole, or its output could not be written");
+pub const USAGE: Meaning = (Code::Usage, "the arguments can't be served");
+pub const FAR_END: Meaning =
+    (Code::FarEnd, "the far end could not be started, or it or the connection went away");
+pub const VERSION: Meaning = (Code::Version, "the two ends' versions don't match");
+pub const NOT_RUN: Meaning = (Code::NotRun, "COMMAND can't be run");
+pub const NOT_FOUND: Meaning = (Code::NotFound, "there is no such COMMAND");
+pub const INTERRUPTED: Meaning = (Code::Interrupted, "interrupted");
+
+/// The end of a command's help: its exit codes.
+pub fn table(meanings: &[Meaning]) -> String {
+    let lines = meanings.iter().map(|(code, meaning)| format!("\n  {:<4} {meaning}", code.number()));
+    format!("Exit codes:{}", lines.collect::<String>())
+}
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// Everything is there.
-    Done = 0,
-    /// It failed as a whole.
-    Failed = 1,
+    Done,
+    /// It failed as a whole, or its output could not be written.
+    Failed,
     /// The arguments can't be served.
-    Usage = 2,
+    Usage,
     /// Some entries failed, or lost something.
-    Some = 3,
+    Some,
     /// Some sources changed.
-    Changed = 4,
+    Changed,
     /// The far end could not be started or went away.
-    FarEnd = 5,
-    /// A doctor's finding is as bad as the user said.
-    Found = 6,
-    /// The two ends don't fit.
-    Version = 7,
+    FarEnd,
+    /// A doctor's finding is as severe as the user said.
+    Found,
+    /// The two ends' versions don't match.
+    Version,
     /// Something stays that was to be deleted; rsync's code.
-    NotDeleted = 25,
-    /// A command of the user's can't be run, as shells tell it.
-    NotRun = 126,
-    /// There is no such command, as shells tell it.
-    NotFound = 127,
+    NotDeleted,
+    /// The user's command can't be run; a shell's code.
+    NotRun,
+    /// The user's command doesn't exist; a shell's code.
+    NotFound,
     /// Ctrl-C.
-    Interrupted = 130,
+    Interrupted,
+    /// The exit code of the user's command, which was run.
+    Command(u8),
 }
 
 impl Code {
+    /// The number that the caller of the program gets.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Some => 3,
+            Self::Changed => 4,
+            Self::FarEnd => 5,
+            Self::Found => 6,
+            Self::Version => 7,
+            Self::NotDeleted => 25,
+            Self::NotRun => 126,
+            Self::NotFound => 127,
+            Self::Interrupted => 130,
+            Self::Command(number) => number,
+        }
+    }
+
     /// For entries that failed or changed while the transfer as a whole went through.
     pub fn of_problems(failed: u64, changed: u64, not_deleted: u64) -> Self {
         match (failed, changed, not_deleted) {
@@ -73,6 +98,6 @@ impl From<&TransferError> for Code {
 
 impl From<Code> for ExitCode {
     fn from(code: Code) -> Self {
-        Self::from(code as u8)
+        Self::from(code.number())
     }
 }

@@ -142,7 +142,7 @@ impl KeepArgs {
 
 /// The same options, of a command that compares.
 #[derive(Clone, Debug, Default)]
-pub struct CompareArgs(pub KeepArgs);
+pub struct AspectArgs(pub KeepArgs);
 
 impl Args for KeepArgs {
     fn augment_args(command: Command) -> Command {
@@ -157,7 +157,7 @@ impl Args for KeepArgs {
     }
 }
 
-impl Args for CompareArgs {
+impl Args for AspectArgs {
     fn augment_args(command: Command) -> Command {
         let heading = "What is compared beside kinds and contents (each has a --no- form)";
         add(command, heading, "Everything: all of the below but --numeric-ids", |part| part.compared)
@@ -204,7 +204,7 @@ impl FromArgMatches for KeepArgs {
     }
 }
 
-impl FromArgMatches for CompareArgs {
+impl FromArgMatches for AspectArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         KeepArgs::from_arg_matches(matches).map(Self)
     }

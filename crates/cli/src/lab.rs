@@ -1,7 +1,6 @@
 //! `linerate lab`: test beds from the command line.
 
 use std::ffi::OsString;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -9,14 +8,16 @@ use linerate_lab::{
     Counts, Description, Lab, LabName, Loss, Options, Rate, Rtt, Status, Wan, parse_link, sweep_and_tell,
 };
 
+use crate::common::failure::Failure;
+use crate::exit::{Code, FAILED, Meaning, NOT_FOUND, NOT_RUN, USAGE, table};
 use crate::units::{self, show_count};
 
 /// What `linerate lab` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = EXPLANATION)]
+#[command(before_long_help = EXAMPLES, after_long_help = explanation())]
 pub struct LabArgs {
     #[command(subcommand)]
-    action: Action,
+    action: LabAction,
 }
 
 const EXAMPLES: &str = "\
@@ -28,25 +29,37 @@ Examples:
 ";
 
 const EXPLANATION: &str = "\
-A lab is two network namespaces, a and b, joined by a link, with an ssh server on b. COMMAND runs on a. \
-It finds in its environment:
+A lab is two network namespaces, a and b, joined by a link, with an ssh server on b.
+COMMAND runs on a. It finds in its environment:
   LINERATE_LAB                        the lab's name
   LINERATE_LAB_SSH_CONFIG             for ssh -F: logs in to b without questions
   LINERATE_LAB_HOST                   the far host's name for ssh: b
   LINERATE_LAB_ADDRESS_A, _ADDRESS_B  the hosts' IPv4 addresses on the first link
   LINERATE_LAB_ADDRESSES_A, _B        their addresses on all links; _GUESTS those of the guests
-  LINERATE_LAB_NETNS_A, _NETNS_B      the namespaces, for ip netns exec; _NETNS_GUESTS those of the guests
+  LINERATE_LAB_NETNS_A, _NETNS_B      the namespaces, for ip netns exec; _NETNS_GUESTS the guests'
   LINERATE_LAB_DIR                    a directory for data, on tmpfs where there is one
 
-A lab goes with its command, whatever ends it. What a kill -9 leaves behind, the next lab command removes. \
+A lab is removed when its command ends. The next lab command removes what a kill -9 left.
 Without root a lab is made in a user namespace, where the kernel allows that.";
+
+const MEANINGS: [Meaning; 5] = [
+    (Code::Done, "done; the exit code of lab run is COMMAND's, or 128 + N where signal N ended it"),
+    FAILED,
+    USAGE,
+    NOT_RUN,
+    NOT_FOUND,
+];
+
+fn explanation() -> String {
+    format!("{EXPLANATION}\n\n{}", table(&MEANINGS))
+}
 
 const RUN_EXAMPLES: &str = "\
 Examples:
   linerate lab run --link 10gbit -- sh -c 'linerate cp -F $LINERATE_LAB_SSH_CONFIG -r DIR b:/tmp'
   linerate lab run --link 1gbit -- sh -c 'ssh -F $LINERATE_LAB_SSH_CONFIG b hostname'
-  linerate lab run --link 1gbit --links 4 -- sh -c 'for b in $LINERATE_LAB_ADDRESSES_B; do ping -c 1 $b; done'
-  linerate lab run --link 10gbit --rtt 50ms --loss 0.01% -- sh -c 'iperf3 -c $LINERATE_LAB_ADDRESS_B'
+  linerate lab run --link 1gbit --links 4 -- sh -c 'echo $LINERATE_LAB_ADDRESSES_B'
+  linerate lab run --rtt 50ms --loss 0.01% -- sh -c 'ping -c 3 $LINERATE_LAB_ADDRESS_B'
   linerate lab run -- bash
 ";
 
@@ -70,23 +83,23 @@ Examples:
 ";
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum LabAction {
     /// Make a lab, run a command on its near host, take the lab down
-    #[command(before_help = RUN_EXAMPLES)]
-    Run(Run),
+    #[command(before_long_help = RUN_EXAMPLES)]
+    Run(LabRunArgs),
     /// Make a lab that stays until it is taken down (as root)
-    #[command(before_help = UP_EXAMPLES)]
+    #[command(before_long_help = UP_EXAMPLES)]
     Up(Shape),
     /// Take a lab down: its processes, namespaces, link and files
-    #[command(before_help = DOWN_EXAMPLES)]
+    #[command(before_long_help = DOWN_EXAMPLES)]
     Down(Down),
     /// Show the labs that are up
-    #[command(before_help = STATUS_EXAMPLES)]
+    #[command(before_long_help = STATUS_EXAMPLES)]
     Status(Show),
 }
 
 #[derive(Debug, Args)]
-struct Run {
+struct LabRunArgs {
     #[command(flatten)]
     shape: Shape,
     /// The command and its arguments; its exit code becomes this one's
@@ -96,25 +109,29 @@ struct Run {
 
 #[derive(Debug, Args)]
 struct Shape {
-    /// The link's rate each way: 10gbit, 2.5gbit, 100mbit, or open for an unshaped one
+    /// Rate each way: 10gbit, 2.5gbit, 100mbit, or open
+    ///
+    /// An open link isn't shaped.
     #[arg(long, value_name = "RATE", default_value = "open", value_parser = read_link)]
     link: Link,
-    /// Parallel links of that rate, 1 to 8, each a network of its own
+    /// Parallel links of that rate, 1 to 8, each its own network
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
     links: Option<u32>,
-    /// Receive and transmit queues of each interface [default: the kernel's]
+    /// Queues of each interface, each way [default: the kernel's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     queues: Option<u32>,
-    /// Hosts behind b's end of the link, which they share by a bridge
+    /// Hosts behind b's end of the link, on a bridge
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "links", value_parser = clap::value_parser!(u32).range(0..=64))]
     guests: u32,
-    /// The round-trip time that each link adds: 50ms, 0.5s, 200us
+    /// Round-trip time that each link adds: 50ms, 0.5s, 200us
     #[arg(long, value_name = "TIME", conflicts_with_all = ["guests", "queues"])]
     rtt: Option<Rtt>,
-    /// The share of segments lost in each direction: 0.01%
+    /// Share of segments lost in each direction: 0.01%
     #[arg(long, value_name = "PERCENT", conflicts_with_all = ["guests", "queues"])]
     loss: Option<Loss>,
-    /// The queue before a link with delay or loss, in bytes [default: what the link carries in one round trip, or in 20ms]
+    /// Size of the queue before a link with delay or loss
+    ///
+    /// By default what the link carries in one round trip, or in 20ms.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size, conflicts_with_all = ["guests", "queues"])]
     queue: Option<u64>,
     /// Chooses which segments are lost [default: 0]
@@ -126,10 +143,12 @@ struct Shape {
     /// The link's largest packet in bytes
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1280..=65535))]
     mtu: Option<u32>,
-    /// The TCP congestion control over the link [default: cubic, where the kernel has it]
+    /// TCP congestion control [default: cubic, if the kernel has it]
     #[arg(long, value_name = "NAME", value_parser = read_congestion)]
     congestion: Option<String>,
-    /// The largest TCP buffer in bytes [default: the kernel's; with --rtt or --loss what fills the link]
+    /// Largest TCP buffer in bytes [default: the kernel's]
+    ///
+    /// With --rtt or --loss the default is what fills the link.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(262_144..=2_147_483_647))]
     tcp_buffer_max: Option<u64>,
 }
@@ -145,7 +164,7 @@ struct Down {
 
 #[derive(Debug, Args)]
 struct Show {
-    /// As a JSON array
+    /// Print a JSON array
     #[arg(long)]
     json: bool,
 }
@@ -161,9 +180,9 @@ pub struct WanArgs {
 ///
 /// # Errors
 /// Whatever keeps the emulator from running.
-pub fn emulate(args: &WanArgs) -> anyhow::Result<ExitCode> {
-    linerate_lab::wan::serve(&args.job)?;
-    Ok(ExitCode::SUCCESS)
+pub fn emulate(args: WanArgs) -> Result<Code, Failure> {
+    linerate_lab::wan::serve(&args.job).map_err(anyhow::Error::from)?;
+    Ok(Code::Done)
 }
 
 /// A link as an argument: clap would take a bare `Option` for "may be left out".
@@ -174,21 +193,21 @@ struct Link(Option<Rate>);
 ///
 /// # Errors
 /// Whatever keeps the lab from being made, found or removed. Of `lab run` the exit code is its command's.
-pub fn run(args: LabArgs) -> anyhow::Result<ExitCode> {
-    match args.action {
-        Action::Run(run) => run_command(&run),
-        Action::Up(shape) => up(&shape),
-        Action::Down(which) => down(&which),
-        Action::Status(how) => status(&how),
-    }
+pub fn run(args: LabArgs) -> Result<Code, Failure> {
+    Ok(match args.action {
+        LabAction::Run(run) => run_command(&run),
+        LabAction::Up(shape) => up(&shape),
+        LabAction::Down(which) => down(&which),
+        LabAction::Status(how) => status(&how),
+    }?)
 }
 
-fn run_command(run: &Run) -> anyhow::Result<ExitCode> {
+fn run_command(run: &LabRunArgs) -> anyhow::Result<Code> {
     linerate_lab::ensure_privileges()?;
-    Ok(linerate_lab::run(&run.shape.options(false), &run.command)?.into())
+    Ok(Code::Command(linerate_lab::run(&run.shape.options(false), &run.command)?))
 }
 
-fn up(shape: &Shape) -> anyhow::Result<ExitCode> {
+fn up(shape: &Shape) -> anyhow::Result<Code> {
     let lab = Lab::up(&shape.options(true)).map_err(|error| match error {
         linerate_lab::LabError::Unprivileged => linerate_lab::LabError::KeptNeedsRoot,
         other => other,
@@ -207,22 +226,22 @@ fn up(shape: &Shape) -> anyhow::Result<ExitCode> {
     }
     say!("  for data:        {}", lab.scratch().display());
     say!("  when done:       linerate lab down {name}");
-    Ok(ExitCode::SUCCESS)
+    Ok(Code::Done)
 }
 
-fn down(which: &Down) -> anyhow::Result<ExitCode> {
+fn down(which: &Down) -> anyhow::Result<Code> {
     sweep_and_tell()?;
     if !which.all {
         say!("lab {} is down", linerate_lab::down(which.name.as_ref())?);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Code::Done);
     }
     for lab in linerate_lab::status()? {
         say!("lab {} is down", linerate_lab::down(Some(&lab.description.name))?);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Code::Done)
 }
 
-fn status(how: &Show) -> anyhow::Result<ExitCode> {
+fn status(how: &Show) -> anyhow::Result<Code> {
     sweep_and_tell()?;
     let labs = linerate_lab::status()?;
     match how.json {
@@ -230,7 +249,7 @@ fn status(how: &Show) -> anyhow::Result<ExitCode> {
         false if labs.is_empty() => say!("no lab is up"),
         false => labs.iter().for_each(|lab| say!("{}", describe(lab))),
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Code::Done)
 }
 
 fn describe(lab: &Status) -> String {
@@ -327,14 +346,14 @@ mod tests {
         lab: LabArgs,
     }
 
-    fn read(line: &str) -> Result<Action, String> {
+    fn read(line: &str) -> Result<LabAction, String> {
         let parsed = Whole::try_parse_from(["lab"].into_iter().chain(line.split_whitespace()));
         parsed.map(|whole| whole.lab.action).map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_command_keeps_its_own_options() {
-        let Ok(Action::Run(run)) = read("run --link 2.5gbit --name x -- ls -l --name y") else {
+        let Ok(LabAction::Run(run)) = read("run --link 2.5gbit --name x -- ls -l --name y") else {
             panic!("it is well-formed")
         };
         assert_eq!(run.command, ["ls", "-l", "--name", "y"]);
@@ -345,14 +364,14 @@ mod tests {
 
     #[test]
     fn a_link_is_open_unless_said_otherwise() {
-        let Ok(Action::Up(shape)) = read("up") else { panic!("it is well-formed") };
+        let Ok(LabAction::Up(shape)) = read("up") else { panic!("it is well-formed") };
         assert_eq!(shape.options(true).link, None);
     }
 
     #[test]
     fn delay_loss_or_queue_make_a_long_path() {
         let wan = |line: &str| match read(line) {
-            Ok(Action::Up(shape)) => shape.options(true).wan,
+            Ok(LabAction::Up(shape)) => shape.options(true).wan,
             other => panic!("{line}: {other:?}"),
         };
         assert_eq!(wan("up --link 10gbit"), None);

@@ -6,7 +6,9 @@ mod say;
 mod agent;
 mod bench;
 mod clean;
+mod common;
 mod compare;
+mod copying;
 mod cp;
 mod data;
 mod doctor;
@@ -16,29 +18,36 @@ mod keep;
 mod lab;
 mod load;
 mod measure;
-mod reach;
 mod stream;
 mod sync;
 mod units;
 mod verify;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::io::Write;
 use std::process::ExitCode;
+
+use common::failure::Failure;
+use exit::Code;
+use say::{is_lost, note_loss};
 
 const EXAMPLES: &str = "\
 Examples:
-  linerate cp -r tree host:/data/       move a tree to another host, as scp -r would, at the line rate
-  linerate cp -r host:/data/tree .      and the other way
-  linerate sync tree host:/data/tree    only what differs
-  linerate bench                        measure this machine's own test bed, draw the figure
-  linerate doctor                       what keeps this host from the line rate, and the fix
-  linerate measure -- scp big host:/tmp what any command achieves, and what it costs
-  linerate lab run --link 10gbit -- sh  a shell on a test bed of two hosts
+  linerate cp -r tree host:/data/       copies a tree to another host, as scp -r does
+  linerate cp -r host:/data/tree .      and back
+  linerate sync tree host:/data/tree    sends only what differs
+  linerate bench                        measures this machine's own test bed, draws the figure
+  linerate doctor                       finds what keeps this host from the line rate, and the fix
+  linerate measure -- scp big host:/tmp measures what any command achieves and costs
+  linerate lab run --link 10gbit -- sh  runs a shell on a test bed of two hosts
 ";
 
-/// Moves file trees between Linux servers at the line rate, measures the path, and says what limits it.
+/// Where the exit codes are.
+const CODES: &str = "linerate COMMAND --help lists COMMAND's exit codes.";
+
+/// Moves file trees between Linux servers at the line rate, measures the path, and names what limits it.
 #[derive(Debug, Parser)]
-#[command(version, before_help = EXAMPLES, after_help = exit::CODES, max_term_width = 100)]
+#[command(version, before_long_help = EXAMPLES, after_long_help = CODES, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -48,19 +57,19 @@ struct Cli {
 enum Command {
     /// Copy files and trees to another host, or from it
     Cp(cp::CpArgs),
-    /// Make a tree on another host, or one here, like its original: only what differs travels
+    /// Make a tree like another one, between two hosts; only what differs travels
     Sync(sync::SyncArgs),
-    /// List and remove what transfers that were cut off have left
+    /// List and remove what interrupted transfers have left
     Clean(clean::CleanArgs),
-    /// Compare a tree here with one on another host, without moving it
+    /// Compare a tree here with one on another host, by hashes
     Verify(verify::VerifyArgs),
     /// Measure a path from memory to memory, over the same streams as cp
     Stream(stream::StreamArgs),
-    /// Run a command, and tell what it achieved and what it cost
+    /// Run a command, and report what it achieved and what it cost
     Measure(measure::MeasureArgs),
-    /// Tell what a host says about itself: processors, slots, ports, TCP, storage
+    /// Print a host's facts: processors, slots, ports, TCP, storage
     Facts(facts::FactsArgs),
-    /// Tell what keeps transfers from the line rate, what it costs, and what to do
+    /// Find what keeps transfers from the line rate, what it costs, and the fix
     Doctor(doctor::DoctorArgs),
     /// Make traffic: requests and responses, bulk, HTTP users, tiles
     Load(load::LoadArgs),
@@ -70,7 +79,7 @@ enum Command {
     Lab(lab::LabArgs),
     /// Run studies: measure, compare and draw
     Bench(bench::BenchArgs),
-    /// Say what differs between two results of a study, and how surely
+    /// Compare two results of a study
     Compare(compare::CompareArgs),
     /// The far end of the other commands; started by them
     #[command(hide = true)]
@@ -83,28 +92,129 @@ enum Command {
     Wan(lab::WanArgs),
 }
 
+impl Command {
+    fn run(self) -> Result<Code, Failure> {
+        match self {
+            Self::Cp(args) => cp::run(args),
+            Self::Sync(args) => sync::run(args),
+            Self::Clean(args) => clean::run(args),
+            Self::Verify(args) => verify::run(args),
+            Self::Stream(args) => stream::run(args),
+            Self::Measure(args) => measure::run(args),
+            Self::Facts(args) => facts::run(args),
+            Self::Doctor(args) => doctor::run(args),
+            Self::Load(args) => load::run(args),
+            Self::Serve(args) => load::serve(args),
+            Self::Lab(args) => lab::run(args),
+            Self::Bench(args) => bench::run(args),
+            Self::Compare(args) => compare::run(args),
+            Self::Agent(args) => agent::run(args),
+            Self::Data(args) => data::run(args),
+            Self::Wan(args) => lab::emulate(args),
+        }
+    }
+}
+
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let outcome = match cli.command {
-        Command::Cp(args) => Ok(cp::run(args)),
-        Command::Sync(args) => Ok(sync::run(args)),
-        Command::Clean(args) => Ok(clean::run(&args)),
-        Command::Verify(args) => Ok(verify::run(&args)),
-        Command::Stream(args) => Ok(stream::run(args)),
-        Command::Measure(args) => Ok(measure::run(args)),
-        Command::Facts(args) => Ok(facts::run(&args)),
-        Command::Doctor(args) => Ok(doctor::run(&args)),
-        Command::Load(args) => Ok(load::run(args)),
-        Command::Serve(args) => Ok(load::serve(args)),
-        Command::Agent(args) => Ok(agent::run(&args)),
-        Command::Bench(args) => bench::run(args),
-        Command::Compare(args) => Ok(compare::run(&args)),
-        Command::Data(args) => data::run(args),
-        Command::Lab(args) => lab::run(args),
-        Command::Wan(args) => lab::emulate(&args),
+    let parsed = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let outcome = match parsed {
+        Ok(cli) => cli.command.run(),
+        Err(answer) => Ok(print(&answer)),
     };
-    outcome.unwrap_or_else(|error| {
-        tell!("linerate: {error:#}");
-        exit::Code::Failed.into()
+    let code = match outcome {
+        // Whatever the command found, its caller hasn't got all of it.
+        Ok(_) if is_lost() => Code::Failed,
+        Ok(code) => code,
+        Err(Failure(message, code)) => {
+            tell!("linerate: {message}");
+            code
+        }
+    };
+    code.into()
+}
+
+/// The command line.
+fn command() -> clap::Command {
+    Cli::command().mut_subcommands(with_texts_below)
+}
+
+/// Commands below another one have its examples and exit codes, unless they have their own.
+fn with_texts_below(command: clap::Command) -> clap::Command {
+    let (examples, codes) = (command.get_before_long_help().cloned(), command.get_after_long_help().cloned());
+    command.mut_subcommands(|mut below| {
+        if let (None, Some(examples)) = (below.get_before_long_help(), &examples) {
+            below = below.before_long_help(examples.clone());
+        }
+        if let (None, Some(codes)) = (below.get_after_long_help(), &codes) {
+            below = below.after_long_help(codes.clone());
+        }
+        with_texts_below(below)
     })
+}
+
+/// Prints help, the version, or what is wrong with the arguments.
+fn print(answer: &clap::Error) -> Code {
+    let printed = answer.print();
+    if answer.use_stderr() {
+        return Code::Usage;
+    }
+    note_loss(printed.and_then(|()| std::io::stdout().flush()));
+    Code::Done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::command;
+
+    /// tests/output.rs reads the other commands from the help.
+    #[test]
+    fn three_commands_are_not_in_the_help() {
+        let hidden = command();
+        let hidden = hidden.get_subcommands().filter(|command| command.is_hide_set());
+        assert_eq!(hidden.map(clap::Command::get_name).collect::<Vec<_>>(), ["agent", "data", "wan"]);
+    }
+
+    /// Calls `check` with every command and its path.
+    fn each(command: &clap::Command, path: &str, check: &mut dyn FnMut(&str, &clap::Command)) {
+        let path = format!("{path} {}", command.get_name());
+        check(&path, command);
+        let below = command.get_subcommands().filter(|below| below.get_name() != "help");
+        below.for_each(|below| each(below, &path, check));
+    }
+
+    /// Behind twelve columns and more stands what did not fit into its line.
+    #[test]
+    fn short_help_has_a_line_for_each_option_and_no_examples() {
+        let mut whole = command().term_width(100);
+        whole.build();
+        each(&whole, "", &mut |path, command| {
+            let help = command.clone().term_width(100).render_help().to_string();
+            for line in help.lines() {
+                assert!(
+                    line.chars().count() <= 100 && !line.starts_with("            "),
+                    "{path}: {line}\n{help}"
+                );
+            }
+            assert!(!help.contains("Examples:") && !help.contains("Exit codes:"), "{path}");
+        });
+    }
+
+    #[test]
+    fn long_help_has_examples_and_exit_codes_and_no_line_is_wrapped() {
+        let mut whole = command().term_width(100);
+        whole.build();
+        each(&whole, "", &mut |path, command| {
+            let help = command.clone().term_width(100).render_long_help().to_string();
+            assert!(help.lines().all(|line| line.chars().count() <= 100), "{path}: {help}");
+            let texts = [command.get_before_long_help(), command.get_after_long_help()];
+            let texts: Vec<String> = texts.into_iter().flatten().map(ToString::to_string).collect();
+            for line in texts.iter().flat_map(|text| text.lines()) {
+                assert!(line.chars().count() <= 100, "{path}: {line}");
+            }
+            let is_hidden =
+                ["agent", "data", "wan"].iter().any(|hidden| path.contains(&format!(" {hidden}")));
+            assert!(is_hidden || help.contains("Examples:"), "{path} has examples");
+            assert!(help.contains("Exit codes:") || path == " linerate" || path.ends_with(" wan"), "{path}");
+        });
+    }
 }

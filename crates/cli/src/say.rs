@@ -1,4 +1,5 @@
-//! Lines on standard output and standard error that may be gone: what can't be told is no reason to stop.
+//! Lines on standard output and standard error, which may be gone: a line that can't be written is no reason
+//! to stop.
 
 use linerate_wire::path::is_unprintable;
 use std::borrow::Cow;
@@ -19,9 +20,9 @@ macro_rules! tell {
     ($($word:tt)*) => { $crate::say::aside(format_args!($($word)*)) };
 }
 
-/// What is fit for a terminal and for a line of JSON: of what a peer, a file or a record says, characters that move the cursor, turn text
-/// around or hide it come as JSON writes them. Whoever shows something foreign escapes it where it is shown; what was forgotten there
-/// ends here.
+/// A text that is fit for a terminal and for a line of JSON: characters that move the cursor, turn text
+/// around or hide it come as JSON writes them. Foreign names are escaped where they are shown; this catches
+/// those that were forgotten.
 pub fn fit(text: &str) -> Cow<'_, str> {
     let is_unfit = |c: char| !matches!(c, '\n' | '\t') && is_unprintable(c);
     if !text.contains(is_unfit) {
@@ -39,9 +40,22 @@ pub fn fit(text: &str) -> Cow<'_, str> {
     fit.into()
 }
 
+/// A value as a line of JSON on standard output.
+pub fn json(value: &impl serde::Serialize) {
+    match serde_json::to_string(value) {
+        Ok(text) => line(format_args!("{text}")),
+        Err(error) => note_loss(Err(error.into())),
+    }
+}
+
 pub fn line(text: Arguments<'_>) {
     let mut out = io::stdout().lock();
-    if let Err(error) = writeln!(out, "{}", fit(&text.to_string())).and_then(|()| out.flush())
+    note_loss(writeln!(out, "{}", fit(&text.to_string())).and_then(|()| out.flush()));
+}
+
+/// Reports once that standard output can't be written. A reader that went away is no loss.
+pub fn note_loss(written: io::Result<()>) {
+    if let Err(error) = written
         && error.kind() != ErrorKind::BrokenPipe
         && !LOST.swap(true, Ordering::Relaxed)
     {
@@ -50,7 +64,7 @@ pub fn line(text: Arguments<'_>) {
 }
 
 pub fn aside(text: Arguments<'_>) {
-    // There is no other place to tell it.
+    // There is no other place to report it.
     let _ = writeln!(io::stderr(), "{}", fit(&text.to_string()));
 }
 

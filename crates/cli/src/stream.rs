@@ -5,18 +5,20 @@ use linerate_remote::far_end::FarEnd;
 use linerate_transfer::clock::process_usage;
 use linerate_transfer::feed::Files;
 use linerate_transfer::memory::{self, Until};
-use linerate_transfer::session::{Client, Meters, Session};
+use linerate_transfer::session::Meters;
 use linerate_wire::control::{Job, Options, Totals};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use crate::cp::{Failure, Kind, Output, SILENCE, Style, Summary, end, start};
-use crate::exit::{CODES, Code};
-use crate::reach::{Reach, interrupted};
+use crate::common::failure::Failure;
+use crate::common::far::{FarSession, NearEnd, SILENCE};
+use crate::common::output::{Output, Style};
+use crate::common::reach::{Reach, interrupted};
+use crate::common::summary::{Payload, Summary};
+use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::units::{parse_ports, parse_size, parse_streams};
 
 const EXAMPLES: &str = "\
@@ -30,26 +32,30 @@ Examples:
 /// How long `linerate doctor` measures.
 const PROBE: Duration = Duration::from_secs(2);
 
+const MEANINGS: [Meaning; 6] = [(Code::Done, "measured"), FAILED, USAGE, FAR_END, VERSION, INTERRUPTED];
+
 /// What `linerate stream` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = CODES)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct StreamArgs {
     /// Data streams: 1 to 64, or auto
     #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_streams)]
     streams: std::option::Option<u32>,
-    /// Send so many bytes
+    /// Send SIZE bytes
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "seconds")]
     bytes: Option<u64>,
-    /// Send for so many seconds
+    /// Send for SECONDS
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
     seconds: f64,
-    /// Send what the files below PATH hold, again and again, in place of bytes from memory; the far end drops it
+    /// Send the files below PATH instead of bytes from memory
+    ///
+    /// They are read again and again; the far end drops the bytes.
     #[arg(long, value_name = "PATH")]
     read: Option<PathBuf>,
     /// Send in clear, with a checksum on each frame
     #[arg(long)]
     no_encrypt: bool,
-    /// TCP ports for the data
+    /// TCP ports for the data, at the end that listens
     #[arg(long, value_name = "FIRST-LAST", value_parser = parse_ports)]
     port_range: Option<(u16, u16)>,
     /// Print the result as a JSON line on standard output
@@ -57,34 +63,31 @@ pub struct StreamArgs {
     json: bool,
     #[command(flatten)]
     reach: Reach,
-    /// The far host, perhaps with a user
+    /// The far host, perhaps with a user: [USER@]HOST
     #[arg(value_name = "HOST")]
     host: OsString,
 }
 
 /// Measures.
-pub fn run(args: StreamArgs) -> ExitCode {
+///
+/// # Errors
+/// Where the path can't be measured.
+pub fn run(args: StreamArgs) -> Result<Code, Failure> {
     let output = Arc::new(Output::new(if args.json { Style::Json } else { Style::Plain }));
-    match measure(&args, &output) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure(message, code)) => {
-            output.failure(&message, code);
-            code.into()
-        }
-    }
+    measure(&args, &output).inspect_err(|failure| output.failed(failure))
 }
 
-fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<(), Failure> {
+fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<Code, Failure> {
     let (begun, until) = (Instant::now(), args.until()?);
     let files = args.read.as_deref().map(Files::below).transpose()?;
     let meters = Meters::default();
-    let interrupted = interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
-    let far_end = args.reach.far_end(&args.host, false).map_err(|message| Failure(message, Code::Usage))?;
-    let sending = Sending { options: &args.options(), until, files: files.as_ref(), interrupted };
+    let far_end = args.reach.far_end(&args.host, false)?;
+    let sending =
+        Sending { options: &args.options(), until, files: files.as_ref(), interrupted: interrupted()? };
     let summary = sending.to(&far_end, output, &meters)?;
     let elapsed_seconds = begun.elapsed().as_secs_f64();
     output.summary(&Summary { elapsed_seconds, ..summary }, Code::Done, &meters);
-    Ok(())
+    Ok(Code::Done)
 }
 
 /// What `linerate doctor` measures: two seconds from memory to memory, with what is used by default.
@@ -93,10 +96,9 @@ fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<(), Failure> {
 /// Where the far end can't be started or goes away.
 pub fn probe(host: &OsStr, reach: &Reach) -> Result<Summary, Failure> {
     let output = Arc::new(Output::new(Style::Quiet));
-    let interrupted = interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
-    let far_end = reach.far_end(host, true).map_err(|message| Failure(message, Code::Usage))?;
-    let sending =
-        Sending { options: &Options::default(), until: Until::Time(PROBE), files: None, interrupted };
+    let far_end = reach.far_end(host, true)?;
+    let (options, until) = (&Options::default(), Until::Time(PROBE));
+    let sending = Sending { options, until, files: None, interrupted: interrupted()? };
     sending.to(&far_end, &output, &Meters::default())
 }
 
@@ -111,17 +113,17 @@ struct Sending<'a> {
 impl Sending<'_> {
     fn to(self, far_end: &FarEnd, output: &Arc<Output>, meters: &Meters) -> Result<Summary, Failure> {
         let begun = Instant::now();
-        let (pipes, pulse) = start(far_end, Some(SILENCE), output, &self.interrupted)?;
-        let ((reader, writer), mut shell) = pipes;
         let job = Job::Discard { options: self.options.clone() };
-        let client = Client { job, interrupted: self.interrupted, observer: output.clone(), pulse };
-        let mut session = Session::client(reader, writer, client, meters.clone())?;
-        let sent = memory::send(&mut session, self.options, self.until, self.files);
-        let payload_seconds = session.payload_seconds();
-        let (bytes, streams) = sent.map_err(|error| session.give_up(error))?;
-        let receiver = session.wait_for_report()?;
-        let (turned_away, cipher) = (session.strangers(), session.cipher());
-        end(session, &mut shell);
+        let near =
+            NearEnd { interrupted: self.interrupted, observer: output.clone(), meters: meters.clone() };
+        let mut far = FarSession::open(far_end, job, Some(SILENCE), near)?;
+        let ((bytes, streams), payload_seconds, receiver) = far.work(|session| {
+            let sent = memory::send(session, self.options, self.until, self.files)?;
+            Ok((sent, session.payload_seconds(), session.wait_for_report()?))
+        })?;
+        let (turned_away, cipher) = (far.session.strangers(), far.session.cipher());
+        // Its remote shell is counted below.
+        drop(far);
         Ok(Summary {
             landed: Totals { bytes, ..Totals::default() },
             payload_seconds,
@@ -132,7 +134,7 @@ impl Sending<'_> {
             receiver,
             pushed: true,
             turned_away,
-            kind: if self.files.is_some() { Kind::Discarded } else { Kind::Memory },
+            kind: if self.files.is_some() { Payload::Discarded } else { Payload::Memory },
             synced: None,
         })
     }

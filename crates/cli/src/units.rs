@@ -9,7 +9,7 @@ use std::time::Duration;
 /// A message that says what is understood.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let (number, unit) =
-        split(text).ok_or_else(|| format!("'{text}' is no size; write 500M, 1GB or 1GiB"))?;
+        split(text).ok_or_else(|| format!("'{text}' isn't a size; write 500M, 1GB or 1GiB"))?;
     let factor = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 1.0,
         "k" | "kb" => 1e3,
@@ -20,19 +20,19 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         "mib" => 1024f64.powi(2),
         "gib" => 1024f64.powi(3),
         "tib" => 1024f64.powi(4),
-        _ => return Err(format!("'{unit}' is no unit of size; write k, M, G, T, KiB, MiB, GiB or TiB")),
+        _ => return Err(format!("'{unit}' isn't a unit of size; write k, M, G, T, KiB, MiB, GiB or TiB")),
     };
     Ok((number * factor) as u64)
 }
 
-/// Bytes a second of a rate: as rsync's `--bwlimit` (a bare number is KiB/s; `10m` is MiB/s), or bits with `bit`
-/// (`500mbit`, `2.5gbit`). Zero is no limit.
+/// Bytes a second of a rate: as rsync's `--bwlimit` (a bare number is KiB/s; `10m` is MiB/s), or bits with
+/// `bit` (`500mbit`, `2.5gbit`). Zero is no limit.
 ///
 /// # Errors
 /// A message that says what is understood.
 pub fn parse_rate(text: &str) -> Result<Option<u64>, String> {
     let (number, unit) =
-        split(text).ok_or_else(|| format!("'{text}' is no rate; write 20m (MiB a second) or 500mbit"))?;
+        split(text).ok_or_else(|| format!("'{text}' isn't a rate; write 20m (MiB a second) or 500mbit"))?;
     let bytes = match unit.to_ascii_lowercase().as_str() {
         "b" => number,
         "" | "k" | "kib" => number * 1024.0,
@@ -46,7 +46,7 @@ pub fn parse_rate(text: &str) -> Result<Option<u64>, String> {
         "gbit" => number * 125e6,
         _ => {
             return Err(format!(
-                "'{unit}' is no unit of rate; write k, m, g (KiB, MiB, GiB a second) or mbit, gbit"
+                "'{unit}' isn't a unit of rate; write k, m, g (KiB, MiB, GiB a second) or mbit, gbit"
             ));
         }
     };
@@ -64,7 +64,7 @@ fn split(text: &str) -> Option<(f64, &str)> {
 /// # Errors
 /// A message that says what is understood.
 pub fn parse_ports(text: &str) -> Result<(u16, u16), String> {
-    let wrong = || format!("'{text}' is no range of ports; write 50000-50010");
+    let wrong = || format!("'{text}' isn't a range of ports; write 50000-50010");
     let (first, last) = text.split_once(['-', ':']).unwrap_or((text, text));
     let (first, last) =
         (first.trim().parse().map_err(|_| wrong())?, last.trim().parse().map_err(|_| wrong())?);
@@ -81,7 +81,7 @@ pub fn parse_streams(text: &str) -> Result<Option<u32>, String> {
     }
     match text.parse() {
         Ok(streams @ 1..=64) => Ok(Some(streams)),
-        _ => Err(format!("'{text}' is no number of streams; write 1 to 64, or auto")),
+        _ => Err(format!("'{text}' isn't a number of streams; write 1 to 64, or auto")),
     }
 }
 

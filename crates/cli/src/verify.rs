@@ -2,23 +2,24 @@
 
 use clap::Args;
 use linerate_transfer::bounds::Bounds;
-use linerate_transfer::differences::{Aspect, Compared, Difference, compare, open};
+use linerate_transfer::differences::{Compared, Difference, compare, open};
 use linerate_transfer::problem::Observer;
-use linerate_transfer::session::{Client, Meters, Session};
+use linerate_transfer::session::Meters;
 use linerate_wire::control::{Job, Keep};
 use linerate_wire::path::{RelPath, printable, printable_path};
-use serde_json::json;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::cp::{Failure, Output, SCHEMA, SILENCE, Spec, Style, end, start};
-use crate::exit::{CODES, Code};
-use crate::keep::CompareArgs;
-use crate::reach::{Reach, interrupted};
-use crate::say::is_lost;
+use crate::common::event::{Event, aspect_name};
+use crate::common::failure::Failure;
+use crate::common::far::{FarSession, NearEnd, SILENCE};
+use crate::common::output::{Output, Style};
+use crate::common::reach::{Reach, interrupted};
+use crate::common::spec::Spec;
+use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
+use crate::keep::AspectArgs;
 use crate::units::{show_bytes, show_count};
 
 const EXAMPLES: &str = "\
@@ -32,22 +33,33 @@ Examples:
       owners, extended attributes, ACLs and hard links as well, as JSON lines
 ";
 
-const USER_ONLY: &str = "of extended attributes those in 'user.' alone were compared: others are for root to see, and not \
+const USER_ONLY: &str = "only extended attributes in 'user.' were compared: root alone sees the others, and not \
                          both ends are root";
+
+const MEANINGS: [Meaning; 8] = [
+    (Code::Done, "nothing differs"),
+    FAILED,
+    USAGE,
+    (Code::Some, "something differs, or could not be read"),
+    (Code::Changed, "a file changed while it was read"),
+    FAR_END,
+    VERSION,
+    INTERRUPTED,
+];
 
 /// What `linerate verify` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = CODES)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct VerifyArgs {
     /// Compare modes and times of modification too
     #[arg(short = 'p', long)]
     preserve: bool,
     #[command(flatten)]
-    keep: CompareArgs,
-    /// Say nothing but what went wrong; the exit code tells
+    keep: AspectArgs,
+    /// Print errors alone; the exit code is the answer
     #[arg(short = 'q', long)]
     quiet: bool,
-    /// Print events as JSON lines
+    /// Print events as JSON lines on standard output
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
     #[command(flatten)]
@@ -61,7 +73,10 @@ pub struct VerifyArgs {
 }
 
 /// Compares.
-pub fn run(args: &VerifyArgs) -> ExitCode {
+///
+/// # Errors
+/// Where the trees can't be compared as a whole.
+pub fn run(args: VerifyArgs) -> Result<Code, Failure> {
     linerate_sys::limits::raise_open_files();
     let style = match (args.json, args.quiet) {
         (true, _) => Style::Json,
@@ -69,18 +84,11 @@ pub fn run(args: &VerifyArgs) -> ExitCode {
         _ => Style::Plain,
     };
     let output = Arc::new(Output::new(style));
-    match args.compare(&output) {
-        Ok(Code::Done | Code::Some | Code::Changed) if is_lost() => Code::Failed.into(),
-        Ok(code) => code.into(),
-        Err(Failure(message, code)) => {
-            output.failure(&message, code);
-            code.into()
-        }
-    }
+    args.compare(&output).inspect_err(|failure| output.failed(failure))
 }
 
 /// The two trees, by where they are.
-struct Ends {
+struct Trees {
     near: OsString,
     host: OsString,
     far: Vec<u8>,
@@ -89,71 +97,50 @@ struct Ends {
 
 impl VerifyArgs {
     fn compare(&self, output: &Arc<Output>) -> Result<Code, Failure> {
-        let ends = Ends::find(&self.source, &self.destination).map_err(|m| Failure(m, Code::Usage))?;
-        let interrupted = interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
+        let ends = Trees::find(&self.source, &self.destination).map_err(Failure::usage)?;
+        let interrupted = interrupted()?;
         // Before any login: a name that was mistyped needs none.
         let near = open(&Bounds::here(), ends.near.as_bytes())?;
-        let far_end = self.reach.far_end(&ends.host, self.quiet).map_err(|m| Failure(m, Code::Usage))?;
-        let (pipes, pulse) = start(&far_end, Some(SILENCE), output, &interrupted)?;
-        let ((reader, writer), mut shell) = pipes;
+        let far_end = self.reach.far_end(&ends.host, self.quiet)?;
         let meters = Meters::default();
         let keep = self.keep.0.keep(if self.preserve { Keep::SCP } else { Keep::NOTHING });
         let job = Job::Digests { path: ends.far.clone(), keep };
-        let observer: Arc<dyn Observer> = output.clone();
-        let client = Client { job, interrupted, observer, pulse };
-        let session = Session::client(reader, writer, client, meters.clone());
-        let compared = session.and_then(|mut session| {
-            let show = |path: &RelPath, difference: &Difference| self.show(path, difference);
-            let compared = compare(&mut session, &near, ends.near_is_source, keep, show);
-            let compared = compared.map_err(|error| session.give_up(error));
-            compared.map(|compared| (session, compared))
-        });
-        match compared {
-            Ok((session, compared)) => {
-                end(session, &mut shell);
-                if compared.user_only {
-                    output.note(USER_ONLY);
-                }
-                Ok(self.conclude(&compared, &meters))
-            }
-            Err(error) => {
-                shell.end();
-                Err(error.into())
-            }
+        let near_end = NearEnd { interrupted, observer: output.clone(), meters: meters.clone() };
+        let mut far = FarSession::open(&far_end, job, Some(SILENCE), near_end)?;
+        let show = |path: &RelPath, difference: &Difference| self.show(output, path, difference);
+        let compared = far.work(|session| compare(session, &near, ends.near_is_source, keep, show))?;
+        if compared.user_only {
+            output.note(USER_ONLY);
         }
+        Ok(self.conclude(output, &compared, &meters))
     }
 
-    fn show(&self, path: &RelPath, difference: &Difference) {
-        let shown = if path.is_root() { ".".to_owned() } else { printable_path(path.as_bytes()) };
+    fn show(&self, output: &Output, path: &RelPath, difference: &Difference) {
+        let path = if path.is_root() { ".".to_owned() } else { printable_path(path.as_bytes()) };
         let (word, aspects) = match difference {
             Difference::Missing => ("missing", Vec::new()),
             Difference::Extra => ("extra", Vec::new()),
-            Difference::Differs(aspects) => ("differs", aspects.iter().map(|aspect| name(*aspect)).collect()),
+            Difference::Differs(aspects) => ("differs", aspects.iter().copied().map(aspect_name).collect()),
         };
-        match (self.json, self.quiet) {
-            (true, _) => {
-                say!("{}", json!({ "schema": SCHEMA, "type": word, "path": shown, "aspects": aspects }))
-            }
-            (_, true) => {}
-            _ if aspects.is_empty() => say!("{word:8} {shown}"),
-            _ => say!("{word:8} {shown} ({})", aspects.join(", ")),
+        match (self.json, self.quiet, difference) {
+            (true, _, Difference::Missing) => output.event(&Event::Missing { path, aspects: [] }),
+            (true, _, Difference::Extra) => output.event(&Event::Extra { path, aspects: [] }),
+            (true, _, Difference::Differs(_)) => output.event(&Event::Differs { path, aspects }),
+            (_, true, _) => {}
+            _ if aspects.is_empty() => say!("{word:8} {path}"),
+            _ => say!("{word:8} {path} ({})", aspects.join(", ")),
         }
     }
 
-    fn conclude(&self, compared: &Compared, meters: &Meters) -> Code {
-        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    fn conclude(&self, output: &Output, compared: &Compared, meters: &Meters) -> Code {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (failed, changed) = (count(&meters.local.failed), count(&meters.local.changed));
         let code = if compared.is_same() { Code::of_problems(failed, changed, 0) } else { Code::Some };
         let Compared { entries, bytes, differ, missing, extra, .. } = *compared;
         if self.json {
-            say!(
-                "{}",
-                json!({
-                    "schema": SCHEMA, "type": "summary", "compared": entries, "bytes": bytes,
-                    "differ": differ, "missing": missing, "extra": extra, "failed": failed, "changed": changed,
-                    "exit": code as u8,
-                })
-            );
+            let exit = code.number();
+            let compared = entries;
+            output.event(&Event::Compared { compared, bytes, differ, missing, extra, failed, changed, exit });
         } else if !self.quiet {
             tell!(
                 "{} entries are at both ends, {} the same: {differ} differ, {missing} missing, {extra} extra",
@@ -165,22 +152,7 @@ impl VerifyArgs {
     }
 }
 
-fn name(aspect: Aspect) -> &'static str {
-    match aspect {
-        Aspect::Kind => "kind",
-        Aspect::Contents => "contents",
-        Aspect::Target => "target",
-        Aspect::Mode => "mode",
-        Aspect::Time => "time",
-        Aspect::Owner => "owner",
-        Aspect::Group => "group",
-        Aspect::Xattrs => "xattrs",
-        Aspect::Acl => "acl",
-        Aspect::Links => "links",
-    }
-}
-
-impl Ends {
+impl Trees {
     fn find(source: &OsStr, destination: &OsStr) -> Result<Self, String> {
         match (Spec::parse(source), Spec::parse(destination)) {
             (Spec::Local(near), Spec::Remote(host, far)) => {
@@ -190,10 +162,10 @@ impl Ends {
                 Ok(Self { near, host, far, near_is_source: false })
             }
             (Spec::Local(one), Spec::Local(_)) => Err(format!(
-                "neither {} nor the other names a host (HOST:PATH); within one host use diff -r",
+                "neither {} nor the other names a host (HOST:PATH); on one host, use diff -r",
                 printable(one.as_bytes())
             )),
-            _ => Err("both are on far hosts: run linerate on one of the two".into()),
+            _ => Err("both trees are on far hosts: run linerate on one of these hosts".into()),
         }
     }
 }
@@ -204,7 +176,7 @@ mod tests {
 
     #[test]
     fn one_end_is_here_and_one_is_far() {
-        let find = |source: &str, destination: &str| Ends::find(source.as_ref(), destination.as_ref());
+        let find = |source: &str, destination: &str| Trees::find(source.as_ref(), destination.as_ref());
         assert!(find("a", "h:b").is_ok_and(|ends| ends.near_is_source && ends.far == b"b"));
         assert!(find("h:a", "b").is_ok_and(|ends| !ends.near_is_source && ends.near == "b"));
         assert!(find("a", "b").is_err() && find("h:a", "g:b").is_err());

@@ -63,7 +63,7 @@ fn what_can_not_be_compared_is_a_usage_error() {
         (&["base.json", "other.json"][..], "no case in common"),
         (&["base.json", "none"], "none"),
         (&["base.json"], "<NEW>"),
-        (&["base.json", "new.json", "--fail-on=-1%"], "no percentage"),
+        (&["base.json", "new.json", "--fail-on=-1%"], "isn't a percentage"),
         (&["--equal", "base.json"], "an A/A study has two"),
     ] {
         let (code, output) = compare(desk.path(), arguments);

@@ -75,7 +75,7 @@ fn nothing_of_a_host_is_no_host() {
     fs::create_dir(&empty).unwrap();
     fs::write(&snapshot, "linerate snapshot 1\n").unwrap();
     for root in [&empty, &snapshot] {
-        doctor(&["--root", root.to_str().unwrap()]).exits(1).says(&["nothing of a host is in it"]);
+        doctor(&["--root", root.to_str().unwrap()]).exits(1).says(&["holds no facts of a host"]);
     }
     // A part of one is looked at, and what can't be read is counted.
     fs::create_dir_all(empty.join("proc/sys/kernel")).unwrap();

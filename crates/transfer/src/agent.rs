@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::base::problem::TransferError;
 use crate::net::session::Session;
 use crate::permit::Permit;
-use crate::receive::leftovers::{self, Leftover};
+use crate::receive::leftovers;
 use crate::receive::receiver;
 use crate::send::ahead::scan_ahead;
 use crate::send::sender;
@@ -146,7 +146,7 @@ fn list(
 fn clean(session: &mut Session, root: &Root, remove: bool) -> Result<(), TransferError> {
     let (channel, reporter) = (session.channel(), session.reporter());
     // A client that is gone is noticed below.
-    let tell = |left: &Leftover| drop(channel.send(&left.told()));
+    let tell = |left| drop(channel.send(&Message::Leftover(left)));
     leftovers::clean(root, remove, tell, |problem| reporter.problem(problem));
     session.tell_report()
 }

@@ -31,7 +31,7 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         made: "bwlimit",
-        expected: "pacing",
+        expected: "rate-limit",
         lab: "",
         script: "$CP --bwlimit 30m $WORK/little b:$WORK/out",
     },
@@ -104,7 +104,7 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         made: "measure-bwlimit",
-        expected: "pacing",
+        expected: "rate-limit",
         lab: "",
         script: "$MEASURE -- rsync -e \"$SSH\" --bwlimit=10m $WORK/little b:$WORK/out/",
     },

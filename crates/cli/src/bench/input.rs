@@ -12,14 +12,14 @@ use linerate_bench::spec::tool::Toolbox;
 use linerate_bench::spec::{bytes, nearest};
 use linerate_bench::store::{self, Invocation};
 
-use super::Run;
+use super::StudyArgs;
 
 /// The arguments with which an interrupted study was called.
-pub(super) fn resumed(args: &Run, dir: &Path) -> anyhow::Result<Run> {
+pub(super) fn resumed(args: &StudyArgs, dir: &Path) -> anyhow::Result<StudyArgs> {
     let (called, _) = store::invocation(dir)?;
     let record = store::load(dir)?.record;
     let study = dir.join("study.toml");
-    Ok(Run {
+    Ok(StudyArgs {
         study: study.to_str().context("the directory's name is no text")?.to_owned(),
         blocks: Some(record.blocks),
         seed: record.seed,
@@ -36,7 +36,7 @@ pub(super) fn resumed(args: &Run, dir: &Path) -> anyhow::Result<Run> {
 }
 
 /// What the arguments name, before anything is made: an error here is the arguments' fault.
-pub(super) fn read_input(args: &Run) -> anyhow::Result<(Toolbox, Study)> {
+pub(super) fn read_input(args: &StudyArgs) -> anyhow::Result<(Toolbox, Study)> {
     let tools = load_tools(&args.tools)?;
     let study = load_study(args, &tools)?;
     // A tree on another host is looked at there.
@@ -62,7 +62,7 @@ pub(super) fn load_tools(dirs: &[PathBuf]) -> anyhow::Result<Toolbox> {
     Ok(tools)
 }
 
-fn load_study(args: &Run, tools: &Toolbox) -> anyhow::Result<Study> {
+fn load_study(args: &StudyArgs, tools: &Toolbox) -> anyhow::Result<Study> {
     let name = &args.study;
     let mut study = match Study::built_in(name) {
         Some((file, text)) => Study::parse(file, text, tools)?,
@@ -101,7 +101,7 @@ fn unknown_study(name: &str, error: &std::io::Error) -> anyhow::Error {
 }
 
 /// The hosts that the arguments name.
-pub(super) fn hosts(args: &Run) -> anyhow::Result<Option<Hosts>> {
+pub(super) fn hosts(args: &StudyArgs) -> anyhow::Result<Option<Hosts>> {
     let Some(text) = &args.hosts else { return Ok(None) };
     let rsh = args.rsh.as_deref().unwrap_or("ssh");
     let words = shlex::split(rsh).filter(|words| !words.is_empty());
@@ -111,7 +111,7 @@ pub(super) fn hosts(args: &Run) -> anyhow::Result<Option<Hosts>> {
 }
 
 /// What is written down so that the study can be continued, from wherever that is asked for.
-pub(super) fn invocation(args: &Run) -> anyhow::Result<Invocation> {
+pub(super) fn invocation(args: &StudyArgs) -> anyhow::Result<Invocation> {
     let absolute =
         |path: &PathBuf| std::path::absolute(path).with_context(|| format!("finding {}", path.display()));
     Ok(Invocation {

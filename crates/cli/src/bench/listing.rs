@@ -1,25 +1,27 @@
 //! `linerate bench list`: what is built in.
 
-use std::process::ExitCode;
-
 use linerate_bench::spec::papers::{EXPERIMENTS, Experiment, PAPERS};
 use linerate_bench::spec::study::Study;
 use linerate_bench::spec::tool::{Tool, Toolbox};
-use serde_json::{Value, json};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+use crate::exit::Code;
+use crate::say::json;
 
 /// Shows the built-in studies by paper and figure, and the tools.
 ///
 /// # Errors
 /// A built-in study doesn't read with these tools: one of them replaces a built-in tool, and lacks what a study needs.
-pub fn list(tools: &Toolbox, as_json: bool) -> anyhow::Result<ExitCode> {
+pub fn list(tools: &Toolbox, as_json: bool) -> anyhow::Result<Code> {
     let studies = Study::built_in_names()
         .filter_map(Study::built_in)
         .map(|(file, text)| Study::parse(file, text, tools))
         .collect::<Result<Vec<Study>, _>>()?;
     let tools: Vec<&Tool> = tools.names().filter_map(|name| tools.get(name)).collect();
     if as_json {
-        say!("{}", document(&studies, &tools));
-        return Ok(ExitCode::SUCCESS);
+        json(&listing(&studies, &tools));
+        return Ok(Code::Done);
     }
     say!("studies:");
     for study in &studies {
@@ -30,7 +32,7 @@ pub fn list(tools: &Toolbox, as_json: bool) -> anyhow::Result<ExitCode> {
     for tool in &tools {
         say!("  {:<20} {}{}", tool.name, tool.label, variants(tool));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Code::Done)
 }
 
 /// The papers' experiments, each with the studies that run it.
@@ -55,25 +57,58 @@ fn variants(tool: &Tool) -> String {
     if names.is_empty() { String::new() } else { format!(" (variants: {})", names.join(", ")) }
 }
 
-/// Schema 1: docs/formats.md, JSON on stdout.
-fn document(studies: &[Study], tools: &[&Tool]) -> Value {
-    let studies: Vec<Value> = studies
-        .iter()
-        .map(|study| {
-            let figures: Vec<&str> = study.figures.iter().map(|figure| figure.title.as_str()).collect();
-            json!({
-                "name": study.name, "title": study.title, "rows": study.rows, "cases": study.cases.len(),
-                "blocks": study.blocks, "figures": figures,
-            })
-        })
-        .collect();
-    let rows: Vec<Value> = EXPERIMENTS
-        .iter()
-        .map(|e| json!({ "row": e.row, "paper": PAPERS[e.paper], "place": e.place, "what": e.what }))
-        .collect();
-    let tools: Vec<Value> = tools
-        .iter()
-        .map(|tool| json!({ "name": tool.name, "label": tool.label, "parameters": tool.parameters }))
-        .collect();
-    json!({ "schema": 1, "type": "studies", "studies": studies, "rows": rows, "tools": tools })
+/// The object of `--json`: docs/formats.md, JSON on stdout.
+#[derive(Serialize)]
+struct Listing<'a> {
+    schema: u32,
+    r#type: &'static str,
+    studies: Vec<StudyLine<'a>>,
+    rows: Vec<PaperRow>,
+    tools: Vec<ToolLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct StudyLine<'a> {
+    name: &'a str,
+    title: &'a str,
+    rows: &'a [u32],
+    cases: usize,
+    blocks: u32,
+    figures: Vec<&'a str>,
+}
+
+#[derive(Serialize)]
+struct PaperRow {
+    row: u32,
+    paper: &'static str,
+    place: &'static str,
+    what: &'static str,
+}
+
+#[derive(Serialize)]
+struct ToolLine<'a> {
+    name: &'a str,
+    label: &'a str,
+    parameters: &'a BTreeMap<String, String>,
+}
+
+fn listing<'a>(studies: &'a [Study], tools: &[&'a Tool]) -> Listing<'a> {
+    let study = |study: &'a Study| StudyLine {
+        name: &study.name,
+        title: &study.title,
+        rows: &study.rows,
+        cases: study.cases.len(),
+        blocks: study.blocks,
+        figures: study.figures.iter().map(|figure| figure.title.as_str()).collect(),
+    };
+    let row = |e: &Experiment| PaperRow { row: e.row, paper: PAPERS[e.paper], place: e.place, what: e.what };
+    let tool =
+        |tool: &&'a Tool| ToolLine { name: &tool.name, label: &tool.label, parameters: &tool.parameters };
+    Listing {
+        schema: 1,
+        r#type: "studies",
+        studies: studies.iter().map(study).collect(),
+        rows: EXPERIMENTS.iter().map(row).collect(),
+        tools: tools.iter().map(tool).collect(),
+    }
 }

@@ -1,44 +1,67 @@
 //! A record on the terminal, as JSON, and as a page with its figures.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use anyhow::Context;
 use linerate_bench::out::{gate_table, headline, table};
 use linerate_bench::record::{Outcome, Record};
-use linerate_bench::stats::{drift_statement, drifts, gate, summaries};
+use linerate_bench::stats::{CaseSummary, Drift, GateRow, drift_statement, drifts, gate, summaries};
 use linerate_bench::store;
 use linerate_sys::replace::replace;
+use serde::Serialize;
 
-use super::Report;
+use super::ReportArgs;
+use crate::common::failure::Failure;
 use crate::exit::Code;
+use crate::say;
 
-pub(super) fn report_again(report: &Report) -> anyhow::Result<ExitCode> {
-    if !has_results(&report.dir) {
-        return Ok(Code::Usage.into());
-    }
-    let loaded = store::load(&report.dir)?;
+pub(super) fn report_again(report: &ReportArgs) -> Result<Code, Failure> {
+    check_results(&report.dir)?;
+    let loaded = store::load(&report.dir).map_err(anyhow::Error::from)?;
     if loaded.torn {
         tell!("linerate: the last run was cut off while it was stored; it is left out");
     }
-    show(&loaded.record, &report.dir, report.json)
+    Ok(show(&loaded.record, &report.dir, report.json)?)
+}
+
+/// The object of `--json`: docs/formats.md, JSON on stdout.
+#[derive(Serialize)]
+struct StudyResult<'a> {
+    schema: u32,
+    r#type: &'static str,
+    study: &'a str,
+    blocks: u32,
+    seed: u64,
+    cases: Vec<CaseSummary>,
+    bounds: &'a [GateRow],
+    ok: bool,
+    results: &'a Path,
+    report: &'a Path,
+    drift: Vec<Drift>,
 }
 
 /// Writes report.html and prints the figures; a study with bounds decides the exit code.
-pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<Code> {
     let page = dir.join("report.html");
     replace(&page, linerate_report::html(record).as_bytes())
         .with_context(|| format!("writing {}", page.display()))?;
     write_figures(record, dir)?;
     let rows = gate(record);
-    let holds = rows.iter().all(linerate_bench::stats::GateRow::holds);
+    let holds = rows.iter().all(GateRow::holds);
     if json {
-        let cases = summaries(record, record.baseline.as_deref());
-        let shown = serde_json::json!({
-            "schema": 1, "type": "study", "study": record.study, "blocks": record.blocks, "seed": record.seed,
-            "cases": cases, "bounds": rows, "ok": holds, "results": dir, "report": page, "drift": drifts(record),
+        say::json(&StudyResult {
+            schema: 1,
+            r#type: "study",
+            study: &record.study,
+            blocks: record.blocks,
+            seed: record.seed,
+            cases: summaries(record, record.baseline.as_deref()),
+            bounds: &rows,
+            ok: holds,
+            results: dir,
+            report: &page,
+            drift: drifts(record),
         });
-        say!("{shown}");
     } else {
         say!("{}\n\n{}", headline(record), table(record));
         say!("\n{}", drift_statement(&drifts(record)));
@@ -48,7 +71,7 @@ pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<Ex
         say!("\nreport: {}", page.display());
     }
     let measured = record.runs.iter().any(|run| matches!(run.outcome, Outcome::Measured(_)));
-    Ok(if holds && measured { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if holds && measured { Code::Done } else { Code::Failed })
 }
 
 /// Each figure as SVG, with its numbers as CSV, beside the report.
@@ -62,14 +85,14 @@ fn write_figures(record: &Record, dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// True where the directory has stored results; says what is wrong with the argument where it hasn't.
-pub(super) fn has_results(dir: &Path) -> bool {
-    let has = dir.join("record.json").is_file();
-    if !has {
-        let dir = dir.display();
-        tell!(
-            "linerate: {dir} has no stored results: no record.json is there; results are below --out of linerate bench"
-        );
+/// An error where the directory has no stored results.
+pub(super) fn check_results(dir: &Path) -> Result<(), Failure> {
+    if dir.join("record.json").is_file() {
+        return Ok(());
     }
-    has
+    let dir = dir.display();
+    let message = format!(
+        "{dir} has no stored results: it lacks record.json; linerate bench stores results below --out"
+    );
+    Err(Failure(message, Code::Usage))
 }

@@ -11,14 +11,16 @@ use linerate_bench::spec::tool::Toolbox;
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-use super::Run;
-use crate::reach::ending_signals;
+use super::StudyArgs;
+use crate::common::reach::ending_signals;
 
-/// Signals this near to the first ask for the same thing: timeout(1) signals its child, and then the child's group.
+/// Signals this near to the first ask for the same thing: timeout(1) signals its child, and then the child's
+/// group.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
-/// Installs what is missing where that was asked for; says what it is where not. A lab's own programs must be there.
-pub(super) fn provide_packages(args: &Run, study: &Study, tools: &Toolbox) -> anyhow::Result<()> {
+/// Installs what is missing where that was asked for; says what it is where not. A lab's own programs must be
+/// there.
+pub(super) fn provide_packages(args: &StudyArgs, study: &Study, tools: &Toolbox) -> anyhow::Result<()> {
     let (needed, wanted) = missing_packages(study, tools);
     let all = [needed.as_slice(), wanted.as_slice()].concat();
     if all.is_empty() {
@@ -39,7 +41,8 @@ pub(super) fn provide_packages(args: &Run, study: &Study, tools: &Toolbox) -> an
     Ok(())
 }
 
-/// The first signal ends the study after its current run; one that comes later than [`SAME_REQUEST`] ends the process.
+/// The first signal ends the study after its current run; one that comes later than [`SAME_REQUEST`] ends the
+/// process.
 pub(super) fn stop_on_signals() -> anyhow::Result<Stop> {
     let stop = Stop::default();
     let mut signals = Signals::new(ending_signals())?;

@@ -10,7 +10,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
-use crate::reach::Reach;
+use crate::common::failure::Failure;
+use crate::common::reach::Reach;
 
 /// What the doctor on `from` measures to `to`, which it reaches by that name as a user there would.
 ///
@@ -18,7 +19,7 @@ use crate::reach::Reach;
 /// Where it can't be run there, or can't measure: why, as a sentence's end.
 pub fn measure(from: &OsStr, to: &OsStr, reach: &Reach) -> Result<Measured, String> {
     let binary = Binary::own().map_err(|error| format!("reading this program's own binary: {error}"))?;
-    let far_end = reach.far_end(from, true)?;
+    let far_end = reach.far_end(from, true).map_err(|Failure(message, _)| message)?;
     let place = Place::Ssh { rsh: far_end.rsh, host: far_end.host };
     let mut command = place.command(&again(&binary, &words(to, reach))).map_err(|error| error.to_string())?;
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();

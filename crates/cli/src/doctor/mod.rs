@@ -8,25 +8,26 @@ mod table;
 use clap::Args;
 use linerate_doctor::check::CHECKS;
 use linerate_doctor::{Finding, Host, Measured, Need, Severity, examine_host, ordered};
-use linerate_host::Facts;
+use linerate_host::{Fact, Facts};
 use linerate_wire::path::printable;
-use serde::Serialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
-use crate::cp::Failure;
-use crate::exit::Code;
+use crate::common::failure::Failure;
+use crate::common::reach::Reach;
+use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::facts::{HERE, ask, open, usual_paths};
-use crate::reach::Reach;
+use crate::say::json;
 use crate::units::parse_rate;
 
 // No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
 const EXAMPLES: &str = "\
 Examples:
   linerate doctor
-      this host: what keeps it from its ports' rate, the dearest first
+      this host: what keeps it from its ports' rate, the costliest first
   linerate doctor web1 web2 --target 10gbit
       other hosts, against the rate that is needed
   linerate doctor --path local web1
@@ -35,42 +36,44 @@ Examples:
       the same of two other hosts: web1 measures, and reaches web2 by that name
   linerate doctor --root web1.txt
       a snapshot that somebody sent (linerate facts --snapshot web1.txt)
-It changes nothing. To be run as a test: --fail-on major
+It changes nothing. As a test: --fail-on major
 ";
 
 /// Bits a second below which nobody needs a doctor: a unit was left out.
 const LEAST_TARGET: f64 = 1e6;
 
-/// Exit codes of this command, beside the common ones.
-const CODES: &str = "\
-Exit codes:
-  0    looked at everything; with --fail-on: and nothing is that bad
-  1    it failed as a whole
-  2    the arguments can't be served
-  5    a host could not be asked, or went away
-  6    --fail-on: something is that bad, or worse
-  7    the two ends' versions don't match";
+const MEANINGS: [Meaning; 7] = [
+    (Code::Done, "examined; with --fail-on, nothing is that severe"),
+    FAILED,
+    USAGE,
+    FAR_END,
+    (Code::Found, "--fail-on: a finding is that severe, or more"),
+    VERSION,
+    INTERRUPTED,
+];
 
 /// What `linerate doctor` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = CODES)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct DoctorArgs {
     /// Hosts; without any, this one, which is also 'local'
     #[arg(value_name = "[USER@]HOST", conflicts_with_all = ["root", "path"])]
     hosts: Vec<OsString>,
-    /// Look at snapshots, or directories that stand for /, instead of hosts; may be repeated
+    /// Examine a snapshot, or a directory that stands for /; may be repeated
     #[arg(long, value_name = "FILE|DIR", conflicts_with = "path")]
     root: Vec<PathBuf>,
-    /// Look at two hosts and at what is between them; either may be 'local'
+    /// Examine two hosts and the path between them; either may be 'local'
     #[arg(long, num_args = 2, value_names = ["A", "B"])]
     path: Vec<OsString>,
-    /// The rate that is needed, as 10gbit; without it, what the ports can
+    /// The rate that is needed, as 10gbit [default: the ports' rate]
     #[arg(long, value_name = "RATE", value_parser = parse_target)]
     target: Option<f64>,
-    /// End with exit code 6 where a finding is critical, major, minor or note, or worse than that
+    /// End with exit code 6 on a finding of SEVERITY or worse
+    ///
+    /// critical, major, minor or note.
     #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<Severity>,
-    /// One JSON object on standard output
+    /// Print one JSON object on standard output
     #[arg(long)]
     json: bool,
     /// List the checks
@@ -100,7 +103,7 @@ pub struct Report {
     pub measured: Option<Measured>,
     /// Checks that were run.
     pub checks: usize,
-    /// The dearest first.
+    /// The costliest first.
     pub findings: Vec<Finding>,
 }
 
@@ -117,19 +120,16 @@ pub struct Needed {
     pub unreadable: usize,
 }
 
-/// Looks.
-pub fn run(args: &DoctorArgs) -> ExitCode {
+/// Examines the hosts.
+///
+/// # Errors
+/// Where a host or a snapshot can't be read.
+pub fn run(args: DoctorArgs) -> Result<Code, Failure> {
     if args.list {
         CHECKS.iter().for_each(|check| say!("{:20} {}", check.name, check.about));
-        return ExitCode::SUCCESS;
+        return Ok(Code::Done);
     }
-    match args.examine().and_then(|report| args.tell(&report)) {
-        Ok(code) => code.into(),
-        Err(Failure(message, code)) => {
-            tell!("linerate: {message}");
-            code.into()
-        }
-    }
+    args.examine().map(|report| args.tell(&report))
 }
 
 impl DoctorArgs {
@@ -161,15 +161,14 @@ impl DoctorArgs {
         self.root.iter().map(one).collect()
     }
 
-    fn tell(&self, report: &Report) -> Result<Code, Failure> {
+    fn tell(&self, report: &Report) -> Code {
         if self.json {
-            let json = serde_json::to_string(report);
-            say!("{}", json.map_err(|error| Failure(format!("writing JSON: {error}"), Code::Failed))?);
+            json(report);
         } else {
             say!("{}", table::text(report));
         }
         let is_bad = |limit| report.findings.iter().any(|finding| finding.severity >= limit);
-        Ok(if self.fail_on.is_some_and(is_bad) { Code::Found } else { Code::Done })
+        if self.fail_on.is_some_and(is_bad) { Code::Found } else { Code::Done }
     }
 }
 
@@ -197,29 +196,29 @@ impl Needed {
         let because = match (host.need, host.fastest()) {
             (Need::Target(_), _) => "as asked for",
             (Need::OfPorts, Some(_)) => "its fastest port's rate",
-            (Need::OfPorts, None) => "assumed: no port tells its speed",
+            (Need::OfPorts, None) => "assumed: no port reports its speed",
         };
         Self { host: host.name.into(), rate: host.rate(), because, unreadable: unreadable(host.facts) }
     }
 }
 
-/// What nothing is known of isn't well.
+/// A snapshot or directory without a single fact is a mistake, not a healthy host.
 fn no_host(name: &str) -> Failure {
     let name = printable(name.as_bytes());
     let message = format!(
-        "reading {name}: nothing of a host is in it: a directory must hold what / does, with proc and sys; a snapshot is \
-         made by linerate facts --snapshot"
+        "reading {name}: it holds no facts of a host; name a directory with proc and sys, or a snapshot that \
+         linerate facts --snapshot wrote"
     );
     Failure(message, Code::Failed)
 }
 
-/// How many facts can't be read.
+/// The number of facts that can't be read. The types of facts are many, and JSON walks through all of them.
 fn unreadable(facts: &Facts) -> usize {
     fn count(value: &Value) -> usize {
-        match value {
-            Value::Object(fields) if fields.contains_key("unreadable") => 1,
-            Value::Object(fields) => fields.values().map(count).sum(),
-            Value::Array(members) => members.iter().map(count).sum(),
+        match (Fact::<IgnoredAny>::deserialize(value), value) {
+            (Ok(Fact::Unreadable(_)), _) => 1,
+            (_, Value::Object(fields)) => fields.values().map(count).sum(),
+            (_, Value::Array(members)) => members.iter().map(count).sum(),
             _ => 0,
         }
     }
@@ -243,4 +242,23 @@ fn parse_target(text: &str) -> Result<f64, String> {
     Err(format!(
         "that is {bits:.0} bits a second, and no need of a transfer: write 10gbit, or 1mbit at least"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unreadable;
+    use linerate_host::facts::{Offload, Port};
+    use linerate_host::{Fact, Facts};
+
+    #[test]
+    fn facts_are_counted_and_not_names() {
+        let count = |name: &str, value: Fact<String>| {
+            let offloads = Fact::Known([(name.to_owned(), Offload { on: true, fixed: false })].into());
+            let port = Port { offloads, driver: value, ..Port::default() };
+            unreadable(&Facts { ports: Fact::Known(vec![port]), ..Facts::default() })
+        };
+        let known = || Fact::Known("ixgbe".to_owned());
+        assert_eq!(count("unreadable", known()), count("rx-gro", known()));
+        assert_eq!(count("rx-gro", Fact::Unreadable("no".into())), count("rx-gro", known()) + 1);
+    }
 }

@@ -7,9 +7,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use super::{HERE, Named, Report, far, host, rtt};
-use crate::cp::{Failure, Summary};
+use crate::common::failure::Failure;
+use crate::common::reach::Reach;
+use crate::common::summary::Summary;
 use crate::exit::Code;
-use crate::reach::Reach;
 use crate::stream::probe;
 
 /// Asks both, measures, and examines all three.
@@ -26,7 +27,7 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, reach: &Reach) -> Result<Re
     Ok(report(&hosts[near], &hosts[far], need, measured))
 }
 
-/// What can't be measured is left out, and why is told.
+/// A measurement that can't be made is left out, and the reason is printed.
 fn measure_there(from: &OsStr, to: &OsStr, reach: &Reach) -> Measured {
     far::measure(from, to, reach).unwrap_or_else(|why| {
         let host = printable(from.as_bytes());
@@ -42,14 +43,14 @@ fn report(near: &Named, far: &Named, need: Need, measured: Measured) -> Report {
     let because = match (need, slower.fastest()) {
         (Need::Target(_), _) => "as asked for",
         (Need::OfPorts, Some(_)) => "what the slower end can",
-        (Need::OfPorts, None) => "assumed: no port of the slower end tells its speed",
+        (Need::OfPorts, None) => "assumed: no port of the slower end reports its speed",
     };
     let mut report = Report::of(&path.ends(), examine_path_and_ends(&path));
     report.hosts.iter_mut().for_each(|host| host.because = because);
     Report { measured: Some(measured), ..report }
 }
 
-/// What can't be measured is left out, and why is told.
+/// A measurement that can't be made is left out, and the reason is printed.
 fn measure(host: &OsStr, reach: &Reach) -> Measured {
     let rtt = rtt::to(host, reach);
     match probe(host, reach) {
@@ -63,7 +64,7 @@ fn measure(host: &OsStr, reach: &Reach) -> Measured {
 
 fn of(summary: &Summary) -> Measured {
     let (bytes, sender) = (summary.landed.bytes as f64, summary.sender.0);
-    // Through ssh the connections aren't ours, and nobody tells of their segments.
+    // Through ssh the connections aren't ours, and their segments can't be counted.
     let is_told = sender.tcp_busy > 0;
     Measured {
         rtt: None,
@@ -111,7 +112,7 @@ mod tests {
         let of_ports = |mbps| because(mbps, Need::OfPorts);
         assert_eq!(of_ports([Fact::Known(1000), Fact::Known(25_000)]), "what the slower end can");
         assert_eq!(of_ports([Fact::Known(1000), Fact::NotApplicable]), "what the slower end can");
-        let assumed = "assumed: no port of the slower end tells its speed";
+        let assumed = "assumed: no port of the slower end reports its speed";
         assert_eq!(of_ports([Fact::Known(25_000), Fact::NotApplicable]), assumed);
         assert_eq!(of_ports([Fact::NotApplicable, Fact::NotApplicable]), assumed);
         assert_eq!(because([Fact::NotApplicable, Fact::NotApplicable], Need::Target(1e9)), "as asked for");

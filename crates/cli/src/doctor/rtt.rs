@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::reach::Reach;
+use crate::common::reach::Reach;
 
 /// So many connections: few, since the server's log tells of each.
 const TRIES: usize = 3;

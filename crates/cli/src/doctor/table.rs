@@ -28,7 +28,7 @@ pub fn text(report: &Report) -> String {
 fn needed(host: &Needed) -> String {
     let unknown = match host.unreadable {
         0 => String::new(),
-        count => format!("; {count} of its facts can't be read, as linerate facts tells"),
+        count => format!("; {count} of its facts can't be read, as linerate facts shows"),
     };
     format!("{}: needed {} ({}){unknown}", host.host, gbit(host.rate), host.because)
 }

@@ -1,4 +1,4 @@
-//! `linerate facts`: what a host says about itself.
+//! `linerate facts`: a host's facts.
 
 mod port;
 mod table;
@@ -10,11 +10,11 @@ use linerate_wire::path::printable;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
-use crate::cp::Failure;
-use crate::exit::Code;
-use crate::reach::{Reach, interrupted, not_started};
+use crate::common::failure::Failure;
+use crate::common::reach::{Reach, interrupted, not_started};
+use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
+use crate::say::json;
 
 // No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
 const EXAMPLES: &str = "\
@@ -31,41 +31,45 @@ Examples:
 /// How the user calls this host.
 pub const HERE: &str = "local";
 
+const MEANINGS: [Meaning; 6] =
+    [(Code::Done, "printed, or kept"), FAILED, USAGE, FAR_END, VERSION, INTERRUPTED];
+
 /// What `linerate facts` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct FactsArgs {
     /// The host; without it, this one, which is also 'local'
     #[arg(value_name = "[USER@]HOST", conflicts_with = "root")]
     host: Option<OsString>,
-    /// One JSON object on standard output
+    /// Print one JSON object on standard output
     #[arg(long, conflicts_with = "snapshot")]
     json: bool,
-    /// Keep all that was read in FILE; compressed where its name ends in .zst
+    /// Keep everything that was read in FILE
+    ///
+    /// It is compressed where FILE ends in .zst.
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
-    /// Read a snapshot, or a directory that stands for /, instead of a host
+    /// Read a snapshot, or a directory that stands for /
     #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["snapshot", "paths"])]
     root: Option<PathBuf>,
-    /// Tell the file system of this path; may be repeated. Without it: / and the current directory
+    /// Report the file system of PATH; may be repeated
+    ///
+    /// Without it: those of / and of the current directory.
     #[arg(long = "path", value_name = "PATH")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
     reach: Reach,
 }
 
-/// Tells them.
-pub fn run(args: &FactsArgs) -> ExitCode {
-    match args.tell() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure(message, code)) => {
-            tell!("linerate: {message}");
-            code.into()
-        }
-    }
+/// Prints the facts.
+///
+/// # Errors
+/// Where they can't be read, or a snapshot can't be kept.
+pub fn run(args: FactsArgs) -> Result<Code, Failure> {
+    args.tell().map(|()| Code::Done)
 }
 
-/// The paths whose file systems are told where nobody names others.
+/// The paths whose file systems are reported where nobody names others.
 pub fn usual_paths() -> Vec<PathBuf> {
     let mut paths = vec![PathBuf::from("/")];
     paths.extend(std::env::current_dir().ok().filter(|here| here != Path::new("/")));
@@ -80,8 +84,7 @@ impl FactsArgs {
             (None, _) => self.here()?,
         };
         if self.json {
-            let json = serde_json::to_string(&Told { r#type: "facts", facts: &facts });
-            say!("{}", json.map_err(|error| failed(format!("writing JSON: {error}")))?);
+            json(&Told { r#type: "facts", facts: &facts });
         } else if self.snapshot.is_none() {
             say!("{}", table::text(&facts));
         }
@@ -99,7 +102,9 @@ impl FactsArgs {
     fn keep(&self, snapshot: Snapshot) -> Result<Facts, Failure> {
         if let Some(path) = &self.snapshot {
             let saved = snapshot.save(path);
-            saved.map_err(|error| failed(format!("keeping the snapshot in {}: {error}", path.display())))?;
+            saved.map_err(|error| {
+                Failure::failed(format!("keeping the snapshot in {}: {error}", path.display()))
+            })?;
         }
         Ok(Facts::of_snapshot(&snapshot))
     }
@@ -111,7 +116,7 @@ impl FactsArgs {
 /// Where it can't be read.
 pub fn open(root: &Path) -> Result<Facts, Failure> {
     let name = printable(root.as_os_str().as_bytes());
-    Facts::open(root).map_err(|error| failed(format!("reading {name}: {error}")))
+    Facts::open(root).map_err(|error| Failure::failed(format!("reading {name}: {error}")))
 }
 
 #[derive(serde::Serialize)]
@@ -121,23 +126,19 @@ struct Told<'a> {
     facts: &'a Facts,
 }
 
-/// What another host answers, through an agent there: with the file systems of these paths of it, or of `/` and the
-/// directory that ssh begins in.
+/// What another host answers, through an agent there: with the file systems of these paths of it, or of `/`
+/// and the directory that ssh begins in.
 ///
 /// # Errors
 /// Where no agent can be started there, or it goes away.
 pub fn ask(host: &OsStr, paths: &[PathBuf], reach: &Reach) -> Result<Snapshot, Failure> {
-    let far_end = reach.far_end(host, false).map_err(|message| Failure(message, Code::Usage))?;
+    let far_end = reach.far_end(host, false)?;
     let name = printable(far_end.host.as_bytes());
-    let interrupted = interrupted().map_err(|error| failed(format!("signals can't be caught: {error}")))?;
+    let interrupted = interrupted()?;
     let agent = far_end.start(&|note| tell!("linerate: {note}"), &interrupted).map_err(|error| {
-        let (message, code) = not_started(&error, &interrupted);
+        let Failure(message, code) = not_started(&error, &interrupted);
         Failure(format!("{name}: {message}"), code)
     })?;
     let answer = HostAgent::over(agent).and_then(|mut agent| Snapshot::from_bytes(&agent.facts(paths)?));
     answer.map_err(|error| Failure(format!("{name}: its facts can't be had: {error}"), Code::FarEnd))
-}
-
-fn failed(message: String) -> Failure {
-    Failure(message, Code::Failed)
 }

@@ -16,31 +16,31 @@ const MOST_THREADS: usize = 4;
 /// What `linerate load http` takes.
 #[derive(Debug, Args)]
 pub struct HttpArgs {
-    /// What to fetch; users are spread over several
+    /// The object to fetch; users are spread over several
     #[arg(long, value_name = "URL", required = true)]
     url: Vec<String>,
-    /// Users at once, or auto: the fewest with the highest payload rate
+    /// Users at once; auto: the fewest with the highest rate
     #[arg(long, value_name = "N", default_value = "240", value_parser = parse_count)]
     users: std::option::Option<u32>,
-    /// With auto, at most so many
+    /// With auto: at most N users
     #[arg(long, value_name = "N", default_value_t = 4096)]
     max_users: u32,
-    /// With auto, try each number for so long
+    /// With auto: try each number for SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_seconds)]
     step: Duration,
-    /// Count for so long
+    /// Count for SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
     seconds: Duration,
-    /// Before that, let the users start evenly over so long
+    /// Before counting, start the users evenly over SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     ramp: Duration,
     /// Make a connection for each request
     #[arg(long)]
     new_connections: bool,
-    /// Give a request up after so long
+    /// Give up a request after SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_seconds)]
     timeout: Duration,
-    /// Threads that share the users; otherwise one a processor, at most 4
+    /// Threads that share the users [default: one a processor, at most 4]
     #[arg(long, value_name = "N")]
     threads: Option<u32>,
     #[command(flatten)]

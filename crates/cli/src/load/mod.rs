@@ -13,11 +13,11 @@ use linerate_load::error::LoadError;
 use linerate_load::report::Report;
 use linerate_load::window::{Stop, Window};
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::exit::{CODES, Code};
-use crate::reach::interrupted;
+use crate::common::failure::Failure;
+use crate::common::reach::interrupted;
+use crate::exit::{Code, FAILED, INTERRUPTED, Meaning, USAGE, table};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,16 +27,24 @@ Examples:
   linerate load http --url http://host/file --users 240 --ramp 10 --seconds 240
 ";
 
+const MEANINGS: [Meaning; 5] = [
+    (Code::Done, "the load was made, and its result printed"),
+    FAILED,
+    USAGE,
+    (Code::FarEnd, "the server could not be reached"),
+    INTERRUPTED,
+];
+
 /// What `linerate load` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = CODES)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct LoadArgs {
     #[command(subcommand)]
-    kind: Kind,
+    kind: LoadCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Kind {
+enum LoadCommand {
     /// Requests and responses, one at a time on each connection
     Rr(pairs::TransactionArgs),
     /// Connect, request, response, close
@@ -49,38 +57,33 @@ enum Kind {
     Tile(tile::TileArgs),
 }
 
-/// Makes a load and prints what came of it.
-pub fn run(args: LoadArgs) -> ExitCode {
-    match made(args.kind) {
-        Ok(()) => Code::Done.into(),
-        Err(error) => {
-            tell!("linerate: {error}");
-            code(&error).into()
-        }
-    }
-}
-
-fn made(kind: Kind) -> Result<(), LoadError> {
+/// Makes a load and prints its result.
+///
+/// # Errors
+/// Where the load can't be made.
+pub fn run(args: LoadArgs) -> Result<Code, Failure> {
     linerate_sys::limits::raise_open_files();
-    let interrupted = interrupted().map_err(|error| LoadError::System("watching for signals", error))?;
-    let stop = Stop::from(interrupted);
-    let (report, form): (Report, Form) = match kind {
-        Kind::Rr(args) => (args.run(linerate_load::pair::Style::Kept, &stop)?, args.form),
-        Kind::Crr(args) => (args.run(linerate_load::pair::Style::Each, &stop)?, args.form),
-        Kind::Pairs(args) => (args.run(&stop)?, args.form),
-        Kind::Http(args) => (args.run(&stop)?, args.form),
-        Kind::Tile(args) => (args.run(&stop)?, args.form),
+    let stop = Stop::from(interrupted()?);
+    let (report, form): (Report, Form) = match args.kind {
+        LoadCommand::Rr(args) => (args.run(linerate_load::pair::Style::Kept, &stop)?, args.form),
+        LoadCommand::Crr(args) => (args.run(linerate_load::pair::Style::Each, &stop)?, args.form),
+        LoadCommand::Pairs(args) => (args.run(&stop)?, args.form),
+        LoadCommand::Http(args) => (args.run(&stop)?, args.form),
+        LoadCommand::Tile(args) => (args.run(&stop)?, args.form),
     };
     output::print(&report, form.json);
-    Ok(())
+    Ok(Code::Done)
 }
 
-fn code(error: &LoadError) -> Code {
-    match error {
-        LoadError::Arguments(_) => Code::Usage,
-        LoadError::Connect(..) => Code::FarEnd,
-        LoadError::Interrupted => Code::Interrupted,
-        LoadError::Peer(..) | LoadError::Listen(..) | LoadError::System(..) => Code::Failed,
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        let code = match error {
+            LoadError::Arguments(_) => Code::Usage,
+            LoadError::Connect(..) => Code::FarEnd,
+            LoadError::Interrupted => Code::Interrupted,
+            LoadError::Peer(..) | LoadError::Listen(..) | LoadError::System(..) => Code::Failed,
+        };
+        Self(error.to_string(), code)
     }
 }
 
@@ -95,10 +98,10 @@ struct Form {
 /// How long a load counts.
 #[derive(Clone, Copy, Debug, Args)]
 struct Length {
-    /// Count for so long
+    /// Count for SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
     seconds: Duration,
-    /// Before that, run for so long without counting
+    /// Run for SECONDS before counting
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     warm_up: Duration,
 }
@@ -113,12 +116,12 @@ impl Length {
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.trim_end_matches('s').trim_end().parse().ok();
     let time = seconds.filter(|seconds| (0.0..=86_400.0).contains(seconds)).map(Duration::from_secs_f64);
-    time.ok_or_else(|| format!("'{text}' is no time; write seconds, 0 to 86400"))
+    time.ok_or_else(|| format!("'{text}' isn't a time; write seconds, 0 to 86400"))
 }
 
 /// The first address of `HOST:PORT`.
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    let wrong = |why: &dyn std::fmt::Display| format!("'{text}' is no address: {why}; write HOST:PORT");
+    let wrong = |why: &dyn std::fmt::Display| format!("'{text}' isn't an address: {why}; write HOST:PORT");
     let mut addresses = text.to_socket_addrs().map_err(|error| wrong(&error))?;
     addresses.next().ok_or_else(|| wrong(&"the host has none"))
 }
@@ -128,7 +131,7 @@ fn parse_count(text: &str) -> Result<Option<u32>, String> {
     match text.parse() {
         _ if text == "auto" => Ok(None),
         Ok(count @ 1u32..) => Ok(Some(count)),
-        _ => Err(format!("'{text}' is no number; write 1 or more, or auto")),
+        _ => Err(format!("'{text}' isn't a number; write 1 or more, or auto")),
     }
 }
 

@@ -4,14 +4,13 @@ use linerate_load::latency::Summary;
 use linerate_load::report::{Errors, Loads, Report};
 use std::time::Duration;
 
+use crate::say;
 use crate::units::{show_bytes, show_count, show_rate, show_time};
 
 /// Prints a result.
 pub fn print(report: &Report, json: bool) {
     if json {
-        // Numbers, strings and lists of them have a form in JSON; a number that isn't one becomes null.
-        let line = serde_json::to_string(report).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"));
-        say!("{line}");
+        say::json(report);
     } else {
         lines(report).iter().for_each(|(name, text)| say!("{name:<12} {text}"));
     }

@@ -14,7 +14,7 @@ use super::{Form, Length, parse_address, parse_seconds};
 
 /// Who talks to whom.
 #[derive(Clone, Debug, Args)]
-struct Ends {
+struct PairArgs {
     /// A server (`linerate serve rr`); pairs are spread over several
     #[arg(long, value_name = "HOST:PORT", required = true, value_parser = parse_address)]
     connect: Vec<SocketAddr>,
@@ -27,7 +27,7 @@ struct Ends {
 #[derive(Debug, Args)]
 pub struct TransactionArgs {
     #[command(flatten)]
-    ends: Ends,
+    ends: PairArgs,
     /// Size of a request
     #[arg(long, value_name = "SIZE", default_value = "1", value_parser = parse_small)]
     request: u32,
@@ -60,20 +60,20 @@ impl TransactionArgs {
 #[derive(Debug, Args)]
 pub struct BulkArgs {
     #[command(flatten)]
-    ends: Ends,
-    /// Send for so long
+    ends: PairArgs,
+    /// Send for SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
     seconds: Duration,
-    /// Send so many bytes, by all pairs together
+    /// Send SIZE bytes, over all pairs together
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["seconds", "warm_up"])]
     bytes: Option<u64>,
-    /// Before the seconds, send for so long without counting
+    /// Send for SECONDS before counting
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
     warm_up: Duration,
-    /// Socket buffers at both ends; otherwise the kernel tunes them
+    /// Size of the socket buffers at both ends [default: the kernel's]
     #[arg(long, value_name = "SIZE", value_parser = parse_small)]
     window: Option<u32>,
-    /// Let small segments leave at once (TCP_NODELAY)
+    /// Send small segments at once (TCP_NODELAY)
     #[arg(long)]
     no_delay: bool,
     #[command(flatten)]

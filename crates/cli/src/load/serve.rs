@@ -9,16 +9,16 @@ use linerate_load::tile::TileService;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::net::SocketAddr;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::exit::{CODES, Code};
+use crate::common::failure::Failure;
+use crate::exit::{Code, FAILED, Meaning, USAGE, table};
 use crate::units::{parse_size, show_bytes, show_count};
 
-use super::{code, parse_address, parse_seconds};
+use super::{parse_address, parse_seconds};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,16 +30,19 @@ Examples:
 const ONCE: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(50);
 
+const MEANINGS: [Meaning; 3] =
+    [(Code::Done, "served until it was stopped, or until --once or --idle-timeout ended it"), FAILED, USAGE];
+
 /// What `linerate serve` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = CODES)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct ServeArgs {
     #[command(subcommand)]
-    kind: Kind,
+    kind: ServeCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Kind {
+enum ServeCommand {
     /// Answer endpoint pairs: load rr, crr and pairs
     Rr(RrArgs),
     /// One object in memory, by HTTP/1.1
@@ -51,48 +54,49 @@ enum Kind {
 #[derive(Debug, Args)]
 struct RrArgs {
     #[command(flatten)]
-    common: Common,
+    common: ListenArgs,
 }
 
 #[derive(Debug, Args)]
 struct ObjectArgs {
     #[command(flatten)]
-    common: Common,
+    common: ListenArgs,
     /// Size of the object, which is at / and /object
     #[arg(long, value_name = "SIZE", default_value = "512kB", value_parser = parse_size)]
     object: u64,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
-struct Common {
-    /// Where to listen; port 0 takes a free one. Whoever reaches it is served
+struct ListenArgs {
+    /// Where to listen; port 0 takes a free one
+    ///
+    /// Everybody who reaches it is served.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", value_parser = parse_address)]
     listen: SocketAddr,
-    /// Connections served at once, each by a thread; more wait
+    /// Connections served at once; more wait
+    ///
+    /// Each is served by a thread.
     #[arg(long, value_name = "N", default_value_t = WORKERS)]
     workers: usize,
     /// End when the connections of a first client are gone
     #[arg(long)]
     once: bool,
-    /// End when there has been no connection for so long
+    /// End when there has been no connection for SECONDS
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     idle_timeout: Option<Duration>,
 }
 
 /// Serves until it is stopped.
-pub fn run(args: ServeArgs) -> ExitCode {
-    let served = match args.kind {
-        Kind::Rr(args) => args.common.serve(PairService, ""),
-        Kind::Http(args) => args.run(HttpService::new),
-        Kind::Tile(args) => args.run(TileService::new),
-    };
-    match served {
-        Ok(()) => Code::Done.into(),
-        Err(error) => {
-            tell!("linerate: {error}");
-            code(&error).into()
-        }
-    }
+///
+/// # Errors
+/// Where it can't listen, or the arguments can't be served.
+pub fn run(args: ServeArgs) -> Result<Code, Failure> {
+    match args.kind {
+        ServeCommand::Rr(args) => args.common.serve(PairService, ""),
+        ServeCommand::Http(args) => args.run(HttpService::new),
+        ServeCommand::Tile(args) => args.run(TileService::new),
+    }?;
+    Ok(Code::Done)
 }
 
 impl ObjectArgs {
@@ -104,7 +108,7 @@ impl ObjectArgs {
     }
 }
 
-impl Common {
+impl ListenArgs {
     fn serve(&self, service: impl Service, what: &str) -> Result<(), LoadError> {
         if !(1..=16_384).contains(&self.workers) {
             return Err(LoadError::Arguments(format!("--workers {}: it must be 1 to 16384", self.workers)));

@@ -17,22 +17,24 @@ use super::{Form, Length, parse_address, parse_count};
 /// What `linerate load tile` takes.
 #[derive(Debug, Args)]
 pub struct TileArgs {
-    /// A server of endpoint pairs (`linerate serve tile` or `rr`); tiles are spread over several
+    /// A server (`linerate serve tile` or `rr`); tiles are spread over several
     #[arg(long, value_name = "HOST:PORT", required = true, value_parser = parse_address)]
     connect: Vec<SocketAddr>,
     /// An object of a web server; tiles are spread over several
     #[arg(long, value_name = "URL", required = true)]
     url: Vec<String>,
-    /// Tiles at once, or auto: as many as reach nine tenths of their target rates
+    /// Tiles at once, or auto for as many as reach their targets
+    ///
+    /// A tile counts from nine tenths of its target rates.
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_count)]
     tiles: std::option::Option<u32>,
-    /// With auto, at most so many
+    /// With auto: at most N tiles
     #[arg(long, value_name = "N", default_value_t = 64)]
     max_tiles: u32,
     /// Multiply the target rates
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     scale: f64,
-    /// Score against the rates of an earlier result, not against the targets
+    /// Score against the rates of an earlier result in FILE
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
     #[command(flatten)]

@@ -12,8 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::failed;
-use crate::cp::Failure;
+use crate::common::failure::Failure;
 use crate::exit::Code;
 
 /// A command under way.
@@ -40,7 +39,7 @@ pub struct Ended {
 impl Running {
     /// Starts it. Its standard output becomes standard error where ours is needed.
     pub fn start(words: &[OsString], aside: bool) -> Result<Self, Failure> {
-        let (program, arguments) = words.split_first().ok_or_else(|| failed("no command".into()))?;
+        let (program, arguments) = words.split_first().ok_or_else(|| Failure::failed("no command".into()))?;
         let mut command = Command::new(program);
         command.args(arguments);
         if aside {
@@ -56,9 +55,11 @@ impl Running {
     pub fn wait(&self, patience: Duration) -> Result<Option<Ended>, Failure> {
         match self.ended.recv_timeout(patience) {
             Ok(Ok((status, end))) => Ok(Some(self.end(status, end))),
-            Ok(Err(error)) => Err(failed(format!("waiting for the command: {error}"))),
+            Ok(Err(error)) => Err(Failure::failed(format!("waiting for the command: {error}"))),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(failed("the command's end was missed".into())),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(Failure::failed("the command's end was missed".into()))
+            }
         }
     }
 

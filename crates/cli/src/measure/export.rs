@@ -14,7 +14,7 @@ use super::limiter::limiter;
 /// The version of the JSON form.
 const SCHEMA: u32 = 1;
 
-/// All that there is to tell.
+/// Everything that was measured.
 pub struct Measured<'a> {
     /// The command's words; none where the host was measured.
     pub command: &'a [OsString],

@@ -8,7 +8,8 @@ use super::host::Host;
 use super::table::percent_of_steal;
 use crate::say::instead;
 
-/// Columns of a host's name. A line stays below 80 columns: one that a terminal breaks would not be drawn over.
+/// Columns of a host's name. A line stays below 80 columns: one that a terminal breaks would not be drawn
+/// over.
 const HOST: usize = 12;
 
 /// What is shown while something is measured.

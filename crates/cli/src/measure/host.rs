@@ -14,10 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::failed;
-use crate::cp::Failure;
+use crate::common::failure::Failure;
+use crate::common::reach::not_started;
 use crate::exit::Code;
-use crate::reach::not_started;
 
 /// One host under way.
 pub struct Host {
@@ -51,7 +50,8 @@ impl Host {
         let names = names.to_vec();
         let options = Options { interval, processes: vec![std::process::id()], names, ..Options::default() };
         let recorder = Recorder::start(&options);
-        let recorder = recorder.map_err(|error| failed(format!("sampling can't be started: {error}")))?;
+        let recorder =
+            recorder.map_err(|error| Failure::failed(format!("sampling can't be started: {error}")))?;
         let mut host = Self::new(String::new(), Source::Here(Box::new(recorder)))?;
         host.name.clone_from(&host.recording.about.host);
         Ok(host)
@@ -66,7 +66,7 @@ impl Host {
     ) -> Result<Self, Failure> {
         let name = printable(far_end.host.as_bytes());
         let agent = far_end.start(&|note| tell!("linerate: {note}"), interrupted).map_err(|error| {
-            let (message, code) = not_started(&error, interrupted);
+            let Failure(message, code) = not_started(&error, interrupted);
             Failure(format!("{name}: {message}"), code)
         })?;
         let interval_ms = u32::try_from(interval.as_millis()).unwrap_or(u32::MAX);
@@ -107,7 +107,8 @@ impl Host {
         &self.recording
     }
 
-    /// A view that stays open for days keeps no more than this: first what came since the last time is thinned, then all.
+    /// A view that stays open for days keeps no more than this: first what came since the last time is
+    /// thinned, then all.
     fn thin(&mut self, most: usize) {
         if self.bytes.len() <= most {
             return;
@@ -168,7 +169,7 @@ pub fn may_keep(out: &Path) -> Result<(), Failure> {
 }
 
 fn not_kept(path: &Path, error: &io::Error) -> Failure {
-    failed(format!("keeping the recording in {}: {error}", path.display()))
+    Failure::failed(format!("keeping the recording in {}: {error}", path.display()))
 }
 
 /// `FILE.HOST`; a host's name may hold what no file name may.
@@ -182,7 +183,8 @@ fn beside(out: &Path, host: &str) -> PathBuf {
 /// The first bytes of what zstd compressed (RFC 8878, section 3.1.1), as studies keep recordings.
 const COMPRESSED: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-/// The most that a recording may hold: 64 MiB are the most that a recorder keeps. Some bytes of zstd can stand for any number.
+/// The most that a recording may hold: 64 MiB are the most that a recorder keeps. Some bytes of zstd can
+/// stand for any number.
 const MOST_READ: u64 = 1 << 30;
 
 /// What a file holds, unpacked where it is compressed.

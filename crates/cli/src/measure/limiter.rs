@@ -15,17 +15,17 @@ use crate::units::parse_rate;
 
 /// A flow counts where it moved this share of what the largest moved.
 const COUNTS: f64 = 0.1;
-/// Options by which programs are told to be slow.
-const PACING: [&str; 3] = ["--bwlimit", "--limit-rate", "--max-rate"];
+/// Options that limit a program's rate.
+const RATE_LIMITS: [&str; 3] = ["--bwlimit", "--limit-rate", "--max-rate"];
 
 /// What limited the command; none where there was none.
 pub fn limiter(measured: &Measured<'_>) -> Option<Verdict> {
     let seconds = measured.ended.as_ref()?.time.as_secs_f64();
     let hosts = measured.hosts.iter().map(|host| load(host, seconds)).collect();
-    Some(command::name(&CommandEvidence { seconds, paced_by: pacing(measured.command), hosts }))
+    Some(command::name(&CommandEvidence { seconds, paced_by: rate_limit(measured.command), hosts }))
 }
 
-fn pacing(words: &[OsString]) -> Option<Pace> {
+fn rate_limit(words: &[OsString]) -> Option<Pace> {
     let words: Vec<String> = words.iter().map(|word| printable(word.as_bytes())).collect();
     let is = |program: &str| words.first().is_some_and(|word| Path::new(word).ends_with(program));
     let own: &[&str] = match () {
@@ -33,7 +33,7 @@ fn pacing(words: &[OsString]) -> Option<Pace> {
         () if is("iperf3") => &["--bitrate", "-b"],
         () => &[],
     };
-    let is_set = |word: &str| PACING.iter().chain(own).copied().find(|option| word.starts_with(option));
+    let is_set = |word: &str| RATE_LIMITS.iter().chain(own).copied().find(|option| word.starts_with(option));
     let (at, option) = words.iter().enumerate().find_map(|(at, word)| Some((at, is_set(word)?)))?;
     let behind = words[at][option.len()..].trim_start_matches('=');
     let next = words.get(at + 1).map_or("", String::as_str);
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_rate_that_the_user_set_is_seen() {
         let by = |words: &[&str]| {
-            let pace = pacing(&words.iter().map(OsString::from).collect::<Vec<_>>())?;
+            let pace = rate_limit(&words.iter().map(OsString::from).collect::<Vec<_>>())?;
             Some((pace.option, pace.bits))
         };
         let set = |option: &str, bits| Some((option.to_owned(), bits));

@@ -12,15 +12,15 @@ use linerate_bench::spec;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::cp::Failure;
-use crate::exit::Code;
-use crate::reach::{Reach, ending_signals};
+use crate::common::failure::Failure;
+use crate::common::reach::{Reach, ending_signals};
+use crate::exit::{Code, FAILED, FAR_END, Meaning, NOT_FOUND, NOT_RUN, USAGE, VERSION, table};
+use crate::say::note_loss;
 use command::{Ended, Running};
 use export::Measured;
 use follow::Follow;
@@ -40,31 +40,37 @@ Examples:
       keeps everything that was recorded; reads it again
 ";
 
-const CODES: &str = "\
-Exit codes: the command's own; 128 and its number for a signal that ended it;
-126 and 127 where it can't be run. Without a command:
-  0    the host was sampled, until the time was over or Ctrl-C
-  1    it failed
-  2    the arguments can't be served
-  5    another host could not be reached";
-
 /// How often a wait looks at what came: signals, however rare samples are.
 const LOOK: Duration = Duration::from_millis(50);
 
+const MEANINGS: [Meaning; 7] = [
+    (Code::Done, "without a command: measured; with one, the exit code is the command's"),
+    FAILED,
+    USAGE,
+    FAR_END,
+    VERSION,
+    NOT_RUN,
+    NOT_FOUND,
+];
+
 /// What `linerate measure` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = CODES)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct MeasureArgs {
     /// Time between two samples: 20ms to 60s
     #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = parse_interval)]
     interval: Duration,
-    /// Without a command: end after so many seconds
+    /// Without a command: end after SECONDS
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, conflicts_with = "command")]
     seconds: Option<Duration>,
-    /// Keep the recording in FILE, and those of other hosts in FILE.HOST
+    /// Keep the recording in FILE
+    ///
+    /// Recordings of other hosts are kept in FILE.HOST.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Print every value over time on standard output; what the command prints goes to standard error
+    /// Print every value on standard output
+    ///
+    /// The command's standard output goes to standard error then.
     #[arg(long, value_name = "FORMAT")]
     export: Option<Format>,
     /// Show on standard error what is going on
@@ -73,16 +79,18 @@ pub struct MeasureArgs {
     /// Sample this host too; may be repeated
     #[arg(long = "host", value_name = "[USER@]HOST")]
     hosts: Vec<OsString>,
-    /// Follow the processes of programs with this name, on every host; may be repeated
+    /// Follow the processes of programs with this name; may be repeated
+    ///
+    /// On every host that is sampled.
     #[arg(long = "process", value_name = "NAME")]
     names: Vec<String>,
-    /// Read a recording that was kept, and measure nothing
+    /// Read a kept recording; measure nothing
     #[arg(long, value_name = "FILE",
         conflicts_with_all = ["command", "seconds", "out", "follow", "hosts", "names", "interval"])]
     read: Option<PathBuf>,
     #[command(flatten)]
     reach: Reach,
-    /// What is measured; without it, the host is
+    /// The command to measure; without one, the host is measured
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
@@ -97,17 +105,10 @@ enum Format {
 }
 
 /// Measures.
-pub fn run(args: MeasureArgs) -> ExitCode {
-    match measure(&args) {
-        Ok(code) => code,
-        Err(Failure(message, code)) => {
-            tell!("linerate: {message}");
-            code.into()
-        }
-    }
-}
-
-fn measure(args: &MeasureArgs) -> Result<ExitCode, Failure> {
+///
+/// # Errors
+/// Where the command can't be run, a host can't be sampled, or a recording can't be kept.
+pub fn run(args: MeasureArgs) -> Result<Code, Failure> {
     if let Some(path) = &args.read {
         return read(path, args.export);
     }
@@ -118,21 +119,21 @@ fn measure(args: &MeasureArgs) -> Result<ExitCode, Failure> {
     let stopped = hosts.into_iter().map(|host| host.stop(args.out.as_deref()));
     let (hosts, kept): (Vec<_>, Vec<_>) = stopped.unzip();
     let ended = ended?;
-    let code = ended.as_ref().map_or(0, |ended| ended.code);
+    let code = ended.as_ref().map_or(Code::Done, |ended| Code::Command(ended.code));
     // What was measured is told, even if it can't be kept.
-    show(&Measured { command: &args.command, ended, hosts }, args.export)?;
+    show(&Measured { command: &args.command, ended, hosts }, args.export);
     kept.into_iter().collect::<Result<(), _>>()?;
-    Ok(ExitCode::from(code))
+    Ok(code)
 }
 
-fn read(path: &Path, format: Option<Format>) -> Result<ExitCode, Failure> {
+fn read(path: &Path, format: Option<Format>) -> Result<Code, Failure> {
     let host = host::read(path)?;
-    show(&Measured { command: &[], ended: None, hosts: vec![host] }, format)?;
-    Ok(ExitCode::SUCCESS)
+    show(&Measured { command: &[], ended: None, hosts: vec![host] }, format);
+    Ok(Code::Done)
 }
 
 /// Tables go to standard output, unless that belongs to the command or to what is exported.
-fn show(measured: &Measured<'_>, format: Option<Format>) -> Result<(), Failure> {
+fn show(measured: &Measured<'_>, format: Option<Format>) {
     let text = table::text(measured);
     match format {
         None if measured.ended.is_none() => say!("{text}"),
@@ -141,33 +142,19 @@ fn show(measured: &Measured<'_>, format: Option<Format>) -> Result<(), Failure> 
             if measured.ended.is_some() {
                 tell!("\n{text}");
             }
-            let written = match format {
+            note_loss(match format {
                 Format::Csv => export::csv(measured),
                 Format::Json => export::json(measured),
-            };
-            written.or_else(told_unless_gone)?;
+            });
         }
     }
-    Ok(())
-}
-
-/// A reader that wants no more is no failure.
-fn told_unless_gone(error: io::Error) -> Result<(), Failure> {
-    if error.kind() == io::ErrorKind::BrokenPipe {
-        return Ok(());
-    }
-    Err(failed(format!("standard output can't be written: {error}")))
-}
-
-fn failed(message: String) -> Failure {
-    Failure(message, Code::Failed)
 }
 
 impl MeasureArgs {
     /// Hosts that are far come first, so that none misses the command's beginning.
     fn start_hosts(&self, signals: &Signals) -> Result<Vec<Host>, Failure> {
         let far = self.hosts.iter().map(|host| {
-            let far_end = self.reach.far_end(host, false).map_err(|message| Failure(message, Code::Usage))?;
+            let far_end = self.reach.far_end(host, false)?;
             Host::there(&far_end, self.interval, &self.names, &signals.end)
         });
         let mut hosts = far.collect::<Result<Vec<_>, _>>()?;
@@ -210,7 +197,8 @@ impl MeasureArgs {
     }
 }
 
-/// The signals that end a program. A terminal's Ctrl-C reaches the command by itself, the others are passed on.
+/// The signals that end a program. A terminal's Ctrl-C reaches the command by itself, the others are passed
+/// on.
 struct Signals {
     /// Any of them came.
     end: Arc<AtomicBool>,
@@ -227,7 +215,11 @@ impl Signals {
             let mut passed = Vec::new();
             for signal in ending_signals() {
                 if alone {
-                    flag::register_conditional_shutdown(signal, Code::Interrupted as i32, end.clone())?;
+                    flag::register_conditional_shutdown(
+                        signal,
+                        Code::Interrupted.number().into(),
+                        end.clone(),
+                    )?;
                 }
                 flag::register(signal, end.clone())?;
                 if signal != SIGINT {
@@ -238,7 +230,7 @@ impl Signals {
             }
             Ok(Self { end, passed })
         };
-        catch().map_err(|error| failed(format!("signals can't be caught: {error}")))
+        catch().map_err(|error| Failure::failed(format!("signals can't be caught: {error}")))
     }
 
     fn pass_on(&self, running: &Running) {
@@ -258,7 +250,7 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.ok_or_else(|| format!("'{text}' is no number of seconds"))
+    seconds.ok_or_else(|| format!("'{text}' isn't a number of seconds"))
 }
 
 #[cfg(test)]
@@ -273,10 +265,5 @@ mod tests {
             assert!(parse_interval(wrong).is_err(), "{wrong}");
         }
         assert!(parse_seconds("nan").is_err() && parse_seconds("1e300").is_err());
-    }
-
-    #[test]
-    fn no_line_of_the_help_is_wrapped() {
-        assert!(EXAMPLES.lines().chain(CODES.lines()).all(|line| line.chars().count() <= 79));
     }
 }

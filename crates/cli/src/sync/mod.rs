@@ -6,10 +6,13 @@ use clap::Args;
 use linerate_transfer::sender::Selection;
 use linerate_wire::control::{Options, Sync};
 use std::ffi::OsString;
-use std::process::ExitCode;
 
-use crate::cp::{Common, Failure, Output, Prove, Task, perform};
-use crate::exit::{CODES, Code};
+use crate::common::failure::Failure;
+use crate::common::output::Output;
+use crate::copying::args::{CopyingArgs, Prove};
+use crate::copying::perform;
+use crate::copying::task::Task;
+use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::keep::{ARCHIVE, KeepArgs};
 use selecting::Selecting;
 
@@ -26,33 +29,50 @@ Examples:
       pull, but for what matches rsync's patterns
 ";
 
+const MEANINGS: [Meaning; 9] = [
+    (Code::Done, "everything is there, whole and on stable storage"),
+    FAILED,
+    USAGE,
+    (Code::Some, "some entries failed, were skipped or lost something; the others are there"),
+    (Code::Changed, "some sources changed or vanished while they were read; the others are there"),
+    FAR_END,
+    VERSION,
+    (Code::NotDeleted, "--delete: not everything was deleted that SRC doesn't have"),
+    INTERRUPTED,
+];
+
 /// What `linerate sync` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = CODES)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct SyncArgs {
-    /// Compare contents by BLAKE3, not size and modification time
+    /// Compare contents by BLAKE3 instead of size and time
     #[arg(short = 'c', long)]
     checksum: bool,
-    /// Leave files alone that are newer at DST
+    /// Skip files that are newer at DST
     #[arg(short = 'u', long)]
     update: bool,
-    /// Leave alone what exists at DST
+    /// Skip what exists at DST
     #[arg(long)]
     ignore_existing: bool,
-    /// Write into the files that are there, instead of into copies that take their names when they are whole: readers
-    /// see mixtures, and an interruption leaves them, newer than their originals
+    /// Write into the existing files instead of into copies
+    ///
+    /// Readers see mixtures of old and new, and an interruption leaves them, newer than their originals.
     #[arg(long, conflicts_with = "update")]
     inplace: bool,
-    /// Delete at DST what isn't in SRC, after everything is there; nothing where SRC could not be read whole
+    /// Delete at DST what isn't in SRC
+    ///
+    /// After everything else is there; nothing is deleted where SRC could not be read whole.
     #[arg(long)]
     delete: bool,
-    /// Delete at most so many entries
+    /// Delete at most N entries
     #[arg(long, value_name = "N", requires = "delete")]
     max_delete: Option<u64>,
-    /// Print what would happen, as --itemize-changes does; change nothing
+    /// Print what would change; change nothing
+    ///
+    /// The format is that of --itemize-changes.
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Print each change, in rsync's format: YXcstpoguax
+    /// Print each change in rsync's format: YXcstpoguax
     #[arg(long)]
     itemize_changes: bool,
     #[command(flatten)]
@@ -62,7 +82,7 @@ pub struct SyncArgs {
     #[command(flatten)]
     prove: Prove,
     #[command(flatten)]
-    common: Common,
+    common: CopyingArgs,
     /// What is made like
     #[arg(help = "The original: PATH or [USER@]HOST:PATH", value_name = "SRC")]
     source: OsString,
@@ -72,7 +92,10 @@ pub struct SyncArgs {
 }
 
 /// Makes DST like SRC.
-pub fn run(args: SyncArgs) -> ExitCode {
+///
+/// # Errors
+/// Where the whole failed.
+pub fn run(args: SyncArgs) -> Result<Code, Failure> {
     let output = Output::new(args.common.style()).itemizing(args.is_itemized());
     perform(output, args.into_task())
 }
@@ -83,9 +106,8 @@ impl SyncArgs {
     }
 
     fn into_task(self) -> Result<Task, Failure> {
-        let usage = |message| Failure(message, Code::Usage);
-        let filter = self.selecting.rules().map_err(|error| usage(error.to_string()))?;
-        let listed = self.selecting.listed().map_err(usage)?;
+        let filter = self.selecting.rules().map_err(|error| Failure::usage(error.to_string()))?;
+        let listed = self.selecting.listed().map_err(Failure::usage)?;
         let options = Options {
             recursive: true,
             keep: self.keep.keep(ARCHIVE),

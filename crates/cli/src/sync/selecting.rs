@@ -1,4 +1,5 @@
-//! What is left out, and what alone is sent: options whose order counts, since the first rule that matches decides.
+//! What is left out, and what alone is sent: options whose order counts, since the first rule that matches
+//! decides.
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -22,16 +23,16 @@ enum Rule {
 }
 
 const RULES: [(Rule, &str, &str, &str); 5] = [
-    (
-        Rule::Exclude,
-        "exclude",
-        "PATTERN",
-        "Leave out what matches, and don't delete it; the first rule that matches decides",
-    ),
+    (Rule::Exclude, "exclude", "PATTERN", "Leave out what matches; the first rule that matches decides"),
     (Rule::Include, "include", "PATTERN", "Don't leave out what matches"),
-    (Rule::ExcludeFrom, "exclude-from", "FILE", "Patterns to leave out, one a line; - is standard input"),
-    (Rule::IncludeFrom, "include-from", "FILE", "Patterns not to leave out, one a line"),
-    (Rule::Filter, "filter", "RULE", "A rule as rsync's, such as '- *.o', 'P keep', ': .rules'"),
+    (
+        Rule::ExcludeFrom,
+        "exclude-from",
+        "FILE",
+        "Leave out the patterns in FILE, one a line; - is standard input",
+    ),
+    (Rule::IncludeFrom, "include-from", "FILE", "Don't leave out the patterns in FILE"),
+    (Rule::Filter, "filter", "RULE", "A rule in rsync's syntax: '- *.o', 'P keep', ': .rules'"),
 ];
 
 /// Options that say what is sent.
@@ -42,10 +43,12 @@ pub struct Selecting {
     /// Leave out what cvs ignores
     #[arg(short = 'C', long)]
     cvs_exclude: bool,
-    /// Only the paths in FILE, one a line, below SRC; directories without what is in them
+    /// Send only the paths in FILE, one a line, below SRC
+    ///
+    /// Directories come without what is in them.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["delete", "delete_excluded"])]
     files_from: Option<OsString>,
-    /// Lines of all these files end with a zero byte
+    /// Lines of these files end with a zero byte
     #[arg(short = '0', long)]
     from0: bool,
     /// Delete also what is left out

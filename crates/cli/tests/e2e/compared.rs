@@ -119,7 +119,7 @@ fn what_an_ordinary_user_may_not_see_is_said_once_and_no_difference() {
         case.start_with(words.clone(), args).end()
     };
     let run = compare(&["-a", "--no-times", "--no-owner", "--no-group"]).exits(0);
-    assert_eq!(run.err.matches("those in 'user.' alone were compared").count(), 1, "{run}");
+    assert_eq!(run.err.matches("only extended attributes in 'user.' were compared").count(), 1, "{run}");
     assert!(run.out.is_empty(), "{run}");
     let run = compare(&["-p", "--no-times", "--acls"]).exits(0);
     assert!(!run.err.contains("alone were compared"), "{run}");

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::bed::{Case, NOBODY, args, case, case_with_link};
-use crate::json::{summary_of, u64_at};
+use crate::json::{events, summary_of, u64_at};
 use crate::killed::{Midway, Way, goes_on, set_link};
 use crate::support::{PATIENCE, Running, within};
 use crate::tree::{assert_alike, assert_real_names_are_whole, names, noise, temporaries, write};
@@ -175,7 +175,17 @@ fn what_is_left_is_listed_and_removed_and_what_is_under_way_is_not() {
     assert!(before.len() >= 2, "a journal and a partial file: {before:?}");
     let run = case.clean(args!["-n", case.b("")]);
     assert!(before.iter().all(|path| run.out.contains(&*path.to_string_lossy())), "{run}");
+    for kind in ["journal  ", "partial-file  "] {
+        assert!(run.out.lines().any(|line| line.starts_with(kind)), "{kind}: {run}");
+    }
     assert_eq!(temporaries(&case.far), before, "it was a dry run");
+    let listed = events(&case.clean(args!["-n", "--json", case.b("")]).exits(0).out);
+    let journals = listed.iter().filter(|event| event["type"] == "leftover" && event["kind"] == "journal");
+    assert_eq!(journals.count(), 1, "{listed:?}");
+    let last = listed.last().unwrap();
+    assert_eq!((&last["type"], &last["leftovers"]), (&"summary".into(), &before.len().into()), "{last}");
+    assert_eq!(last["dry_run"], true, "{last}");
+    assert!(case.clean(args!["-n", "-q", case.b("")]).exits(0).out.is_empty());
     case.clean(args![case.b("")]);
     assert_eq!(temporaries(&case.far), Vec::<OsString>::new());
     fs::remove_dir_all(&destination).expect("our own");

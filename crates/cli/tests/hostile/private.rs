@@ -5,7 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use linerate_wire::control::{AbortKind, Listening, Message, Offered, Problem, ProblemKind, Source, Totals};
+use linerate_wire::control::{
+    AbortKind, Leftover, LeftoverKind, Listening, Message, Offered, Problem, ProblemKind, Source, Totals,
+};
 use linerate_wire::entry::{Entry, Kind, Timestamp};
 use linerate_wire::frame::FrameKind::{Batch, Chunk, Data};
 
@@ -121,6 +123,22 @@ fn nothing_that_it_says_reaches_the_terminal_as_it_is() {
         });
         assert_printable(&run.out);
         assert!(run.out.contains("\\u{202e}") || run.out.contains("\\\\u{202e}"), "it was listed: {run}");
+    }
+}
+
+#[test]
+fn what_a_far_end_says_it_has_left_is_escaped() {
+    for option in [&["-n"][..], &["-n", "--json"]] {
+        let talk = Ground::new();
+        let run = talk.start_as("clean", &[option, &["far:x"]].concat(), |far| {
+            far.greet()?;
+            let kind = LeftoverKind::Partial;
+            far.say(&Message::Leftover(Leftover { path: NASTY.into(), size: u64::MAX, kind }))?;
+            far.report()
+        });
+        let run = run.end_within(DEADLINE);
+        assert_printable(&run.out);
+        assert!(run.out.contains("partial-file") && run.code == Some(0), "{run}");
     }
 }
 

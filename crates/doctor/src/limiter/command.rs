@@ -159,7 +159,7 @@ fn paced(evidence: &CommandEvidence) -> Option<Verdict> {
         return None;
     }
     Some(Verdict::new(
-        Limiter::Pacing,
+        Limiter::RateLimit,
         share,
         format!("{option} was given, and nothing is full: {}", figures(near)),
     ))
@@ -362,9 +362,9 @@ mod tests {
             let pace = Pace { option: "--bwlimit".into(), bits };
             name(&CommandEvidence { seconds: 10.0, paced_by: Some(pace), hosts: vec![host] }).limiter
         };
-        assert_eq!(paced(host(0.2, 9.0), None), Limiter::Pacing);
+        assert_eq!(paced(host(0.2, 9.0), None), Limiter::RateLimit);
         assert_eq!(paced(host(0.99, 9.0), None), Limiter::OneThread);
-        assert_eq!(paced(host(0.2, 9.0), Some(1.05e9)), Limiter::Pacing);
+        assert_eq!(paced(host(0.2, 9.0), Some(1.05e9)), Limiter::RateLimit);
         assert_eq!(paced(host(0.2, 9.0), Some(8e9)), Limiter::Network, "1 Gbit/s isn't near it");
     }
 

@@ -19,7 +19,7 @@ pub use transfer::Evidence;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limiter {
     /// A rate that the user set.
-    Pacing,
+    RateLimit,
     /// Reading the sources.
     SourceRead,
     /// Opening, making and naming many small files.
@@ -49,7 +49,7 @@ pub enum Limiter {
 impl Limiter {
     /// Every one of them.
     pub const ALL: [Self; 13] = [
-        Self::Pacing,
+        Self::RateLimit,
         Self::SourceRead,
         Self::SmallFiles,
         Self::SenderCpu,
@@ -67,7 +67,7 @@ impl Limiter {
     /// A stable name for programs.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Pacing => "pacing",
+            Self::RateLimit => "rate-limit",
             Self::SourceRead => "source-read",
             Self::SmallFiles => "small-files",
             Self::SenderCpu => "sender-cpu",
@@ -87,7 +87,7 @@ impl Limiter {
 impl fmt::Display for Limiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Pacing => "the rate limit that was set",
+            Self::RateLimit => "the rate limit that was set",
             Self::SourceRead => "reading the source",
             Self::SmallFiles => "the number of small files",
             Self::SenderCpu => "the sender's processors",

@@ -70,7 +70,7 @@ pub fn name(evidence: &Evidence) -> Verdict {
 
 fn paced(sender: &End) -> Option<Verdict> {
     let evidence = format!("it held the sender for {} of the time", percent(sender.limit));
-    (sender.limit >= PACED).then(|| Verdict::new(Limiter::Pacing, sender.limit, evidence))
+    (sender.limit >= PACED).then(|| Verdict::new(Limiter::RateLimit, sender.limit, evidence))
 }
 
 /// Most of the time passed when all had been sent.

@@ -1,14 +1,12 @@
 //! Left-overs of interrupted transfers: files under temporary names.
 
-use linerate_wire::control::{Message, Problem, ProblemKind};
-use linerate_wire::entry::{Entry, Kind, Timestamp};
+use linerate_wire::control::{Leftover, LeftoverKind, Problem, ProblemKind};
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, OFlags, Stat};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::{Duration, SystemTime};
 
 use crate::base::problem::problem;
@@ -19,16 +17,6 @@ use crate::tree::temporary::{PREFIX, nonce_of};
 
 /// An unlocked file may still be on its way to its name: only older ones are left over.
 const YOUNG: Duration = Duration::from_secs(60);
-
-/// Something that was left.
-pub struct Leftover {
-    /// Where it is.
-    pub path: PathBuf,
-    /// Its size in bytes.
-    pub size: u64,
-    /// It is a journal: the command can be run again to go on.
-    pub journal: bool,
-}
 
 /// Removes what the runs in `past` left below the places of `landing`.
 pub fn remove_of(past: &Past, landing: &Landing) {
@@ -61,9 +49,9 @@ pub fn remove_partials(past: &Past, landing: &Landing) {
     }
 }
 
-/// Lists what was left below the directory `root`, and removes it where `remove` is set. What a transfer
-/// under way holds is passed over. `tell` receives what can't be removed.
-pub fn clean(root: &Root, remove: bool, mut each: impl FnMut(&Leftover), mut tell: impl FnMut(Problem)) {
+/// Lists what was left below the directory `root`, and removes it where `remove` is set. What a transfer under way
+/// holds is passed over. `each` gets what is left, or was removed; `tell` what can't be removed.
+pub fn clean(root: &Root, remove: bool, mut each: impl FnMut(Leftover), mut tell: impl FnMut(Problem)) {
     let live = Live::look(root, &KeyStore::of_account());
     walk(root, RelPath::root(), true, &mut |parent, at, name| {
         let Some(held) = Candidate::look(parent, at, name, &live) else { return };
@@ -72,18 +60,9 @@ pub fn clean(root: &Root, remove: bool, mut each: impl FnMut(&Leftover), mut tel
         if remove && let Err(error) = rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
             return tell(problem(path, ProblemKind::Failed, format!("removing it failed: {error}")));
         }
-        each(&Leftover { path, size: held.size, journal: held.journal });
+        let path = path.into_os_string().into_vec();
+        each(Leftover { path, size: held.size, kind: held.kind });
     });
-}
-
-impl Leftover {
-    /// As the client gets it.
-    pub fn told(&self) -> Message {
-        let (path, time) = (RelPath::root(), Timestamp::default());
-        let kind = Kind::File { size: self.size };
-        let entry = Entry { source: 0, path, kind, mode: 0, mtime: time, atime: time, extra: None };
-        Message::Listed { path: self.path.as_os_str().as_bytes().to_vec(), entry }
-    }
 }
 
 /// What transfers under way that have a journal hold.
@@ -121,7 +100,7 @@ impl Live {
 /// Something with a temporary name that nobody needs.
 struct Candidate {
     size: u64,
-    journal: bool,
+    kind: LeftoverKind,
     /// The lock is held until it is removed, so that nobody begins to use it.
     #[expect(dead_code, reason = "held for its lock")]
     lock: Option<OwnedFd>,
@@ -138,7 +117,12 @@ impl Candidate {
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         let lock = if is_file { Some(try_lock(parent, name)?) } else { None };
         let young = !is_file && age(&stat) < YOUNG;
-        (!young).then_some(Self { size: stat.st_size as u64, journal, lock })
+        let kind = match (journal, is_file) {
+            (true, _) => LeftoverKind::Journal,
+            (false, true) => LeftoverKind::Partial,
+            (false, false) => LeftoverKind::Other,
+        };
+        (!young).then_some(Self { size: stat.st_size as u64, kind, lock })
     }
 }
 

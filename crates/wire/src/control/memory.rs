@@ -21,6 +21,7 @@ impl Message {
             Self::Select(list) => all(list, |listed: &ListedPath| path(&listed.path)),
             Self::Digested(list) => all(list, |digested: &Digested| entry(&digested.entry)),
             Self::Listed { path, entry: listed } => path.len() + entry(listed),
+            Self::Leftover(left) => left.path.len(),
             Self::Tunnel(bytes) | Self::Answer(bytes) | Self::Samples(bytes) => bytes.len(),
             Self::Problem(problem) => problem.path.len() + problem.message.len(),
             Self::Abort { reason, .. } => reason.len(),

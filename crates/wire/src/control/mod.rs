@@ -137,6 +137,8 @@ pub enum Message {
     /// Agent to client: the next entries of a [`Job::Digests`], at most [`MAX_DIGESTED`]. Directories come before what is in
     /// them, and names in the order of their bytes.
     Digested(#[serde(deserialize_with = "at_most::<MAX_DIGESTED, _, _>")] Vec<Digested>),
+    /// Agent to client: something that abandoned transfers have left; removed already where the job says so.
+    Leftover(Leftover),
 }
 
 /// The change of one entry at the receiver.
@@ -152,6 +154,11 @@ pub struct Change {
     pub link: Option<Link>,
 }
 
+impl Change {
+    /// The item of an entry that is deleted.
+    pub const DELETED: [u8; 11] = *b"*deleting  ";
+}
+
 /// The target of a changed link, beside its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Link {
@@ -159,6 +166,28 @@ pub enum Link {
     Target(Vec<u8>),
     /// The entry with which it shares its contents, below its source.
     SameAs(RelPath),
+}
+
+/// Something that a transfer left under a temporary name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leftover {
+    /// Its path as that end's user would write it, raw bytes.
+    pub path: Vec<u8>,
+    /// Its size in bytes.
+    pub size: u64,
+    /// What it is.
+    pub kind: LeftoverKind,
+}
+
+/// What a transfer left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LeftoverKind {
+    /// A journal: the command that wrote it goes on from there when it is run again.
+    Journal,
+    /// A file that isn't whole, or hasn't got its name yet.
+    Partial,
+    /// A link, directory or special file that hasn't got its name yet.
+    Other,
 }
 
 /// An entry, and what its contents and extended attributes come to.
@@ -298,7 +327,7 @@ pub enum Job {
     },
     /// Answer questions about the host until the channel closes.
     Observe,
-    /// Tell what abandoned transfers have left, in [`Message::Listed`].
+    /// List what abandoned transfers have left, in [`Message::Leftover`].
     Clean {
         /// Below which directory, as the user wrote it.
         destination: Vec<u8>,

@@ -150,7 +150,7 @@ fn the_users_own_limit_comes_first() {
     assert_eq!(
         verdict(limited, idle_receiver()),
         Verdict {
-            limiter: Limiter::Pacing,
+            limiter: Limiter::RateLimit,
             whose: None,
             share: 0.5,
             evidence: "it held the sender for 50 % of the time".into(),

@@ -1,6 +1,8 @@
 //! The messages of a transfer in their order, from the sources to the report.
 
-use linerate_wire::control::{ControlError, Digested, MAX_DIGESTED, MAX_SOURCES, Message, Source, Totals};
+use linerate_wire::control::{
+    ControlError, Digested, Leftover, MAX_DIGESTED, MAX_SOURCES, Message, Source, Totals,
+};
 use linerate_wire::entry::Entry;
 use linerate_wire::filter::ListedPath;
 use linerate_wire::stages::{Stages, Usage};
@@ -28,6 +30,23 @@ impl Session {
             while session.report.is_none() {
                 match session.poll()? {
                     Some(Message::Listed { path, entry }) => each(&path, &entry),
+                    Some(_) => return Err(out_of_turn()),
+                    None => {}
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The client of [`linerate_wire::control::Job::Clean`]: hands each leftover to `each` until the list ends.
+    ///
+    /// # Errors
+    /// Where the agent gives up or goes away.
+    pub fn receive_leftovers(&mut self, mut each: impl FnMut(&Leftover)) -> Result<(), TransferError> {
+        self.awaiting("the next of its leftovers", |session| {
+            while session.report.is_none() {
+                match session.poll()? {
+                    Some(Message::Leftover(left)) => each(&left),
                     Some(_) => return Err(out_of_turn()),
                     None => {}
                 }

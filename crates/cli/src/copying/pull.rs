@@ -9,10 +9,9 @@ use linerate_wire::path::RelPath;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use super::Failure;
 use super::copy::{Copy, Moved};
-use super::far::end;
 use super::manifest::Landed;
+use crate::common::failure::Failure;
 use crate::exit::Code;
 
 impl Copy {
@@ -39,10 +38,10 @@ impl Copy {
         let options = &self.task.options;
         let (recursive, keep, safe_links) = (options.recursive, options.keep, options.safe_links);
         let job = Job::List { sources, recursive, keep, safe_links };
-        let (mut session, mut shell) = self.connect(host, job)?;
-        let listed = session.receive_list(|path, entry| self.output.listed(path, entry));
-        listed.map_err(|error| self.gave_up(&mut session, &mut shell, error))?;
-        end(session, &mut shell);
+        let listed = self
+            .connect(host, job)?
+            .work(|session| session.receive_list(|path, entry| self.output.listed(path, entry)));
+        listed.map_err(|error| self.gave_up(error))?;
         let found = lock(&self.meters.remote).found;
         Ok(self.surveyed(found))
     }

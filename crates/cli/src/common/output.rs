@@ -1,4 +1,4 @@
-//! What `cp` says under way and at its end: for people, or as JSON lines.
+//! What the commands that have a far end print under way and at their end: for people, or as JSON lines.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use linerate_doctor::limiter::{Evidence, Limiter, Verdict, transfer};
@@ -6,25 +6,25 @@ use linerate_transfer::lock::lock;
 use linerate_transfer::problem::Observer;
 use linerate_transfer::session::Meters;
 use linerate_wire::control::{Change, Link, Problem, ProblemKind, Totals};
+use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::{printable, printable_path};
-use serde_json::json;
 use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::event::{Event, entry_name, problem_name};
+use super::failure::Failure;
 use super::losses::Losses;
 use super::summary::Summary;
 use crate::exit::Code;
+use crate::say;
 use crate::units::{show_bytes, show_count, show_rate, show_time};
 
-/// The version of the events that `--json` prints; it grows with changes that are not additions.
-pub const SCHEMA: u32 = 1;
-
-/// How much is said.
+/// How much is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// Nothing but what went wrong with the whole.
+    /// Errors alone.
     Quiet,
     /// A progress bar on a terminal, problems, and a last line.
     Plain,
@@ -34,12 +34,12 @@ pub enum Style {
     Json,
 }
 
-/// Says things.
+/// Where a command prints its progress, problems and results.
 pub struct Output {
     style: Style,
     bar: ProgressBar,
     last_event: Mutex<Instant>,
-    /// Each change is told.
+    /// Each change is printed.
     itemize: bool,
     deleted: AtomicU64,
     losses: Mutex<Losses>,
@@ -71,16 +71,15 @@ impl Output {
     }
 
     fn change(&self, change: &Change) {
-        let item = printable(&change.item);
-        if item.starts_with("*deleting") {
+        if change.item == Change::DELETED {
             self.deleted.fetch_add(1, Ordering::Relaxed);
         }
         if !self.itemize {
             return;
         }
+        let item = printable(&change.item);
         if self.style == Style::Json {
-            let path = printable_path(change.path.as_bytes());
-            return self.event(&json!({ "schema": SCHEMA, "type": "change", "item": item, "path": path }));
+            return self.event(&Event::Change { item, path: printable_path(change.path.as_bytes()) });
         }
         self.bar.suspend(|| say!("{item} {}", shown(change)));
     }
@@ -97,8 +96,9 @@ impl Output {
         }
     }
 
-    fn event(&self, event: &serde_json::Value) {
-        say!("{event}");
+    /// A line of `--json`.
+    pub fn event(&self, event: &Event) {
+        say::json(&event.versioned());
     }
 
     /// Shows how far the transfer is. Called a few times a second.
@@ -137,12 +137,15 @@ impl Output {
             return;
         }
         *last = Instant::now();
-        self.event(&json!({
-            "schema": SCHEMA, "type": "progress", "seconds": seconds, "bytes": done, "files": landed.files,
-            "found_files": found.files, "found_bytes": found.bytes, "scanned": scanned,
-            "limiter": limiter.limiter.name(), "limiter_share": limiter.share,
-            "limiter_evidence": limiter.to_string(),
-        }));
+        self.event(&Event::Progress {
+            seconds,
+            bytes: done,
+            files: landed.files,
+            found_files: found.files,
+            found_bytes: found.bytes,
+            scanned,
+            limiter: limiter.into(),
+        });
     }
 
     fn bar_at(
@@ -182,34 +185,22 @@ impl Output {
     }
 
     /// An entry of `--dry-run`.
-    pub fn listed(&self, path: &[u8], entry: &linerate_wire::entry::Entry) {
-        use linerate_wire::entry::Kind as EntryKind;
-        let (kind, size) = match entry.kind {
-            EntryKind::File { size } => ("file", size),
-            EntryKind::Directory => ("directory", 0),
-            EntryKind::Symlink { .. } => ("symlink", 0),
-            EntryKind::Device { .. } => ("device", 0),
-            EntryKind::Fifo => ("fifo", 0),
-            EntryKind::Socket => ("socket", 0),
-            EntryKind::HardLink { .. } => ("hard-link", 0),
-        };
+    pub fn listed(&self, path: &[u8], entry: &Entry) {
+        let bytes = if let Kind::File { size } = entry.kind { size } else { 0 };
+        let (path, kind) = (printable_path(path), entry_name(&entry.kind));
         match self.style {
-            Style::Json => self.event(&json!({
-                "schema": SCHEMA, "type": "entry", "path": printable_path(path), "kind": kind, "bytes": size,
-            })),
+            Style::Json => self.event(&Event::Entry { path, kind, bytes }),
             Style::Quiet => {}
-            Style::Plain | Style::Verbose => say!("{kind:9} {size:>14} {}", printable_path(path)),
+            Style::Plain | Style::Verbose => say!("{kind:9} {bytes:>14} {path}"),
         }
     }
 
     /// The sums of `--dry-run`.
     pub fn surveyed(&self, found: Totals, code: Code) {
         match self.style {
-            Style::Json => self.event(&json!({
-                "schema": SCHEMA, "type": "summary", "dry_run": true, "files": found.files,
-                "directories": found.directories, "symlinks": found.symlinks, "specials": found.specials,
-                "bytes": found.bytes, "exit": code as u8,
-            })),
+            Style::Json => {
+                self.event(&Event::Surveyed { dry_run: true, found: found.into(), exit: code.number() });
+            }
             Style::Quiet => {}
             Style::Plain | Style::Verbose => self.line(&format!(
                 "would copy {} files, {} directories, {} links: {}",
@@ -221,15 +212,12 @@ impl Output {
         }
     }
 
-    /// The whole failed.
-    pub fn failure(&self, message: &str, code: Code) {
+    /// The whole failed: the last event, where there are events.
+    pub fn failed(&self, Failure(message, code): &Failure) {
         self.clear();
         if self.style == Style::Json {
-            self.event(
-                &json!({ "schema": SCHEMA, "type": "failed", "message": message, "exit": code as u8 }),
-            );
+            self.event(&Event::Failed { message: message.clone(), exit: code.number() });
         }
-        tell!("linerate: {message}");
     }
 
     /// The last line, and the last event.
@@ -260,7 +248,7 @@ impl Output {
     }
 }
 
-/// A changed entry as rsync writes it: directories with a slash, links with what they say.
+/// A changed entry as rsync writes it: directories with a slash, links with their targets.
 fn shown(change: &Change) -> String {
     let path = if change.path.is_root() { ".".into() } else { printable_path(change.path.as_bytes()) };
     let slash = if change.directory { "/" } else { "" };
@@ -272,7 +260,7 @@ fn shown(change: &Change) -> String {
     format!("{path}{slash}{link}")
 }
 
-/// A far end may tell any numbers.
+/// A far end may send any numbers.
 fn show_left(seconds: f64) -> String {
     format!("{} left", show_time(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)))
 }
@@ -282,16 +270,7 @@ impl Observer for Output {
         let path = printable_path(&problem.path);
         let message = printable(problem.message.as_bytes());
         if self.style == Style::Json {
-            let kind = match problem.kind {
-                ProblemKind::Failed => "failed",
-                ProblemKind::Changed => "changed",
-                ProblemKind::Skipped => "skipped",
-                ProblemKind::NotKept => "not-kept",
-                ProblemKind::NotDeleted => "not-deleted",
-            };
-            self.event(&json!({
-                "schema": SCHEMA, "type": "problem", "path": path, "message": message, "kind": kind,
-            }));
+            self.event(&Event::Problem { path, message, kind: problem_name(problem.kind) });
         } else if problem.kind == ProblemKind::NotKept && self.style != Style::Verbose {
             lock(&self.losses).add(message, path);
         } else {
@@ -305,7 +284,7 @@ impl Observer for Output {
 
     fn note(&self, note: &str) {
         match self.style {
-            Style::Json => self.event(&json!({ "schema": SCHEMA, "type": "note", "message": note })),
+            Style::Json => self.event(&Event::Note { message: note.to_owned() }),
             Style::Quiet => {}
             Style::Plain | Style::Verbose => self.line(&format!("linerate: {note}")),
         }

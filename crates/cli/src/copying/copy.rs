@@ -1,25 +1,27 @@
 //! One run of `linerate cp` or `sync`: which way it goes, and what both ways have in common.
 
-use linerate_remote::far_end::{FarEnd, Shell};
+use linerate_remote::far_end::FarEnd;
 use linerate_transfer::clock::process_usage;
 use linerate_transfer::problem::{Observer, TransferError};
-use linerate_transfer::session::{Client, Meters, Reporter, Session, check_job};
+use linerate_transfer::session::{Meters, Reporter, Session, check_job};
 use linerate_wire::control::{Job, Totals};
 use std::ffi::OsStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use super::far::{end, start};
 use super::manifest::{Delivered, Landed};
+use super::route::Route;
 use super::showing::Showing;
-use super::spec::Route;
-use super::summary::{Kind, Summary, Synced};
-use super::{Failure, Output, Task};
+use super::task::Task;
+use crate::common::failure::Failure;
+use crate::common::far::{FarSession, NearEnd};
+use crate::common::output::Output;
+use crate::common::reach::interrupted;
+use crate::common::summary::{Payload, Summary, Synced};
 use crate::exit::Code;
-use crate::reach::interrupted;
 
-/// Said behind why a run ended early.
+/// Follows the reason why a run ended early.
 const GO_ON: &str =
     "; run the same command again to go on from here, or 'linerate clean DST' to remove what is left";
 
@@ -27,11 +29,11 @@ const GO_ON: &str =
 pub struct Copy {
     /// What the user wants.
     pub task: Task,
-    /// Where everything is told.
+    /// Where everything is printed.
     pub output: Arc<Output>,
     /// Both ends' counters.
     pub meters: Meters,
-    /// What the manifest is made of.
+    /// The material of the manifest.
     pub delivered: Arc<Delivered>,
     /// Set once the two ends had a connection.
     pub was_connected: AtomicBool,
@@ -40,7 +42,7 @@ pub struct Copy {
     begun: Instant,
 }
 
-/// What a transfer came to, either way.
+/// The result of a transfer, in either direction.
 pub struct Moved<'a> {
     /// What is in place, as the receiver counted.
     pub landed: Totals,
@@ -59,9 +61,9 @@ impl Copy {
     /// Where the system takes no signal handlers.
     pub fn new(task: Task, output: Arc<Output>) -> Result<Self, Failure> {
         let begun = Instant::now();
-        let interrupted = interrupted().map_err(|error| Failure(error.to_string(), Code::Failed))?;
+        let interrupted = interrupted()?;
         let delivered = Delivered::new(task.manifest.as_deref(), output.clone());
-        let delivered = Arc::new(delivered.map_err(|message| Failure(message, Code::Usage))?);
+        let delivered = Arc::new(delivered.map_err(Failure::usage)?);
         let (meters, was_connected) = (Meters::default(), AtomicBool::new(false));
         Ok(Self { task, output, meters, delivered, was_connected, interrupted, begun })
     }
@@ -69,11 +71,10 @@ impl Copy {
     /// Copies, or lists what would be copied.
     ///
     /// # Errors
-    /// Where the whole failed; problems with single entries are told, and in the code.
+    /// Where the whole failed; problems with single entries are printed, and in the code.
     pub fn once(&self) -> Result<Code, Failure> {
-        let usage = |message| Failure(message, Code::Usage);
         self.delivered.begin();
-        let route = Route::find(&self.task.sources, &self.task.destination).map_err(usage)?;
+        let route = Route::find(&self.task.sources, &self.task.destination).map_err(Failure::usage)?;
         if self.task.options.clear && !self.task.list {
             self.output.note("the data travels in clear (--no-encrypt), protected by checksums only");
         }
@@ -85,52 +86,42 @@ impl Copy {
     }
 
     /// Logs in and starts `job` there, up to the first data stream where it needs one.
-    pub fn connect(&self, host: &OsStr, job: Job) -> Result<(Session, Shell), Failure> {
+    pub fn connect(&self, host: &OsStr, job: Job) -> Result<FarSession, Failure> {
         check_job(&job)?;
-        let far_end = self.task.reach.far_end(host, self.task.quiet).map_err(|m| Failure(m, Code::Usage))?;
+        let far_end = self.task.reach.far_end(host, self.task.quiet)?;
         let far_end = FarEnd { patience: self.task.login, ..far_end };
-        let silence = self.task.options.timeout;
-        let (pipes, pulse) = start(&far_end, silence, &self.output, &self.interrupted)?;
-        let ((reader, writer), mut shell) = pipes;
-        let (interrupted, observer) = (self.interrupted.clone(), self.delivered.clone());
-        match Session::client(
-            reader,
-            writer,
-            Client { job, interrupted, observer, pulse },
-            self.meters.clone(),
-        ) {
-            Ok(session) => {
-                self.was_connected.store(true, Ordering::Relaxed);
-                self.output.detail(&format!("data connection: {}", session.route()));
-                Ok((session, shell))
-            }
-            Err(error) => {
-                shell.end();
-                Err(error.into())
-            }
-        }
+        let near = NearEnd {
+            interrupted: self.interrupted.clone(),
+            observer: self.delivered.clone(),
+            meters: self.meters.clone(),
+        };
+        let far = FarSession::open(&far_end, job, self.task.options.timeout, near)?;
+        self.was_connected.store(true, Ordering::Relaxed);
+        self.output.detail(&format!("data connection: {}", far.session.route()));
+        Ok(far)
     }
 
-    /// Does `work` with its progress shown, waits for the far end's last word, and tells what it came to.
+    /// Does `work` with its progress shown, waits for the far end's last message, and prints the result.
     pub fn transfer<'a>(
         &self,
-        (mut session, mut shell): (Session, Shell),
+        mut far: FarSession,
         pushed: bool,
         work: impl FnOnce(&mut Session) -> Result<Moved<'a>, TransferError>,
     ) -> Result<Code, Failure> {
-        let showing = Showing::start(self.output.clone(), self.meters.clone(), pushed);
-        let moved = work(&mut session);
-        let moved = moved.and_then(|moved| Ok((moved, session.wait_for_report()?)));
-        let payload_seconds = session.payload_seconds();
-        drop(showing);
-        let (moved, far) = moved.map_err(|error| self.gave_up(&mut session, &mut shell, error))?;
-        let (turned_away, cipher) = (session.strangers(), session.cipher());
-        end(session, &mut shell);
+        let worked = far.work(|session| {
+            let _showing = Showing::start(self.output.clone(), self.meters.clone(), pushed);
+            let moved = work(session)?;
+            Ok((moved, session.wait_for_report()?, session.payload_seconds()))
+        });
+        let (moved, there, payload_seconds) = worked.map_err(|error| self.gave_up(error))?;
+        let (turned_away, cipher) = (far.session.strangers(), far.session.cipher());
+        // Its remote shell is counted below.
+        drop(far);
         let reporter = self.reporter();
         let written = self.delivered.write(&moved.place, &|problem| reporter.problem(problem));
-        written.map_err(|message| Failure(message, Code::Failed))?;
-        let near = (self.meters.local.stages(), process_usage());
-        let (sender, receiver) = if pushed { (near, far) } else { (far, near) };
+        written.map_err(Failure::failed)?;
+        let here = (self.meters.local.stages(), process_usage());
+        let (sender, receiver) = if pushed { (here, there) } else { (there, here) };
         let summary = Summary {
             landed: moved.landed,
             payload_seconds,
@@ -141,27 +132,27 @@ impl Copy {
             receiver,
             pushed,
             turned_away,
-            kind: Kind::Files,
-            synced: self.task.options.sync.as_ref().map(|sync| Synced {
-                unchanged: self.meters.local.unchanged.get(),
-                deleted: self.output.deleted(),
-                dry_run: sync.dry_run,
-            }),
+            kind: Payload::Files,
+            synced: self.synced(),
         };
         self.finish(&summary, moved.sent)
     }
 
-    /// Where problems with single entries are told and counted.
+    fn synced(&self) -> Option<Synced> {
+        self.task.options.sync.as_ref().map(|sync| Synced {
+            unchanged: self.meters.local.unchanged.get(),
+            deleted: self.output.deleted(),
+            dry_run: sync.dry_run,
+        })
+    }
+
+    /// Where problems with single entries are printed and counted.
     pub fn reporter(&self) -> Reporter {
         Reporter::new(self.delivered.clone(), &self.meters)
     }
 
-    /// Tells the far end why this one gives up, and ends it.
-    pub fn gave_up(&self, session: &mut Session, shell: &mut Shell, error: TransferError) -> Failure {
-        let error = session.give_up(error);
-        session.cut();
-        // The far end has a moment to clean up: it ends by itself when it has read the reason.
-        shell.end();
+    /// The failure of a run that ended early.
+    pub fn gave_up(&self, error: TransferError) -> Failure {
         let Failure(message, code) = error.into();
         Failure(format!("{message}{}", self.how_to_go_on()), code)
     }

@@ -9,9 +9,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-use super::Failure;
 use super::copy::{Copy, Moved};
 use super::manifest::Landed;
+use crate::common::failure::Failure;
 use crate::exit::Code;
 
 impl Copy {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::Output;
+use crate::common::output::Output;
 
 /// How often it looks.
 const EVERY: Duration = Duration::from_millis(100);

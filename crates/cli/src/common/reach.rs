@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use super::failure::Failure;
 use crate::exit::Code;
 
 /// Options that go to ssh as they are.
@@ -36,22 +37,25 @@ pub struct Reach {
     /// IPv6 only
     #[arg(short = '6', help_heading = "ssh")]
     pub ipv6: bool,
-    /// Remote shell instead of ssh, called as CMD HOST COMMAND; quotes and backslashes as in a shell
+    /// Remote shell instead of ssh, called as CMD HOST COMMAND
+    ///
+    /// CMD is split into words as a shell does it.
     #[arg(short = 'e', long, value_name = "CMD", help_heading = "ssh")]
     pub rsh: Option<String>,
-    /// Never bring this binary to a far host that lacks it
+    /// Never copy this program to a far host that lacks it
     #[arg(long, help_heading = "ssh")]
     pub no_install: bool,
 }
 
 impl Reach {
-    /// The far end on `host`, which is a host's name, perhaps after `USER@`; its login may take as long as a person needs.
+    /// The far end on `host`, which is a host's name, perhaps after `USER@`; its login may take as long as a
+    /// person needs.
     ///
     /// # Errors
     /// Where the remote shell's words can't be told apart.
-    pub fn far_end(&self, host: &OsStr, quiet: bool) -> Result<FarEnd, String> {
+    pub fn far_end(&self, host: &OsStr, quiet: bool) -> Result<FarEnd, Failure> {
         Ok(FarEnd {
-            rsh: self.shell(quiet)?,
+            rsh: self.shell(quiet).map_err(Failure::usage)?,
             host: bare_host(host),
             install: !self.no_install,
             patience: Patience::LOGIN,
@@ -109,7 +113,8 @@ fn bare_host(host: &OsStr) -> OsString {
     }
 }
 
-/// The signals that ask a program to end, without those that whoever started it wants ignored, as nohup(1) does.
+/// The signals that ask a program to end, without those that whoever started it wants ignored, as nohup(1)
+/// does.
 pub fn ending_signals() -> Vec<i32> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -123,20 +128,23 @@ fn ignored(status: &str) -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// How long an interrupted program may take to clean up. A write to a far end that stopped reading never returns.
+/// How long an interrupted program may take to clean up. A write to a far end that stopped reading never
+/// returns.
 const LAST_MOMENTS: Duration = Duration::from_millis(2300);
 
 /// Set by Ctrl-C and the signals that end a program. A second Ctrl-C ends it at once, and so does the time.
 ///
 /// # Errors
 /// Where the handlers can't be set.
-pub fn interrupted() -> std::io::Result<Arc<AtomicBool>> {
+pub fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
     use signal_hook::flag;
     let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in ending_signals() {
-        flag::register_conditional_shutdown(signal, 130, interrupted.clone())?;
-        flag::register(signal, interrupted.clone())?;
-    }
+    let catch = |signal| {
+        flag::register_conditional_shutdown(signal, Code::Interrupted.number().into(), interrupted.clone())?;
+        flag::register(signal, interrupted.clone())
+    };
+    let caught = ending_signals().into_iter().try_for_each(|signal| catch(signal).map(drop));
+    caught.map_err(|error: std::io::Error| Failure::failed(format!("signals can't be caught: {error}")))?;
     let watched = interrupted.clone();
     thread::spawn(move || end_in_time(&watched));
     Ok(interrupted)
@@ -148,16 +156,16 @@ fn end_in_time(interrupted: &AtomicBool) {
     }
     thread::sleep(LAST_MOMENTS);
     tell!("linerate: interrupted, without waiting for the far end");
-    std::process::exit(i32::from(Code::Interrupted as u8));
+    std::process::exit(Code::Interrupted.number().into());
 }
 
-/// What to say of a far end that could not be started, and the exit code.
-pub fn not_started(error: &StartError, interrupted: &AtomicBool) -> (String, Code) {
+/// A far end that could not be started.
+pub fn not_started(error: &StartError, interrupted: &AtomicBool) -> Failure {
     if interrupted.load(Ordering::Relaxed) {
-        return ("interrupted".into(), Code::Interrupted);
+        return Failure("interrupted".into(), Code::Interrupted);
     }
     let code = if matches!(error, StartError::Host) { Code::Usage } else { Code::FarEnd };
-    (error.to_string(), code)
+    Failure(error.to_string(), code)
 }
 
 #[cfg(test)]

@@ -1,47 +1,60 @@
-//! What every command that moves files takes, and what it makes of it.
+//! The options that cp and sync have in common.
 
 use clap::Args;
 use linerate_remote::patience::Patience;
-use linerate_transfer::sender::Selection;
 use linerate_wire::control::Options;
 use std::ffi::OsString;
 
-use super::Style;
-use super::far::SILENCE;
-use crate::reach::Reach;
+use crate::common::far::SILENCE;
+use crate::common::output::Style;
+use crate::common::reach::Reach;
 use crate::units::{parse_ports, parse_rate, parse_streams};
 
 /// Options of every command that moves files.
 #[derive(Debug, Args)]
-pub struct Common {
-    /// Say nothing but what went wrong
+pub struct CopyingArgs {
+    /// Print errors alone
     #[arg(short = 'q', long, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Say each step
+    /// Print each step
     #[arg(short = 'v', long)]
     pub verbose: bool,
-    /// Data streams: 1 to 64, or auto, which adds streams while they help
+    /// Data streams: 1 to 64, or auto
+    ///
+    /// auto begins with one or two, and adds streams while they help.
     #[arg(long, value_name = "N", default_value = "auto", value_parser = parse_streams)]
     streams: Streams,
-    /// TCP ports for the data, at whichever end listens
+    /// TCP ports for the data, at the end that listens
     #[arg(long, value_name = "FIRST-LAST", value_parser = parse_ports)]
     port_range: Option<(u16, u16)>,
-    /// Send the data in clear, with a checksum on each frame: for a network that you trust
+    /// Send the data in clear, on a network that you trust
+    ///
+    /// Each frame has a checksum; names and keys still travel through ssh.
     #[arg(long)]
     no_encrypt: bool,
-    /// Leave out symbolic links that lead out of the tree they are in; for sources that you don't trust
+    /// Leave out symbolic links that lead out of their tree
+    ///
+    /// For sources that you don't trust.
     #[arg(long)]
     pub safe_links: bool,
-    /// Limit of the payload rate: KiB a second, or 20m (MiB a second), or 500mbit
+    /// Limit the payload rate: 20m (MiB/s), 500mbit; 100 is 100 KiB/s
+    ///
+    /// The units are rsync's; with bit they are powers of ten.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     bwlimit: Option<Limit>,
-    /// Fill the path, and keep a queue before its slowest link; otherwise the rate is held a little below what the path takes
+    /// Fill the path instead of holding the rate a little below it
+    ///
+    /// Where the rate is held, no queue stands before the path's slowest link: other connections don't wait.
     #[arg(long)]
     no_pacing: bool,
-    /// Reconnect so often after the connection is lost, and go on from there
+    /// Reconnect up to N times if the connection is lost
+    ///
+    /// Each time, the transfer goes on where it was cut off.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub retry: u32,
-    /// Give a far end up that says nothing for so long, from the login on; 0 waits for ever. Without it: 30 s, and 150 s for the login
+    /// Give up a far end that is silent for SECONDS; 0 waits for ever
+    ///
+    /// It counts from the login on. Without it: 30 s, and 150 s for the login.
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u32>,
     /// Print events as JSON lines on standard output
@@ -51,13 +64,17 @@ pub struct Common {
     pub reach: Reach,
 }
 
-/// How what was delivered is proven.
+/// Proofs of what was delivered.
 #[derive(Debug, Args)]
 pub struct Prove {
-    /// Read each file back from the destination's storage before it gets its name, and compare BLAKE3 hashes
+    /// Read each file back from storage before it gets its name
+    ///
+    /// What the destination's storage returns is compared with the source by BLAKE3 hashes.
     #[arg(long, conflicts_with = "dry_run")]
     verify: bool,
-    /// Write the BLAKE3 hashes of what was copied to FILE, for `b3sum --check FILE` in DST
+    /// Write the BLAKE3 hashes of the copied files to FILE
+    ///
+    /// `b3sum --check FILE` in DST checks them.
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     pub manifest: Option<OsString>,
 }
@@ -67,39 +84,15 @@ type Streams = std::option::Option<u32>;
 /// `None` is no limit.
 type Limit = std::option::Option<u64>;
 
-/// One run of a command that moves files.
-pub struct Task {
-    /// As the user wrote them.
-    pub sources: Vec<OsString>,
-    /// As the user wrote it.
-    pub destination: OsString,
-    /// What both ends must know.
-    pub options: Options,
-    /// What of the sources is sent.
-    pub selection: Selection,
-    /// Where the hashes of what was delivered are written.
-    pub manifest: Option<OsString>,
-    /// Entries are only listed, and no far end that receives is started.
-    pub list: bool,
-    /// How the far end is reached.
-    pub reach: Reach,
-    /// How long the login may take.
-    pub login: Patience,
-    /// The remote shell is to be quiet too.
-    pub quiet: bool,
-    /// How often it is tried again after the far end was lost.
-    pub retries: u32,
-}
-
 impl Prove {
-    /// The same options, with what these ask for.
+    /// The same options, with these proofs.
     pub fn options(&self, options: Options) -> Options {
         Options { digests: self.verify || self.manifest.is_some(), verify: self.verify, ..options }
     }
 }
 
-impl Common {
-    /// How much is said.
+impl CopyingArgs {
+    /// How much is printed.
     pub fn style(&self) -> Style {
         match (self.json, self.quiet, self.verbose) {
             (true, ..) => Style::Json,
@@ -114,7 +107,7 @@ impl Common {
         Patience::by_option(self.timeout)
     }
 
-    /// What both ends must know of these.
+    /// The part of these that both ends must know.
     pub fn options(&self) -> Options {
         Options {
             clear: self.no_encrypt,

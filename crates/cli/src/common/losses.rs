@@ -1,13 +1,13 @@
-//! What could not be kept, told once for all entries that lost the same for the same reason.
+//! Losses of metadata, reported once for all entries that lost the same for the same reason.
 
 use std::collections::BTreeMap;
 
 use crate::units::show_count;
 
-/// Different losses that are told apart; a far end may make up any number of them.
+/// The most different losses that are counted each; a far end may make up any number of them.
 const MOST: usize = 16;
 
-/// Losses by what is said of them: how many entries, and the first one's path.
+/// Losses by their message: the number of entries, and the first one's path.
 #[derive(Default)]
 pub struct Losses {
     counted: BTreeMap<String, (u64, String)>,

@@ -13,14 +13,14 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::Output;
+use crate::common::output::Output;
 
 /// Gathers the digests of a run, and what went wrong with single entries of it.
 pub struct Delivered {
     file: Option<PathBuf>,
     output: Arc<Output>,
     files: Mutex<BTreeMap<(u32, RelPath), Told>>,
-    /// Paths as the receiver tells them.
+    /// Paths as the receiver reports them.
     failed: Mutex<HashSet<Vec<u8>>>,
 }
 
@@ -54,13 +54,13 @@ impl Delivered {
         Ok(Self { file, output, files: Mutex::default(), failed: Mutex::default() })
     }
 
-    /// Another try begins: it tells all that an earlier one told.
+    /// Another try begins: it reports everything anew.
     pub fn begin(&self) {
         lock(&self.files).clear();
         lock(&self.failed).clear();
     }
 
-    /// Something is known of a file.
+    /// A file's digest, or what else is known of it.
     pub fn known(&self, source: u32, path: &RelPath, told: Told) {
         if self.file.is_none() {
             return;
@@ -72,7 +72,7 @@ impl Delivered {
         };
     }
 
-    /// Writes the manifest, if one is wanted; what it can't name is told to `tell`.
+    /// Writes the manifest, if one is wanted; `tell` gets the names that it can't hold.
     ///
     /// # Errors
     /// A message where it can't be written.
@@ -107,8 +107,9 @@ impl Landed<'_> {
         [top, slash.as_bytes(), path.as_bytes()].concat()
     }
 
-    /// Whether the receiver calls it so. It may have put a home directory in the place of a tilde, a dot in front of a name,
-    /// and of one file under a new name only that is told which it is, perhaps behind a link.
+    /// Whether the receiver calls it so. It may have put a home directory in the place of a tilde, a dot in
+    /// front of a name, and of one file under a new name only that is told which it is, perhaps behind a
+    /// link.
     fn is_shown_as(&self, source: &RelPath, path: &RelPath, shown: &[u8]) -> bool {
         if !self.within && path.is_root() {
             return true;
@@ -144,7 +145,7 @@ impl Observer for Delivered {
     }
 }
 
-/// What a file comes to, if by another name.
+/// A file's digest, perhaps by way of another name.
 fn digest(files: &BTreeMap<(u32, RelPath), Told>, told: &Told) -> Option<Digest> {
     let first = match told {
         Told::SameAs(source, path) => files.get(&(*source, path.clone()))?,

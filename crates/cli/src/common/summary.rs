@@ -1,14 +1,13 @@
-//! What a transfer that went through came to: the last line, and the last event.
+//! The result of a transfer that went through: the last line, and the last event.
 
 use linerate_doctor::limiter::{Evidence, Verdict, transfer};
 use linerate_transfer::session::Meters;
 use linerate_wire::control::Totals;
 use linerate_wire::stages::{Stages, Usage};
-use serde_json::json;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::output::SCHEMA;
+use super::event::{CopySummary, EndFields, Event, SyncFields};
 use crate::exit::Code;
 use crate::units::{show_bytes, show_count, show_rate, show_time};
 
@@ -33,12 +32,12 @@ pub struct Summary {
     /// Connections to this end's data port that were turned away; `None` where it didn't listen.
     pub turned_away: Option<u64>,
     /// What was moved.
-    pub kind: Kind,
-    /// How a tree came to be like another; `None` where all of it was moved.
+    pub kind: Payload,
+    /// What sync did beside moving; `None` for other commands.
     pub synced: Option<Synced>,
 }
 
-/// What `sync` did beside moving.
+/// What sync did beside moving.
 #[derive(Clone, Copy, Debug)]
 pub struct Synced {
     /// What was there already; its bytes are also those of chunks that were.
@@ -51,7 +50,7 @@ pub struct Synced {
 
 /// What a transfer moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Payload {
     /// Files and what holds them.
     Files,
     /// Bytes from memory to memory.
@@ -72,7 +71,7 @@ impl Summary {
         })
     }
 
-    /// What came, without what was there.
+    /// What was moved, without what was there already.
     fn moved(&self) -> Totals {
         let there = self.synced.map(|synced| synced.unchanged).unwrap_or_default();
         Totals {
@@ -109,10 +108,10 @@ impl Summary {
             format!("CPU {:.3} s here, {:.3} s there", here.cpu_seconds, there.cpu_seconds)
         };
         let what = match (self.kind, files) {
-            (Kind::Memory, _) => "memory to memory".to_owned(),
-            (Kind::Discarded, _) => "files to memory".to_owned(),
-            (Kind::Files, 1) => "1 file".to_owned(),
-            (Kind::Files, files) => format!("{} files", show_count(files)),
+            (Payload::Memory, _) => "memory to memory".to_owned(),
+            (Payload::Discarded, _) => "files to memory".to_owned(),
+            (Payload::Files, 1) => "1 file".to_owned(),
+            (Payload::Files, files) => format!("{} files", show_count(files)),
         };
         let what = match self.synced {
             None => what,
@@ -129,35 +128,37 @@ impl Summary {
     }
 
     /// The last event of `--json`.
-    pub fn event(&self, limiter: &Verdict, code: Code, meters: &Meters) -> serde_json::Value {
-        let end = |(stages, usage): (Stages, Usage)| {
-            json!({
-                "cpu_seconds": usage.cpu_seconds, "cpu_seconds_per_gb": self.cpu_per_gb(usage),
-                "peak_rss_bytes": usage.peak_rss_bytes, "stages": stages,
-            })
+    pub fn event(&self, limiter: &Verdict, code: Code, meters: &Meters) -> Event {
+        let end = |(stages, usage): (Stages, Usage)| EndFields {
+            cpu_seconds: usage.cpu_seconds,
+            cpu_seconds_per_gb: self.cpu_per_gb(usage),
+            peak_rss_bytes: usage.peak_rss_bytes,
+            stages,
         };
-        let moved = self.moved();
-        let mut event = json!({
-            "schema": SCHEMA, "type": "summary",
-            "files": self.landed.files, "directories": self.landed.directories,
-            "symlinks": self.landed.symlinks, "specials": self.landed.specials, "bytes": self.landed.bytes,
-            "payload_seconds": self.payload_seconds, "elapsed_seconds": self.elapsed_seconds,
-            "gbit_per_second": moved.bytes as f64 * 8e-9 / self.payload_seconds.max(1e-9),
-            "encrypted": self.cipher.is_some(), "cipher": self.cipher,
-            "streams": self.streams, "turned_away": self.turned_away,
-            "limiter": limiter.limiter.name(), "limiter_share": limiter.share, "limiter_evidence": limiter.to_string(),
-            "sender": end(self.sender), "receiver": end(self.receiver),
-            "failed": meters.local.failed.load(Ordering::Relaxed),
-            "changed": meters.local.changed.load(Ordering::Relaxed),
-            "not_kept": meters.local.not_kept.load(Ordering::Relaxed), "exit": code as u8,
-        });
-        if let (Some(synced), Some(fields)) = (self.synced, event.as_object_mut()) {
-            fields.insert("dry_run".into(), synced.dry_run.into());
-            fields.insert("deleted".into(), synced.deleted.into());
-            fields.insert("unchanged_files".into(), synced.unchanged.files.into());
-            fields.insert("unchanged_bytes".into(), synced.unchanged.bytes.into());
-        }
-        event
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Event::Summary(Box::new(CopySummary {
+            landed: self.landed.into(),
+            payload_seconds: self.payload_seconds,
+            elapsed_seconds: self.elapsed_seconds,
+            gbit_per_second: self.moved().bytes as f64 * 8e-9 / self.payload_seconds.max(1e-9),
+            encrypted: self.cipher.is_some(),
+            cipher: self.cipher,
+            streams: self.streams,
+            turned_away: self.turned_away,
+            limiter: limiter.into(),
+            sender: end(self.sender),
+            receiver: end(self.receiver),
+            failed: count(&meters.local.failed),
+            changed: count(&meters.local.changed),
+            not_kept: count(&meters.local.not_kept),
+            exit: code.number(),
+            synced: self.synced.map(|synced| SyncFields {
+                dry_run: synced.dry_run,
+                deleted: synced.deleted,
+                unchanged_files: synced.unchanged.files,
+                unchanged_bytes: synced.unchanged.bytes,
+            }),
+        }))
     }
 }
 

@@ -1,36 +1,17 @@
 //! `linerate cp`: scp's rules, at the line rate.
 
-mod again;
-mod common;
-mod copy;
-mod far;
-mod losses;
-mod manifest;
-mod output;
-mod pull;
-mod push;
-mod showing;
-mod spec;
-mod summary;
-
 use clap::Args;
-use linerate_transfer::problem::TransferError;
 use linerate_transfer::sender::Selection;
 use linerate_wire::control::{Keep, Options};
 use std::ffi::OsString;
-use std::process::ExitCode;
-use std::sync::Arc;
 
-pub use common::{Common, Prove, Task};
-pub use far::{SILENCE, end, start};
-pub use output::{Output, SCHEMA, Style};
-pub use spec::Spec;
-pub use summary::{Kind, Summary};
-
-use crate::exit::{CODES, Code};
+use crate::common::failure::Failure;
+use crate::common::output::Output;
+use crate::copying::args::{CopyingArgs, Prove};
+use crate::copying::perform;
+use crate::copying::task::Task;
+use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::keep::KeepArgs;
-use crate::say::is_lost;
-use copy::Copy;
 
 // No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
 const EXAMPLES: &str = "\
@@ -53,25 +34,38 @@ Examples:
       one argument, to a shell there
 ";
 
+const MEANINGS: [Meaning; 8] = [
+    (Code::Done, "everything is there, whole and on stable storage"),
+    FAILED,
+    USAGE,
+    (Code::Some, "some entries failed, were skipped or lost something; the others are there"),
+    (Code::Changed, "some sources changed or vanished while they were read; the others are there"),
+    FAR_END,
+    VERSION,
+    INTERRUPTED,
+];
+
 /// What `linerate cp` takes.
 #[derive(Debug, Args)]
-#[command(before_help = EXAMPLES, after_help = CODES)]
+#[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct CpArgs {
-    /// Copy directories and everything in them; symbolic links as links
+    /// Copy directories and everything in them; links stay links
     #[arg(short = 'r', long)]
     recursive: bool,
-    /// Keep modes, and times to the nanosecond; else files are new, with modes as the umask leaves them
+    /// Keep modes, and times to the nanosecond
+    ///
+    /// Without it, files are new, with modes as the umask leaves them.
     #[arg(short = 'p', long)]
     preserve: bool,
     #[command(flatten)]
     keep: KeepArgs,
     #[command(flatten)]
     prove: Prove,
-    /// List what would be copied, copy nothing
+    /// List what would be copied; copy nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
     #[command(flatten)]
-    common: Common,
+    common: CopyingArgs,
     /// What is copied
     #[arg(help = "Sources: PATH or [USER@]HOST:PATH", required = true, value_name = "SRC")]
     sources: Vec<OsString>,
@@ -80,36 +74,13 @@ pub struct CpArgs {
     destination: OsString,
 }
 
-/// A failure with the exit code that tells it.
-pub struct Failure(pub String, pub Code);
-
-impl From<TransferError> for Failure {
-    fn from(error: TransferError) -> Self {
-        let code = Code::from(&error);
-        Self(error.to_string(), code)
-    }
-}
-
 /// Copies.
-pub fn run(args: CpArgs) -> ExitCode {
+///
+/// # Errors
+/// Where the whole failed.
+pub fn run(args: CpArgs) -> Result<Code, Failure> {
     let output = Output::new(args.common.style());
     perform(output, Ok(args.into_task()))
-}
-
-/// Runs a task to its exit code, or tells why there is none.
-pub fn perform(output: Output, task: Result<Task, Failure>) -> ExitCode {
-    linerate_sys::limits::raise_open_files();
-    linerate_sys::limits::keep_freed_memory();
-    let output = Arc::new(output);
-    let copy = task.and_then(|task| Copy::new(task.resumable(), output.clone()));
-    match copy.and_then(|copy| copy.run()) {
-        Ok(Code::Done) if is_lost() => Code::Failed.into(),
-        Ok(code) => code.into(),
-        Err(Failure(message, code)) => {
-            output.failure(&message, code);
-            code.into()
-        }
-    }
 }
 
 impl CpArgs {

@@ -1,0 +1,430 @@
+//! The lines of `--json` of the commands that have a far end; docs/guide/copying.md and docs/formats.md
+//! specify them.
+
+use linerate_doctor::limiter::Verdict;
+use linerate_transfer::differences::Aspect;
+use linerate_wire::control::{LeftoverKind, ProblemKind, Totals};
+use linerate_wire::entry::Kind;
+use linerate_wire::stages::Stages;
+use serde::Serialize;
+
+/// The version of the events; it grows with changes that are not additions.
+const SCHEMA: u32 = 1;
+
+/// One line: an event with its version.
+#[derive(Serialize)]
+pub struct Versioned<'a> {
+    schema: u32,
+    #[serde(flatten)]
+    event: &'a Event,
+}
+
+/// What happened. Paths are text: bytes that aren't printable are escaped.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum Event {
+    /// How far a copy is, twice a second.
+    Progress {
+        /// Since the first data connection.
+        seconds: f64,
+        /// Bytes that the receiver has.
+        bytes: u64,
+        /// Files in place.
+        files: u64,
+        found_files: u64,
+        found_bytes: u64,
+        /// The scan is over.
+        scanned: bool,
+        #[serde(flatten)]
+        limiter: LimiterFields,
+    },
+    /// Something is wrong with one entry.
+    Problem { path: String, message: String, kind: &'static str },
+    /// A step that the user should know of.
+    Note { message: String },
+    /// An entry that would be copied.
+    Entry { path: String, kind: &'static str, bytes: u64 },
+    /// An entry that sync changes, in rsync's eleven characters.
+    Change { item: String, path: String },
+    /// A copy is done.
+    Summary(Box<CopySummary>),
+    /// The sums of a copy that was only listed.
+    #[serde(rename = "summary")]
+    Surveyed {
+        dry_run: bool,
+        #[serde(flatten)]
+        found: TotalsFields,
+        exit: u8,
+    },
+    /// The whole command failed; in place of a summary.
+    Failed { message: String, exit: u8 },
+    /// An entry of verify's SRC that isn't at DST.
+    Missing { path: String, aspects: [&'static str; 0] },
+    /// An entry that is only at verify's DST.
+    Extra { path: String, aspects: [&'static str; 0] },
+    /// An entry that differs between verify's trees.
+    Differs { path: String, aspects: Vec<&'static str> },
+    /// Something that a transfer left, which clean removes.
+    Leftover { path: String, kind: &'static str, bytes: u64 },
+    /// A directory is clean, or was only looked at.
+    #[serde(rename = "summary")]
+    Cleaned { dry_run: bool, leftovers: u64, bytes: u64, failed: u64, exit: u8 },
+    /// A comparison is done.
+    #[serde(rename = "summary")]
+    Compared {
+        /// Entries at both ends.
+        compared: u64,
+        /// Bytes of files that are the same.
+        bytes: u64,
+        differ: u64,
+        missing: u64,
+        extra: u64,
+        failed: u64,
+        changed: u64,
+        exit: u8,
+    },
+}
+
+impl Event {
+    /// The event as a line.
+    pub fn versioned(&self) -> Versioned<'_> {
+        Versioned { schema: SCHEMA, event: self }
+    }
+}
+
+/// What holds a transfer back.
+#[derive(Serialize)]
+pub struct LimiterFields {
+    limiter: &'static str,
+    /// The share of the time that it takes, 0 to 1.
+    limiter_share: f64,
+    limiter_evidence: String,
+}
+
+impl From<&Verdict> for LimiterFields {
+    fn from(verdict: &Verdict) -> Self {
+        Self {
+            limiter: verdict.limiter.name(),
+            limiter_share: verdict.share,
+            limiter_evidence: verdict.to_string(),
+        }
+    }
+}
+
+/// Entries by kind, and the bytes of the files.
+#[derive(Serialize)]
+pub struct TotalsFields {
+    files: u64,
+    directories: u64,
+    symlinks: u64,
+    specials: u64,
+    bytes: u64,
+}
+
+impl From<Totals> for TotalsFields {
+    fn from(totals: Totals) -> Self {
+        let Totals { files, directories, symlinks, bytes, specials } = totals;
+        Self { files, directories, symlinks, specials, bytes }
+    }
+}
+
+/// The sums of a copy, and what it cost.
+#[derive(Serialize)]
+pub struct CopySummary {
+    /// What is in place.
+    #[serde(flatten)]
+    pub landed: TotalsFields,
+    pub payload_seconds: f64,
+    pub elapsed_seconds: f64,
+    pub gbit_per_second: f64,
+    pub encrypted: bool,
+    pub cipher: Option<&'static str>,
+    pub streams: u32,
+    pub turned_away: Option<u64>,
+    #[serde(flatten)]
+    pub limiter: LimiterFields,
+    pub sender: EndFields,
+    pub receiver: EndFields,
+    pub failed: u64,
+    pub changed: u64,
+    pub not_kept: u64,
+    pub exit: u8,
+    #[serde(flatten)]
+    pub synced: Option<SyncFields>,
+}
+
+/// What one end used.
+#[derive(Serialize)]
+pub struct EndFields {
+    pub cpu_seconds: f64,
+    pub cpu_seconds_per_gb: f64,
+    pub peak_rss_bytes: u64,
+    pub stages: Stages,
+}
+
+/// What sync adds to a summary.
+#[derive(Serialize)]
+pub struct SyncFields {
+    pub dry_run: bool,
+    pub deleted: u64,
+    pub unchanged_files: u64,
+    pub unchanged_bytes: u64,
+}
+
+/// A kind of problem, as events call it.
+pub fn problem_name(kind: ProblemKind) -> &'static str {
+    match kind {
+        ProblemKind::Failed => "failed",
+        ProblemKind::Changed => "changed",
+        ProblemKind::Skipped => "skipped",
+        ProblemKind::NotKept => "not-kept",
+        ProblemKind::NotDeleted => "not-deleted",
+    }
+}
+
+/// A kind of entry, as events and lists call it.
+pub fn entry_name(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::File { .. } => "file",
+        Kind::Directory => "directory",
+        Kind::Symlink { .. } => "symlink",
+        Kind::Device { .. } => "device",
+        Kind::Fifo => "fifo",
+        Kind::Socket => "socket",
+        Kind::HardLink { .. } => "hard-link",
+    }
+}
+
+/// What a transfer left, as events and lists call it.
+pub fn leftover_name(kind: LeftoverKind) -> &'static str {
+    match kind {
+        LeftoverKind::Journal => "journal",
+        LeftoverKind::Partial => "partial-file",
+        LeftoverKind::Other => "temporary-name",
+    }
+}
+
+/// One thing in which two entries differ, as events and lists call it.
+pub fn aspect_name(aspect: Aspect) -> &'static str {
+    match aspect {
+        Aspect::Kind => "kind",
+        Aspect::Contents => "contents",
+        Aspect::Target => "target",
+        Aspect::Mode => "mode",
+        Aspect::Time => "time",
+        Aspect::Owner => "owner",
+        Aspect::Group => "group",
+        Aspect::Xattrs => "xattrs",
+        Aspect::Acl => "acl",
+        Aspect::Links => "links",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::Code;
+    use linerate_doctor::limiter::{Evidence, transfer};
+    use serde_json::Value;
+    use std::collections::BTreeSet;
+
+    const COPYING: &str = include_str!("../../../../docs/guide/copying.md");
+    const FORMATS: &str = include_str!("../../../../docs/formats.md");
+
+    fn limiter() -> LimiterFields {
+        (&transfer::name(&Evidence::default())).into()
+    }
+
+    fn end() -> EndFields {
+        EndFields { cpu_seconds: 0.0, cpu_seconds_per_gb: 0.0, peak_rss_bytes: 0, stages: Stages::default() }
+    }
+
+    fn copied(synced: Option<SyncFields>) -> Event {
+        Event::Summary(Box::new(CopySummary {
+            landed: Totals::default().into(),
+            payload_seconds: 0.0,
+            elapsed_seconds: 0.0,
+            gbit_per_second: 0.0,
+            encrypted: true,
+            cipher: None,
+            streams: 1,
+            turned_away: None,
+            limiter: limiter(),
+            sender: end(),
+            receiver: end(),
+            failed: 0,
+            changed: 0,
+            not_kept: 0,
+            exit: Code::Done.number(),
+            synced,
+        }))
+    }
+
+    /// One of each. A new event fails to compile in `page` until it is documented.
+    fn events() -> Vec<Event> {
+        let text = String::new;
+        let synced = SyncFields { dry_run: false, deleted: 0, unchanged_files: 0, unchanged_bytes: 0 };
+        vec![
+            Event::Progress {
+                seconds: 0.0,
+                bytes: 0,
+                files: 0,
+                found_files: 0,
+                found_bytes: 0,
+                scanned: true,
+                limiter: limiter(),
+            },
+            Event::Problem { path: text(), message: text(), kind: "failed" },
+            Event::Note { message: text() },
+            Event::Entry { path: text(), kind: "file", bytes: 0 },
+            Event::Change { item: text(), path: text() },
+            copied(None),
+            copied(Some(synced)),
+            Event::Surveyed { dry_run: true, found: Totals::default().into(), exit: 0 },
+            Event::Failed { message: text(), exit: 1 },
+            Event::Missing { path: text(), aspects: [] },
+            Event::Extra { path: text(), aspects: [] },
+            Event::Differs { path: text(), aspects: vec!["kind"] },
+            Event::Leftover { path: text(), kind: "journal", bytes: 0 },
+            Event::Cleaned { dry_run: true, leftovers: 0, bytes: 0, failed: 0, exit: 0 },
+            Event::Compared {
+                compared: 0,
+                bytes: 0,
+                differ: 0,
+                missing: 0,
+                extra: 0,
+                failed: 0,
+                changed: 0,
+                exit: 0,
+            },
+        ]
+    }
+
+    /// Where an event is documented.
+    fn page(event: &Event) -> &'static str {
+        let (page, heading) = match event {
+            Event::Progress { .. } | Event::Problem { .. } | Event::Note { .. } | Event::Entry { .. } => {
+                (COPYING, "\n## JSON events\n")
+            }
+            Event::Change { .. } | Event::Summary(_) | Event::Surveyed { .. } | Event::Failed { .. } => {
+                (COPYING, "\n## JSON events\n")
+            }
+            Event::Leftover { .. } | Event::Cleaned { .. } => (FORMATS, "\n## JSON of a cleaning\n"),
+            Event::Missing { .. } | Event::Extra { .. } | Event::Differs { .. } | Event::Compared { .. } => {
+                (FORMATS, "\n## JSON of a comparison\n")
+            }
+        };
+        let (_, section) = page.split_once(heading).expect("the heading is there");
+        section.split("\n## ").next().unwrap_or(section)
+    }
+
+    /// What stands between backquotes.
+    fn quoted(text: &str) -> BTreeSet<&str> {
+        text.split('`').skip(1).step_by(2).collect()
+    }
+
+    fn fields(event: &Event) -> (String, BTreeSet<String>) {
+        let Value::Object(mut line) = serde_json::to_value(event.versioned()).unwrap() else {
+            panic!("an event is an object")
+        };
+        assert_eq!(line.remove("schema"), Some(SCHEMA.into()));
+        let Some(Value::String(name)) = line.remove("type") else { panic!("an event has a type") };
+        (name, line.into_iter().map(|(field, _)| field).collect())
+    }
+
+    #[test]
+    fn every_event_has_a_row_with_its_fields_and_no_others() {
+        for event in events() {
+            let (name, fields) = fields(&event);
+            let page = page(&event);
+            let row = |line: &&str| {
+                let first = line.strip_prefix("| ").and_then(|rest| rest.split(" | ").next());
+                first.is_some_and(|names| quoted(names).contains(name.as_str()))
+            };
+            let row = page.lines().find(row).unwrap_or_else(|| panic!("no row for `{name}`"));
+            let last = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+            if last == "see below" {
+                continue;
+            }
+            // Fields come first; what they may hold follows in parentheses.
+            let documented: String =
+                last.split('(').map(|part| part.rsplit(')').next().unwrap_or("")).collect();
+            let documented: BTreeSet<String> = quoted(&documented).into_iter().map(str::to_owned).collect();
+            assert_eq!(documented, fields, "`{name}`: documented, and printed");
+        }
+    }
+
+    #[test]
+    fn every_field_of_a_summary_is_in_the_table() {
+        let rows = COPYING.split("Fields of `summary`").nth(1).unwrap().lines().skip(4);
+        let rows: Vec<&str> = rows.take_while(|line| line.starts_with('|')).collect();
+        let documented: BTreeSet<&str> =
+            rows.iter().flat_map(|row| quoted(row.split(" | ").next().unwrap_or(row))).collect();
+        let printed: BTreeSet<String> = events()
+            .iter()
+            .filter(|event| matches!(event, Event::Summary(_) | Event::Surveyed { .. }))
+            .flat_map(|event| fields(event).1)
+            .collect();
+        assert_eq!(documented, printed.iter().map(String::as_str).collect(), "documented, and printed");
+        let of_ends: BTreeSet<String> = match serde_json::to_value(end()).unwrap() {
+            Value::Object(end) => end.into_iter().map(|(field, _)| field).collect(),
+            _ => panic!("an end is an object"),
+        };
+        let row = rows.iter().find(|row| row.starts_with("| `sender`")).unwrap();
+        let documented = quoted(row.rsplit(" | ").next().unwrap());
+        assert_eq!(documented, of_ends.iter().map(String::as_str).collect());
+    }
+
+    #[test]
+    fn every_kind_is_documented() {
+        use linerate_wire::path::RelPath;
+        let problems = [
+            ProblemKind::Failed,
+            ProblemKind::Changed,
+            ProblemKind::Skipped,
+            ProblemKind::NotKept,
+            ProblemKind::NotDeleted,
+        ];
+        let entries = [
+            Kind::File { size: 0 },
+            Kind::Directory,
+            Kind::Symlink { target: Vec::new() },
+            Kind::Device { block: false, major: 0, minor: 0 },
+            Kind::Fifo,
+            Kind::Socket,
+            Kind::HardLink { source: 0, path: RelPath::root() },
+        ];
+        let events = [
+            ("`problem`", problems.map(problem_name).to_vec()),
+            ("`entry`", entries.iter().map(entry_name).collect()),
+        ];
+        for (row, kinds) in events {
+            let row = COPYING.lines().find(|line| line.starts_with(&format!("| {row}"))).unwrap();
+            let documented = quoted(row.split("`kind` (").nth(1).unwrap().split(')').next().unwrap());
+            assert_eq!(documented, kinds.into_iter().collect(), "{row}");
+        }
+    }
+
+    #[test]
+    fn every_leftover_and_every_aspect_is_documented() {
+        let leftovers = [LeftoverKind::Journal, LeftoverKind::Partial, LeftoverKind::Other];
+        let row = FORMATS.lines().find(|line| line.starts_with("| `leftover`")).unwrap();
+        let documented = quoted(row.split("`kind` (").nth(1).unwrap().split(')').next().unwrap());
+        assert_eq!(documented, leftovers.map(leftover_name).into_iter().collect());
+        let aspects = [
+            Aspect::Kind,
+            Aspect::Contents,
+            Aspect::Target,
+            Aspect::Mode,
+            Aspect::Time,
+            Aspect::Owner,
+            Aspect::Group,
+            Aspect::Xattrs,
+            Aspect::Acl,
+            Aspect::Links,
+        ];
+        let row = FORMATS.lines().find(|line| line.starts_with("| `differs`")).unwrap();
+        let documented = quoted(row.split("`aspects` (").nth(1).unwrap().split(')').next().unwrap());
+        assert_eq!(documented, aspects.map(aspect_name).into_iter().collect());
+    }
+}

@@ -1,0 +1,81 @@
+//! A session with a far end, and the remote shell that holds it.
+
+use linerate_remote::far_end::{FarEnd, Shell};
+use linerate_transfer::problem::{Observer, TransferError};
+use linerate_transfer::pulse::Pulse;
+use linerate_transfer::session::{Client, Meters, Session};
+use linerate_wire::control::Job;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::failure::Failure;
+use super::reach::not_started;
+
+/// How long an agent may be silent where the user says nothing else, in seconds.
+pub const SILENCE: u32 = 30;
+
+/// This end of a session.
+pub struct NearEnd {
+    /// Set by a signal.
+    pub interrupted: Arc<AtomicBool>,
+    /// Where notes and problems go.
+    pub observer: Arc<dyn Observer>,
+    /// Both ends' counters.
+    pub meters: Meters,
+}
+
+/// A session and its remote shell. Both end when this is dropped, the session first: the far end ends by
+/// itself when it has read the last message, and what the shell used is counted once it has ended.
+pub struct FarSession {
+    /// The session.
+    pub session: Session,
+    _shell: Ending,
+}
+
+impl FarSession {
+    /// Starts the far end's agent with a job, up to the first data stream where it needs one. The agent may
+    /// be silent for `silence` seconds; none is for ever.
+    ///
+    /// # Errors
+    /// Where the login fails or lasts too long, no agent can be run there, or it refuses the job.
+    pub fn open(far_end: &FarEnd, job: Job, silence: Option<u32>, near: NearEnd) -> Result<Self, Failure> {
+        let NearEnd { interrupted, observer, meters } = near;
+        let agent = far_end
+            .start(&|note| observer.note(note), &interrupted)
+            .map_err(|error| not_started(&error, &interrupted))?;
+        let (shell, reader, mut writer) = agent.into_parts();
+        let shell = Ending(shell);
+        let silence = silence.map(|seconds| Duration::from_secs(seconds.into()));
+        let pulse = Arc::new(Pulse::new(silence));
+        let heard = pulse.clone();
+        writer.wait(silence, move || heard.is_there());
+        let client = Client { job, interrupted, observer, pulse };
+        Ok(Self { session: Session::client(reader, writer, client, meters)?, _shell: shell })
+    }
+
+    /// Does `work`. Where it fails, the far end gets the reason, and all data connections are cut.
+    ///
+    /// # Errors
+    /// Those of `work`, or the far end's reason where that comes first.
+    pub fn work<T>(
+        &mut self,
+        work: impl FnOnce(&mut Session) -> Result<T, TransferError>,
+    ) -> Result<T, TransferError> {
+        work(&mut self.session).map_err(|error| {
+            let error = self.session.give_up(error);
+            self.session.cut();
+            error
+        })
+    }
+}
+
+/// A remote shell that is waited for when this is dropped.
+struct Ending(Shell);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // How it ended says no more than the session did.
+        let _ = self.0.end();
+    }
+}

@@ -1,0 +1,53 @@
+//! How often a command is begun again by itself.
+
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::copy::Copy;
+use crate::common::failure::Failure;
+use crate::exit::Code;
+use linerate_transfer::problem::Observer;
+use linerate_transfer::session::Meters;
+
+/// The first pause before another try, and the longest; each is twice the one before.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+impl Copy {
+    /// Runs until it is done, or was tried once more as often as the user wants after the far end was lost.
+    ///
+    /// # Errors
+    /// The last failure.
+    pub fn run(mut self) -> Result<Code, Failure> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let failure = match self.once() {
+                Err(failure) if self.can_try_again(&failure) => failure,
+                other => return other,
+            };
+            let Failure(message, _) = failure;
+            self.task.retries -= 1;
+            self.output.note(&format!("{message}; trying again in {} s", pause.as_secs()));
+            self.wait(pause)?;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            self.meters = Meters::default();
+        }
+    }
+
+    /// Where the first login fails, so would the next.
+    fn can_try_again(&self, failure: &Failure) -> bool {
+        failure.1 == Code::FarEnd && self.task.retries > 0 && self.was_connected.load(Ordering::Relaxed)
+    }
+
+    fn wait(&self, pause: Duration) -> Result<(), Failure> {
+        let begun = Instant::now();
+        while begun.elapsed() < pause {
+            if self.interrupted.load(Ordering::Relaxed) {
+                return Err(Failure("interrupted".into(), Code::Interrupted));
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+}

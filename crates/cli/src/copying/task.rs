@@ -1,0 +1,93 @@
+//! One run of a command that moves files, and what makes two runs the same command.
+
+use linerate_remote::patience::Patience;
+use linerate_transfer::sender::Selection;
+use linerate_wire::control::Options;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use crate::common::reach::Reach;
+use crate::common::spec::Spec;
+
+/// One run of a command that moves files.
+pub struct Task {
+    /// As the user wrote them.
+    pub sources: Vec<OsString>,
+    /// As the user wrote it.
+    pub destination: OsString,
+    /// What both ends must know.
+    pub options: Options,
+    /// Which source entries are sent.
+    pub selection: Selection,
+    /// Where the hashes of what was delivered are written.
+    pub manifest: Option<OsString>,
+    /// Entries are only listed, and no far end that receives is started.
+    pub list: bool,
+    /// How the far end is reached.
+    pub reach: Reach,
+    /// How long the login may take.
+    pub login: Patience,
+    /// The remote shell is to be quiet too.
+    pub quiet: bool,
+    /// The number of further tries after the far end was lost.
+    pub retries: u32,
+}
+
+impl Task {
+    /// The same task; another run of it goes on where this one was cut off.
+    pub fn resumable(mut self) -> Self {
+        let changes = !self.list && self.options.sync.as_ref().is_none_or(|sync| !sync.dry_run);
+        self.options.resume = changes.then(|| name_of(&self.sources));
+        self
+    }
+}
+
+/// Stands for the command: which files of which host. Where they land is known by where a journal lies, and
+/// how they travel doesn't matter.
+pub fn name_of(sources: &[OsString]) -> [u8; 16] {
+    let mut hasher = blake3::Hasher::new();
+    let mut say = |part: &[u8]| {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    };
+    for source in sources {
+        let (host, path) = match Spec::parse(source) {
+            Spec::Local(path) => (rustix::system::uname().nodename().to_bytes().to_vec(), real(&path)),
+            Spec::Remote(host, path) => (host.into_vec(), path),
+        };
+        say(&host);
+        say(&path);
+    }
+    let mut name = [0; 16];
+    name.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    name
+}
+
+/// The same from whichever directory it is named; a slash or a dot at the end is kept, since it may mean
+/// something.
+fn real(path: &OsStr) -> Vec<u8> {
+    let bytes = path.as_bytes();
+    let end = bytes.iter().rposition(|byte| !b"/.".contains(byte)).map_or(0, |at| at + 1);
+    let real = Path::new(path).canonicalize();
+    let real = real.map_or_else(|_| bytes.to_vec(), |real| real.into_os_string().into_vec());
+    [&real, &b"\0"[..], &bytes[end..]].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(sources: &[&str]) -> [u8; 16] {
+        name_of(&sources.iter().map(OsString::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_same_files_are_the_same_command() {
+        assert_eq!(name(&["/tmp"]), name(&["/tmp/../tmp"]));
+        assert_ne!(name(&["/tmp"]), name(&["/usr"]));
+        assert_ne!(name(&["/tmp"]), name(&["/tmp/."]), "what lands elsewhere");
+        assert_ne!(name(&["a:b"]), name(&["b:b"]));
+        assert_ne!(name(&["a:b", "a:c"]), name(&["a:b"]));
+    }
+}
