@@ -1,6 +1,6 @@
 //! Numbers as text for people: three significant digits, units, counts.
 
-pub(crate) use linerate_bench::out::thousands as grouped;
+pub(crate) use linerate_bench::out::{plain, thousands as grouped};
 
 /// Three significant digits without an exponent where that is readable: `9.39`, `12.3`, `104`, `0.056`.
 pub(crate) fn short(value: f64) -> String {

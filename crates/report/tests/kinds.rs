@@ -224,7 +224,7 @@ fn a_rung_s_price_is_its_difference_to_the_one_before() {
 #[test]
 fn tables_have_columns_only_for_what_was_measured() {
     let web = linerate_report::html(&common::studies::web(5));
-    for words in ["Transactions<br>1/s", "Response p99<br>ms", "Connections<br>made, failed", "1,200, "] {
+    for words in ["Transactions<br>1/s", "Response p99<br>µs", "Connections<br>made, failed", "1,200, "] {
         assert!(web.contains(words), "{words}");
     }
     let tiles = linerate_report::html(&common::studies::differences(5));

@@ -21,7 +21,7 @@ pub(crate) fn three(value: f64) -> String {
 }
 
 /// Two decimals, so that a column's figures stand below one another; more for what is small, fewer for what is large.
-pub(crate) fn plain(value: f64) -> String {
+pub fn plain(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude >= 999.5 || (magnitude > 0.0 && magnitude < 0.0995) {
         three(value)
