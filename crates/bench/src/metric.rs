@@ -1,9 +1,9 @@
 //! The figures of a run. [`ABOUT`] says all that is known of each: expressions, tables, comparisons, the page and its
 //! figures read it there.
 
+use linerate_quantity::{Bytes, plain};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::out::{plain, size};
 use crate::record::{Cpu, Latency, Measures};
 
 /// A figure of one run of one case, in the order in which tables show them.
@@ -180,7 +180,7 @@ impl Metric {
         match self {
             Metric::BusyPercent | Metric::FarBusyPercent => format!("{value:.0}"),
             Metric::Found => value.to_string(),
-            Metric::PeakRss | Metric::Bytes => size(value as u64),
+            Metric::PeakRss | Metric::Bytes => Bytes(value).to_string(),
             _ => plain(value),
         }
     }

@@ -48,7 +48,7 @@ fn bars_tell_series_and_printed_numbers() {
     assert_eq!(figure.name, "figure-1-bars");
     says(
         &figure,
-        &["scp (ssh), native: 2.8", "printed: 0.47 Gbit/s (figure 5 of", "linerate cp, guest: 5.8"],
+        &["scp (ssh), native: 2.8", "printed: 0.475 Gbit/s (figure 5 of", "linerate cp, guest: 5.8"],
     );
     // Four printed numbers, and the key.
     assert_eq!(figure.svg.matches("class=\"printed\"").count(), 4 + 1);
@@ -80,7 +80,7 @@ fn scaling_tells_its_linearity() {
         &figure,
         &[
             "1 × 1 Gbit/s, native: 0.94",
-            "native: each step of 1 in links adds 0.94 Gbit/s, by a straight line with R² > 0.9999; at 8 it reaches 99",
+            "native: each step of 1 in links adds 0.941 Gbit/s, by a straight line with R² > 0.9999; at 8 it reaches 99",
             "guest: each step of 1 in links adds 0.7",
             "printed 7.66 Gbit/s (figure 6 of",
             "7 × 1 Gbit/s, guest: failed: vsftpd",

@@ -216,7 +216,7 @@ fn differences(name: &str, record: &Record) -> (usize, Vec<String>) {
             let whole = json(&case, metric.about().name, |value| metric.text(value));
             check(format!("{id}, {metric:?} on the page and in JSON"), &cell, &whole);
         }
-        let ratio = json(&case, "ratio", linerate_bench::out::plain);
+        let ratio = json(&case, "ratio", linerate_quantity::plain);
         for shown in [&of_page.ratio, &of_terminal.ratio].into_iter().flatten() {
             check(format!("{id}, ratio"), shown, &ratio);
         }

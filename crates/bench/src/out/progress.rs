@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::number::{duration, plain};
+use linerate_quantity::plain;
+
+use super::plan::about;
 use crate::metric::Metric;
 use crate::record::Outcome;
 use crate::run::{Event, Phase};
@@ -41,7 +43,7 @@ impl Progress {
     }
 
     fn remaining(&self) -> String {
-        self.left.map_or(String::new(), |left| format!("  about {} left", duration(left)))
+        self.left.map_or(String::new(), |left| format!("  about {} left", about(left)))
     }
 }
 

@@ -1,7 +1,8 @@
 //! The cases' figures.
 
+use linerate_quantity::plain;
+
 use super::grid::{Grid, wrap};
-use super::number::plain;
 use crate::metric::Metric;
 use crate::record::{Case, Record};
 use crate::stats::{

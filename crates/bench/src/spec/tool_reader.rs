@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use regex_lite::Regex;
 
 use super::error::FileError;
-use super::quantity;
 use super::search::read_search;
 use super::section::{FreeLevels, Section};
+use super::study_reader::link_rate;
 use super::template::{Names, Word};
 use super::tool::{Form, Moves, Needs, Parallel, Reading, Server, Tool, Variant};
 
@@ -36,7 +36,7 @@ pub(crate) fn tool(root: &Section) -> Result<Tool, FileError> {
         variants: root.sections("variant", variant)?,
         search: root.section("search", |section| read_search(section, &parameters, &names))?,
         parameters: read_parameters(root, &parameters)?,
-        pace: root.maybe_parsed("pace", quantity::bit_rate)?.flatten(),
+        pace: root.maybe_parsed("pace", link_rate)?.flatten(),
         name,
         label,
         cipher,
