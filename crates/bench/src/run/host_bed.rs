@@ -148,16 +148,10 @@ impl HostEnd {
 
     /// The address at which this end's own ssh reaches `host`.
     fn address_of(&self, host: &str, config: &Path) -> io::Result<String> {
-        let line = "echo $SSH_CONNECTION";
-        let argv: [&OsStr; 8] = ["ssh", "-F"]
-            .map(OsStr::new)
-            .into_iter()
-            .chain([config.as_os_str()])
-            .chain(["-o", "BatchMode=yes", "-n", host, line].map(OsStr::new))
-            .collect::<Vec<_>>()
-            .try_into()
-            .map_err(|_| io::Error::other("eight words"))?;
-        server_address(&output(&mut self.place.command(&argv.map(OsStr::to_owned))?)?)
+        let mut argv = ["ssh", "-F"].map(OsString::from).to_vec();
+        argv.push(config.into());
+        argv.extend(["-o", "BatchMode=yes", "-n", host, "echo $SSH_CONNECTION"].map(OsString::from));
+        server_address(&output(&mut self.place.command(&argv)?)?)
     }
 
     /// The address of this end to which the running program's ssh connects.
