@@ -20,7 +20,11 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         "mi" => MIB,
         "gi" => GIB,
         "ti" => TIB,
-        _ => return Err(format!("'{unit}' is no unit of size; write k, M, G, T, KiB, MiB, GiB or TiB")),
+        _ => {
+            let wrong =
+                format!("the unit of '{text}' is none of a size; write k, M, G, T, KiB, MiB, GiB or TiB");
+            return Err(format!("{wrong}, as in 1.6 MB or 64 KiB"));
+        }
     };
     whole(number * factor).ok_or_else(|| format!("'{text}' is too large for a size; write 500M, 1GB or 1GiB"))
 }
