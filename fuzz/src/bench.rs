@@ -4,8 +4,8 @@ use linerate_bench::record::{Record, Run};
 use linerate_bench::spec::expression::Expression;
 use linerate_bench::spec::study::Study;
 use linerate_bench::spec::tool::{Tool, Toolbox};
-use linerate_bench::spec::{bit_rate, bytes, seconds};
 use linerate_bench::store::Invocation;
+use linerate_quantity::{bit_rate, bytes, limit, seconds};
 use std::sync::LazyLock;
 
 static TOOLS: LazyLock<Toolbox> =
@@ -25,7 +25,7 @@ pub fn bench(data: &[u8]) {
             }
         }
         5 => {
-            let _ = (bytes(&text), seconds(&text), bit_rate(&text));
+            let _ = (bytes(&text), seconds(&text), bit_rate(&text), limit(&text));
         }
         6 => {
             let _ = serde_json::from_slice::<Run>(rest);

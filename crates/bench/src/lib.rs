@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod data;
+pub mod metric;
 pub mod out;
 pub mod record;
 pub mod run;

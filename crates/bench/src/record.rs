@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::metric::Metric;
+
 /// The version of the stored format. A reader refuses a newer major number.
 pub const SCHEMA: u32 = 1;
 
@@ -69,8 +71,8 @@ pub struct Figure {
     /// One line above it.
     pub title: String,
     /// The quantity on its axis.
-    #[serde(default)]
-    pub quantity: Quantity,
+    #[serde(default, with = "crate::metric::quantity")]
+    pub quantity: Metric,
     /// The factor along the x axis (scaling), a key of [`Case::factors`].
     #[serde(default)]
     pub x: Option<String>,
@@ -102,31 +104,14 @@ pub enum FigureKind {
     Ladder,
 }
 
-/// What a case is compared by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Quantity {
-    /// Payload in Gbit/s.
-    #[default]
-    PayloadRate,
-    /// Transactions in a second.
-    TransactionRate,
-    /// Median response time in microseconds.
-    ResponseTime,
-    /// Busy share of the receiving host's processors in percent.
-    BusyPercent,
-    /// A score without unit.
-    Score,
-}
-
 /// A number that a paper printed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Printed {
     /// [`Case::id`].
     pub case: String,
     /// What it is of.
-    #[serde(default)]
-    pub quantity: Quantity,
+    #[serde(default, with = "crate::metric::quantity")]
+    pub quantity: Metric,
     /// The number, in the quantity's unit.
     pub value: f64,
     /// Where it stands: "figure 5", and of which paper.
@@ -467,13 +452,6 @@ impl Cpu {
     pub fn busy(&self) -> f64 {
         self.user + self.system + self.irq + self.softirq
     }
-
-    /// Busy share of all processors, in percent; 0 where nothing was counted.
-    pub fn busy_percent(&self) -> f64 {
-        let all = self.busy() + self.steal + self.idle + self.iowait;
-        // Divided first: a share of one is then 100 and not a bit more.
-        if all > 0.0 { 100.0 * (self.busy() / all) } else { 0.0 }
-    }
 }
 
 /// What a tool warns of begins so in its notes: tool files call such a note "warning".
@@ -494,20 +472,6 @@ impl Measures {
     /// none.
     pub fn payload_gbit_per_second(&self) -> f64 {
         rate(self.bytes, self.payload_seconds.unwrap_or(self.seconds))
-    }
-
-    /// The run's value of a quantity, where it has one.
-    pub fn quantity(&self, quantity: Quantity) -> Option<f64> {
-        match quantity {
-            Quantity::PayloadRate => (self.bytes > 0).then(|| self.payload_gbit_per_second()),
-            Quantity::TransactionRate => {
-                let seconds = self.payload_seconds.unwrap_or(self.seconds);
-                self.transactions.filter(|_| seconds > 0.0).map(|count| count as f64 / seconds)
-            }
-            Quantity::ResponseTime => self.latency.as_ref().map(|latency| latency.p50_us),
-            Quantity::BusyPercent => Some(self.cpu_b.busy_percent()),
-            Quantity::Score => self.score,
-        }
     }
 }
 

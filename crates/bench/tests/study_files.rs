@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use linerate_bench::metric::Metric;
 use linerate_bench::out::{estimate, plan};
-use linerate_bench::record::{FigureKind, Quantity};
+use linerate_bench::record::FigureKind;
 use linerate_bench::spec::papers::{EXPERIMENTS, PAPERS, experiment};
 use linerate_bench::spec::study::Study;
 use linerate_bench::spec::tool::{Form, Tool, Toolbox};
@@ -166,10 +167,10 @@ fn the_rest_of_a_study_is_read() {
     assert_eq!((two.count, two.queues, two.guests), (2, Some(4), 0));
     assert_eq!((shared.count, shared.queues, shared.guests), (1, None, 8));
     let [by_users, differences] = study.figures.as_slice() else { panic!("two figures") };
-    assert_eq!((by_users.kind, by_users.quantity), (FigureKind::Scaling, Quantity::TransactionRate));
+    assert_eq!((by_users.kind, by_users.quantity), (FigureKind::Scaling, Metric::TransactionRate));
     assert_eq!((by_users.cases.len(), by_users.series.as_deref()), (4, Some("rps")));
     assert_eq!((differences.kind, differences.cases.len()), (FigureKind::Differences, 0));
-    assert_eq!((study.printed[0].value, study.printed[0].quantity), (0.4, Quantity::PayloadRate));
+    assert_eq!((study.printed[0].value, study.printed[0].quantity), (0.4, Metric::PayloadRate));
     assert_eq!(study.settings[0].hosts, ["a", "b"]);
 }
 

@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// The rate of a link in bits per second, Ethernet headers included. Never zero.
 ///
-/// Written as tc(8) does: a number and `bit`, `kbit`, `mbit`, `gbit` or `tbit` (powers of 1000), or `kibit` to
-/// `tibit` (powers of 1024). Of what tc takes, a bare number and the `bps` family are refused: there `10gbps` means
-/// ten giga*bytes* per second, which hardly anyone who writes it wants.
+/// Written as tc(8) does: [`linerate_quantity::bit_rate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Rate(u64);
@@ -72,29 +70,8 @@ impl FromStr for Rate {
 
     fn from_str(text: &str) -> Result<Self, RateError> {
         let error = |reason| RateError { text: text.to_owned(), reason };
-        let lower = text.trim().to_ascii_lowercase();
-        let (number, unit) =
-            lower.split_at(lower.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(lower.len()));
-        let number = number.trim_end();
-        let factor = factor(unit).map_err(error)?;
-        if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
-            return Err(error("it doesn't start with a number"));
-        }
-        let value: f64 = number.parse().map_err(|_| error("it doesn't start with a number"))?;
-        // Exact far beyond any rate within BOUNDS; a larger product saturates and is refused.
-        let bits = (value * factor as f64).round() as u64;
+        let bits = linerate_quantity::bit_rate(text).map_err(error)?;
         if BOUNDS.contains(&bits) { Ok(Self(bits)) } else { Err(error("it isn't between 8kbit and 1tbit")) }
-    }
-}
-
-fn factor(unit: &str) -> Result<u64, &'static str> {
-    if let Some((_, factor)) = UNITS.iter().find(|(name, _)| *name == unit) {
-        return Ok(*factor);
-    }
-    match unit {
-        "" => Err("the unit is missing"),
-        _ if unit.ends_with("bps") => Err("tc reads bps as bytes per second, so it isn't taken here"),
-        _ => Err("the unit isn't known"),
     }
 }
 
@@ -148,14 +125,14 @@ mod tests {
     #[test]
     fn refused_with_the_reason() {
         for (text, reason) in [
-            ("", "unit is missing"),
+            ("", "start with a number"),
             ("10", "unit is missing"),
             ("10gbps", "bytes per second"),
             ("10parsec", "isn't known"),
             ("gbit", "start with a number"),
             ("-1gbit", "start with a number"),
             ("1.2.3gbit", "start with a number"),
-            ("infgbit", "isn't known"),
+            ("infgbit", "start with a number"),
             ("0gbit", "between"),
             ("99999999999999999999999tbit", "between"),
         ] {

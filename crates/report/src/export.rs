@@ -1,6 +1,7 @@
 //! The record in other clothes: CSV, JSON inside HTML, data URIs.
 
-use linerate_bench::record::{Case, Connections, Cpu, Latency, Measures, Outcome, Quantity, Record, Run};
+use linerate_bench::metric::Metric;
+use linerate_bench::record::{Case, Connections, Cpu, Latency, Measures, Outcome, Record, Run};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// What RFC 3986 calls unreserved; everything else is escaped in a data URI.
@@ -169,8 +170,8 @@ fn measure_fields(m: &Measures, case: Option<&Case>) -> Vec<String> {
         m.files.to_string(),
         m.seconds.to_string(),
         option(m.payload_seconds),
-        m.gbit_per_second().to_string(),
-        m.payload_gbit_per_second().to_string(),
+        option(Metric::CommandRate.shown(m, false)),
+        option(Metric::PayloadRate.shown(m, false)),
         option(m.peak_rss_bytes),
         m.limiter.clone().unwrap_or_default(),
         option(m.streams),
@@ -201,7 +202,7 @@ fn request_fields(m: &Measures) -> Vec<String> {
     };
     vec![
         option(m.transactions),
-        option(m.quantity(Quantity::TransactionRate)),
+        option(Metric::TransactionRate.shown(m, false)),
         time(|l| l.mean_us),
         time(|l| l.p50_us),
         time(|l| l.p90_us),
@@ -220,10 +221,10 @@ fn factors(case: &Case) -> String {
 }
 
 fn cpu_fields(cpu: &Cpu) -> [String; 9] {
-    let seconds =
-        [cpu.user, cpu.system, cpu.irq, cpu.softirq, cpu.steal, cpu.idle, cpu.iowait, cpu.busy_percent()];
-    let [user, system, irq, softirq, steal, idle, iowait, busy] = seconds.map(|value| value.to_string());
-    [cpu.processors.to_string(), user, system, irq, softirq, steal, idle, iowait, busy]
+    let seconds = [cpu.user, cpu.system, cpu.irq, cpu.softirq, cpu.steal, cpu.idle, cpu.iowait];
+    let [user, system, irq, softirq, steal, idle, iowait] = seconds.map(|value| value.to_string());
+    let processors = cpu.processors.to_string();
+    [processors, user, system, irq, softirq, steal, idle, iowait, option(cpu.busy_percent())]
 }
 
 fn option<T: ToString>(value: Option<T>) -> String {

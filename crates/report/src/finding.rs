@@ -1,11 +1,14 @@
 //! The sentence at the head of the page: what the first figure says, or what the program's encrypted transfer
 //! reached, beside the best synthetic stream and beside scp, or what the study reached in its main quantity.
 
-use linerate_bench::record::{Measures, Quantity, Record};
+use linerate_bench::metric::Metric;
+use linerate_bench::record::Record;
+
+use linerate_bench::stats::ratio;
 
 use crate::figure::{Shown, time_unit};
 use crate::number::{count, short};
-use crate::summary::{State, Summary, paired_ratio, tip};
+use crate::summary::{State, Summary, tip};
 
 /// The finding of a record as one sentence, computed from its figures alone.
 pub(crate) fn sentence(record: &Record, summaries: &[Summary<'_>], figures: &[Shown<'_>]) -> String {
@@ -13,7 +16,7 @@ pub(crate) fn sentence(record: &Record, summaries: &[Summary<'_>], figures: &[Sh
         return said.clone();
     }
     match subject(summaries) {
-        Some(subject) if summaries.iter().all(|s| s.transactions.is_none()) => {
+        Some(subject) if summaries.iter().all(|s| s.of(Metric::TransactionRate).is_none()) => {
             transfer(record, summaries, subject)
         }
         _ => requests(summaries)
@@ -36,7 +39,7 @@ fn subject<'s, 'a>(summaries: &'s [Summary<'a>]) -> Option<&'s Summary<'a>> {
     let ours = |s: &&Summary<'_>| is_ours(s) && s.case.dataset.is_some() && s.case.cipher.is_some();
     summaries
         .iter()
-        .filter(|s| s.payload.is_some())
+        .filter(|s| s.of(Metric::PayloadRate).is_some())
         .filter(ours)
         .find(|s| s.case.streams.is_none())
         .or_else(|| fastest(summaries.iter().filter(ours)))
@@ -45,7 +48,7 @@ fn subject<'s, 'a>(summaries: &'s [Summary<'a>]) -> Option<&'s Summary<'a>> {
 }
 
 fn claim(record: &Record, subject: &Summary<'_>) -> String {
-    let rate = subject.payload.map_or(0.0, |estimate| estimate.median);
+    let rate = subject.of(Metric::PayloadRate).map_or(0.0, |estimate| estimate.median);
     let what = match subject.case.dataset.as_deref() {
         Some(name) => format!("the {name}"),
         None => "memory".to_owned(),
@@ -66,7 +69,7 @@ fn plain_label(record: &Record, subject: &Summary<'_>) -> String {
 fn against_stream(record: &Record, summaries: &[Summary<'_>], subject: &Summary<'_>) -> Option<String> {
     let comparable = |s: &&Summary<'_>| s.case.dataset.is_none() && s.case.link == subject.case.link;
     let stream = fastest(summaries.iter().filter(comparable).filter(|s| s.case.id != subject.case.id))?;
-    let ratio = paired_ratio(record, &subject.case.id, &stream.case.id, Measures::payload_gbit_per_second)?;
+    let ratio = ratio(record, Metric::PayloadRate, &subject.case.id, &stream.case.id)?;
     let label = &stream.name;
     Some(format!("{:.1} % of the best synthetic stream on the same link ({label})", 100.0 * ratio.median))
 }
@@ -79,32 +82,32 @@ fn against_scp(record: &Record, summaries: &[Summary<'_>], subject: &Summary<'_>
         .iter()
         .filter(|s| s.case.group == "scp" || s.case.tool == "scp")
         .filter(same_path)
-        .find(|s| s.case.streams.is_none_or(|n| n == 1) && s.payload.is_some())?;
-    let ratio = paired_ratio(record, &subject.case.id, &scp.case.id, Measures::gbit_per_second)?;
+        .find(|s| s.case.streams.is_none_or(|n| n == 1) && s.of(Metric::PayloadRate).is_some())?;
+    let ratio = ratio(record, Metric::CommandRate, &subject.case.id, &scp.case.id)?;
     Some(format!("as a whole command {} times as fast as {}", short(ratio.median), scp.case.label))
 }
 
 /// The case with the most transactions a second, with its response times.
 fn requests(summaries: &[Summary<'_>]) -> Option<String> {
-    let most = best(summaries, Quantity::TransactionRate)?;
-    let rate = most.transactions?.median;
-    let times = most.response.zip(most.slowest_hundredth).map_or_else(String::new, |(median, slow)| {
+    let most = best(summaries, Metric::TransactionRate)?;
+    let rate = most.of(Metric::TransactionRate)?.median;
+    let times = most.of(Metric::P50).zip(most.of(Metric::P99)).map_or_else(String::new, |(median, slow)| {
         let (unit, factor) = time_unit(slow.median);
         let (median, slow) = (short(median.median * factor), short(slow.median * factor));
         format!(", half of them within {median} {unit} and 99 % within {slow} {unit}")
     });
     let payload = most
-        .payload
+        .of(Metric::PayloadRate)
         .map_or_else(String::new, |payload| format!(", {} Gbit/s of payload", short(payload.median)));
     Some(format!("{} made {} transactions a second{payload}{times}.", most.name, short(rate)))
 }
 
 fn scores(summaries: &[Summary<'_>]) -> Option<String> {
-    let most = best(summaries, Quantity::Score)?;
-    Some(format!("{} had the highest score, {}.", most.name, short(most.score?.median)))
+    let most = best(summaries, Metric::Score)?;
+    Some(format!("{} had the highest score, {}.", most.name, short(most.of(Metric::Score)?.median)))
 }
 
-fn best<'s, 'a>(summaries: &'s [Summary<'a>], quantity: Quantity) -> Option<&'s Summary<'a>> {
+fn best<'s, 'a>(summaries: &'s [Summary<'a>], quantity: Metric) -> Option<&'s Summary<'a>> {
     let valued = summaries.iter().filter_map(|s| Some((s.quantity(quantity)?.median, s)));
     valued.max_by(|(left, _), (right, _)| left.total_cmp(right)).map(|(_, s)| s)
 }
@@ -121,7 +124,7 @@ fn nothing_measured(record: &Record, summaries: &[Summary<'_>]) -> String {
 }
 
 fn fastest<'s, 'a: 's>(summaries: impl Iterator<Item = &'s Summary<'a>>) -> Option<&'s Summary<'a>> {
-    let rated = summaries.filter_map(|s| Some((s.payload?.median, s)));
+    let rated = summaries.filter_map(|s| Some((s.of(Metric::PayloadRate)?.median, s)));
     rated.max_by(|(left, _), (right, _)| left.total_cmp(right)).map(|(_, s)| s)
 }
 

@@ -41,7 +41,7 @@ pub fn html(record: &Record) -> String {
 /// Every figure that the record asks for, in its order; bars of the main quantity where it asks for none.
 pub fn figures(record: &Record) -> Vec<NamedFigure> {
     let summaries = summary::summaries(record);
-    let asked = figure::asked(record);
+    let asked = figure::asked(record, &summaries);
     let shown = figure::all(record, &summaries, &asked);
     shown.iter().map(named).collect()
 }

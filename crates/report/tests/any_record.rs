@@ -2,6 +2,7 @@
 
 mod common;
 
+use linerate_bench::metric::Metric;
 use linerate_bench::record::*;
 use proptest::prelude::*;
 
@@ -117,13 +118,13 @@ fn outcome() -> BoxedStrategy<Outcome> {
     .boxed()
 }
 
-fn quantity() -> impl Strategy<Value = Quantity> {
+fn quantity() -> impl Strategy<Value = Metric> {
     prop_oneof![
-        Just(Quantity::PayloadRate),
-        Just(Quantity::TransactionRate),
-        Just(Quantity::ResponseTime),
-        Just(Quantity::BusyPercent),
-        Just(Quantity::Score),
+        Just(Metric::PayloadRate),
+        Just(Metric::TransactionRate),
+        Just(Metric::P50),
+        Just(Metric::FarBusyPercent),
+        Just(Metric::Score),
     ]
 }
 

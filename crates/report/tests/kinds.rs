@@ -48,7 +48,7 @@ fn bars_tell_series_and_printed_numbers() {
     assert_eq!(figure.name, "figure-1-bars");
     says(
         &figure,
-        &["scp (ssh), native: 2.8", "printed: 0.47 Gbit/s (figure 5 of", "linerate cp, guest: 5.8"],
+        &["scp (ssh), native: 2.8", "printed: 0.475 Gbit/s (figure 5 of", "linerate cp, guest: 5.8"],
     );
     // Four printed numbers, and the key.
     assert_eq!(figure.svg.matches("class=\"printed\"").count(), 4 + 1);
@@ -80,7 +80,7 @@ fn scaling_tells_its_linearity() {
         &figure,
         &[
             "1 × 1 Gbit/s, native: 0.94",
-            "native: each step of 1 in links adds 0.94 Gbit/s, by a straight line with R² > 0.9999; at 8 it reaches 99",
+            "native: each step of 1 in links adds 0.942 Gbit/s, by a straight line with R² > 0.9999; at 8 it reaches 99",
             "guest: each step of 1 in links adds 0.7",
             "printed 7.66 Gbit/s (figure 6 of",
             "7 × 1 Gbit/s, guest: failed: vsftpd",
@@ -224,7 +224,7 @@ fn a_rung_s_price_is_its_difference_to_the_one_before() {
 #[test]
 fn tables_have_columns_only_for_what_was_measured() {
     let web = linerate_report::html(&common::studies::web(5));
-    for words in ["Transactions<br>1/s", "Response p99<br>ms", "Connections<br>made, failed", "1,200, "] {
+    for words in ["Transactions<br>1/s", "Response p99<br>µs", "Connections<br>made, failed", "1,200, "] {
         assert!(web.contains(words), "{words}");
     }
     let tiles = linerate_report::html(&common::studies::differences(5));

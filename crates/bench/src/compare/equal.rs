@@ -3,11 +3,9 @@
 
 use serde::Serialize;
 
+use crate::metric::Metric;
 use crate::record::Record;
-use crate::spec::expression::Metric;
-use crate::stats::{Difference, LEAST_BLOCKS};
-
-use super::value;
+use crate::stats::{Difference, LEAST_BLOCKS, figure};
 
 /// How one quantity fared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -49,9 +47,8 @@ pub fn equal(record: &Record) -> Result<Vec<Equal>, EqualError> {
     if !alike {
         return Err(EqualError::Unlike);
     }
-    let quantities = [Metric::PayloadRate, Metric::CpuPerGb, Metric::TransactionRate, Metric::P50];
-    let found: Vec<Equal> = quantities
-        .into_iter()
+    let found: Vec<Equal> = Metric::all()
+        .filter(|metric| metric.about().is_compared)
         .filter_map(|quantity| tally(record, quantity, [&a.id, &b.id].map(String::as_str)))
         .collect();
     if found.is_empty() { Err(EqualError::Few) } else { Ok(found) }
@@ -76,7 +73,7 @@ fn tally(record: &Record, quantity: Metric, cases: [&str; 2]) -> Option<Equal> {
 /// The blocks in which both cases have the quantity.
 fn whole_blocks(record: &Record, quantity: Metric, cases: [&str; 2]) -> Vec<(f64, f64)> {
     let both = |block| {
-        let [first, second] = cases.map(|case| value(record, case, quantity, block));
+        let [first, second] = cases.map(|case| figure(record, quantity, case, block));
         Some((first?, second?))
     };
     (0..record.blocks).filter_map(both).collect()

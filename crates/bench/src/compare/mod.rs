@@ -5,18 +5,11 @@ mod surroundings;
 
 use serde::Serialize;
 
+use crate::metric::Metric;
 use crate::record::{Case, Outcome, Record};
-use crate::spec::expression::Metric;
-use crate::stats::{Called, Difference, figure, measures};
+use crate::stats::{Called, Difference, Estimate, figures, good_runs, runs};
 
 pub use equal::{Equal, EqualError, equal};
-
-/// The quantities of a case that are compared, where it has them.
-const QUANTITIES: [Metric; 5] =
-    [Metric::PayloadRate, Metric::CpuPerGb, Metric::TransactionRate, Metric::P50, Metric::Score];
-
-/// Payload below which neither a rate nor a price per gigabyte says anything; the time does.
-const LEAST_BYTES: u64 = 1_000_000;
 
 /// What two results come to beside one another.
 #[derive(Clone, Debug, Serialize)]
@@ -101,11 +94,6 @@ impl Row {
     }
 }
 
-/// True where more is better.
-fn more_is_better(quantity: Metric) -> bool {
-    !matches!(quantity, Metric::CpuPerGb | Metric::P50 | Metric::P99 | Metric::Seconds | Metric::PeakRss)
-}
-
 fn rows(base: &Record, new: &Record, case: &Case) -> Vec<Row> {
     let (before, after) = (failure(base, &case.id), failure(new, &case.id));
     let verdict = if before.is_none() { Verdict::NewlyFailed } else { Verdict::Failed };
@@ -113,8 +101,10 @@ fn rows(base: &Record, new: &Record, case: &Case) -> Vec<Row> {
     if let Some(reason) = told("NEW", after).or_else(|| told("BASE", before)) {
         return vec![Row { verdict, reason: Some(reason), ..nothing(case) }];
     }
-    let mut rows: Vec<Row> =
-        QUANTITIES.into_iter().filter_map(|quantity| row(base, new, case, quantity)).collect();
+    let mut rows: Vec<Row> = Metric::all()
+        .filter(|metric| metric.about().is_compared)
+        .filter_map(|metric| row(base, new, case, metric))
+        .collect();
     if rows.is_empty() {
         rows.extend(row(base, new, case, Metric::Seconds));
     }
@@ -156,29 +146,22 @@ fn verdict(difference: Difference, quantity: Metric) -> Verdict {
     match difference.called {
         Called::Insufficient => Verdict::Insufficient,
         Called::Same => Verdict::Same,
-        Called::Different if (difference.percent > 0.0) == more_is_better(quantity) => Verdict::Better,
+        Called::Different if (difference.percent > 0.0) == quantity.about().more_is_better => Verdict::Better,
         Called::Different => Verdict::Worse,
     }
 }
 
-/// One value a block.
 fn values(record: &Record, case: &str, quantity: Metric) -> Vec<f64> {
-    (0..record.blocks).filter_map(|block| value(record, case, quantity, block)).collect()
-}
-
-fn value(record: &Record, case: &str, quantity: Metric, block: u32) -> Option<f64> {
-    let of_bytes = matches!(quantity, Metric::PayloadRate | Metric::CpuPerGb);
-    let moves = measures(record, case, block)?.bytes >= LEAST_BYTES;
-    figure(record, quantity, case, block).filter(|_| moves || !of_bytes)
+    figures(record, quantity, case).into_iter().map(|(_, value)| value).collect()
 }
 
 fn median(values: &[f64]) -> Option<f64> {
-    crate::stats::Estimate::of(values, 0).map(|estimate| estimate.median)
+    Estimate::of(values, 0).map(|estimate| estimate.median)
 }
 
 /// Why the first run without figures has none; none where every run is good.
 fn failure(record: &Record, case: &str) -> Option<String> {
-    let mut runs = record.runs.iter().filter(|run| run.case == case).peekable();
+    let mut runs = runs(record, case).peekable();
     if runs.peek().is_none() {
         return Some("it was not run".into());
     }
@@ -190,9 +173,7 @@ fn failure(record: &Record, case: &str) -> Option<String> {
 
 /// A case at the limit of its test bed can't get better, and hides what got worse.
 fn limited(base: &Record, new: &Record, case: &str) -> Option<String> {
-    let limit = |record: &Record| {
-        (0..record.blocks).find_map(|block| measures(record, case, block)?.limited_by_bed.clone())
-    };
+    let limit = |record| good_runs(record, case).find_map(|(_, run)| run.limited_by_bed.clone());
     limit(base).or_else(|| limit(new)).map(|part| format!("limited by the test bed: {part}"))
 }
 

@@ -1,9 +1,8 @@
 //! Two results beside one another.
 
 use super::grid::{Grid, wrap};
-use super::number::plain;
 use crate::compare::{Comparison, Equal, Row, Verdict};
-use crate::spec::expression::Metric;
+use crate::metric::Metric;
 use crate::stats::Interval;
 
 /// What differs besides, the rows, and the cases that only one result has.
@@ -27,7 +26,7 @@ pub fn equal_table(found: &[Equal]) -> String {
     };
     for row in found {
         grid.row(vec![
-            words(row.quantity).0.to_owned(),
+            row.quantity.about().column.to_owned(),
             share(row.within_different, row.within),
             share(row.between_different, row.between),
         ]);
@@ -52,7 +51,7 @@ fn cells(row: &Row, case: String) -> Vec<String> {
     let Some(quantity) = row.quantity else {
         return vec![case, format!("failed: {}", row.reason.as_deref().unwrap_or("no reason was recorded"))];
     };
-    let number = |value: Option<f64>| value.map_or("-".into(), plain);
+    let number = |value: Option<f64>| value.map_or("-".into(), |value| quantity.text(value));
     let interval = match row.difference.map(|difference| difference.interval) {
         Some(Interval::Known(low, high)) => format!("{low:+.1} to {high:+.1} %"),
         Some(Interval::Insufficient) => "insufficient".into(),
@@ -60,7 +59,7 @@ fn cells(row: &Row, case: String) -> Vec<String> {
     };
     vec![
         case,
-        words(quantity).0.to_owned(),
+        quantity.about().column.to_owned(),
         number(row.base),
         number(row.new),
         row.difference.map_or("-".into(), |difference| format!("{:+.1} %", difference.percent)),
@@ -69,26 +68,10 @@ fn cells(row: &Row, case: String) -> Vec<String> {
     ]
 }
 
-/// A quantity's unit, and what more and less of it is called.
-fn words(quantity: Metric) -> (&'static str, &'static str, &'static str) {
-    match quantity {
-        Metric::PayloadRate | Metric::CommandRate => ("Gbit/s", "faster", "slower"),
-        Metric::CpuPerGb => ("CPU-s/GB", "less CPU", "more CPU"),
-        Metric::TransactionRate => ("transactions/s", "faster", "slower"),
-        Metric::P50 => ("median \u{b5}s", "faster", "slower"),
-        Metric::P99 => ("p99 \u{b5}s", "faster", "slower"),
-        Metric::Seconds => ("seconds", "faster", "slower"),
-        Metric::Score => ("score", "higher", "lower"),
-        Metric::Found => ("found", "more", "fewer"),
-        Metric::BusyPercent => ("CPU %", "less CPU", "more CPU"),
-        Metric::PeakRss | Metric::Bytes => ("bytes", "better", "worse"),
-    }
-}
-
 fn verdict(verdict: Verdict, quantity: Metric) -> &'static str {
     match verdict {
-        Verdict::Better => words(quantity).1,
-        Verdict::Worse => words(quantity).2,
+        Verdict::Better => quantity.about().words[0],
+        Verdict::Worse => quantity.about().words[1],
         Verdict::Same => "no significant difference",
         Verdict::Insufficient => "insufficient",
         Verdict::NewlyFailed | Verdict::Failed => "failed",

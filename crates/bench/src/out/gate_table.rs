@@ -1,7 +1,8 @@
 //! The gate's rows.
 
+use linerate_quantity::three;
+
 use super::grid::{Grid, wrap};
-use super::number::three;
 use crate::record::{Record, Relation};
 use crate::stats::{GateRow, Interval, LEAST_BLOCKS, Verdict};
 

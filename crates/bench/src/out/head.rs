@@ -1,7 +1,8 @@
 //! What was measured, in a few lines above the figures.
 
+use linerate_quantity::{BitRate, Bytes, counted, three};
+
 use super::grid::wrap;
-use super::number::{files, size, three};
 use crate::record::{Capacity, Dataset, Link, Record};
 
 /// The study's title, its links, data sets and blocks.
@@ -31,12 +32,12 @@ fn describe_capacity(alone: &Capacity) -> String {
 fn describe_link(link: &Link) -> String {
     match link.bits_per_second {
         Some(rate) => {
-            format!("link of {} Gbit/s ({}), MTU {}", three(rate as f64 * 1e-9), link.kind, link.mtu)
+            format!("link of {:#} ({}), MTU {}", BitRate(rate as f64), link.kind, link.mtu)
         }
         None => format!("open link ({}), MTU {}", link.kind, link.mtu),
     }
 }
 
 fn describe_dataset(set: &Dataset) -> String {
-    format!("{}: {}, {}", set.name, files(set.files), size(set.bytes))
+    format!("{}: {}, {}", set.name, counted(set.files, "file", "files"), Bytes::of(set.bytes))
 }

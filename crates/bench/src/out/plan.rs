@@ -1,8 +1,11 @@
 //! What a study would do, without doing it.
 
+use std::time::Duration;
+
+use linerate_quantity::{BitRate, Bytes, counted};
+
 use super::estimate::estimate;
 use super::grid::{Grid, wrap};
-use super::number::{self, duration, size};
 use crate::spec::study::{CaseSpec, LinkSpec, Sizes, Study};
 use crate::spec::tool::{Moves, Toolbox};
 
@@ -40,21 +43,20 @@ pub fn checked(study: &Study, tools: &Toolbox, blocks: u32) -> String {
         several(study.bounds.len(), "bound"),
         several(study.figures.len(), "figure"),
     ];
-    let about = duration(estimate(study, tools, blocks));
+    let about = about(estimate(study, tools, blocks));
     format!("{}: right: {}; about {about} (estimated)", study.name, parts.join(", "))
 }
 
 fn counts(study: &Study, tools: &Toolbox, blocks: u32) -> String {
     let cases = study.cases.len();
     let runs = cases * blocks as usize;
-    let about = duration(estimate(study, tools, blocks));
+    let about = about(estimate(study, tools, blocks));
     format!("{cases} warm-ups, then {blocks} x {cases} = {runs} runs; about {about} in all (estimated)")
 }
 
 /// A link of a study, for people.
 pub(crate) fn describe_link(link: &LinkSpec) -> String {
-    let rate =
-        link.rate.map_or("open".into(), |rate| format!("{} Gbit/s", number::three(rate as f64 * 1e-9)));
+    let rate = link.rate.map_or("open".into(), |rate| format!("{:#}", BitRate(rate as f64)));
     let several = if link.count > 1 { format!("{} x ", link.count) } else { String::new() };
     let queues = link.queues.map_or(String::new(), |queues| format!(", queues: {queues}"));
     let guests = if link.guests > 0 { format!(", shared by {} guests", link.guests) } else { String::new() };
@@ -67,7 +69,7 @@ fn cells(case: &CaseSpec, tools: &Toolbox) -> Vec<String> {
     let moves = match (tools.get(&case.tool).map(|tool| tool.moves), &case.dataset) {
         (_, Some(set)) => set.clone(),
         (Some(Moves::Memory), None) => {
-            case.bytes.map_or("memory".into(), |bytes| format!("memory, {}", size(bytes)))
+            case.bytes.map_or("memory".into(), |bytes| format!("memory, {}", Bytes::of(bytes)))
         }
         (Some(Moves::Requests), None) => "requests".into(),
         _ => "nothing".into(),
@@ -88,9 +90,25 @@ fn cells(case: &CaseSpec, tools: &Toolbox) -> Vec<String> {
 fn sizes(sizes: &Sizes) -> String {
     match sizes {
         Sizes::LogNormal { total, mean, sigma } => {
-            format!("{} in files of {} in the mean, log-normal, sigma {sigma}", size(*total), size(*mean))
+            format!(
+                "{} in files of {} in the mean, log-normal, sigma {sigma}",
+                Bytes::of(*total),
+                Bytes::of(*mean)
+            )
         }
-        Sizes::Fixed { files, size: each } => format!("{} of {}", number::files(*files), size(*each)),
+        Sizes::Fixed { files, size: each } => {
+            format!("{} of {}", counted(*files, "file", "files"), Bytes::of(*each))
+        }
+    }
+}
+
+/// About how long something takes: `45 s`, `3 min`, `1 h 5 min`.
+pub(super) fn about(time: Duration) -> String {
+    let seconds = time.as_secs_f64().round() as u64;
+    match seconds {
+        0..=89 => format!("{seconds} s"),
+        90..=5399 => format!("{} min", (seconds + 30) / 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::number::{duration, plain};
+use linerate_quantity::plain;
+
+use super::plan::about;
+use crate::metric::Metric;
 use crate::record::Outcome;
 use crate::run::{Event, Phase};
 
@@ -40,7 +43,7 @@ impl Progress {
     }
 
     fn remaining(&self) -> String {
-        self.left.map_or(String::new(), |left| format!("  about {} left", duration(left)))
+        self.left.map_or(String::new(), |left| format!("  about {} left", about(left)))
     }
 }
 
@@ -53,15 +56,12 @@ fn phase_name(phase: Phase) -> String {
 
 fn ending(outcome: &Outcome) -> String {
     match outcome {
-        // Of a handful of bytes the rate says nothing.
-        Outcome::Measured(run) if run.bytes < 1_000_000 => format!("{} s", plain(run.seconds)),
         Outcome::Measured(run) => {
+            let Some(rate) = Metric::PayloadRate.shown(run, true) else {
+                return format!("{} s", plain(run.seconds));
+            };
             let disturbed = if run.disturbed.is_some() { "  (disturbed)" } else { "" };
-            format!(
-                "{:>6} Gbit/s  {:>5} s{disturbed}",
-                plain(run.payload_gbit_per_second()),
-                plain(run.seconds)
-            )
+            format!("{:>6} Gbit/s  {:>5} s{disturbed}", plain(rate), plain(run.seconds))
         }
         Outcome::Failed { reason } => format!("FAILED: {reason}"),
         Outcome::Unavailable { reason } => format!("not run: {reason}"),

@@ -1,10 +1,12 @@
 //! The cases' figures.
 
+use linerate_quantity::plain;
+
 use super::grid::{Grid, wrap};
-use super::number::plain;
-use crate::record::{Case, Measures, Outcome, Quantity, Record};
+use crate::metric::Metric;
+use crate::record::{Case, Record};
 use crate::stats::{
-    Called, CaseSummary, Difference, Differences, Estimate, Interval, LEAST_BLOCKS, summaries,
+    Called, CaseSummary, Difference, Differences, Estimate, Interval, LEAST_BLOCKS, good_runs, summaries,
 };
 
 /// The cases and what they came to: what moves data, what makes requests, and what has a score, each in a
@@ -12,17 +14,20 @@ use crate::stats::{
 pub fn table(record: &Record) -> String {
     let mut all = summaries(record, record.baseline.as_deref());
     tell_apart(&mut all);
-    let (scored, others): (Vec<&CaseSummary>, Vec<_>) =
-        all.iter().partition(|summary| kind(summary, &all) == Kind::Score);
-    let (asking, moving): (Vec<&CaseSummary>, Vec<_>) =
-        others.into_iter().partition(|summary| kind(summary, &all) == Kind::Requests);
-    let mut lines = Vec::new();
-    for part in [movers(record, &moving), requests(record, &asking), scores(record, &scored)] {
-        lines.extend(part);
-    }
+    let of = |main| all.iter().filter(|summary| kind(summary, &all) == main).collect::<Vec<_>>();
+    let moving = of(Metric::PayloadRate);
+    let mut lines = columns(record, &moving, &MOVERS);
+    lines.extend(columns(record, &of(Metric::TransactionRate), &REQUESTS));
+    lines.extend(scores(record, &of(Metric::Score)));
     lines.extend(footnotes(record, &all, !moving.is_empty()).iter().flat_map(|note| wrap(note, 2)));
     lines.join("\n")
 }
+
+/// The columns of what moves data; the first has its interval.
+const MOVERS: [Metric; 4] = [Metric::PayloadRate, Metric::Seconds, Metric::BusyPercent, Metric::CpuPerGb];
+/// The columns of what makes requests.
+const REQUESTS: [Metric; 5] =
+    [Metric::TransactionRate, Metric::P50, Metric::P99, Metric::PayloadRate, Metric::BusyPercent];
 
 /// Rows that would read alike, such as two levels of a setting, have their case's id, too.
 fn tell_apart(all: &mut [CaseSummary]) {
@@ -35,26 +40,16 @@ fn tell_apart(all: &mut [CaseSummary]) {
     }
 }
 
-/// What a case is measured by.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Payload,
-    Requests,
-    Score,
-}
-
-/// A case without a good run is shown beside the others of its tool, or where most is.
-fn kind(summary: &CaseSummary, all: &[CaseSummary]) -> Kind {
-    let own = |summary: &CaseSummary| match () {
-        () if summary.score.is_some() => Some(Kind::Score),
-        () if summary.transaction_rate.is_some() => Some(Kind::Requests),
-        () => summary.seconds.map(|_| Kind::Payload),
+/// The metric by which a case is shown. One without a good run is shown beside the others of its tool, or where most is.
+fn kind(summary: &CaseSummary, all: &[CaseSummary]) -> Metric {
+    let own = |summary: &CaseSummary| {
+        summary.main().or_else(|| (summary.measured > 0).then_some(Metric::PayloadRate))
     };
     let same_tool = |other: &&CaseSummary| other.case.tool == summary.case.tool;
     own(summary)
         .or_else(|| all.iter().filter(same_tool).find_map(own))
         .or_else(|| all.iter().find_map(own))
-        .unwrap_or(Kind::Payload)
+        .unwrap_or_default()
 }
 
 /// The lines of a table and an empty one; none without rows.
@@ -75,38 +70,31 @@ fn ratio(record: &Record) -> Option<String> {
     base.map(|case| format!("x {}", case.tool))
 }
 
-fn movers(record: &Record, moving: &[&CaseSummary]) -> Vec<String> {
-    let ratio = ratio(record);
-    let mut heading = vec!["case", "streams", "cipher", "Gbit/s payload", "seconds", "CPU %", "CPU-s/GB"];
+/// A table of those metrics. Only files and memory have a cipher to tell.
+fn columns(record: &Record, cases: &[&CaseSummary], metrics: &[Metric]) -> Vec<String> {
+    let (ratio, has_cipher) = (ratio(record), metrics[0] == Metric::PayloadRate);
+    let mut heading = vec!["case", "streams"];
+    heading.extend(has_cipher.then_some("cipher"));
+    heading.extend(metrics.iter().map(|metric| metric.about().column));
     heading.extend(ratio.as_deref());
-    lines(&heading, moving.iter().map(|summary| row(summary)))
-}
-
-fn requests(record: &Record, asking: &[&CaseSummary]) -> Vec<String> {
-    let ratio = ratio(record);
-    let mut heading =
-        vec!["case", "streams", "transactions/s", "p50 \u{b5}s", "p99 \u{b5}s", "Gbit/s", "CPU %"];
-    heading.extend(ratio.as_deref());
-    lines(&heading, asking.iter().map(|summary| request_row(summary)))
-}
-
-fn request_row(summary: &CaseSummary) -> Vec<String> {
-    let mut cells = vec![marked_label(summary), streams(summary)];
-    let Some(rate) = summary.transaction_rate else {
-        cells.push(without_figure(summary));
-        return cells;
+    let row = |summary: &&CaseSummary| {
+        let mut cells = vec![marked_label(summary), streams(summary)];
+        cells.extend(has_cipher.then(|| cipher(summary.case.cipher.as_deref())));
+        if summary.measured == 0 {
+            cells.push(without_figure(summary));
+            return cells;
+        }
+        let median = |metric: &Metric| summary.of(*metric).map_or("-".into(), |e| metric.text(e.median));
+        cells.push(summary.of(metrics[0]).map_or("-".into(), |e| with_interval(metrics[0], e)));
+        cells.extend(metrics[1..].iter().map(median));
+        cells.push(summary.ratio.map_or("-".into(), |ratio| plain(ratio.median)));
+        cells
     };
-    let has_rate = summary.bytes.is_some_and(|bytes| bytes >= LEAST_BYTES);
-    cells.push(with_interval(rate));
-    cells.extend([summary.p50_us, summary.p99_us].map(number));
-    cells.push(number(summary.payload_rate.filter(|_| has_rate)));
-    cells.push(summary.busy_percent.map_or("-".into(), |e| format!("{:.0}", e.median)));
-    cells.push(number(summary.ratio));
-    cells
+    lines(&heading, cases.iter().map(row))
 }
 
 fn scores(record: &Record, scored: &[&CaseSummary]) -> Vec<String> {
-    let differences = Differences::of(record, Quantity::Score);
+    let differences = Differences::of(record, Metric::Score);
     let mut heading = vec!["case", "score"];
     if differences.is_some() {
         heading.extend(["difference", "95 % interval", ""]);
@@ -115,9 +103,9 @@ fn scores(record: &Record, scored: &[&CaseSummary]) -> Vec<String> {
         let row = differences.as_ref()?.rows.iter().find(|row| row.case == case)?;
         row.difference.map(difference_cells)
     };
-    let rows = scored.iter().map(|summary| match summary.score {
+    let rows = scored.iter().map(|summary| match summary.of(Metric::Score) {
         Some(score) => {
-            let score = vec![marked_label(summary), with_interval(score)];
+            let score = vec![marked_label(summary), with_interval(Metric::Score, score)];
             let baseline = || ["baseline", "", ""].map(str::to_owned);
             score.into_iter().chain(against(&summary.case.id).unwrap_or_else(baseline)).collect()
         }
@@ -145,38 +133,13 @@ fn difference_cells(difference: Difference) -> [String; 3] {
     [format!("{:+.2} %", difference.percent), interval, called.to_owned()]
 }
 
-fn number(estimate: Option<Estimate>) -> String {
-    estimate.map_or("-".into(), |estimate| plain(estimate.median))
-}
-
 fn without_figure(summary: &CaseSummary) -> String {
     summary.reason.clone().unwrap_or_else(|| "not run".into())
 }
 
-/// Payload below which a case has no rate to speak of.
-const LEAST_BYTES: u64 = 1_000_000;
-
-fn row(summary: &CaseSummary) -> Vec<String> {
-    let case = &summary.case;
-    let mut cells = vec![marked_label(summary), streams(summary), cipher(case.cipher.as_deref())];
-    if summary.seconds.is_none() {
-        cells.push(without_figure(summary));
-        return cells;
-    }
-    // Of a handful of bytes neither a rate nor a price per gigabyte says anything; the time does.
-    let has_rate = summary.bytes.is_some_and(|bytes| bytes >= LEAST_BYTES);
-    let of_bytes = |estimate: Option<Estimate>| estimate.filter(|_| has_rate);
-    cells.push(of_bytes(summary.payload_rate).map_or("-".into(), with_interval));
-    cells.push(number(summary.seconds));
-    cells.push(summary.busy_percent.map_or("-".into(), |e| format!("{:.0}", e.median)));
-    cells.push(number(of_bytes(summary.cpu_per_gb)));
-    cells.push(number(of_bytes(summary.ratio)));
-    cells
-}
-
 /// A star marks a case of which a run failed or was disturbed; a footnote says what.
 fn marked_label(summary: &CaseSummary) -> String {
-    let marked = summary.seconds.is_some() && (summary.failed > 0 || summary.disturbed > 0);
+    let marked = summary.measured > 0 && (summary.failed > 0 || summary.disturbed > 0);
     format!("{}{}", summary.case.label, if marked { " *" } else { "" })
 }
 
@@ -193,16 +156,17 @@ fn cipher(name: Option<&str>) -> String {
     name.map_or("-".into(), |name| name.trim_end_matches("-poly1305").to_owned())
 }
 
-fn with_interval(estimate: Estimate) -> String {
+fn with_interval(metric: Metric, estimate: Estimate) -> String {
+    let text = |value| metric.text(value);
     match estimate.interval {
-        Interval::Known(low, high) => format!("{} [{}, {}]", plain(estimate.median), plain(low), plain(high)),
-        Interval::Insufficient => plain(estimate.median),
+        Interval::Known(low, high) => format!("{} [{}, {}]", text(estimate.median), text(low), text(high)),
+        Interval::Insufficient => text(estimate.median),
     }
 }
 
 fn footnotes(record: &Record, all: &[CaseSummary], moves: bool) -> Vec<String> {
     let mut notes = vec![interval_note(record, moves)];
-    if all.iter().any(|summary| summary.score.is_none()) {
+    if all.iter().any(|summary| summary.main() != Some(Metric::Score)) {
         notes.push(cpu_note(record).to_owned());
     }
     for summary in all {
@@ -220,19 +184,14 @@ fn footnotes(record: &Record, all: &[CaseSummary], moves: bool) -> Vec<String> {
 
 /// The first warning of a case's runs, and how many have any.
 fn warning_note(record: &Record, case: &str) -> Option<String> {
-    let runs = record.runs.iter().filter(|run| run.case == case);
-    let measured = runs.filter_map(|run| match &run.outcome {
-        Outcome::Measured(measures) => Some(measures),
-        Outcome::Failed { .. } | Outcome::Unavailable { .. } => None,
-    });
-    let warned: Vec<&str> = measured.filter_map(|measures: &Measures| measures.warnings().next()).collect();
+    let warned: Vec<&str> = good_runs(record, case).filter_map(|(_, run)| run.warnings().next()).collect();
     let first = warned.first()?;
     Some(format!("! {case}: {} of {} runs warn: {first}", warned.len(), record.blocks))
 }
 
 /// What the searches before a case's runs found.
 fn found_note(summary: &CaseSummary) -> Option<String> {
-    let (found, parameter) = (summary.found?, summary.searched.as_deref()?);
+    let (found, parameter) = (summary.of(Metric::Found)?, summary.searched.as_deref()?);
     let several = if found.blocks == 1 { "" } else { "es" };
     let interval = match found.interval {
         Interval::Known(low, high) => format!(" [{low}, {high}]"),
@@ -267,7 +226,7 @@ fn interval_note(record: &Record, moves: bool) -> String {
     } else {
         "Medians over blocks"
     };
-    if Differences::of(record, Quantity::Score).is_some_and(|differences| differences.repeats.is_some()) {
+    if Differences::of(record, Metric::Score).is_some_and(|differences| differences.repeats.is_some()) {
         return "Single runs; the intervals are what a run of the same thing would differ by.".into();
     }
     if (record.blocks as usize) < LEAST_BLOCKS {
@@ -288,7 +247,7 @@ fn cpu_note(record: &Record) -> &'static str {
 mod tests {
     use super::*;
     use crate::out::grid::WIDTH;
-    use crate::record::{Found, Latency};
+    use crate::record::{Found, Latency, Outcome};
     use crate::testing::{measured, record, run};
 
     fn sample() -> Record {

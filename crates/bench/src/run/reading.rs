@@ -29,21 +29,21 @@ pub(crate) struct Stated {
 /// What is wrong with it, for people.
 pub(crate) fn read(reading: &Reading, stdout: &[u8]) -> Result<Stated, String> {
     let output = Written::parse(reading.form, stdout)?;
-    let number = |key: &str, place: &Option<String>| number(&output, reading, key, place);
-    let bytes = number("bytes", &reading.bytes)?;
-    let rate = number("rate", &reading.rate)?.filter(|rate| *rate > 0.0);
+    let number = |key: &str| number(&output, reading, key);
+    let bytes = number("bytes")?;
+    let rate = number("rate")?.filter(|rate| *rate > 0.0);
     let reckoned = bytes.zip(rate).map(|(bytes, rate)| bytes * 8.0 / rate);
     Ok(Stated {
         bytes: bytes.map(|n| n.round() as u64),
-        seconds: number("seconds", &reading.seconds)?.or(reckoned),
+        seconds: number("seconds")?.or(reckoned),
         peak_rss_bytes: peak(reading, &output),
         limiter: output.at(&reading.limiter).and_then(|value| value.as_str().map(str::to_owned)),
         streams: output.at(&reading.streams).and_then(as_number).map(|n| n as u32),
         encrypted: output.at(&reading.encrypted).and_then(|value| value.as_bool()),
-        transactions: number("transactions", &reading.transactions)?.map(|n| n.round() as u64),
+        transactions: number("transactions")?.map(|n| n.round() as u64),
         latency: object(&output, &reading.latency)?,
         connections: object(&output, &reading.connections)?.unwrap_or_default(),
-        score: number("score", &reading.score)?,
+        score: number("score")?,
         notes: notes(reading, &output),
     })
 }
@@ -118,15 +118,9 @@ pub(crate) fn join(all: Vec<Stated>) -> Stated {
     reduced.unwrap_or_default()
 }
 
-/// A figure that the tool file names must be there: a tool that changed its output is noticed, not passed
-/// over.
-fn number(
-    output: &Written,
-    reading: &Reading,
-    key: &str,
-    place: &Option<String>,
-) -> Result<Option<f64>, String> {
-    let Some(place) = place else { return Ok(None) };
+/// A figure that the tool file names must be there: a tool that changed its output is noticed, not passed over.
+fn number(output: &Written, reading: &Reading, key: &str) -> Result<Option<f64>, String> {
+    let Some(place) = reading.numbers.get(key) else { return Ok(None) };
     let number = output.find(place).and_then(as_number).filter(|n| n.is_finite() && *n >= 0.0);
     let factor = reading.scale.get(key).copied().unwrap_or(1.0);
     number.map(|n| Some(n * factor)).ok_or_else(|| nothing_at(place))
@@ -180,17 +174,13 @@ mod tests {
     fn reading(form: Form) -> Reading {
         Reading {
             form,
-            bytes: Some("/end/bytes".into()),
-            seconds: Some("/end/seconds".into()),
-            rate: None,
+            numbers: [("bytes", "/end/bytes".into()), ("seconds", "/end/seconds".into())].into(),
             peak_rss: vec!["/a/rss".into(), "/b/rss".into()],
             limiter: Some("/limiter".into()),
             streams: Some("/streams".into()),
             encrypted: Some("/encrypted".into()),
-            transactions: None,
             latency: None,
             connections: None,
-            score: None,
             scale: Default::default(),
             notes: vec![("peak".into(), "/a/rss".into()), ("absent".into(), "/x".into())],
         }
@@ -250,8 +240,8 @@ mod tests {
     #[test]
     fn plain_text_is_read_by_patterns() {
         let mut reading = Reading {
-            bytes: Some("megabytes=([0-9.]+)".into()),
-            seconds: Some("real_seconds=([0-9.]+)".into()),
+            numbers: [("bytes", "megabytes=([0-9.]+)".into()), ("seconds", "real_seconds=([0-9.]+)".into())]
+                .into(),
             peak_rss: Vec::new(),
             limiter: None,
             streams: None,
@@ -264,7 +254,9 @@ mod tests {
         let stated = read(&reading, text).unwrap();
         assert_eq!((stated.bytes, stated.seconds), (Some(2_621_440), Some(2.0)));
         assert_eq!(stated.notes, ["lost: 3"]);
-        let rated = Reading { seconds: None, rate: Some(" rate=([0-9]+)".into()), ..reading.clone() };
+        let mut rated = reading.clone();
+        rated.numbers.remove("seconds");
+        rated.numbers.insert("rate", " rate=([0-9]+)".into());
         let stated = read(&rated, b"megabytes=1.0 rate=8388608").unwrap();
         assert_eq!((stated.bytes, stated.seconds), (Some(1_048_576), Some(1.0)));
         let error = read(&reading, b"megabytes=1 real_seconds=none").unwrap_err();

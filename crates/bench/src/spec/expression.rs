@@ -5,63 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::nearest;
-
-/// A figure of one run of one case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Metric {
-    /// Payload Gbit/s over the tool's own payload time, or over the whole command where it states none.
-    PayloadRate,
-    /// Payload Gbit/s over the whole command.
-    CommandRate,
-    /// Wall seconds of the whole command.
-    Seconds,
-    /// CPU-seconds per 10^9 payload bytes, both ends.
-    CpuPerGb,
-    /// Busy percent of the sending host's processors.
-    BusyPercent,
-    /// Peak resident bytes of the larger end.
-    PeakRss,
-    /// Payload bytes.
-    Bytes,
-    /// Transactions in a second.
-    TransactionRate,
-    /// Median response time in microseconds.
-    P50,
-    /// 99th percentile of the response times in microseconds.
-    P99,
-    /// The tool's score.
-    Score,
-    /// The level that a search found.
-    Found,
-}
-
-const METRICS: [(&str, Metric); 12] = [
-    ("payload_rate", Metric::PayloadRate),
-    ("command_rate", Metric::CommandRate),
-    ("seconds", Metric::Seconds),
-    ("cpu_per_gb", Metric::CpuPerGb),
-    ("busy_percent", Metric::BusyPercent),
-    ("peak_rss", Metric::PeakRss),
-    ("bytes", Metric::Bytes),
-    ("transaction_rate", Metric::TransactionRate),
-    ("p50_us", Metric::P50),
-    ("p99_us", Metric::P99),
-    ("score", Metric::Score),
-    ("found", Metric::Found),
-];
-
-impl Metric {
-    /// Its name in expressions and in JSON.
-    pub fn name(self) -> &'static str {
-        METRICS.iter().find(|(_, metric)| *metric == self).map_or("", |(name, _)| name)
-    }
-}
-
-impl serde::Serialize for Metric {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
+use crate::metric::{ABOUT, Metric};
 
 /// A parsed expression whose cases all exist.
 #[derive(Clone, Debug, PartialEq)]
@@ -241,7 +185,7 @@ impl<'a> Parser<'a> {
         loop {
             let before = self.rest;
             let word = self.word();
-            let is_metric = METRICS.iter().any(|(name, _)| *name == word);
+            let is_metric = ABOUT.iter().any(|about| about.name == word);
             let several = if is_metric { self.metrics(word)? } else { Vec::new() };
             self.skip_space();
             if several.is_empty() || !self.rest.starts_with([',', ')']) {
@@ -259,8 +203,8 @@ impl<'a> Parser<'a> {
 
     /// A metric's name has been read: one expression for each case that its argument names.
     fn metrics(&mut self, name: &str) -> Parsed<Vec<Expression>> {
-        let Some((_, metric)) = METRICS.iter().find(|(known, _)| *known == name) else {
-            let names = METRICS.iter().map(|(name, _)| *name).chain(["max", "min"]);
+        let Some(about) = ABOUT.iter().find(|about| about.name == name) else {
+            let names = ABOUT.iter().map(|about| about.name).chain(["max", "min"]);
             return Err(named(format!("`{name}` is not a metric"), name, names));
         };
         self.expect('(')?;
@@ -268,7 +212,7 @@ impl<'a> Parser<'a> {
         self.rest = rest;
         let pattern = pattern.trim();
         let cases = self.cases.iter().filter(|case| matches(pattern, case));
-        let found: Vec<_> = cases.map(|case| Expression::Metric(*metric, (*case).to_owned())).collect();
+        let found: Vec<_> = cases.map(|case| Expression::Metric(about.metric, (*case).to_owned())).collect();
         if found.is_empty() {
             return Err(named(format!("`{pattern}` is not a case"), pattern, self.cases.iter().copied()));
         }
@@ -363,7 +307,6 @@ mod tests {
         assert_eq!(value("payload_rate(cp-8) / payload_rate(iperf3-1)"), Some(0.9));
         assert_eq!(value("(seconds(cp-8) - seconds(cp-1)) * 1000").map(f64::round), Some(300.0));
         assert_eq!(value("transaction_rate(cp-8) + p99_us(cp-8) - p50_us(cp-8)"), Some(9.0));
-        assert!(METRICS.iter().all(|(name, metric)| metric.name() == *name));
     }
 
     #[test]

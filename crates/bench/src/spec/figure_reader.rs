@@ -4,7 +4,8 @@ use super::error::FileError;
 use super::expression::matches;
 use super::section::Section;
 use super::study::CaseSpec;
-use crate::record::{Figure, FigureKind, Printed, Quantity};
+use crate::metric::Metric;
+use crate::record::{Figure, FigureKind, Printed};
 
 const KINDS: [(&str, FigureKind); 7] = [
     ("bars", FigureKind::Bars),
@@ -14,14 +15,6 @@ const KINDS: [(&str, FigureKind); 7] = [
     ("response-times", FigureKind::ResponseTimes),
     ("interrupts", FigureKind::Interrupts),
     ("ladder", FigureKind::Ladder),
-];
-
-const QUANTITIES: [(&str, Quantity); 5] = [
-    ("payload-rate", Quantity::PayloadRate),
-    ("transaction-rate", Quantity::TransactionRate),
-    ("response-time", Quantity::ResponseTime),
-    ("busy-percent", Quantity::BusyPercent),
-    ("score", Quantity::Score),
 ];
 
 /// A `[[figure]]`. Its factors are factors of each of its cases; a table of differences needs a baseline.
@@ -38,7 +31,7 @@ pub(crate) fn read_figure(
     let figure = Figure {
         kind,
         title: section.text("title")?.to_owned(),
-        quantity: section.maybe_choice("quantity", &QUANTITIES)?.unwrap_or_default(),
+        quantity: section.maybe_choice("quantity", &Metric::quantities())?.unwrap_or_default(),
         x: read_factor(section, "x", &shown)?,
         series: read_factor(section, "series", &shown)?,
         cases: chosen,
@@ -62,7 +55,7 @@ pub(crate) fn read_printed(section: &Section, ids: &[&str]) -> Result<Printed, F
     }
     Ok(Printed {
         case: case.to_owned(),
-        quantity: section.maybe_choice("quantity", &QUANTITIES)?.unwrap_or_default(),
+        quantity: section.maybe_choice("quantity", &Metric::quantities())?.unwrap_or_default(),
         value: section.maybe_number("value")?.ok_or_else(|| section.missing("value"))?,
         source: section.text("source")?.to_owned(),
     })
@@ -110,6 +103,5 @@ mod tests {
     #[test]
     fn files_and_records_use_the_same_names() {
         assert!(names(&KINDS).iter().all(|(read, stored)| read == stored));
-        assert!(names(&QUANTITIES).iter().all(|(read, stored)| read == stored));
     }
 }

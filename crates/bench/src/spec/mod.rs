@@ -14,7 +14,6 @@ mod case_reader;
 mod error;
 mod figure_reader;
 mod nearest;
-mod quantity;
 mod quick;
 pub(crate) mod search;
 mod section;
@@ -29,6 +28,5 @@ pub mod tool;
 
 pub use error::FileError;
 pub use nearest::nearest;
-pub use quantity::{bit_rate, bytes, seconds};
 pub use study_reader::MOST_BLOCKS;
 pub use template::{Value, Values, Word};

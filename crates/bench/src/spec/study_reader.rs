@@ -8,7 +8,6 @@ use super::case_reader::{Known, read_cases};
 use super::error::FileError;
 use super::expression::Expression;
 use super::figure_reader::{read_figure, read_printed};
-use super::quantity;
 use super::quick::read_quick;
 use super::section::Section;
 use super::study::{BoundSpec, CaseSpec, DatasetSpec, LinkSpec, SettingSpec, Sizes, Study};
@@ -73,7 +72,7 @@ pub const MOST_BLOCKS: u32 = 10_000;
 const LONGEST: f64 = 86_400.0;
 
 fn time(text: &str) -> Result<f64, String> {
-    match quantity::seconds(text)? {
+    match linerate_quantity::seconds(text)? {
         seconds if seconds <= LONGEST => Ok(seconds),
         _ => Err(format!("{text:?} is longer than a day")),
     }
@@ -142,7 +141,7 @@ fn read_link(section: &Section) -> Result<LinkSpec, FileError> {
     let mtu = section.maybe_count("mtu")?.unwrap_or(1500);
     let mtu = u32::try_from(mtu).ok().filter(|mtu| (576..=65_535).contains(mtu));
     let link = LinkSpec {
-        rate: section.parsed("rate", quantity::bit_rate)?,
+        rate: section.parsed("rate", link_rate)?,
         mtu: mtu.ok_or_else(|| section.error("mtu", "is not from 576 to 65535"))?,
         count: number_up_to(section, "count", 1..=8)?.unwrap_or(1),
         queues: number_up_to(section, "queues", 1..=64)?,
@@ -208,7 +207,7 @@ fn read_dataset(section: &Section) -> Result<DatasetSpec, FileError> {
 }
 
 fn read_log_normal(section: &Section) -> Result<Sizes, FileError> {
-    let mean = section.parsed("mean", quantity::bytes)?;
+    let mean = section.parsed("mean", linerate_quantity::bytes)?;
     let sigma = section.maybe_number("sigma")?.unwrap_or(DEFAULT_SIGMA);
     if mean == 0 {
         return Err(section.error("mean", "must not be 0"));
@@ -230,7 +229,7 @@ fn read_fixed(section: &Section) -> Result<Sizes, FileError> {
 
 /// Bytes to move.
 pub(crate) fn some_bytes(text: &str) -> Result<u64, String> {
-    match quantity::bytes(text)? {
+    match linerate_quantity::bytes(text)? {
         0 => Err(format!("{text:?} is nothing to move")),
         bytes => Ok(bytes),
     }
@@ -266,4 +265,15 @@ fn choose(root: &Section, key: &'static str, ids: &[&str]) -> Result<Option<Stri
         return Ok(Some(name.to_owned()));
     }
     Err(root.error(key, format!("{name:?} is not a case")).suggest(name, ids.iter().copied()))
+}
+/// Bits a second of a link; `open` is `None`, a link that nothing shapes.
+pub(crate) fn link_rate(text: &str) -> Result<Option<u64>, String> {
+    if text == "open" {
+        return Ok(None);
+    }
+    let rate =
+        linerate_quantity::bit_rate(text).ok().filter(|rate| (1..9_000_000_000_000_000).contains(rate));
+    let wrong =
+        || format!("{text:?} is not a rate; write it as \"10gbit\", or \"open\" for a link without a shaper");
+    rate.map(Some).ok_or_else(wrong)
 }

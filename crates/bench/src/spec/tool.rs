@@ -109,12 +109,8 @@ pub struct Server {
 pub struct Reading {
     /// What stdout is.
     pub form: Form,
-    /// Payload bytes.
-    pub bytes: Option<String>,
-    /// Seconds that the payload took.
-    pub seconds: Option<String>,
-    /// Payload in bit/s, from which the seconds are reckoned where a tool rounds them.
-    pub rate: Option<String>,
+    /// Where its numbers stand, by their key in a tool file.
+    pub numbers: BTreeMap<&'static str, String>,
     /// Peak resident bytes; the largest counts.
     pub peak_rss: Vec<String>,
     /// What limited the transfer.
@@ -123,14 +119,10 @@ pub struct Reading {
     pub streams: Option<String>,
     /// Whether the payload was encrypted; a run that says otherwise than its case is a failed run.
     pub encrypted: Option<String>,
-    /// Transactions: requests with their replies.
-    pub transactions: Option<String>,
     /// An object of response times, of the form of [`crate::record::Latency`].
     pub latency: Option<String>,
     /// An array of connections, each of the form of [`crate::record::Connections`].
     pub connections: Option<String>,
-    /// A score.
-    pub score: Option<String>,
     /// Factors for numbers whose unit isn't ours, by key.
     pub scale: BTreeMap<String, f64>,
     /// What else is worth a note beside the run: a name for people, and where the value stands.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use regex_lite::Regex;
 
 use super::error::FileError;
-use super::quantity;
 use super::search::read_search;
 use super::section::{FreeLevels, Section};
+use super::study_reader::link_rate;
 use super::template::{Names, Word};
 use super::tool::{Form, Moves, Needs, Parallel, Reading, Server, Tool, Variant};
 
@@ -36,7 +36,7 @@ pub(crate) fn tool(root: &Section) -> Result<Tool, FileError> {
         variants: root.sections("variant", variant)?,
         search: root.section("search", |section| read_search(section, &parameters, &names))?,
         parameters: read_parameters(root, &parameters)?,
-        pace: root.maybe_parsed("pace", quantity::bit_rate)?.flatten(),
+        pace: root.maybe_parsed("pace", link_rate)?.flatten(),
         name,
         label,
         cipher,
@@ -106,12 +106,14 @@ fn checked(tool: Tool, root: &Section) -> Result<Tool, FileError> {
             return Err(root.error("search", problem));
         }
     }
-    if tool.moves == Moves::Memory && tool.result.as_ref().is_none_or(|r| r.bytes.is_none()) {
+    if tool.moves == Moves::Memory && tool.result.as_ref().is_none_or(|r| !r.numbers.contains_key("bytes")) {
         return Err(
             root.error("result", "needs `bytes`: nothing else tells how much went from memory to memory")
         );
     }
-    if tool.moves == Moves::Requests && tool.result.as_ref().is_none_or(|r| r.transactions.is_none()) {
+    if tool.moves == Moves::Requests
+        && tool.result.as_ref().is_none_or(|r| !r.numbers.contains_key("transactions"))
+    {
         return Err(root.error("result", "needs `transactions`: nothing else tells how many there were"));
     }
     Ok(tool)
@@ -162,23 +164,21 @@ fn read_result(section: &Section) -> Result<Reading, FileError> {
     let place = |key| section.maybe_parsed(key, |text| place(form, text));
     let peak_rss = section.texts("peak_rss")?.into_iter().map(|text| self::place(form, text));
     let peak_rss = peak_rss.collect::<Result<_, _>>();
+    let numbers = NUMBERS.into_iter().filter_map(|key| Some((key, place(key).transpose()?)));
     let reading = Reading {
         form,
-        bytes: place("bytes")?,
-        seconds: place("seconds")?,
-        rate: place("rate")?,
+        numbers: numbers.map(|(key, place)| Ok((key, place?))).collect::<Result<_, FileError>>()?,
         peak_rss: peak_rss.map_err(|problem| section.error("peak_rss", problem))?,
         limiter: place("limiter")?,
         streams: place("streams")?,
         encrypted: place("encrypted")?,
-        transactions: place("transactions")?,
         latency: place("latency")?,
         connections: place("connections")?,
-        score: place("score")?,
         scale: read_scale(section)?,
         notes: read_notes(section, form)?,
     };
-    if reading.rate.is_some() && (reading.bytes.is_none() || reading.seconds.is_some()) {
+    let has = |key| reading.numbers.contains_key(key);
+    if has("rate") && (!has("bytes") || has("seconds")) {
         return Err(section.error("rate", "goes with `bytes`, and in place of `seconds`"));
     }
     match structured(&reading).filter(|_| form == Form::Pattern) {
@@ -200,9 +200,10 @@ fn structured(reading: &Reading) -> Option<&'static str> {
 /// What stands there is multiplied by, where the tool's unit isn't ours.
 fn read_scale(section: &Section) -> Result<BTreeMap<String, f64>, FileError> {
     let one = |entry: FreeLevels| {
-        if !SCALED.contains(&entry.name.as_str()) {
+        let scaled = || NUMBERS.into_iter().chain(["peak_rss"]);
+        if !scaled().any(|key| key == entry.name) {
             let problem = format!("{:?} is not a number that can be scaled", entry.name);
-            return Err(section.error_of(&entry, problem).suggest(&entry.name, SCALED));
+            return Err(section.error_of(&entry, problem).suggest(&entry.name, scaled()));
         }
         let factor: Option<f64> = entry.levels.concat().replace('_', "").parse().ok();
         match factor.filter(|factor| factor.is_finite() && *factor > 0.0) {
@@ -213,7 +214,9 @@ fn read_scale(section: &Section) -> Result<BTreeMap<String, f64>, FileError> {
     section.free_values("scale")?.into_iter().map(one).collect()
 }
 
-const SCALED: [&str; 6] = ["bytes", "seconds", "rate", "peak_rss", "transactions", "score"];
+/// The keys of plain numbers: payload bytes, the seconds that they took, or the bit/s from which these are reckoned where
+/// a tool rounds them; requests with their replies; a score.
+const NUMBERS: [&str; 5] = ["bytes", "seconds", "rate", "transactions", "score"];
 
 fn read_notes(section: &Section, form: Form) -> Result<Vec<(String, String)>, FileError> {
     let checked = |(name, text): (String, &str)| match place(form, text) {

@@ -70,7 +70,7 @@ impl Interval {
     }
 
     /// The interval of `f`'s values, where `f` rises with its argument.
-    pub(crate) fn map(self, f: impl Fn(f64) -> f64) -> Interval {
+    pub fn map(self, f: impl Fn(f64) -> f64) -> Interval {
         self.ends().map_or(Interval::Insufficient, |(low, high)| Interval::Known(f(low), f(high)))
     }
 }

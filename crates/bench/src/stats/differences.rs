@@ -2,12 +2,13 @@
 
 use serde::Serialize;
 
-use super::bootstrap::{LEAST_BLOCKS, median};
+use super::bootstrap::{Estimate, LEAST_BLOCKS};
 use super::difference::{Called, Difference};
-use super::figure::measures;
+use super::figure::{figures, ratios};
 use super::repeats::{REPEAT, Repeats};
-use super::summary::{has_its_files, paired_ratios};
-use crate::record::{Case, Quantity, Record};
+use super::summary::has_its_files;
+use crate::metric::Metric;
+use crate::record::{Case, Record};
 
 /// A case against the baseline.
 #[derive(Clone, Debug, Serialize)]
@@ -36,16 +37,15 @@ pub struct Differences {
 }
 
 impl Differences {
-    /// The differences of a quantity; `None` where the record names no baseline. With five blocks and more,
-    /// ratios are taken inside a block; with fewer, cases that differ in their factor `run` alone give the
-    /// noise of a run.
-    pub fn of(record: &Record, quantity: Quantity) -> Option<Differences> {
+    /// The differences of a quantity; `None` where the record names no baseline. With five blocks and more, ratios are
+    /// taken inside a block; with fewer, cases that differ in their factor `run` alone give the noise of a run.
+    pub fn of(record: &Record, quantity: Metric) -> Option<Differences> {
         Self::to(record, quantity, record.baseline.as_deref()?)
     }
 
-    /// The differences to the case of that id; `None` where there is none. Links may differ: they are what
-    /// such a table often compares.
-    pub fn to(record: &Record, quantity: Quantity, base: &str) -> Option<Differences> {
+    /// The differences to the case of that id; `None` where there is none. Links may differ: they are what such a
+    /// table often compares.
+    pub fn to(record: &Record, quantity: Metric, base: &str) -> Option<Differences> {
         let base = record.cases.iter().find(|case| case.id == base)?;
         let repeats = if (record.blocks as usize) < LEAST_BLOCKS { repeats(record, quantity) } else { None };
         let others = record.cases.iter().filter(|case| case.id != base.id && has_its_files(case, base));
@@ -102,7 +102,7 @@ impl Differences {
 
 fn difference(
     record: &Record,
-    quantity: Quantity,
+    quantity: Metric,
     case: &Case,
     base: &Case,
     repeats: Option<Repeats>,
@@ -110,20 +110,17 @@ fn difference(
     if let Some(repeats) = repeats {
         return repeats.difference(value(record, quantity, &base.id)?, value(record, quantity, &case.id)?);
     }
-    let figure = |id: &str, block| measures(record, id, block)?.quantity(quantity);
-    Difference::paired(&paired_ratios(record.blocks, &figure, &case.id, &base.id), record.seed)
+    Difference::paired(&ratios(record, quantity, &case.id, &base.id), record.seed)
 }
 
 /// The median over blocks.
-fn value(record: &Record, quantity: Quantity, case: &str) -> Option<f64> {
-    let of_block = |block| measures(record, case, block)?.quantity(quantity);
-    let mut values: Vec<f64> = (0..record.blocks).filter_map(of_block).collect();
-    values.sort_by(f64::total_cmp);
-    median(&values)
+fn value(record: &Record, quantity: Metric, case: &str) -> Option<f64> {
+    let values: Vec<f64> = figures(record, quantity, case).into_iter().map(|(_, value)| value).collect();
+    Estimate::of(&values, record.seed).map(|estimate| estimate.median)
 }
 
 /// From the cases that have the factor `run`: those of which the others are equal are one configuration.
-fn repeats(record: &Record, quantity: Quantity) -> Option<Repeats> {
+fn repeats(record: &Record, quantity: Metric) -> Option<Repeats> {
     let repeated = record.cases.iter().filter(|case| case.factors.contains_key(REPEAT));
     Repeats::of(repeated.filter_map(|case| {
         let mut configuration = case.factors.clone();
@@ -144,7 +141,7 @@ mod tests {
     fn vmmark() -> Differences {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/papers/vmmark-netqueue");
         let loaded = store::load(&dir).unwrap();
-        Differences::of(&loaded.record, Quantity::Score).unwrap()
+        Differences::of(&loaded.record, Metric::Score).unwrap()
     }
 
     #[test]
@@ -203,19 +200,19 @@ mod tests {
             ]
         });
         let mut record = record(&["base", "more", "same"], 5, runs.collect());
-        assert!(Differences::of(&record, Quantity::PayloadRate).is_none(), "there is no baseline");
+        assert!(Differences::of(&record, Metric::PayloadRate).is_none(), "there is no baseline");
         record.baseline = Some("base".into());
-        let made = Differences::of(&record, Quantity::PayloadRate).unwrap();
+        let made = Differences::of(&record, Metric::PayloadRate).unwrap();
         let row = made.rows[0].difference.unwrap();
         assert!((row.percent - 10.0).abs() < 0.2 && row.called == Called::Different, "{row:?}");
         assert_eq!(made.rows[1].difference.unwrap().called, Called::Same);
         assert!(made.conclusion().starts_with("1 of 2 rows differ"), "{}", made.conclusion());
-        assert!(Differences::of(&record, Quantity::Score).unwrap().rows[0].difference.is_none());
+        assert!(Differences::of(&record, Metric::Score).unwrap().rows[0].difference.is_none());
         record.blocks = 4;
-        let few = Differences::of(&record, Quantity::PayloadRate).unwrap();
+        let few = Differences::of(&record, Metric::PayloadRate).unwrap();
         assert_eq!(few.rows[0].difference.unwrap().called, Called::Insufficient);
         assert!(few.conclusion().starts_with("Of no row"), "{}", few.conclusion());
         record.cases[2].dataset = Some("other".into());
-        assert_eq!(Differences::of(&record, Quantity::PayloadRate).unwrap().rows.len(), 1);
+        assert_eq!(Differences::of(&record, Metric::PayloadRate).unwrap().rows.len(), 1);
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::{Outcome, Quantity, Record};
+use crate::metric::Metric;
+use crate::record::{Outcome, Record};
 
 /// Orders that are tried for the probability of a trend by chance.
 const SHUFFLES: u32 = 2000;
@@ -70,8 +71,8 @@ impl Drift {
 fn values(record: &Record, case: &str) -> Points {
     let value = |outcome: &Outcome| {
         let Outcome::Measured(measures) = outcome else { return None };
-        let rate = measures.quantity(Quantity::PayloadRate);
-        rate.or_else(|| measures.quantity(Quantity::TransactionRate)).or(Some(measures.seconds))
+        let shown = |metric: Metric| metric.shown(measures, record.shared_processors);
+        shown(Metric::PayloadRate).or_else(|| shown(Metric::TransactionRate)).or(Some(measures.seconds))
     };
     let runs = record.runs.iter().filter(|run| run.case == case);
     runs.filter_map(|run| Some((f64::from(run.block), value(&run.outcome)?))).collect()

@@ -1,56 +1,69 @@
-//! The figures of one run.
+//! The figures of the runs of a case.
 
-use crate::record::{Measures, Outcome, Quantity, Record};
-use crate::spec::expression::Metric;
+use super::bootstrap::Estimate;
+use crate::metric::Metric;
+use crate::record::{Measures, Outcome, Record, Run};
+
+/// The runs of a case, whatever came of them.
+pub fn runs<'r>(record: &'r Record, case: &str) -> impl Iterator<Item = &'r Run> + Clone {
+    record.runs.iter().filter(move |run| run.case == case)
+}
+
+/// The good runs of a case, with their blocks; those beyond the study's blocks are none of its runs.
+pub fn good_runs<'r>(record: &'r Record, case: &str) -> impl Iterator<Item = (u32, &'r Measures)> + Clone {
+    runs(record, case).filter(|run| run.block < record.blocks).filter_map(|run| match &run.outcome {
+        Outcome::Measured(measures) => Some((run.block, measures)),
+        Outcome::Failed { .. } | Outcome::Unavailable { .. } => None,
+    })
+}
 
 /// What a good run of a case in a block measured; `None` where there is none.
 pub fn measures<'r>(record: &'r Record, case: &str, block: u32) -> Option<&'r Measures> {
-    let run = record.runs.iter().find(|run| run.case == case && run.block == block)?;
-    match &run.outcome {
-        Outcome::Measured(measures) => Some(measures),
-        _ => None,
-    }
+    good_runs(record, case).find(|(of, _)| *of == block).map(|(_, measures)| measures)
 }
 
-/// A figure of a case in a block; `None` where the run isn't good, or doesn't have it.
+/// A figure of a case in a block, as tables show it; `None` where the run isn't good, or has none to show.
 pub fn figure(record: &Record, metric: Metric, case: &str, block: u32) -> Option<f64> {
-    let run = measures(record, case, block)?;
-    let value = match metric {
-        Metric::PayloadRate => run.payload_gbit_per_second(),
-        Metric::CommandRate => run.gbit_per_second(),
-        Metric::Seconds => run.seconds,
-        Metric::CpuPerGb => cpu_per_gb(run, record.shared_processors)?,
-        Metric::BusyPercent => run.cpu_a.busy_percent(),
-        Metric::PeakRss => run.peak_rss_bytes? as f64,
-        Metric::Bytes => run.bytes as f64,
-        Metric::TransactionRate => run.quantity(Quantity::TransactionRate)?,
-        Metric::P50 => run.quantity(Quantity::ResponseTime)?,
-        Metric::P99 => run.latency.as_ref()?.p99_us,
-        Metric::Score => run.score?,
-        Metric::Found => f64::from(run.found.as_ref()?.level),
-    };
-    value.is_finite().then_some(value)
+    metric.shown(measures(record, case, block)?, record.shared_processors)
 }
 
-/// CPU-seconds per 10^9 payload bytes, both ends together; ends that share their processors are counted once.
-/// `None` where nothing was moved.
-pub fn cpu_per_gb(run: &Measures, shared_processors: bool) -> Option<f64> {
-    let far = if shared_processors { 0.0 } else { run.cpu_b.busy() };
-    (run.bytes > 0).then(|| (run.cpu_a.busy() + far) / (run.bytes as f64 * 1e-9))
+/// One figure a run, as tables show it, with its block.
+pub fn figures(record: &Record, metric: Metric, case: &str) -> Vec<(u32, f64)> {
+    let figure = |(block, run)| Some((block, metric.shown(run, record.shared_processors)?));
+    good_runs(record, case).filter_map(figure).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::Cpu;
+/// What the runs of a case come to in something that is no metric, where it is finite and not negative.
+pub fn estimate(record: &Record, case: &str, value: impl Fn(&Measures) -> Option<f64>) -> Option<Estimate> {
+    let values = good_runs(record, case).filter_map(|(_, run)| value(run).filter(|value| *value >= 0.0));
+    Estimate::of(&values.collect::<Vec<_>>(), record.seed)
+}
 
-    #[test]
-    fn shared_processors_count_once() {
-        let cpu = Cpu { user: 1.0, system: 0.5, irq: 0.25, softirq: 0.25, ..Cpu::default() };
-        let run =
-            Measures { bytes: 2_000_000_000, seconds: 2.0, cpu_a: cpu, cpu_b: cpu, ..Measures::default() };
-        assert_eq!(cpu_per_gb(&run, true), Some(1.0));
-        assert_eq!(cpu_per_gb(&run, false), Some(2.0));
-        assert_eq!(cpu_per_gb(&Measures::default(), true), None);
-    }
+/// How the figures of two cases differ in each block in which both have one, by what `change` makes of a figure of
+/// `case` and one of `base`.
+pub fn paired(
+    record: &Record,
+    metric: Metric,
+    case: &str,
+    base: &str,
+    change: fn(f64, f64) -> f64,
+) -> Option<Estimate> {
+    Estimate::of(&changes(record, metric, case, base, change), record.seed)
+}
+
+/// The ratio of two cases' figures, taken inside each block in which both are above 0.
+pub fn ratio(record: &Record, metric: Metric, case: &str, base: &str) -> Option<Estimate> {
+    Estimate::of(&ratios(record, metric, case, base), record.seed)
+}
+
+pub(crate) fn ratios(record: &Record, metric: Metric, case: &str, base: &str) -> Vec<f64> {
+    let positive = |value: f64, base: f64| if value > 0.0 { value / base } else { f64::NAN };
+    changes(record, metric, case, base, positive)
+}
+
+fn changes(record: &Record, metric: Metric, case: &str, base: &str, change: fn(f64, f64) -> f64) -> Vec<f64> {
+    let bases = figures(record, metric, base);
+    let of_block = |block: u32| bases.iter().find(|(other, _)| *other == block).map(|(_, base)| *base);
+    let changed = |(block, value)| Some(change(value, of_block(block)?)).filter(|change| change.is_finite());
+    figures(record, metric, case).into_iter().filter_map(changed).collect()
 }

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::bootstrap::Estimate;
-use super::figure::figure;
+use super::figure::measures;
+use crate::metric::Metric;
 use crate::record::{Bound, Outcome, Record, Relation};
 use crate::spec::expression::Expression;
 
@@ -53,7 +54,10 @@ fn row(record: &Record, bound: &Bound) -> GateRow {
         Ok(expression) => expression,
         Err(error) => return missed(bound, format!("its expression can't be read: {}", error.problem)),
     };
-    let value = |block| expression.evaluate(&|metric, case| figure(record, metric, case, block));
+    let figure = |metric: Metric, case: &str, block| {
+        metric.of(measures(record, case, block)?, record.shared_processors)
+    };
+    let value = |block| expression.evaluate(&|metric, case| figure(metric, case, block));
     let values: Vec<f64> = (0..record.blocks).filter_map(value).collect();
     let estimate = Estimate::of(&values, record.seed);
     let compared =

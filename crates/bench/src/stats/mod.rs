@@ -19,7 +19,7 @@ pub use ceiling::{above_ceiling, payload_ceiling};
 pub use difference::{Called, Difference};
 pub use differences::{DifferenceRow, Differences};
 pub use drift::{Drift, drift_statement, drifts};
-pub use figure::{cpu_per_gb, figure, measures};
+pub use figure::{estimate, figure, figures, good_runs, measures, paired, ratio, runs};
 pub use gate::{GateRow, Verdict, gate};
 pub use repeats::{REPEAT, Repeats};
 pub use student::Student;

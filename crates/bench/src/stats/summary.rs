@@ -1,35 +1,22 @@
 //! One summary a case: what its runs come to.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::bootstrap::Estimate;
-use super::figure::{figure, measures};
+use super::figure::{figures, good_runs, ratio, runs};
+use crate::metric::Metric;
 use crate::record::{Case, Outcome, Record};
-use crate::spec::expression::Metric;
 
-/// What the runs of a case come to.
+/// What the runs of a case come to: all that tables, JSON, the page and its figures show of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct CaseSummary {
     /// The case.
     pub case: Case,
-    /// Payload Gbit/s.
-    pub payload_rate: Option<Estimate>,
-    /// Seconds of the whole command.
-    pub seconds: Option<Estimate>,
-    /// Busy percent of the sending host's processors.
-    pub busy_percent: Option<Estimate>,
-    /// CPU-seconds per 10^9 payload bytes, both ends.
-    pub cpu_per_gb: Option<Estimate>,
-    /// Transactions in a second, where the tool makes any.
-    pub transaction_rate: Option<Estimate>,
-    /// Median response time in microseconds.
-    pub p50_us: Option<Estimate>,
-    /// 99th percentile of the response times in microseconds.
-    pub p99_us: Option<Estimate>,
-    /// The tool's score, where it has one.
-    pub score: Option<Estimate>,
-    /// The level that a search found before each run: the number of users that brings the most.
-    pub found: Option<Estimate>,
+    /// What each metric comes to over blocks, where it says anything.
+    #[serde(flatten)]
+    pub estimates: BTreeMap<Metric, Option<Estimate>>,
     /// The parameter that was searched.
     pub searched: Option<String>,
     /// The case's main figure (score, transaction rate or payload rate) over the baseline's, taken inside
@@ -41,12 +28,26 @@ pub struct CaseSummary {
     pub peak_rss_bytes: Option<u64>,
     /// Streams at the end, where the tool states them (the last run's).
     pub streams: Option<u32>,
+    /// Runs that ended well.
+    pub measured: usize,
     /// Runs that something else disturbed.
     pub disturbed: usize,
     /// Runs that failed.
     pub failed: usize,
     /// Why the first bad run gave nothing.
     pub reason: Option<String>,
+}
+
+impl CaseSummary {
+    /// What a metric comes to.
+    pub fn of(&self, metric: Metric) -> Option<Estimate> {
+        *self.estimates.get(&metric)?
+    }
+
+    /// What the case is about.
+    pub fn main(&self) -> Option<Metric> {
+        Metric::MAIN.into_iter().find(|metric| self.of(*metric).is_some())
+    }
 }
 
 /// The summaries of all cases, in the study's order; ratios are to `baseline`, where there is one.
@@ -57,56 +58,30 @@ pub fn summaries(record: &Record, baseline: Option<&str>) -> Vec<CaseSummary> {
 fn summary(record: &Record, case: &Case, baseline: Option<&str>) -> CaseSummary {
     let base = baseline.and_then(|id| record.cases.iter().find(|base| base.id == id));
     let comparable = base.filter(|base| is_comparable(case, base));
-    let over_blocks = |value: &dyn Fn(u32) -> Option<f64>| {
-        let values: Vec<f64> = (0..record.blocks).filter_map(value).collect();
+    let estimate = |metric| {
+        let values: Vec<f64> =
+            figures(record, metric, &case.id).into_iter().map(|(_, value)| value).collect();
         Estimate::of(&values, record.seed)
     };
-    let estimate = |metric| over_blocks(&|block| figure(record, metric, &case.id, block));
-    let rate =
-        |case: &str, block| figure(record, Metric::PayloadRate, case, block).filter(|rate| *rate > 0.0);
-    let good = || (0..record.blocks).filter_map(|block| measures(record, &case.id, block));
-    let reasons: Vec<&str> = record.runs.iter().filter(|run| run.case == case.id).filter_map(bad).collect();
+    // Of bytes and memory the largest counts, and no median.
+    let medians = Metric::all().filter(|metric| !matches!(metric, Metric::Bytes | Metric::PeakRss));
+    let ratio =
+        |base: &Case| Metric::MAIN.into_iter().find_map(|main| ratio(record, main, &case.id, &base.id));
+    let good = || good_runs(record, &case.id).map(|(_, run)| run);
+    let reasons: Vec<&str> = runs(record, &case.id).filter_map(bad).collect();
     CaseSummary {
-        payload_rate: over_blocks(&|block| rate(&case.id, block)),
-        seconds: estimate(Metric::Seconds),
-        busy_percent: estimate(Metric::BusyPercent),
-        cpu_per_gb: estimate(Metric::CpuPerGb),
-        transaction_rate: estimate(Metric::TransactionRate),
-        p50_us: estimate(Metric::P50),
-        p99_us: estimate(Metric::P99),
-        score: estimate(Metric::Score),
-        found: estimate(Metric::Found),
+        estimates: medians.map(|metric| (metric, estimate(metric))).collect(),
         searched: good().find_map(|run| run.found.as_ref()).map(|found| found.parameter.clone()),
-        ratio: comparable.and_then(|base| ratio(record, &case.id, &base.id)),
+        ratio: comparable.and_then(ratio),
         bytes: good().map(|run| run.bytes).max(),
         peak_rss_bytes: good().filter_map(|run| run.peak_rss_bytes).max(),
-        streams: good().filter_map(|run| run.streams).next_back(),
+        streams: good().filter_map(|run| run.streams).last(),
+        measured: good().count(),
         disturbed: good().filter(|run| run.disturbed.is_some()).count(),
         failed: reasons.len(),
         reason: reasons.first().map(|reason| (*reason).to_owned()),
         case: case.clone(),
     }
-}
-
-/// The ratio of the first figure that both cases have.
-fn ratio(record: &Record, case: &str, base: &str) -> Option<Estimate> {
-    let of = |metric| {
-        let value = |id: &str, block| figure(record, metric, id, block);
-        Estimate::of(&paired_ratios(record.blocks, &value, case, base), record.seed)
-    };
-    [Metric::Score, Metric::TransactionRate, Metric::PayloadRate].into_iter().find_map(of)
-}
-
-/// One ratio for each block in which both cases have the figure, taken inside it.
-pub(crate) fn paired_ratios(
-    blocks: u32,
-    value: &impl Fn(&str, u32) -> Option<f64>,
-    case: &str,
-    base: &str,
-) -> Vec<f64> {
-    let positive = |id, block| value(id, block).filter(|value| *value > 0.0);
-    let ratio = |block| Some(positive(case, block)? / positive(base, block)?);
-    (0..blocks).filter_map(ratio).collect()
 }
 
 /// Rates over other files or another link say nothing beside one another.

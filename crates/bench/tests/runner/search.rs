@@ -1,5 +1,6 @@
 //! Cases whose best level of a parameter is looked for.
 
+use linerate_bench::metric::Metric;
 use linerate_bench::stats::summaries;
 
 use super::*;
@@ -48,5 +49,5 @@ fn a_run_has_the_level_that_a_search_before_it_found() {
     let stored = store::load(&dir).unwrap().record;
     assert_eq!(stored.runs.iter().filter(|run| run.case == "asks-auto").count(), 2);
     let found = summaries(&stored, None).into_iter().find(|s| s.case.id == "asks-auto").unwrap();
-    assert_eq!((found.found.unwrap().median, found.searched.as_deref()), (7.0, Some("users")));
+    assert_eq!((found.of(Metric::Found).unwrap().median, found.searched.as_deref()), (7.0, Some("users")));
 }

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use linerate_bench::data::read_own_tree;
 use linerate_bench::run::Hosts;
+use linerate_bench::spec::nearest;
 use linerate_bench::spec::study::Study;
 use linerate_bench::spec::tool::Toolbox;
-use linerate_bench::spec::{bytes, nearest};
 use linerate_bench::store::{self, Invocation};
+use linerate_quantity::bytes;
 
 use super::StudyArgs;
 

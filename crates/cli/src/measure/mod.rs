@@ -8,7 +8,6 @@ mod limiter;
 mod table;
 
 use clap::{Args, ValueEnum};
-use linerate_bench::spec;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -240,7 +239,7 @@ impl Signals {
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {
-    let seconds = spec::seconds(text)?;
+    let seconds = linerate_quantity::seconds(text)?;
     let interval = Duration::try_from_secs_f64(seconds).map_err(|error| format!("'{text}': {error}"))?;
     if linerate_host::sample::clamped(interval) == interval {
         return Ok(interval);

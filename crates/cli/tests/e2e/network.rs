@@ -262,7 +262,7 @@ fn a_stream_can_read_what_it_sends() {
         (40_000_000, 40_000_000)
     );
     assert!(u64_at(&summary, "/sender/stages/read") > 0, "{summary}");
-    stream(&case, &["--bytes", "1MB", "--read", &tree]).exits(0).says(&["files to memory, 1.0 MB"]);
+    stream(&case, &["--bytes", "1MB", "--read", &tree]).exits(0).says(&["files to memory, 1.00 MB"]);
     let empty = case.near.join("empty");
     write(empty.join("file"), "");
     let empty = empty.display().to_string();

@@ -58,8 +58,8 @@ mod tests {
 
     #[test]
     fn both_clouds_are_told() {
-        assert_eq!(lines(&found(&CHECK, &fixture("ena"))), ["cloud-flow-limit ens5 note 5.0 Gbit/s"]);
-        assert_eq!(lines(&found(&CHECK, &fixture("gve"))), ["cloud-flow-limit ens4 note 3.0 Gbit/s"]);
+        assert_eq!(lines(&found(&CHECK, &fixture("ena"))), ["cloud-flow-limit ens5 note 5.00 Gbit/s"]);
+        assert_eq!(lines(&found(&CHECK, &fixture("gve"))), ["cloud-flow-limit ens4 note 3.00 Gbit/s"]);
     }
 
     #[test]

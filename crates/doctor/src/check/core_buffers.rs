@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn the_kernels_default_is_short_of_ten_gigabits() {
-        assert_eq!(lines(&found(&CHECK, &fixture("stock-10g"))), ["core-buffers - note 8.5 Gbit/s"]);
+        assert_eq!(lines(&found(&CHECK, &fixture("stock-10g"))), ["core-buffers - note 8.52 Gbit/s"]);
     }
 
     #[test]

@@ -92,12 +92,12 @@ pub(super) mod tests {
     #[test]
     fn disks_that_turn_are_slow_and_many_are_less_so() {
         let one = with_device("stock-10g", |device| device.rotational = Fact::Known(true));
-        assert_eq!(lines(&found(&CHECK, &one)), ["disk-slower-than-link / critical 2.3 Gbit/s"]);
+        assert_eq!(lines(&found(&CHECK, &one)), ["disk-slower-than-link / critical 2.28 Gbit/s"]);
         let four = with_device("stock-10g", |device| {
             device.rotational = Fact::Known(true);
             device.made_of = Fact::Known(["sda", "sdb", "sdc", "sdd"].map(str::to_owned).to_vec());
         });
-        assert_eq!(lines(&found(&CHECK, &four)), ["disk-slower-than-link / minor 9.1 Gbit/s"]);
+        assert_eq!(lines(&found(&CHECK, &four)), ["disk-slower-than-link / minor 9.12 Gbit/s"]);
     }
 
     #[test]

@@ -63,10 +63,10 @@ mod tests {
 
     #[test]
     fn ten_gigabits_in_small_packets_are_found() {
-        assert_eq!(lines(&found(&CHECK, &fixture("stock-10g"))), ["jumbo-frames eno1 minor 9.4 Gbit/s"]);
+        assert_eq!(lines(&found(&CHECK, &fixture("stock-10g"))), ["jumbo-frames eno1 minor 9.41 Gbit/s"]);
         assert_eq!(
             lines(&found(&CHECK, &fixture("virtio-one-queue"))),
-            ["jumbo-frames eth0 note 9.4 Gbit/s"]
+            ["jumbo-frames eth0 note 9.41 Gbit/s"]
         );
     }
 

@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn containers_with_small_packets_are_found() {
-        assert_eq!(lines(&found(&CHECK, &fixture("veth-host"))), ["mtu-mismatch docker0 minor 9.4 Gbit/s"]);
+        assert_eq!(lines(&found(&CHECK, &fixture("veth-host"))), ["mtu-mismatch docker0 minor 9.41 Gbit/s"]);
     }
 
     #[test]

@@ -105,7 +105,7 @@ mod tests {
     fn old_buses_and_cards_are_told() {
         assert_eq!(lines(&found(&CHECK, &fixture("bare-gen1-x4"))), ["nic-model eth2 note -"]);
         let old = edited("stock-10g", "eno1", |port| port.driver = Fact::Known("s2io".into()));
-        assert_eq!(lines(&found(&CHECK, &old)), ["nic-model eno1 major 7.2 Gbit/s"]);
+        assert_eq!(lines(&found(&CHECK, &old)), ["nic-model eno1 major 7.20 Gbit/s"]);
         let small = edited("stock-10g", "eno1", |port| port.driver = Fact::Known("r8169".into()));
         assert_eq!(lines(&found(&CHECK, &small)), ["nic-model eno1 minor -"]);
     }

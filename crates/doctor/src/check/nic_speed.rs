@@ -82,7 +82,7 @@ mod tests {
         let target = Need::Target(10e9);
         assert_eq!(
             lines(&found_for(&CHECK, &fixture("e1000e-desktop"), target)),
-            ["nic-speed - critical 1.0 Gbit/s"]
+            ["nic-speed - critical 1.00 Gbit/s"]
         );
         let mut beside = fixture("bond-layer2");
         crate::testing::port_of(&mut beside, "eth1").speed_mbps = Fact::Known(100);

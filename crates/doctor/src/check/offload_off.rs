@@ -137,11 +137,11 @@ mod tests {
 
     #[test]
     fn each_is_told() {
-        assert_eq!(without(&["rx-gro"]), ["offload-off eno1 rx-gro major 6.2 Gbit/s"]);
+        assert_eq!(without(&["rx-gro"]), ["offload-off eno1 rx-gro major 6.15 Gbit/s"]);
         let segmentation = "offload-off eno1 tx-tcp-segmentation";
         assert_eq!(
             without(&["tx-tcp-segmentation", "tx-generic-segmentation"]),
-            [format!("{segmentation} major 6.2 Gbit/s")]
+            [format!("{segmentation} major 6.15 Gbit/s")]
         );
         assert_eq!(without(&["tx-tcp-segmentation"]), [format!("{segmentation} minor -")]);
         assert_eq!(without(&["rx-checksum"]), ["offload-off eno1 rx-checksum note -"]);

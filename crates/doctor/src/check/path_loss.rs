@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn loss_on_a_long_path_is_dear() {
         let found = between(100);
-        assert_eq!(lines(&found), ["path-loss - critical 28 Mbit/s"]);
+        assert_eq!(lines(&found), ["path-loss - critical 28.4 Mbit/s"]);
         assert_eq!((found[0].severity, found[0].host.as_str()), (Severity::Critical, "a -> b"));
     }
 

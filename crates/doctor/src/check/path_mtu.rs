@@ -54,7 +54,7 @@ mod tests {
     fn different_ends_are_found_and_equal_ones_not() {
         let (small, large) = (fixture("stock-10g"), fixture("narrow-bridge"));
         let found = found_between(&CHECK, &small, &large, Measured::default());
-        assert_eq!(lines(&found), ["path-mtu - minor 9.4 Gbit/s"]);
+        assert_eq!(lines(&found), ["path-mtu - minor 9.41 Gbit/s"]);
         assert!(found_between(&CHECK, &large, &large, Measured::default()).is_empty());
     }
 }

@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_slow_path_is_told() {
-        assert_eq!(at(4e9), ["path-rate - critical 4.2 Gbit/s"]);
+        assert_eq!(at(4e9), ["path-rate - critical 4.25 Gbit/s"]);
     }
 
     #[test]

@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn far_hosts_are_noted_and_near_ones_are_not() {
-        assert_eq!(at(0.05), ["path-rtt - note 85 Mbit/s"]);
+        assert_eq!(at(0.05), ["path-rtt - note 84.6 Mbit/s"]);
         assert!(at(0.0001).is_empty());
     }
 }

@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn one_lane_above_eight_counts() {
         let found = found(&CHECK, &fixture("narrow-bridge"));
-        assert_eq!(lines(&found), ["pcie-bridge enp5s0 critical 3.3 Gbit/s"]);
+        assert_eq!(lines(&found), ["pcie-bridge enp5s0 critical 3.28 Gbit/s"]);
         assert!(found[0].evidence[0].contains("1 lanes"), "{found:?}");
     }
 

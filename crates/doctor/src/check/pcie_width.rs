@@ -112,7 +112,7 @@ mod tests {
     fn four_lanes_of_the_first_generation_hold_ten_gigabits_back() {
         let found = found(&CHECK, &fixture("bare-gen1-x4"));
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].line(), "pcie-width eth2 major 6.6 Gbit/s");
+        assert_eq!(found[0].line(), "pcie-width eth2 major 6.56 Gbit/s");
         assert!(found[0].title.contains("6.9"), "{}", found[0].title);
     }
 

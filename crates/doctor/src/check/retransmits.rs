@@ -70,7 +70,7 @@ mod tests {
             let Fact::Known(counters) = &mut facts.tcp.counters else { panic!("no counters") };
             counters.insert("RetransSegs".into(), 120_000);
         });
-        assert_eq!(lines(&found(&CHECK, &lossy)), ["retransmits - minor 2.2 Gbit/s"]);
+        assert_eq!(lines(&found(&CHECK, &lossy)), ["retransmits - minor 2.24 Gbit/s"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
         let bears = Facts {
             tcp: Tcp { congestion_control: Fact::Known("bbr".into()), ..lossy.tcp.clone() },

@@ -95,7 +95,7 @@ mod tests {
         let route = Route { destination: "default".into(), port: Some("eno1".into()), ..Route::default() };
         assert_eq!(
             with(Route { window: Some(65536), ..route.clone() }),
-            ["route-settings default critical 2.6 Gbit/s"]
+            ["route-settings default critical 2.62 Gbit/s"]
         );
         assert_eq!(with(Route { mtu: Some(1400), ..route.clone() }), ["route-settings default note -"]);
         assert_eq!(with(Route { congestion_control: Some("reno".into()), ..route.clone() }).len(), 1);

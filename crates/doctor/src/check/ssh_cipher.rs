@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn it_is_noted_where_the_port_is_faster() {
-        assert_eq!(lines(&found(&CHECK, &fixture("stock-10g"))), ["ssh-cipher ssh note 2.7 Gbit/s"]);
+        assert_eq!(lines(&found(&CHECK, &fixture("stock-10g"))), ["ssh-cipher ssh note 2.67 Gbit/s"]);
         assert!(found(&CHECK, &fixture("e1000e-desktop")).is_empty());
         assert!(found(&CHECK, &fixture("bare-gen1-x4")).is_empty(), "no instructions for AES");
     }

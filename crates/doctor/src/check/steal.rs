@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn six_percent_are_found() {
-        assert_eq!(lines(&found(&CHECK, &fixture("gve"))), ["steal - minor 9.4 Gbit/s"]);
+        assert_eq!(lines(&found(&CHECK, &fixture("gve"))), ["steal - minor 9.40 Gbit/s"]);
         assert!(found(&CHECK, &fixture("ena")).is_empty());
     }
 }

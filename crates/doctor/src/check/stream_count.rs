@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn a_window_of_two_mebibytes_takes_many() {
         let found = with(0.01, 1);
-        assert_eq!(lines(&found), ["stream-count - note 1.7 Gbit/s"]);
+        assert_eq!(lines(&found), ["stream-count - note 1.68 Gbit/s"]);
         assert!(found[0].title.contains("6 streams"), "{}", found[0].title);
     }
 

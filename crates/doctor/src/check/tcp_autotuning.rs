@@ -37,7 +37,7 @@ mod tests {
     #[test]
     fn fixed_windows_are_dear_and_growing_ones_are_not() {
         let off = changed("stock-10g", |facts| facts.tcp.moderate_rcvbuf = Fact::Known(false));
-        assert_eq!(lines(&found(&CHECK, &off)), ["tcp-autotuning - critical 2.6 Gbit/s"]);
+        assert_eq!(lines(&found(&CHECK, &off)), ["tcp-autotuning - critical 2.62 Gbit/s"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
     }
 }

@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn the_usual_six_mebibytes_reach_a_few_milliseconds() {
         let found = found(&CHECK, &fixture("stock-10g"));
-        assert_eq!(lines(&found), ["tcp-buffers - minor 1.7 Gbit/s"]);
+        assert_eq!(lines(&found), ["tcp-buffers - minor 1.68 Gbit/s"]);
         assert!(found[0].fix.as_ref().unwrap().contains("'4096 131072 33554432'"), "{:?}", found[0].fix);
         assert!(found[0].undo.as_ref().unwrap().contains("6291456"));
     }

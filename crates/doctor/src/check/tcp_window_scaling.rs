@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn small_windows_are_dear() {
         let off = changed("stock-10g", |facts| facts.tcp.window_scaling = Fact::Known(false));
-        assert_eq!(lines(&found(&CHECK, &off)), ["tcp-window-scaling - critical 2.6 Gbit/s"]);
+        assert_eq!(lines(&found(&CHECK, &off)), ["tcp-window-scaling - critical 2.62 Gbit/s"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
     }
 }

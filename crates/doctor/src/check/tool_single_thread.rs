@@ -46,11 +46,11 @@ mod tests {
     fn one_thread_is_short_of_ten_gigabits() {
         assert_eq!(
             lines(&found(&CHECK, &fixture("stock-10g"))),
-            ["tool-single-thread scp, rsync note 6.7 Gbit/s"]
+            ["tool-single-thread scp, rsync note 6.71 Gbit/s"]
         );
         assert_eq!(
             lines(&found(&CHECK, &fixture("bare-gen1-x4"))),
-            ["tool-single-thread scp, rsync note 1.3 Gbit/s"]
+            ["tool-single-thread scp, rsync note 1.28 Gbit/s"]
         );
     }
 

@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn one_queue_without_offloads_is_dear() {
         let found = found(&CHECK, &fixture("virtio-one-queue"));
-        assert_eq!(lines(&found), ["virtio-one-queue eth0 major 6.2 Gbit/s"]);
+        assert_eq!(lines(&found), ["virtio-one-queue eth0 major 6.15 Gbit/s"]);
         assert!(found[0].fix.as_ref().unwrap().contains("queues='2'"));
     }
 

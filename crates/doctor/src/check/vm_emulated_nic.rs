@@ -71,7 +71,7 @@ mod tests {
     fn imitated_cards_are_found() {
         assert_eq!(lines(&found(&CHECK, &fixture("e1000"))), ["vm-emulated-nic eth0 major -"]);
         let found = found_for(&CHECK, &fixture("e1000"), Need::Target(10e9));
-        assert_eq!(lines(&found), ["vm-emulated-nic eth0 critical 1.0 Gbit/s"]);
+        assert_eq!(lines(&found), ["vm-emulated-nic eth0 critical 1.00 Gbit/s"]);
         assert!(found[0].fix.as_ref().unwrap().contains("virtio"));
     }
 

@@ -1,7 +1,8 @@
 //! What stands under a figure: what was measured at which layer, on what, how often, and every sign that it
 //! uses.
 
-use linerate_bench::record::{FigureKind, Quantity, Record};
+use linerate_bench::metric::Metric;
+use linerate_bench::record::{FigureKind, Record};
 use linerate_bench::stats::Estimate;
 
 use super::context::Context;
@@ -87,7 +88,7 @@ fn links(context: &Context<'_>) -> Option<String> {
 
 fn data(context: &Context<'_>) -> Option<String> {
     let mut words: Vec<String> = Vec::new();
-    for summary in context.cases.iter().filter(|s| s.moves_payload && s.measured > 0) {
+    for summary in context.cases.iter().filter(|s| s.moves_payload && s.figures.measured > 0) {
         let name = data_words(summary.case);
         let set = context.record.datasets.iter().find(|set| set.name == name);
         let set =
@@ -114,7 +115,7 @@ fn printed(context: &Context<'_>) -> Option<String> {
         return None;
     }
     let mut sources: Vec<String> = Vec::new();
-    let drawn = |quantity| quantity == context.asked.quantity || quantity == Quantity::BusyPercent;
+    let drawn = |quantity| quantity == context.asked.quantity || quantity == Metric::FarBusyPercent;
     let of_cases =
         context.record.printed.iter().filter(|printed| {
             drawn(printed.quantity) && context.cases.iter().any(|s| s.case.id == printed.case)

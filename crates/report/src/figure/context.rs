@@ -1,10 +1,11 @@
 //! What a figure is drawn from: the record, and those of its cases that the figure asks for.
 
-use linerate_bench::record::{Case, Figure, FigureKind, Measures, Quantity, Record};
-use linerate_bench::stats::Estimate;
+use linerate_bench::metric::Metric;
+use linerate_bench::record::{Case, Figure, FigureKind, Measures, Record};
+use linerate_bench::stats::{Estimate, good_runs};
 
 use super::measure::Measure;
-use crate::summary::{State, Summary, ends, good_runs};
+use crate::summary::{State, Summary, ends};
 
 /// A figure's part of a record.
 pub(crate) struct Context<'a> {
@@ -36,7 +37,7 @@ impl<'a> Context<'a> {
         index: usize,
     ) -> Self {
         let cases = if asked.cases.is_empty() {
-            summaries.iter().filter(|s| s.measured == 0 || belongs(record, asked, s)).collect()
+            summaries.iter().filter(|s| s.figures.measured == 0 || belongs(record, asked, s)).collect()
         } else {
             asked.cases.iter().filter_map(|id| summaries.iter().find(|s| s.case.id == *id)).collect()
         };
@@ -81,14 +82,15 @@ impl<'a> Context<'a> {
 
     /// What papers print of the receiver's CPU for a case, in percent.
     pub(crate) fn printed_cpu(&self, case: &Case) -> Vec<Hollow> {
-        self.printed(case, &Measure::new(Quantity::BusyPercent, 100.0))
+        self.printed(case, &Measure::new(Metric::FarBusyPercent, 100.0))
     }
 
     /// The good run in the middle, by the figure's quantity (by wall time where it has none), of those that
     /// `has` the data; its block with it.
     pub(crate) fn median_run(&self, case: &Case, has: fn(&Measures) -> bool) -> Option<(u32, &'a Measures)> {
-        let mut runs: Vec<_> = good_runs(self.record, &case.id).into_iter().filter(|(_, m)| has(m)).collect();
-        let value = |m: &Measures| m.quantity(self.asked.quantity).unwrap_or(m.seconds);
+        let mut runs: Vec<_> = good_runs(self.record, &case.id).filter(|(_, m)| has(m)).collect();
+        let value =
+            |m: &Measures| self.asked.quantity.of(m, self.record.shared_processors).unwrap_or(m.seconds);
         runs.sort_by(|(_, left), (_, right)| value(left).total_cmp(&value(right)));
         runs.get(runs.len().checked_sub(1)? / 2).copied()
     }
@@ -126,12 +128,12 @@ pub(crate) fn upper(estimate: Estimate) -> f64 {
 
 /// Whether a case has what the figure shows.
 fn belongs(record: &Record, asked: &Figure, summary: &Summary<'_>) -> bool {
-    let any = |has: fn(&Measures) -> bool| good_runs(record, &summary.case.id).iter().any(|(_, m)| has(m));
+    let any = |has: fn(&Measures) -> bool| good_runs(record, &summary.case.id).any(|(_, m)| has(m));
     match asked.kind {
         FigureKind::TimeSeries => any(|m| !m.series.is_empty()),
         FigureKind::ResponseTimes => any(|m| m.latency.is_some()),
         FigureKind::Interrupts => any(|m| !m.interrupts.is_empty()),
-        FigureKind::Bars if asked.quantity == Quantity::PayloadRate => summary.moves_payload,
+        FigureKind::Bars if asked.quantity == Metric::PayloadRate => summary.moves_payload,
         FigureKind::Bars | FigureKind::Scaling | FigureKind::Differences | FigureKind::Ladder => {
             summary.quantity(asked.quantity).is_some()
         }

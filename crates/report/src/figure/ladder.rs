@@ -1,8 +1,9 @@
 //! The ladder: each rung adds a stage to the one before, and the difference is that stage's price, in rate
 //! and in CPU.
 
-use linerate_bench::record::{Measures, Record};
-use linerate_bench::stats::{Estimate, cpu_per_gb};
+use linerate_bench::metric::Metric;
+use linerate_bench::record::Record;
+use linerate_bench::stats::{Estimate, paired};
 use maud::{Markup, html};
 
 use super::axes::remarks;
@@ -18,7 +19,7 @@ use super::words::{remark, signs, with_interval};
 use super::{Drawn, Paper, caption};
 use crate::link::Ceiling;
 use crate::number::{short, tick};
-use crate::summary::{Summary, ends, good_runs};
+use crate::summary::{Summary, ends};
 
 /// Rungs with the price of each.
 pub(crate) fn draw(context: &Context<'_>) -> Drawn {
@@ -70,7 +71,7 @@ impl<'a> Chart<'a> {
                 name: level.unwrap_or_else(|| summary.name.clone()),
                 summary,
                 value,
-                cpu: summary.cpu_per_gb,
+                cpu: summary.of(Metric::CpuPerGb),
                 price: before
                     .filter(|_| value.is_some())
                     .map(|before| price(context.record, &measure, before, summary)),
@@ -78,7 +79,7 @@ impl<'a> Chart<'a> {
             });
             before = if value.is_some() { Some(summary) } else { before };
         }
-        let payload = measure.quantity == linerate_bench::record::Quantity::PayloadRate;
+        let payload = measure.quantity == Metric::PayloadRate;
         let link = context.cases.first().map(|s| s.case.link.as_str());
         let one_link = context.cases.iter().all(|s| Some(s.case.link.as_str()) == link);
         let ceiling =
@@ -352,18 +353,9 @@ fn bars(scale: &Scale, column: Column, before: Option<f64>, value: f64, y: f64) 
 
 /// What the stage between two rungs costs, taken inside each block.
 fn price(record: &Record, measure: &Measure, before: &Summary<'_>, after: &Summary<'_>) -> Price {
-    let (bottoms, tops) = (good_runs(record, &before.case.id), good_runs(record, &after.case.id));
-    let paired = |change: &dyn Fn(&Measures, &Measures) -> Option<f64>| {
-        let of = |(block, top): &(u32, &Measures)| {
-            let (_, bottom) = bottoms.iter().find(|(other, _)| other == block)?;
-            change(bottom, top).filter(|change| change.is_finite())
-        };
-        Estimate::of(&tops.iter().filter_map(of).collect::<Vec<_>>(), record.seed)
-    };
-    let quantity = |m: &Measures| m.quantity(measure.quantity);
-    let cpu = |m: &Measures| cpu_per_gb(m, record.shared_processors);
+    let change = |metric, change| paired(record, metric, &after.case.id, &before.case.id, change);
     Price {
-        rate: paired(&|bottom, top| Some(100.0 * (quantity(top)? / quantity(bottom)? - 1.0))),
-        cpu: paired(&|bottom, top| Some(cpu(top)? - cpu(bottom)?)),
+        rate: change(measure.quantity, |top, bottom| 100.0 * (top / bottom - 1.0)),
+        cpu: change(Metric::CpuPerGb, |top, bottom| top - bottom),
     }
 }

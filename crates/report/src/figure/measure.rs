@@ -1,7 +1,7 @@
 //! The quantity on a figure's axis: its words and its unit.
 
-use linerate_bench::record::Quantity;
-use linerate_bench::stats::{Estimate, Interval};
+use linerate_bench::metric::Metric;
+use linerate_bench::stats::Estimate;
 
 use crate::number::short;
 
@@ -9,7 +9,7 @@ use crate::number::short;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Measure {
     /// What is measured.
-    pub(crate) quantity: Quantity,
+    pub(crate) quantity: Metric,
     /// What it is called, with its layer.
     pub(crate) name: &'static str,
     /// Its unit as shown; empty where it has none.
@@ -20,15 +20,13 @@ pub(crate) struct Measure {
 
 impl Measure {
     /// The unit in which values up to `largest` (in the stored unit) read best.
-    pub(crate) fn new(quantity: Quantity, largest: f64) -> Self {
-        let (name, unit, factor) = match quantity {
-            Quantity::PayloadRate => ("Payload throughput", "Gbit/s", 1.0),
-            Quantity::TransactionRate => ("Transactions", "1/s", 1.0),
-            Quantity::ResponseTime => ("Median response time", time_unit(largest).0, time_unit(largest).1),
-            Quantity::BusyPercent => ("CPU of the receiving host", "% busy", 1.0),
-            Quantity::Score => ("Score", "", 1.0),
+    pub(crate) fn new(quantity: Metric, largest: f64) -> Self {
+        let about = quantity.about();
+        let (unit, factor) = match about.unit {
+            "µs" => time_unit(largest),
+            unit => (unit, 1.0),
         };
-        Self { quantity, name, unit, factor }
+        Self { quantity, name: about.label, unit, factor }
     }
 
     /// The title of an axis: `Payload throughput (Gbit/s)`.
@@ -43,10 +41,7 @@ impl Measure {
 
     /// A stored estimate in the unit shown.
     pub(crate) fn scaled(&self, estimate: Estimate) -> Estimate {
-        let interval = match estimate.interval {
-            Interval::Known(low, high) => Interval::Known(self.shown(low), self.shown(high)),
-            Interval::Insufficient => Interval::Insufficient,
-        };
+        let interval = estimate.interval.map(|value| self.shown(value));
         Estimate { median: self.shown(estimate.median), interval, ..estimate }
     }
 
@@ -66,15 +61,7 @@ impl Measure {
 
     /// What a median of it is, for a caption.
     pub(crate) fn meaning(&self) -> &'static str {
-        match self.quantity {
-            Quantity::PayloadRate => "median TCP payload delivered per second",
-            Quantity::TransactionRate => "median of transactions a second (a request with its whole reply)",
-            Quantity::ResponseTime => {
-                "median over blocks of a run’s median response time, from a request’s first byte to its reply’s last"
-            }
-            Quantity::BusyPercent => "median busy share of all processors of the receiving host",
-            Quantity::Score => "median of the tool’s own score",
-        }
+        self.quantity.about().meaning
     }
 }
 
@@ -89,11 +76,13 @@ pub(crate) fn time_unit(largest: f64) -> (&'static str, f64) {
 
 #[cfg(test)]
 mod tests {
+    use linerate_bench::stats::Interval;
+
     use super::*;
 
     #[test]
     fn times_read_in_their_size() {
-        let measure = |largest| Measure::new(Quantity::ResponseTime, largest);
+        let measure = |largest| Measure::new(Metric::P50, largest);
         assert_eq!(measure(1_030_000.0).words(measure(1_030_000.0).shown(240_000.0)), "240 ms");
         assert_eq!(measure(80.0).title(), "Median response time (µs)");
         assert_eq!(measure(3e6).shown(3e6), 3.0);
@@ -111,7 +100,7 @@ mod tests {
                 half_width_percent: None,
             },
         };
-        let scaled = Measure::new(Quantity::ResponseTime, 5e3).scaled(estimate);
+        let scaled = Measure::new(Metric::P50, 5e3).scaled(estimate);
         assert_eq!((scaled.median, scaled.interval), (4.0, Interval::Known(3.0, 5.0)));
     }
 }

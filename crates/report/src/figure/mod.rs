@@ -24,7 +24,8 @@ mod text;
 mod time_series;
 mod words;
 
-use linerate_bench::record::{Figure, FigureKind, Outcome, Quantity, Record};
+use linerate_bench::metric::Metric;
+use linerate_bench::record::{Figure, FigureKind, Record};
 use maud::{Markup, html};
 
 pub(crate) use bars::streams_text;
@@ -101,14 +102,14 @@ pub(crate) struct Shown<'a> {
 }
 
 /// The figures that a record asks for; bars where it asks for none.
-pub(crate) fn asked(record: &Record) -> Vec<Figure> {
+pub(crate) fn asked(record: &Record, summaries: &[Summary<'_>]) -> Vec<Figure> {
     if !record.figures.is_empty() {
         return record.figures.clone();
     }
     vec![Figure {
         kind: FigureKind::Bars,
         title: record.title.clone(),
-        quantity: main_quantity(record),
+        quantity: main_quantity(summaries),
         x: None,
         series: None,
         cases: vec![],
@@ -227,16 +228,7 @@ fn shown<'a>(
 }
 
 /// What a study without a figure of its own is about.
-fn main_quantity(record: &Record) -> Quantity {
-    let has = |quantity: &Quantity| {
-        let value = |outcome: &Outcome| match outcome {
-            Outcome::Measured(measures) => measures.quantity(*quantity),
-            _ => None,
-        };
-        record.runs.iter().any(|run| value(&run.outcome).is_some())
-    };
-    [Quantity::PayloadRate, Quantity::TransactionRate, Quantity::Score]
-        .into_iter()
-        .find(has)
-        .unwrap_or_default()
+fn main_quantity(summaries: &[Summary<'_>]) -> Metric {
+    let has = |metric: &Metric| summaries.iter().any(|summary| summary.of(*metric).is_some());
+    Metric::MAIN.into_iter().rev().find(has).unwrap_or_default()
 }

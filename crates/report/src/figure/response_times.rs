@@ -1,8 +1,9 @@
 //! The distribution of response times: the share of transactions slower than a time, both axes logarithmic,
 //! so that the slowest thousandth is as readable as the median.
 
-use linerate_bench::record::{Latency, Measures};
-use linerate_bench::stats::Estimate;
+use linerate_bench::metric::Metric;
+use linerate_bench::record::Latency;
+use linerate_bench::stats::{Estimate, estimate, good_runs};
 use maud::{Markup, html};
 
 use super::axes::{Frame, remarks};
@@ -16,7 +17,7 @@ use super::table::{Cell, Table};
 use super::words::{remark, with_interval};
 use super::{Drawn, Paper, caption};
 use crate::number::{grouped, tick};
-use crate::summary::{Summary, estimate, good_runs};
+use crate::summary::Summary;
 
 /// The percentiles that are shown: name, share of slower transactions, field.
 type Percentile = (&'static str, f64, fn(&Latency) -> f64);
@@ -217,17 +218,15 @@ impl<'a> Chart<'a> {
 
 impl<'a> Curve<'a> {
     fn new(context: &Context<'a>, summary: &'a Summary<'a>) -> Option<Self> {
-        let good = good_runs(context.record, &summary.case.id);
+        let (record, case) = (context.record, &summary.case.id);
         let runs: Vec<&Latency> =
-            good.iter().filter_map(|(_, m): &(u32, &Measures)| m.latency.as_ref()).collect();
+            good_runs(record, case).filter_map(|(_, run)| run.latency.as_ref()).collect();
         let over_blocks = |of: fn(&Latency) -> f64| {
-            estimate(context.record, runs.iter().map(|latency| of(latency))).filter(|e| e.median > 0.0)
+            estimate(record, case, |run| run.latency.as_ref().map(of)).filter(|e| e.median > 0.0)
         };
         let longest =
             runs.iter().map(|l| l.max_us).filter(|max| max.is_finite() && *max > 0.0).reduce(f64::max);
-        let printed = context.record.printed.iter().filter(|p| {
-            p.case == summary.case.id && p.quantity == linerate_bench::record::Quantity::ResponseTime
-        });
+        let printed = record.printed.iter().filter(|p| p.case == *case && p.quantity == Metric::P50);
         (!runs.is_empty()).then(|| Self {
             summary,
             classes: pooled(&runs),

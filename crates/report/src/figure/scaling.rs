@@ -1,6 +1,7 @@
 //! Curves of a quantity over a factor, one a series, with the straight line that perfect scaling would follow
 //! from the first point, and CPU in a second panel below.
 
+use linerate_bench::metric::Metric;
 use linerate_bench::spec::tool;
 use linerate_bench::stats::Estimate;
 use maud::{Markup, html};
@@ -215,7 +216,7 @@ impl<'a> Chart<'a> {
     /// The receiver's CPU with points, or the sender's as a thin line.
     fn cpu_curve(&self, frame: &Frame, scale: &Scale, at: usize, curve: &Curve<'_>, sender: bool) -> Markup {
         let class = curve_class(at);
-        let of = |s: &Summary<'_>| if sender { s.cpu_a } else { s.cpu_b.or(s.cpu_a) };
+        let of = |s: &Summary<'_>| if sender { s.of(Metric::BusyPercent) } else { s.receiver() };
         let place = |p: &Point<'_>| Some((self.place(frame, p.level), scale.at(of(p.summary)?.median)));
         let pieces = curve.points.split(|point| of(point.summary).is_none());
         let line = format!("curve {class}{}", if sender { " thin" } else { "" });
@@ -289,7 +290,7 @@ impl<'a> Chart<'a> {
     }
 
     fn tooltip(&self, summary: &Summary<'_>, value: Estimate) -> String {
-        let cpu = with_interval(summary.cpu_b.or(summary.cpu_a));
+        let cpu = with_interval(summary.receiver());
         format!("{}: {}; CPU {cpu} %", summary.name, self.measure.with_unit(&with_interval(Some(value))))
     }
 
@@ -374,7 +375,7 @@ impl<'a> Chart<'a> {
     fn row(&self, context: &Context<'_>, curve: &Curve<'_>, point: &Point<'a>) -> Vec<Cell> {
         let s = point.summary;
         let mut row = vec![Cell::text(&self.levels[point.level]), Cell::text(&curve.name)];
-        row.extend([point.value, s.cpu_a, s.cpu_b].map(Cell::from));
+        row.extend([point.value, s.of(Metric::BusyPercent), s.of(Metric::FarBusyPercent)].map(Cell::from));
         row.push(point.value.map(|value| value.blocks).into());
         row.push(point.printed.first().map(|printed| printed.value).into());
         row.push(point.printed_cpu.first().map(|printed| printed.value).into());
@@ -385,7 +386,7 @@ impl<'a> Chart<'a> {
 
 /// Where a case stands whose level was looked for: at the number that was found.
 fn found(summary: &Summary<'_>, factor: &str) -> Option<String> {
-    let (_, number) = summary.found.filter(|(parameter, _)| *parameter == factor)?;
+    let number = summary.of(Metric::Found).filter(|_| summary.figures.searched.as_deref() == Some(factor))?;
     Some(number.median.to_string())
 }
 

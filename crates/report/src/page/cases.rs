@@ -1,5 +1,6 @@
 //! The table of cases, and what went wrong in them.
 
+use linerate_bench::metric::Metric;
 use linerate_bench::record::Record;
 use maud::{Markup, html};
 
@@ -16,11 +17,12 @@ pub(crate) fn section(record: &Record, summaries: &[Summary<'_>]) -> Markup {
             p class="lead" {
                 "Medians over blocks, with 95 % bootstrap intervals in brackets where there are five blocks or more. \
                  Rates are of TCP payload; 1 GB is 10" sup { "9" } " bytes."
-                @if summaries.iter().any(|s| s.transactions.is_some()) {
+                @if summaries.iter().any(|s| s.of(Metric::TransactionRate).is_some()) {
                     " A transaction is a request with its whole reply."
                 }
-                @if baseline(record).is_some() && summaries.iter().any(|s| s.ratio.is_some()) {
-                    " Ratios are of payload rates inside each block; a tool that states no payload time has its login in it."
+                @if baseline(record).is_some() && summaries.iter().any(|s| s.figures.ratio.is_some()) {
+                    " Ratios are taken inside each block, of cases on the same link and files; a tool that states no payload time has its \
+                     login in it."
                 }
             }
             (scrolling("Cases", &table(record, summaries)))
@@ -73,7 +75,7 @@ fn row(record: &Record, summary: &Summary<'_>, columns: &[Column]) -> Markup {
             @if has_links(record) { td { (case.link) } }
             @if summary.state() == State::Measured {
                 @for column in columns { (column.cell(record, summary)) }
-                td class="number" { (summary.measured) (signs(summary)) }
+                td class="number" { (summary.figures.measured) (signs(summary)) }
             } @else { (lack(summary, columns.len())) }
         }
     }

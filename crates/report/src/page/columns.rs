@@ -1,11 +1,12 @@
 //! The columns of the table of cases: each stands there only where some case has something in it.
 
+use linerate_bench::metric::Metric;
 use linerate_bench::record::{Outcome, Record, Run};
-use linerate_bench::stats::{Estimate, Interval};
+use linerate_bench::stats::Estimate;
 use maud::{Markup, html};
 
 use crate::link::Ceiling;
-use crate::number::{bytes, grouped, short};
+use crate::number::{bytes, grouped, plain};
 use crate::summary::{Summary, case_name, ends};
 
 /// A column.
@@ -14,8 +15,10 @@ pub(crate) struct Column {
     head: Vec<String>,
     numeric: bool,
     /// What it holds of a case; `None` where the case has no such figure.
-    content: fn(&Record, &Summary<'_>) -> Option<Markup>,
+    content: Box<Content>,
 }
+
+type Content = dyn Fn(&Record, &Summary<'_>) -> Option<Markup>;
 
 /// The columns that have something to show.
 pub(crate) fn present(record: &Record, summaries: &[Summary<'_>]) -> Vec<Column> {
@@ -31,9 +34,9 @@ pub(crate) fn baseline(record: &Record) -> Option<String> {
 }
 
 impl Column {
-    fn number(lines: [&str; 2], content: fn(&Record, &Summary<'_>) -> Option<Markup>) -> Self {
+    fn new(lines: [&str; 2], content: impl Fn(&Record, &Summary<'_>) -> Option<Markup> + 'static) -> Self {
         let head = lines.iter().filter(|line| !line.is_empty()).map(|line| (*line).to_owned()).collect();
-        Self { head, numeric: true, content }
+        Self { head, numeric: true, content: Box::new(content) }
     }
 
     /// The cell at the column's head.
@@ -57,67 +60,60 @@ impl Column {
 }
 
 fn all(record: &Record) -> Vec<Column> {
-    let [sender, receiver] =
-        if record.shared_processors { ["CPU busy", ""] } else { ["CPU sender", "CPU receiver"] };
-    let unit = if record.shared_processors { "%" } else { "% busy" };
-    let mut columns = vec![
-        Column::number(["Payload", "Gbit/s"], |_, s| value(s.payload, 1.0)),
-        Column::number(["With login", "Gbit/s"], with_login),
-        Column::number(["Transactions", "1/s"], |_, s| value(s.transactions, 1.0)),
-        Column::number(["Response p50", "ms"], |_, s| value(s.response, 1e-3)),
-        Column::number(["Response p99", "ms"], |_, s| value(s.slowest_hundredth, 1e-3)),
-        Column::number(["Score", ""], |_, s| value(s.score, 1.0)),
-        Column::number(["Best, by", "search"], |_, s| s.found.map(found)),
-        Column::number(["Connections", "made, failed"], |_, s| s.connections.map(connections)),
-    ];
+    let metrics = Metric::all().filter(|metric| *metric != Metric::Bytes);
+    let (before, after): (Vec<_>, Vec<_>) = metrics.partition(|metric| *metric < Metric::Seconds);
+    let shown = |metric: &Metric| match metric {
+        Metric::FarBusyPercent => !record.shared_processors,
+        Metric::CommandRate => record.runs.iter().any(has_payload_time),
+        _ => true,
+    };
+    let metrics = |all: Vec<Metric>| all.into_iter().filter(shown).map(|metric| of_metric(record, metric));
+    let mut columns: Vec<Column> = metrics(before).collect();
+    columns.push(Column::new(["Connections", "made, failed"], |_, s| s.connections.map(connections)));
     if let Some(baseline) = baseline(record) {
-        let mut column = Column::number(["Times", ""], |_, s| value(s.ratio, 1.0));
-        column.head.push(baseline);
-        columns.push(column);
+        let ratio = |_: &Record, s: &Summary<'_>| s.figures.ratio.map(|ratio| value(plain, ratio));
+        columns.push(Column::new(["Times", &baseline], ratio));
     }
-    columns.extend([
-        Column::number(["Of the", "ceiling"], share_of_ceiling),
-        Column::number(["Time", "s"], |_, s| value(alone(s.seconds), 1.0)),
-        Column::number([sender, unit], |_, s| value(s.cpu_a, 1.0)),
-    ]);
-    if !record.shared_processors {
-        columns.push(Column::number([receiver, unit], |_, s| value(s.cpu_b, 1.0)));
-    }
-    columns.extend([
-        Column::number(["CPU-s", "per GB"], |_, s| value(s.cpu_per_gb, 1.0)),
-        Column::number(["Peak", "memory"], |_, s| s.peak_rss.map(|peak| html! { (bytes(peak)) })),
-        Column {
-            head: vec!["Limited by".to_owned()],
-            numeric: false,
-            content: |_, s| s.limiter.map(|limiter| html! { (limiter) }),
-        },
-    ]);
+    columns.push(Column::new(["Of the", "ceiling"], share_of_ceiling));
+    columns.extend(metrics(after));
+    let limiter = |_: &Record, s: &Summary<'_>| s.limiter.map(|limiter| html! { (limiter) });
+    columns.push(Column { numeric: false, ..Column::new(["Limited by", ""], limiter) });
     columns
 }
 
-/// The rate of the whole command, where any tool states its payload's time apart.
-fn with_login(record: &Record, summary: &Summary<'_>) -> Option<Markup> {
-    let apart = |run: &Run| matches!(&run.outcome, Outcome::Measured(m) if m.payload_seconds.is_some());
-    record.runs.iter().any(apart).then(|| value(alone(summary.whole), 1.0)).flatten()
-}
-
-/// The median alone: for what follows from a figure beside it that has its interval.
-fn alone(estimate: Option<Estimate>) -> Option<Estimate> {
-    estimate.map(|estimate| Estimate { interval: Interval::Insufficient, ..estimate })
-}
-
-fn value(estimate: Option<Estimate>, factor: f64) -> Option<Markup> {
-    let estimate = estimate?;
-    Some(html! {
-        (short(estimate.median * factor))
-        @if let Some((low, high)) = ends(estimate) {
-            span class="interval" { "[" (short(low * factor)) ", " (short(high * factor)) "]" }
+fn of_metric(record: &Record, metric: Metric) -> Column {
+    let about = metric.about();
+    let head = match metric {
+        Metric::BusyPercent if record.shared_processors => ["CPU busy", "%"],
+        _ => [about.heading, about.unit],
+    };
+    Column::new(head, move |_, summary| match metric {
+        Metric::Found => Some(found(summary.figures.searched.as_deref()?, summary.of(metric)?)),
+        Metric::PeakRss => summary.figures.peak_rss_bytes.map(|peak| html! { (bytes(peak)) }),
+        // They follow from the figure beside them, which has its interval.
+        Metric::CommandRate | Metric::Seconds => {
+            summary.of(metric).map(|estimate| html! { (metric.text(estimate.median)) })
         }
+        _ => summary.of(metric).map(|estimate| value(|value| metric.text(value), estimate)),
     })
 }
 
+/// Whether the tool states its payload's time apart from its login's.
+fn has_payload_time(run: &Run) -> bool {
+    matches!(&run.outcome, Outcome::Measured(m) if m.payload_seconds.is_some())
+}
+
+fn value(text: impl Fn(f64) -> String, estimate: Estimate) -> Markup {
+    html! {
+        (text(estimate.median))
+        @if let Some((low, high)) = ends(estimate) {
+            span class="interval" { "[" (text(low)) ", " (text(high)) "]" }
+        }
+    }
+}
+
 /// A number of something, such as users: the fewest, or most, that do the best.
-fn found((parameter, number): (&str, Estimate)) -> Markup {
+fn found(parameter: &str, number: Estimate) -> Markup {
     html! {
         (number.median) " " (parameter)
         @if let Some((low, high)) = ends(number) { span class="interval" { "[" (low) ", " (high) "]" } }
@@ -136,7 +132,7 @@ fn connections([attempted, made, failed]: [u64; 3]) -> Markup {
 /// one.
 fn share_of_ceiling(record: &Record, summary: &Summary<'_>) -> Option<Markup> {
     let ceiling = Ceiling::named(record, &summary.case.link)?;
-    let share = 100.0 * summary.payload?.median / ceiling.payload;
+    let share = 100.0 * summary.of(Metric::PayloadRate)?.median / ceiling.payload;
     if summary.breaks_ceiling {
         return Some(html! {
             span class="bad" { (format!("{share:.1} %")) span class="interval bad" { "a run above it: an error" } }

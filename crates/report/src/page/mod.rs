@@ -27,7 +27,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src dat
 /// The whole page.
 pub(crate) fn render(record: &Record) -> Markup {
     let summaries = summaries(record);
-    let asked = figure::asked(record);
+    let asked = figure::asked(record, &summaries);
     let figures = figure::all(record, &summaries, &asked);
     html! {
         (DOCTYPE)

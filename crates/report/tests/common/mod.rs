@@ -57,7 +57,7 @@ pub fn two_hosts(blocks: u32) -> Record {
     record.shared_processors = false;
     for run in &mut record.runs {
         if let Outcome::Measured(m) = &mut run.outcome {
-            m.cpu_a = cpu(m.cpu_b.busy_percent() * 0.55, m.seconds);
+            m.cpu_a = cpu(m.cpu_b.busy_percent().unwrap_or_default() * 0.55, m.seconds);
         }
     }
     record

@@ -1,6 +1,7 @@
 //! A record for each kind of figure, shaped as the studies of the five papers would write them. All numbers
 //! are made up, but for those that the papers printed.
 
+use linerate_bench::metric::Metric;
 use linerate_bench::record::*;
 
 use super::{cpu, empty};
@@ -52,8 +53,8 @@ pub fn scaling(blocks: u32) -> Record {
     let paper = "figure 6 of “1Gbps and 10Gbps Ethernet Server Scalability”";
     for (links, rate, busy) in [(1, 0.964, 10.98), (5, 4.793, 47.05), (8, 7.657, 91.71)] {
         let id = format!("native-{links}");
-        record.printed.push(printed(&id, Quantity::PayloadRate, rate, paper));
-        record.printed.push(printed(&id, Quantity::BusyPercent, busy, paper));
+        record.printed.push(printed(&id, Metric::PayloadRate, rate, paper));
+        record.printed.push(printed(&id, Metric::FarBusyPercent, busy, paper));
     }
     record
 }
@@ -62,7 +63,7 @@ pub fn scaling(blocks: u32) -> Record {
 pub fn differences(blocks: u32) -> Record {
     let mut record = study("tiles", "A mixed load in 17 tiles, receive queues off and on", blocks);
     record.figures = vec![Figure {
-        quantity: Quantity::Score,
+        quantity: Metric::Score,
         ..figure(FigureKind::Differences, "Score, and its difference to the baseline", "", "")
     }];
     record.baseline = Some("base".into());
@@ -78,7 +79,7 @@ pub fn differences(blocks: u32) -> Record {
     ];
     for (at, (id, label, paper, score)) in rows.into_iter().enumerate() {
         record.cases.push(case(id, label, "tiles"));
-        record.printed.push(printed(id, Quantity::Score, paper, "figure 1 of the VMDq white paper"));
+        record.printed.push(printed(id, Metric::Score, paper, "figure 1 of the VMDq white paper"));
         for block in 0..blocks {
             let outcome = if id == "2-4" {
                 Outcome::Unavailable {
@@ -111,20 +112,20 @@ pub fn web(blocks: u32) -> Record {
     record.shared_processors = false;
     record.figures = vec![
         Figure {
-            quantity: Quantity::TransactionRate,
+            quantity: Metric::TransactionRate,
             ..figure(FigureKind::Bars, "Transactions by server", "", "")
         },
         Figure {
-            quantity: Quantity::ResponseTime,
+            quantity: Metric::P50,
             ..figure(FigureKind::ResponseTimes, "How long a fetch takes", "", "")
         },
         Figure {
-            quantity: Quantity::TransactionRate,
+            quantity: Metric::TransactionRate,
             cases: vec!["nginx-240".into()],
             ..figure(FigureKind::TimeSeries, "A run over its time", "", "")
         },
         Figure {
-            quantity: Quantity::TransactionRate,
+            quantity: Metric::TransactionRate,
             cases: vec!["nginx-240".into()],
             ..figure(FigureKind::Interrupts, "Interrupts by processor", "", "")
         },
@@ -160,7 +161,7 @@ pub fn web(blocks: u32) -> Record {
             Outcome::Unavailable { reason: "wrk is not installed: apt install wrk".into() },
         );
     }
-    record.printed.push(printed("nginx-240", Quantity::ResponseTime, 1.04e6, "an example, in no paper"));
+    record.printed.push(printed("nginx-240", Metric::P50, 1.04e6, "an example, in no paper"));
     record
 }
 
@@ -221,7 +222,7 @@ pub fn bars(blocks: u32) -> Record {
             }
         }
         if let Some(value) = paper_value {
-            record.printed.push(printed(&format!("{tool}-native"), Quantity::PayloadRate, value, paper));
+            record.printed.push(printed(&format!("{tool}-native"), Metric::PayloadRate, value, paper));
         }
     }
     record
@@ -236,7 +237,7 @@ fn figure(kind: FigureKind, title: &str, x: &str, series: &str) -> Figure {
     Figure {
         kind,
         title: title.into(),
-        quantity: Quantity::PayloadRate,
+        quantity: Metric::PayloadRate,
         x: some(x),
         series: some(series),
         cases: Vec::new(),
@@ -254,7 +255,7 @@ fn case(id: &str, label: &str, tool: &str) -> Case {
     }
 }
 
-fn printed(case: &str, quantity: Quantity, value: f64, source: &str) -> Printed {
+fn printed(case: &str, quantity: Metric, value: f64, source: &str) -> Printed {
     Printed { case: case.into(), quantity, value, source: source.into() }
 }
 

@@ -187,7 +187,7 @@ fn the_path_is_looked_at_where_both_wait() {
     let window = verdict(tcp, idle_receiver());
     assert_eq!(window.limiter, Limiter::Window);
     assert!(
-        window.evidence.contains("about 50 kB under way in each of 1 flows, round trip 50 ms"),
+        window.evidence.contains("about 50.0 kB under way in each of 1 flows, round trip 50 ms"),
         "{}",
         window.evidence
     );

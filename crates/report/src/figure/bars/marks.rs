@@ -1,5 +1,6 @@
 //! The marks of bars for both layouts, and what is said of a bar.
 
+use linerate_bench::metric::Metric;
 use maud::Markup;
 
 use super::model::{Bar, Chart};
@@ -36,8 +37,9 @@ pub(crate) fn cpu_dots(chart: &Chart<'_>, summary: &Summary<'_>) -> Vec<(f64, &'
     if !chart.shows_cpu() {
         return Vec::new();
     }
-    let sender = summary.cpu_a.filter(|_| !chart.shared_processors).map(|e| (e.median, "cpu-far"));
-    let receiver = summary.cpu_b.or(summary.cpu_a).map(|e| (e.median, "cpu"));
+    let sender =
+        summary.of(Metric::BusyPercent).filter(|_| !chart.shared_processors).map(|e| (e.median, "cpu-far"));
+    let receiver = summary.receiver().map(|e| (e.median, "cpu"));
     [sender, receiver].into_iter().flatten().collect()
 }
 
@@ -53,10 +55,13 @@ pub(crate) fn tooltip(chart: &Chart<'_>, bar: &Bar<'_>) -> String {
     let said = match bar.state {
         State::Measured => {
             let value = chart.measure.with_unit(&with_interval(bar.value));
-            let cpu = with_interval(summary.cpu_b.or(summary.cpu_a));
-            let per_gb = with_interval(summary.cpu_per_gb);
-            let per_gb =
-                if summary.cpu_per_gb.is_some() { format!("; {per_gb} CPU-s/GB") } else { String::new() };
+            let cpu = with_interval(summary.receiver());
+            let per_gb = with_interval(summary.of(Metric::CpuPerGb));
+            let per_gb = if summary.of(Metric::CpuPerGb).is_some() {
+                format!("; {per_gb} CPU-s/GB")
+            } else {
+                String::new()
+            };
             format!("{value}; CPU {cpu} %{per_gb}")
         }
         state => lack_text(state).0,

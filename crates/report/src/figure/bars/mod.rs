@@ -10,7 +10,7 @@ mod narrow;
 mod plan;
 mod wide;
 
-use linerate_bench::record::Quantity;
+use linerate_bench::metric::Metric;
 use linerate_bench::stats::Estimate;
 use maud::{Markup, html};
 
@@ -144,7 +144,7 @@ fn description(chart: &Chart<'_>) -> String {
 fn table(chart: &Chart<'_>) -> Table {
     let measure = &chart.measure;
     let mut head = vec!["Case".to_owned(), measure.title()];
-    if measure.quantity == Quantity::PayloadRate {
+    if measure.quantity == Metric::PayloadRate {
         head.push("With login (Gbit/s)".to_owned());
     }
     head.extend(["CPU of the sender (% busy)", "CPU of the receiver (% busy)", "Blocks"].map(str::to_owned));
@@ -159,10 +159,10 @@ fn table(chart: &Chart<'_>) -> Table {
 fn row(chart: &Chart<'_>, bar: &Bar<'_>) -> Vec<Cell> {
     let summary: &Summary<'_> = bar.summary;
     let mut row = vec![Cell::text(&summary.name), bar.value.into()];
-    if chart.measure.quantity == Quantity::PayloadRate {
-        row.push(tip(summary).and(summary.whole).into());
+    if chart.measure.quantity == Metric::PayloadRate {
+        row.push(tip(summary).and(summary.of(Metric::CommandRate)).into());
     }
-    row.extend([summary.cpu_a, summary.cpu_b].map(Cell::from));
+    row.extend([Metric::BusyPercent, Metric::FarBusyPercent].map(|metric| Cell::from(summary.of(metric))));
     row.push(bar.value.map(|value| value.blocks).into());
     row.push(bar.printed.first().map(|printed| printed.value).into());
     row.push(bar.printed_cpu.first().map(|printed| printed.value).into());

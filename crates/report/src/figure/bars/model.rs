@@ -1,6 +1,6 @@
 //! What the figure shows, before any place on paper: panels of categories of bars.
 
-use linerate_bench::record::Quantity;
+use linerate_bench::metric::Metric;
 use linerate_bench::stats::Estimate;
 
 use super::plan::Plan;
@@ -96,7 +96,7 @@ impl<'a> Chart<'a> {
 
     /// Whether dots stand on a second axis: not where the bars are of CPU themselves.
     pub(crate) fn shows_cpu(&self) -> bool {
-        self.measure.quantity != Quantity::BusyPercent
+        self.measure.quantity != Metric::FarBusyPercent
     }
 }
 

@@ -1,6 +1,7 @@
 //! How the cases of a figure become panels, categories and bars.
 
-use linerate_bench::record::{Case, Quantity, Record};
+use linerate_bench::metric::Metric;
+use linerate_bench::record::{Case, Record};
 
 use super::model::{Bar, Category, Panel, breadth, streams_text};
 use super::name::common_name;
@@ -32,7 +33,7 @@ impl<'c, 'a> Plan<'c, 'a> {
 
     /// Whether the bars are of payload, which alone has a ceiling and a login.
     pub(crate) fn is_payload(&self) -> bool {
-        self.measure.quantity == Quantity::PayloadRate
+        self.measure.quantity == Metric::PayloadRate
     }
 
     /// One panel a link, unless the links are what is compared within it.
@@ -142,7 +143,7 @@ impl<'c, 'a> Plan<'c, 'a> {
 
     fn bar(&self, summary: &'a Summary<'a>) -> Bar<'a> {
         let label = self.series_of(summary.case);
-        let is_cpu = self.measure.quantity == Quantity::BusyPercent;
+        let is_cpu = self.measure.quantity == Metric::FarBusyPercent;
         Bar {
             series: self.series.iter().position(|s| *s == label).unwrap_or(0),
             label,

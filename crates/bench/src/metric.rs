@@ -1,0 +1,267 @@
+//! The figures of a run. [`ABOUT`] says all that is known of each: expressions, tables, comparisons, the page and its
+//! figures read it there.
+
+use linerate_quantity::{Bytes, plain};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::record::{Cpu, Latency, Measures};
+
+/// A figure of one run of one case, in the order in which tables show them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Metric {
+    /// Payload Gbit/s over the tool's own payload time, or over the whole command where it states none.
+    #[default]
+    PayloadRate,
+    /// Payload Gbit/s over the whole command.
+    CommandRate,
+    /// Transactions in a second.
+    TransactionRate,
+    /// Median response time in microseconds.
+    P50,
+    /// 99th percentile of the response times in microseconds.
+    P99,
+    /// The tool's score.
+    Score,
+    /// The level that a search found.
+    Found,
+    /// Wall seconds of the whole command.
+    Seconds,
+    /// Busy percent of the sending host's processors.
+    BusyPercent,
+    /// Busy percent of the receiving host's processors.
+    FarBusyPercent,
+    /// CPU-seconds per 10^9 payload bytes, both ends.
+    CpuPerGb,
+    /// Peak resident bytes of the larger end.
+    PeakRss,
+    /// Payload bytes.
+    Bytes,
+}
+
+/// What there is to know of a metric.
+#[derive(Debug)]
+pub struct About {
+    /// The metric.
+    pub metric: Metric,
+    /// Its name in expressions and in JSON.
+    pub name: &'static str,
+    /// Its name as the quantity of a figure, in study files and records; empty where no figure shows it.
+    pub quantity: &'static str,
+    /// What an axis calls it.
+    pub label: &'static str,
+    /// What a median of it is, for the caption of a figure that shows it.
+    pub meaning: &'static str,
+    /// What a column of the page calls it.
+    pub heading: &'static str,
+    /// Its unit; empty where it has none.
+    pub unit: &'static str,
+    /// The head of its column on a terminal, unit included.
+    pub column: &'static str,
+    /// What a better value is called, and a worse one.
+    pub words: [&'static str; 2],
+    /// True where more is better.
+    pub more_is_better: bool,
+    /// True where two results of a study are compared by it.
+    pub is_compared: bool,
+    /// Payload bytes of a run below which it says nothing: of a handful of bytes the time does.
+    pub least_bytes: u64,
+}
+
+/// Payload below which neither a rate nor a price per gigabyte says anything.
+const LEAST: u64 = 1_000_000;
+const SPEED: [&str; 2] = ["faster", "slower"];
+const CPU: [&str; 2] = ["less CPU", "more CPU"];
+
+/// Every metric, in the order of [`Metric`].
+#[rustfmt::skip]
+pub const ABOUT: [About; 13] = [
+    About { metric: Metric::PayloadRate, name: "payload_rate", quantity: "payload-rate", label: "Payload throughput",
+        meaning: "median TCP payload delivered per second",
+        heading: "Payload", unit: "Gbit/s", column: "Gbit/s payload",
+        words: SPEED, more_is_better: true, is_compared: true, least_bytes: LEAST },
+    About { metric: Metric::CommandRate, name: "command_rate", quantity: "", label: "Payload throughput with login", meaning: "",
+        heading: "With login", unit: "Gbit/s", column: "Gbit/s with login",
+        words: SPEED, more_is_better: true, is_compared: false, least_bytes: LEAST },
+    About { metric: Metric::TransactionRate, name: "transaction_rate", quantity: "transaction-rate", label: "Transactions",
+        meaning: "median of transactions a second (a request with its whole reply)",
+        heading: "Transactions", unit: "1/s", column: "transactions/s",
+        words: SPEED, more_is_better: true, is_compared: true, least_bytes: 0 },
+    About { metric: Metric::P50, name: "p50_us", quantity: "response-time", label: "Median response time",
+        meaning: "median over blocks of a run’s median response time, from a request’s first byte to its reply’s last",
+        heading: "Response p50", unit: "µs", column: "p50 µs",
+        words: SPEED, more_is_better: false, is_compared: true, least_bytes: 0 },
+    About { metric: Metric::P99, name: "p99_us", quantity: "", label: "99th percentile of the response times", meaning: "",
+        heading: "Response p99", unit: "µs", column: "p99 µs",
+        words: SPEED, more_is_better: false, is_compared: false, least_bytes: 0 },
+    About { metric: Metric::Score, name: "score", quantity: "score", label: "Score",
+        meaning: "median of the tool’s own score",
+        heading: "Score", unit: "", column: "score",
+        words: ["higher", "lower"], more_is_better: true, is_compared: true, least_bytes: 0 },
+    About { metric: Metric::Found, name: "found", quantity: "", label: "Best, by search", meaning: "",
+        heading: "Best, by", unit: "search", column: "found",
+        words: ["more", "fewer"], more_is_better: true, is_compared: false, least_bytes: 0 },
+    About { metric: Metric::Seconds, name: "seconds", quantity: "", label: "Time of the whole command", meaning: "",
+        heading: "Time", unit: "s", column: "seconds",
+        words: SPEED, more_is_better: false, is_compared: false, least_bytes: 0 },
+    About { metric: Metric::BusyPercent, name: "busy_percent", quantity: "", label: "CPU of the sending host", meaning: "",
+        heading: "CPU sender", unit: "% busy", column: "CPU %",
+        words: CPU, more_is_better: false, is_compared: false, least_bytes: 0 },
+    About { metric: Metric::FarBusyPercent, name: "far_busy_percent", quantity: "busy-percent", label: "CPU of the receiving host",
+        meaning: "median busy share of all processors of the receiving host",
+        heading: "CPU receiver", unit: "% busy", column: "far CPU %",
+        words: CPU, more_is_better: false, is_compared: false, least_bytes: 0 },
+    About { metric: Metric::CpuPerGb, name: "cpu_per_gb", quantity: "", label: "CPU-seconds per GB, both ends", meaning: "",
+        heading: "CPU-s", unit: "per GB", column: "CPU-s/GB",
+        words: CPU, more_is_better: false, is_compared: true, least_bytes: LEAST },
+    About { metric: Metric::PeakRss, name: "peak_rss", quantity: "", label: "Peak memory of the larger end", meaning: "",
+        heading: "Peak", unit: "memory", column: "peak memory",
+        words: ["less memory", "more memory"], more_is_better: false, is_compared: false, least_bytes: 0 },
+    About { metric: Metric::Bytes, name: "bytes", quantity: "", label: "Payload bytes", meaning: "",
+        heading: "Bytes", unit: "", column: "bytes",
+        words: ["more", "fewer"], more_is_better: true, is_compared: false, least_bytes: 0 },
+];
+
+impl Metric {
+    /// What a case is about: the first of these that it has.
+    pub const MAIN: [Metric; 3] = [Metric::Score, Metric::TransactionRate, Metric::PayloadRate];
+
+    /// Every metric.
+    pub fn all() -> impl Iterator<Item = Metric> + Clone {
+        ABOUT.iter().map(|about| about.metric)
+    }
+
+    /// What there is to know of it.
+    pub fn about(self) -> &'static About {
+        &ABOUT[self as usize]
+    }
+
+    /// The names of the quantities that a figure can show, and their metrics.
+    pub(crate) fn quantities() -> Vec<(&'static str, Metric)> {
+        let named = ABOUT.iter().filter(|about| !about.quantity.is_empty());
+        named.map(|about| (about.quantity, about.metric)).collect()
+    }
+
+    /// What a run measured, however little it moved; ends that share their processors are counted once. `None` where
+    /// the run has no such figure.
+    pub fn of(self, run: &Measures, shared_processors: bool) -> Option<f64> {
+        let latency = |of: fn(&Latency) -> f64| run.latency.as_ref().map(of);
+        let value = match self {
+            Metric::PayloadRate => run.payload_gbit_per_second(),
+            Metric::CommandRate => run.gbit_per_second(),
+            Metric::TransactionRate => {
+                let seconds = run.payload_seconds.unwrap_or(run.seconds);
+                run.transactions.filter(|_| seconds > 0.0)? as f64 / seconds
+            }
+            Metric::P50 => latency(|latency| latency.p50_us)?,
+            Metric::P99 => latency(|latency| latency.p99_us)?,
+            Metric::Score => run.score?,
+            Metric::Found => f64::from(run.found.as_ref()?.level),
+            Metric::Seconds => run.seconds,
+            Metric::BusyPercent => run.cpu_a.busy_percent()?,
+            Metric::FarBusyPercent => run.cpu_b.busy_percent()?,
+            Metric::CpuPerGb => {
+                let far = if shared_processors { 0.0 } else { run.cpu_b.busy() };
+                (run.cpu_a.busy() + far) / (run.bytes as f64 * 1e-9)
+            }
+            Metric::PeakRss => run.peak_rss_bytes? as f64,
+            Metric::Bytes => run.bytes as f64,
+        };
+        value.is_finite().then_some(value)
+    }
+
+    /// What is shown of a run: nothing where it moved too little to say anything, and nothing below 0.
+    pub fn shown(self, run: &Measures, shared_processors: bool) -> Option<f64> {
+        let value = self.of(run, shared_processors)?;
+        (value >= 0.0 && run.bytes >= self.about().least_bytes).then_some(value)
+    }
+
+    /// A value as every table shows it, without its unit.
+    pub fn text(self, value: f64) -> String {
+        match self {
+            Metric::BusyPercent | Metric::FarBusyPercent => format!("{value:.0}"),
+            Metric::Found => value.to_string(),
+            Metric::PeakRss | Metric::Bytes => Bytes(value).to_string(),
+            _ => plain(value),
+        }
+    }
+}
+
+impl Serialize for Metric {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.about().name)
+    }
+}
+
+/// A metric as records name the quantity of a figure.
+pub(crate) mod quantity {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(metric: &Metric, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(metric.about().quantity)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Metric, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let found = Metric::quantities().into_iter().find(|(known, _)| *known == name);
+        let unknown = || serde::de::Error::custom(format!("{name:?} is no quantity of a figure"));
+        found.map(|(_, metric)| metric).ok_or_else(unknown)
+    }
+}
+
+impl Cpu {
+    /// Busy share of all processors, in percent; `None` where nothing was counted: such a host isn't an idle one.
+    pub fn busy_percent(&self) -> Option<f64> {
+        let all = self.busy() + self.steal + self.idle + self.iowait;
+        // Divided first: a share of one is then 100 and not a bit more.
+        (all > 0.0).then(|| 100.0 * (self.busy() / all))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_metric_stands_at_its_place() {
+        assert!(Metric::all().enumerate().all(|(at, metric)| metric as usize == at));
+    }
+
+    #[test]
+    fn shared_processors_count_once() {
+        let cpu = Cpu { user: 1.0, system: 0.5, irq: 0.25, softirq: 0.25, ..Cpu::default() };
+        let run =
+            Measures { bytes: 2_000_000_000, seconds: 2.0, cpu_a: cpu, cpu_b: cpu, ..Measures::default() };
+        assert_eq!(Metric::CpuPerGb.of(&run, true), Some(1.0));
+        assert_eq!(Metric::CpuPerGb.of(&run, false), Some(2.0));
+        assert_eq!(Metric::CpuPerGb.of(&Measures { cpu_a: cpu, ..Measures::default() }, true), None);
+    }
+
+    #[test]
+    fn a_handful_of_bytes_has_a_time_and_no_rate() {
+        let cpu = Cpu { user: 1.0, idle: 3.0, ..Cpu::default() };
+        let run = |bytes| Measures { bytes, seconds: 0.5, cpu_a: cpu, ..Measures::default() };
+        let shown = |bytes, metric: Metric| metric.shown(&run(bytes), true);
+        assert_eq!(shown(999_999, Metric::PayloadRate), None);
+        assert_eq!(shown(1, Metric::CpuPerGb), None);
+        assert_eq!((shown(1, Metric::Seconds), shown(1, Metric::BusyPercent)), (Some(0.5), Some(25.0)));
+        assert_eq!(shown(1_000_000, Metric::PayloadRate), Some(0.016));
+        assert!(Metric::PayloadRate.of(&run(1), true).is_some(), "a bound may still ask for it");
+    }
+
+    #[test]
+    fn an_uncounted_host_is_not_an_idle_one() {
+        assert_eq!(Metric::FarBusyPercent.of(&Measures::default(), false), None);
+        assert_eq!(Cpu { user: 1.0, idle: 3.0, ..Cpu::default() }.busy_percent(), Some(25.0));
+    }
+
+    #[test]
+    fn records_name_quantities_as_study_files_do() {
+        let figure = r#"{"kind":"bars","title":"t","quantity":"response-time"}"#;
+        let figure: crate::record::Figure = serde_json::from_str(figure).unwrap();
+        assert_eq!(figure.quantity, Metric::P50);
+        assert!(serde_json::to_string(&figure).unwrap().contains("\"quantity\":\"response-time\""));
+        let wrong =
+            serde_json::from_str::<crate::record::Figure>(r#"{"kind":"bars","title":"t","quantity":"x"}"#);
+        assert!(wrong.unwrap_err().to_string().contains("no quantity of a figure"));
+    }
+}

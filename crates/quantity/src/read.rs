@@ -1,0 +1,156 @@
+//! Reads quantities with units. A bare `k`, `m`, `g` is a power of ten, but for [`limit`], which is rsync's.
+
+use super::{GIB, KIB, MIB, TIB};
+
+/// Bytes: `1.6 MB`, `1G` (powers of ten), `64 KiB`, `1gib` (powers of two), `300`.
+///
+/// # Errors
+/// A sentence for people: what is understood.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let (number, unit) =
+        split(text).ok_or_else(|| format!("'{text}' is no size; write 500M, 1GB or 1GiB"))?;
+    let unit = unit.to_ascii_lowercase();
+    let factor = match unit.strip_suffix('b').unwrap_or(&unit) {
+        "" => 1.0,
+        "k" => 1e3,
+        "m" => 1e6,
+        "g" => 1e9,
+        "t" => 1e12,
+        "ki" => KIB,
+        "mi" => MIB,
+        "gi" => GIB,
+        "ti" => TIB,
+        _ => {
+            let wrong =
+                format!("the unit of '{text}' is none of a size; write k, M, G, T, KiB, MiB, GiB or TiB");
+            return Err(format!("{wrong}, as in 1.6 MB or 64 KiB"));
+        }
+    };
+    whole(number * factor).ok_or_else(|| format!("'{text}' is too large for a size; write 500M, 1GB or 1GiB"))
+}
+
+/// Bytes a second of a limit as rsync's `--bwlimit` has it: a bare number is KiB, `10m` MiB a second; or bits with `bit`:
+/// `500mbit`, `2.5gbit`. Zero is no limit.
+///
+/// # Errors
+/// A sentence for people: what is understood.
+pub fn limit(text: &str) -> Result<Option<u64>, String> {
+    let (number, unit) =
+        split(text).ok_or_else(|| format!("'{text}' is no rate; write 20m (MiB a second) or 500mbit"))?;
+    let lower = unit.to_ascii_lowercase();
+    let factor = match lower.as_str() {
+        "b" => 1.0,
+        "" | "k" | "kib" => KIB,
+        "m" | "mib" => MIB,
+        "g" | "gib" => GIB,
+        "kb" => 1e3,
+        "mb" => 1e6,
+        "gb" => 1e9,
+        _ => bits(&lower).map(|bits| bits / 8.0).map_err(|_| {
+            format!("'{unit}' is no unit of rate; write k, m, g (KiB, MiB, GiB a second) or mbit, gbit")
+        })?,
+    };
+    let bytes = number * factor;
+    Ok(if bytes == 0.0 { None } else { Some((bytes as u64).max(1)) })
+}
+
+/// Bits a second as tc(8) spells them: `10gbit`, `2.5 Gbit/s`, `100mbit`, `1gibit`. Of what tc takes, a bare number and the
+/// `bps` family are refused: there `10gbps` means ten giga*bytes* a second, which hardly anyone who writes it wants.
+///
+/// # Errors
+/// The reason alone, for people.
+pub fn bit_rate(text: &str) -> Result<u64, &'static str> {
+    let (number, unit) = split(text).ok_or("it doesn't start with a number")?;
+    let unit = unit.to_ascii_lowercase();
+    let factor = bits(unit.strip_suffix("/s").unwrap_or(&unit))?;
+    Ok((number * factor).round() as u64)
+}
+
+/// Seconds: `2`, `0.5 s`, `200 ms`, `5 min`, `1 h`.
+///
+/// # Errors
+/// A sentence for people: what is understood.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    let (number, unit) = split(text).ok_or_else(|| format!("{text:?} doesn't begin with a number"))?;
+    let factor = match unit {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "min" => 60.0,
+        "h" => 3600.0,
+        _ => {
+            return Err(format!(
+                "{text:?} has a unit that isn't one of time; write it as \"200 ms\" or \"5 min\""
+            ));
+        }
+    };
+    Ok(number * factor)
+}
+
+/// Bits of a unit of rates.
+fn bits(unit: &str) -> Result<f64, &'static str> {
+    Ok(match unit {
+        "bit" => 1.0,
+        "kbit" => 1e3,
+        "mbit" => 1e6,
+        "gbit" => 1e9,
+        "tbit" => 1e12,
+        "kibit" => KIB,
+        "mibit" => MIB,
+        "gibit" => GIB,
+        "tibit" => TIB,
+        "" => return Err("the unit is missing"),
+        _ if unit.ends_with("bps") => return Err("tc reads bps as bytes per second, so it isn't taken here"),
+        _ => return Err("the unit isn't known"),
+    })
+}
+
+/// A number, in which `_` may set thousands apart, and its unit.
+fn split(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
+    let number: f64 = text[..end].replace('_', "").parse().ok()?;
+    Some((number, text[end..].trim()))
+}
+
+/// The nearest whole number, where it can be told apart from its neighbours.
+fn whole(value: f64) -> Option<u64> {
+    (0.0..9e15).contains(&value).then(|| value.round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        let read =
+            ["1.6 MB", "1.5GB", "64KiB", "1G", "1g", "100_000", "300"].map(|text| bytes(text).unwrap());
+        assert_eq!(read, [1_600_000, 1_500_000_000, 65_536, 1_000_000_000, 1_000_000_000, 100_000, 300]);
+        for wrong in ["1 Gbit", "", "-1", "1e300", "99999999999999999999 GB", "many", "1x"] {
+            assert!(bytes(wrong).unwrap_err().contains("write "), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_limit_is_rsyncs_and_everything_else_decimal() {
+        assert_eq!(limit("1g"), Ok(Some(1 << 30)));
+        assert_eq!(bytes("1g"), Ok(1_000_000_000));
+        assert_eq!(
+            (limit("100"), limit("1gbit"), limit("0")),
+            (Ok(Some(102_400)), Ok(Some(125_000_000)), Ok(None))
+        );
+        assert_eq!(limit("1MB"), Ok(Some(1_000_000)));
+        assert!(limit("fast").unwrap_err().contains("write 20m (MiB a second) or 500mbit"));
+        assert!(limit("1x").unwrap_err().contains("k, m, g (KiB, MiB, GiB a second)"));
+    }
+
+    #[test]
+    fn link_rates_and_times() {
+        assert_eq!((bit_rate("10gbit"), bit_rate("2.5 Gbit/s")), (Ok(10_000_000_000), Ok(2_500_000_000)));
+        assert_eq!(bit_rate("1kibit"), Ok(1024));
+        assert!(bit_rate("10gbps").unwrap_err().contains("bytes per second"));
+        assert!(bit_rate("10").is_err() && bit_rate("10 GB").is_err() && bit_rate("").is_err());
+        assert_eq!((seconds("200 ms"), seconds("5 min"), seconds("2")), (Ok(0.2), Ok(300.0), Ok(2.0)));
+        assert!(seconds("1 d").unwrap_err().contains("write it as"));
+    }
+}
