@@ -1,25 +1,16 @@
 //! Runs the checks, and orders what they find.
 
-use crate::check::{CHECKS, Run};
+use crate::check::CHECKS;
 use crate::{Finding, Host, Path};
 
 /// What all checks find on a host, the dearest first.
 pub fn examine_host(host: &Host<'_>) -> Vec<Finding> {
-    let found = CHECKS.iter().flat_map(|check| match check.run {
-        Run::Host(run) => check.signed(host.name, run(host)),
-        Run::Path(_) => Vec::new(),
-    });
-    ordered(found.collect())
+    ordered(CHECKS.iter().flat_map(|check| check.on_host(host)).collect())
 }
 
 /// What all checks find between two hosts, the dearest first; not what they find on each of them.
 pub fn examine_path(path: &Path<'_>) -> Vec<Finding> {
-    let name = format!("{} -> {}", path.from.name, path.to.name);
-    let found = CHECKS.iter().flat_map(|check| match check.run {
-        Run::Path(run) => check.signed(&name, run(path)),
-        Run::Host(_) => Vec::new(),
-    });
-    ordered(found.collect())
+    ordered(CHECKS.iter().filter_map(|check| check.on_path(path)).collect())
 }
 
 /// What all checks find between two hosts and on each of them, the dearest first.

@@ -42,20 +42,16 @@ pub fn found(check: &Check, facts: &Facts) -> Vec<Finding> {
 
 /// The same for a target in bits a second.
 pub fn found_for(check: &Check, facts: &Facts, need: Need) -> Vec<Finding> {
-    match check.run {
-        Run::Host(run) => check.signed("h", run(&Host { name: "h", facts, need })),
-        Run::Path(_) => panic!("{} looks at paths", check.name),
-    }
+    assert!(!matches!(check.run, Run::Path(_)), "{} looks at paths", check.name);
+    check.on_host(&Host { name: "h", facts, need })
 }
 
-/// What a check finds between two hosts.
+/// The finding of a check between two hosts.
 pub fn found_between(check: &Check, from: &Facts, to: &Facts, measured: Measured) -> Vec<Finding> {
     let host = |name, facts| Host { name, facts, need: Need::OfPorts };
     let path = crate::Path { from: host("a", from), to: host("b", to), measured };
-    match check.run {
-        Run::Path(run) => check.signed("a -> b", run(&path)),
-        Run::Host(_) => panic!("{} looks at hosts", check.name),
-    }
+    assert!(matches!(check.run, Run::Path(_)), "{} looks at hosts", check.name);
+    check.on_path(&path).into_iter().collect()
 }
 
 /// Names of findings, with their places.

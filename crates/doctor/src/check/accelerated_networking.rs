@@ -28,17 +28,14 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let finding = Finding::new(Severity::Major, format!("{} has no virtual function beside it", port.name))
         .at(&port.name)
         .evidence(
-            "driver hv_netvsc, and no port of mlx4, mlx5 or mana: each packet passes \
-                    the hypervisor's software switch",
+            "driver hv_netvsc, and no port of mlx4, mlx5 or mana: each packet passes the hypervisor's software switch",
         )
         .evidence("what that costs depends on the size of the guest; it isn't told to it")
         .fix(
-            "Azure: az network nic update --accelerated-networking true, with the \
-                    guest stopped; Hyper-V: Set-VMNetworkAdapter -IovWeight 100",
+            "Azure: az network nic update --accelerated-networking true, with the guest stopped; Hyper-V: Set-VMNetworkAdapter -IovWeight 100",
         )
         .undo(
-            "az network nic update --accelerated-networking false; \
-                    Set-VMNetworkAdapter -IovWeight 0",
+            "az network nic update --accelerated-networking false; Set-VMNetworkAdapter -IovWeight 0",
         )
         .conflict("not every size of guest has it");
     Some(finding)

@@ -2,9 +2,9 @@
 
 use linerate_host::facts::{Bond, Port};
 
-use super::cite::BONDING;
 use super::{Check, Run, work};
 use crate::formula::gbit;
+use crate::source::BONDING;
 use crate::subject::speed;
 use crate::{Finding, Host, Severity, Source};
 

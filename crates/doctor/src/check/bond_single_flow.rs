@@ -2,9 +2,9 @@
 
 use linerate_host::facts::{Bond, Port};
 
-use super::cite::{BONDING, FEDEX};
 use super::{Check, Run};
 use crate::formula::gbit;
+use crate::source::{BONDING, FEDEX};
 use crate::subject::speed;
 use crate::{Finding, Host, Severity};
 

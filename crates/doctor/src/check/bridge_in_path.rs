@@ -3,7 +3,8 @@
 use linerate_host::facts::Port;
 
 use super::{Check, Run};
-use crate::{Finding, Host, Severity, Source};
+use crate::source::BRIDGE;
+use crate::{Finding, Host, Severity};
 
 const AROUND: &str =
     "for a host's own transfers a port without a bridge, for guests a virtual function or macvtap";
@@ -12,10 +13,7 @@ const RULES: &str = "net.bridge.bridge-nf-call-iptables";
 pub(super) const CHECK: Check = Check {
     name: "bridge-in-path",
     about: "a real port behind a bridge of the kernel's",
-    sources: &[Source {
-        name: "Linux, Documentation/networking/bridge.rst",
-        url: "https://docs.kernel.org/networking/bridge.html",
-    }],
+    sources: &[BRIDGE],
     run: Run::Host(run),
 };
 

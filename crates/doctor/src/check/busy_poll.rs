@@ -8,7 +8,7 @@ pub(super) const CHECK: Check = Check {
     name: "busy-poll",
     about: "processors that poll for packets, which serves delay and not rate",
     sources: &[NET_SYSCTL, RED_HAT],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -19,8 +19,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::new(Severity::Note, "each read polls the card before it sleeps")
         .evidence(format!("busy_poll {poll} us, busy_read {read} us"))
         .evidence(
-            "a processor that polls doesn't encrypt or write; packets that are \
-                    joined wait a shorter time",
+            "a processor that polls doesn't encrypt or write; packets that are joined wait a shorter time",
         )
         .fix("sysctl -w net.core.busy_poll=0 net.core.busy_read=0")
         .undo(format!("sysctl -w net.core.busy_poll={poll} net.core.busy_read={read}"))

@@ -2,20 +2,20 @@
 
 use super::{Check, Run};
 use crate::formula::gbit;
-use crate::source::TRANSFER_PAPER;
+use crate::source::FEDEX;
 use crate::{Finding, Host, Source};
 
 pub(super) const CHECK: Check = Check {
     name: "cipher-slow",
     about: "all cores together encrypt and hash less than is needed",
     sources: &[
-        TRANSFER_PAPER,
+        FEDEX,
         Source {
             name: "RFC 5288, AES-GCM cipher suites for TLS",
             url: "https://www.rfc-editor.org/rfc/rfc5288",
         },
     ],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -39,15 +39,9 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             gbit(one)
         ))
         .evidence(format!("{cores} cores; {} needed", gbit(host.rate())))
-        .fix(
-            "linerate cp --no-encrypt, in a network that is trusted; or a processor \
-                    with AES instructions",
-        )
+        .fix("linerate cp --no-encrypt, in a network that is trusted; or a processor with AES instructions")
         .undo("linerate cp without --no-encrypt")
-        .conflict(
-            "without encryption everybody on the path reads and changes the data; \
-                    checksums remain",
-        );
+        .conflict("without encryption everybody on the path reads and changes the data; checksums remain");
     Some(finding)
 }
 

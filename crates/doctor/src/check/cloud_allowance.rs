@@ -31,8 +31,7 @@ fn of(port: &Port) -> Option<Finding> {
         .evidence(format!("{named}: packets since the driver was loaded"))
         .evidence("many sizes have their rate for a while only, and a lower one after it")
         .fix(format!(
-            "a larger instance, or one whose rate isn't 'up to'; watch: ethtool -S \
-                    {} | grep allowance",
+            "a larger instance, or one whose rate isn't 'up to'; watch: ethtool -S {} | grep allowance",
             port.name
         ));
     Some(finding)

@@ -11,13 +11,11 @@ pub(super) const CHECK: Check = Check {
     about: "a cloud that limits each connection",
     sources: &[
         Source {
-            name: "Amazon EC2, Instance network bandwidth: 5 Gbit/s a flow, 10 within a \
-                    placement group",
+            name: "Amazon EC2, Instance network bandwidth: 5 Gbit/s a flow, 10 within a placement group",
             url: "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-network-bandwidth.html",
         },
         Source {
-            name: "Google Compute Engine, Network bandwidth: 3 Gbit/s a flow to external \
-                    addresses",
+            name: "Google Compute Engine, Network bandwidth: 3 Gbit/s a flow to external addresses",
             url: "https://cloud.google.com/compute/docs/network-bandwidth",
         },
     ],

@@ -2,9 +2,9 @@
 
 use linerate_host::facts::{Coalescing, Port};
 
-use super::cite::{ESNET_NIC, REDHAT};
 use super::{Check, Run};
 use crate::formula::{bdp, bytes};
+use crate::source::{ESNET_NIC, ETHTOOL, RED_HAT};
 use crate::{Finding, Host, Severity};
 
 /// Microseconds below which each queue interrupts more than 200,000 times a second.
@@ -19,11 +19,7 @@ const SLOW: f64 = 5e9;
 pub(super) const CHECK: Check = Check {
     name: "coalescing",
     about: "interrupts for each packet, or so late that delay is added",
-    sources: &[
-        REDHAT,
-        ESNET_NIC,
-        crate::Source { name: "ethtool(8), -C", url: "https://man7.org/linux/man-pages/man8/ethtool.8.html" },
-    ],
+    sources: &[RED_HAT, ESNET_NIC, ETHTOOL],
     run: Run::Host(run),
 };
 

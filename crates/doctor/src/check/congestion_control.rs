@@ -12,7 +12,7 @@ pub(super) const CHECK: Check = Check {
     name: "congestion-control",
     about: "a congestion control that takes long to come back after a loss",
     sources: &[RFC_9438, BBR, ESNET],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -35,8 +35,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             .fix(format!("sysctl -w net.ipv4.tcp_congestion_control={better}"))
             .undo(format!("sysctl -w net.ipv4.tcp_congestion_control={}", work::word(used)))
             .conflict(
-                "perfSONAR sets htcp, ESnet cubic or bbr, distributions cubic; bbr takes \
-                    more than its share beside others",
+                "perfSONAR sets htcp, ESnet cubic or bbr, distributions cubic; bbr takes more than its share beside others",
             );
     Some(finding)
 }

@@ -9,7 +9,7 @@ pub(super) const CHECK: Check = Check {
     name: "core-buffers",
     about: "programs that set their own buffers get less than the need",
     sources: &[NET_SYSCTL, ESNET],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -29,14 +29,12 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .evidence(format!("rmem_max {}, wmem_max {}", bytes(receive as f64), bytes(send as f64)))
         .evidence(format!("{} at 0.2 ms have {} under way", gbit(need), bytes(bdp::bytes(need, trip::NEAR))))
         .evidence(
-            "programs that leave the window to the kernel, linerate among them, \
-                    aren't held by it",
+            "programs that leave the window to the kernel, linerate among them, aren't held by it",
         )
         .fix(format!("sysctl -w net.core.rmem_max={size} net.core.wmem_max={size}"))
         .undo(format!("sysctl -w net.core.rmem_max={receive} net.core.wmem_max={send}"))
         .conflict(
-            "tuned 16 MiB, ESnet 64 MiB to 2 GiB by the port's rate; large fixed \
-                    windows make queues in the network",
+            "tuned 16 MiB, ESnet 64 MiB to 2 GiB by the port's rate; large fixed windows make queues in the network",
         );
     Some(finding)
 }

@@ -32,25 +32,22 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     if most >= host.rate() {
         return None;
     }
-    let finding =
-        Finding::leaves(most, host.rate(), format!("{} reads and writes {} at most", fs.path, gbit(most)))
-            .at(&fs.path)
-            .evidence(format!(
-                "{}{}: {parts} x {kind}, {} each at most",
-                device.name,
-                model(device),
-                gbit(each * 8.0)
-            ))
-            .evidence(format!("needed: {}", gbit(host.rate())))
-            .evidence(
-                "files in the page cache are faster until it is full; many small files \
-                    are slower",
-            )
-            .fix(
-                "NVMe or more disks in a RAID; or measure the network alone, between \
-                    file systems in memory (tmpfs)",
-            )
-            .conflict("by the kind of the disk only: nothing was read or written");
+    let finding = Finding::leaves(
+        most,
+        host.rate(),
+        format!("{} reads and writes {} at most", fs.path, gbit(most)),
+    )
+    .at(&fs.path)
+    .evidence(format!(
+        "{}{}: {parts} x {kind}, {} each at most",
+        device.name,
+        model(device),
+        gbit(each * 8.0)
+    ))
+    .evidence(format!("needed: {}", gbit(host.rate())))
+    .evidence("files in the page cache are faster until it is full; many small files are slower")
+    .fix("NVMe or more disks in a RAID; or measure the network alone, between file systems in memory (tmpfs)")
+    .conflict("by the kind of the disk only: nothing was read or written");
     Some(finding)
 }
 

@@ -3,9 +3,9 @@
 use linerate_host::Fact;
 use linerate_host::facts::{Counters, Port};
 
-use super::cite::{REDHAT, STATISTICS};
 use super::{Check, Run};
 use crate::formula::percent;
+use crate::source::{RED_HAT, STATISTICS};
 use crate::{Finding, Host, Severity};
 
 /// Shares of the packets from which a loss is felt on any path, and on long ones.
@@ -19,7 +19,7 @@ const FLAPS: u64 = 20;
 pub(super) const CHECK: Check = Check {
     name: "drops-by-cause",
     about: "packets that a port lost since boot, by cause",
-    sources: &[STATISTICS, REDHAT],
+    sources: &[STATISTICS, RED_HAT],
     run: Run::Host(run),
 };
 

@@ -3,6 +3,7 @@
 use linerate_host::facts::{Facts, Port};
 
 use super::{Check, Run, work};
+use crate::source::VMMARK;
 use crate::{Finding, Severity, Source};
 
 /// Bytes of a Fibre Channel frame's payload.
@@ -18,10 +19,7 @@ pub(super) const CHECK: Check = Check {
             name: "INCITS 462-2010, FC-BB-5, annex: FCoE needs mini-jumbo and lossless Ethernet",
             url: "https://en.wikipedia.org/wiki/Fibre_Channel_over_Ethernet",
         },
-        Source {
-            name: "Networking technologies on IBM System x servers running VMware ESX 4.0: FCoE",
-            url: "docs/papers.md",
-        },
+        VMMARK,
     ],
     run: Run::Host(|host| ports(host.facts).into_iter().flat_map(of).collect()),
 };

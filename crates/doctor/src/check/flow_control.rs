@@ -2,8 +2,8 @@
 
 use linerate_host::facts::{Pause, Port};
 
-use super::cite::{ESNET_NIC, REDHAT};
 use super::{Check, Run, work};
+use crate::source::{ESNET_NIC, RED_HAT};
 use crate::{Finding, Host, Severity};
 
 /// Drivers' counters of pause frames that were sent.
@@ -13,7 +13,7 @@ const SENT: [&str; 5] =
 pub(super) const CHECK: Check = Check {
     name: "flow-control",
     about: "pause frames that were sent, or lost packets that they would have saved",
-    sources: &[ESNET_NIC, REDHAT],
+    sources: &[ESNET_NIC, RED_HAT],
     run: Run::Host(run),
 };
 
@@ -43,8 +43,7 @@ fn stops(port: &Port, name: &str, count: u64) -> Finding {
         .evidence(format!("{name}: {count}"))
         .fix("let the host receive faster: see the other findings; pauses themselves are a symptom")
         .conflict(
-            "ESnet wants flow control on where the switch's buffers are small, storage guides too; others turn it off \
-             since a pause stops all flows of the port, not the one at fault",
+            "ESnet wants flow control on where the switch's buffers are small, storage guides too; others turn it off since a pause stops all flows of the port, not the one at fault",
         )
 }
 

@@ -1,7 +1,7 @@
 //! Frequency governors that keep processors slow, or make them slow to follow.
 
-use super::cite::{ESNET_HOST, REDHAT};
 use super::{Check, Run};
+use crate::source::{ESNET, RED_HAT};
 use crate::{Finding, Host, Severity, Source};
 
 /// Drivers in which `powersave` still follows the load.
@@ -15,15 +15,11 @@ pub(super) const CHECK: Check = Check {
             name: "Linux, Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst",
             url: "https://docs.kernel.org/admin-guide/pm/intel_pstate.html",
         },
-        ESNET_HOST,
-        REDHAT,
+        ESNET,
+        RED_HAT,
     ],
-    run: Run::Host(run),
+    run: Run::HostOne(of),
 };
-
-fn run(host: &Host<'_>) -> Vec<Finding> {
-    of(host).into_iter().collect()
-}
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let governors = host.facts.cpu.governors.known()?;
@@ -47,8 +43,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .fix(set("performance"))
         .undo(set(name))
         .conflict(
-            "tuned's network profiles and ESnet want performance; the kernel's guide says that intel_pstate's powersave \
-             follows the load, so that it costs the first milliseconds of a burst only",
+            "tuned's network profiles and ESnet want performance; the kernel's guide says that intel_pstate's powersave follows the load, so that it costs the first milliseconds of a burst only",
         );
     Some(finding)
 }

@@ -1,7 +1,7 @@
 //! How many processors a guest has: one is short, many don't help one transfer.
 
 use super::{Check, Run};
-use crate::source::TRANSFER_PAPER;
+use crate::source::FEDEX;
 use crate::{Finding, Host, Severity, Source};
 
 /// As many as the papers' one guest had.
@@ -11,13 +11,13 @@ pub(super) const CHECK: Check = Check {
     name: "guest-vcpus",
     about: "a guest with one processor, or with so many that several guests would do more",
     sources: &[
-        TRANSFER_PAPER,
+        FEDEX,
         Source {
             name: "VMware, Performance best practices for vSphere: virtual CPU considerations",
             url: "https://www.vmware.com/docs/vsphere-esxi-vcenter-server-80-performance-best-practices",
         },
     ],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -30,19 +30,16 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             .undo("one processor"),
         many if many >= MANY => Finding::new(Severity::Note, "several guests may do more than this one")
             .evidence(format!(
-                "{many} virtual processors; the papers' one guest with 8 was short of \
-                    the bare host, eight with 1 each had its rate"
+                "{many} virtual processors; the papers' one guest with 8 was short of the bare host, eight with 1 each had its rate"
             ))
             .fix(
-                "for the most in all: several guests with one or two processors, each \
-                    with its part of the work",
+                "for the most in all: several guests with one or two processors, each with its part of the work",
             )
             .undo("one guest"),
         _ => return None,
     };
     Some(finding.conflict(
-        "more processors than a guest uses cost the hypervisor's scheduling; \
-                    with several queues today one guest does better than in the papers",
+        "more processors than a guest uses cost the hypervisor's scheduling; with several queues today one guest does better than in the papers",
     ))
 }
 

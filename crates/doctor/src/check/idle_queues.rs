@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use linerate_host::Fact;
 use linerate_host::facts::Port;
 
-use super::cite::{SCALING, STATISTICS};
 use super::{Check, Run};
+use crate::source::{SCALING, STATISTICS};
 use crate::{Finding, Severity};
 
 /// Packets since boot from which shares mean something.

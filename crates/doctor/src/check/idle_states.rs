@@ -2,10 +2,10 @@
 
 use linerate_host::facts::Port;
 
-use super::cite::{CPUIDLE, REDHAT};
 use super::{Check, Run};
 use crate::formula::goodput::Segments;
 use crate::formula::{gbit, percent, trip};
+use crate::source::{CPUIDLE, RED_HAT};
 use crate::{Finding, Host, Severity, Source};
 
 /// Share of a near round trip from which waking is felt.
@@ -20,14 +20,10 @@ pub(super) const CHECK: Check = Check {
             name: "tuned, profile network-latency: force_latency",
             url: "https://github.com/redhat-performance/tuned/blob/master/profiles/network-latency/tuned.conf",
         },
-        REDHAT,
+        RED_HAT,
     ],
-    run: Run::Host(run),
+    run: Run::HostOne(of),
 };
-
-fn run(host: &Host<'_>) -> Vec<Finding> {
-    of(host).into_iter().collect()
-}
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let cpu = &host.facts.cpu;
@@ -67,8 +63,7 @@ fn remedy(finding: Finding) -> Finding {
         .fix("cpupower idle-set -D 50, which forbids what takes longer than 50 us")
         .undo("cpupower idle-set -E")
         .conflict(
-            "tuned's profile for latency forbids deep states, the one for throughput leaves them: sleeping cores let \
-             others run faster, and under load the governor seldom chooses deep ones",
+            "tuned's profile for latency forbids deep states, the one for throughput leaves them: sleeping cores let others run faster, and under load the governor seldom chooses deep ones",
         )
 }
 

@@ -11,8 +11,7 @@ use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "io-scheduler",
-    about: "a scheduler that costs processor time on a fast disk, or none on one \
-                    that turns",
+    about: "a scheduler that costs processor time on a fast disk, or none on one that turns",
     sources: &[SCHEDULERS, BLOCK, ESNET_DISK],
     run: Run::Host(run),
 };
@@ -50,8 +49,7 @@ fn of(device: &BlockDevice, is_guest: bool) -> Option<Finding> {
         .fix(format!("echo {better} > {}", work::word(&file)))
         .undo(format!("echo {} > {}", work::word(now), work::word(&file)))
         .conflict(
-            "bfq is fairer where several use one slow disk; ESnet wants deadline or \
-                    none; distributions differ",
+            "bfq is fairer where several use one slow disk; ESnet wants deadline or none; distributions differ",
         );
     Some(finding)
 }

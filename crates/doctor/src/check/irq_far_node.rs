@@ -2,9 +2,9 @@
 
 use linerate_host::facts::Port;
 
-use super::cite::{ESNET_NIC, FEDEX, STACK};
 use super::{Check, Run, work};
 use crate::formula::{cpu, gbit, percent};
+use crate::source::{ESNET_NIC, FEDEX, STACK};
 use crate::{Finding, Host};
 
 /// Share of far interrupts from which it is worth telling.

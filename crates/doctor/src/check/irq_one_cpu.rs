@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use linerate_host::facts::{Irq, Port};
 
-use super::cite::{ESNET_NIC, SCALING, WEB};
 use super::{Check, Run, work};
 use crate::formula::percent;
+use crate::source::{ESNET_NIC, SCALING, WEB};
 use crate::{Finding, Host};
 
 /// Fewer tell nothing.

@@ -3,8 +3,8 @@
 use linerate_host::facts::{Irq, Port};
 use std::collections::BTreeSet;
 
-use super::cite::{ESNET_NIC, SCALING};
 use super::{Check, Run, work};
+use crate::source::{ESNET_NIC, SCALING};
 use crate::{Finding, Host};
 
 /// Interrupts that a fix names.

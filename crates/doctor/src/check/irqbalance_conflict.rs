@@ -2,8 +2,8 @@
 
 use linerate_host::facts::{Irq, Port};
 
-use super::cite::{ESNET_NIC, REDHAT};
 use super::{Check, Run};
+use crate::source::{ESNET_NIC, RED_HAT};
 use crate::{Finding, Host, Severity};
 
 /// Processors that served a good part of one interrupt, from which it was moved.
@@ -15,7 +15,7 @@ const SOME: u64 = 10_000;
 pub(super) const CHECK: Check = Check {
     name: "irqbalance-conflict",
     about: "interrupts bound to one processor each that were moved about",
-    sources: &[ESNET_NIC, REDHAT],
+    sources: &[ESNET_NIC, RED_HAT],
     run: Run::Host(run),
 };
 

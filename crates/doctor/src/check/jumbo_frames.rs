@@ -49,9 +49,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     .fix(format!("ip link set {} mtu {JUMBO}, where every switch and host on the path has it too", port.name))
     .undo(format!("ip link set {} mtu {mtu}", port.name))
     .conflict(
-        "ESnet wants 9000 everywhere; the internet takes 1500, Google Cloud \
-                    8896, Azure mostly 1500; with segmentation offload and GRO the processor \
-                    gains little",
+        "ESnet wants 9000 everywhere; the internet takes 1500, Google Cloud 8896, Azure mostly 1500; with segmentation offload and GRO the processor gains little",
     );
     Some(finding)
 }

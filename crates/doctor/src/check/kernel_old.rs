@@ -8,11 +8,7 @@ use crate::{Finding, Host, Severity};
 const GAINS: [((u32, u32), &str); 3] = [
     ((4, 9), "bbr"),
     ((4, 13), "pacing without fq"),
-    (
-        (4, 18),
-        "segmentation offload for UDP, less work for each TCP segment (SACK \
-                    compression)",
-    ),
+    ((4, 18), "segmentation offload for UDP, less work for each TCP segment (SACK compression)"),
 ];
 /// Before it even tuned hosts are short of ten gigabits.
 const OLD: (u32, u32) = (4, 9);
@@ -21,7 +17,7 @@ pub(super) const CHECK: Check = Check {
     name: "kernel-old",
     about: "a kernel from before bbr, pacing, and less work for each segment",
     sources: &[ESNET, BBR],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

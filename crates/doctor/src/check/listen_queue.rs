@@ -13,7 +13,7 @@ pub(super) const CHECK: Check = Check {
     name: "listen-queue",
     about: "connections were dropped since nobody had taken earlier ones yet",
     sources: &[IP_SYSCTL, SNMP],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -28,8 +28,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         Finding::new(Severity::Note, format!("{full} connections were dropped before they were taken"))
             .evidence(format!("the queue of a listening socket was full {full} times since boot"))
             .evidence(
-                "it matters to servers with many clients; the sender waits a second \
-                    before it asks again",
+                "it matters to servers with many clients; the sender waits a second before it asks again",
             )
             .fix(format!("{}, and the program's own backlog", set(now.unwrap_or_default(), ENOUGH)))
             .undo(match now {

@@ -20,7 +20,7 @@ pub(super) const CHECK: Check = Check {
             url: "https://man7.org/linux/man-pages/man5/proc_meminfo.5.html",
         },
     ],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -30,10 +30,11 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     }
     let finding = Finding::new(Severity::Minor, "memory is short");
     let finding = told.into_iter().fold(finding, Finding::evidence);
-    Some(finding.evidence("buffers and the page cache shrink first: both are what a transfer uses").fix(
-        "see who has it: ps -eo rss,comm --sort -rss | head; files in tmpfs \
-                    count too; or more memory",
-    ))
+    Some(
+        finding.evidence("buffers and the page cache shrink first: both are what a transfer uses").fix(
+            "see who has it: ps -eo rss,comm --sort -rss | head; files in tmpfs count too; or more memory",
+        ),
+    )
 }
 
 fn short(host: &Host<'_>) -> Option<String> {

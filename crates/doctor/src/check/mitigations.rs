@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Check, Run};
-use crate::{Finding, Host, Severity, Source};
+use crate::{Finding, Severity, Source};
 
 /// What makes each system call, or each switch to a guest, dearer: by what the kernel says of it.
 const DEAR: [(&str, &str, &str); 6] = [
@@ -28,12 +28,8 @@ pub(super) const CHECK: Check = Check {
             url: "https://docs.kernel.org/admin-guide/kernel-parameters.html",
         },
     ],
-    run: Run::Host(run),
+    run: Run::HostOne(|host| host.facts.cpu.mitigations.known().and_then(of)),
 };
-
-fn run(host: &Host<'_>) -> Vec<Finding> {
-    host.facts.cpu.mitigations.known().and_then(of).into_iter().collect()
-}
 
 fn of(all: &BTreeMap<String, String>) -> Option<Finding> {
     let is_there =

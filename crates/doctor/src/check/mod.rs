@@ -2,7 +2,6 @@
 //!
 //! A check looks at what is known. Where a fact isn't, it finds nothing: never a finding from a guess.
 
-mod cite;
 mod work;
 
 use crate::{Finding, Host, Path, Source};
@@ -22,18 +21,35 @@ pub struct Check {
 /// What a check looks at.
 #[derive(Clone, Copy)]
 pub enum Run {
-    /// One host.
+    /// A host, for any number of findings.
     Host(fn(&Host<'_>) -> Vec<Finding>),
-    /// A path, with both of its ends.
-    Path(fn(&Path<'_>) -> Vec<Finding>),
+    /// A host, for one finding at most.
+    HostOne(fn(&Host<'_>) -> Option<Finding>),
+    /// A path with both of its ends, for one finding at most.
+    Path(fn(&Path<'_>) -> Option<Finding>),
 }
 
 impl Check {
-    /// Signs what it found.
-    pub(crate) fn signed(&self, host: &str, found: Vec<Finding>) -> Vec<Finding> {
-        let sign =
-            |finding| Finding { check: self.name, host: host.into(), sources: self.sources, ..finding };
-        found.into_iter().map(sign).collect()
+    /// Findings on a host, signed; none by a check of paths.
+    pub(crate) fn on_host(&self, host: &Host<'_>) -> Vec<Finding> {
+        match self.run {
+            Run::Host(run) => run(host).into_iter().map(|finding| self.sign(finding, host.name)).collect(),
+            Run::HostOne(run) => run(host).map(|finding| self.sign(finding, host.name)).into_iter().collect(),
+            Run::Path(_) => Vec::new(),
+        }
+    }
+
+    /// The finding on a path, signed; none by a check of hosts.
+    pub(crate) fn on_path(&self, path: &Path<'_>) -> Option<Finding> {
+        let name = format!("{} -> {}", path.from.name, path.to.name);
+        match self.run {
+            Run::Path(run) => run(path).map(|finding| self.sign(finding, &name)),
+            Run::Host(_) | Run::HostOne(_) => None,
+        }
+    }
+
+    fn sign(&self, finding: Finding, host: &str) -> Finding {
+        Finding { check: self.name, host: host.into(), sources: self.sources, ..finding }
     }
 }
 
@@ -152,6 +168,17 @@ pub fn named(name: &str) -> Option<&'static Check> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The papers are listed on one page; each other document has its own address.
+    #[test]
+    fn a_document_has_one_title() {
+        let mut titles = std::collections::BTreeMap::new();
+        let cited = CHECKS.iter().flat_map(|check| check.sources);
+        for Source { name, url } in cited.filter(|source| source.url != "docs/papers.md") {
+            let first = titles.entry(url).or_insert(name);
+            assert_eq!(first, &name, "two titles of {url}");
+        }
+    }
 
     #[test]
     fn names_are_stable_and_sources_are_there() {

@@ -32,8 +32,7 @@ fn of(fs: &FileSystem) -> Option<Finding> {
         .fix(format!("mount -o remount,{instead} {point}"))
         .undo(format!("mount -o remount,{option} {point}"))
         .conflict(
-            "sync is for disks that are pulled out; linerate itself makes files safe \
-                    before it says that they are",
+            "sync is for disks that are pulled out; linerate itself makes files safe before it says that they are",
         );
     Some(finding)
 }

@@ -35,10 +35,7 @@ fn lost(facts: &Facts, port: &Port) -> Option<Finding> {
     let finding = Finding::new(Severity::Major, title)
         .at(&port.name)
         .evidence(format!("MTU of {}: {above}; of {}: {below}", upper.name, lower.name))
-        .evidence(
-            "full segments are dropped or cut, small ones pass: connections are \
-                    made, and hang",
-        )
+        .evidence("full segments are dropped or cut, small ones pass: connections are made, and hang")
         .fix(format!("ip link set {} mtu {above}", lower.name))
         .undo(format!("ip link set {} mtu {below}", lower.name));
     Some(finding)
@@ -65,8 +62,7 @@ fn small(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
     .at(&bridge.name)
     .evidence(format!("MTU of {} is {own}, of {} {outer}", bridge.name, outside.name))
     .fix(format!(
-        "set the bridge's MTU where it is made (docker: \"mtu\": {outer} in \
-                    daemon.json); ip link set {} mtu {outer}",
+        "set the bridge's MTU where it is made (docker: \"mtu\": {outer} in daemon.json); ip link set {} mtu {outer}",
         bridge.name
     ))
     .undo(format!("ip link set {} mtu {own}", bridge.name));

@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     name: "mtu-probing",
     about: "large packets, and no way to learn that a path doesn't take them",
     sources: &[IP_SYSCTL, ESNET],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -22,10 +22,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::new(Severity::Note, "a path that takes less than the port's MTU may stall")
         .at(&port.name)
         .evidence(format!("MTU {}, and tcp_mtu_probing is 0", port.mtu.get()?))
-        .evidence(
-            "where a router's answer is filtered, connections hang after the first \
-                    full segment",
-        )
+        .evidence("where a router's answer is filtered, connections hang after the first full segment")
         .fix("sysctl -w net.ipv4.tcp_mtu_probing=1")
         .undo("sysctl -w net.ipv4.tcp_mtu_probing=0")
         .conflict("ESnet and perfSONAR set 1 with jumbo packets; distributions leave 0");

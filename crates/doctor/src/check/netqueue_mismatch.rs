@@ -3,8 +3,8 @@
 use linerate_host::facts::Port;
 
 use super::{Check, Run};
-use crate::source::SCALING;
-use crate::{Finding, Host, Severity, Source};
+use crate::source::{SCALING, VMMARK};
+use crate::{Finding, Host, Severity};
 
 /// Options of drivers that ask for queues.
 const OPTIONS: [&str; 6] = ["RSS", "VMDQ", "num_queues", "num_vmdqs", "rss_queues", "qp"];
@@ -12,14 +12,7 @@ const OPTIONS: [&str; 6] = ["RSS", "VMDQ", "num_queues", "num_vmdqs", "rss_queue
 pub(super) const CHECK: Check = Check {
     name: "netqueue-mismatch",
     about: "fewer queues than guests, than interrupts, or than the driver was asked for",
-    sources: &[
-        Source {
-            name: "Networking technologies on IBM System x servers running VMware ESX 4.0: \
-                    NetQueue, and how to verify it",
-            url: "docs/papers.md",
-        },
-        SCALING,
-    ],
+    sources: &[VMMARK, SCALING],
     run: Run::Host(|host| host.hardware().filter_map(|port| of(host, port)).collect()),
 };
 
@@ -42,14 +35,12 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     Some(
         finding
             .fix(format!(
-                "ethtool -L {0} {kind} {wanted}; ethtool -S {0} shows each queue's \
-                    packets; on ESX: esxcli system module parameters set -m MODULE",
+                "ethtool -L {0} {kind} {wanted}; ethtool -S {0} shows each queue's packets; on ESX: esxcli system module parameters set -m MODULE",
                 port.name
             ))
             .undo(format!("ethtool -L {} {kind} {queues}", port.name))
             .conflict(
-                "NetQueue and VMDq sort packets by guest, RSS by connection: with one \
-                    guest more queues bring nothing by the first",
+                "NetQueue and VMDq sort packets by guest, RSS by connection: with one guest more queues bring nothing by the first",
             ),
     )
 }

@@ -44,15 +44,11 @@ fn of(fs: &FileSystem) -> Option<Finding> {
             "{kind} from {source}{}",
             if is_nfs && !several { ", with one connection" } else { "" }
         ))
-        .evidence(
-            "each byte passes the network twice, and each file waits for the \
-                    server's answers",
-        );
+        .evidence("each byte passes the network twice, and each file waits for the server's answers");
     Some(match (is_nfs, fs.mount_point.known().map(|point| work::word(point))) {
         (true, Some(point)) if !several => finding
             .fix(format!(
-                "copy from or to the server itself; or umount {point}, and mount it with \
-                    -o nconnect=8"
+                "copy from or to the server itself; or umount {point}, and mount it with -o nconnect=8"
             ))
             .undo(format!("mount {point} without nconnect")),
         _ => finding.fix("copy from or to the server itself"),

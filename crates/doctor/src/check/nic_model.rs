@@ -2,9 +2,9 @@
 
 use linerate_host::facts::Port;
 
-use super::cite::{FEDEX, WEB};
 use super::{Check, Run};
 use crate::formula::gbit;
+use crate::source::{FEDEX, WEB};
 use crate::{Finding, Host, Severity, Source};
 
 pub(super) const CHECK: Check = Check {

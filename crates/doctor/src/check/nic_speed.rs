@@ -2,11 +2,11 @@
 
 use linerate_host::facts::Port;
 
-use super::cite::{FEDEX, STATISTICS};
 use super::{Check, Run};
 use crate::formula::gbit;
+use crate::source::{ETHTOOL, FEDEX, STATISTICS};
 use crate::subject::speed;
-use crate::{Finding, Host, Need, Severity, Source};
+use crate::{Finding, Host, Need, Severity};
 
 /// All real ports of the last twenty years can as much.
 const LEAST: f64 = 1e9;
@@ -14,11 +14,7 @@ const LEAST: f64 = 1e9;
 pub(super) const CHECK: Check = Check {
     name: "nic-speed",
     about: "ports slower than what is needed, negotiated down, or half duplex",
-    sources: &[
-        FEDEX,
-        STATISTICS,
-        Source { name: "ethtool(8), -s", url: "https://man7.org/linux/man-pages/man8/ethtool.8.html" },
-    ],
+    sources: &[FEDEX, STATISTICS, ETHTOOL],
     run: Run::Host(run),
 };
 

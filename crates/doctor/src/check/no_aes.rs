@@ -2,14 +2,14 @@
 
 use super::{Check, Run};
 use crate::formula::gbit;
-use crate::source::{LIBVIRT, TRANSFER_PAPER};
+use crate::source::{FEDEX, LIBVIRT};
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "no-aes",
     about: "the processor has no instructions for AES, or doesn't show them",
-    sources: &[TRANSFER_PAPER, LIBVIRT],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    sources: &[FEDEX, LIBVIRT],
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -30,15 +30,12 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     Some(match host.facts.machine.guest.get() {
         Some(true) => finding
             .fix(
-                "give the guest the host's processor: libvirt <cpu \
-                    mode='host-passthrough'/>, QEMU -cpu host",
+                "give the guest the host's processor: libvirt <cpu mode='host-passthrough'/>, QEMU -cpu host",
             )
             .undo("the processor model that it had")
             .conflict("a guest with the host's processor can only move to hosts like it"),
         _ => finding.fix(
-            "switch AES-NI on in the firmware, where the processor has it; else ssh \
-                    -c chacha20-poly1305@openssh.com, or linerate cp --no-encrypt in a \
-                    network that is trusted",
+            "switch AES-NI on in the firmware, where the processor has it; else ssh -c chacha20-poly1305@openssh.com, or linerate cp --no-encrypt in a network that is trusted",
         ),
     })
 }

@@ -8,11 +8,10 @@ pub(super) const CHECK: Check = Check {
     name: "no-vaes",
     about: "no vector instructions for AES, at a rate that one thread doesn't encrypt",
     sources: &[Source {
-        name: "Drucker, Gueron and Krasnov, Making AES great again: the forthcoming \
-                    vectorized AES instruction",
+        name: "Drucker, Gueron and Krasnov, Making AES great again: the forthcoming vectorized AES instruction",
         url: "https://eprint.iacr.org/2018/392",
     }],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

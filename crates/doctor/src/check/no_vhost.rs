@@ -8,7 +8,7 @@ pub(super) const CHECK: Check = Check {
     name: "no-vhost",
     about: "guests on taps whose packets QEMU moves itself",
     sources: &[LIBVIRT, Source { name: "KVM, UsingVhost", url: "https://www.linux-kvm.org/page/UsingVhost" }],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -26,17 +26,14 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::new(Severity::Major, "guests' packets go through a process")
         .evidence(format!("{guests} guests, {taps} taps, no vhost thread; {device}"))
         .evidence(
-            "each packet wakes QEMU, which copies it by system calls; what that \
-                    costs depends on the packets' size",
+            "each packet wakes QEMU, which copies it by system calls; what that costs depends on the packets' size",
         )
         .fix(
-            "modprobe vhost_net; libvirt <driver name='vhost'/>, QEMU -netdev \
-                    tap,...,vhost=on; then start the guests anew",
+            "modprobe vhost_net; libvirt <driver name='vhost'/>, QEMU -netdev tap,...,vhost=on; then start the guests anew",
         )
         .undo("libvirt <driver name='qemu'/>, QEMU vhost=off")
         .conflict(
-            "Firecracker and Cloud Hypervisor have no vhost-net by design, and are \
-                    counted as guests here",
+            "Firecracker and Cloud Hypervisor have no vhost-net by design, and are counted as guests here",
         );
     Some(finding)
 }

@@ -2,9 +2,9 @@
 
 use linerate_host::facts::Port;
 
-use super::cite::{ESNET_NIC, FEDEX, STACK};
 use super::{Check, Run};
 use crate::formula::{cpu, gbit};
+use crate::source::{ESNET_NIC, FEDEX, STACK};
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {

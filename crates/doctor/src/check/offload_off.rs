@@ -2,15 +2,15 @@
 
 use linerate_host::facts::{Kind, Port};
 
-use super::cite::{REDHAT, SEGMENTATION, STACK};
 use super::{Check, Run, work};
 use crate::formula::{cpu, gbit};
+use crate::source::{RED_HAT, SEGMENTATION, STACK};
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "offload-off",
     about: "segmentation, aggregation or checksums that a port leaves to the processor",
-    sources: &[SEGMENTATION, STACK, REDHAT],
+    sources: &[SEGMENTATION, STACK, RED_HAT],
     run: Run::Host(run),
 };
 

@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
     name: "optmem",
     about: "little room for sending without copies, at 100 Gbit/s",
     sources: &[ESNET, NET_SYSCTL],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -25,8 +25,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::new(Severity::Note, "programs that send without copies may run out of room")
         .evidence(format!("optmem_max {}; needed: {}", bytes(now as f64), gbit(host.rate())))
         .evidence(
-            "it matters to MSG_ZEROCOPY (iperf3 -Z with 3.18 and later); linerate \
-                    encrypts, and so copies anyway",
+            "it matters to MSG_ZEROCOPY (iperf3 -Z with 3.18 and later); linerate encrypts, and so copies anyway",
         )
         .fix(format!("sysctl -w net.core.optmem_max={ENOUGH}"))
         .undo(format!("sysctl -w net.core.optmem_max={now}"));

@@ -21,12 +21,8 @@ pub(super) const CHECK: Check = Check {
             url: "https://fasterdata.es.net/network-tuning/tcp-issues-explained/packet-loss/",
         },
     ],
-    run: Run::Path(run),
+    run: Run::Path(of),
 };
-
-fn run(path: &Path<'_>) -> Vec<Finding> {
-    of(path).into_iter().collect()
-}
 
 fn of(path: &Path<'_>) -> Option<Finding> {
     let (loss, rtt) = (path.measured.loss()?, path.measured.rtt?);

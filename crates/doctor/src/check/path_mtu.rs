@@ -10,7 +10,7 @@ pub(super) const CHECK: Check = Check {
     name: "path-mtu",
     about: "ends whose fastest ports take packets of different sizes",
     sources: &[ESNET_MTU, IP_SYSCTL],
-    run: Run::Path(|path| of(path).into_iter().collect()),
+    run: Run::Path(of),
 };
 
 fn of(path: &Path<'_>) -> Option<Finding> {
@@ -31,8 +31,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     .evidence(format!("MTU of {}: {from}; of {}: {to}", path.from.name, path.to.name))
     .evidence(format!("payload {} instead of {}", gbit(payload(small)), gbit(payload(large))))
     .evidence(
-        "in one network without a router between them, full packets to the \
-                    smaller one are lost unless TCP's MSS says so",
+        "in one network without a router between them, full packets to the smaller one are lost unless TCP's MSS says so",
     )
     .fix(format!("{receiver}: ip link set PORT mtu {large}, where the switches take it"))
     .undo(format!("{receiver}: ip link set PORT mtu {small}"));

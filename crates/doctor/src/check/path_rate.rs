@@ -1,9 +1,9 @@
 //! What a path carried from memory to memory, against what the headers leave of the need.
 
-use super::cite::STACK;
 use super::{Check, Run};
 use crate::formula::gbit;
 use crate::formula::goodput::Segments;
+use crate::source::STACK;
 use crate::{Finding, Path, Source};
 
 /// Share of the possible rate from which a short measurement is as good as all of it.
@@ -19,12 +19,8 @@ pub(super) const CHECK: Check = Check {
         },
         STACK,
     ],
-    run: Run::Path(run),
+    run: Run::Path(of),
 };
-
-fn run(path: &Path<'_>) -> Vec<Finding> {
-    of(path).into_iter().collect()
-}
 
 fn of(path: &Path<'_>) -> Option<Finding> {
     let (rate, need) = (path.measured.rate?, path.rate());

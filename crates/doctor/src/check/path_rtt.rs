@@ -2,7 +2,7 @@
 
 use super::{Check, Run};
 use crate::formula::{bdp, bytes, gbit};
-use crate::source::{HPN, TRANSFER_PAPER};
+use crate::source::{FEDEX, HPN};
 use crate::{Finding, Path, Severity};
 
 /// Bytes of a file as the papers' tree has them on average.
@@ -13,8 +13,8 @@ const TRIPS: f64 = 3.0;
 pub(super) const CHECK: Check = Check {
     name: "path-rtt",
     about: "a path so long that tools with an answer for each file wait",
-    sources: &[TRANSFER_PAPER, HPN],
-    run: Run::Path(|path| of(path).into_iter().collect()),
+    sources: &[FEDEX, HPN],
+    run: Run::Path(of),
 };
 
 fn of(path: &Path<'_>) -> Option<Finding> {
@@ -43,8 +43,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         rtt * 1e3
     ))
     .fix(
-        "use a tool that doesn't wait (linerate cp, rsync, tar), or several at \
-                    once; scp and sftp of many files do",
+        "use a tool that doesn't wait (linerate cp, rsync, tar), or several at once; scp and sftp of many files do",
     )
     .conflict("nothing to mend on the hosts: distance is what it is");
     Some(finding)

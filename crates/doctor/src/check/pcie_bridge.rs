@@ -2,9 +2,9 @@
 
 use linerate_host::facts::{PciLink, Port};
 
-use super::cite::{FEDEX, PCIE, SYSFS_PCI};
 use super::{Check, Run};
 use crate::formula::{Band, gbit, pcie};
+use crate::source::{FEDEX, PCIE, SYSFS_PCI};
 use crate::{Finding, Host};
 
 pub(super) const CHECK: Check = Check {

@@ -2,9 +2,9 @@
 
 use linerate_host::facts::{Pci, Port};
 
-use super::cite::{ESNET_NIC, PCIE};
 use super::{Check, Run};
 use crate::formula::{gbit, pcie};
+use crate::source::{ESNET_NIC, PCIE};
 use crate::{Finding, Host, Severity};
 
 /// What most devices and bridges can.

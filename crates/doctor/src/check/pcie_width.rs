@@ -2,9 +2,9 @@
 
 use linerate_host::facts::Port;
 
-use super::cite::{FEDEX, PCIE, SYSFS_PCI};
 use super::{Check, Run};
 use crate::formula::{gbit, pcie};
+use crate::source::{FEDEX, PCIE, SYSFS_PCI};
 use crate::subject::speed;
 use crate::{Finding, Host};
 

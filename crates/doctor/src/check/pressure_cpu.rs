@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     name: "pressure-cpu",
     about: "tasks wait for a processor",
     sources: &[PSI],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -22,17 +22,14 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let processors = host.facts.cpu.threads().get().map_or("?".into(), |count| count.to_string());
     let finding = Finding::new(Severity::Minor, "other work takes the processors")
         .evidence(format!(
-            "tasks waited for a processor in {:.0} % of the last minute, {:.0} % of \
-                    the last ten seconds",
+            "tasks waited for a processor in {:.0} % of the last minute, {:.0} % of the last ten seconds",
             stall.some_60, stall.some_10
         ))
         .evidence(format!(
-            "{processors} processors; the share that a transfer loses depends on how \
-                    many tasks wait"
+            "{processors} processors; the share that a transfer loses depends on how many tasks wait"
         ))
         .fix(
-            "see whose it is: top; give it way: nice -n 10, or a cgroup with a \
-                    smaller cpu.weight; or transfer later",
+            "see whose it is: top; give it way: nice -n 10, or a cgroup with a smaller cpu.weight; or transfer later",
         );
     Some(finding)
 }

@@ -7,12 +7,8 @@ use crate::{Finding, Host, Severity};
 /// Percent of the last minute in which a task waited.
 const WAITS: f64 = 10.0;
 
-pub(super) const CHECK: Check = Check {
-    name: "pressure-io",
-    about: "tasks wait for storage",
-    sources: &[PSI],
-    run: Run::Host(|host| of(host).into_iter().collect()),
-};
+pub(super) const CHECK: Check =
+    Check { name: "pressure-io", about: "tasks wait for storage", sources: &[PSI], run: Run::HostOne(of) };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let stall = host.facts.strain.io.known()?;
@@ -25,8 +21,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::new(Severity::Minor, "others use the storage")
         .evidence(format!("tasks waited for storage in {:.0} % of the last minute{full}", stall.some_60))
         .fix(
-            "see whose it is: pidstat -d 1; give it way: ionice -c 3, or a cgroup \
-                    with a smaller io.weight; or transfer later",
+            "see whose it is: pidstat -d 1; give it way: ionice -c 3, or a cgroup with a smaller io.weight; or transfer later",
         );
     Some(finding)
 }

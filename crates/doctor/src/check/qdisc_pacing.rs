@@ -28,14 +28,12 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
             if queues > 0 { " below mq" } else { "" }
         ))
         .evidence(
-            "without fq the kernel paces bbr by a timer for each connection (since \
-                    Linux 4.13), others not at all",
+            "without fq the kernel paces bbr by a timer for each connection (since Linux 4.13), others not at all",
         )
         .fix(command(port, "fq", queues))
         .undo(command(port, kind, queues) + &default_as_now(host, kind, queues))
         .conflict(
-            "ESnet and bbr's authors want fq; distributions and Red Hat have \
-                    fq_codel, which is fairer and doesn't pace; on a shared host keep it",
+            "ESnet and bbr's authors want fq; distributions and Red Hat have fq_codel, which is fairer and doesn't pace; on a shared host keep it",
         );
     Some(finding)
 }
@@ -65,8 +63,7 @@ fn command(port: &Port, kind: &str, queues: usize) -> String {
     match queues {
         0 => format!("tc qdisc replace dev {} root {kind}", port.name),
         _ => format!(
-            "sysctl -w net.core.default_qdisc={kind}; tc qdisc replace dev {0} root \
-                    noqueue; tc qdisc replace dev {0} root mq",
+            "sysctl -w net.core.default_qdisc={kind}; tc qdisc replace dev {0} root noqueue; tc qdisc replace dev {0} root mq",
             port.name
         ),
     }

@@ -2,8 +2,8 @@
 
 use linerate_host::facts::{Channels, Kind, Port};
 
-use super::cite::{CORES, FEDEX, SCALING};
 use super::{Check, Run, work};
+use crate::source::{CORES, FEDEX, SCALING};
 use crate::{Finding, Host};
 
 /// Their queues have checks of their own.

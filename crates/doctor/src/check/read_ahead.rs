@@ -38,10 +38,7 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
             ))
             .fix(format!("blockdev --setra {} /dev/{}", wanted / 512, work::word(&device.name)))
             .undo(format!("blockdev --setra {} /dev/{}", ahead / 512, work::word(&device.name)))
-            .conflict(
-                "with many files at once, or small ones, much of what is read ahead is \
-                    thrown away",
-            );
+            .conflict("with many files at once, or small ones, much of what is read ahead is thrown away");
     Some(finding)
 }
 

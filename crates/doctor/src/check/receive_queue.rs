@@ -15,7 +15,7 @@ pub(super) const CHECK: Check = Check {
     name: "receive-queue",
     about: "segments arrived and found no room in their socket",
     sources: &[SNMP, IP_SYSCTL],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -40,8 +40,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .fix(format!("sysctl -w net.ipv4.tcp_rmem='{least} {usual} {}'", most.saturating_mul(2)))
         .undo(format!("sysctl -w net.ipv4.tcp_rmem='{least} {usual} {most}'"))
         .conflict(
-            "a larger buffer helps against bursts; where the program is too slow, it \
-                    only waits in another place",
+            "a larger buffer helps against bursts; where the program is too slow, it only waits in another place",
         );
     Some(finding)
 }

@@ -16,7 +16,7 @@ pub(super) const CHECK: Check = Check {
     name: "retransmits",
     about: "many segments were sent again since boot",
     sources: &[SNMP, RFC_9438],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -43,10 +43,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             .evidence(format!("at 0.2 ms one connection keeps {}, at 10 ms {region}", gbit(one)))
     };
     let finding = finding
-        .fix(
-            "find the path: linerate doctor --path A B; ss -ti shows each \
-                    connection's retransmissions",
-        )
+        .fix("find the path: linerate doctor --path A B; ss -ti shows each connection's retransmissions")
         .conflict("bpftune switches to bbr beyond 1.5 %, which hides the loss and does not end it");
     Some(finding)
 }

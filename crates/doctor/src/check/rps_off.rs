@@ -2,14 +2,14 @@
 
 use linerate_host::facts::{Port, RxQueue};
 
-use super::cite::{REDHAT, SCALING, WEB};
 use super::{Check, Run, work};
+use crate::source::{RED_HAT, SCALING, WEB};
 use crate::{Finding, Host};
 
 pub(super) const CHECK: Check = Check {
     name: "rps-off-one-queue",
     about: "one receive queue whose packets aren't spread by software",
-    sources: &[SCALING, REDHAT, WEB],
+    sources: &[SCALING, RED_HAT, WEB],
     run: Run::Host(run),
 };
 

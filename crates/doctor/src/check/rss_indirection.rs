@@ -2,9 +2,9 @@
 
 use linerate_host::facts::{Port, Rss};
 
-use super::cite::{REDHAT, SCALING};
 use super::{Check, Run, work};
 use crate::formula::percent;
+use crate::source::{RED_HAT, SCALING};
 use crate::{Finding, Host, Severity};
 
 /// Share of one queue, as a multiple of what it should have, from which the table is uneven.
@@ -16,7 +16,7 @@ const MOST: u32 = 1024;
 pub(super) const CHECK: Check = Check {
     name: "rss-indirection",
     about: "a card's table of receive queues that leaves some out",
-    sources: &[SCALING, REDHAT],
+    sources: &[SCALING, RED_HAT],
     run: Run::Host(run),
 };
 

@@ -2,10 +2,10 @@
 
 use linerate_host::facts::{Port, Rings};
 
-use super::cite::{ESNET_NIC, REDHAT, STACK};
 use super::{Check, Run};
 use crate::formula::goodput::Segments;
 use crate::formula::percent;
+use crate::source::{ESNET_NIC, RED_HAT, STACK};
 use crate::{Finding, Host, Severity};
 
 /// Seconds that a ring shall last at the rate that is needed: about a tick of the scheduler.
@@ -16,7 +16,7 @@ const FELT: f64 = 1e-3;
 pub(super) const CHECK: Check = Check {
     name: "rx-ring",
     about: "receive rings that were full, or last less than a millisecond",
-    sources: &[REDHAT, ESNET_NIC, STACK],
+    sources: &[RED_HAT, ESNET_NIC, STACK],
     run: Run::Host(run),
 };
 
@@ -50,8 +50,7 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
 fn remedy(finding: Finding, port: &Port, rings: &Rings) -> Finding {
     let set = |count| format!("ethtool -G {} rx {count}", port.name);
     finding.fix(set(rings.max_rx)).undo(set(rings.rx)).conflict(
-        "ESnet sets 8192, or the most; Red Hat only where packets were lost; rings larger than the processor's cache \
-         cost time at 100 Gbit/s (Cai et al.). It resets the port",
+        "ESnet sets 8192, or the most; Red Hat only where packets were lost; rings larger than the processor's cache cost time at 100 Gbit/s (Cai et al.). It resets the port",
     )
 }
 

@@ -12,7 +12,7 @@ pub(super) const CHECK: Check = Check {
     name: "slow-start-idle",
     about: "a pause makes connections begin slowly again",
     sources: &[IP_SYSCTL, RED_HAT],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -27,16 +27,12 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::new(Severity::Note, "a pause makes connections begin slowly again")
         .evidence("tcp_slow_start_after_idle is 1, as the kernel has it")
         .evidence(format!(
-            "from 10 segments to {segments:.0} it takes {trips:.0} round trips: \
-                    {:.0} ms at 10 ms",
+            "from 10 segments to {segments:.0} it takes {trips:.0} round trips: {:.0} ms at 10 ms",
             trips * trip::REGION * 1e3
         ))
         .fix("sysctl -w net.ipv4.tcp_slow_start_after_idle=0")
         .undo("sysctl -w net.ipv4.tcp_slow_start_after_idle=1")
-        .conflict(
-            "RFC 5681 wants it for paths that are shared; guides for data centres \
-                    switch it off",
-        );
+        .conflict("RFC 5681 wants it for paths that are shared; guides for data centres switch it off");
     Some(finding)
 }
 

@@ -1,7 +1,7 @@
 //! Second threads of cores that are switched off.
 
-use super::cite::FEDEX;
 use super::{Check, Run};
+use crate::source::FEDEX;
 use crate::{Finding, Host, Severity, Source};
 
 /// Cores from which the second threads are hardly missed by transfers.
@@ -17,12 +17,8 @@ pub(super) const CHECK: Check = Check {
             url: "https://docs.kernel.org/admin-guide/hw-vuln/l1tf.html",
         },
     ],
-    run: Run::Host(run),
+    run: Run::HostOne(of),
 };
-
-fn run(host: &Host<'_>) -> Vec<Finding> {
-    of(host).into_iter().collect()
-}
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let smt = host.facts.cpu.smt.known().filter(|smt| *smt == "off" || *smt == "forceoff")?;
@@ -39,8 +35,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         finding.fix("take nosmt=force from the kernel's command line")
     };
     Some(finding.conflict(
-        "the FedEx study turns SMT on for eight streams; the kernel's guide turns it off against L1TF and MDS where \
-         guests or users aren't trusted",
+        "the FedEx study turns SMT on for eight streams; the kernel's guide turns it off against L1TF and MDS where guests or users aren't trusted",
     ))
 }
 

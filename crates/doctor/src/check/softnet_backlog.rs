@@ -2,8 +2,8 @@
 
 use linerate_host::facts::Softnet;
 
-use super::cite::{ESNET_HOST, REDHAT, SYSCTL_NET};
 use super::{Check, Run, work};
+use crate::source::{ESNET, NET_SYSCTL, RED_HAT};
 use crate::{Finding, Host, Severity};
 
 /// What ESnet sets for 10 Gbit/s and more.
@@ -15,7 +15,7 @@ const FLOW_LIMIT: &str = "net.core.flow_limit_cpu_bitmap";
 pub(super) const CHECK: Check = Check {
     name: "softnet-backlog",
     about: "packets dropped since a processor's backlog was full",
-    sources: &[SYSCTL_NET, ESNET_HOST, REDHAT],
+    sources: &[NET_SYSCTL, ESNET, RED_HAT],
     run: Run::Host(run),
 };
 
@@ -36,8 +36,7 @@ fn full(softnet: &Softnet) -> Option<Finding> {
         .fix(set(backlog.saturating_mul(2).max(LARGE.min(backlog.saturating_mul(10)))))
         .undo(set(backlog))
         .conflict(
-            "ESnet sets 250000 at once; Red Hat doubles it while the counter grows; it is used by RPS and by ports of \
-             the kernel's own only, and a long queue delays",
+            "ESnet sets 250000 at once; Red Hat doubles it while the counter grows; it is used by RPS and by ports of the kernel's own only, and a long queue delays",
         );
     Some(finding)
 }

@@ -2,9 +2,9 @@
 
 use linerate_host::facts::SoftnetCpu;
 
-use super::cite::{REDHAT, SYSCTL_NET};
 use super::{Check, Run};
 use crate::formula::percent;
+use crate::source::{NET_SYSCTL, RED_HAT};
 use crate::{Finding, Host, Severity};
 
 /// Times a packet from which the budget is too small. One go has up to 300 packets.
@@ -17,13 +17,9 @@ const MICROSECONDS: u32 = 8000;
 pub(super) const CHECK: Check = Check {
     name: "softnet-squeezed",
     about: "processors that often used up the budget for received packets",
-    sources: &[SYSCTL_NET, REDHAT],
-    run: Run::Host(run),
+    sources: &[NET_SYSCTL, RED_HAT],
+    run: Run::HostOne(of),
 };
-
-fn run(host: &Host<'_>) -> Vec<Finding> {
-    of(host).into_iter().collect()
-}
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let softnet = &host.facts.softnet;

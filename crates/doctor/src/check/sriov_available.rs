@@ -3,13 +3,13 @@
 use linerate_host::facts::Port;
 
 use super::{Check, Run};
-use crate::source::{IOV, TRANSFER_PAPER};
+use crate::source::{FEDEX, IOV};
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "sriov-available",
     about: "guests share a card that could lend each of them a function",
-    sources: &[IOV, TRANSFER_PAPER],
+    sources: &[IOV, FEDEX],
     run: Run::Host(|host| host.hardware().filter_map(|port| of(host, port)).collect()),
 };
 
@@ -29,16 +29,13 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
             .evidence(format!("{guests} guests; virtual functions: {lent} of {most}; {iommu}"))
             .evidence("the papers' guest had near the bare host's rate with a device of its own")
             .fix(format!(
-                "echo {} > /sys/class/net/{}/device/sriov_numvfs; then give each guest \
-                    one by VFIO",
+                "echo {} > /sys/class/net/{}/device/sriov_numvfs; then give each guest one by VFIO",
                 guests.min(most),
                 port.name
             ))
             .undo(format!("echo 0 > /sys/class/net/{}/device/sriov_numvfs", port.name))
             .conflict(
-                "a guest with a function can't be migrated, suspended or made fault \
-                    tolerant by most hypervisors; SR-IOV isn't VMDq: with that the \
-                    hypervisor still moves the packets",
+                "a guest with a function can't be migrated, suspended or made fault tolerant by most hypervisors; SR-IOV isn't VMDq: with that the hypervisor still moves the packets",
             );
     Some(finding)
 }

@@ -3,13 +3,13 @@
 use linerate_host::facts::{Kind, Port};
 
 use super::{Check, Run};
-use crate::source::{IOV, TRANSFER_PAPER};
+use crate::source::{FEDEX, IOV};
 use crate::{Finding, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "sriov-tradeoffs",
     about: "functions are lent or used: what that rules out",
-    sources: &[TRANSFER_PAPER, IOV],
+    sources: &[FEDEX, IOV],
     run: Run::Host(|host| host.hardware().filter_map(of).collect()),
 };
 
@@ -26,17 +26,13 @@ fn of(port: &Port) -> Option<Finding> {
         .at(&port.name)
         .evidence(format!("driver {}{queues}", port.driver.known().map_or("unknown", String::as_str)))
         .evidence(
-            "near the bare host's rate; lost with it: live migration, suspend and \
-                    resume, fault tolerance, high availability, moving guests by load",
+            "near the bare host's rate; lost with it: live migration, suspend and resume, fault tolerance, high availability, moving guests by load",
         )
         .fix(
-            "nothing, where none of these is needed; else a paravirtual port, or \
-                    both in a bond (failover pair)",
+            "nothing, where none of these is needed; else a paravirtual port, or both in a bond (failover pair)",
         )
         .conflict(
-            "the functions of a port share its rate and its queues: one busy guest \
-                    takes from the others unless rates are set (ip link set PORT vf N \
-                    max_tx_rate)",
+            "the functions of a port share its rate and its queues: one busy guest takes from the others unless rates are set (ip link set PORT vf N max_tx_rate)",
         );
     Some(finding)
 }

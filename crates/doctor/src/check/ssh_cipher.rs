@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
     name: "ssh-cipher",
     about: "ssh prefers ChaCha20 on a processor that is faster at AES",
     sources: &[OPENSSH, HPN],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -39,8 +39,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     .fix(format!("scp -c {FASTER}; rsync -e 'ssh -c {FASTER}'"))
     .undo("scp without -c")
     .conflict(
-        "only ssh's own tools: linerate's data has AES-128-GCM anyway; the rates \
-                    are for a core of some 2.5 GHz",
+        "only ssh's own tools: linerate's data has AES-128-GCM anyway; the rates are for a core of some 2.5 GHz",
     );
     Some(finding)
 }

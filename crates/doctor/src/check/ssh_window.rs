@@ -17,7 +17,7 @@ pub(super) const CHECK: Check = Check {
             url: "https://github.com/rapier1/hpn-ssh/issues/58",
         },
     ],
-    run: Run::Path(|path| of(path).into_iter().collect()),
+    run: Run::Path(of),
 };
 
 fn of(path: &Path<'_>) -> Option<Finding> {
@@ -39,8 +39,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         ))
         .evidence(format!("client {client}, server {server}"))
         .fix(
-            "linerate cp, whose data doesn't go through ssh; or HPN-SSH on the \
-                    receiving end; or several at once",
+            "linerate cp, whose data doesn't go through ssh; or HPN-SSH on the receiving end; or several at once",
         )
         .conflict("TCP's buffers don't help: the window is ssh's own");
     Some(finding)

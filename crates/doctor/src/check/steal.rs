@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
         name: "proc_stat(5): steal",
         url: "https://man7.org/linux/man-pages/man5/proc_stat.5.html",
     }],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -41,8 +41,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         gbit(host.rate())
     ))
     .fix(
-        "another host or size for the guest; fewer virtual processors on the \
-                    hypervisor; processors of its own (pinning, dedicated hosts)",
+        "another host or size for the guest; fewer virtual processors on the hypervisor; processors of its own (pinning, dedicated hosts)",
     )
     .conflict("burstable sizes in clouds steal by design, when credits are used up");
     Some(finding)

@@ -7,14 +7,14 @@ use super::window_vs_bdp::window;
 use super::{Check, Run};
 use crate::formula::goodput::Segments;
 use crate::formula::{bdp, cpu, gbit};
-use crate::source::{ESNET, TRANSFER_PAPER};
+use crate::source::{ESNET, FEDEX};
 use crate::{Finding, Host, Path, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "stream-count",
     about: "how many connections the need takes",
-    sources: &[TRANSFER_PAPER, ESNET],
-    run: Run::Path(|path| of(path).into_iter().collect()),
+    sources: &[FEDEX, ESNET],
+    run: Run::Path(of),
 };
 
 /// No more can be asked of linerate; they wouldn't help either.
@@ -38,9 +38,7 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         .filter(|limit| limit.1.is_finite())
         .fold(finding, |finding, (name, rate)| finding.evidence(format!("{name}: {}", gbit(*rate))));
     Some(finding.fix(format!("linerate cp --streams {streams:.0}; iperf3 -P {streams:.0}")).conflict(
-        "eight streams brought the papers' tools five times what one did, not \
-                    eight; ESnet uses four of them; many take more than their share from \
-                    others",
+        "eight streams brought the papers' tools five times what one did, not eight; ESnet uses four of them; many take more than their share from others",
     ))
 }
 

@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
     name: "swap-used",
     about: "a part of the programs' memory is in swap space",
     sources: &[VM_SYSCTL],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -32,8 +32,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             bytes(total as f64)
         ))
         .evidence(
-            "what the page cache took from programs comes back from the disk, beside \
-                    the transfer's own reads and writes",
+            "what the page cache took from programs comes back from the disk, beside the transfer's own reads and writes",
         )
         .fix("swapoff -a && swapon -a, where the memory is free");
     Some(match memory.swappiness.get().filter(|now| *now > LOW) {

@@ -9,7 +9,7 @@ pub(super) const CHECK: Check = Check {
     name: "tcp-autotuning",
     about: "receive buffers don't grow by themselves",
     sources: &[IP_SYSCTL, ESNET],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     name: "tcp-buffers",
     about: "TCP's buffers can't grow to what is under way within a region",
     sources: &[IP_SYSCTL, ESNET, TUNED],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -37,8 +37,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             reach * 1e3
         ))
         .conflict(
-            "tuned sets 16 MiB; ESnet 32 MiB below 40 Gbit/s and 256 MiB from there: \
-                    this is what the rate takes",
+            "tuned sets 16 MiB; ESnet 32 MiB below 40 Gbit/s and 256 MiB from there: this is what the rate takes",
         );
     Some(with_commands(finding, tcp, need))
 }

@@ -8,7 +8,7 @@ pub(super) const CHECK: Check = Check {
     name: "tcp-ecn",
     about: "the host refuses marks instead of losses",
     sources: &[IP_SYSCTL, RED_HAT],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -20,8 +20,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .fix("sysctl -w net.ipv4.tcp_ecn=2")
         .undo("sysctl -w net.ipv4.tcp_ecn=0")
         .conflict(
-            "Red Hat wants 1 in networks whose switches mark; some old firewalls \
-                    drop connections that ask for it",
+            "Red Hat wants 1 in networks whose switches mark; some old firewalls drop connections that ask for it",
         );
     Some(finding)
 }

@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
     name: "tcp-memory",
     about: "all connections together get less than eight of them may grow to",
     sources: &[IP_SYSCTL, ESNET],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -34,8 +34,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .fix(format!("sysctl -w net.ipv4.tcp_mem='{low} {pages} {}'", most.max(pages.saturating_mul(3) / 2)))
         .undo(format!("sysctl -w net.ipv4.tcp_mem='{low} {pressure} {most}'"))
         .conflict(
-            "the kernel takes a share of the memory; no more than half of what is \
-                    free should be given",
+            "the kernel takes a share of the memory; no more than half of what is free should be given",
         );
     Some(finding)
 }

@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     name: "tcp-metrics",
     about: "a bad connection's end slows the next one's start",
     sources: &[ESNET, IP_SYSCTL],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -33,8 +33,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .fix("sysctl -w net.ipv4.tcp_no_metrics_save=1; ip tcp_metrics flush")
         .undo("sysctl -w net.ipv4.tcp_no_metrics_save=0")
         .conflict(
-            "ESnet sets 1 for tests and transfers; the kernel remembers, which helps \
-                    where paths stay as they are",
+            "ESnet sets 1 for tests and transfers; the kernel remembers, which helps where paths stay as they are",
         );
     Some(finding)
 }

@@ -16,7 +16,7 @@ pub(super) const CHECK: Check = Check {
         IP_SYSCTL,
         ESNET,
     ],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -27,14 +27,12 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::new(Severity::Minor, "each lost segment costs a round trip")
         .evidence("tcp_sack is 0")
         .evidence(format!(
-            "at 10 ms {under_way:.0} segments are under way; with 10 of them lost it \
-                    takes 0.1 s to repair"
+            "at 10 ms {under_way:.0} segments are under way; with 10 of them lost it takes 0.1 s to repair"
         ))
         .fix("sysctl -w net.ipv4.tcp_sack=1")
         .undo("sysctl -w net.ipv4.tcp_sack=0")
         .conflict(
-            "old guides for 10 Gbit/s cards and those of 2019 (SACK Panic, \
-                    CVE-2019-11477) switch it off; kernels since then are mended",
+            "old guides for 10 Gbit/s cards and those of 2019 (SACK Panic, CVE-2019-11477) switch it off; kernels since then are mended",
         );
     Some(finding)
 }

@@ -12,7 +12,7 @@ pub(super) const CHECK: Check = Check {
     name: "tcp-timestamps",
     about: "timestamps are off, at a rate that needs them",
     sources: &[RFC_7323, IP_SYSCTL],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -25,15 +25,13 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     }
     let finding = Finding::new(Severity::Minor, format!("sequence numbers come again after {wrap:.1} s"))
         .evidence(
-            "tcp_timestamps is 0: no protection against old segments, and round \
-                    trips are measured seldom",
+            "tcp_timestamps is 0: no protection against old segments, and round trips are measured seldom",
         )
         .evidence(format!("4 GiB at {} take {wrap:.1} s; segments may live for 120 s", gbit(host.rate())))
         .fix("sysctl -w net.ipv4.tcp_timestamps=1")
         .undo("sysctl -w net.ipv4.tcp_timestamps=0")
         .conflict(
-            "old guides switch them off, for 12 bytes a segment (0.8 % at MTU 1500, \
-                    0.1 % at 9000); RFC 7323 and the kernel keep them",
+            "old guides switch them off, for 12 bytes a segment (0.8 % at MTU 1500, 0.1 % at 9000); RFC 7323 and the kernel keep them",
         );
     Some(finding)
 }

@@ -12,7 +12,7 @@ pub(super) const CHECK: Check = Check {
     name: "tcp-window-scaling",
     about: "windows are limited to 64 KiB",
     sources: &[RFC_7323, IP_SYSCTL],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

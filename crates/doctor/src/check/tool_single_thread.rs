@@ -2,14 +2,14 @@
 
 use super::{Check, Run};
 use crate::formula::{gbit, ssh};
-use crate::source::{HPN, TRANSFER_PAPER};
+use crate::source::{FEDEX, HPN};
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "tool-single-thread",
     about: "one scp or rsync can't have the need, since its ssh has one thread",
-    sources: &[TRANSFER_PAPER, HPN],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    sources: &[FEDEX, HPN],
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -27,8 +27,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     .at_most(Severity::Note)
     .at("scp, rsync")
     .evidence(format!(
-        "AES-128-GCM on one thread: {}; ssh's own work takes 0.5 to 1 ns a byte \
-                    beside it",
+        "AES-128-GCM on one thread: {}; ssh's own work takes 0.5 to 1 ns a byte beside it",
         gbit(cipher * 8.0)
     ))
     .evidence(format!("{threads} processors, of which it uses one"))

@@ -1,19 +1,15 @@
 //! Processors that may not run above their nominal frequency.
 
-use super::cite::{ESNET_HOST, FEDEX};
 use super::{Check, Run};
+use crate::source::{ESNET, FEDEX};
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "turbo-off",
     about: "processors that may not use their turbo frequencies",
-    sources: &[FEDEX, ESNET_HOST],
-    run: Run::Host(run),
+    sources: &[FEDEX, ESNET],
+    run: Run::HostOne(of),
 };
-
-fn run(host: &Host<'_>) -> Vec<Finding> {
-    of(host).into_iter().collect()
-}
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let cpu = &host.facts.cpu;

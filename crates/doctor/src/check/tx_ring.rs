@@ -2,9 +2,9 @@
 
 use linerate_host::facts::Port;
 
-use super::cite::{ESNET_NIC, REDHAT};
 use super::{Check, Run};
 use crate::formula::percent;
+use crate::source::{ESNET_NIC, RED_HAT};
 use crate::{Finding, Host, Severity};
 
 /// Share of packets that had to wait from which a larger ring may help.
@@ -14,7 +14,7 @@ const SOME: u64 = 10_000;
 pub(super) const CHECK: Check = Check {
     name: "tx-ring",
     about: "transmit rings that were often full",
-    sources: &[REDHAT, ESNET_NIC],
+    sources: &[RED_HAT, ESNET_NIC],
     run: Run::Host(run),
 };
 

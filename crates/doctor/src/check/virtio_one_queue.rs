@@ -30,9 +30,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         match possible {
             0 | 1 => finding
                 .fix(format!(
-                    "on the hypervisor: libvirt <driver name='vhost' queues='{cores}'/>; \
-                    QEMU -netdev tap,...,vhost=on,queues={cores} -device \
-                    virtio-net-pci,mq=on,vectors={}",
+                    "on the hypervisor: libvirt <driver name='vhost' queues='{cores}'/>; QEMU -netdev tap,...,vhost=on,queues={cores} -device virtio-net-pci,mq=on,vectors={}",
                     2 * cores + 2
                 ))
                 .undo("the same without queues=; Firecracker has one queue only"),
@@ -41,8 +39,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
                 .undo(format!("ethtool -L {} combined 1", port.name)),
         }
         .conflict(
-            "with few connections several queues can be slower than one; set RPS \
-                    instead where the hypervisor has one",
+            "with few connections several queues can be slower than one; set RPS instead where the hypervisor has one",
         ),
     )
 }

@@ -2,8 +2,8 @@
 
 use linerate_host::facts::Port;
 
-use super::cite::{FEDEX, REDHAT};
 use super::{Check, Run};
+use crate::source::{FEDEX, RED_HAT};
 use crate::{Finding, Host, Severity};
 
 const FEATURES: [(&str, &str); 2] = [("rx-vlan-hw-parse", "rxvlan"), ("tx-vlan-hw-insert", "txvlan")];
@@ -11,7 +11,7 @@ const FEATURES: [(&str, &str); 2] = [("rx-vlan-hw-parse", "rxvlan"), ("tx-vlan-h
 pub(super) const CHECK: Check = Check {
     name: "vlan-offload",
     about: "VLANs whose tags the processor reads and writes",
-    sources: &[REDHAT, FEDEX],
+    sources: &[RED_HAT, FEDEX],
     run: Run::Host(run),
 };
 

@@ -35,13 +35,11 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
                 host.facts.machine.hypervisor().known().map_or("a hypervisor", String::as_str)
             ))
             .evidence(
-                "one queue, and the hypervisor acts for each register that the driver \
-                    touches; what that costs depends on it",
+                "one queue, and the hypervisor acts for each register that the driver touches; what that costs depends on it",
             )
             .fix(fix)
             .undo(format!(
-                "the model that it had ({driver}); the guest must have the driver of \
-                    {model} before"
+                "the model that it had ({driver}); the guest must have the driver of {model} before"
             )),
     )
 }
@@ -50,8 +48,7 @@ fn better(host: &Host<'_>) -> (&'static str, &'static str) {
     match host.facts.machine.hypervisor().known().map(String::as_str) {
         Some("VMware") => (
             "vmxnet3",
-            "on the hypervisor: ethernet0.virtualDev = \"vmxnet3\" in the guest's \
-                    .vmx, or a new adapter of that type",
+            "on the hypervisor: ethernet0.virtualDev = \"vmxnet3\" in the guest's .vmx, or a new adapter of that type",
         ),
         Some("Xen" | "xen") => {
             ("xen-netfront", "on the hypervisor: no model=... in vif, and the guest's xen-netfront")

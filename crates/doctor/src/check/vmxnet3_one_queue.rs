@@ -22,8 +22,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         finding
             .evidence(format!("the device can have {possible}"))
             .fix(format!(
-                "on the hypervisor: ethernet0.pnicFeatures = \"4\" and NetQueue on; in \
-                    the guest: ethtool -L {} rx {}",
+                "on the hypervisor: ethernet0.pnicFeatures = \"4\" and NetQueue on; in the guest: ethtool -L {} rx {}",
                 port.name,
                 possible.min(cores)
             ))

@@ -9,7 +9,7 @@ pub(super) const CHECK: Check = Check {
     name: "window-vs-bdp",
     about: "buffers that are smaller than what is under way",
     sources: &[IP_SYSCTL, ESNET],
-    run: Run::Path(|path| of(path).into_iter().collect()),
+    run: Run::Path(of),
 };
 
 fn of(path: &Path<'_>) -> Option<Finding> {
@@ -41,19 +41,14 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         ))
         .evidence(format!("{streams} streams; {:.0} would fill it", (need / one).ceil()))
         .fix(format!(
-            "{}: sysctl -w net.ipv4.tcp_wmem='{} {} {size}'; {}: sysctl -w \
-                    net.ipv4.tcp_rmem='{} {} {size}'",
+            "{}: sysctl -w net.ipv4.tcp_wmem='{} {} {size}'; {}: sysctl -w net.ipv4.tcp_rmem='{} {} {size}'",
             path.from.name, send[0], send[1], path.to.name, receive[0], receive[1]
         ))
         .undo(format!(
-            "{}: sysctl -w net.ipv4.tcp_wmem='{} {} {}'; {}: sysctl -w \
-                    net.ipv4.tcp_rmem='{} {} {}'",
+            "{}: sysctl -w net.ipv4.tcp_wmem='{} {} {}'; {}: sysctl -w net.ipv4.tcp_rmem='{} {} {}'",
             path.from.name, send[0], send[1], send[2], path.to.name, receive[0], receive[1], receive[2]
         ))
-        .conflict(
-            "more streams do as well, and repair a loss sooner; they also take more \
-                    than their share",
-        );
+        .conflict("more streams do as well, and repair a loss sooner; they also take more than their share");
     Some(finding)
 }
 

@@ -12,7 +12,7 @@ pub(super) const CHECK: Check = Check {
     name: "write-back",
     about: "writers wait for the disk after less than a second at the need",
     sources: &[VM_SYSCTL],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: Run::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -34,17 +34,14 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         format!("after {:.0} ms at {} writers wait for the disk", seconds * 1e3, gbit(host.rate())),
     )
     .evidence(format!(
-        "dirty_ratio {ratio} %, dirty_background_ratio {background} % of {} \
-                    available: {}",
+        "dirty_ratio {ratio} %, dirty_background_ratio {background} % of {} available: {}",
         bytes(available),
         bytes(limit)
     ))
     .fix("sysctl -w vm.dirty_ratio=40 vm.dirty_background_ratio=10; or more memory")
     .undo(format!("sysctl -w vm.dirty_ratio={ratio} vm.dirty_background_ratio={background}"))
     .conflict(
-        "guides conflict: tuned's throughput profile raises it to 40, guides for \
-                    databases and large memories lower it, so that the end of a transfer \
-                    doesn't wait long",
+        "guides conflict: tuned's throughput profile raises it to 40, guides for databases and large memories lower it, so that the end of a transfer doesn't wait long",
     );
     Some(finding)
 }

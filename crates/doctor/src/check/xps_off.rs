@@ -2,8 +2,8 @@
 
 use linerate_host::facts::Port;
 
-use super::cite::{REDHAT, SCALING};
 use super::{Check, Run};
+use crate::source::{RED_HAT, SCALING};
 use crate::{Finding, Host, Severity};
 
 /// Below it, the queues' locks are no matter.
@@ -15,7 +15,7 @@ const ONE: &str =
 pub(super) const CHECK: Check = Check {
     name: "xps-off",
     about: "transmit queues that aren't bound to processors",
-    sources: &[SCALING, REDHAT],
+    sources: &[SCALING, RED_HAT],
     run: Run::Host(run),
 };
 
