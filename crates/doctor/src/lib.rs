@@ -1,6 +1,6 @@
 //! Measurements and facts to findings: pure functions.
 //!
-//! [`examine_host`] and [`examine_path`] run all [`check::CHECKS`], and order what they find by what it costs.
+//! [`examine_host`] and [`examine_path`] run all [`check::CHECKS`], and order the findings by their cost.
 
 pub mod check;
 mod examine;

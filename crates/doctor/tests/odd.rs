@@ -47,7 +47,7 @@ fn can_be(finding: &Finding) {
     );
 }
 
-/// Every number of a snapshot's one-line values stands for another.
+/// Every number of a snapshot's one-line values is replaced by another.
 fn with_numbers(text: &str, other: &str) -> String {
     let line = |line: &str| match line.split_once(" = ") {
         Some((path, value)) if value.parse::<i64>().is_ok() => format!("{path} = {other}\n"),
@@ -123,7 +123,8 @@ fn without_files(whole: &Snapshot, random: &mut fastrand::Rng) -> Snapshot {
     rest
 }
 
-/// Lines inside of texts; but of drivers' answers in numbers, of which a line that is missing is a 0 (docs/formats.md).
+/// Lines inside of texts; except drivers' answers in numbers, in which a missing line is a 0
+/// (docs/formats.md).
 fn without_lines(whole: &Snapshot, random: &mut fastrand::Rng) -> Snapshot {
     let (keep, text) = (random.u32(..100), whole.to_text());
     let mut in_numbers = false;

@@ -1,8 +1,9 @@
-//! Each path of tests/paths has exactly its findings: those of the path, and of both ends against what the path needs.
+//! Each path of tests/paths has exactly its findings: those of the path, and of both ends against what the
+//! path needs.
 //!
-//! A file names two hosts of crates/host/tests/fixtures, perhaps with lines of a snapshot (indented) in place of theirs,
-//! what was measured, and behind `finds` one line a finding, sorted. `LINERATE_EXPECTED=write cargo test -p
-//! linerate-doctor --test paths` writes these anew; `git diff` shows what changed.
+//! A file names two hosts of crates/host/tests/fixtures, perhaps with lines of a snapshot (indented) in place
+//! of theirs, what was measured, and behind `finds` one line a finding, sorted. `LINERATE_EXPECTED=write
+//! cargo test -p linerate-doctor --test paths` writes these anew; `git diff` shows what changed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -39,11 +40,11 @@ fn each_path_has_exactly_its_findings() {
     assert!(cases.len() >= 10);
     for (path, text) in cases {
         let (given, expected) = text.split_once(FINDS).unwrap_or_else(|| panic!("{path:?} finds nothing"));
-        let told = golden(&Case::parse(given).findings());
+        let found = golden(&Case::parse(given).findings());
         if std::env::var_os("LINERATE_EXPECTED").is_some_and(|value| value == "write") {
-            fs::write(&path, format!("{given}{FINDS}{told}")).unwrap();
+            fs::write(&path, format!("{given}{FINDS}{found}")).unwrap();
         }
-        wrong += &differences(&path.file_stem().unwrap().to_string_lossy(), expected, &told);
+        wrong += &differences(&path.file_stem().unwrap().to_string_lossy(), expected, &found);
     }
     assert!(wrong.is_empty(), "- expected, + found:\n{wrong}");
 }
@@ -108,9 +109,9 @@ fn golden(findings: &[Finding]) -> String {
     lines.concat()
 }
 
-fn differences(path: &str, expected: &str, told: &str) -> String {
+fn differences(path: &str, expected: &str, found: &str) -> String {
     let lacks = |lines: &str, line: &str| !lines.lines().any(|other| other == line);
-    let gone = expected.lines().filter(|line| lacks(told, line)).map(|line| format!("{path}: - {line}\n"));
-    let new = told.lines().filter(|line| lacks(expected, line)).map(|line| format!("{path}: + {line}\n"));
+    let gone = expected.lines().filter(|line| lacks(found, line)).map(|line| format!("{path}: - {line}\n"));
+    let new = found.lines().filter(|line| lacks(expected, line)).map(|line| format!("{path}: + {line}\n"));
     gone.chain(new).collect()
 }

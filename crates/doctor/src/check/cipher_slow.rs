@@ -1,4 +1,4 @@
-//! What all cores encrypt and hash together, against the need.
+//! The rate at which all cores together encrypt and hash, against the need.
 
 use super::{Check, Run};
 use crate::formula::gbit;
@@ -31,17 +31,20 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if all >= host.rate() {
         return None;
     }
-    let finding = Finding::leaves(all, host.rate(), format!("all cores encrypt and hash {}", gbit(all)))
-        .evidence(format!(
-            "one thread: AES-128-GCM {}, BLAKE3 {}, both of them {}",
-            gbit(aes * 8.0),
-            gbit(blake * 8.0),
-            gbit(one)
-        ))
-        .evidence(format!("{cores} cores; {} needed", gbit(host.rate())))
-        .fix("linerate cp --no-encrypt, in a network that is trusted; or a processor with AES instructions")
-        .undo("linerate cp without --no-encrypt")
-        .conflict("without encryption everybody on the path reads and changes the data; checksums remain");
+    let finding =
+        Finding::leaves(all, host.rate(), format!("all cores together encrypt and hash {}", gbit(all)))
+            .evidence(format!(
+                "one thread: AES-128-GCM {}, BLAKE3 {}, both {}",
+                gbit(aes * 8.0),
+                gbit(blake * 8.0),
+                gbit(one)
+            ))
+            .evidence(format!("{cores} cores; {} needed", gbit(host.rate())))
+            .fix("linerate cp --no-encrypt, in a trusted network; or a processor with AES instructions")
+            .undo("linerate cp without --no-encrypt")
+            .conflict(
+                "without encryption, anybody on the path can read and change the data; checksums remain",
+            );
     Some(finding)
 }
 

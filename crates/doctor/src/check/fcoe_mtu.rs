@@ -1,4 +1,4 @@
-//! Fibre Channel over Ethernet: its frames need larger packets, and a network that doesn't lose them.
+//! Fibre Channel over Ethernet: its frames need larger packets and a lossless network.
 
 use linerate_host::facts::{Facts, Port};
 
@@ -8,7 +8,7 @@ use crate::{Finding, Severity, Source};
 
 /// Bytes of a Fibre Channel frame's payload.
 const PAYLOAD: u32 = 2112;
-/// The least MTU for it, with both headers ("baby jumbo").
+/// The least MTU for such a frame with both headers ("baby jumbo").
 const LEAST: u32 = 2158;
 
 pub(super) const CHECK: Check = Check {
@@ -38,11 +38,12 @@ fn of(port: &Port) -> Vec<Finding> {
 
 fn small(port: &Port) -> Option<Finding> {
     let mtu = port.mtu.get().filter(|mtu| *mtu < LEAST)?;
-    let finding = Finding::new(Severity::Major, format!("{} takes no whole Fibre Channel frame", port.name))
-        .at(&port.name)
-        .evidence(format!("MTU {mtu}; a frame of {PAYLOAD} bytes and its headers need {LEAST}"))
-        .fix(format!("ip link set {} mtu 2500, and on the switch", port.name))
-        .undo(format!("ip link set {} mtu {mtu}", port.name));
+    let finding =
+        Finding::new(Severity::Major, format!("{} is too small for a whole Fibre Channel frame", port.name))
+            .at(&port.name)
+            .evidence(format!("MTU {mtu}; a frame of {PAYLOAD} bytes with its headers needs {LEAST}"))
+            .fix(format!("ip link set {} mtu 2500, and on the switch", port.name))
+            .undo(format!("ip link set {} mtu {mtu}", port.name));
     Some(finding)
 }
 
@@ -54,10 +55,12 @@ fn lossy(port: &Port) -> Option<Finding> {
     let finding = Finding::new(Severity::Minor, format!("{} may lose Fibre Channel frames", port.name))
         .at(&port.name)
         .evidence(format!("pause frames: received {}, sent {}", pause.rx, pause.tx))
-        .evidence("priority flow control (DCB) does it as well, and better; it can't be seen here")
+        .evidence(
+            "priority flow control (DCB) would prevent losses better; whether it is on can't be seen here",
+        )
         .fix(format!("dcb pfc set dev {0} prio-pfc 3:on; or ethtool -A {0} rx on tx on", port.name))
         .undo(work::pauses_as_now(port, &pause))
-        .conflict("for other traffic pause frames are a risk: one slow host stops the rest");
+        .conflict("pause frames are a risk for other traffic: one slow host stops all the others");
     Some(finding)
 }
 

@@ -1,4 +1,4 @@
-//! Memory that is short.
+//! Memory that is nearly used up.
 
 use super::{Check, Run};
 use crate::formula::{bytes, percent};
@@ -12,7 +12,7 @@ const WAITS: f64 = 1.0;
 
 pub(super) const CHECK: Check = Check {
     name: "memory-pressure",
-    about: "little memory is available, or tasks wait for it",
+    about: "a host with little available memory, or with tasks that wait for memory",
     sources: &[
         PSI,
         Source {
@@ -24,17 +24,16 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
-    let told: Vec<String> = [short(host), waits(host)].into_iter().flatten().collect();
-    if told.is_empty() {
+    let signs: Vec<String> = [short(host), waits(host)].into_iter().flatten().collect();
+    if signs.is_empty() {
         return None;
     }
     let finding = Finding::new(Severity::Minor, "memory is short");
-    let finding = told.into_iter().fold(finding, Finding::evidence);
-    Some(
-        finding.evidence("buffers and the page cache shrink first: both are what a transfer uses").fix(
-            "see who has it: ps -eo rss,comm --sort -rss | head; files in tmpfs count too; or more memory",
-        ),
-    )
+    let finding = signs.into_iter().fold(finding, Finding::evidence);
+    Some(finding.evidence("buffers and the page cache shrink first, and a transfer needs both").fix(
+        "find the programs that use it: ps -eo rss,comm --sort -rss | head (files in tmpfs count too); \
+             or add memory",
+    ))
 }
 
 fn short(host: &Host<'_>) -> Option<String> {

@@ -1,6 +1,7 @@
 //! The checks: one file each, a pure function of the facts, registered by one line below.
 //!
-//! A check looks at what is known. Where a fact isn't, it finds nothing: never a finding from a guess.
+//! A check looks at known facts only. Where a fact is unknown, it finds nothing: no finding comes from a
+//! guess.
 
 mod work;
 
@@ -8,17 +9,17 @@ use crate::{Finding, Host, Path, Source};
 
 /// One practice.
 pub struct Check {
-    /// Stable name, as `pcie-width`.
+    /// Stable name, like `pcie-width`.
     pub name: &'static str,
-    /// What it looks for, in half a sentence.
+    /// The situation that it looks for, in half a sentence.
     pub about: &'static str,
-    /// Where the advice comes from.
+    /// Documents behind the advice.
     pub sources: &'static [Source],
     /// The check itself.
     pub run: Run,
 }
 
-/// What a check looks at.
+/// The function of a check, by what it looks at.
 #[derive(Clone, Copy)]
 pub enum Run {
     /// A host, for any number of findings.
@@ -53,16 +54,17 @@ impl Check {
     }
 }
 
-/// Names the files beside this one; each holds a `CHECK`. `rustfmt` doesn't look into it: see CONTRIBUTING.md.
+/// Declares the files beside this one, each of which holds a `CHECK`. `rustfmt` skips files that a macro
+/// declares: see CONTRIBUTING.md.
 macro_rules! checks {
     ($($file:ident),* $(,)?) => {
         $(mod $file;)*
-        /// All checks, in the order in which findings of the same cost are told.
+        /// All checks, in the order in which findings of equal cost are reported.
         pub static CHECKS: &[&Check] = &[$(&$file::CHECK),*];
     };
 }
 
-// One line a check. The order is that of the way of a packet: slot, port, queues, processors, kernel, path.
+// One line a check, in the order of a packet's way: slot, port, queues, processors, kernel, path.
 checks! {
     // Slot, port, interrupts, queues, processors.
     pcie_width,
@@ -160,7 +162,7 @@ checks! {
     ssh_window,
 }
 
-/// The check of a name.
+/// The check with this name.
 pub fn named(name: &str) -> Option<&'static Check> {
     CHECKS.iter().copied().find(|check| check.name == name)
 }

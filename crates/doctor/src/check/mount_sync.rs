@@ -1,4 +1,4 @@
-//! Mounts that wait for the disk at each write.
+//! Mounts whose every write waits for the disk.
 
 use linerate_host::facts::FileSystem;
 
@@ -8,7 +8,7 @@ use crate::{Finding, Host, Severity, Source};
 
 pub(super) const CHECK: Check = Check {
     name: "mount-sync",
-    about: "a file system mounted so that each write, or each access, goes to the disk",
+    about: "a file system mounted so that each write, or each access, waits for the disk",
     sources: &[Source {
         name: "mount(8): sync, dirsync, strictatime",
         url: "https://man7.org/linux/man-pages/man8/mount.8.html",
@@ -32,7 +32,8 @@ fn of(fs: &FileSystem) -> Option<Finding> {
         .fix(format!("mount -o remount,{instead} {point}"))
         .undo(format!("mount -o remount,{option} {point}"))
         .conflict(
-            "sync is for disks that are pulled out; linerate itself makes files safe before it says that they are",
+            "sync is for disks that are pulled out without unmounting; \
+             linerate itself syncs files before it reports success",
         );
     Some(finding)
 }
@@ -45,7 +46,7 @@ mod tests {
     use linerate_host::Fact;
 
     #[test]
-    fn sync_is_dear_and_the_usual_options_are_not() {
+    fn sync_is_costly_and_the_usual_options_are_not() {
         let of = |option: &str| {
             let facts = with("stock-10g", |fs| fs.options = Fact::Known(vec!["rw".into(), option.into()]));
             lines(&found(&CHECK, &facts))

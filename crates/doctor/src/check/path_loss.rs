@@ -1,11 +1,11 @@
-//! Segments that were lost on a path, against what one connection keeps at that loss.
+//! Segments lost on a path, against the rate that one connection keeps at that loss.
 
 use super::{Check, Run};
 use crate::formula::goodput::Segments;
 use crate::formula::{bdp, gbit};
 use crate::{Finding, Host, Path, Source};
 
-/// Below it, a loss is what any path has now and then.
+/// Share of lost segments that any path has now and then.
 const USUAL: f64 = 1e-6;
 
 pub(super) const CHECK: Check = Check {
@@ -35,18 +35,24 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         return None;
     }
     let title =
-        format!("{:.4} % of the segments were sent again: a connection keeps {}", loss * 100.0, gbit(one));
+        format!("{:.4} % of the segments were retransmitted: a connection keeps {}", loss * 100.0, gbit(one));
     let finding = Finding::leaves(one * f64::from(streams), need, title)
         .evidence(format!("round trip {:.1} ms, with {streams} streams", rtt * 1e3))
-        .evidence(format!("of {} segments {} again", path.measured.sent?, path.measured.retransmitted?))
-        .evidence("in the long run: a connection's first seconds may be faster")
-        .fix("look where they are lost: drops-by-cause on both hosts, then the switches; pacing helps bursts: tc qdisc replace dev PORT root fq")
+        .evidence(format!(
+            "of {} segments, {} were retransmitted",
+            path.measured.sent?, path.measured.retransmitted?
+        ))
+        .evidence("this is the rate in the long run: a connection's first seconds may be faster")
+        .fix(
+            "find where they are lost: drops-by-cause on both hosts, then the switches; \
+            pacing helps against bursts: tc qdisc replace dev PORT root fq",
+        )
         .undo("tc qdisc del dev PORT root")
-        .conflict("BBR keeps its rate at losses of some percent, and takes it from others that share the path");
+        .conflict("BBR keeps its rate at losses of a few percent, but takes it from other flows on the path");
     Some(finding)
 }
 
-/// BBR doesn't take loss for congestion; its rate isn't given by the formula.
+/// BBR doesn't take a loss for congestion, so the formula doesn't give its rate.
 pub(super) fn bears_loss(sender: &Host<'_>) -> bool {
     sender.facts.tcp.congestion_control.known().is_some_and(|name| name.starts_with("bbr"))
 }
@@ -71,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_on_a_long_path_is_dear() {
+    fn loss_on_a_long_path_is_costly() {
         let found = between(100);
         assert_eq!(lines(&found), ["path-loss - critical 28 Mbit/s"]);
         assert_eq!((found[0].severity, found[0].host.as_str()), (Severity::Critical, "a -> b"));

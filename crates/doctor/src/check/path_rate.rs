@@ -1,4 +1,4 @@
-//! What a path carried from memory to memory, against what the headers leave of the need.
+//! The rate of a path from memory to memory, against the share of the need that headers leave.
 
 use super::{Check, Run};
 use crate::formula::gbit;
@@ -6,12 +6,12 @@ use crate::formula::goodput::Segments;
 use crate::source::STACK;
 use crate::{Finding, Path, Source};
 
-/// Share of the possible rate from which a short measurement is as good as all of it.
+/// Share of the possible rate above which a short measurement counts as all of it.
 const ALL: f64 = 0.9;
 
 pub(super) const CHECK: Check = Check {
     name: "path-rate",
-    about: "a path that carries less from memory to memory than is needed",
+    about: "a path whose rate from memory to memory is below the need",
     sources: &[
         Source {
             name: "RFC 6349, Framework for TCP throughput testing",
@@ -31,10 +31,12 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     let title = format!("the path carried {} from memory to memory", gbit(rate));
     let finding = Finding::leaves(rate / share, need, title)
         .evidence(format!("headers leave {} of {}", gbit(need * share), gbit(need)))
-        .evidence(format!("in two seconds, with {} streams", path.measured.streams.unwrap_or(1)))
-        .fix("the other findings name causes; linerate stream --streams 8 tells whether more streams help");
+        .evidence(format!("measured for two seconds with {} streams", path.measured.streams.unwrap_or(1)))
+        .fix(
+            "see the other findings for causes; linerate stream --streams 8 shows whether more streams help",
+        );
     Some(match path.measured.limiter {
-        Some(limiter) => finding.evidence(format!("held back by: {limiter}")),
+        Some(limiter) => finding.evidence(format!("limited by: {limiter}")),
         None => finding,
     })
 }
@@ -51,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_path_is_told() {
+    fn a_slow_path_is_found() {
         assert_eq!(at(4e9), ["path-rate - critical 4.2 Gbit/s"]);
     }
 

@@ -7,8 +7,12 @@ use crate::{Finding, Host, Severity};
 /// Percent of the last minute in which a task waited.
 const WAITS: f64 = 10.0;
 
-pub(super) const CHECK: Check =
-    Check { name: "pressure-io", about: "tasks wait for storage", sources: &[PSI], run: Run::HostOne(of) };
+pub(super) const CHECK: Check = Check {
+    name: "pressure-io",
+    about: "tasks that wait for storage",
+    sources: &[PSI],
+    run: Run::HostOne(of),
+};
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let stall = host.facts.strain.io.known()?;
@@ -16,12 +20,13 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let full = stall.full_10.get().map_or_else(String::new, |share| {
-        format!("; all of them at once in {share:.0} % of the last ten seconds")
+        format!("; all tasks at once in {share:.0} % of the last ten seconds")
     });
-    let finding = Finding::new(Severity::Minor, "others use the storage")
+    let finding = Finding::new(Severity::Minor, "other programs compete for storage")
         .evidence(format!("tasks waited for storage in {:.0} % of the last minute{full}", stall.some_60))
         .fix(
-            "see whose it is: pidstat -d 1; give it way: ionice -c 3, or a cgroup with a smaller io.weight; or transfer later",
+            "find the programs: pidstat -d 1; \
+             lower their priority: ionice -c 3, or a cgroup with a smaller io.weight; or transfer later",
         );
     Some(finding)
 }

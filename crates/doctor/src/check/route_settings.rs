@@ -1,4 +1,4 @@
-//! Routes that hold their connections to less than the host's settings do.
+//! Routes that limit their connections more than the host's settings do.
 
 use linerate_host::facts::Route;
 
@@ -11,7 +11,7 @@ const FIRST: u32 = 10;
 
 pub(super) const CHECK: Check = Check {
     name: "route-settings",
-    about: "a route with a window, MTU or congestion control of its own that holds back",
+    about: "a route that limits its connections by a window, MTU or congestion control of its own",
     sources: &[Source {
         name: "ip-route(8): window, mtu, initcwnd, congctl",
         url: "https://man7.org/linux/man-pages/man8/ip-route.8.html",
@@ -22,31 +22,31 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn of(host: &Host<'_>, route: &Route) -> Option<Finding> {
-    let said = [window(host, route), mtu(host, route), first(route), control(route)];
-    let said: Vec<String> = said.into_iter().flatten().collect();
-    if said.is_empty() {
+    let limits = [window(host, route), mtu(host, route), first(route), control(route)];
+    let limits: Vec<String> = limits.into_iter().flatten().collect();
+    if limits.is_empty() {
         return None;
     }
-    let title = format!("the route to {} holds its connections back", route.destination);
+    let title = format!("the route to {} limits its connections", route.destination);
     let ceiling =
         route.window.map(|bytes| bdp::rate(f64::from(bytes), trip::NEAR)).filter(|rate| *rate < host.rate());
     let finding = match ceiling {
         Some(ceiling) => Finding::leaves(ceiling, host.rate(), title),
         None => Finding::new(Severity::Note, title),
     };
-    let finding = said.into_iter().fold(finding, Finding::evidence);
+    let finding = limits.into_iter().fold(finding, Finding::evidence);
     Some(
         finding
             .at(&route.destination)
             .fix(format!(
-                "ip route show {0}, and note the line; ip route change {0} ... without it",
+                "ip route show {0}, and note the line; then ip route change {0} ... without these settings",
                 work::word(&route.destination)
             ))
-            .undo(format!("ip route change with the line that was noted; it has {}", settings(route))),
+            .undo(format!("ip route change with the noted line, which has {}", settings(route))),
     )
 }
 
-/// What the route sets now, as ip writes it.
+/// The route's present settings, as ip prints them.
 fn settings(route: &Route) -> String {
     let number = |name: &str, value: Option<u32>| value.map(|value| format!("{name} {value}"));
     let parts = [
@@ -66,12 +66,12 @@ fn window(host: &Host<'_>, route: &Route) -> Option<String> {
 
 fn mtu(host: &Host<'_>, route: &Route) -> Option<String> {
     let (own, port) = (route.mtu?, host.facts.port(route.port.as_deref()?)?.mtu.get()?);
-    (own < port).then(|| format!("MTU {own}, the port's is {port}"))
+    (own < port).then(|| format!("MTU {own}; the port's is {port}"))
 }
 
 fn first(route: &Route) -> Option<String> {
     let segments = route.initcwnd?;
-    (segments < FIRST).then(|| format!("initcwnd {segments}; the kernel begins with {FIRST}"))
+    (segments < FIRST).then(|| format!("initcwnd {segments}; the kernel's default is {FIRST}"))
 }
 
 fn control(route: &Route) -> Option<String> {
@@ -103,12 +103,12 @@ mod tests {
     }
 
     #[test]
-    fn what_the_route_had_is_told() {
+    fn the_undo_names_the_routes_settings() {
         let route =
             Route { window: Some(65536), congestion_control: Some("reno".into()), ..Route::default() };
         let facts = changed("stock-10g", |facts| facts.tcp.routes = Fact::Known(vec![route]));
         let undo = found(&CHECK, &facts).remove(0).undo.unwrap();
-        assert!(undo.ends_with("it has window 65536 congctl reno"), "{undo}");
+        assert!(undo.ends_with("which has window 65536 congctl reno"), "{undo}");
     }
 
     #[test]

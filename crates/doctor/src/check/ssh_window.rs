@@ -1,4 +1,4 @@
-//! ssh's own window, inside of TCP's.
+//! ssh's own window, inside TCP's.
 
 use linerate_host::facts::Ssh;
 
@@ -9,7 +9,7 @@ use crate::{Finding, Path, Severity, Source};
 
 pub(super) const CHECK: Check = Check {
     name: "ssh-window",
-    about: "scp and rsync over ssh are held by ssh's window of 2 MiB",
+    about: "scp and rsync over ssh, limited by ssh's window of 2 MiB",
     sources: &[
         HPN,
         Source {
@@ -27,11 +27,11 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     if rate >= need || Ssh::is_hpn(server) {
         return None;
     }
-    let finding = Finding::leaves(rate, need, format!("scp and rsync over ssh have {} at most", gbit(rate)))
+    let finding = Finding::leaves(rate, need, format!("scp and rsync over ssh reach at most {}", gbit(rate)))
         .at_most(Severity::Minor)
         .at("ssh")
         .evidence(format!(
-            "a channel has {} under way; {} at {:.1} ms need {}",
+            "an ssh channel has at most {} in flight; {} at {:.1} ms needs {}",
             bytes(ssh::CHANNEL),
             gbit(need),
             rtt * 1e3,
@@ -39,9 +39,10 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         ))
         .evidence(format!("client {client}, server {server}"))
         .fix(
-            "linerate cp, whose data doesn't go through ssh; or HPN-SSH on the receiving end; or several at once",
+            "linerate cp, whose data doesn't go through ssh; or HPN-SSH on the receiving end; \
+             or several copies at once",
         )
-        .conflict("TCP's buffers don't help: the window is ssh's own");
+        .conflict("larger TCP buffers don't help: the window is ssh's own");
     Some(finding)
 }
 

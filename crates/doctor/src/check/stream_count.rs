@@ -1,4 +1,4 @@
-//! How many connections the need takes.
+//! The number of connections that reach the need.
 
 use linerate_host::facts::Port;
 
@@ -12,12 +12,12 @@ use crate::{Finding, Host, Path, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "stream-count",
-    about: "how many connections the need takes",
+    about: "a need that takes several connections",
     sources: &[FEDEX, ESNET],
     run: Run::Path(of),
 };
 
-/// No more can be asked of linerate; they wouldn't help either.
+/// linerate's own maximum; more wouldn't help either.
 const MOST: f64 = 64.0;
 
 fn of(path: &Path<'_>) -> Option<Finding> {
@@ -29,20 +29,21 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         return None;
     }
     let streams = streams.min(MOST);
-    let title = format!("it takes {streams:.0} streams to have {}", gbit(need));
+    let title = format!("it takes {streams:.0} streams to reach {}", gbit(need));
     let finding = Finding::leaves(*one, need, title)
         .at_most(Severity::Note)
-        .evidence(format!("one has {}, by {name}", gbit(*one)));
+        .evidence(format!("one stream reaches {}, limited by {name}", gbit(*one)));
     let finding = limits
         .iter()
         .filter(|limit| limit.1.is_finite())
         .fold(finding, |finding, (name, rate)| finding.evidence(format!("{name}: {}", gbit(*rate))));
     Some(finding.fix(format!("linerate cp --streams {streams:.0}; iperf3 -P {streams:.0}")).conflict(
-        "eight streams brought the papers' tools five times what one did, not eight; ESnet uses four of them; many take more than their share from others",
+        "in the papers eight streams were five times as fast as one, not eight times; ESnet uses four; \
+         many streams take more than their share from other traffic",
     ))
 }
 
-/// What one connection has by each cause, in bits a second.
+/// The rate of one connection in bits a second, by each limit.
 fn limits(path: &Path<'_>) -> Vec<(&'static str, f64)> {
     let rtt = path.measured.rtt;
     let lost = path.measured.loss().filter(|loss| *loss > 1e-6 && !bears_loss(&path.from));

@@ -1,4 +1,4 @@
-//! Processors that may not run above their nominal frequency.
+//! Processors that are limited to their nominal frequency.
 
 use super::{Check, Run};
 use crate::source::{ESNET, FEDEX};
@@ -6,7 +6,7 @@ use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "turbo-off",
-    about: "processors that may not use their turbo frequencies",
+    about: "processors whose turbo frequencies are off",
     sources: &[FEDEX, ESNET],
     run: Run::HostOne(of),
 };
@@ -21,12 +21,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         if driver.starts_with("intel") { ("intel_pstate/no_turbo", 0, 1) } else { ("cpufreq/boost", 1, 0) };
     let set = |value: u32| format!("echo {value} > /sys/devices/system/cpu/{file}");
     let finding = Finding::new(Severity::Minor, "the processors' turbo is off")
-        .evidence(format!(
-            "driver {driver}; one thread that encrypts or copies is slower by what turbo would give"
-        ))
+        .evidence(format!("driver {driver}; a single thread that encrypts or copies is slower without turbo"))
         .fix(set(on))
         .undo(set(off))
-        .conflict("guides for steady delay switch it off; the firmware may have locked it");
+        .conflict("guides for steady delay turn it off; the firmware may have locked it");
     Some(finding)
 }
 
@@ -36,7 +34,7 @@ mod tests {
     use crate::testing::{fixture, found, lines};
 
     #[test]
-    fn off_is_told() {
+    fn off_is_found() {
         let found = found(&CHECK, &fixture("stock-10g"));
         assert_eq!(lines(&found), ["turbo-off - minor -"]);
         assert_eq!(found[0].undo.as_deref(), Some("echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo"));

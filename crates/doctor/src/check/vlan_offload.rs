@@ -1,4 +1,4 @@
-//! VLANs on a port whose card leaves their tags to the processor.
+//! VLANs on a port whose card leaves the tags to the processor.
 
 use linerate_host::facts::Port;
 
@@ -37,7 +37,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         format!("{} leaves the tags of {} to the processor", port.name, vlan.name),
     )
     .at(&port.name)
-    .evidence(format!("{names} off: segmentation by the card may stop as well"))
+    .evidence(format!("{names} off: the card may also stop segmenting"))
     .fix(set("on"))
     .undo(set("off"));
     Some(finding)
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_by_the_processor_are_told() {
+    fn tags_by_the_processor_are_found() {
         assert_eq!(with(false), ["vlan-offload eno1 minor -"]);
     }
 

@@ -20,13 +20,14 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let possible = port.channels.known().map_or(1, linerate_host::facts::Channels::max_receiving);
     Some(
         finding
-            .evidence(format!("the device can have {possible}"))
+            .evidence(format!("the device supports {possible}"))
             .fix(format!(
-                "on the hypervisor: ethernet0.pnicFeatures = \"4\" and NetQueue on; in the guest: ethtool -L {} rx {}",
+                "on the hypervisor: ethernet0.pnicFeatures = \"4\" and NetQueue on; \
+                 in the guest: ethtool -L {} rx {}",
                 port.name,
                 possible.min(cores)
             ))
-            .undo(format!("ethtool -L {} rx 1; the line out of the .vmx", port.name)),
+            .undo(format!("ethtool -L {} rx 1; remove the line from the .vmx", port.name)),
     )
 }
 
@@ -37,7 +38,7 @@ mod tests {
     use linerate_host::Fact;
 
     #[test]
-    fn one_queue_is_noted_and_dear_with_small_packets() {
+    fn one_queue_is_noted_and_costly_with_small_packets() {
         let name = "vmxnet3-one-queue";
         assert_eq!(lines(&found(&CHECK, &fixture(name))), ["vmxnet3-one-queue ens192 note 72.3 Gbit/s"]);
         let fast = changed(name, |facts| {

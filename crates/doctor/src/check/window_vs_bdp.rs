@@ -1,4 +1,4 @@
-//! Windows of both ends against what is under way on a measured path.
+//! Windows of both ends, against the bytes in flight on a measured path.
 
 use super::{Check, Run};
 use crate::formula::{bdp, bytes, gbit};
@@ -7,7 +7,7 @@ use crate::{Finding, Path};
 
 pub(super) const CHECK: Check = Check {
     name: "window-vs-bdp",
-    about: "buffers that are smaller than what is under way",
+    about: "buffers smaller than the bandwidth-delay product of a path",
     sources: &[IP_SYSCTL, ESNET],
     run: Run::Path(of),
 };
@@ -22,24 +22,24 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         return None;
     }
     let streams = path.measured.streams.unwrap_or(1).max(1);
-    let title = format!("windows let one connection have {}", gbit(one));
+    let title = format!("windows limit one connection to {}", gbit(one));
     let size = (2.0 * bdp::bytes(need, rtt)).ceil() as u64;
     let size = size.checked_next_power_of_two().unwrap_or(size);
     let finding = Finding::leaves(one * f64::from(streams), need, title)
         .evidence(format!(
-            "{} at {:.1} ms have {} under way",
+            "{} at {:.1} ms needs {} in flight",
             gbit(need),
             rtt * 1e3,
             bytes(bdp::bytes(need, rtt))
         ))
         .evidence(format!(
-            "{} sends from {}, {} receives into {}",
+            "{} sends from a buffer of {}, {} receives into {}",
             path.from.name,
             bytes(send[2] as f64),
             path.to.name,
             bytes(receive[2] as f64)
         ))
-        .evidence(format!("{streams} streams; {:.0} would fill it", (need / one).ceil()))
+        .evidence(format!("{streams} streams were used; {:.0} would fill the path", (need / one).ceil()))
         .fix(format!(
             "{}: sysctl -w net.ipv4.tcp_wmem='{} {} {size}'; {}: sysctl -w net.ipv4.tcp_rmem='{} {} {size}'",
             path.from.name, send[0], send[1], path.to.name, receive[0], receive[1]
@@ -48,11 +48,13 @@ fn of(path: &Path<'_>) -> Option<Finding> {
             "{}: sysctl -w net.ipv4.tcp_wmem='{} {} {}'; {}: sysctl -w net.ipv4.tcp_rmem='{} {} {}'",
             path.from.name, send[0], send[1], send[2], path.to.name, receive[0], receive[1], receive[2]
         ))
-        .conflict("more streams do as well, and repair a loss sooner; they also take more than their share");
+        .conflict(
+            "more streams help as well, and recover sooner from a loss; but they take more than their share",
+        );
     Some(finding)
 }
 
-/// Bytes that one connection may have under way.
+/// Bytes that one connection may have in flight.
 pub(super) fn window(path: &Path<'_>) -> Option<f64> {
     let (from, to) = (&path.from.facts.tcp, &path.to.facts.tcp);
     let receive = bdp::window(to.rmem.get()?[2], to.adv_win_scale.get().unwrap_or(1));
@@ -74,7 +76,7 @@ mod tests {
     fn a_long_path_needs_more_than_the_usual_buffers() {
         let found = at(0.05);
         assert_eq!(lines(&found), ["window-vs-bdp - critical 671 Mbit/s"]);
-        assert!(found[0].evidence[2].contains("30 would fill it"), "{:?}", found[0].evidence);
+        assert!(found[0].evidence[2].contains("30 would fill the path"), "{:?}", found[0].evidence);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a part can do at most. Each formula names its source; docs/guide/doctor.md has them in words.
+//! The most that a part can do. Each formula names its source; docs/guide/doctor.md lists them in words.
 
 pub mod bdp;
 pub mod cpu;
@@ -7,7 +7,7 @@ pub mod pcie;
 pub mod ssh;
 pub mod trip;
 
-/// A rate that is known no closer: both ends in bits a second.
+/// A rate known only as a range, in bits a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Band {
     /// At least.

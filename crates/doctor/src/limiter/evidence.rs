@@ -1,4 +1,4 @@
-//! How figures are told in evidence.
+//! Figures in the text of evidence.
 
 /// A share of 0 to 1 in percent.
 pub fn percent(share: f64) -> String {
