@@ -1,4 +1,5 @@
-//! Facts of the hosts in tests/fixtures: each is a snapshot, so a new one is made by `linerate facts --snapshot`.
+//! Facts of the hosts in tests/fixtures: each is a snapshot, so a new one is made by `linerate facts
+//! --snapshot`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

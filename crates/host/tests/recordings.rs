@@ -76,7 +76,8 @@ fn an_empty_tree_says_what_is_missing() {
     assert!(sample::series(&recording).is_empty());
 }
 
-/// The bound of 1 % is on the release build; docs/guide/measure.md has that figure. Without an optimiser this is more.
+/// The bound of 1 % is on the release build; docs/guide/measure.md has that figure. Without an optimiser this
+/// is more.
 #[test]
 fn sampling_this_host_costs_little() {
     let spent = || {

@@ -1,4 +1,5 @@
-//! A lab around one command: `lab [--link RATE] [--guests N] [--rtt TIME] COMMAND...` is what `linerate lab run` is made of.
+//! A lab around one command: `lab [--link RATE] [--guests N] [--rtt TIME] COMMAND...` is what `linerate lab
+//! run` is made of.
 
 use std::error::Error;
 use std::ffi::OsString;

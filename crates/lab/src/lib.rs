@@ -1,4 +1,5 @@
-//! Test beds: two hosts made of network namespaces, a link between them with a rate, and an ssh server on the far one.
+//! Test beds: two hosts made of network namespaces, a link between them with a rate, and an ssh server on the
+//! far one.
 //!
 //! ```no_run
 //! use linerate_lab::{End, Lab, Options};
@@ -10,8 +11,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Whatever is made is written down first (`state`), with the process that holds it; so a later command finds and
-//! removes what a killed one left (`sweep`). Both hosts see the file system of the process that made them.
+//! Everything is written to a state file before it is created (`state`), with the process that holds it; so a
+//! later command finds and removes the remains of a killed one (`sweep`). Both hosts see the file system of
+//! the process that made them.
 
 mod account;
 mod child;

@@ -12,37 +12,37 @@ use crate::rate::Rate;
 use crate::state::{Description, Host, Port};
 use crate::tool::{IP, TC};
 
-/// How long a packet may wait in the shaper's queue before it is dropped: a deep switch buffer.
+/// The longest wait of a packet in the shaper's queue before it is dropped: a deep switch buffer.
 const LATENCY: &str = "20ms";
 
-/// What the kernel's own defaults begin with; only the largest size is an option.
+/// The minimum and default of the kernel's buffers; only the maximum is an option.
 const BUFFER_FLOOR: &str = "4096 262144";
 
-/// What a link's addresses have in common.
+/// The common part of a link's addresses.
 const LINK_PREFIX: u8 = 30;
 
-/// The same where guests share the link: room for 120 of them.
+/// The same if guests share the link: room for 120 of them.
 const SHARED_PREFIX: u8 = 25;
 
-/// Packets, of up to 64 KiB, that wait for the emulator.
+/// Packets of up to 64 KiB that may wait for the emulator.
 const EMULATOR_QUEUE: u32 = 10_000;
 
 /// The bridge on host b that joins the link and the guests.
 const BRIDGE: &str = "guests";
 
-/// Links between the hosts, at most.
+/// The most links between the hosts.
 pub(crate) const MOST_LINKS: u32 = 8;
 
-/// Guests, at most.
+/// The most guests.
 pub(crate) const MOST_GUESTS: u32 = 64;
 
-/// Queues of an interface, at most.
+/// The most queues of an interface.
 pub(crate) const MOST_QUEUES: u32 = 64;
 
 /// The hosts of a lab in this address block.
 ///
-/// Link i has 10.213.SLOT.(4 i)/30 and fd6c:6e72:i:SLOT::/64; a link that guests share has 10.213.SLOT.128/25. The
-/// namespaces reach nothing else, so these need to be unique only for a reader.
+/// Link i has 10.213.SLOT.(4 i)/30 and fd6c:6e72:i:SLOT::/64; a link that guests share has
+/// 10.213.SLOT.128/25. The namespaces are isolated, so that unique addresses only help readers.
 pub(crate) fn hosts(name: &LabName, slot: u8, links: u32, guests: u32) -> Hosts {
     let base = if guests > 0 { 128 } else { 0 };
     let host = |letter, peer: &str, last: u8| {
@@ -66,7 +66,7 @@ pub(crate) struct Hosts {
 
 fn port(slot: u8, link: u32, peer: &str, last: u8) -> Port {
     let ipv6 = Path::new("/proc/sys/net/ipv6").exists();
-    // At most 8 links: below 32 and below 10 all of this fits.
+    // With at most 8 links all numbers fit.
     let number = if link == 0 { String::new() } else { link.to_string() };
     Port {
         interface: format!("to-{peer}{number}"),
@@ -75,8 +75,8 @@ fn port(slot: u8, link: u32, peer: &str, last: u8) -> Port {
     }
 }
 
-/// The congestion control for the link's routes: the one asked for, or cubic, Linux's and the seeds' default, where
-/// the kernel has it. A namespace can't choose one that is a module by itself, but a route can.
+/// The congestion control for the link's routes: the one in the options, or cubic, the default of Linux and
+/// the papers, if the kernel has it. A namespace can't choose one that is a module, but a route can.
 pub(crate) fn congestion(asked: Option<&str>) -> Option<String> {
     let listed =
         std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
@@ -84,7 +84,7 @@ pub(crate) fn congestion(asked: Option<&str>) -> Option<String> {
     asked.or(default).map(str::to_owned)
 }
 
-/// Makes the namespaces, in which there is nothing but loopback yet.
+/// Creates the namespaces, with nothing but loopback.
 pub(crate) fn make_namespaces(lab: &Description) -> Result<(), LabError> {
     for host in lab.hosts() {
         ip(&format!("netns add {}", host.namespace))?;
@@ -94,8 +94,8 @@ pub(crate) fn make_namespaces(lab: &Description) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Makes the links with their addresses, routes and rate, and brings all of it up. Of a link with an emulator the
-/// interfaces are there already.
+/// Creates the links with their addresses, routes and rate, and brings everything up. The interfaces of a
+/// link with an emulator exist already.
 pub(crate) fn build(lab: &Description) -> Result<(), LabError> {
     for (near, far) in lab.a.ports().iter().zip(&lab.b.ports()) {
         let ends = [(&lab.a, near), (&lab.b, far)];
@@ -112,27 +112,28 @@ pub(crate) fn build(lab: &Description) -> Result<(), LabError> {
     if lab.guests.is_empty() { bring_up(lab, &lab.b) } else { bridge(lab) }
 }
 
-/// What waits for the emulator isn't the link's queue, and must not be dropped before the emulator has seen it.
+/// Packets that wait for the emulator aren't in the link's queue, and must not be dropped before the emulator
+/// sees them.
 fn prepare_emulated(lab: &Description, host: &Host, port: &Port) -> Result<(), LabError> {
     let (namespace, interface, mtu) = (&host.namespace, &port.interface, lab.mtu);
-    // Without a link-local address nobody looks for neighbours and routers there.
+    // Without a link-local address, the kernel doesn't look for neighbours and routers there.
     ip(&format!("-n {namespace} link set {interface} mtu {mtu} txqueuelen {EMULATOR_QUEUE} addrgenmode none"))
 }
 
-/// Takes the links and the namespace away. What isn't there is not an error.
+/// Removes the links and the namespace. Missing ones are no error.
 pub(crate) fn remove(host: &Host) -> Result<(), LabError> {
     let path = host.namespace_path();
     if !path.exists() {
         return Ok(());
     }
     for port in host.ports() {
-        // A namespace lives on while anything holds it; its end of the link need not. It may not have one yet.
+        // A namespace lives on while anything holds it; its end of the link, if it exists, need not.
         let _ = ip(&format!("-n {} link delete {}", host.namespace, port.interface));
     }
     ip(&format!("netns delete {}", host.namespace))
 }
 
-/// A pair of interfaces, with the queues asked for.
+/// A pair of interfaces, with the given number of queues.
 fn join(lab: &Description, near: (&Host, &Port), far: (&Host, &Port)) -> Result<(), LabError> {
     let mtu = lab.mtu;
     let queues = lab.queues.map_or(String::new(), |n| format!(" numtxqueues {n} numrxqueues {n}"));
@@ -144,7 +145,7 @@ fn join(lab: &Description, near: (&Host, &Port), far: (&Host, &Port)) -> Result<
     [near, far].into_iter().try_for_each(|(host, port)| check_queues(host, port, asked))
 }
 
-/// The kernel may give fewer queues than it was asked for, and say nothing.
+/// Checks the number of queues: the kernel may silently create fewer than requested.
 fn check_queues(host: &Host, port: &Port, asked: u32) -> Result<(), LabError> {
     let line = format!("-n {} -d -j link show dev {}", host.namespace, port.interface);
     let shown = IP.run(&words(&line))?;
@@ -154,7 +155,7 @@ fn check_queues(host: &Host, port: &Port, asked: u32) -> Result<(), LabError> {
     }
 }
 
-/// Receive and transmit queues in what `ip -d -j link show` prints.
+/// Receive and transmit queues in the output of `ip -d -j link show`.
 fn queues(shown: &str) -> Option<(u32, u32)> {
     let links: serde_json::Value = serde_json::from_str(shown).ok()?;
     let number = |key: &str| links[0][key].as_u64().and_then(|n| u32::try_from(n).ok());
@@ -169,7 +170,8 @@ fn bring_up(lab: &Description, host: &Host) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Host b's end of the link becomes a port of a bridge, beside one for each guest; b's own address is the bridge's.
+/// Makes host b's end of the link a port of a bridge, beside one for each guest; b's own address is the
+/// bridge's.
 fn bridge(lab: &Description) -> Result<(), LabError> {
     let (b, mtu) = (&lab.b, lab.mtu);
     ip(&format!("-n {} link add {BRIDGE} mtu {mtu} type bridge", b.namespace))?;
@@ -191,7 +193,7 @@ fn settle(lab: &Description, host: &Host, port: &Port) -> Result<(), LabError> {
     let prefix = if lab.guests.is_empty() { LINK_PREFIX } else { SHARED_PREFIX };
     ip(&format!("-n {namespace} address add {address}/{prefix} dev {interface}"))?;
     if let Some(address6) = address6 {
-        // Nobody else is on this link: looking for duplicates would only make the address wait.
+        // The link has no other hosts: detection of duplicates would only delay the address.
         ip(&format!("-n {namespace} address add {address6}/64 dev {interface} nodad"))?;
     }
     lab.congestion.as_deref().map_or(Ok(()), |congestion| route(host, port, prefix, congestion))
@@ -232,7 +234,7 @@ fn set_buffers(host: &Host, bytes: u64) -> Result<(), LabError> {
     written.map_err(LabError::file("setting TCP buffers in", &path))
 }
 
-/// Runs ip(8); none of a lab's names and addresses holds a space.
+/// Runs ip(8) with arguments separated by spaces, which no name or address of a lab contains.
 fn ip(line: &str) -> Result<(), LabError> {
     IP.run(&words(line)).map(drop)
 }

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 /// The rate of a link in bits per second, Ethernet headers included. Never zero.
 ///
-/// Written as tc(8) does: a number and `bit`, `kbit`, `mbit`, `gbit` or `tbit` (powers of 1000), or `kibit` to
-/// `tibit` (powers of 1024). Of what tc takes, a bare number and the `bps` family are refused: there `10gbps` means
-/// ten giga*bytes* per second, which hardly anyone who writes it wants.
+/// Written as tc(8) does: a number and `bit`, `kbit`, `mbit`, `gbit` or `tbit` (powers of 1000), or `kibit`
+/// to `tibit` (powers of 1024). Of what tc takes, a bare number and the `bps` family are refused: there
+/// `10gbps` means ten giga*bytes* per second, which hardly anyone who writes it wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Rate(u64);

@@ -1,7 +1,7 @@
-//! What is written down about each lab, so that any later command finds it, whatever became of its maker.
+//! The state file of each lab, by which any later command finds it, even after its maker was killed.
 //!
-//! The root directory holds a `lock` and one directory for each lab, named after it: `state.json`, the keys and
-//! configuration of its ssh server, and its log. A lab lives as long as its holder, one process.
+//! The root directory holds a `lock` and one directory for each lab, named after it: `state.json`, the keys
+//! and configuration of its ssh server, and its log. A lab lives as long as its holder, one process.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ use crate::process::Process;
 use crate::rate::Rate;
 use crate::wan::Wan;
 
-/// What a lab is: all that one needs to tell a reader of results, or to build the same again.
+/// The description of a lab: enough for a reader of results, or to build the same again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
     /// Its name.
@@ -26,7 +26,7 @@ pub struct Description {
     pub link: Option<Rate>,
     /// The link's largest packet, in bytes without the Ethernet header.
     pub mtu: u32,
-    /// The TCP congestion control that routes over the link ask for; none leaves the kernel's default.
+    /// The TCP congestion control of routes over the link; none leaves the kernel's default.
     pub congestion: Option<String>,
     /// The largest TCP buffer in bytes, if it isn't the kernel's default.
     pub tcp_buffer_max: Option<u64>,
@@ -48,13 +48,13 @@ pub struct Description {
 /// One host of a lab: a network namespace with an interface for each link beside loopback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// The namespace, as `ip netns` knows it.
+    /// The name of the namespace for `ip netns`.
     pub namespace: String,
     /// The interface on the first link.
     pub interface: String,
-    /// Its IPv4 address: a /30, or a /25 where guests share the link.
+    /// Its IPv4 address: a /30, or a /25 if guests share the link.
     pub address: Ipv4Addr,
-    /// Its IPv6 address (a /64); none where the kernel has no IPv6.
+    /// Its IPv6 address (a /64); none if the kernel has no IPv6.
     pub address6: Option<Ipv6Addr>,
     /// Its ends of the lab's further links.
     #[serde(default)]
@@ -68,7 +68,7 @@ pub struct Port {
     pub interface: String,
     /// Its IPv4 address.
     pub address: Ipv4Addr,
-    /// Its IPv6 address (a /64); none where the kernel has no IPv6.
+    /// Its IPv6 address (a /64); none if the kernel has no IPv6.
     pub address6: Option<Ipv6Addr>,
 }
 
@@ -80,27 +80,27 @@ pub(crate) struct State {
     pub(crate) slot: u8,
     /// The lab lives as long as this process.
     pub(crate) holder: Process,
-    /// Whether it stays until it is taken down: then the ssh server holds it.
+    /// True if it stays until it is taken down: then the ssh server holds it.
     pub(crate) kept: bool,
     pub(crate) sshd: Option<Process>,
-    /// The link's emulator, where it has one.
+    /// The link's emulator, if it has one.
     #[serde(default)]
     pub(crate) emulator: Option<Process>,
     /// The lab's directory for data, perhaps on a tmpfs.
     pub(crate) scratch: PathBuf,
     /// Device and inode number of the hosts' namespaces.
     pub(crate) namespaces: Vec<(u64, u64)>,
-    /// What remained when it was taken down, and why.
+    /// The parts that remained when it was taken down, and the reason.
     #[serde(default)]
     pub(crate) left: Option<String>,
 }
 
-/// The directory under which the labs of this user are written down.
+/// The directory of this user's labs.
 #[derive(Clone, Debug)]
 pub(crate) struct StateRoot(PathBuf);
 
 impl Host {
-    /// The file that stands for its namespace.
+    /// The file of its namespace.
     pub fn namespace_path(&self) -> PathBuf {
         Path::new("/run/netns").join(&self.namespace)
     }
@@ -121,7 +121,7 @@ impl Description {
 }
 
 impl State {
-    /// Replaces the lab's file in one step, so that a reader never sees half of it.
+    /// Replaces the state file in one step, so that a reader never sees half of it.
     pub(crate) fn write(&self, directory: &Path) -> Result<(), LabError> {
         let text = serde_json::to_vec_pretty(self).map_err(io::Error::other);
         let (partial, path) = (directory.join("state.json.new"), directory.join("state.json"));
@@ -135,8 +135,8 @@ impl State {
 }
 
 impl StateRoot {
-    /// `/run/linerate` for root; for others a directory under `$XDG_RUNTIME_DIR`, or `/tmp/linerate-UID` where there
-    /// is no such place. Made when missing, private.
+    /// `/run/linerate` for root; for others a directory under `$XDG_RUNTIME_DIR`, or `/tmp/linerate-UID` if
+    /// that isn't set. It is created if it is missing, and private.
     pub(crate) fn open() -> Result<Self, LabError> {
         let user = rustix::process::geteuid().as_raw();
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -148,7 +148,7 @@ impl StateRoot {
         Self::at(path)
     }
 
-    /// Takes this directory as the root; it must be the user's own and closed to others.
+    /// Uses this directory as the root; it must be the user's own and closed to others.
     pub(crate) fn at(path: PathBuf) -> Result<Self, LabError> {
         make_private(&path)?;
         let meta = path.symlink_metadata().map_err(LabError::file("reading", &path))?;
@@ -161,7 +161,7 @@ impl StateRoot {
         }
     }
 
-    /// Waits until no other command changes the set of labs, and keeps others waiting until the file is dropped.
+    /// Locks the set of labs against changes by other commands until the file is dropped.
     pub(crate) fn lock(&self) -> Result<File, LabError> {
         let path = self.0.join("lock");
         let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
@@ -179,8 +179,8 @@ impl StateRoot {
         self.0.join(name.as_str())
     }
 
-    /// Every lab written down, by name. One whose file is missing or unreadable has no state: its maker died in the
-    /// moment between making the directory and writing it.
+    /// All labs by name. A lab whose state file is missing or unreadable has no state: its maker was killed
+    /// after it created the directory.
     pub(crate) fn labs(&self) -> Result<Vec<(LabName, Option<State>)>, LabError> {
         let entries = std::fs::read_dir(&self.0).map_err(LabError::file("reading", &self.0))?;
         let directories = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -192,7 +192,7 @@ impl StateRoot {
     }
 }
 
-/// Makes a directory that only its user may enter; one that exists is left as it is.
+/// Creates a directory that only its user may enter; an existing one stays unchanged.
 pub(crate) fn make_private(path: &Path) -> Result<(), LabError> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -207,7 +207,7 @@ pub(crate) fn write_private(path: &Path, text: &[u8]) -> io::Result<()> {
     file.write_all(text)
 }
 
-/// A runtime directory of this user whose path needs quoting in no configuration file.
+/// A runtime directory of this user whose path needs no quoting in configuration files.
 fn is_usable(path: &Path, user: u32) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     let simple = path.is_absolute() && path.to_str().is_some_and(|text| text.chars().all(plain));

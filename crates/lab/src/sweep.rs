@@ -1,4 +1,4 @@
-//! Taking a lab away: by its owner, on demand, or after its owner was killed.
+//! Removal of labs: by their owner, on demand, or after their owner was killed.
 
 use std::fmt;
 use std::path::Path;
@@ -13,48 +13,48 @@ use crate::network;
 use crate::process::{end_all, file_identity, has_variable, in_namespace};
 use crate::state::{Host, State, StateRoot};
 
-/// How long a lab's processes get to end when asked, and again when made to.
+/// Time for a lab's processes to end after SIGTERM, and again after SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long the owner of a lab gets to take it down itself: its command has the first five seconds.
+/// Time for the owner of a lab to take it down itself: its command has the first five seconds.
 const OWNER_PATIENCE: Duration = Duration::from_secs(15);
 
-/// A lab that was found without its holder, and what became of it.
+/// A lab that was found without its holder, and the result of its removal.
 #[derive(Debug)]
 pub struct Swept {
     /// The lab.
     pub name: LabName,
     /// The process that should have taken it down; unknown when it died before writing that down.
     pub holder: Option<u32>,
-    /// Whether all of it is gone.
+    /// The result; an error if a part remains.
     pub outcome: Result<(), LabError>,
 }
 
-/// One lab as `status` shows it.
+/// One lab in the output of `status`.
 #[derive(Debug, serde::Serialize)]
 pub struct Status {
-    /// What it is.
+    /// Its description.
     #[serde(flatten)]
     pub description: crate::state::Description,
-    /// The process that it lives as long as.
+    /// The process whose end ends the lab.
     pub holder: u32,
-    /// Whether it stays until it is taken down, rather than until its command ends.
+    /// True if it stays until it is taken down, instead of until its command ends.
     pub kept: bool,
-    /// Whether its holder is alive. A stale lab here is one that couldn't be removed.
+    /// True if its holder is alive; otherwise the lab couldn't be removed.
     pub alive: bool,
-    /// What couldn't be removed, and why; none for a lab that is whole.
+    /// The parts that couldn't be removed, and the reason; none for an intact lab.
     pub left: Option<String>,
     /// The client configuration, for `ssh -F`.
     pub ssh_config: std::path::PathBuf,
-    /// What the emulator of links with delay or loss counted, as [`crate::Lab::counts`].
+    /// The counts of the emulator of links with delay or loss, as in [`crate::Lab::counts`].
     pub counts: Vec<[crate::wan::Counts; 2]>,
 }
 
-/// Removes every lab of this user whose holder is gone: processes, namespaces, directories. What such a holder had
-/// changed on a host is put back first, and told on standard error.
+/// Removes every lab of this user whose holder has ended: processes, namespaces, directories. Settings that
+/// such a holder had changed on a host are restored first, and reported on standard error.
 ///
 /// # Errors
-/// When the state directory can't be read. What happened to each lab is in its [`Swept`].
+/// If the state directory can't be read. The result of each lab is in its [`Swept`].
 pub fn sweep() -> Result<Vec<Swept>, LabError> {
     let root = StateRoot::open()?;
     let _lock = root.lock()?;
@@ -64,7 +64,7 @@ pub fn sweep() -> Result<Vec<Swept>, LabError> {
 /// [`sweep`], with a line on standard error for each lab that was found.
 ///
 /// # Errors
-/// As [`sweep`].
+/// Those of [`sweep`].
 pub fn sweep_and_tell() -> Result<(), LabError> {
     sweep()?.iter().for_each(tell);
     Ok(())
@@ -73,7 +73,7 @@ pub fn sweep_and_tell() -> Result<(), LabError> {
 /// The labs of this user, by name.
 ///
 /// # Errors
-/// When the state directory can't be read.
+/// If the state directory can't be read.
 pub fn status() -> Result<Vec<Status>, LabError> {
     let root = StateRoot::open()?;
     let _lock = root.lock()?;
@@ -86,10 +86,10 @@ pub fn status() -> Result<Vec<Status>, LabError> {
     Ok(root.labs()?.into_iter().filter_map(shown).collect())
 }
 
-/// Takes a lab down, whoever holds it; without a name the only one. Gives its name.
+/// Takes a lab down, whoever holds it; without a name the only one. Returns its name.
 ///
 /// # Errors
-/// When there is no such lab, none or several to choose from, or something of it remains.
+/// If there is no such lab, none or several to choose from, or a part of it remains.
 pub fn down(name: Option<&LabName>) -> Result<LabName, LabError> {
     let root = StateRoot::open()?;
     let labs = root.labs()?;
@@ -103,7 +103,7 @@ pub(crate) fn tell(swept: &Swept) {
 }
 
 pub(crate) fn sweep_locked(root: &StateRoot) -> Result<Vec<Swept>, LabError> {
-    // Before the namespaces go in which some of it is done.
+    // Before the removal of the namespaces, since some settings are restored in them.
     journal::sweep(root).iter().for_each(|line| eprintln!("linerate: {line}"));
     let stale = |state: &Option<State>| !state.as_ref().is_some_and(|state| state.holder.is_alive());
     let swept = |(name, state): (LabName, Option<State>)| {
@@ -114,8 +114,9 @@ pub(crate) fn sweep_locked(root: &StateRoot) -> Result<Vec<Swept>, LabError> {
     Ok(root.labs()?.into_iter().filter(|(_, state)| stale(state)).map(swept).collect())
 }
 
-/// Removes a lab: its processes, then its namespaces and link, then its directories. Goes on after a failure; then the
-/// lab's own directory stays, with what is left written down, so that it is still listed and tried again.
+/// Removes a lab: its processes, then its namespaces and link, then its directories. It continues after a
+/// failure; then the lab's own directory stays, with a list of the remains, so that the lab is still listed
+/// and removed later.
 pub(crate) fn dismantle(name: &LabName, state: Option<&State>, directory: &Path) -> Result<(), LabError> {
     let mut left = Vec::new();
     for process in state.iter().flat_map(|state| [&state.sshd, &state.emulator]).flatten() {
@@ -137,21 +138,21 @@ pub(crate) fn dismantle(name: &LabName, state: Option<&State>, directory: &Path)
     let left = left.join("; ");
     if let Some(state) = state {
         let state = State { left: Some(left.clone()), ..state.clone() };
-        // Where it can't be written, the directory still bears the lab's name.
+        // If the state can't be written, the directory's name still names the lab.
         let _ = state.write(directory);
     }
     Err(LabError::Leftover { name: name.clone(), left })
 }
 
-/// The lab's directory on the shared-memory file system. Its name holds the user and the lab, so that it is found
-/// again even when nothing was written down.
+/// The lab's directory on the shared-memory file system. Its name holds the user and the lab, so that it is
+/// found even without a state file.
 pub(crate) fn shared_scratch(name: &LabName) -> std::path::PathBuf {
     let user = rustix::process::geteuid().as_raw();
     Path::new("/dev/shm").join(format!("linerate-lab-{user}-{name}"))
 }
 
-/// A scratch directory to remove, unless it lies in the lab's own, which goes as a whole. What a state file says is
-/// not enough to remove anything else.
+/// A scratch directory to remove, unless it lies in the lab's own, which is removed as a whole. A state file
+/// alone is no reason to remove anything else.
 fn scratch_of(name: &LabName, state: Option<&State>) -> Option<std::path::PathBuf> {
     let shared = shared_scratch(name);
     state.is_none_or(|state| state.scratch == shared).then_some(shared)
@@ -166,7 +167,7 @@ fn remove_directory(path: &Path) -> Result<(), String> {
     }
 }
 
-/// The lab's hosts: those that were written down, or else those whose names say so.
+/// The lab's hosts: those of the state file, or else those with matching names.
 fn hosts_of(name: &LabName, state: Option<&State>) -> Vec<Host> {
     if let Some(state) = state {
         return state.description.hosts().cloned().collect();
@@ -186,8 +187,9 @@ fn members(name: &LabName, state: Option<&State>) -> Vec<u32> {
     let named = |host: &Host| file_identity(&host.namespace_path()).ok();
     let mut found: Vec<u32> =
         hosts.iter().filter_map(named).flat_map(|namespace| in_namespace(namespace, |_| true)).collect();
-    // A namespace without a file in this mount namespace was another's, in a user namespace of this user. Its number
-    // may since belong to somebody else's, so that each process must also carry the lab's name.
+    // A namespace without a file in this mount namespace belonged to a user namespace of this user. Its
+    // number
+    // may have been reused since, so each process must also carry the lab's name.
     let mark = format!("LINERATE_LAB={name}");
     for namespace in state.map(|state| state.namespaces.as_slice()).unwrap_or_default() {
         found.extend(in_namespace(*namespace, |pid| has_variable(pid, &mark)));
@@ -215,7 +217,8 @@ fn known(labs: &[Found]) -> String {
     if names.is_empty() { "no lab is up".into() } else { format!("up are: {}", names.join(", ")) }
 }
 
-/// Lets a lab's owner take it down, so that its command ends in order; then, or where there is no owner, does it here.
+/// Lets a lab's owner take it down, so that its command ends in order; then, or if there is no owner, removes
+/// it here.
 fn end(root: &StateRoot, name: &LabName, state: Option<&State>) -> Result<(), LabError> {
     if let Some(state) = state.filter(|state| !state.kept && state.holder.pid != std::process::id()) {
         state.holder.signal(Signal::TERM);
@@ -237,7 +240,7 @@ impl fmt::Display for Swept {
         }
         match holder {
             Some(holder) => write!(f, ", left behind by process {holder}"),
-            None => write!(f, ", left behind half made"),
+            None => write!(f, ", left behind half-made"),
         }
     }
 }
@@ -270,7 +273,7 @@ mod tests {
         let told: Vec<String> = swept.iter().map(ToString::to_string).collect();
         let pid = std::process::id();
         let dead = format!("removed lab test-dead, left behind by process {pid}");
-        assert_eq!(told, [dead, "removed lab test-torn, left behind half made".into()]);
+        assert_eq!(told, [dead, "removed lab test-torn, left behind half-made".into()]);
         let left: Vec<String> =
             root.labs().expect("readable").into_iter().map(|(name, _)| name.to_string()).collect();
         assert_eq!(left, ["test-living"]);

@@ -1,4 +1,4 @@
-//! The programs of the distribution that a lab is made with.
+//! Programs of the distribution that a lab needs.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::error::LabError;
 
-/// One program, and where to get it.
+/// One program and its package.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tool {
     program: &'static str,
@@ -26,7 +26,7 @@ pub(crate) const SSH_KEYGEN: Tool =
 pub(crate) const UNSHARE: Tool =
     Tool { program: "unshare", purpose: "a user namespace", package: "util-linux" };
 
-/// Where these programs live whatever PATH says; an ordinary user's often lacks the first three.
+/// Directories of these programs; an ordinary user's PATH often lacks the first three.
 const SYSTEM_DIRECTORIES: [&str; 5] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 
 impl Tool {
@@ -36,7 +36,7 @@ impl Tool {
         self.find_among(std::env::split_paths(&path).chain(SYSTEM_DIRECTORIES.map(PathBuf::from)))
     }
 
-    /// Runs the program to its end and gives its standard output.
+    /// Runs the program to its end and returns its standard output.
     pub(crate) fn run<S: AsRef<OsStr>>(self, arguments: &[S]) -> Result<String, LabError> {
         let mut command = Command::new(self.find()?);
         command.args(arguments).stdin(Stdio::null());
@@ -50,7 +50,7 @@ impl Tool {
     }
 }
 
-/// Runs `command` to its end and gives its standard output; anything but success is an error with what it said.
+/// Runs `command` to its end and returns its standard output; a failure is an error with its message.
 pub(crate) fn output(command: &mut Command) -> Result<String, LabError> {
     let shown = show(command);
     let error = |reason| LabError::Command { command: shown, reason };

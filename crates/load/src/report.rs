@@ -1,4 +1,5 @@
-//! What a load found, as it is printed in JSON. SI units; a field that a kind of load doesn't have is absent.
+//! The result of a load, as it is printed in JSON. SI units; a field that a kind of load doesn't have is
+//! absent.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ pub struct Report {
     /// Transactions a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transactions_per_second: Option<f64>,
-    /// How long they took.
+    /// Their durations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Summary>,
     /// TCP connections over the whole run, the warm-up included.
@@ -39,7 +40,7 @@ pub struct Report {
     /// Bytes of response heads and chunk framing in the window, beside the payload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub header_bytes: Option<u64>,
-    /// What went wrong, over the whole run.
+    /// Failures over the whole run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<Errors>,
     /// Each endpoint pair.
@@ -48,7 +49,7 @@ pub struct Report {
     /// The slowest pair's rate over the fastest's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fairness: Option<f64>,
-    /// The number that the search found, with `auto`.
+    /// The result of the search, with `auto`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<u32>,
     /// The search's steps, with `auto`.
@@ -60,15 +61,15 @@ pub struct Report {
     /// Each tile.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tiles: Vec<Tile>,
-    /// The tiles' scores added up.
+    /// The sum of the tiles' scores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
-    /// What makes the result doubtful.
+    /// Reasons to doubt the result.
     pub warnings: Vec<String>,
 }
 
 impl Report {
-    /// A report of nothing yet.
+    /// An empty report.
     pub fn new(kind: &'static str, bytes: u64, seconds: f64) -> Self {
         Self {
             schema: 1,
@@ -95,7 +96,7 @@ impl Report {
         }
     }
 
-    /// The same, with what was counted in transactions.
+    /// The same, with the counts of transactions.
     pub fn with_transactions(mut self, count: u64, latency: Summary) -> Self {
         self.transactions = Some(count);
         self.transactions_per_second = Some(per_second(count as f64, self.seconds));
@@ -104,7 +105,7 @@ impl Report {
     }
 }
 
-/// A rate; 0 where there was no time.
+/// A rate; 0 without a duration.
 pub fn per_second(count: f64, seconds: f64) -> f64 {
     if seconds > 0.0 { count / seconds } else { 0.0 }
 }
@@ -114,11 +115,11 @@ pub fn per_second(count: f64, seconds: f64) -> f64 {
 pub struct Connections {
     /// Address and port.
     pub port: String,
-    /// Asked for.
+    /// Attempted.
     pub attempted: u64,
-    /// Of these, established.
+    /// Attempts that were established.
     pub made: u64,
-    /// Of these, refused, timed out, or not possible here.
+    /// Attempts that were refused, timed out, or impossible here.
     pub failed: u64,
 }
 
@@ -136,19 +137,19 @@ impl Connections {
     }
 }
 
-/// What went wrong with transactions.
+/// Failures of transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Errors {
     /// Replies by status other than 2xx.
     pub statuses: BTreeMap<u16, u64>,
     /// Transactions without a whole reply in time.
     pub timeouts: u64,
-    /// Replies that were cut short or made no sense.
+    /// Replies that were cut short or malformed.
     pub broken: u64,
 }
 
 impl Errors {
-    /// True where nothing went wrong.
+    /// True without failures.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
@@ -161,7 +162,7 @@ pub struct Pair {
     pub to: String,
     /// Bytes that the receiver counted.
     pub bytes: u64,
-    /// Over so long.
+    /// Duration of the count.
     pub seconds: f64,
     /// Bits a second.
     pub bits_per_second: f64,
@@ -172,7 +173,7 @@ pub struct Pair {
 pub struct Step {
     /// Users, or tiles.
     pub count: u32,
-    /// What was reached: payload bits a second, or the score.
+    /// The result: payload bits a second, or the score.
     pub reached: f64,
 }
 
@@ -192,7 +193,7 @@ pub struct Loads {
 /// One tile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Tile {
-    /// What its loads achieved.
+    /// The rates of its loads.
     pub rates: Loads,
     /// The geometric mean of its rates over the reference rates.
     pub score: f64,

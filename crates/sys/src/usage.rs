@@ -1,13 +1,13 @@
-//! What this process has used (getrusage(2)).
+//! The processor time and memory of this process (getrusage(2)).
 
 use std::mem;
 
-/// Whose usage is asked for.
+/// The processes whose usage is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// This process with all its threads.
     Process,
-    /// Its children that have ended and were waited for.
+    /// Its children that have ended and been waited for.
     Children,
 }
 
@@ -20,7 +20,7 @@ pub struct Usage {
     pub peak_rss_bytes: u64,
 }
 
-/// Asks the kernel.
+/// Reads the usage.
 pub fn usage(who: Who) -> Usage {
     let who = match who {
         Who::Process => libc::RUSAGE_SELF,

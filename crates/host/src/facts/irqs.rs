@@ -1,4 +1,4 @@
-//! Interrupts of a device: which, where, and how often: /proc/interrupts and /proc/irq.
+//! Interrupts of a device, their processors and their counts: /proc/interrupts and /proc/irq.
 
 use std::collections::BTreeMap;
 
@@ -17,18 +17,18 @@ const MOST_CPUS: u32 = 8192;
 pub struct Irq {
     /// Its number.
     pub number: u32,
-    /// The driver's name for it: `eth0-TxRx-0`; not applicable while nobody asks for it.
+    /// The driver's name for it: `eth0-TxRx-0`; not applicable while no driver uses it.
     pub name: Fact<String>,
     /// Processors that may serve it.
     pub affinity: Fact<Vec<u32>>,
-    /// Processors that do.
+    /// Processors that serve it now.
     pub effective: Fact<Vec<u32>>,
-    /// How often each processor served it since boot; processors that never did are left out.
+    /// Its count since boot on each processor; processors that never served it are left out.
     pub counts: Fact<BTreeMap<u32, u64>>,
 }
 
 impl Irq {
-    /// How often it came since boot.
+    /// Its count since boot on all processors.
     pub fn total(&self) -> Fact<u64> {
         self.counts.as_ref().map(|counts| counts.values().sum())
     }
@@ -49,7 +49,8 @@ impl Interrupts {
         Self(root.needed(path).and_then(|text| or_odd(path, &text, parse(&text))))
     }
 
-    /// Those of a PCI device; where it has none by message, the one on its pin, provided that it is the port's.
+    /// The interrupts of a PCI device: its message-signalled ones, or else the one on its pin, if that is the
+    /// port's.
     pub(super) fn of(&self, root: &Root, address: &str, port: &str) -> Fact<Vec<Irq>> {
         let dir = format!("sys/bus/pci/devices/{address}");
         let numbers = root.names(&format!("{dir}/msi_irqs")).map(|names| {
@@ -88,11 +89,11 @@ impl Interrupts {
 }
 
 impl Line {
-    /// Behind the chip and the pin stand those who asked for it: `PCI-MSI 524288-edge   eth0-TxRx-0`.
+    /// The names follow the chip and the pin: `PCI-MSI 524288-edge   eth0-TxRx-0`.
     fn name(&self) -> Fact<String> {
         let mut words = self.names.split_whitespace().skip(1);
         let pin = words.next().unwrap_or_default();
-        // Arm writes the pin and how it signals as two words.
+        // Arm writes the pin and its trigger as two words.
         let rest: Vec<&str> = if pin.contains('-') { words.collect() } else { words.skip(1).collect() };
         if rest.is_empty() { Fact::NotApplicable } else { Fact::Known(rest.join(" ")) }
     }
@@ -104,7 +105,7 @@ impl Line {
     }
 }
 
-/// The heading names the processors; without it no column means anything.
+/// The heading names the processors of the columns.
 fn parse(text: &str) -> Option<BTreeMap<u32, Line>> {
     let mut lines = text.lines();
     let number = |word: &str| word.strip_prefix("CPU")?.parse().ok().filter(|n: &u32| *n < MOST_CPUS);

@@ -1,18 +1,18 @@
-//! What an interface is for a host, by its driver.
+//! The kind of an interface, by its driver.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Fact, Pci};
 
-/// What an interface is for a host.
+/// The kind of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A real device, or one that behaves as such.
+    /// A physical device, or one that behaves like it.
     Physical,
-    /// A virtual function of a real device, given to a guest: igbvf, ixgbevf, iavf, or whatever has a `physfn`.
+    /// A virtual function of a physical device: igbvf, ixgbevf, iavf, or any device with a `physfn`.
     VirtualFunction,
-    /// A real device's imitation by a hypervisor: e1000, e1000e in a guest, 8139cp, pcnet32.
+    /// A physical device emulated by a hypervisor: e1000, e1000e in a guest, 8139cp, pcnet32.
     Emulated,
     /// A device made for guests: virtio, vmxnet3, Hyper-V's, Xen's, Amazon's, Google's.
     Paravirtual,
@@ -20,14 +20,14 @@ pub enum Kind {
     Software,
 }
 
-/// Drivers of functions that a physical device lends to guests.
+/// Drivers of virtual functions.
 const LENT: [&str; 5] = ["igbvf", "ixgbevf", "iavf", "i40evf", "enic_vf"];
-/// Devices of old that hypervisors imitate. In a real host they are real.
+/// Drivers of old devices that hypervisors emulate. On a physical host they are physical.
 const IMITATED: [&str; 7] = ["e1000", "e1000e", "8139cp", "8139too", "pcnet32", "ne2k-pci", "tulip"];
-/// Devices that exist for guests only.
+/// Drivers of paravirtual devices.
 const FOR_GUESTS: [&str; 8] =
     ["virtio_net", "vmxnet3", "hv_netvsc", "vif", "xen-netfront", "netfront", "ena", "gve"];
-/// The kernel's own.
+/// Drivers of the kernel's own interfaces.
 const SOFTWARE: [&str; 18] = [
     "bonding",
     "bridge",
@@ -58,7 +58,7 @@ pub(super) fn of(driver: &Fact<String>, guest: &Fact<bool>, pci: &Fact<Pci>) -> 
         name if LENT.contains(&name) => Fact::Known(Kind::VirtualFunction),
         name if FOR_GUESTS.contains(&name) => Fact::Known(Kind::Paravirtual),
         name if SOFTWARE.contains(&name) => Fact::Known(Kind::Software),
-        // Where the processor doesn't tell (it isn't x86), nobody imitates these.
+        // Without x86's flag for guests, these aren't emulated.
         name if IMITATED.contains(&name) => match guest {
             Fact::Known(true) => Fact::Known(Kind::Emulated),
             Fact::Known(false) | Fact::NotApplicable => Fact::Known(Kind::Physical),
@@ -69,7 +69,7 @@ pub(super) fn of(driver: &Fact<String>, guest: &Fact<bool>, pci: &Fact<Pci>) -> 
     })
 }
 
-/// One driver serves both.
+/// One driver serves both physical and virtual functions.
 fn of_mellanox(pci: &Fact<Pci>) -> Fact<Kind> {
     pci.clone().and_then(|pci| {
         let is_lent = |device| pci.vendor.known() == Some(&MELLANOX) && MELLANOX_LENT.contains(&device);

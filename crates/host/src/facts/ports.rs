@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 const NET: &str = "sys/class/net";
 
-/// What the reading of all ports has in common.
+/// The common inputs for all ports.
 struct Host<'a> {
     root: &'a Root<'a>,
     drivers: Drivers,
@@ -22,8 +22,8 @@ struct Host<'a> {
 
 /// The interfaces of the reader's network namespace, sorted by name, loopback left out.
 ///
-/// /proc/net/dev belongs to the namespace of the process, /sys to the namespace in which it was mounted. So names
-/// come from the first, and what the second lacks says so.
+/// /proc/net/dev belongs to the namespace of the process, /sys to the namespace in which it was mounted. So
+/// the names come from the first, and files missing from the second are reported as unreadable.
 pub(super) fn read(root: &Root, guest: &Fact<bool>) -> Fact<Vec<Port>> {
     root.needed("proc/net/dev").map(|text| {
         let host = Host {
@@ -50,8 +50,8 @@ fn names(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A name becomes part of a path, so it must be one component that stays below; and of commands that people paste into
-/// a shell, so it must be one word there.
+/// A name becomes part of a path, so it must be a single component; and of commands that people paste into a
+/// shell, so it must be a single word.
 fn is_plain(name: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || c.is_control() || "/;&|<>()$`\\\"'*?[]{}!#~".contains(c);
     !name.is_empty() && name != "." && name != ".." && !name.contains(odd)
@@ -103,7 +103,7 @@ impl Host<'_> {
         }
     }
 
-    /// The kernel's own interfaces have no device; drivers can be asked on a live host only.
+    /// The kernel's own interfaces have no device; drivers answer on a live host only.
     fn driver(&self, dir: &str, told: Fact<String>) -> Fact<String> {
         match told {
             Fact::Known(name) => Fact::Known(name),
@@ -115,7 +115,7 @@ impl Host<'_> {
         let dir = driver.clone().map(|driver| format!("sys/module/{driver}/parameters"));
         let option = |dir: &str, name: String| (name.clone(), self.root.text(&format!("{dir}/{name}")));
         dir.and_then(|dir| {
-            // A name such as "802.1Q VLAN Support" is no module's.
+            // A name such as "802.1Q VLAN Support" isn't a module's.
             let names = if dir.contains(' ') { Fact::NotApplicable } else { self.root.names(&dir) };
             names.map(|names| names.into_iter().map(|name| option(&dir, name)).collect())
         })
@@ -146,14 +146,14 @@ impl Host<'_> {
     }
 }
 
-/// What every port has: its absence is a reason too.
+/// A file that every port has: its absence makes the fact unreadable.
 fn there<T>(fact: Fact<T>, dir: &str, file: &str) -> Fact<T> {
     fact.or_else(|| {
         Fact::Unreadable(format!("/{dir}/{file} is missing: /sys may show another network namespace"))
     })
 }
 
-/// A port without a speed of its own reads -1 (virtio) or 4294967295 on old kernels.
+/// A port without a speed of its own reports -1 (virtio), or 4294967295 on old kernels.
 fn speed(value: i64) -> Fact<u64> {
     match u64::try_from(value) {
         Ok(value) if value != u64::from(u32::MAX) => Fact::Known(value),

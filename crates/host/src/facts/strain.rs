@@ -1,4 +1,4 @@
-//! What others take from the host, and what it waits for: /proc/stat and /proc/pressure.
+//! Stolen time and stalls of the host: /proc/stat and /proc/pressure.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,13 +7,13 @@ use super::read::or_odd;
 use crate::cpu_times::{self, CpuTimes};
 use crate::root::Root;
 
-/// How strained the host is.
+/// The host's strain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Strain {
-    /// Share of processor time since boot in which a processor was ready to run and the hypervisor ran others: 0 to 1.
+    /// Share of processor time since boot that the hypervisor gave to other guests, 0 to 1.
     pub steal: Fact<f64>,
-    /// Share of processor time since boot that was worked: 0 to 1.
+    /// Share of busy processor time since boot, 0 to 1.
     pub busy: Fact<f64>,
     /// Waiting for a processor.
     pub cpu: Fact<Stall>,
@@ -67,7 +67,7 @@ impl Stall {
     fn read(root: &Root, resource: &str) -> Fact<Self> {
         let path = format!("proc/pressure/{resource}");
         let text = match root.text(&path) {
-            // A kernel that has it switched off (psi=0) answers EOPNOTSUPP: the host has no such thing either.
+            // A kernel with psi=0 answers EOPNOTSUPP, which is not applicable as well.
             Fact::Unreadable(reason) if reason.contains("not supported") => return Fact::NotApplicable,
             fact => fact,
         };

@@ -15,8 +15,8 @@ pub(crate) fn history(recording: &Recording, kind: &str, parse: impl Fn(&str) ->
     recording.texts(kind).map(|(seconds, text)| (seconds, parse(text))).collect()
 }
 
-/// What passed from the first moment to the last. A counter that went backwards, since what it belongs to was made
-/// anew, counts from there on; so does one that appeared.
+/// What passed from the first moment to the last. A counter that went backwards, since what it belongs to was
+/// made anew, counts from there on; so does one that appeared.
 pub(crate) fn totals(history: &[(f64, Counters)]) -> Counters {
     let mut totals = Counters::new();
     for (_, name, passed) in steps(history) {
@@ -26,7 +26,8 @@ pub(crate) fn totals(history: &[(f64, Counters)]) -> Counters {
     totals
 }
 
-/// How fast each counter grew, in `unit` for each `scale` of it a second. Each point stands at the end of its step.
+/// How fast each counter grew, in `unit` for each `scale` of it a second. Each point stands at the end of its
+/// step.
 pub(crate) fn rates(kind: &str, unit: &str, scale: f64, history: &[(f64, Counters)]) -> Vec<Series> {
     let mut points: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
     for ((from, to), name, passed) in steps(history) {

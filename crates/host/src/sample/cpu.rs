@@ -25,8 +25,8 @@ impl Source for Processors {
     }
 }
 
-/// Processor time of the whole host between the first and the last sample, in seconds by state. None where there
-/// are no two samples of it.
+/// Processor time of the whole host between the first and the last sample, in seconds by state. None where
+/// there are no two samples of it.
 pub fn cpu_seconds(recording: &Recording) -> Option<CpuSeconds> {
     let mut times = recording.texts(NAME).filter_map(|(_, text)| cpu_times::parse(text));
     let first = times.next()?;

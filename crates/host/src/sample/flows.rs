@@ -54,7 +54,8 @@ pub struct Flow {
     pub bytes_sent: u64,
     /// Bytes received meanwhile.
     pub bytes_received: u64,
-    /// Bytes that it moved in its busier direction between the first and the last sample in which it was seen.
+    /// Bytes that it moved in its busier direction between the first and the last sample in which it was
+    /// seen.
     #[serde(default)]
     pub bytes_seen: u64,
     /// Segments sent again meanwhile.
@@ -67,10 +68,12 @@ pub struct Flow {
     /// Bytes of a segment.
     #[serde(default)]
     pub segment_size: u64,
-    /// Median of the peer's windows in bytes; 0 where it was mostly closed, or isn't known (before Linux 5.4).
+    /// Median of the peer's windows in bytes; 0 where it was mostly closed, or isn't known (before Linux
+    /// 5.4).
     #[serde(default)]
     pub window: u64,
-    /// Share of the samples in which the peer's window was less than half of the largest until then; 0 where it isn't known.
+    /// Share of the samples in which the peer's window was less than half of the largest until then; 0 where
+    /// it isn't known.
     #[serde(default)]
     pub window_closed: f64,
     /// Segments with data, sent and received meanwhile; 0 where it isn't known.

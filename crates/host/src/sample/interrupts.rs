@@ -26,15 +26,15 @@ pub(super) const SOFT: Kind = Kind {
 /// How often one source interrupted each processor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interrupts {
-    /// The interrupt's number and device (`28 virtio0-input.0`), or its short name and meaning (`LOC Local timer
-    /// interrupts`); of soft interrupts the name.
+    /// The interrupt's number and device (`28 virtio0-input.0`), or its short name and meaning (`LOC Local
+    /// timer interrupts`); of soft interrupts the name.
     pub source: String,
     /// Interrupts, by the processor's number; 0 for processors that are off line.
     pub per_processor: Vec<u64>,
 }
 
-/// Hard interrupts between the first and the last sample, in the order of the kernel's names. Sources that never
-/// interrupted are left out.
+/// Hard interrupts between the first and the last sample, in the order of the kernel's names. Sources that
+/// never interrupted are left out.
 pub fn interrupts(recording: &Recording) -> Vec<Interrupts> {
     between(recording, HARD_NAME)
 }

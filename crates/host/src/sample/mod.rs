@@ -1,5 +1,5 @@
-//! The sampler: what a host's counters say every interval, recorded as the kernel's own text and parsed when it is
-//! read.
+//! The sampler: what a host's counters say every interval, recorded as the kernel's own text and parsed when
+//! it is read.
 //!
 //! A [`Recorder`] makes a recording, a [`Recording`] reads it. Its form on disk and between two ends is
 //! specified in docs/formats.md. Each kind of data is one file here and one line of `KINDS`.

@@ -1,7 +1,7 @@
 //! Network interfaces: /proc/net/dev (proc_pid_net(5)), of the network namespace of the process that records.
 //!
-//! Bytes are those of the wire layer as the kernel sees it: Ethernet headers included, preamble, checksum and gap not.
-//! Packets are the kernel's too: with segmentation offload up to 64 KiB on virtual links.
+//! Bytes are those of the wire layer as the kernel sees it: Ethernet headers included, preamble, checksum and
+//! gap not. Packets are the kernel's too: with segmentation offload up to 64 KiB on virtual links.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! Processor time of chosen processes and their descendants: lines of /proc/PID/stat (proc_pid_stat(5)), and one of their
-//! sockets.
+//! Processor time of chosen processes and their descendants: lines of /proc/PID/stat (proc_pid_stat(5)), and
+//! one of their sockets.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -57,8 +57,8 @@ impl Trees {
         Ok(())
     }
 
-    /// The children of those that are followed, where the kernel lists them (CONFIG_PROC_CHILDREN): cheap enough for every
-    /// sample. Those of other threads than the first are found by the search.
+    /// The children of those that are followed, where the kernel lists them (CONFIG_PROC_CHILDREN): cheap
+    /// enough for every sample. Those of other threads than the first are found by the search.
     fn follow_children(&mut self) {
         let mut parents: Vec<u32> = self.held.keys().copied().collect();
         while let Some(parent) = parents.pop() {
@@ -246,9 +246,9 @@ pub fn process_times(recording: &Recording) -> Vec<ProcessTime> {
     all.into_values().map(mean).collect()
 }
 
-/// Seconds in user mode between the first and the last sample, of the processes that were followed and of all their
-/// descendants, also those that were never seen and ended: whoever waits for a process gets its time. None where none was
-/// followed, or as many as can be.
+/// Seconds in user mode between the first and the last sample, of the processes that were followed and of all
+/// their descendants, also those that were never seen and ended: whoever waits for a process gets its time.
+/// None where none was followed, or as many as can be.
 pub fn user_seconds(recording: &Recording) -> Option<f64> {
     let moments = moments(recording);
     let ((from, first), (_, last)) = (moments.first()?, moments.last()?);
@@ -342,8 +342,8 @@ fn add(steps: &mut [Step], process: &Process, from: f64, seconds: f64) {
     last.used.push(Used { process: process.clone(), seconds: left.max(0.0), seen: true });
 }
 
-/// Ticks that a process used since the earlier moment; none where it wasn't seen then. Of its children's time, which it
-/// gets when it has waited for them, those that were followed have been counted before.
+/// Ticks that a process used since the earlier moment; none where it wasn't seen then. Of its children's
+/// time, which it gets when it has waited for them, those that were followed have been counted before.
 fn used(now: &Process, earlier: &Moment, later: &Moment) -> Option<u64> {
     let before = earlier.get(&now.pid).filter(|before| before.started == now.started)?;
     let ended = earlier.values().filter(|process| process.parent == now.pid && !is_there(process, later));

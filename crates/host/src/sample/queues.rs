@@ -1,5 +1,5 @@
-//! What network drivers count by queue and otherwise: `ethtool -S`, of the network namespace of the thread that
-//! starts to record. Each line of the text is an interface, a statistic, a colon and its value.
+//! What network drivers count by queue and otherwise: `ethtool -S`, of the network namespace of the thread
+//! that starts to record. Each line of the text is an interface, a statistic, a colon and its value.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -146,8 +146,8 @@ impl Recording {
         })
     }
 
-    /// Keeps samples at least so many seconds apart, the first and the last two among them. Counters only grow, so what is
-    /// between two samples that stay isn't lost.
+    /// Keeps samples at least so many seconds apart, the first and the last two among them. Counters only
+    /// grow, so what is between two samples that stay isn't lost.
     pub fn thin(&mut self, seconds: f64) {
         let (mut place, mut kept, last) = (0, f64::NEG_INFINITY, self.samples.len());
         self.samples.retain(|sample| {

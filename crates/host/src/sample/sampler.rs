@@ -15,7 +15,8 @@ pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(250);
 /// A shorter interval would measure the sampler.
 const SHORTEST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(60);
-/// The share of a processor that all kinds of data together may cost before the dear ones are read less often.
+/// The share of a processor that all kinds of data together may cost before the dear ones are read less
+/// often.
 const ALL: f64 = 0.008;
 /// What each of them may cost then.
 const SHARE: f64 = ALL / KINDS.len() as f64;
@@ -80,8 +81,8 @@ impl Sampler {
         format!("{MAGIC}\n{about}").into_bytes()
     }
 
-    /// Appends one sample. A kind of data that costs much is left out of some of them, unless the sample must be
-    /// `whole`, as the first and the last should.
+    /// Appends one sample. A kind of data that costs much is left out of some of them, unless the sample must
+    /// be `whole`, as the first and the last should.
     pub fn sample(&mut self, whole: bool, recording: &mut Vec<u8>) {
         recording.extend_from_slice(format!("@ {:.6}\n", self.begun.elapsed().as_secs_f64()).as_bytes());
         let interval = self.interval.as_secs_f64();

@@ -1,5 +1,5 @@
-//! TCP's counters of the network namespace: /proc/net/snmp and /proc/net/netstat (RFC 4022, RFC 1213; the kernel's
-//! Documentation/networking/snmp_counter.rst).
+//! TCP's counters of the network namespace: /proc/net/snmp and /proc/net/netstat (RFC 4022, RFC 1213; the
+//! kernel's Documentation/networking/snmp_counter.rst).
 
 use serde::{Deserialize, Serialize};
 
@@ -45,7 +45,8 @@ pub struct TcpTotals {
     pub listen_drops: u64,
 }
 
-/// What the counters of TCP grew by between the first and the last sample: `RetransSegs`, `TCPTimeouts` and so on.
+/// What the counters of TCP grew by between the first and the last sample: `RetransSegs`, `TCPTimeouts` and
+/// so on.
 pub fn tcp(recording: &Recording) -> Counters {
     let snmp = counters::totals(&history(recording, SNMP_NAME));
     let netstat = counters::totals(&history(recording, NETSTAT_NAME));

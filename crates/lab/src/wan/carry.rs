@@ -1,4 +1,4 @@
-//! Two threads a link that carry packets from one interface to the other.
+//! Two threads for each link, which carry packets from one interface to the other.
 
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -20,16 +20,16 @@ use super::{Counts, Wan};
 use crate::rate::Rate;
 use crate::state::write_private;
 
-/// How often what was counted is written down.
+/// Interval at which the counts are written.
 const TELL_EVERY: Duration = Duration::from_millis(500);
 
-/// What each thread counted.
+/// The counts of each thread.
 type Shared = Arc<Mutex<Vec<[Counts; 2]>>>;
 
-/// Packets that are read, or handed over, before the other has its turn.
+/// Packets that are read before delivery has its turn, and the reverse.
 const BATCH: usize = 16;
 
-/// What an emulator is told, as JSON on its command line.
+/// The job of an emulator, as JSON on its command line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Job {
     /// The two ends of each link.
@@ -37,29 +37,31 @@ pub(crate) struct Job {
     /// Each link's rate in each direction; none for open ones.
     pub(crate) rate: Option<Rate>,
     pub(crate) wan: Wan,
-    /// Where to write what was counted.
+    /// The file for the counts.
     pub(crate) counts: PathBuf,
 }
 
-/// An interface to be made.
+/// An interface to create.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Interface {
-    /// The file that stands for its network namespace.
+    /// The file of its network namespace.
     pub(crate) namespace: PathBuf,
     pub(crate) name: String,
 }
 
-/// Is an emulator: makes the interfaces that `job` names, prints `ready`, or what is wrong, and carries packets until it is
-/// killed. This is what a program that makes labs does when it is started with [`super::SUBCOMMAND`] and the job.
+/// Runs as an emulator: creates the interfaces of `job`, prints `ready` or the error, and carries packets
+/// until it is killed. A program that makes labs calls this when it is started with [`super::SUBCOMMAND`] and
+/// the job.
 ///
 /// # Errors
-/// When the job can't be read, an interface can't be made (said on standard output as well), or one was taken away.
+/// If the job can't be read, an interface can't be created (also printed on standard output), or one was
+/// removed.
 pub fn serve(job: &str) -> io::Result<()> {
     let prepared = prepare(job);
     let told = prepared.as_ref().map_or_else(|error| error.to_string(), |_| "ready".into());
     writeln!(io::stdout(), "{}", told.replace('\n', " "))?;
     let (job, links) = prepared?;
-    // Late packets make a link that isn't the one asked for. Only root may ask for more than its share of a processor.
+    // Late packets falsify the link's delay. Only root may raise the priority.
     let _ = rustix::process::setpriority_process(None, -10);
     run(&job, links)
 }
@@ -81,7 +83,7 @@ fn make(interface: &Interface) -> io::Result<Tun> {
         .map_err(failed(format!("making the interface {name} in {}", namespace.display())))
 }
 
-/// Carries until one thread can't any more, and writes down now and then what was counted.
+/// Carries packets until one thread fails, and writes the counts at intervals.
 fn run(job: &Job, links: Vec<[Arc<Tun>; 2]>) -> io::Result<()> {
     let counts: Shared = Arc::new(Mutex::new(vec![[Counts::default(); 2]; links.len()]));
     let (ended, end) = mpsc::channel();
@@ -94,7 +96,7 @@ fn run(job: &Job, links: Vec<[Arc<Tun>; 2]>) -> io::Result<()> {
             let carrier =
                 Carrier { from, to, line, clock: Instant::now(), empty: 0, counts: counts.clone(), place };
             let ended = ended.clone();
-            // The receiver is there as long as this process.
+            // The receiver lives as long as this process.
             let carry = move || drop(ended.send(carrier.run()));
             std::thread::Builder::new().name(format!("link {link}")).spawn(carry)?;
         }
@@ -121,22 +123,22 @@ fn tell(job: &Job, counts: &Shared, written: &mut Vec<[Counts; 2]>) -> io::Resul
     Ok(())
 }
 
-/// What one thread does.
+/// The work of one thread.
 struct Carrier {
     from: Arc<Tun>,
     to: Arc<Tun>,
     line: Line,
     clock: Instant,
-    /// When no packet waited the last time.
+    /// The last time at which no packet waited.
     empty: u64,
     counts: Shared,
-    /// Which link, and which direction of it.
+    /// Its link and direction.
     place: (usize, usize),
 }
 
 impl Carrier {
     fn run(mut self) -> io::Result<Infallible> {
-        // A timer may fire 50 us late otherwise. It is for this thread only.
+        // Otherwise a timer may fire 50 us late. The setting is for this thread only.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         loop {
             let more = self.take()?;
@@ -148,7 +150,7 @@ impl Carrier {
         }
     }
 
-    /// Reads a batch. Says whether there may be more.
+    /// Reads a batch; true if there may be more.
     fn take(&mut self) -> io::Result<bool> {
         for _ in 0..BATCH {
             match self.from.read(self.line.buffer()) {
@@ -167,12 +169,12 @@ impl Carrier {
         Ok(true)
     }
 
-    /// Hands over a batch of what has arrived. Says whether that was all.
+    /// Delivers a batch of arrived packets; true if that was all.
     fn give(&mut self) -> bool {
         for _ in 0..BATCH {
             let now = self.now();
             let Some(packet) = self.line.arrived(now) else { return true };
-            // A host whose interface is down, or that has no memory, misses a packet, as any host does.
+            // A host whose interface is down, or that lacks memory, loses the packet, as any host does.
             let _ = self.to.write(packet);
             self.line.hand_over(now);
         }
@@ -184,7 +186,7 @@ impl Carrier {
         counts[self.place.0][self.place.1] = self.line.counts();
     }
 
-    /// Sleeps until there is a packet to read or to hand over.
+    /// Sleeps until there is a packet to read or to deliver.
     fn wait(&self) -> io::Result<()> {
         let left = self.line.next_release().map(|release| release.saturating_sub(self.now()));
         let timeout = left

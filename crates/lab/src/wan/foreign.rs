@@ -1,13 +1,13 @@
-//! For the fuzzer and the replay of its corpus: packets that somebody in a namespace made.
+//! For the fuzzer and the replay of its corpus: arbitrary packets from a namespace.
 
 use linerate_sys::tun::HEADER_BYTES;
 
 use super::packet::{FRAMING, Shape, cut};
 
-/// Two bytes say where the rest, a packet as a TUN interface gives it, is cut in two.
+/// The first two bytes give the place at which the rest, a packet of a TUN interface, is cut in two.
 ///
 /// # Panics
-/// Where the two parts aren't the whole.
+/// If the two parts don't add up to the whole.
 pub fn packet(data: &[u8]) {
     let Some((at, bytes)) = data.split_first_chunk() else { return };
     let Some(shape) = Shape::of(bytes) else { return };

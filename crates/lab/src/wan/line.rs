@@ -9,34 +9,34 @@ use super::shaper::Shaper;
 use super::{Counts, Wan};
 use crate::rate::Rate;
 
-/// What an open link is taken to carry when memory for it is set aside, in bits per second.
+/// The rate in bits per second for which memory of an open link is allocated.
 const OPEN: u64 = 40_000_000_000;
 
-/// How late packets may leave before there is no memory for more, in nanoseconds.
+/// The delay of deliveries in nanoseconds that the memory allows for.
 const LATE: u64 = 20_000_000;
 
-/// How long a link may take for what leaves it at once, in nanoseconds: a super-packet is cut where it would take longer,
-/// so that it doesn't arrive as one long after its first segment should have.
+/// The longest time of one piece on the link, in nanoseconds: a longer super-packet is cut, so that its first
+/// segments don't arrive late.
 const AT_ONCE: u64 = 750_000;
 
-/// One direction of the link. Times are nanoseconds since any one moment.
+/// One direction of the link. Times are nanoseconds since an arbitrary moment.
 #[derive(Debug)]
 pub(crate) struct Line {
     shaper: Option<Shaper>,
     losses: Losses,
-    /// Nanoseconds between leaving the link and arriving.
+    /// Nanoseconds between leaving the link and arrival.
     delay: u64,
     /// The largest part of a super-packet that is queued as one, in bytes on the wire.
     at_once: u64,
     fifo: Fifo,
-    /// Where a packet is read to that has to be cut or for which there is no memory.
+    /// The buffer of a packet that has to be cut or for which the ring has no memory.
     aside: Vec<u8>,
     piece: Vec<u8>,
     is_aside: bool,
     counts: Counts,
 }
 
-/// When a packet was seen, and when there was certainly none.
+/// The time at which a packet was seen, and the last time without one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     pub(crate) since: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Seen {
 }
 
 impl Line {
-    /// A line with this rate, open when none; `seed` chooses which segments are lost.
+    /// A line with this rate, open if none; `seed` determines the lost segments.
     pub(crate) fn new(rate: Option<Rate>, wan: &Wan, seed: u64) -> Self {
         let delay = wan.rtt.one_way_ns();
         let queue = wan.queue_bytes(rate).unwrap_or(0);
@@ -64,7 +64,7 @@ impl Line {
         }
     }
 
-    /// Where the next packet is to be read to.
+    /// The memory for the next packet.
     pub(crate) fn buffer(&mut self) -> &mut [u8] {
         match self.fifo.room() {
             Some(room) => {
@@ -78,7 +78,7 @@ impl Line {
         }
     }
 
-    /// Takes the packet that was read to [`Line::buffer`].
+    /// Takes the packet that was read into [`Line::buffer`].
     pub(crate) fn accept(&mut self, seen: Seen, length: usize) {
         let bytes =
             if self.is_aside { &self.aside[..length.min(LONGEST)] } else { self.fifo.written(length) };
@@ -103,19 +103,19 @@ impl Line {
         self.next_release().filter(|release| *release <= now).and_then(|_| self.fifo.first())
     }
 
-    /// Forgets the first packet, which was handed over at this time.
+    /// Removes the first packet, which was delivered at this time.
     pub(crate) fn hand_over(&mut self, now: u64) {
         let late = now.saturating_sub(self.fifo.next_release().unwrap_or(now));
         self.counts.latest_ns = self.counts.latest_ns.max(late);
         self.fifo.pop();
     }
 
-    /// When the first packet arrives.
+    /// The arrival time of the first packet.
     pub(crate) fn next_release(&self) -> Option<u64> {
         self.fifo.next_release()
     }
 
-    /// What became of all segments until now.
+    /// Counts of all segments so far.
     pub(crate) fn counts(&self) -> Counts {
         self.counts
     }
@@ -134,7 +134,7 @@ impl Line {
         }
     }
 
-    /// Queues segments that lie together, in pieces that the link sends at once, as far as there is room.
+    /// Queues adjacent segments in pieces, as far as there is room.
     fn accept_run(&mut self, seen: Seen, length: usize, shape: &Shape, run: Range<usize>) {
         let step = usize::try_from(self.at_once / shape.wire_bytes_of_one()).unwrap_or(usize::MAX).max(1);
         let mut first = run.start;
@@ -160,7 +160,7 @@ impl Line {
         true
     }
 
-    /// A segment is lost on its way: it took its time on the link, and doesn't arrive.
+    /// Counts a lost segment, which uses its time on the link but doesn't arrive.
     fn lose(&mut self, seen: Seen, shape: &Shape, segment: usize) {
         self.counts.lost += 1;
         if self.fitting(shape, seen.now) > 0 {
@@ -178,7 +178,7 @@ impl Line {
         short && self.fitting(shape, now) >= shape.segments
     }
 
-    /// How many segments the queue has room for. A free link takes one whatever the queue's size.
+    /// The number of segments that fit in the queue. A free link takes one, whatever the queue's size.
     fn fitting(&self, shape: &Shape, now: u64) -> usize {
         let Some(shaper) = &self.shaper else { return usize::MAX };
         let fitting = usize::try_from(shaper.room(now) / shape.wire_bytes_of_one()).unwrap_or(usize::MAX);

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 /// The share of segments that a link loses, 0 to 50 %, in steps of a billionth.
 ///
-/// Written as a percentage: `0.01%`. A bare number is refused, since it could be a share or a percentage.
+/// Written as a percentage: `0.01%`. A bare number is refused, because it could be a share or a percentage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Loss(u32);
 
-/// Why a text isn't a [`Loss`].
+/// The error of a text that isn't a [`Loss`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no share of segments to lose: write a percentage from 0% to 50%, such as 0.01%")]
+#[error("{0:?} isn't a share of segments to lose; write a percentage from 0% to 50%, such as 0.01%")]
 pub struct LossError(String);
 
 /// Billionths in a percent.
@@ -63,12 +63,12 @@ impl From<Loss> for String {
     }
 }
 
-/// Says of each segment in turn whether it is lost: independent draws, the same for the same seed.
+/// Decides for each segment in turn whether it is lost, by independent draws that repeat for the same seed.
 #[derive(Debug)]
 pub(crate) struct Losses {
     share: f64,
     rng: fastrand::Rng,
-    /// How many segments pass before the next that is lost.
+    /// The number of segments that pass before the next lost one.
     left: u64,
 }
 
@@ -79,7 +79,8 @@ impl Losses {
         losses
     }
 
-    /// Of the next `segments`, how many pass before one is lost; that one is used up too. All, when none is lost.
+    /// The number of the next `segments` that pass before one is lost, which is used up too; all of them if
+    /// none is lost.
     pub(crate) fn pass(&mut self, segments: usize) -> usize {
         if let Some(left) = self.left.checked_sub(segments as u64) {
             self.left = left;
@@ -90,7 +91,8 @@ impl Losses {
         passed
     }
 
-    /// How many independent draws succeed before one fails: a geometric distribution, by its inverse.
+    /// The number of independent draws that succeed before one fails: a geometric distribution, by its
+    /// inverse.
     fn draw(&mut self) -> u64 {
         if self.share == 0.0 {
             return u64::MAX;
@@ -108,7 +110,7 @@ mod tests {
         text.parse().expect(text)
     }
 
-    /// How many of `segments` are lost when they come in super-packets of `size`.
+    /// The number of `segments` that are lost, if they come in super-packets of `size`.
     fn lost(losses: &mut Losses, segments: usize, size: usize) -> usize {
         let mut lost = 0;
         for _ in 0..segments / size {

@@ -194,7 +194,8 @@ proptest! {
         let shape = Shape::of(&bytes).expect("a packet");
         let framed = |packet: &Vec<u8>| packet.len().max(46) as u64 + 38;
         let expected: u64 = wire(&bytes).iter().map(framed).sum();
-        // A last segment of a few bytes may be shorter than a frame; together with the others it isn't filled up.
+        // A last segment of a few bytes may be shorter than a frame; together with the others it isn't filled
+        // up.
         let filled = if shape.segments > 1 { 46 } else { 0 };
         prop_assert!(expected.abs_diff(shape.wire_bytes(&(0..shape.segments))) <= filled);
     }

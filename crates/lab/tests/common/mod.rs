@@ -102,8 +102,8 @@ impl Program {
         let directory = tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o755)).tempdir();
         let directory = directory.expect("a temporary directory");
         let built = example();
-        // A copy, because the build directory may be closed to the user; by another process, because a descriptor
-        // open for writing here could slip into another test's child and make the program "busy".
+        // A copy, because the build directory may be closed to the user; by another process, because a
+        // descriptor open for writing here could slip into another test's child and make the program "busy".
         let copied = Command::new("cp").arg(&built).arg(directory.path().join("lab")).status();
         assert!(copied.is_ok_and(|status| status.success()), "cargo builds examples for its tests");
         let runtime = directory.path().join("runtime");

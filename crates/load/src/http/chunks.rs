@@ -1,4 +1,4 @@
-//! A chunked body (RFC 9112, section 7.1), read in whatever pieces it comes.
+//! A chunked body (RFC 9112, section 7.1), read in pieces of any size.
 
 use httparse::Status;
 
@@ -6,10 +6,10 @@ use super::head::BadReply;
 
 /// The longest line: a chunk's size with extensions, or a trailer.
 const LONGEST_LINE: usize = 8 * 1024;
-/// Trailer lines that are taken.
+/// The most trailer lines.
 const MOST_TRAILERS: u32 = 64;
 
-/// Where in a chunked body the next byte stands.
+/// The place of the next byte in a chunked body.
 #[derive(Debug)]
 pub struct Chunks {
     place: Place,
@@ -21,7 +21,7 @@ pub struct Chunks {
 enum Place {
     Size,
     Data(u64),
-    /// The empty line behind a chunk's data.
+    /// The empty line after a chunk's data.
     Behind,
     Trailer,
     End,
@@ -32,15 +32,16 @@ impl Chunks {
         Self { place: Place::Size, line: Vec::new(), trailers: 0 }
     }
 
-    /// True behind the last byte.
+    /// True after the last byte.
     pub fn is_done(&self) -> bool {
         self.place == Place::End
     }
 
-    /// Takes what belongs to the body: how many bytes that is, and how many of them are payload.
+    /// Takes the bytes that belong to the body; returns their number, and the number of payload bytes among
+    /// them.
     ///
     /// # Errors
-    /// Where it isn't in chunks.
+    /// If the chunks are malformed.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(usize, u64), BadReply> {
         let (mut taken, mut payload) = (0, 0);
         while taken < bytes.len() && !self.is_done() {
@@ -78,7 +79,7 @@ impl Chunks {
             Place::Size => match httparse::parse_chunk_size(&self.line) {
                 Ok(Status::Complete((_, 0))) => Ok(Place::Trailer),
                 Ok(Status::Complete((_, size))) => Ok(Place::Data(size)),
-                _ => Err(garbage("a chunk's size is no number")),
+                _ => Err(garbage("a chunk's size isn't a number")),
             },
             Place::Behind if is_empty => Ok(Place::Size),
             Place::Behind => Err(garbage("a chunk is longer than its size")),

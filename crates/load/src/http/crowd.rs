@@ -1,4 +1,4 @@
-//! Closed-loop users: each fetches its object again as soon as it has it.
+//! Closed-loop users: each fetches its object again as soon as the last reply ends.
 
 use std::io;
 use std::thread;
@@ -20,27 +20,27 @@ pub const MOST_THREADS: u32 = 64;
 /// A load of users.
 #[derive(Clone, Debug)]
 pub struct Crowd {
-    /// What they fetch; users are spread over them.
+    /// The URLs; users are spread over them.
     pub urls: Vec<Url>,
-    /// How many.
+    /// The number of users.
     pub users: u32,
-    /// They start evenly in the warm-up, the ramp.
+    /// Timing; users start evenly over the warm-up.
     pub window: Window,
-    /// A connection for each request, which the server closes.
+    /// True for a connection for each request, which the server closes.
     pub new_connections: bool,
     /// Threads that share the users.
     pub threads: u32,
-    /// A request without a whole reply by then has failed.
+    /// Time after which a request without a whole reply has failed.
     pub timeout: Duration,
-    /// Time between two requests of a user, at least; none for as fast as it goes.
+    /// The least time between two requests of a user; none for no pause.
     pub pace: Option<Duration>,
 }
 
 impl Crowd {
-    /// Fetches each object once, and says how many bytes the largest has.
+    /// Fetches each object once, and returns the bytes of the largest.
     ///
     /// # Errors
-    /// Where one can't be fetched.
+    /// If one can't be fetched.
     pub fn probe(&self, stop: &Stop) -> Result<u64, LoadError> {
         let mut largest = 0;
         for url in &self.urls {
@@ -52,7 +52,7 @@ impl Crowd {
     /// Runs the users to the end of the window.
     ///
     /// # Errors
-    /// Where nothing was fetched, with the first reason.
+    /// If nothing was fetched, with the first reason.
     pub fn run(&self, stop: &Stop) -> Result<Tally, LoadError> {
         self.check()?;
         let phases = self.window.after(Instant::now());

@@ -3,31 +3,31 @@
 use httparse::{EMPTY_HEADER, Header, Response, Status};
 use thiserror::Error;
 
-/// The longest head that is taken.
+/// The longest head.
 pub const LONGEST_HEAD: usize = 16 * 1024;
 const MOST_HEADERS: usize = 96;
 
-/// What is wrong with a reply.
+/// Errors of a reply.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadReply {
-    /// Not a response, or one that can't be told apart from garbage.
+    /// Bytes that aren't a well-formed response.
     #[error("it isn't HTTP: {0}")]
     Garbage(String),
-    /// No end of the head in sight.
+    /// A head without an end.
     #[error("its head is longer than {} KiB", LONGEST_HEAD / 1024)]
     LongHead,
     /// The connection ended before the reply did.
     #[error("the server closed the connection {0} bytes into the reply, before its end")]
     Short(u64),
-    /// Bytes behind the reply that nobody asked for.
+    /// More bytes than announced.
     #[error("the server sent more than it announced")]
     Long,
 }
 
-/// How a body ends (RFC 9112, section 6.3).
+/// The end of a body (RFC 9112, section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// After so many bytes.
+    /// After this number of bytes.
     Known(u64),
     /// With its last chunk.
     Chunked,
@@ -35,24 +35,24 @@ pub enum Length {
     Closed,
 }
 
-/// What a response's head says.
+/// The head of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// 200 is as it should be.
+    /// The status; 200 is success.
     pub status: u16,
-    /// How the body ends.
+    /// The end of the body.
     pub length: Length,
-    /// True where the connection can take the next request.
+    /// True if the connection can take the next request.
     pub keep: bool,
-    /// Where a redirect points.
+    /// The target of a redirect.
     pub location: Option<String>,
 }
 
 impl Head {
-    /// Reads a head from the first bytes of a reply, and says how long it is; none where there must be more.
+    /// Reads a head and its length from the first bytes of a reply; none if it is incomplete.
     ///
     /// # Errors
-    /// Where it can't become a head.
+    /// If the bytes can't be a head.
     pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, BadReply> {
         let mut headers = [EMPTY_HEADER; MOST_HEADERS];
         let mut response = Response::new(&mut headers);

@@ -1,17 +1,17 @@
-//! How many users reach the highest rate: a search without a clock or a socket.
+//! The number of users with the highest rate: a search without a clock or a socket.
 
 use crate::error::LoadError;
 use crate::report::Step;
 
-/// Rates within this part of the best count as the best.
+/// Rates within this share of the best count as the best.
 const PLATEAU: f64 = 0.01;
-/// Neighbours closer than this part are not told apart.
+/// The search ends where neighbours are closer than this share.
 const RESOLUTION: f64 = 0.05;
-/// Doublings without a gain, after which the best lies behind.
+/// Doublings without a gain after which the search turns back.
 const PATIENCE: u32 = 2;
 const GOLDEN: f64 = 0.618;
 
-/// What the search found.
+/// The result of the search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// The fewest users whose rate is within 1 % of the best.
@@ -20,12 +20,12 @@ pub struct Found {
     pub steps: Vec<Step>,
 }
 
-/// Measures with 1, 2, 4, ... users up to `most` until two doublings in a row bring nothing, looks for the best between
-/// the neighbours of the best of these (golden section, for a curve with one summit), and then for the fewest users
-/// within 1 % of it (bisection). `measure` gives the rate of so many users.
+/// Measures with 1, 2, 4, ... users up to `most` until two doublings in a row bring no gain; searches for the
+/// best between the neighbours of the best of these (golden section, for a curve with one maximum), and then
+/// for the fewest users within 1 % of it (bisection). `measure` returns the rate of a number of users.
 ///
 /// # Errors
-/// What `measure` says.
+/// Those of `measure`.
 pub fn fewest_best(
     most: u32,
     measure: impl FnMut(u32) -> Result<f64, LoadError>,
@@ -43,7 +43,7 @@ struct Search<M> {
 }
 
 impl<M: FnMut(u32) -> Result<f64, LoadError>> Search<M> {
-    /// The rate of so many users, measured at most once.
+    /// The rate of this number of users, measured at most once.
     fn rate(&mut self, count: u32) -> Result<f64, LoadError> {
         if let Some(step) = self.steps.iter().find(|step| step.count == count) {
             return Ok(step.reached);
@@ -75,7 +75,7 @@ impl<M: FnMut(u32) -> Result<f64, LoadError>> Search<M> {
         let counts = || self.steps.iter().map(|step| step.count);
         let mut low = counts().filter(|count| *count < best).max().unwrap_or(best);
         let mut high = counts().filter(|count| *count > best).min().unwrap_or(best);
-        // Two different counts lie between these only where they are at least three apart.
+        // Two different counts lie between these only if they are at least three apart.
         while is_wide(low, high) && high - low > 2 {
             let width = f64::from(high - low);
             let left = high - (width * GOLDEN).round() as u32;
@@ -131,7 +131,8 @@ mod tests {
     }
 
     proptest! {
-        /// A server that gains by each user up to `knee`, stays there up to `end`, and loses `loss` by each one more.
+        /// A server whose rate grows with each user up to `knee`, is constant up to `end`, and loses `loss`
+        /// with each further one.
         #[test]
         fn the_fewest_on_the_plateau_are_found(knee in 1u32..3000, plateau in 1.0f64..4.0, loss in 0.0f64..0.01) {
             let (summit, end) = (f64::from(knee), f64::from(knee) * plateau);

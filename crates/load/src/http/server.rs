@@ -1,5 +1,5 @@
-//! A server with one object in memory: GET and HEAD, kept connections, a thread for each. It sends no Date: what it
-//! serves has none.
+//! A server with one object in memory: GET and HEAD, persistent connections, a thread for each. It sends no
+//! Date, because the object has none.
 
 use std::io;
 use std::net::{Shutdown, TcpStream};
@@ -15,13 +15,13 @@ pub const LARGEST_OBJECT: u64 = 1 << 30;
 /// The longest head of a request.
 const LONGEST_HEAD: usize = 16 * 1024;
 const MOST_HEADERS: usize = 64;
-/// How long a kept connection may be silent.
+/// The longest silence of a persistent connection.
 const IDLE: Duration = Duration::from_secs(60);
-/// How long a head may take.
+/// The longest time for a request's head.
 const HEAD: Duration = Duration::from_secs(10);
-/// Where the object is; the second for those who don't want to type.
+/// Paths of the object; the second one is shorter to type.
 const PATHS: [&str; 2] = ["/object", "/"];
-/// What a client may still send behind a refusal.
+/// The most bytes that a client may send after a refusal.
 const REST: usize = 64 * 1024;
 
 /// Serves one object.
@@ -29,7 +29,7 @@ pub struct HttpService {
     object: Vec<u8>,
 }
 
-/// What a client is told.
+/// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Object { body: bool, keep: bool },
@@ -37,7 +37,7 @@ enum Answer {
 }
 
 impl HttpService {
-    /// An object of so many bytes, which don't compress.
+    /// An object of this number of incompressible bytes.
     pub fn new(bytes: usize) -> Self {
         let mut object = vec![0; bytes];
         fastrand::Rng::with_seed(3).fill(&mut object);
@@ -73,7 +73,7 @@ impl HttpService {
 
 impl Service for HttpService {
     fn serve(&self, connection: TcpStream, stop: &Stop) {
-        // A client that went away in the middle is its own user's business.
+        // A client that goes away early is no error of the server.
         let _ = self.talk(&Patient { connection: &connection, stop, patience: IDLE });
     }
 }
@@ -129,7 +129,7 @@ fn head(status: &str, length: usize, keep: bool) -> String {
     )
 }
 
-/// The answer to the next request, and how long its head is; none where the client is done.
+/// The answer to the next request, and the length of the request's head; none at the client's end.
 fn read_head(
     patient: &Patient<'_>,
     buffer: &mut [u8],
@@ -169,7 +169,7 @@ fn parse(bytes: &[u8]) -> Option<(Answer, usize)> {
     }
 }
 
-/// Closes so that the client can still read what it was told: a close with unread bytes would reset the connection.
+/// Closes so that the client can still read the answer: closing with unread bytes would reset the connection.
 fn finish(patient: &Patient<'_>, buffer: &mut [u8]) -> io::Result<()> {
     patient.connection.shutdown(Shutdown::Write)?;
     let patient = Patient { patience: Duration::from_secs(1), ..*patient };

@@ -1,4 +1,4 @@
-//! What users count.
+//! The counts of users.
 
 use crate::latency::Latency;
 use crate::report::{Connections, Errors};
@@ -6,7 +6,7 @@ use crate::report::{Connections, Errors};
 /// Bytes in the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Payload of replies that were as asked for.
+    /// Payload of replies with the wanted status.
     pub payload: u64,
     /// Heads, chunk framing, and replies with another status.
     pub framing: u64,
@@ -14,7 +14,7 @@ pub struct Counts {
     pub sent: u64,
 }
 
-/// What a worker's users counted, or all.
+/// The counts of a worker's users, or of all users.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Times of the requests whose replies ended in the window.
@@ -25,12 +25,12 @@ pub struct Tally {
     pub connections: Vec<Connections>,
     /// Over the whole run.
     pub errors: Errors,
-    /// What the first failure was.
+    /// The reason of the first failure.
     pub reason: Option<String>,
 }
 
 impl Tally {
-    /// Takes in what others counted.
+    /// Adds other counts.
     pub fn add(&mut self, other: Self) {
         self.latency.add(&other.latency);
         self.counts.payload += other.counts.payload;

@@ -16,11 +16,11 @@ use super::reply::Piece;
 use super::tally::{Counts, Tally};
 use super::user::{Failure, State, Step, User};
 
-/// Read at once: as much as stays in a processor's second-level cache.
+/// Bytes of a read: they stay in a processor's second-level cache.
 const BLOCK: usize = 64 * 1024;
-/// How often deadlines and the stop are looked at.
+/// Interval of the checks of deadlines and the stop flag.
 const SWEEP: Duration = Duration::from_millis(100);
-/// Rest of a user whose request failed.
+/// Pause of a user after a failed request.
 const REST: Duration = Duration::from_millis(100);
 const EVENTS: usize = 1024;
 
@@ -30,7 +30,7 @@ pub struct Worker<'a> {
     stop: &'a Stop,
     requests: Vec<Vec<u8>>,
     users: Vec<User>,
-    /// When which resting user begins.
+    /// The times at which pausing users begin.
     timers: BinaryHeap<Reverse<(Instant, usize)>>,
     poll: Poll,
     buffer: Vec<u8>,
@@ -42,7 +42,7 @@ impl<'a> Worker<'a> {
     /// The worker `place`, with every `threads`-th user.
     ///
     /// # Errors
-    /// Where there is no epoll.
+    /// If epoll fails.
     pub fn new(
         crowd: &'a Crowd,
         place: u32,
@@ -71,7 +71,7 @@ impl<'a> Worker<'a> {
         Ok(worker)
     }
 
-    /// Users begin evenly over the ramp.
+    /// Users begin evenly over the warm-up.
     fn admit(&mut self, number: u32) {
         let ramp = self.crowd.window.warm_up;
         let begin = self.phases.begin + ramp.mul_f64(f64::from(number) / f64::from(self.crowd.users));
@@ -83,7 +83,7 @@ impl<'a> Worker<'a> {
     /// Lets the users fetch to the end of the window.
     ///
     /// # Errors
-    /// Where epoll fails.
+    /// If epoll fails.
     pub fn run(mut self) -> io::Result<Tally> {
         let mut events = Events::with_capacity(EVENTS);
         loop {
@@ -148,7 +148,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Something happened on a user's connection.
+    /// Handles an event on a user's connection.
     fn advance(&mut self, place: usize, to_end: bool) {
         let user = &mut self.users[place];
         if user.state == State::Connecting {
@@ -174,7 +174,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// A reply is there. Where the connection's end is near (`to_end`) no further event will tell of it.
+    /// Handles a reply. If the connection's end is near (`to_end`), no further event will report it.
     fn whole(&mut self, place: usize, now: Instant, to_end: bool) {
         let user = &mut self.users[place];
         if !self.crowd.new_connections || !user.is_connected() {
@@ -186,7 +186,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Counts a request that is done: with its reply, or with the end of the connection that was made for it.
+    /// Counts a finished request: at its reply, or at the end of the connection that was made for it.
     fn settle(&mut self, place: usize, now: Instant, to_end: bool) {
         let user = &mut self.users[place];
         let (status, keep) = user.reply.head().map_or((0, false), |head| (head.status, head.keep));
@@ -215,7 +215,7 @@ impl<'a> Worker<'a> {
         let user = &mut self.users[place];
         user.disconnect();
         let reason = match failure {
-            // One that was kept for nothing, not in the middle of a request.
+            // An idle persistent connection, not one in the middle of a request.
             _ if user.state == State::Resting => return,
             Failure::Stale => return self.connect(place),
             Failure::Connect(error) => {

@@ -17,17 +17,17 @@ use super::client::meaning;
 use super::hello::{Role, TALLY, Tally};
 use super::{PATIENCE, check, connect};
 
-/// Written at once; as iperf3's block.
+/// Bytes of a write, like iperf3's block.
 const BLOCK: usize = 128 * 1024;
-/// Written at once where a rate is set, so that the rate is smooth.
+/// Bytes of a write at a set rate, so that the rate is smooth.
 const SMALL_BLOCK: usize = 16 * 1024;
 
-/// How much is sent.
+/// The amount to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// For so long; the receivers don't count the warm-up.
+    /// Data for this time; the receivers don't count the warm-up.
     Time(Window),
-    /// So many bytes by all pairs together, all counted.
+    /// This number of bytes by all pairs together, all of which count.
     Bytes(u64),
 }
 
@@ -36,33 +36,33 @@ pub enum Amount {
 pub struct Bulk {
     /// The receivers; pairs are spread over them.
     pub to: Vec<SocketAddr>,
-    /// How many at once, each a connection and a thread.
+    /// The number of pairs, each a connection and a thread.
     pub pairs: usize,
-    /// How much.
+    /// The amount to send.
     pub amount: Amount,
-    /// Socket buffers at both ends in bytes; the kernel's own tuning where none is given.
+    /// Socket buffers at both ends in bytes; none for the kernel's own tuning.
     pub window: Option<u32>,
-    /// Small segments leave at once (TCP_NODELAY).
+    /// True to send small segments at once (TCP_NODELAY).
     pub no_delay: bool,
-    /// Bytes a second of each pair; as fast as it goes where none is given.
+    /// Bytes a second of each pair; none for no limit.
     pub pace: Option<f64>,
 }
 
-/// What the receivers counted.
+/// The counts of the receivers.
 #[derive(Clone, Debug, Default)]
 pub struct BulkResult {
-    /// Each pair: to whom, and what arrived there.
+    /// The receiver of each pair, and its counts.
     pub pairs: Vec<Pair>,
-    /// The smallest buffers that the kernel gave at the sending and at the receiving end, as getsockopt(2) says them:
-    /// twice what is usable.
+    /// The smallest buffers at the sending and at the receiving end, as getsockopt(2) reports them: twice the
+    /// usable size.
     pub buffers: (u64, u64),
 }
 
 impl Bulk {
-    /// Sends with all pairs, and asks the receivers what arrived.
+    /// Sends with all pairs, and collects the receivers' counts.
     ///
     /// # Errors
-    /// Where a receiver doesn't answer, speaks something else or ends early.
+    /// If a receiver doesn't answer, speaks another protocol or ends early.
     pub fn run(&self, stop: &Stop) -> Result<BulkResult, LoadError> {
         check(&self.to, self.pairs)?;
         let begin = Instant::now();
@@ -118,7 +118,7 @@ impl Bulk {
         }
     }
 
-    /// Gives the bytes that were sent.
+    /// Returns the number of sent bytes.
     fn send_for(&self, patient: &Patient<'_>, phases: Phases) -> io::Result<u64> {
         let mut sent = 0;
         let block = vec![0; if self.pace.is_some() { SMALL_BLOCK } else { BLOCK }];
@@ -154,7 +154,7 @@ impl Bulk {
         report
     }
 
-    /// The kernel doubles what is asked for, for its own book-keeping (socket(7)).
+    /// The kernel doubles the requested size for its own bookkeeping (socket(7)).
     fn smaller_window(&self, (sending, receiving): (u64, u64)) -> Option<String> {
         let window = u64::from(self.window?);
         let given = sending.min(receiving) / 2;
@@ -174,12 +174,12 @@ fn fairness(pairs: &[Pair]) -> Option<f64> {
     (most > 0.0).then(|| least / most)
 }
 
-/// What the pair at `place` of `pairs` sends of `bytes`.
+/// The share of `bytes` that the pair at `place` of `pairs` sends.
 fn share(bytes: u64, pairs: u64, place: u64) -> u64 {
     bytes / pairs + u64::from(place < bytes % pairs)
 }
 
-/// Gives the bytes that were sent.
+/// Returns the number of sent bytes.
 fn send_bytes(patient: &Patient<'_>, bytes: u64) -> io::Result<u64> {
     let block = vec![0; BLOCK];
     let mut left = bytes;
@@ -190,13 +190,13 @@ fn send_bytes(patient: &Patient<'_>, bytes: u64) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// A receiver's word counts up to what it was sent.
+/// A receiver may not count more than it was sent.
 fn believable(tally: Tally, sent: u64) -> io::Result<Tally> {
     if tally.bytes <= sent {
         return Ok(tally);
     }
-    let told = format!("it says that {} bytes arrived, and {sent} were sent", tally.bytes);
-    Err(io::Error::new(io::ErrorKind::InvalidData, told))
+    let message = format!("it reports {} received bytes, but {sent} were sent", tally.bytes);
+    Err(io::Error::new(io::ErrorKind::InvalidData, message))
 }
 
 #[cfg(test)]

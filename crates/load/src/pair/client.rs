@@ -1,4 +1,4 @@
-//! Request/response over one connection, and with a connection for each.
+//! Request/response over one connection, or with a connection for each.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,12 +16,12 @@ use super::hello::Role;
 use super::server::give;
 use super::{PATIENCE, check, connect};
 
-/// The most that is read or written at once.
+/// The most bytes of one read or write.
 const BLOCK: usize = 64 * 1024;
-/// Rest after a connection that could not be made.
+/// Pause after a failed connection.
 const REST: Duration = Duration::from_millis(20);
 
-/// Whether connections are kept.
+/// The use of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// All requests of a pair on one connection (netperf's TCP_RR).
@@ -35,21 +35,21 @@ pub enum Style {
 pub struct Transactions {
     /// The servers; pairs are spread over them.
     pub to: Vec<SocketAddr>,
-    /// How many at once.
+    /// The number of concurrent pairs.
     pub pairs: usize,
     /// Bytes of a request.
     pub request: u32,
     /// Bytes of a response.
     pub response: u32,
-    /// Whether connections are kept.
+    /// The use of connections.
     pub style: Style,
-    /// Transactions a second of each pair; none for as many as there can be.
+    /// Transactions a second of each pair; none for as many as possible.
     pub pace: Option<f64>,
-    /// How long.
+    /// Timing.
     pub window: Window,
 }
 
-/// What a pair counted, or all of them.
+/// The counts of a pair, or of all pairs.
 #[derive(Clone, Debug, Default)]
 pub struct TransactionsResult {
     /// Times of the transactions that ended in the window.
@@ -66,7 +66,7 @@ impl Transactions {
     /// Runs all pairs to the end of the window.
     ///
     /// # Errors
-    /// Where a server doesn't answer or speaks something else.
+    /// If a server doesn't answer or speaks another protocol.
     pub fn run(&self, stop: &Stop) -> Result<TransactionsResult, LoadError> {
         check(&self.to, self.pairs)?;
         if self.request == 0 || self.response == 0 {
@@ -152,7 +152,7 @@ impl TransactionsResult {
     }
 }
 
-/// What an error of a pair means to people.
+/// The message of a pair's error.
 pub(super) fn meaning(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::TimedOut => format!(
@@ -194,7 +194,7 @@ impl Pair<'_> {
         })
     }
 
-    /// A failed transaction is counted, and the next one tried: that is what the load is to show.
+    /// Counts a failed transaction, and tries the next one: failures are part of the result.
     fn each(&mut self, phases: Phases) -> Result<(), LoadError> {
         self.repeat(phases, |pair| {
             let done = pair.single();
@@ -206,7 +206,7 @@ impl Pair<'_> {
         })
     }
 
-    /// Transactions, each when it is due, to the end of the window; those that end in it are counted.
+    /// Runs due transactions to the end of the window, and counts those that end in it.
     fn repeat(
         &mut self,
         phases: Phases,
@@ -235,8 +235,8 @@ impl Pair<'_> {
         patient.take(self.load.response as usize, &mut self.buffer)
     }
 
-    /// The hello and the request leave in one segment where they fit. The server closes first, so that the ports which
-    /// wait for late segments are its, not ours.
+    /// Sends the hello and the request in one segment if they fit. The server closes first, so that its ports
+    /// are the ones in TIME_WAIT.
     fn single(&mut self) -> io::Result<()> {
         let connection = self.connect()?;
         let patient = Patient { connection: &connection, stop: self.stop, patience: PATIENCE };
@@ -257,7 +257,7 @@ impl Pair<'_> {
         patient.take(response as usize, &mut self.buffer)?;
         match patient.read(&mut self.buffer)? {
             0 => Ok(()),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the reply is longer than asked for")),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the reply is longer than requested")),
         }
     }
 

@@ -12,11 +12,11 @@ use crate::window::Stop;
 use super::PATIENCE;
 use super::hello::{HELLO, Role, Tally};
 
-/// Connections that are served at once, where nothing else is asked for.
+/// The default number of connections that are served at once.
 pub const WORKERS: usize = 256;
-/// Read at once; as iperf3's block.
+/// Bytes of a read, like iperf3's block.
 const BLOCK: usize = 128 * 1024;
-/// How long a client may say nothing between two transactions.
+/// The longest silence of a client between two transactions.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Answers requests and counts bulk.
@@ -29,7 +29,7 @@ impl Service for PairService {
         if patient.fill(&mut hello).is_err() {
             return;
         }
-        // A client that went away in the middle is its own user's business; a stranger is dropped.
+        // A client that goes away early is no error of the server; a stranger is dropped.
         let _ = match Role::decode(&hello) {
             Some(Role::Transactions { request, response }) => {
                 let patient = Patient { patience: IDLE, ..patient };
@@ -46,10 +46,10 @@ impl Service for PairService {
     }
 }
 
-/// The longest request and response that are served, in bytes.
+/// The longest request and response, in bytes.
 const LONGEST: usize = 1 << 30;
 
-/// A request of no bytes is none: 28 bytes would be answered for ever.
+/// Requests have at least one byte: otherwise a hello of 28 bytes would be answered for ever.
 fn answer(patient: &Patient<'_>, request: usize, response: usize, times: usize) -> io::Result<()> {
     if !(1..=LONGEST).contains(&request) || response > LONGEST {
         return Err(io::ErrorKind::InvalidData.into());
@@ -62,7 +62,7 @@ fn answer(patient: &Patient<'_>, request: usize, response: usize, times: usize) 
     Ok(())
 }
 
-/// Sends so many bytes, whatever they are.
+/// Sends this number of arbitrary bytes.
 pub(super) fn give(patient: &Patient<'_>, mut bytes: usize, buffer: &[u8]) -> io::Result<()> {
     while bytes > 0 {
         let length = bytes.min(buffer.len());

@@ -1,4 +1,5 @@
-//! Tiles, after VMmark's: a mix of loads in one unit, each with a target rate; a host holds as many tiles as reach it.
+//! Tiles, after VMmark's: units of mixed loads with target rates. A host's capacity is the number of tiles
+//! that reach them.
 
 mod full;
 mod score;
@@ -18,13 +19,13 @@ use crate::pair::{Amount, Bulk, Style, Transactions, TransactionsResult};
 use crate::report::{Connections, Loads, Report, Tile};
 use crate::window::{Stop, Window};
 
-/// What one tile does: 20 objects a second, 500 small transactions a second, a file transfer of 50 Mbit/s, and ten
-/// heartbeats a second on a connection that is idle otherwise. With objects of 512 kB that is 132 Mbit/s of payload, so
-/// that a link of 1 Gbit/s holds seven tiles and one of 10 Gbit/s seventy.
+/// The targets of one tile: 20 objects a second, 500 small transactions a second, a file transfer of 50
+/// Mbit/s, and ten heartbeats a second on an otherwise idle connection. With objects of 512 kB that is 132
+/// Mbit/s of payload, so that a link of 1 Gbit/s holds seven tiles and one of 10 Gbit/s seventy.
 pub const TARGETS: Loads = Loads { web: 20.0, rr: 500.0, bulk: 50e6, idle: 10.0 };
 /// Users that share a tile's web requests.
 const WEB_USERS: u32 = 5;
-/// A tile in which a load falls below this part of its target is one too many.
+/// Share of a target below which a tile has failed.
 pub const QUALITY: f64 = 0.9;
 /// Bytes of a small request and of its response.
 const SMALL: u32 = 128;
@@ -38,15 +39,15 @@ pub struct Tiles {
     pub to: Vec<SocketAddr>,
     /// Objects; tiles are spread over them.
     pub urls: Vec<Url>,
-    /// What each load tries to reach.
+    /// The target of each load.
     pub targets: Loads,
-    /// What a rate counts as 1 in the score.
+    /// The rates that count as 1 in the score.
     pub reference: Loads,
-    /// How long.
+    /// Timing.
     pub window: Window,
 }
 
-/// What some tiles reached.
+/// The result of a number of tiles.
 #[derive(Clone, Debug)]
 pub struct TilesResult {
     tiles: Vec<Tile>,
@@ -65,10 +66,10 @@ struct One {
 }
 
 impl Tiles {
-    /// Runs so many tiles to the end of the window.
+    /// Runs this number of tiles to the end of the window.
     ///
     /// # Errors
-    /// Where one of a tile's loads can't be made, or does nothing at all.
+    /// If one of a tile's loads can't start, or completes nothing.
     pub fn run(&self, tiles: u32, stop: &Stop) -> Result<TilesResult, LoadError> {
         self.check(tiles)?;
         let ones: Vec<_> = thread::scope(|scope| {
@@ -183,12 +184,12 @@ impl Tiles {
 }
 
 impl TilesResult {
-    /// The tiles' scores added up.
+    /// The sum of the tiles' scores.
     pub fn score(&self) -> f64 {
         self.tiles.iter().map(|tile| tile.score).sum()
     }
 
-    /// True where every load of every tile reached its target, as good as.
+    /// True if every load of every tile nearly reached its target.
     pub fn is_good(&self, targets: &Loads) -> bool {
         self.tiles.iter().all(|tile| worst(&tile.rates, targets) >= QUALITY)
     }

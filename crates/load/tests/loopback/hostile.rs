@@ -1,4 +1,5 @@
-//! HTTP peers that misbehave: nothing hangs, grows without bounds or panics, and the user hears what is wrong.
+//! HTTP peers that misbehave: nothing hangs, grows without bounds or panics, and the user hears what is
+//! wrong.
 
 use crate::support::{Peer, crowd, http_server, ms, request, said, url};
 use linerate_load::http::Crowd;
