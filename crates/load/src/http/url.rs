@@ -41,7 +41,7 @@ impl FromStr for Url {
 
     fn from_str(text: &str) -> Result<Self, LoadError> {
         let wrong = |why: &str| {
-            LoadError::Arguments(format!("'{text}' can't be fetched: {why}; write http://HOST:PORT/PATH"))
+            LoadError::Arguments(format!("'{text}' is not a URL to load: {why}; write http://HOST:PORT/PATH"))
         };
         let uri: Uri = text.parse().map_err(|error: http::uri::InvalidUri| wrong(&error.to_string()))?;
         if uri.scheme_str() != Some("http") {
