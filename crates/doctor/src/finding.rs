@@ -28,7 +28,7 @@ pub enum Severity {
 
 /// A document behind a check's advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Source {
+pub struct Citation {
     /// Title and section.
     pub name: &'static str,
     /// Address.
@@ -61,7 +61,7 @@ pub struct Finding {
     /// Contradictions between guides, or the costs of the fix.
     pub conflict: Option<String>,
     /// Documents behind the advice.
-    pub sources: &'static [Source],
+    pub sources: &'static [Citation],
 }
 
 impl Severity {

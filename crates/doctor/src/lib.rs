@@ -13,5 +13,5 @@ mod subject;
 mod testing;
 
 pub use examine::{examine_host, examine_path, examine_path_and_ends, ordered};
-pub use finding::{Finding, Severity, Source};
-pub use subject::{Host, Measured, Need, Path, USUAL_RATE};
+pub use finding::{Citation, Finding, Severity};
+pub use subject::{Host, Need, Path, PathMeasurements, USUAL_RATE};

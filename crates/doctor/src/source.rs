@@ -1,10 +1,10 @@
 //! Documents that several checks cite, each with one title.
 
-use crate::Source;
+use crate::Citation;
 
 macro_rules! sources {
     ($($name:ident = $title:literal, $url:literal;)*) => {
-        $(pub(crate) const $name: Source = Source { name: $title, url: $url };)*
+        $(pub(crate) const $name: Citation = Citation { name: $title, url: $url };)*
     };
 }
 

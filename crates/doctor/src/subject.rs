@@ -1,6 +1,6 @@
 //! The subjects of checks: a host, or a path with both of its ends.
 
-use linerate_host::facts::{Kind, Port};
+use linerate_host::facts::{Port, PortKind};
 use linerate_host::{Fact, Facts};
 
 /// The need in bits a second where neither the user nor any port gives one.
@@ -37,12 +37,12 @@ pub struct Path<'a> {
     /// The end that received.
     pub to: Host<'a>,
     /// Measurements between them.
-    pub measured: Measured,
+    pub measured: PathMeasurements,
 }
 
 /// Measurements of a path, as far as they were possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
-pub struct Measured {
+pub struct PathMeasurements {
     /// The shortest round-trip time, in seconds.
     pub rtt: Option<f64>,
     /// Payload from memory to memory, in bits a second.
@@ -57,7 +57,7 @@ pub struct Measured {
     pub limiter: Option<&'static str>,
 }
 
-impl Measured {
+impl PathMeasurements {
     /// Share of the segments that were retransmitted, 0 to 1.
     pub fn loss(&self) -> Option<f64> {
         let (again, sent) = (self.retransmitted?, self.sent?);
@@ -98,13 +98,13 @@ impl<'a> Host<'a> {
 
     /// Linked ports that are devices: physical, virtual functions, emulated or paravirtual.
     pub fn devices(&self) -> impl Iterator<Item = &'a Port> + use<'a> {
-        self.linked().filter(|port| port.kind.get().is_some_and(|kind| kind != Kind::Software))
+        self.linked().filter(|port| port.kind.get().is_some_and(|kind| kind != PortKind::Software))
     }
 
     /// Linked ports with hardware of their own: physical ones and virtual functions.
     pub fn hardware(&self) -> impl Iterator<Item = &'a Port> + use<'a> {
         let is_hardware =
-            |port: &&Port| matches!(port.kind.get(), Some(Kind::Physical | Kind::VirtualFunction));
+            |port: &&Port| matches!(port.kind.get(), Some(PortKind::Physical | PortKind::VirtualFunction));
         self.linked().filter(is_hardware)
     }
 }
@@ -142,7 +142,7 @@ pub(crate) fn speed(port: &Port) -> Option<f64> {
 
 /// True for ports with a cable, and bonds of them: the speeds of taps and veths are made up.
 fn is_line(port: &Port) -> bool {
-    port.kind.get() != Some(Kind::Software) || port.bond.known().is_some()
+    port.kind.get() != Some(PortKind::Software) || port.bond.known().is_some()
 }
 
 /// Drivers that don't report a state report `unknown`. A port whose state and carrier are both unreadable may

@@ -5,8 +5,8 @@ use std::path::Path;
 use linerate_host::facts::Port;
 use linerate_host::{Fact, Facts, Snapshot};
 
-use crate::check::{Check, Run};
-use crate::{Finding, Host, Measured, Need};
+use crate::check::{Check, CheckRun};
+use crate::{Finding, Host, Need, PathMeasurements};
 
 /// The host of a fixture.
 pub fn fixture(name: &str) -> Facts {
@@ -42,15 +42,15 @@ pub fn found(check: &Check, facts: &Facts) -> Vec<Finding> {
 
 /// The same for a target in bits a second.
 pub fn found_for(check: &Check, facts: &Facts, need: Need) -> Vec<Finding> {
-    assert!(!matches!(check.run, Run::Path(_)), "{} looks at paths", check.name);
+    assert!(!matches!(check.run, CheckRun::Path(_)), "{} looks at paths", check.name);
     check.on_host(&Host { name: "h", facts, need })
 }
 
 /// The finding of a check between two hosts.
-pub fn found_between(check: &Check, from: &Facts, to: &Facts, measured: Measured) -> Vec<Finding> {
+pub fn found_between(check: &Check, from: &Facts, to: &Facts, measured: PathMeasurements) -> Vec<Finding> {
     let host = |name, facts| Host { name, facts, need: Need::OfPorts };
     let path = crate::Path { from: host("a", from), to: host("b", to), measured };
-    assert!(matches!(check.run, Run::Path(_)), "{} looks at hosts", check.name);
+    assert!(matches!(check.run, CheckRun::Path(_)), "{} looks at hosts", check.name);
     check.on_path(&path).into_iter().collect()
 }
 

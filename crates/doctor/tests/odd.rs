@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use linerate_doctor::{Finding, Host, Measured, Need, Path as Between, examine_host, examine_path};
+use linerate_doctor::{Finding, Host, Need, Path as Between, PathMeasurements, examine_host, examine_path};
 use linerate_host::{Facts, Snapshot};
 
 /// Rounds for each host; in each another share of its files, or of their lines, is gone.
@@ -25,13 +25,13 @@ fn look(facts: &Facts) {
         let host = Host { name: "h", facts, need };
         examine_host(&host).iter().for_each(can_be);
         for rtt in [0.0, 1e-9, 0.05, 1e9] {
-            let measured = Measured {
+            let measured = PathMeasurements {
                 rtt: Some(rtt),
                 rate: Some(1e9),
                 streams: Some(0),
                 retransmitted: Some(7),
                 sent: Some(5),
-                ..Measured::default()
+                ..PathMeasurements::default()
             };
             examine_path(&Between { from: host, to: host, measured }).iter().for_each(can_be);
         }

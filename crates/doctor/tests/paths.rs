@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use linerate_doctor::limiter::Limiter;
-use linerate_doctor::{Finding, Host, Measured, Need, Path as Between, examine_path_and_ends};
+use linerate_doctor::{Finding, Host, Need, Path as Between, PathMeasurements, examine_path_and_ends};
 use linerate_host::{Facts, Snapshot};
 
 const FINDS: &str = "finds\n";
@@ -20,7 +20,7 @@ const FINDS: &str = "finds\n";
 struct Case {
     from: String,
     to: String,
-    measured: Measured,
+    measured: PathMeasurements,
 }
 
 fn here(path: &str) -> PathBuf {
@@ -58,7 +58,7 @@ fn every_check_of_paths_is_shown() {
         .map(|f| f.check)
         .collect();
     let of_paths = linerate_doctor::check::CHECKS.iter();
-    let of_paths = of_paths.filter(|check| matches!(check.run, linerate_doctor::check::Run::Path(_)));
+    let of_paths = of_paths.filter(|check| matches!(check.run, linerate_doctor::check::CheckRun::Path(_)));
     let missing: Vec<&str> = of_paths.map(|check| check.name).filter(|name| !found.contains(name)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }

@@ -46,10 +46,10 @@ pub(crate) fn routes() -> io::Result<String> {
     lines(GET_ROUTE, 12, |message, name, text| route(message, name, text))
 }
 
-type Line = fn(&[u8], &dyn Fn(u32) -> Option<String>, &mut String) -> Option<()>;
+type LineWriter = fn(&[u8], &dyn Fn(u32) -> Option<String>, &mut String) -> Option<()>;
 
 /// Sends a request with a header of zeros of a given size.
-fn lines(question: u16, header: usize, line: Line) -> io::Result<String> {
+fn lines(question: u16, header: usize, line: LineWriter) -> io::Result<String> {
     // The default protocol is 0, NETLINK_ROUTE.
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     send(&socket, &request(question, header), SendFlags::empty())?;

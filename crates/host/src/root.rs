@@ -14,14 +14,14 @@ const MOST_BYTES: u64 = 16 << 20;
 
 /// A directory or snapshot in place of `/`.
 pub(crate) struct Root<'a> {
-    source: Source<'a>,
+    source: RootSource<'a>,
     /// Everything read so far, if it is kept.
     kept: Option<RefCell<Snapshot>>,
     /// True if the running host may answer requests beyond its files.
     asks: bool,
 }
 
-enum Source<'a> {
+enum RootSource<'a> {
     Dir(&'a Path),
     Snapshot(&'a Snapshot),
 }
@@ -29,7 +29,7 @@ enum Source<'a> {
 impl<'a> Root<'a> {
     /// A directory; `/` is the running host.
     pub fn dir(path: &'a Path) -> Self {
-        Self { source: Source::Dir(path), kept: None, asks: true }
+        Self { source: RootSource::Dir(path), kept: None, asks: true }
     }
 
     /// A directory, read by its files only, even if it is the running host's.
@@ -39,7 +39,7 @@ impl<'a> Root<'a> {
 
     /// A snapshot.
     pub fn snapshot(snapshot: &'a Snapshot) -> Self {
-        Self { source: Source::Snapshot(snapshot), kept: None, asks: false }
+        Self { source: RootSource::Snapshot(snapshot), kept: None, asks: false }
     }
 
     /// Keeps everything read from now on.
@@ -55,16 +55,16 @@ impl<'a> Root<'a> {
 
     /// True for the running host, which can answer requests beyond its files.
     pub fn is_live(&self) -> bool {
-        self.asks && matches!(self.source, Source::Dir(path) if path == Path::new("/"))
+        self.asks && matches!(self.source, RootSource::Dir(path) if path == Path::new("/"))
     }
 
     /// The file's text without white space at its ends. A missing file is "not applicable".
     pub fn text(&self, path: &str) -> Fact<String> {
         let entry = match self.source {
-            Source::Dir(root) => entry(read_capped(root, path), |bytes| {
+            RootSource::Dir(root) => entry(read_capped(root, path), |bytes| {
                 Entry::Text(String::from_utf8_lossy(&bytes).trim().to_owned())
             }),
-            Source::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
+            RootSource::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
         };
         self.keep(path, &entry);
         match entry {
@@ -84,11 +84,11 @@ impl<'a> Root<'a> {
     /// The file's first 256 bytes; a snapshot holds them as hexadecimal digits.
     pub fn hex(&self, path: &str) -> Fact<Vec<u8>> {
         let entry = match self.source {
-            Source::Dir(root) => entry(read_capped(root, path), |bytes| {
+            RootSource::Dir(root) => entry(read_capped(root, path), |bytes| {
                 let start = bytes.iter().take(256);
                 Entry::Text(start.map(|byte| format!("{byte:02x}")).collect())
             }),
-            Source::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
+            RootSource::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
         };
         self.keep(path, &entry);
         match entry {
@@ -103,8 +103,8 @@ impl<'a> Root<'a> {
     /// The last component of a symbolic link's target.
     pub fn link_name(&self, path: &str) -> Fact<String> {
         let entry = match self.source {
-            Source::Dir(root) => entry(target(root, path), link),
-            Source::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
+            RootSource::Dir(root) => entry(target(root, path), link),
+            RootSource::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
         };
         self.keep(path, &entry);
         match entry {
@@ -119,8 +119,8 @@ impl<'a> Root<'a> {
     /// A path relative to the root, with all symbolic links resolved.
     pub fn real(&self, path: &str) -> Fact<String> {
         let entry = match self.source {
-            Source::Dir(root) => entry(canonical(root, path), link),
-            Source::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
+            RootSource::Dir(root) => entry(canonical(root, path), link),
+            RootSource::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
         };
         self.keep(path, &entry);
         match entry {
@@ -132,8 +132,8 @@ impl<'a> Root<'a> {
     /// The names in a directory, sorted.
     pub fn names(&self, path: &str) -> Fact<Vec<String>> {
         let entry = match self.source {
-            Source::Dir(root) => entry(place(root, path).and_then(|path| list(&path)), Entry::Names),
-            Source::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
+            RootSource::Dir(root) => entry(place(root, path).and_then(|path| list(&path)), Entry::Names),
+            RootSource::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
         };
         self.keep(path, &entry);
         match entry {
@@ -146,12 +146,12 @@ impl<'a> Root<'a> {
     /// which is a file below `live`.
     pub fn answer(&self, path: &str, ask: impl FnOnce() -> io::Result<String>) -> Fact<String> {
         let entry = match self.source {
-            Source::Dir(_) if self.is_live() => answered(ask()),
-            Source::Dir(_) => match self.text(path) {
+            RootSource::Dir(_) if self.is_live() => answered(ask()),
+            RootSource::Dir(_) => match self.text(path) {
                 Fact::Known(text) => Entry::Text(text),
                 _ => return Fact::Unreadable("is available on a live host only".into()),
             },
-            Source::Snapshot(snapshot) => match snapshot.get(path) {
+            RootSource::Snapshot(snapshot) => match snapshot.get(path) {
                 Some(entry) => entry.clone(),
                 None => return Fact::Unreadable(format!("the snapshot holds no /{path}")),
             },

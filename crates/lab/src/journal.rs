@@ -37,14 +37,14 @@ pub struct Undo {
 
 /// The settings to restore while a process lives. Dropping it restores them and reports failures.
 #[derive(Debug)]
-pub struct Journal {
+pub struct UndoJournal {
     path: PathBuf,
     undos: Vec<Undo>,
 }
 
 /// The contents of a journal's file. Words are bytes: they need not be text.
 #[derive(Debug, Serialize, Deserialize)]
-struct Written {
+struct WrittenJournal {
     holder: Process,
     undos: Vec<WrittenUndo>,
 }
@@ -65,7 +65,7 @@ enum WrittenPlace {
     Ssh { rsh: Vec<Vec<u8>>, host: Vec<u8> },
 }
 
-impl Journal {
+impl UndoJournal {
     /// Writes the restorations to disk; when this returns, the settings may be changed.
     ///
     /// # Errors
@@ -76,8 +76,10 @@ impl Journal {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = root.file(&format!("{PREFIX}{}-{number}.json", std::process::id()));
         let holder = Process::current().map_err(LabError::file("reading", Path::new("/proc/self/stat")))?;
-        let written =
-            Written { undos: undos.iter().map(|undo| WrittenUndo::of(undo, &holder)).collect(), holder };
+        let written = WrittenJournal {
+            undos: undos.iter().map(|undo| WrittenUndo::of(undo, &holder)).collect(),
+            holder,
+        };
         let stored = serde_json::to_vec_pretty(&written).map_err(std::io::Error::other);
         // Renamed only when it is complete: a part of it would restore nothing.
         let partial = path.with_extension("new");
@@ -107,7 +109,7 @@ impl Journal {
     }
 }
 
-impl Drop for Journal {
+impl Drop for UndoJournal {
     fn drop(&mut self) {
         self.put_back().iter().for_each(|failed| eprintln!("linerate: {failed}"));
     }
@@ -135,7 +137,7 @@ fn is_journal(path: &Path) -> bool {
 }
 
 fn sweep_one(path: &Path) -> Option<Vec<String>> {
-    let written: Written = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+    let written: WrittenJournal = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
     if written.holder.is_alive() {
         return None;
     }
@@ -224,7 +226,7 @@ mod tests {
     fn write(root: &StateRoot, holder: &Process, undos: &[Undo]) -> PathBuf {
         let path = root.file(&format!("{PREFIX}1-0.json"));
         let undos = undos.iter().map(|undo| WrittenUndo::of(undo, holder)).collect();
-        let text = serde_json::to_vec(&Written { holder: holder.clone(), undos }).expect("plain data");
+        let text = serde_json::to_vec(&WrittenJournal { holder: holder.clone(), undos }).expect("plain data");
         std::fs::write(&path, text).expect("writable");
         path
     }

@@ -12,16 +12,16 @@ use crate::name::LabName;
 use crate::network;
 use crate::process::{Process, file_identity};
 use crate::rate::Rate;
-use crate::ssh::{self, Server};
-use crate::state::{Description, Host, State, StateRoot, make_private};
+use crate::ssh::{self, SshServer};
+use crate::state::{Description, LabHost, LabState, StateRoot, make_private};
 use crate::sweep::{dismantle, shared_scratch, sweep_locked, tell};
 use crate::tool;
 use crate::user;
-use crate::wan::{self, Counts, Emulator, Wan};
+use crate::wan::{self, Emulator, SegmentCounts, Wan};
 
 /// Options of a lab. The default is an open link between two hosts with the kernel's own settings.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct LabOptions {
     /// The link's rate in each direction; none for an open link.
     pub link: Option<Rate>,
     /// The lab's name; none to choose one.
@@ -62,15 +62,15 @@ pub enum End {
 /// the same and returns errors.
 #[derive(Debug)]
 pub struct Lab {
-    site: Site,
-    server: Option<Server>,
+    site: LabSite,
+    server: Option<SshServer>,
     emulator: Option<Emulator>,
 }
 
 /// The parts of a lab on this host; removed on drop while armed.
 #[derive(Debug)]
-struct Site {
-    state: State,
+struct LabSite {
+    state: LabState,
     directory: PathBuf,
     armed: bool,
 }
@@ -85,15 +85,15 @@ impl Lab {
     /// # Errors
     /// [`LabError::Unprivileged`] without rights ([`crate::ensure_privileges`] may get them), a missing
     /// program, a name in use, or any failure; nothing is left behind.
-    pub fn up(options: &Options) -> Result<Self, LabError> {
+    pub fn up(options: &LabOptions) -> Result<Self, LabError> {
         check(options)?;
-        let mut site = Site::claim(options)?;
+        let mut site = LabSite::claim(options)?;
         network::make_namespaces(&site.state.description)?;
         site.record_namespaces()?;
         let emulator = site.start_emulator(options)?;
         network::build(&site.state.description)?;
         ssh::prepare(&site.directory, &site.state.description)?;
-        let server = Server::start(&site.directory, &site.state.description, options.kept)?;
+        let server = SshServer::start(&site.directory, &site.state.description, options.kept)?;
         site.state.sshd = Some(server.process().clone());
         let mut lab = Self { site, server: Some(server), emulator };
         lab.settle(options.kept)?;
@@ -120,7 +120,7 @@ impl Lab {
     }
 
     /// One of its hosts.
-    pub fn host(&self, end: End) -> &Host {
+    pub fn host(&self, end: End) -> &LabHost {
         match end {
             End::A => &self.description().a,
             End::B => &self.description().b,
@@ -148,13 +148,13 @@ impl Lab {
     }
 
     /// The guests behind host b, each with its one address on the link that they share.
-    pub fn guests(&self) -> &[Host] {
+    pub fn guests(&self) -> &[LabHost] {
         &self.description().guests
     }
 
     /// The counts of the emulator of links with delay or loss: for each link the direction from a to b, then
     /// the other. They are up to half a second old; empty without an emulator.
-    pub fn counts(&self) -> Vec<[Counts; 2]> {
+    pub fn counts(&self) -> Vec<[SegmentCounts; 2]> {
         wan::counts(&self.site.directory)
     }
 
@@ -211,9 +211,9 @@ impl Lab {
     }
 }
 
-impl Site {
+impl LabSite {
     /// Chooses name and addresses, and writes them to the state file before anything else is created.
-    fn claim(options: &Options) -> Result<Self, LabError> {
+    fn claim(options: &LabOptions) -> Result<Self, LabError> {
         let root = StateRoot::open()?;
         let _lock = root.lock()?;
         sweep_locked(&root)?.iter().for_each(tell);
@@ -237,8 +237,8 @@ impl Site {
         Self::make(options, name, slot, directory)
     }
 
-    fn make(options: &Options, name: LabName, slot: u8, directory: PathBuf) -> Result<Self, LabError> {
-        let network::Hosts { a, b, guests } =
+    fn make(options: &LabOptions, name: LabName, slot: u8, directory: PathBuf) -> Result<Self, LabError> {
+        let network::LabHosts { a, b, guests } =
             network::hosts(&name, slot, options.links.unwrap_or(1), options.guests);
         let shared = shared_scratch(&name);
         let scratch = if is_on_tmpfs(Path::new("/dev/shm")) { shared } else { directory.join("scratch") };
@@ -259,7 +259,7 @@ impl Site {
             guests,
         };
         make_private(&directory)?;
-        let state = State {
+        let state = LabState {
             description,
             slot,
             holder,
@@ -287,7 +287,7 @@ impl Site {
     }
 
     /// Starts the emulator, if the hosts aren't joined directly, and writes its process to the state.
-    fn start_emulator(&mut self, options: &Options) -> Result<Option<Emulator>, LabError> {
+    fn start_emulator(&mut self, options: &LabOptions) -> Result<Option<Emulator>, LabError> {
         let Some(wan) = self.state.description.wan else { return Ok(None) };
         let own = || std::env::current_exe().map_err(LabError::file("finding", Path::new("/proc/self/exe")));
         let program = options.emulator.clone().map_or_else(own, Ok)?;
@@ -308,7 +308,7 @@ fn joined<T: std::fmt::Display>(words: impl Iterator<Item = T>) -> OsString {
     words.map(|word| word.to_string()).collect::<Vec<_>>().join(" ").into()
 }
 
-fn check(options: &Options) -> Result<(), LabError> {
+fn check(options: &LabOptions) -> Result<(), LabError> {
     check_shape(options)?;
     for tool in [tool::IP, tool::TC, tool::SSHD, tool::SSH, tool::SSH_KEYGEN] {
         tool.find()?;
@@ -319,7 +319,7 @@ fn check(options: &Options) -> Result<(), LabError> {
     if options.kept && user::is_in_user_namespace() { Err(LabError::KeptNeedsRoot) } else { Ok(()) }
 }
 
-fn check_shape(options: &Options) -> Result<(), LabError> {
+fn check_shape(options: &LabOptions) -> Result<(), LabError> {
     let links = options.links.unwrap_or(1);
     let wrong = |reason: String| Err(LabError::Shape { reason });
     match () {
@@ -348,7 +348,7 @@ fn check_shape(options: &Options) -> Result<(), LabError> {
     }
 }
 
-fn is_named(labs: &[(LabName, Option<State>)], name: &LabName) -> bool {
+fn is_named(labs: &[(LabName, Option<LabState>)], name: &LabName) -> bool {
     labs.iter().any(|(known, _)| known == name)
 }
 
@@ -366,7 +366,7 @@ impl Drop for Lab {
     }
 }
 
-impl Drop for Site {
+impl Drop for LabSite {
     fn drop(&mut self) {
         if self.armed
             && let Err(error) = self.remove()

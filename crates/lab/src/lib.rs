@@ -33,13 +33,13 @@ mod user;
 pub mod wan;
 
 pub use error::LabError;
-pub use journal::{Journal, Undo};
-pub use lab::{End, Lab, Options, is_on_tmpfs};
+pub use journal::{Undo, UndoJournal};
+pub use lab::{End, Lab, LabOptions, is_on_tmpfs};
 pub use name::{LabName, LabNameError};
 pub use process::Process;
 pub use rate::{Rate, RateError, parse_link};
 pub use run::run;
-pub use state::{Description, Host, Port};
+pub use state::{Description, LabHost, LinkPort};
 pub use sweep::{Status, Swept, down, status, sweep, sweep_and_tell};
 pub use user::ensure_privileges;
-pub use wan::{Counts, Loss, LossError, Rtt, RttError, Wan};
+pub use wan::{Loss, LossError, Rtt, RttError, SegmentCounts, Wan};

@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use crate::error::LabError;
 use crate::name::LabName;
 use crate::rate::Rate;
-use crate::state::{Description, Host, Port};
+use crate::state::{Description, LabHost, LinkPort};
 use crate::tool::{IP, TC};
 
 /// The longest wait of a packet in the shaper's queue before it is dropped: a deep switch buffer.
@@ -43,32 +43,32 @@ pub(crate) const MOST_QUEUES: u32 = 64;
 ///
 /// Link i has 10.213.SLOT.(4 i)/30 and fd6c:6e72:i:SLOT::/64; a link that guests share has
 /// 10.213.SLOT.128/25. The namespaces are isolated, so that unique addresses only help readers.
-pub(crate) fn hosts(name: &LabName, slot: u8, links: u32, guests: u32) -> Hosts {
+pub(crate) fn hosts(name: &LabName, slot: u8, links: u32, guests: u32) -> LabHosts {
     let base = if guests > 0 { 128 } else { 0 };
     let host = |letter, peer: &str, last: u8| {
         let mut ports = (0..links.max(1)).map(|link| port(slot, link, peer, base + last));
-        let Port { interface, address, address6 } = ports.next().expect("there is at least one link");
-        Host { namespace: name.namespace(letter), interface, address, address6, further: ports.collect() }
+        let LinkPort { interface, address, address6 } = ports.next().expect("there is at least one link");
+        LabHost { namespace: name.namespace(letter), interface, address, address6, further: ports.collect() }
     };
     let guest = |number: u32| {
-        let Port { interface, address, address6 } = port(slot, 0, "a", base + 3 + number as u8);
-        Host { namespace: name.guest(number), interface, address, address6, further: Vec::new() }
+        let LinkPort { interface, address, address6 } = port(slot, 0, "a", base + 3 + number as u8);
+        LabHost { namespace: name.guest(number), interface, address, address6, further: Vec::new() }
     };
-    Hosts { a: host('a', "b", 1), b: host('b', "a", 2), guests: (0..guests).map(guest).collect() }
+    LabHosts { a: host('a', "b", 1), b: host('b', "a", 2), guests: (0..guests).map(guest).collect() }
 }
 
 /// All hosts of a lab.
-pub(crate) struct Hosts {
-    pub(crate) a: Host,
-    pub(crate) b: Host,
-    pub(crate) guests: Vec<Host>,
+pub(crate) struct LabHosts {
+    pub(crate) a: LabHost,
+    pub(crate) b: LabHost,
+    pub(crate) guests: Vec<LabHost>,
 }
 
-fn port(slot: u8, link: u32, peer: &str, last: u8) -> Port {
+fn port(slot: u8, link: u32, peer: &str, last: u8) -> LinkPort {
     let ipv6 = Path::new("/proc/sys/net/ipv6").exists();
     // With at most 8 links all numbers fit.
     let number = if link == 0 { String::new() } else { link.to_string() };
-    Port {
+    LinkPort {
         interface: format!("to-{peer}{number}"),
         address: Ipv4Addr::new(10, 213, slot, 4 * link as u8 + last),
         address6: ipv6.then(|| Ipv6Addr::new(0xfd6c, 0x6e72, link as u16, slot.into(), 0, 0, 0, last.into())),
@@ -114,14 +114,14 @@ pub(crate) fn build(lab: &Description) -> Result<(), LabError> {
 
 /// Packets that wait for the emulator aren't in the link's queue, and must not be dropped before the emulator
 /// sees them.
-fn prepare_emulated(lab: &Description, host: &Host, port: &Port) -> Result<(), LabError> {
+fn prepare_emulated(lab: &Description, host: &LabHost, port: &LinkPort) -> Result<(), LabError> {
     let (namespace, interface, mtu) = (&host.namespace, &port.interface, lab.mtu);
     // Without a link-local address, the kernel doesn't look for neighbours and routers there.
     ip(&format!("-n {namespace} link set {interface} mtu {mtu} txqueuelen {EMULATOR_QUEUE} addrgenmode none"))
 }
 
 /// Removes the links and the namespace. Missing ones are no error.
-pub(crate) fn remove(host: &Host) -> Result<(), LabError> {
+pub(crate) fn remove(host: &LabHost) -> Result<(), LabError> {
     let path = host.namespace_path();
     if !path.exists() {
         return Ok(());
@@ -134,7 +134,7 @@ pub(crate) fn remove(host: &Host) -> Result<(), LabError> {
 }
 
 /// A pair of interfaces, with the given number of queues.
-fn join(lab: &Description, near: (&Host, &Port), far: (&Host, &Port)) -> Result<(), LabError> {
+fn join(lab: &Description, near: (&LabHost, &LinkPort), far: (&LabHost, &LinkPort)) -> Result<(), LabError> {
     let mtu = lab.mtu;
     let queues = lab.queues.map_or(String::new(), |n| format!(" numtxqueues {n} numrxqueues {n}"));
     ip(&format!(
@@ -146,7 +146,7 @@ fn join(lab: &Description, near: (&Host, &Port), far: (&Host, &Port)) -> Result<
 }
 
 /// Checks the number of queues: the kernel may silently create fewer than requested.
-fn check_queues(host: &Host, port: &Port, asked: u32) -> Result<(), LabError> {
+fn check_queues(host: &LabHost, port: &LinkPort, asked: u32) -> Result<(), LabError> {
     let line = format!("-n {} -d -j link show dev {}", host.namespace, port.interface);
     let shown = IP.run(&words(&line))?;
     match queues(&shown) {
@@ -162,7 +162,7 @@ fn queues(shown: &str) -> Option<(u32, u32)> {
     Some((number("num_rx_queues")?, number("num_tx_queues")?))
 }
 
-fn bring_up(lab: &Description, host: &Host) -> Result<(), LabError> {
+fn bring_up(lab: &Description, host: &LabHost) -> Result<(), LabError> {
     for port in host.ports() {
         ip(&format!("-n {} link set {} up", host.namespace, port.interface))?;
         settle(lab, host, &port)?;
@@ -177,9 +177,9 @@ fn bridge(lab: &Description) -> Result<(), LabError> {
     ip(&format!("-n {} link add {BRIDGE} mtu {mtu} type bridge", b.namespace))?;
     ip(&format!("-n {} link set {} master {BRIDGE} up", b.namespace, b.interface))?;
     ip(&format!("-n {} link set {BRIDGE} up", b.namespace))?;
-    settle(lab, b, &Port { interface: BRIDGE.into(), address: b.address, address6: b.address6 })?;
+    settle(lab, b, &LinkPort { interface: BRIDGE.into(), address: b.address, address6: b.address6 })?;
     for (number, guest) in lab.guests.iter().enumerate() {
-        let port = Port { interface: format!("guest{number}"), address: b.address, address6: None };
+        let port = LinkPort { interface: format!("guest{number}"), address: b.address, address6: None };
         join(lab, (guest, &guest.ports()[0]), (b, &port))?;
         ip(&format!("-n {} link set {} master {BRIDGE} up", b.namespace, port.interface))?;
         bring_up(lab, guest)?;
@@ -188,8 +188,8 @@ fn bridge(lab: &Description) -> Result<(), LabError> {
 }
 
 /// Addresses and routes of one interface.
-fn settle(lab: &Description, host: &Host, port: &Port) -> Result<(), LabError> {
-    let (Port { interface, address, address6 }, namespace) = (port, &host.namespace);
+fn settle(lab: &Description, host: &LabHost, port: &LinkPort) -> Result<(), LabError> {
+    let (LinkPort { interface, address, address6 }, namespace) = (port, &host.namespace);
     let prefix = if lab.guests.is_empty() { LINK_PREFIX } else { SHARED_PREFIX };
     ip(&format!("-n {namespace} address add {address}/{prefix} dev {interface}"))?;
     if let Some(address6) = address6 {
@@ -199,8 +199,8 @@ fn settle(lab: &Description, host: &Host, port: &Port) -> Result<(), LabError> {
     lab.congestion.as_deref().map_or(Ok(()), |congestion| route(host, port, prefix, congestion))
 }
 
-fn route(host: &Host, port: &Port, prefix: u8, congestion: &str) -> Result<(), LabError> {
-    let (Port { interface, address, address6 }, namespace) = (port, &host.namespace);
+fn route(host: &LabHost, port: &LinkPort, prefix: u8, congestion: &str) -> Result<(), LabError> {
+    let (LinkPort { interface, address, address6 }, namespace) = (port, &host.namespace);
     let network = Ipv4Addr::from_bits(address.to_bits() >> (32 - prefix) << (32 - prefix));
     ip(&format!(
         "-n {namespace} route replace {network}/{prefix} dev {interface} proto kernel scope link src {address} congctl {congestion}"
@@ -212,7 +212,7 @@ fn route(host: &Host, port: &Port, prefix: u8, congestion: &str) -> Result<(), L
     ))
 }
 
-fn shape(host: &Host, port: &Port, rate: Rate) -> Result<(), LabError> {
+fn shape(host: &LabHost, port: &LinkPort, rate: Rate) -> Result<(), LabError> {
     let (namespace, interface) = (&host.namespace, &port.interface);
     let (bits, burst) = (rate.bits_per_second(), rate.burst());
     let line = format!(
@@ -221,7 +221,7 @@ fn shape(host: &Host, port: &Port, rate: Rate) -> Result<(), LabError> {
     TC.run(&words(&line)).map(drop)
 }
 
-fn set_buffers(host: &Host, bytes: u64) -> Result<(), LabError> {
+fn set_buffers(host: &LabHost, bytes: u64) -> Result<(), LabError> {
     let path = host.namespace_path();
     let write_all = || {
         let write = |file| {
@@ -247,7 +247,7 @@ fn words(line: &str) -> Vec<&str> {
 mod tests {
     use super::*;
 
-    fn made(slot: u8, links: u32, guests: u32) -> Hosts {
+    fn made(slot: u8, links: u32, guests: u32) -> LabHosts {
         hosts(&"x".parse().expect("a good name"), slot, links, guests)
     }
 

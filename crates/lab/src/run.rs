@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::error::LabError;
-use crate::lab::{End, Lab, Options};
+use crate::lab::{End, Lab, LabOptions};
 use crate::process::wait_until;
 
 /// Time for a command to end after a signal.
@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// Those of [`Lab::up`] and [`Lab::down`].
-pub fn run(options: &Options, argv: &[OsString]) -> Result<u8, LabError> {
+pub fn run(options: &LabOptions, argv: &[OsString]) -> Result<u8, LabError> {
     // Before anything is created: from here on, a signal can't end this process without its cleanup.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD]);
     let mut signals = signals.map_err(|error| failed(argv, &error))?;

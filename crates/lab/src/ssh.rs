@@ -16,15 +16,15 @@ use crate::account;
 use crate::child::Child;
 use crate::error::LabError;
 use crate::process::{Process, wait_until};
-use crate::state::{Description, Host, Port, write_private};
+use crate::state::{Description, LabHost, LinkPort, write_private};
 use crate::tool::{SSH, SSH_KEYGEN, SSHD};
 
 /// The longest wait for an answer, for a host under full load; normally a tenth of a second suffices.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A running ssh server. Dropping it doesn't end the server; [`Server::stop`] does.
+/// A running ssh server. Dropping it doesn't end the server; [`SshServer::stop`] does.
 #[derive(Debug)]
-pub(crate) struct Server(Child);
+pub(crate) struct SshServer(Child);
 
 /// The client configuration in a lab's directory, for `ssh -F`.
 pub(crate) fn client_config(directory: &Path) -> PathBuf {
@@ -46,7 +46,7 @@ pub(crate) fn prepare(directory: &Path, lab: &Description) -> Result<(), LabErro
     write("ssh_config", &client_text(directory, lab, &user))
 }
 
-impl Server {
+impl SshServer {
     /// Starts sshd on the far host and waits until a login from the near one works. Unless `kept`, it ends
     /// with this process in any case.
     pub(crate) fn start(directory: &Path, lab: &Description, kept: bool) -> Result<Self, LabError> {
@@ -117,7 +117,7 @@ fn speaks_ssh(address: Ipv4Addr) -> bool {
     connected.and_then(read).is_ok() && greeting == *b"SSH-"
 }
 
-fn server_command(directory: &Path, host: &Host, kept: bool) -> Result<Command, LabError> {
+fn server_command(directory: &Path, host: &LabHost, kept: bool) -> Result<Command, LabError> {
     let path = host.namespace_path();
     let namespace = File::open(&path).map_err(LabError::file("opening", &path))?;
     let log = log_file(directory);
@@ -170,14 +170,14 @@ fn server_text(directory: &Path, lab: &Description, user: &str) -> String {
     )
 }
 
-fn listen_text(port: &Port) -> String {
+fn listen_text(port: &LinkPort) -> String {
     let listen6 = port.address6.map_or_else(String::new, |address| format!("ListenAddress [{address}]\n"));
     format!("ListenAddress {}\n{listen6}", port.address)
 }
 
 fn client_text(directory: &Path, lab: &Description, user: &str) -> String {
     let directory = directory.display();
-    let Host { address, address6, .. } = &lab.b;
+    let LabHost { address, address6, .. } = &lab.b;
     let host6 =
         address6.map_or_else(String::new, |address| format!("Host b6 {address}\n    HostName {address}\n"));
     let further = lab.b.further.iter().map(|port| port.address);
@@ -193,7 +193,7 @@ fn client_text(directory: &Path, lab: &Description, user: &str) -> String {
 }
 
 /// All names of the far host: programs on libssh don't know HostKeyAlias.
-fn known_names(host: &Host) -> String {
+fn known_names(host: &LabHost) -> String {
     let ports = host.ports();
     let addresses = ports.iter().map(|port| port.address.to_string());
     let addresses6 = ports.iter().filter_map(|port| Some(port.address6?.to_string()));

@@ -37,17 +37,17 @@ pub struct Description {
     #[serde(default)]
     pub wan: Option<Wan>,
     /// The near host, where commands run.
-    pub a: Host,
+    pub a: LabHost,
     /// The far host, with an ssh server.
-    pub b: Host,
+    pub b: LabHost,
     /// Hosts behind b's end of the link, which they share.
     #[serde(default)]
-    pub guests: Vec<Host>,
+    pub guests: Vec<LabHost>,
 }
 
 /// One host of a lab: a network namespace with an interface for each link beside loopback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Host {
+pub struct LabHost {
     /// The name of the namespace for `ip netns`.
     pub namespace: String,
     /// The interface on the first link.
@@ -58,12 +58,12 @@ pub struct Host {
     pub address6: Option<Ipv6Addr>,
     /// Its ends of the lab's further links.
     #[serde(default)]
-    pub further: Vec<Port>,
+    pub further: Vec<LinkPort>,
 }
 
 /// A host's end of one link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Port {
+pub struct LinkPort {
     /// The interface.
     pub interface: String,
     /// Its IPv4 address.
@@ -74,7 +74,7 @@ pub struct Port {
 
 /// The contents of a lab's `state.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct State {
+pub(crate) struct LabState {
     pub(crate) description: Description,
     /// The address block, unique among the labs of a root directory.
     pub(crate) slot: u8,
@@ -99,28 +99,28 @@ pub(crate) struct State {
 #[derive(Clone, Debug)]
 pub(crate) struct StateRoot(PathBuf);
 
-impl Host {
+impl LabHost {
     /// The file of its namespace.
     pub fn namespace_path(&self) -> PathBuf {
         Path::new("/run/netns").join(&self.namespace)
     }
 
     /// Its end of each link.
-    pub fn ports(&self) -> Vec<Port> {
+    pub fn ports(&self) -> Vec<LinkPort> {
         let Self { interface, address, address6, .. } = self;
-        let first = Port { interface: interface.clone(), address: *address, address6: *address6 };
+        let first = LinkPort { interface: interface.clone(), address: *address, address6: *address6 };
         std::iter::once(first).chain(self.further.iter().cloned()).collect()
     }
 }
 
 impl Description {
     /// All hosts: a, b and the guests.
-    pub fn hosts(&self) -> impl Iterator<Item = &Host> {
+    pub fn hosts(&self) -> impl Iterator<Item = &LabHost> {
         [&self.a, &self.b].into_iter().chain(&self.guests)
     }
 }
 
-impl State {
+impl LabState {
     /// Replaces the state file in one step, so that a reader never sees half of it.
     pub(crate) fn write(&self, directory: &Path) -> Result<(), LabError> {
         let text = serde_json::to_vec_pretty(self).map_err(io::Error::other);
@@ -181,12 +181,12 @@ impl StateRoot {
 
     /// All labs by name. A lab whose state file is missing or unreadable has no state: its maker was killed
     /// after it created the directory.
-    pub(crate) fn labs(&self) -> Result<Vec<(LabName, Option<State>)>, LabError> {
+    pub(crate) fn labs(&self) -> Result<Vec<(LabName, Option<LabState>)>, LabError> {
         let entries = std::fs::read_dir(&self.0).map_err(LabError::file("reading", &self.0))?;
         let directories = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         let names = directories.filter_map(|entry| entry.file_name().to_str()?.parse::<LabName>().ok());
         let mut labs: Vec<_> =
-            names.map(|name| (name.clone(), State::read(&self.directory(&name)).ok())).collect();
+            names.map(|name| (name.clone(), LabState::read(&self.directory(&name)).ok())).collect();
         labs.sort_by(|one, other| one.0.cmp(&other.0));
         Ok(labs)
     }
@@ -218,9 +218,9 @@ fn is_usable(path: &Path, user: u32) -> bool {
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn sample(name: &str, holder: Process, scratch: &Path) -> State {
+    pub(crate) fn sample(name: &str, holder: Process, scratch: &Path) -> LabState {
         let name: LabName = name.parse().expect("a good name");
-        let host = |letter| Host {
+        let host = |letter| LabHost {
             namespace: name.namespace(letter),
             interface: "to-b".into(),
             address: Ipv4Addr::new(10, 213, 9, 1),
@@ -241,7 +241,7 @@ pub(crate) mod tests {
             b,
             guests: Vec::new(),
         };
-        State {
+        LabState {
             description,
             slot: 9,
             holder,
@@ -263,7 +263,7 @@ pub(crate) mod tests {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let state = sample("x", Process::current().expect("procfs"), directory.path());
         state.write(directory.path()).expect("writable");
-        assert_eq!(State::read(directory.path()).expect("just written"), state);
+        assert_eq!(LabState::read(directory.path()).expect("just written"), state);
         let text = std::fs::read_to_string(directory.path().join("state.json")).expect("just written");
         assert!(text.contains("\"10gbit\""), "{text}");
     }

@@ -11,7 +11,7 @@ use crate::journal;
 use crate::name::LabName;
 use crate::network;
 use crate::process::{end_all, file_identity, has_variable, in_namespace};
-use crate::state::{Host, State, StateRoot};
+use crate::state::{LabHost, LabState, StateRoot};
 
 /// Time for a lab's processes to end after SIGTERM, and again after SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -47,7 +47,7 @@ pub struct Status {
     /// The client configuration, for `ssh -F`.
     pub ssh_config: std::path::PathBuf,
     /// The counts of the emulator of links with delay or loss, as in [`crate::Lab::counts`].
-    pub counts: Vec<[crate::wan::Counts; 2]>,
+    pub counts: Vec<[crate::wan::SegmentCounts; 2]>,
 }
 
 /// Removes every lab of this user whose holder has ended: processes, namespaces, directories. Settings that
@@ -77,8 +77,8 @@ pub fn sweep_and_tell() -> Result<(), LabError> {
 pub fn status() -> Result<Vec<Status>, LabError> {
     let root = StateRoot::open()?;
     let _lock = root.lock()?;
-    let shown = |(name, state): (LabName, Option<State>)| {
-        let State { description, holder, kept, left, .. } = state?;
+    let shown = |(name, state): (LabName, Option<LabState>)| {
+        let LabState { description, holder, kept, left, .. } = state?;
         let (alive, directory) = (holder.is_alive(), root.directory(&name));
         let (ssh_config, counts) = (crate::ssh::client_config(&directory), crate::wan::counts(&directory));
         Some(Status { description, holder: holder.pid, kept, alive, left, ssh_config, counts })
@@ -105,8 +105,8 @@ pub(crate) fn tell(swept: &Swept) {
 pub(crate) fn sweep_locked(root: &StateRoot) -> Result<Vec<Swept>, LabError> {
     // Before the removal of the namespaces, since some settings are restored in them.
     journal::sweep(root).iter().for_each(|line| eprintln!("linerate: {line}"));
-    let stale = |state: &Option<State>| !state.as_ref().is_some_and(|state| state.holder.is_alive());
-    let swept = |(name, state): (LabName, Option<State>)| {
+    let stale = |state: &Option<LabState>| !state.as_ref().is_some_and(|state| state.holder.is_alive());
+    let swept = |(name, state): (LabName, Option<LabState>)| {
         let holder = state.as_ref().map(|state| state.holder.pid);
         let outcome = dismantle(&name, state.as_ref(), &root.directory(&name));
         Swept { name, holder, outcome }
@@ -117,7 +117,7 @@ pub(crate) fn sweep_locked(root: &StateRoot) -> Result<Vec<Swept>, LabError> {
 /// Removes a lab: its processes, then its namespaces and link, then its directories. It continues after a
 /// failure; then the lab's own directory stays, with a list of the remains, so that the lab is still listed
 /// and removed later.
-pub(crate) fn dismantle(name: &LabName, state: Option<&State>, directory: &Path) -> Result<(), LabError> {
+pub(crate) fn dismantle(name: &LabName, state: Option<&LabState>, directory: &Path) -> Result<(), LabError> {
     let mut left = Vec::new();
     for process in state.iter().flat_map(|state| [&state.sshd, &state.emulator]).flatten() {
         end_all(|| if process.is_alive() { vec![process.pid] } else { Vec::new() }, PATIENCE);
@@ -137,7 +137,7 @@ pub(crate) fn dismantle(name: &LabName, state: Option<&State>, directory: &Path)
     }
     let left = left.join("; ");
     if let Some(state) = state {
-        let state = State { left: Some(left.clone()), ..state.clone() };
+        let state = LabState { left: Some(left.clone()), ..state.clone() };
         // If the state can't be written, the directory's name still names the lab.
         let _ = state.write(directory);
     }
@@ -153,7 +153,7 @@ pub(crate) fn shared_scratch(name: &LabName) -> std::path::PathBuf {
 
 /// A scratch directory to remove, unless it lies in the lab's own, which is removed as a whole. A state file
 /// alone is no reason to remove anything else.
-fn scratch_of(name: &LabName, state: Option<&State>) -> Option<std::path::PathBuf> {
+fn scratch_of(name: &LabName, state: Option<&LabState>) -> Option<std::path::PathBuf> {
     let shared = shared_scratch(name);
     state.is_none_or(|state| state.scratch == shared).then_some(shared)
 }
@@ -168,23 +168,23 @@ fn remove_directory(path: &Path) -> Result<(), String> {
 }
 
 /// The lab's hosts: those of the state file, or else those with matching names.
-fn hosts_of(name: &LabName, state: Option<&State>) -> Vec<Host> {
+fn hosts_of(name: &LabName, state: Option<&LabState>) -> Vec<LabHost> {
     if let Some(state) = state {
         return state.description.hosts().cloned().collect();
     }
     let listed = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
     let names = listed.filter_map(|entry| entry.file_name().into_string().ok());
     let guests = names.filter(|namespace| name.is_guest(namespace));
-    let network::Hosts { a, b, .. } = network::hosts(name, 0, network::MOST_LINKS, 0);
-    let guest = |namespace| Host { namespace, further: Vec::new(), ..a.clone() };
-    let guests: Vec<Host> = guests.map(guest).collect();
+    let network::LabHosts { a, b, .. } = network::hosts(name, 0, network::MOST_LINKS, 0);
+    let guest = |namespace| LabHost { namespace, further: Vec::new(), ..a.clone() };
+    let guests: Vec<LabHost> = guests.map(guest).collect();
     [a, b].into_iter().chain(guests).collect()
 }
 
 /// The processes in the lab's namespaces.
-fn members(name: &LabName, state: Option<&State>) -> Vec<u32> {
+fn members(name: &LabName, state: Option<&LabState>) -> Vec<u32> {
     let hosts = hosts_of(name, state);
-    let named = |host: &Host| file_identity(&host.namespace_path()).ok();
+    let named = |host: &LabHost| file_identity(&host.namespace_path()).ok();
     let mut found: Vec<u32> =
         hosts.iter().filter_map(named).flat_map(|namespace| in_namespace(namespace, |_| true)).collect();
     // A namespace without a file in this mount namespace belonged to a user namespace of this user. Its
@@ -199,9 +199,9 @@ fn members(name: &LabName, state: Option<&State>) -> Vec<u32> {
     found
 }
 
-type Found = (LabName, Option<State>);
+type StoredLab = (LabName, Option<LabState>);
 
-fn choose<'a>(labs: &'a [Found], name: Option<&LabName>) -> Result<&'a Found, LabError> {
+fn choose<'a>(labs: &'a [StoredLab], name: Option<&LabName>) -> Result<&'a StoredLab, LabError> {
     match (name, labs) {
         (None, [only]) => Ok(only),
         (None, _) => Err(LabError::Ambiguous { known: known(labs) }),
@@ -212,14 +212,14 @@ fn choose<'a>(labs: &'a [Found], name: Option<&LabName>) -> Result<&'a Found, La
     }
 }
 
-fn known(labs: &[Found]) -> String {
+fn known(labs: &[StoredLab]) -> String {
     let names: Vec<&str> = labs.iter().map(|(name, _)| name.as_str()).collect();
     if names.is_empty() { "no lab is up".into() } else { format!("up are: {}", names.join(", ")) }
 }
 
 /// Lets a lab's owner take it down, so that its command ends in order; then, or if there is no owner, removes
 /// it here.
-fn end(root: &StateRoot, name: &LabName, state: Option<&State>) -> Result<(), LabError> {
+fn end(root: &StateRoot, name: &LabName, state: Option<&LabState>) -> Result<(), LabError> {
     if let Some(state) = state.filter(|state| !state.kept && state.holder.pid != std::process::id()) {
         state.holder.signal(Signal::TERM);
         state.holder.gone_within(OWNER_PATIENCE);
@@ -252,7 +252,7 @@ mod tests {
     use crate::state::make_private;
     use crate::state::tests::{root_in, sample};
 
-    fn write(root: &StateRoot, name: &str, holder: Process, scratch: &Path) -> State {
+    fn write(root: &StateRoot, name: &str, holder: Process, scratch: &Path) -> LabState {
         let state = sample(name, holder, scratch);
         let directory = root.directory(&state.description.name);
         make_private(&directory).expect("writable");

@@ -84,7 +84,7 @@ fn settle_in() -> Result<(), LabError> {
 /// Mounts a tmpfs over /run that keeps its contents, except the host's named network namespaces: this user
 /// could neither enter those nor add to them.
 fn make_private_run() -> io::Result<()> {
-    let kept: Vec<(PathBuf, Kept)> =
+    let kept: Vec<(PathBuf, KeptEntry)> =
         std::fs::read_dir("/run")?.flatten().filter_map(|entry| keep(&entry)).collect();
     mount("tmpfs", "/run", "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, None::<&CStr>)?;
     for (path, entry) in kept {
@@ -95,26 +95,26 @@ fn make_private_run() -> io::Result<()> {
     Ok(())
 }
 
-enum Kept {
+enum KeptEntry {
     Link(PathBuf),
     Tree { tree: OwnedFd, directory: bool },
 }
 
-fn keep(entry: &std::fs::DirEntry) -> Option<(PathBuf, Kept)> {
+fn keep(entry: &std::fs::DirEntry) -> Option<(PathBuf, KeptEntry)> {
     let (path, kind) = (entry.path(), entry.file_type().ok()?);
     if entry.file_name() == "netns" {
         return None;
     }
     if kind.is_symlink() {
-        return Some((path.clone(), Kept::Link(std::fs::read_link(path).ok()?)));
+        return Some((path.clone(), KeptEntry::Link(std::fs::read_link(path).ok()?)));
     }
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::AT_RECURSIVE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let tree = open_tree(CWD, &path, flags).ok()?;
-    Some((path, Kept::Tree { tree, directory: kind.is_dir() }))
+    Some((path, KeptEntry::Tree { tree, directory: kind.is_dir() }))
 }
 
-impl Kept {
+impl KeptEntry {
     fn restore(self, path: &Path) -> io::Result<()> {
         match self {
             Self::Link(target) => std::os::unix::fs::symlink(target, path),

@@ -14,16 +14,16 @@ const BUCKETS: usize = 60;
 
 /// Times of transactions, each kept to three digits.
 #[derive(Clone)]
-pub struct Latency(Histogram<u64>);
+pub struct LatencyHistogram(Histogram<u64>);
 
 /// The count and the mean, not the thousands of buckets.
-impl Debug for Latency {
+impl Debug for LatencyHistogram {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "Latency({} of {} s on average)", self.count(), self.mean_seconds())
     }
 }
 
-impl Default for Latency {
+impl Default for LatencyHistogram {
     fn default() -> Self {
         Self(
             Histogram::new_with_bounds(1, LONGEST, DIGITS)
@@ -32,7 +32,7 @@ impl Default for Latency {
     }
 }
 
-impl Latency {
+impl LatencyHistogram {
     /// Adds one transaction.
     pub fn record(&mut self, time: Duration) {
         self.0.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(LONGEST).max(1));
@@ -54,9 +54,9 @@ impl Latency {
     }
 
     /// Its summary; none without transactions.
-    pub fn summary(&self) -> Summary {
+    pub fn summary(&self) -> LatencySummary {
         let at = |quantile| micros(self.0.value_at_quantile(quantile));
-        Summary {
+        LatencySummary {
             count: self.count(),
             mean_us: self.0.mean() * 1e-3,
             p50_us: at(0.5),
@@ -99,7 +99,7 @@ fn micros(nanos: u64) -> f64 {
 
 /// Transaction times in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Summary {
+pub struct LatencySummary {
     /// Transactions.
     pub count: u64,
     /// Mean time.
@@ -124,8 +124,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(nanos: &[u64]) -> Latency {
-        let mut latency = Latency::default();
+    fn of(nanos: &[u64]) -> LatencyHistogram {
+        let mut latency = LatencyHistogram::default();
         nanos.iter().for_each(|n| latency.record(Duration::from_nanos(*n)));
         latency
     }
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn nothing_has_a_summary_too() {
-        let summary = Latency::default().summary();
+        let summary = LatencyHistogram::default().summary();
         assert_eq!((summary.count, summary.max_us, summary.histogram.len()), (0, 0.0, 0));
     }
 

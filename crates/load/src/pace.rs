@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 /// Work that is due at equal intervals. Delays of more than an interval are not made up for, so that the rate
 /// shows them.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct WorkPace {
     interval: Duration,
     due: Instant,
 }
 
-impl Pace {
+impl WorkPace {
     /// The first unit is due at `begin`.
     pub fn new(interval: Duration, begin: Instant) -> Self {
         Self { interval, due: begin }
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn a_late_unit_does_not_shift_the_next_ones() {
         let (begin, ms) = (Instant::now(), Duration::from_millis);
-        let mut pace = Pace::new(ms(10), begin);
+        let mut pace = WorkPace::new(ms(10), begin);
         pace.step(begin + ms(4));
         assert_eq!(pace.due(), begin + ms(10));
         pace.step(begin + ms(18));
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn what_was_missed_is_not_made_up_for() {
         let (begin, ms) = (Instant::now(), Duration::from_millis);
-        let mut pace = Pace::new(ms(10), begin);
+        let mut pace = WorkPace::new(ms(10), begin);
         pace.step(begin + ms(500));
         assert_eq!(pace.due(), begin + ms(500));
     }

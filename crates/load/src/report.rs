@@ -4,11 +4,11 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-use crate::latency::Summary;
+use crate::latency::LatencySummary;
 
 /// The result of a load: one JSON object.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
+pub struct LoadReport {
     /// The format's version.
     pub schema: u32,
     /// Always `load`.
@@ -28,9 +28,9 @@ pub struct Report {
     pub transactions_per_second: Option<f64>,
     /// Their durations.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency: Option<Summary>,
+    pub latency: Option<LatencySummary>,
     /// TCP connections over the whole run, the warm-up included.
-    pub connections: Vec<Connections>,
+    pub connections: Vec<ConnectionCounts>,
     /// HTTP users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<u32>,
@@ -45,7 +45,7 @@ pub struct Report {
     pub errors: Option<Errors>,
     /// Each endpoint pair.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<PairReport>,
     /// The slowest pair's rate over the fastest's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fairness: Option<f64>,
@@ -54,7 +54,7 @@ pub struct Report {
     pub found: Option<u32>,
     /// The search's steps, with `auto`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub steps: Vec<Step>,
+    pub steps: Vec<SearchStep>,
     /// Mean rates of a tile's loads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loads: Option<Loads>,
@@ -68,7 +68,7 @@ pub struct Report {
     pub warnings: Vec<String>,
 }
 
-impl Report {
+impl LoadReport {
     /// An empty report.
     pub fn new(kind: &'static str, bytes: u64, seconds: f64) -> Self {
         Self {
@@ -97,7 +97,7 @@ impl Report {
     }
 
     /// The same, with the counts of transactions.
-    pub fn with_transactions(mut self, count: u64, latency: Summary) -> Self {
+    pub fn with_transactions(mut self, count: u64, latency: LatencySummary) -> Self {
         self.transactions = Some(count);
         self.transactions_per_second = Some(per_second(count as f64, self.seconds));
         self.latency = Some(latency);
@@ -112,7 +112,7 @@ pub fn per_second(count: f64, seconds: f64) -> f64 {
 
 /// TCP connections to one port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Connections {
+pub struct ConnectionCounts {
     /// Address and port.
     pub port: String,
     /// Attempted.
@@ -123,7 +123,7 @@ pub struct Connections {
     pub failed: u64,
 }
 
-impl Connections {
+impl ConnectionCounts {
     /// Adds the counts to those of the same port.
     pub(crate) fn add_to(self, all: &mut Vec<Self>) {
         match all.iter_mut().find(|other| other.port == self.port) {
@@ -157,7 +157,7 @@ impl Errors {
 
 /// One endpoint pair of a bulk load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Pair {
+pub struct PairReport {
     /// The receiver's address.
     pub to: String,
     /// Bytes that the receiver counted.
@@ -170,7 +170,7 @@ pub struct Pair {
 
 /// A step of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Step {
+pub struct SearchStep {
     /// Users, or tiles.
     pub count: u32,
     /// The result: payload bits a second, or the score.

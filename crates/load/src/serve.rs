@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::error::{LoadError, joined};
-use crate::window::Stop;
+use crate::window::StopFlag;
 
 /// The listen backlog; net.core.somaxconn may limit it further.
 const BACKLOG: i32 = 4096;
@@ -23,19 +23,19 @@ const STACK: usize = 256 * 1024;
 /// The service of a connection.
 pub trait Service: Send + Sync + 'static {
     /// Serves a connection to its end; returns soon once `stop` is set.
-    fn serve(&self, connection: TcpStream, stop: &Stop);
+    fn serve(&self, connection: TcpStream, stop: &StopFlag);
 }
 
 /// A server that runs until it is stopped or dropped.
-pub struct Server {
+pub struct LoadServer {
     address: SocketAddr,
     listener: Arc<TcpListener>,
-    state: Arc<State>,
+    state: Arc<ServerState>,
     workers: Vec<JoinHandle<()>>,
 }
 
-struct State {
-    stop: Stop,
+struct ServerState {
+    stop: StopFlag,
     begun: Instant,
     open: AtomicUsize,
     accepted: AtomicU64,
@@ -43,7 +43,7 @@ struct State {
     last: AtomicU64,
 }
 
-impl Server {
+impl LoadServer {
     /// Listens and starts the workers.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl Server {
         let mut server = Self {
             address,
             listener: Arc::new(listener),
-            state: Arc::new(State::new()),
+            state: Arc::new(ServerState::new()),
             workers: Vec::with_capacity(workers),
         };
         let service = Arc::new(service);
@@ -88,7 +88,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for LoadServer {
     fn drop(&mut self) {
         self.state.stop.set();
         // On Linux this wakes all threads in accept(2).
@@ -97,10 +97,10 @@ impl Drop for Server {
     }
 }
 
-impl State {
+impl ServerState {
     fn new() -> Self {
         Self {
-            stop: Stop::default(),
+            stop: StopFlag::default(),
             begun: Instant::now(),
             open: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
@@ -122,7 +122,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-fn work(listener: &TcpListener, state: &State, service: &dyn Service) {
+fn work(listener: &TcpListener, state: &ServerState, service: &dyn Service) {
     while !state.stop.is_set() {
         let Ok((connection, _)) = listener.accept() else {
             // Too many open files, or a connection that has ended already: others may still be served.
@@ -148,13 +148,13 @@ pub(crate) fn prepare(connection: &TcpStream) -> io::Result<()> {
 }
 
 /// A connection whose calls end by success, by the stop flag, or when nothing has moved for `patience`.
-pub(crate) struct Patient<'a> {
+pub(crate) struct PatientStream<'a> {
     pub connection: &'a TcpStream,
-    pub stop: &'a Stop,
+    pub stop: &'a StopFlag,
     pub patience: Duration,
 }
 
-impl Patient<'_> {
+impl PatientStream<'_> {
     /// Reads the available bytes, at least one; 0 at the end.
     ///
     /// # Errors
@@ -166,7 +166,7 @@ impl Patient<'_> {
     /// Reads exactly this number of bytes, and discards those that don't fit in `buffer`.
     ///
     /// # Errors
-    /// Those of [`Patient::read`]; `UnexpectedEof` if the peer ends earlier.
+    /// Those of [`PatientStream::read`]; `UnexpectedEof` if the peer ends earlier.
     pub fn take(&self, mut wanted: usize, buffer: &mut [u8]) -> io::Result<()> {
         while wanted > 0 {
             let length = wanted.min(buffer.len());
@@ -181,7 +181,7 @@ impl Patient<'_> {
     /// Fills a buffer.
     ///
     /// # Errors
-    /// Those of [`Patient::take`].
+    /// Those of [`PatientStream::take`].
     pub fn fill(&self, mut buffer: &mut [u8]) -> io::Result<()> {
         while !buffer.is_empty() {
             match self.read(buffer)? {
@@ -195,7 +195,7 @@ impl Patient<'_> {
     /// Writes some of the bytes.
     ///
     /// # Errors
-    /// Those of [`Patient::read`].
+    /// Those of [`PatientStream::read`].
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.repeat(|mut connection| connection.write(bytes))
     }
@@ -203,7 +203,7 @@ impl Patient<'_> {
     /// Writes two parts, as one segment where they fit.
     ///
     /// # Errors
-    /// Those of [`Patient::read`].
+    /// Those of [`PatientStream::read`].
     pub fn write_both(&self, first: &[u8], second: &[u8]) -> io::Result<()> {
         let parts = [IoSlice::new(first), IoSlice::new(second)];
         let n = self.repeat(|mut connection| connection.write_vectored(&parts))?;
@@ -214,7 +214,7 @@ impl Patient<'_> {
     /// Writes all bytes.
     ///
     /// # Errors
-    /// Those of [`Patient::read`].
+    /// Those of [`PatientStream::read`].
     pub fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let n = self.write(bytes)?;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 /// A flag that stops a running load or server.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct StopFlag(Arc<AtomicBool>);
 
-impl Stop {
+impl StopFlag {
     /// Sets the flag.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -20,7 +20,7 @@ impl Stop {
     }
 }
 
-impl From<Arc<AtomicBool>> for Stop {
+impl From<Arc<AtomicBool>> for StopFlag {
     fn from(flag: Arc<AtomicBool>) -> Self {
         Self(flag)
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::greeting::{Greeting, Heard, TooMuch};
 use crate::install::{Binary, bootstrap};
-use crate::patience::{Login, Patience, Patient, is_readable};
+use crate::patience::{Login, Patience, PatientInput, is_readable};
 
 /// The way to another host.
 #[derive(Clone, Debug)]
@@ -27,15 +27,15 @@ pub struct FarEnd {
 }
 
 /// The process of the remote shell.
-pub struct Shell(Child);
+pub struct RemoteShell(Child);
 
 /// An agent that has announced that it is ready.
 pub struct Agent {
-    shell: Shell,
+    shell: RemoteShell,
     /// The agent's output.
     pub output: ChildStdout,
     /// The agent's input.
-    pub input: Patient,
+    pub input: PatientInput,
 }
 
 /// The reason that no agent runs at the far end.
@@ -129,10 +129,10 @@ impl FarEnd {
             .map_err(|error| StartError::Shell { program: printable(program.as_bytes()), error })?;
         let output = child.stdout.take().expect("its output is a pipe");
         let input = child.stdin.take().expect("its input is a pipe");
-        let input = Patient::new(input, self.patience.of_writing());
+        let input = PatientInput::new(input, self.patience.of_writing());
         let input =
             input.map_err(|error| StartError::Failed(format!("the pipe to the remote shell: {error}")))?;
-        Ok(Agent { shell: Shell(child), output, input })
+        Ok(Agent { shell: RemoteShell(child), output, input })
     }
 }
 
@@ -178,12 +178,12 @@ impl Agent {
     }
 
     /// The remote shell, and the two pipes.
-    pub fn into_parts(self) -> (Shell, ChildStdout, Patient) {
+    pub fn into_parts(self) -> (RemoteShell, ChildStdout, PatientInput) {
         (self.shell, self.output, self.input)
     }
 }
 
-impl Shell {
+impl RemoteShell {
     /// Waits a moment for the process to end by itself, then ends it, and returns its status.
     pub fn end(&mut self) -> String {
         let begun = Instant::now();

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
-use crate::far_end::{Agent, Shell};
+use crate::far_end::{Agent, RemoteShell};
 use crate::greeting::{Greeting, Heard};
-use crate::patience::{Login, Patience, Patient, is_readable};
+use crate::patience::{Login, Patience, PatientInput, is_readable};
 use crate::place::Place;
 
 pub use linerate_wire::control::Sampling;
@@ -21,9 +21,9 @@ const MOST_SAMPLES: usize = 256 << 20;
 /// A running agent.
 pub struct HostAgent {
     // The channel is closed before the process is waited for.
-    input: Patient,
+    input: PatientInput,
     output: BufReader<ChildStdout>,
-    _process: Process,
+    _process: AgentProcess,
 }
 
 impl HostAgent {
@@ -36,8 +36,8 @@ impl HostAgent {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let output = BufReader::new(child.stdout.take().expect("its output is a pipe"));
         let input = child.stdin.take().expect("its input is a pipe");
-        let process = Process::Child(child);
-        let mut agent = Self { input: Patient::new(input, None)?, output, _process: process };
+        let process = AgentProcess::Child(child);
+        let mut agent = Self { input: PatientInput::new(input, None)?, output, _process: process };
         agent.wait_for_ready_line()?;
         agent.greet()?;
         Ok(agent)
@@ -49,7 +49,7 @@ impl HostAgent {
     /// If it speaks another version of the protocol, or has ended.
     pub fn over(agent: Agent) -> io::Result<Self> {
         let (shell, output, input) = agent.into_parts();
-        let process = Process::Shell(shell);
+        let process = AgentProcess::Shell(shell);
         let mut agent = Self { input, output: BufReader::new(output), _process: process };
         agent.greet()?;
         Ok(agent)
@@ -192,12 +192,12 @@ fn unexpected(message: Message) -> io::Error {
 }
 
 /// The agent's process.
-enum Process {
+enum AgentProcess {
     Child(Child),
-    Shell(Shell),
+    Shell(RemoteShell),
 }
 
-impl Drop for Process {
+impl Drop for AgentProcess {
     fn drop(&mut self) {
         match self {
             // The process is this object's own child, and none of its work outlives the questions.

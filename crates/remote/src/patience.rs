@@ -99,13 +99,13 @@ impl Login {
 
 /// The input of a far end. If the far end takes nothing, writing fails after a time instead of blocking for
 /// ever.
-pub struct Patient {
+pub struct PatientInput {
     to: ChildStdin,
     longest: Option<Duration>,
     is_there: Option<Box<dyn Fn() -> bool + Send + Sync>>,
 }
 
-impl Patient {
+impl PatientInput {
     /// A write to `to` may block for `longest` until some of it is taken; `None`: no limit.
     ///
     /// # Errors
@@ -123,7 +123,7 @@ impl Patient {
     }
 }
 
-impl Patient {
+impl PatientInput {
     /// The reason for giving up a write that has blocked since `begun`.
     fn given_up(&self, begun: Instant) -> Option<String> {
         let seconds = self.longest?.as_secs();
@@ -139,7 +139,7 @@ impl Patient {
     }
 }
 
-impl Write for Patient {
+impl Write for PatientInput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let begun = Instant::now();
         loop {
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn what_takes_nothing_is_not_written_to_for_ever() {
         let mut deaf = Command::new("sleep").arg("60").stdin(Stdio::piped()).spawn().unwrap();
-        let mut to = Patient::new(deaf.stdin.take().unwrap(), Some(Duration::from_millis(200))).unwrap();
+        let mut to = PatientInput::new(deaf.stdin.take().unwrap(), Some(Duration::from_millis(200))).unwrap();
         let error = to.write_all(&vec![0; 1 << 20]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         deaf.kill().unwrap();

@@ -1,6 +1,6 @@
 //! One run of `linerate cp` or `sync`: which way it goes, and what both ways have in common.
 
-use linerate_remote::far_end::{FarEnd, Shell};
+use linerate_remote::far_end::{FarEnd, RemoteShell};
 use linerate_transfer::clock::process_usage;
 use linerate_transfer::problem::{Observer, TransferError};
 use linerate_transfer::session::{Client, Meters, Reporter, Session, check_job};
@@ -85,7 +85,7 @@ impl Copy {
     }
 
     /// Logs in and starts `job` there, up to the first data stream where it needs one.
-    pub fn connect(&self, host: &OsStr, job: Job) -> Result<(Session, Shell), Failure> {
+    pub fn connect(&self, host: &OsStr, job: Job) -> Result<(Session, RemoteShell), Failure> {
         check_job(&job)?;
         let far_end = self.task.reach.far_end(host, self.task.quiet).map_err(|m| Failure(m, Code::Usage))?;
         let far_end = FarEnd { patience: self.task.login, ..far_end };
@@ -114,7 +114,7 @@ impl Copy {
     /// Does `work` with its progress shown, waits for the far end's last word, and tells what it came to.
     pub fn transfer<'a>(
         &self,
-        (mut session, mut shell): (Session, Shell),
+        (mut session, mut shell): (Session, RemoteShell),
         pushed: bool,
         work: impl FnOnce(&mut Session) -> Result<Moved<'a>, TransferError>,
     ) -> Result<Code, Failure> {
@@ -157,7 +157,7 @@ impl Copy {
     }
 
     /// Tells the far end why this one gives up, and ends it.
-    pub fn gave_up(&self, session: &mut Session, shell: &mut Shell, error: TransferError) -> Failure {
+    pub fn gave_up(&self, session: &mut Session, shell: &mut RemoteShell, error: TransferError) -> Failure {
         let error = session.give_up(error);
         session.cut();
         // The far end has a moment to clean up: it ends by itself when it has read the reason.

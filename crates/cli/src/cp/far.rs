@@ -1,7 +1,7 @@
 //! The far end of a command: the remote shell that holds the agent, from its start to its end.
 
-use linerate_remote::far_end::{FarEnd, Shell};
-use linerate_remote::patience::Patient;
+use linerate_remote::far_end::{FarEnd, RemoteShell};
+use linerate_remote::patience::PatientInput;
 use linerate_transfer::problem::Observer;
 use linerate_transfer::pulse::Pulse;
 use linerate_transfer::session::Session;
@@ -17,7 +17,7 @@ use crate::reach::not_started;
 pub const SILENCE: u32 = 30;
 
 /// Pipes to an agent, and the remote shell that holds them.
-pub type Pipes = ((ChildStdout, Patient), Shell);
+pub type Pipes = ((ChildStdout, PatientInput), RemoteShell);
 
 /// Starts the far end's agent, which may be silent for `silence` seconds from then on; none for ever. The pulse is the session's.
 ///
@@ -42,7 +42,7 @@ pub fn start(
 }
 
 /// Ends the control channel and waits for the remote shell, so that what it used is counted.
-pub fn end(session: Session, shell: &mut Shell) {
+pub fn end(session: Session, shell: &mut RemoteShell) {
     drop(session);
     shell.end();
 }

@@ -10,8 +10,8 @@ pub use serve::{ServeArgs, run as serve};
 
 use clap::{Args, Subcommand};
 use linerate_load::error::LoadError;
-use linerate_load::report::Report;
-use linerate_load::window::{Stop, Window};
+use linerate_load::report::LoadReport;
+use linerate_load::window::{StopFlag, Window};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -63,10 +63,10 @@ pub fn run(args: LoadArgs) -> ExitCode {
 fn made(kind: Kind) -> Result<(), LoadError> {
     linerate_sys::limits::raise_open_files();
     let interrupted = interrupted().map_err(|error| LoadError::System("watching for signals", error))?;
-    let stop = Stop::from(interrupted);
-    let (report, form): (Report, Form) = match kind {
-        Kind::Rr(args) => (args.run(linerate_load::pair::Style::Kept, &stop)?, args.form),
-        Kind::Crr(args) => (args.run(linerate_load::pair::Style::Each, &stop)?, args.form),
+    let stop = StopFlag::from(interrupted);
+    let (report, form): (LoadReport, Form) = match kind {
+        Kind::Rr(args) => (args.run(linerate_load::pair::ConnectionStyle::Kept, &stop)?, args.form),
+        Kind::Crr(args) => (args.run(linerate_load::pair::ConnectionStyle::Each, &stop)?, args.form),
         Kind::Pairs(args) => (args.run(&stop)?, args.form),
         Kind::Http(args) => (args.run(&stop)?, args.form),
         Kind::Tile(args) => (args.run(&stop)?, args.form),

@@ -2,17 +2,17 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
-use crate::{Finding, Host, Severity, Source};
+use super::{Check, CheckRun};
+use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "accelerated-networking",
     about: "a guest of Hyper-V or Azure whose packets all pass through the hypervisor's switch",
-    sources: &[Source {
+    sources: &[Citation {
         name: "Microsoft, Accelerated Networking overview",
         url: "https://learn.microsoft.com/en-us/azure/virtual-network/accelerated-networking-overview",
     }],
-    run: Run::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
+    run: CheckRun::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
 };
 
 /// Drivers of the virtual functions that Hyper-V offers beside its synthetic port.

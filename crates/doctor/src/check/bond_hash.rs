@@ -2,23 +2,23 @@
 
 use linerate_host::facts::{Bond, Port};
 
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::formula::gbit;
 use crate::source::BONDING;
 use crate::subject::speed;
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "bond-hash",
     about: "a bond that sends all traffic for one host over one port",
     sources: &[
         BONDING,
-        Source {
+        Citation {
             name: "Red Hat Enterprise Linux 9, Configuring a network bond",
             url: "https://docs.redhat.com/en/documentation/red_hat_enterprise_linux/9/html/configuring_and_managing_networking/configuring-network-bonding_configuring-and-managing-networking",
         },
     ],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Bond, Port};
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
 use crate::source::{BONDING, FEDEX};
 use crate::subject::speed;
@@ -12,7 +12,7 @@ pub(super) const CHECK: Check = Check {
     name: "bond-single-flow",
     about: "a bond: each connection uses only one of its ports",
     sources: &[BONDING, FEDEX],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {

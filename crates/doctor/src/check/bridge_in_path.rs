@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::BRIDGE;
 use crate::{Finding, Host, Severity};
 
@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
     name: "bridge-in-path",
     about: "a hardware port that belongs to a bridge of the kernel",
     sources: &[BRIDGE],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {

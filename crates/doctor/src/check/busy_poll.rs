@@ -1,6 +1,6 @@
 //! Sockets that poll the card.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{NET_SYSCTL, RED_HAT};
 use crate::{Finding, Host, Severity};
 
@@ -8,7 +8,7 @@ pub(super) const CHECK: Check = Check {
     name: "busy-poll",
     about: "processors that poll for packets, which lowers delay but not rate",
     sources: &[NET_SYSCTL, RED_HAT],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

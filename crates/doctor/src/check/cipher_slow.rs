@@ -1,21 +1,21 @@
 //! The rate at which all cores together encrypt and hash, against the need.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
 use crate::source::FEDEX;
-use crate::{Finding, Host, Source};
+use crate::{Citation, Finding, Host};
 
 pub(super) const CHECK: Check = Check {
     name: "cipher-slow",
     about: "all cores together encrypt and hash less than is needed",
     sources: &[
         FEDEX,
-        Source {
+        Citation {
             name: "RFC 5288, AES-GCM cipher suites for TLS",
             url: "https://www.rfc-editor.org/rfc/rfc5288",
         },
     ],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

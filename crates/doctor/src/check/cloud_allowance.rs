@@ -2,17 +2,17 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
-use crate::{Finding, Host, Severity, Source};
+use super::{Check, CheckRun};
+use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "cloud-allowance",
     about: "packets that Amazon queued or dropped because of its limits",
-    sources: &[Source {
+    sources: &[Citation {
         name: "Amazon EC2, Monitor network performance for ENA settings",
         url: "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-network-performance-ena.html",
     }],
-    run: Run::Host(|host: &Host<'_>| host.devices().filter_map(of).collect()),
+    run: CheckRun::Host(|host: &Host<'_>| host.devices().filter_map(of).collect()),
 };
 
 fn of(port: &Port) -> Option<Finding> {

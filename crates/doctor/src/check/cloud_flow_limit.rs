@@ -2,24 +2,24 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "cloud-flow-limit",
     about: "a cloud that limits the rate of each connection",
     sources: &[
-        Source {
+        Citation {
             name: "Amazon EC2, Instance network bandwidth: 5 Gbit/s a flow, 10 within a placement group",
             url: "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-network-bandwidth.html",
         },
-        Source {
+        Citation {
             name: "Google Compute Engine, Network bandwidth: 3 Gbit/s a flow to external addresses",
             url: "https://cloud.google.com/compute/docs/network-bandwidth",
         },
     ],
-    run: Run::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
+    run: CheckRun::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {

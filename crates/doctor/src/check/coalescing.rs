@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Coalescing, Port};
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bdp, bytes};
 use crate::source::{ESNET_NIC, ETHTOOL, RED_HAT};
 use crate::{Finding, Host, Severity};
@@ -20,7 +20,7 @@ pub(super) const CHECK: Check = Check {
     name: "coalescing",
     about: "an interrupt for each packet, or interrupts so late that they add delay",
     sources: &[RED_HAT, ESNET_NIC, ETHTOOL],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {

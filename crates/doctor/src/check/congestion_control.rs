@@ -1,6 +1,6 @@
 //! How fast a window grows back after a loss.
 
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::formula::{bdp, gbit, trip};
 use crate::source::{BBR, ESNET, RFC_9438};
 use crate::{Finding, Host, Severity};
@@ -12,7 +12,7 @@ pub(super) const CHECK: Check = Check {
     name: "congestion-control",
     about: "a congestion control that recovers slowly after a loss",
     sources: &[RFC_9438, BBR, ESNET],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

@@ -1,7 +1,7 @@
 //! The largest buffers that programs may request: a limit for those that set their own (iperf3 -w, bbcp,
 //! GridFTP).
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bdp, bytes, gbit, trip};
 use crate::source::{ESNET, NET_SYSCTL};
 use crate::{Finding, Host, Severity};
@@ -10,7 +10,7 @@ pub(super) const CHECK: Check = Check {
     name: "core-buffers",
     about: "programs that set their own buffers can't reach the need",
     sources: &[NET_SYSCTL, ESNET],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{BlockDevice, FileSystem};
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
 use crate::source::{BLOCK, ESNET_DISK};
 use crate::{Finding, Host};
@@ -16,7 +16,7 @@ pub(super) const CHECK: Check = Check {
     name: "disk-slower-than-link",
     about: "disks slower than the need",
     sources: &[BLOCK, ESNET_DISK],
-    run: Run::Host(|host| file_systems(host).filter_map(|fs| of(host, fs)).collect()),
+    run: CheckRun::Host(|host| file_systems(host).filter_map(|fs| of(host, fs)).collect()),
 };
 
 /// File systems of the paths that the user named, or of the host's usual ones.

@@ -1,9 +1,9 @@
 //! Lost packets by cause, each with its remedy.
 
 use linerate_host::Fact;
-use linerate_host::facts::{Counters, Port};
+use linerate_host::facts::{Port, PortCounters};
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::percent;
 use crate::source::{RED_HAT, STATISTICS};
 use crate::{Finding, Host, Severity};
@@ -21,13 +21,13 @@ pub(super) const CHECK: Check = Check {
     name: "drops-by-cause",
     about: "packets lost by a port since boot, by cause",
     sources: &[STATISTICS, RED_HAT],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 /// A counter, what its packets met with, and the remedy.
 struct Cause {
     name: &'static str,
-    of: fn(&Counters) -> &Fact<u64>,
+    of: fn(&PortCounters) -> &Fact<u64>,
     says: &'static str,
     fix: &'static str,
 }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use crate::testing::{edited, fixture, found, lines};
 
-    fn with(change: impl FnOnce(&mut Counters)) -> Vec<String> {
+    fn with(change: impl FnOnce(&mut PortCounters)) -> Vec<String> {
         let host = edited("mlx5-25g-tuned", "ens1f0np0", |port| {
             port.counters.rx_packets = Fact::Known(1_000_000);
             port.counters.tx_packets = Fact::Known(1_000_000);

@@ -2,9 +2,9 @@
 
 use linerate_host::facts::{Facts, Port};
 
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::source::VMMARK;
-use crate::{Finding, Severity, Source};
+use crate::{Citation, Finding, Severity};
 
 /// Bytes of a Fibre Channel frame's payload.
 const PAYLOAD: u32 = 2112;
@@ -15,13 +15,13 @@ pub(super) const CHECK: Check = Check {
     name: "fcoe-mtu",
     about: "Fibre Channel over a port with small packets, or without flow control",
     sources: &[
-        Source {
+        Citation {
             name: "INCITS 462-2010, FC-BB-5, annex: FCoE needs mini-jumbo and lossless Ethernet",
             url: "https://en.wikipedia.org/wiki/Fibre_Channel_over_Ethernet",
         },
         VMMARK,
     ],
-    run: Run::Host(|host| ports(host.facts).into_iter().flat_map(of).collect()),
+    run: CheckRun::Host(|host| ports(host.facts).into_iter().flat_map(of).collect()),
 };
 
 /// Ports that Fibre Channel hosts name: `fcoe v0.1 over eth2`.

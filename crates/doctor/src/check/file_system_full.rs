@@ -3,9 +3,9 @@
 use linerate_host::facts::FileSystem;
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::formula::{bytes, gbit, percent};
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
 /// Free share below which file systems search long for space and fragment files.
 const LITTLE: f64 = 0.05;
@@ -15,11 +15,11 @@ const SOON: f64 = 10.0;
 pub(super) const CHECK: Check = Check {
     name: "file-system-full",
     about: "a file system that is nearly full",
-    sources: &[Source {
+    sources: &[Citation {
         name: "Linux, Documentation/filesystems/ext4: allocation",
         url: "https://docs.kernel.org/filesystems/ext4/index.html",
     }],
-    run: Run::Host(|host| file_systems(host).filter_map(|fs| of(host, fs)).collect()),
+    run: CheckRun::Host(|host| file_systems(host).filter_map(|fs| of(host, fs)).collect()),
 };
 
 fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {

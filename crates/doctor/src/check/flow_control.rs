@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Pause, Port};
 
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::source::{ESNET_NIC, RED_HAT};
 use crate::{Finding, Host, Severity};
 
@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
     name: "flow-control",
     about: "pause frames that were sent, or lost packets that they would have prevented",
     sources: &[ESNET_NIC, RED_HAT],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {

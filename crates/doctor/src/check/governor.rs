@@ -1,8 +1,8 @@
 //! Frequency governors that keep processors slow, or raise their frequency late.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{ESNET, RED_HAT};
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
 /// Drivers whose `powersave` still follows the load.
 const FOLLOWS: [&str; 3] = ["intel_pstate", "amd-pstate-epp", "amd_pstate_epp"];
@@ -11,14 +11,14 @@ pub(super) const CHECK: Check = Check {
     name: "governor",
     about: "a frequency governor that saves power",
     sources: &[
-        Source {
+        Citation {
             name: "Linux, Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst",
             url: "https://docs.kernel.org/admin-guide/pm/intel_pstate.html",
         },
         ESNET,
         RED_HAT,
     ],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

@@ -1,8 +1,8 @@
 //! The number of a guest's processors: one is too few, and many don't help one transfer.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::FEDEX;
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
 /// The number of processors of the papers' single guest.
 const MANY: u32 = 8;
@@ -12,12 +12,12 @@ pub(super) const CHECK: Check = Check {
     about: "a guest with one processor, or with so many that several smaller guests would do more",
     sources: &[
         FEDEX,
-        Source {
+        Citation {
             name: "VMware, Performance best practices for vSphere: virtual CPU considerations",
             url: "https://www.vmware.com/docs/vsphere-esxi-vcenter-server-80-performance-best-practices",
         },
     ],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

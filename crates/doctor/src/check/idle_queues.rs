@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use linerate_host::Fact;
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{SCALING, STATISTICS};
 use crate::{Finding, Severity};
 
@@ -18,7 +18,7 @@ pub(super) const CHECK: Check = Check {
     name: "idle-queues",
     about: "receive queues that got almost no packets",
     sources: &[SCALING, STATISTICS],
-    run: Run::Host(|host| host.devices().filter_map(of).collect()),
+    run: CheckRun::Host(|host| host.devices().filter_map(of).collect()),
 };
 
 fn of(port: &Port) -> Option<Finding> {

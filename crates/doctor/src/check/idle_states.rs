@@ -3,11 +3,11 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
 use crate::formula::{gbit, percent, trip};
 use crate::source::{CPUIDLE, RED_HAT};
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
 /// Share of a near round trip above which waking matters.
 const FELT: f64 = 0.25;
@@ -17,13 +17,13 @@ pub(super) const CHECK: Check = Check {
     about: "processors that sleep so deeply that waking them delays transfers",
     sources: &[
         CPUIDLE,
-        Source {
+        Citation {
             name: "tuned, profile network-latency: force_latency",
             url: "https://github.com/redhat-performance/tuned/blob/master/profiles/network-latency/tuned.conf",
         },
         RED_HAT,
     ],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

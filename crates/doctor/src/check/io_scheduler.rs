@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use linerate_host::facts::{BlockDevice, FileSystem};
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::source::{BLOCK, ESNET_DISK, SCHEDULERS};
 use crate::{Finding, Host, Severity};
 
@@ -13,7 +13,7 @@ pub(super) const CHECK: Check = Check {
     name: "io-scheduler",
     about: "a scheduler that costs processor time on a fast disk, or no scheduler on a rotating one",
     sources: &[SCHEDULERS, BLOCK, ESNET_DISK],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 /// Several file systems may share a device.

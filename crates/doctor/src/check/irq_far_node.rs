@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::formula::{cpu, gbit, percent};
 use crate::source::{ESNET_NIC, FEDEX, STACK};
 use crate::{Finding, Host};
@@ -15,7 +15,7 @@ pub(super) const CHECK: Check = Check {
     name: "irq-far-node",
     about: "interrupts served by processors of another NUMA node",
     sources: &[ESNET_NIC, STACK, FEDEX],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use linerate_host::facts::{Irq, Port};
 
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::formula::percent;
 use crate::source::{ESNET_NIC, SCALING, WEB};
 use crate::{Finding, Host};
@@ -20,7 +20,7 @@ pub(super) const CHECK: Check = Check {
     name: "irq-one-cpu",
     about: "one processor that serves the interrupts of several queues",
     sources: &[SCALING, ESNET_NIC, WEB],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {

@@ -3,7 +3,7 @@
 use linerate_host::facts::{Irq, Port};
 use std::collections::BTreeSet;
 
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::source::{ESNET_NIC, SCALING};
 use crate::{Finding, Host};
 
@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
     name: "irq-smt-siblings",
     about: "queues served by both threads of a core, while other cores serve none",
     sources: &[SCALING, ESNET_NIC],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Irq, Port};
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{ESNET_NIC, RED_HAT};
 use crate::{Finding, Host, Severity};
 
@@ -16,7 +16,7 @@ pub(super) const CHECK: Check = Check {
     name: "irqbalance-conflict",
     about: "interrupts that were bound to one processor each, and still moved",
     sources: &[ESNET_NIC, RED_HAT],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {

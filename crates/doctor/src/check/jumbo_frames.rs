@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
 use crate::formula::{cpu, gbit, percent};
 use crate::source::{ESNET_MTU, RED_HAT};
@@ -18,7 +18,7 @@ pub(super) const CHECK: Check = Check {
     name: "jumbo-frames",
     about: "more packets a second than one core handles one by one",
     sources: &[ESNET_MTU, RED_HAT],
-    run: Run::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
+    run: CheckRun::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {

@@ -1,6 +1,6 @@
 //! Kernels that lack later improvements for fast transfers.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{BBR, ESNET};
 use crate::{Finding, Host, Severity};
 
@@ -17,7 +17,7 @@ pub(super) const CHECK: Check = Check {
     name: "kernel-old",
     about: "a kernel without bbr, pacing, or SACK compression",
     sources: &[ESNET, BBR],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

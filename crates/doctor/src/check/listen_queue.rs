@@ -1,6 +1,6 @@
 //! Connections that were dropped because the accept queue was full.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{IP_SYSCTL, SNMP};
 use crate::{Finding, Host, Severity};
 
@@ -13,7 +13,7 @@ pub(super) const CHECK: Check = Check {
     name: "listen-queue",
     about: "accept queues of listening sockets that overflowed",
     sources: &[IP_SYSCTL, SNMP],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

@@ -1,9 +1,9 @@
 //! Memory that is nearly used up.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bytes, percent};
 use crate::source::PSI;
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
 /// Share of the memory that should be available.
 const LITTLE: f64 = 0.05;
@@ -15,12 +15,12 @@ pub(super) const CHECK: Check = Check {
     about: "a host with little available memory, or with tasks that wait for memory",
     sources: &[
         PSI,
-        Source {
+        Citation {
             name: "proc_meminfo(5): MemAvailable",
             url: "https://man7.org/linux/man-pages/man5/proc_meminfo.5.html",
         },
     ],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -55,14 +55,14 @@ mod tests {
     use super::*;
     use crate::testing::{changed, fixture, found, lines};
     use linerate_host::Fact;
-    use linerate_host::facts::Stall;
+    use linerate_host::facts::StallShares;
 
     #[test]
     fn little_memory_and_waiting_for_it_are_found() {
         let little = changed("stock-10g", |facts| facts.memory.available = Fact::Known(1 << 30));
         assert_eq!(lines(&found(&CHECK, &little)), ["memory-pressure - minor -"]);
         let waits = changed("stock-10g", |facts| {
-            facts.strain.memory = Fact::Known(Stall { some_60: 3.0, ..Stall::default() })
+            facts.strain.memory = Fact::Known(StallShares { some_60: 3.0, ..StallShares::default() })
         });
         assert_eq!(lines(&found(&CHECK, &waits)), ["memory-pressure - minor -"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());

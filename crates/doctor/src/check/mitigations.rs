@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Check, Run};
-use crate::{Finding, Severity, Source};
+use super::{Check, CheckRun};
+use crate::{Citation, Finding, Severity};
 
 /// Mitigations that slow each system call or each switch to a guest: vulnerability, the kernel's text,
 /// effect.
@@ -20,16 +20,16 @@ pub(super) const CHECK: Check = Check {
     name: "mitigations",
     about: "mitigations of processor vulnerabilities that slow each system call",
     sources: &[
-        Source {
+        Citation {
             name: "Linux, Documentation/admin-guide/hw-vuln",
             url: "https://docs.kernel.org/admin-guide/hw-vuln/index.html",
         },
-        Source {
+        Citation {
             name: "Linux, Documentation/admin-guide/kernel-parameters: mitigations=",
             url: "https://docs.kernel.org/admin-guide/kernel-parameters.html",
         },
     ],
-    run: Run::HostOne(|host| host.facts.cpu.mitigations.known().and_then(of)),
+    run: CheckRun::HostOne(|host| host.facts.cpu.mitigations.known().and_then(of)),
 };
 
 fn of(all: &BTreeMap<String, String>) -> Option<Finding> {

@@ -5,7 +5,7 @@
 
 mod work;
 
-use crate::{Finding, Host, Path, Source};
+use crate::{Citation, Finding, Host, Path};
 
 /// One practice.
 pub struct Check {
@@ -14,14 +14,14 @@ pub struct Check {
     /// The situation that it looks for, in half a sentence.
     pub about: &'static str,
     /// Documents behind the advice.
-    pub sources: &'static [Source],
+    pub sources: &'static [Citation],
     /// The check itself.
-    pub run: Run,
+    pub run: CheckRun,
 }
 
 /// The function of a check, by what it looks at.
 #[derive(Clone, Copy)]
-pub enum Run {
+pub enum CheckRun {
     /// A host, for any number of findings.
     Host(fn(&Host<'_>) -> Vec<Finding>),
     /// A host, for one finding at most.
@@ -34,9 +34,13 @@ impl Check {
     /// Findings on a host, signed; none by a check of paths.
     pub(crate) fn on_host(&self, host: &Host<'_>) -> Vec<Finding> {
         match self.run {
-            Run::Host(run) => run(host).into_iter().map(|finding| self.sign(finding, host.name)).collect(),
-            Run::HostOne(run) => run(host).map(|finding| self.sign(finding, host.name)).into_iter().collect(),
-            Run::Path(_) => Vec::new(),
+            CheckRun::Host(run) => {
+                run(host).into_iter().map(|finding| self.sign(finding, host.name)).collect()
+            }
+            CheckRun::HostOne(run) => {
+                run(host).map(|finding| self.sign(finding, host.name)).into_iter().collect()
+            }
+            CheckRun::Path(_) => Vec::new(),
         }
     }
 
@@ -44,8 +48,8 @@ impl Check {
     pub(crate) fn on_path(&self, path: &Path<'_>) -> Option<Finding> {
         let name = format!("{} -> {}", path.from.name, path.to.name);
         match self.run {
-            Run::Path(run) => run(path).map(|finding| self.sign(finding, &name)),
-            Run::Host(_) | Run::HostOne(_) => None,
+            CheckRun::Path(run) => run(path).map(|finding| self.sign(finding, &name)),
+            CheckRun::Host(_) | CheckRun::HostOne(_) => None,
         }
     }
 
@@ -176,7 +180,7 @@ mod tests {
     fn a_document_has_one_title() {
         let mut titles = std::collections::BTreeMap::new();
         let cited = CHECKS.iter().flat_map(|check| check.sources);
-        for Source { name, url } in cited.filter(|source| source.url != "docs/papers.md") {
+        for Citation { name, url } in cited.filter(|source| source.url != "docs/papers.md") {
             let first = titles.entry(url).or_insert(name);
             assert_eq!(first, &name, "two titles of {url}");
         }
@@ -190,7 +194,7 @@ mod tests {
             assert!(is_stable && !check.about.is_empty(), "{}", check.name);
             assert!(!check.sources.is_empty(), "{}", check.name);
             let is_address =
-                |source: &Source| source.url.starts_with("https://") || source.url == "docs/papers.md";
+                |source: &Citation| source.url.starts_with("https://") || source.url == "docs/papers.md";
             assert!(check.sources.iter().all(is_address), "{}", check.name);
             assert!(CHECKS[..at].iter().all(|other| other.name != check.name), "{} twice", check.name);
         }

@@ -3,17 +3,17 @@
 use linerate_host::facts::FileSystem;
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, Run, work};
-use crate::{Finding, Host, Severity, Source};
+use super::{Check, CheckRun, work};
+use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "mount-sync",
     about: "a file system mounted so that each write, or each access, waits for the disk",
-    sources: &[Source {
+    sources: &[Citation {
         name: "mount(8): sync, dirsync, strictatime",
         url: "https://man7.org/linux/man-pages/man8/mount.8.html",
     }],
-    run: Run::Host(|host: &Host<'_>| file_systems(host).filter_map(of).collect()),
+    run: CheckRun::Host(|host: &Host<'_>| file_systems(host).filter_map(of).collect()),
 };
 
 fn of(fs: &FileSystem) -> Option<Finding> {

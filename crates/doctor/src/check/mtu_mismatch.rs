@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Facts, Port};
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
 use crate::source::{BRIDGE, ESNET_MTU};
 use crate::{Finding, Host, Severity};
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     name: "mtu-mismatch",
     about: "ports of one host whose MTUs don't match",
     sources: &[ESNET_MTU, BRIDGE],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {

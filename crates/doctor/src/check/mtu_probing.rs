@@ -1,6 +1,6 @@
 //! Jumbo packets on a path that may drop them silently.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host, Severity};
 
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     name: "mtu-probing",
     about: "large packets, without probing for paths that drop them",
     sources: &[IP_SYSCTL, ESNET],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{SCALING, VMMARK};
 use crate::{Finding, Host, Severity};
 
@@ -13,7 +13,7 @@ pub(super) const CHECK: Check = Check {
     name: "netqueue-mismatch",
     about: "fewer queues than guests or than the driver's options ask for, or fewer interrupts than queues",
     sources: &[VMMARK, SCALING],
-    run: Run::Host(|host| host.hardware().filter_map(|port| of(host, port)).collect()),
+    run: CheckRun::Host(|host| host.hardware().filter_map(|port| of(host, port)).collect()),
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {

@@ -3,8 +3,8 @@
 use linerate_host::facts::FileSystem;
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, Run, work};
-use crate::{Finding, Host, Severity, Source};
+use super::{Check, CheckRun, work};
+use crate::{Citation, Finding, Host, Severity};
 
 /// File system types whose files are on other hosts.
 const KINDS: [&str; 12] = [
@@ -25,11 +25,11 @@ const KINDS: [&str; 12] = [
 pub(super) const CHECK: Check = Check {
     name: "network-file-system",
     about: "a path whose files are on another host",
-    sources: &[Source {
+    sources: &[Citation {
         name: "nfs(5): nconnect, rsize, wsize",
         url: "https://man7.org/linux/man-pages/man5/nfs.5.html",
     }],
-    run: Run::Host(|host: &Host<'_>| file_systems(host).filter_map(of).collect()),
+    run: CheckRun::Host(|host: &Host<'_>| file_systems(host).filter_map(of).collect()),
 };
 
 fn of(fs: &FileSystem) -> Option<Finding> {

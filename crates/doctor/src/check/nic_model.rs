@@ -2,10 +2,10 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
 use crate::source::{FEDEX, WEB};
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "nic-model",
@@ -13,12 +13,12 @@ pub(super) const CHECK: Check = Check {
     sources: &[
         WEB,
         FEDEX,
-        Source {
+        Citation {
             name: "Linux, drivers/net/ethernet: the drivers' own descriptions",
             url: "https://docs.kernel.org/networking/device_drivers/ethernet/index.html",
         },
     ],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 /// Known limits of a driver's devices.

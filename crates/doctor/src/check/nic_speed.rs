@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
 use crate::source::{ETHTOOL, FEDEX, STATISTICS};
 use crate::subject::speed;
@@ -15,7 +15,7 @@ pub(super) const CHECK: Check = Check {
     name: "nic-speed",
     about: "ports slower than the need, negotiated down, or half duplex",
     sources: &[FEDEX, STATISTICS, ETHTOOL],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {

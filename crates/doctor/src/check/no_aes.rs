@@ -1,6 +1,6 @@
 //! Processors without AES instructions, or guests that can't see them.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
 use crate::source::{FEDEX, LIBVIRT};
 use crate::{Finding, Host, Severity};
@@ -9,7 +9,7 @@ pub(super) const CHECK: Check = Check {
     name: "no-aes",
     about: "a processor that has no AES instructions, or hides them from the guest",
     sources: &[FEDEX, LIBVIRT],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

@@ -1,17 +1,17 @@
 //! Vector instructions for AES, where the need exceeds one thread without them.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "no-vaes",
     about: "no vector AES instructions, where one thread can't encrypt at the need",
-    sources: &[Source {
+    sources: &[Citation {
         name: "Drucker, Gueron and Krasnov, Making AES great again: the forthcoming vectorized AES instruction",
         url: "https://eprint.iacr.org/2018/392",
     }],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

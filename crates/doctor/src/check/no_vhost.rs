@@ -1,14 +1,17 @@
 //! Guests whose packets QEMU moves instead of the kernel.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::LIBVIRT;
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "no-vhost",
     about: "guests whose packets QEMU moves instead of the kernel",
-    sources: &[LIBVIRT, Source { name: "KVM, UsingVhost", url: "https://www.linux-kvm.org/page/UsingVhost" }],
-    run: Run::HostOne(of),
+    sources: &[
+        LIBVIRT,
+        Citation { name: "KVM, UsingVhost", url: "https://www.linux-kvm.org/page/UsingVhost" },
+    ],
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

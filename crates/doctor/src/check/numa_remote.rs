@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{cpu, gbit};
 use crate::source::{ESNET_NIC, FEDEX, STACK};
 use crate::{Finding, Host, Severity};
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     name: "numa-remote",
     about: "a card at one of several NUMA nodes, where programs should run",
     sources: &[FEDEX, ESNET_NIC, STACK],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {

@@ -1,8 +1,8 @@
 //! Offloads that are off: aggregation of received packets, segmentation of sent ones, checksums.
 
-use linerate_host::facts::{Kind, Port};
+use linerate_host::facts::{Port, PortKind};
 
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::formula::{cpu, gbit};
 use crate::source::{RED_HAT, SEGMENTATION, STACK};
 use crate::{Finding, Host, Severity};
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     name: "offload-off",
     about: "segmentation, aggregation or checksums that a port leaves to the processor",
     sources: &[SEGMENTATION, STACK, RED_HAT],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -114,7 +114,7 @@ fn remedy(finding: Finding, port: &Port, feature: &str, short: &str) -> Finding 
         (false, _) => finding
             .fix(format!("ethtool -K {} {short} on", port.name))
             .undo(format!("ethtool -K {} {short} off", port.name)),
-        (true, Some(Kind::Paravirtual)) => finding.fix(
+        (true, Some(PortKind::Paravirtual)) => finding.fix(
             "the hypervisor must offer it: \
                 QEMU needs a tap with vnet_hdr and virtio-net-pci,csum=on,host_tso4=on,guest_tso4=on",
         ),

@@ -1,6 +1,6 @@
 //! Memory for sockets' ancillary data, which zero-copy sending needs.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bytes, gbit};
 use crate::source::{ESNET, NET_SYSCTL};
 use crate::{Finding, Host, Severity};
@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
     name: "optmem",
     about: "a low limit for zero-copy sending, at 100 Gbit/s",
     sources: &[ESNET, NET_SYSCTL],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

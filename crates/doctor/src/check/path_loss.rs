@@ -1,9 +1,9 @@
 //! Segments lost on a path, against the rate that one connection keeps at that loss.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
 use crate::formula::{bdp, gbit};
-use crate::{Finding, Host, Path, Source};
+use crate::{Citation, Finding, Host, Path};
 
 /// Share of lost segments that any path has now and then.
 const USUAL: f64 = 1e-6;
@@ -12,16 +12,16 @@ pub(super) const CHECK: Check = Check {
     name: "path-loss",
     about: "segments that were lost while the path was measured",
     sources: &[
-        Source {
+        Citation {
             name: "RFC 9438, CUBIC, 5.1: the window that a loss rate leaves",
             url: "https://www.rfc-editor.org/rfc/rfc9438#section-5.1",
         },
-        Source {
+        Citation {
             name: "ESnet, Network troubleshooting: packet loss",
             url: "https://fasterdata.es.net/network-tuning/tcp-issues-explained/packet-loss/",
         },
     ],
-    run: Run::Path(of),
+    run: CheckRun::Path(of),
 };
 
 fn of(path: &Path<'_>) -> Option<Finding> {
@@ -61,17 +61,17 @@ pub(super) fn bears_loss(sender: &Host<'_>) -> bool {
 mod tests {
     use super::*;
     use crate::testing::{fixture, found_between, lines};
-    use crate::{Measured, Severity};
+    use crate::{PathMeasurements, Severity};
 
     fn between(retransmitted: u64) -> Vec<Finding> {
         let (from, to) = (fixture("stock-10g"), fixture("stock-10g"));
-        let measured = Measured {
+        let measured = PathMeasurements {
             rtt: Some(0.05),
             rate: Some(1e9),
             streams: Some(1),
             retransmitted: Some(retransmitted),
             sent: Some(1_000_000),
-            ..Measured::default()
+            ..PathMeasurements::default()
         };
         found_between(&CHECK, &from, &to, measured)
     }
@@ -87,10 +87,17 @@ mod tests {
     fn a_clean_path_has_none() {
         assert!(between(0).is_empty());
         let bbr = fixture("mlx5-25g-tuned");
-        let lossy =
-            Measured { rtt: Some(0.05), retransmitted: Some(9), sent: Some(9999), ..Measured::default() };
+        let lossy = PathMeasurements {
+            rtt: Some(0.05),
+            retransmitted: Some(9),
+            sent: Some(9999),
+            ..PathMeasurements::default()
+        };
         assert!(found_between(&CHECK, &bbr, &bbr, lossy).is_empty(), "BBR");
         let (from, to) = (fixture("stock-10g"), fixture("stock-10g"));
-        assert!(found_between(&CHECK, &from, &to, Measured::default()).is_empty(), "nothing measured");
+        assert!(
+            found_between(&CHECK, &from, &to, PathMeasurements::default()).is_empty(),
+            "nothing measured"
+        );
     }
 }

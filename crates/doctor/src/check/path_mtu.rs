@@ -1,6 +1,6 @@
 //! Ends whose ports have different MTUs.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
 use crate::formula::goodput::Segments;
 use crate::source::{ESNET_MTU, IP_SYSCTL};
@@ -10,7 +10,7 @@ pub(super) const CHECK: Check = Check {
     name: "path-mtu",
     about: "ends whose fastest ports have different MTUs",
     sources: &[ESNET_MTU, IP_SYSCTL],
-    run: Run::Path(of),
+    run: CheckRun::Path(of),
 };
 
 fn of(path: &Path<'_>) -> Option<Finding> {
@@ -47,14 +47,14 @@ fn mtu(host: &Host<'_>) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Measured;
+    use crate::PathMeasurements;
     use crate::testing::{fixture, found_between, lines};
 
     #[test]
     fn different_ends_are_found_and_equal_ones_not() {
         let (small, large) = (fixture("stock-10g"), fixture("narrow-bridge"));
-        let found = found_between(&CHECK, &small, &large, Measured::default());
+        let found = found_between(&CHECK, &small, &large, PathMeasurements::default());
         assert_eq!(lines(&found), ["path-mtu - minor 9.4 Gbit/s"]);
-        assert!(found_between(&CHECK, &large, &large, Measured::default()).is_empty());
+        assert!(found_between(&CHECK, &large, &large, PathMeasurements::default()).is_empty());
     }
 }

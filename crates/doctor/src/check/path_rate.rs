@@ -1,10 +1,10 @@
 //! The rate of a path from memory to memory, against the share of the need that headers leave.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
 use crate::formula::goodput::Segments;
 use crate::source::STACK;
-use crate::{Finding, Path, Source};
+use crate::{Citation, Finding, Path};
 
 /// Share of the possible rate above which a short measurement counts as all of it.
 const ALL: f64 = 0.9;
@@ -13,13 +13,13 @@ pub(super) const CHECK: Check = Check {
     name: "path-rate",
     about: "a path whose rate from memory to memory is below the need",
     sources: &[
-        Source {
+        Citation {
             name: "RFC 6349, Framework for TCP throughput testing",
             url: "https://www.rfc-editor.org/rfc/rfc6349",
         },
         STACK,
     ],
-    run: Run::Path(of),
+    run: CheckRun::Path(of),
 };
 
 fn of(path: &Path<'_>) -> Option<Finding> {
@@ -44,12 +44,17 @@ fn of(path: &Path<'_>) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Measured;
+    use crate::PathMeasurements;
     use crate::testing::{fixture, found_between, lines};
 
     fn at(rate: f64) -> Vec<String> {
         let host = fixture("stock-10g");
-        lines(&found_between(&CHECK, &host, &host, Measured { rate: Some(rate), ..Measured::default() }))
+        lines(&found_between(
+            &CHECK,
+            &host,
+            &host,
+            PathMeasurements { rate: Some(rate), ..PathMeasurements::default() },
+        ))
     }
 
     #[test]
@@ -61,6 +66,6 @@ mod tests {
     fn a_full_one_is_not() {
         assert!(at(9.3e9).is_empty());
         let host = fixture("stock-10g");
-        assert!(found_between(&CHECK, &host, &host, Measured::default()).is_empty());
+        assert!(found_between(&CHECK, &host, &host, PathMeasurements::default()).is_empty());
     }
 }

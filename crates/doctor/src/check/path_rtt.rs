@@ -1,6 +1,6 @@
 //! The rate of tools that wait for round trips at each file.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bdp, bytes, gbit};
 use crate::source::{FEDEX, HPN};
 use crate::{Finding, Path, Severity};
@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
     name: "path-rtt",
     about: "a path so long that tools with round trips for each file are slow",
     sources: &[FEDEX, HPN],
-    run: Run::Path(of),
+    run: CheckRun::Path(of),
 };
 
 fn of(path: &Path<'_>) -> Option<Finding> {
@@ -53,11 +53,11 @@ fn of(path: &Path<'_>) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Measured;
+    use crate::PathMeasurements;
     use crate::testing::{fixture, found_between, lines};
 
     fn at(rtt: f64) -> Vec<String> {
-        let measured = Measured { rtt: Some(rtt), ..Measured::default() };
+        let measured = PathMeasurements { rtt: Some(rtt), ..PathMeasurements::default() };
         lines(&found_between(&CHECK, &fixture("stock-10g"), &fixture("stock-10g"), measured))
     }
 

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{PciLink, Port};
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{Band, gbit, pcie};
 use crate::source::{FEDEX, PCIE, SYSFS_PCI};
 use crate::{Finding, Host};
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     name: "pcie-bridge",
     about: "a bridge above a card that has fewer or slower lanes than the card",
     sources: &[SYSFS_PCI, PCIE, FEDEX],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {

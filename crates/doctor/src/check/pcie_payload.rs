@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Pci, Port};
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{gbit, pcie};
 use crate::source::{ESNET_NIC, PCIE};
 use crate::{Finding, Host, Severity};
@@ -16,7 +16,7 @@ pub(super) const CHECK: Check = Check {
     name: "pcie-payload",
     about: "small packets on a card's PCI Express link",
     sources: &[PCIE, ESNET_NIC],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {

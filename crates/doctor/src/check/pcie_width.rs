@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{gbit, pcie};
 use crate::source::{FEDEX, PCIE, SYSFS_PCI};
 use crate::subject::speed;
@@ -12,7 +12,7 @@ pub(super) const CHECK: Check = Check {
     name: "pcie-width",
     about: "a card in a slot with too few or too slow lanes for its port",
     sources: &[FEDEX, PCIE, SYSFS_PCI],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {

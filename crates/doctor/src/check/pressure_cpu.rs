@@ -1,6 +1,6 @@
 //! Tasks that wait for a processor.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::PSI;
 use crate::{Finding, Host, Severity};
 
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     name: "pressure-cpu",
     about: "tasks that wait for a processor",
     sources: &[PSI],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -40,12 +40,12 @@ mod tests {
     use super::*;
     use crate::testing::{changed, fixture, found, lines};
     use linerate_host::Fact;
-    use linerate_host::facts::Stall;
+    use linerate_host::facts::StallShares;
 
     #[test]
     fn waiting_is_found() {
         let busy = changed("stock-10g", |facts| {
-            facts.strain.cpu = Fact::Known(Stall { some_60: 40.0, ..Stall::default() })
+            facts.strain.cpu = Fact::Known(StallShares { some_60: 40.0, ..StallShares::default() })
         });
         assert_eq!(lines(&found(&CHECK, &busy)), ["pressure-cpu - minor -"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());

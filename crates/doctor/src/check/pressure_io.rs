@@ -1,6 +1,6 @@
 //! Tasks that wait for storage.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::PSI;
 use crate::{Finding, Host, Severity};
 
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     name: "pressure-io",
     about: "tasks that wait for storage",
     sources: &[PSI],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -36,12 +36,12 @@ mod tests {
     use super::*;
     use crate::testing::{changed, fixture, found, lines};
     use linerate_host::Fact;
-    use linerate_host::facts::Stall;
+    use linerate_host::facts::StallShares;
 
     #[test]
     fn waiting_is_found() {
         let busy = changed("stock-10g", |facts| {
-            facts.strain.io = Fact::Known(Stall { some_60: 40.0, ..Stall::default() })
+            facts.strain.io = Fact::Known(StallShares { some_60: 40.0, ..StallShares::default() })
         });
         assert_eq!(lines(&found(&CHECK, &busy)), ["pressure-io - minor -"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());

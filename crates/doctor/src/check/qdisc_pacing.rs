@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::source::{BBR, ESNET_PACING, RED_HAT};
 use crate::{Finding, Host, Severity};
 
@@ -13,7 +13,7 @@ pub(super) const CHECK: Check = Check {
     name: "qdisc-pacing",
     about: "a queueing discipline that doesn't pace",
     sources: &[BBR, ESNET_PACING, RED_HAT],
-    run: Run::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
+    run: CheckRun::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {

@@ -1,8 +1,8 @@
 //! Fewer receive queues than the need requires processors, though more are possible.
 
-use linerate_host::facts::{Channels, Kind, Port};
+use linerate_host::facts::{Channels, Port, PortKind};
 
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::source::{CORES, FEDEX, SCALING};
 use crate::{Finding, Host};
 
@@ -13,7 +13,7 @@ pub(super) const CHECK: Check = Check {
     name: "queues-vs-cores",
     about: "fewer receive queues than the need requires cores",
     sources: &[SCALING, FEDEX, CORES],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -21,7 +21,7 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 }
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
-    if port.kind.get() == Some(Kind::Emulated) || OTHERS.contains(&port.driver.known()?.as_str()) {
+    if port.kind.get() == Some(PortKind::Emulated) || OTHERS.contains(&port.driver.known()?.as_str()) {
         return None;
     }
     let (queues, cores) = (port.rx_count().get()?, host.facts.cpu.threads().get()?);

@@ -3,7 +3,7 @@
 use linerate_host::facts::FileSystem;
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::formula::bytes;
 use crate::source::{BLOCK, ESNET_DISK};
 use crate::{Finding, Host, Severity};
@@ -15,7 +15,7 @@ pub(super) const CHECK: Check = Check {
     name: "read-ahead",
     about: "a small read-ahead of a RAID or a rotating disk",
     sources: &[ESNET_DISK, BLOCK],
-    run: Run::Host(|host| file_systems(host).filter_map(|fs| of(host, fs)).collect()),
+    run: CheckRun::Host(|host| file_systems(host).filter_map(|fs| of(host, fs)).collect()),
 };
 
 fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {

@@ -1,7 +1,7 @@
 //! Segments dropped because a socket's buffer was full: the program read too slowly, or the buffer was too
 //! small.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::bytes;
 use crate::source::{IP_SYSCTL, SNMP};
 use crate::{Finding, Host, Severity};
@@ -16,7 +16,7 @@ pub(super) const CHECK: Check = Check {
     name: "receive-queue",
     about: "received segments that found their socket's buffer full",
     sources: &[SNMP, IP_SYSCTL],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

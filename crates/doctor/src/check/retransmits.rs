@@ -2,7 +2,7 @@
 //! host.
 
 use super::path_loss::bears_loss;
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
 use crate::formula::{bdp, gbit, trip};
 use crate::source::{RFC_9438, SNMP};
@@ -17,7 +17,7 @@ pub(super) const CHECK: Check = Check {
     name: "retransmits",
     about: "many retransmitted segments since boot",
     sources: &[SNMP, RFC_9438],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

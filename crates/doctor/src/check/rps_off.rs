@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Port, RxQueue};
 
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::source::{RED_HAT, SCALING, WEB};
 use crate::{Finding, Host};
 
@@ -10,7 +10,7 @@ pub(super) const CHECK: Check = Check {
     name: "rps-off-one-queue",
     about: "one receive queue whose packets aren't spread in software",
     sources: &[SCALING, RED_HAT, WEB],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Port, Rss};
 
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::formula::percent;
 use crate::source::{RED_HAT, SCALING};
 use crate::{Finding, Host, Severity};
@@ -17,7 +17,7 @@ pub(super) const CHECK: Check = Check {
     name: "rss-indirection",
     about: "a card's indirection table that leaves receive queues out",
     sources: &[SCALING, RED_HAT],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::{Port, Rings};
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
 use crate::formula::percent;
 use crate::source::{ESNET_NIC, RED_HAT, STACK};
@@ -17,7 +17,7 @@ pub(super) const CHECK: Check = Check {
     name: "rx-ring",
     about: "receive rings that were full, or that fill within a millisecond",
     sources: &[RED_HAT, ESNET_NIC, STACK],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {

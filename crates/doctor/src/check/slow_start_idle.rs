@@ -1,6 +1,6 @@
 //! Connections that restart with a small window after each pause.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bdp, trip};
 use crate::source::{IP_SYSCTL, RED_HAT};
 use crate::{Finding, Host, Severity};
@@ -12,7 +12,7 @@ pub(super) const CHECK: Check = Check {
     name: "slow-start-idle",
     about: "connections that restart slowly after a pause",
     sources: &[IP_SYSCTL, RED_HAT],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

@@ -1,8 +1,8 @@
 //! Cores whose second threads are turned off.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::FEDEX;
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
 /// With this many cores, transfers hardly need the second threads.
 const MANY: u32 = 16;
@@ -12,12 +12,12 @@ pub(super) const CHECK: Check = Check {
     about: "cores whose second threads are turned off (SMT)",
     sources: &[
         FEDEX,
-        Source {
+        Citation {
             name: "Linux, Documentation/admin-guide/hw-vuln/l1tf.rst and mds.rst",
             url: "https://docs.kernel.org/admin-guide/hw-vuln/l1tf.html",
         },
     ],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

@@ -1,8 +1,8 @@
 //! Packets dropped between two processors, or before a virtual port, because the backlog was full.
 
-use linerate_host::facts::Softnet;
+use linerate_host::facts::SoftnetFacts;
 
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::source::{ESNET, NET_SYSCTL, RED_HAT};
 use crate::{Finding, Host, Severity};
 
@@ -16,7 +16,7 @@ pub(super) const CHECK: Check = Check {
     name: "softnet-backlog",
     about: "packets dropped because a processor's backlog was full",
     sources: &[NET_SYSCTL, ESNET, RED_HAT],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -24,7 +24,7 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
     full(softnet).into_iter().chain(flow(softnet)).collect()
 }
 
-fn full(softnet: &Softnet) -> Option<Finding> {
+fn full(softnet: &SoftnetFacts) -> Option<Finding> {
     let cpus = softnet.cpus.known()?;
     let (dropped, processed) =
         (cpus.iter().map(|c| c.dropped).sum::<u64>(), cpus.iter().map(|c| c.processed).sum::<u64>());
@@ -43,7 +43,7 @@ fn full(softnet: &Softnet) -> Option<Finding> {
     Some(finding)
 }
 
-fn flow(softnet: &Softnet) -> Option<Finding> {
+fn flow(softnet: &SoftnetFacts) -> Option<Finding> {
     let dropped: u64 = softnet.cpus.known()?.iter().map(|cpu| cpu.flow_limit).sum();
     let finding = Finding::new(
         Severity::Minor,

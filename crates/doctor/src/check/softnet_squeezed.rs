@@ -2,7 +2,7 @@
 
 use linerate_host::facts::SoftnetCpu;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::percent;
 use crate::source::{NET_SYSCTL, RED_HAT};
 use crate::{Finding, Host, Severity};
@@ -18,7 +18,7 @@ pub(super) const CHECK: Check = Check {
     name: "softnet-squeezed",
     about: "processors that often exhausted the budget for received packets",
     sources: &[NET_SYSCTL, RED_HAT],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{FEDEX, IOV};
 use crate::{Finding, Host, Severity};
 
@@ -10,7 +10,7 @@ pub(super) const CHECK: Check = Check {
     name: "sriov-available",
     about: "guests that share a card which could give each a virtual function",
     sources: &[IOV, FEDEX],
-    run: Run::Host(|host| host.hardware().filter_map(|port| of(host, port)).collect()),
+    run: CheckRun::Host(|host| host.hardware().filter_map(|port| of(host, port)).collect()),
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {

@@ -1,8 +1,8 @@
 //! The disadvantages of virtual functions for guests.
 
-use linerate_host::facts::{Kind, Port};
+use linerate_host::facts::{Port, PortKind};
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{FEDEX, IOV};
 use crate::{Finding, Severity};
 
@@ -10,12 +10,12 @@ pub(super) const CHECK: Check = Check {
     name: "sriov-tradeoffs",
     about: "virtual functions in use, and the features that they rule out",
     sources: &[FEDEX, IOV],
-    run: Run::Host(|host| host.hardware().filter_map(of).collect()),
+    run: CheckRun::Host(|host| host.hardware().filter_map(of).collect()),
 };
 
 fn of(port: &Port) -> Option<Finding> {
     let use_ = match (port.kind.get(), port.vfs.get()) {
-        (Some(Kind::VirtualFunction), _) => "is a virtual function".to_owned(),
+        (Some(PortKind::VirtualFunction), _) => "is a virtual function".to_owned(),
         (_, Some(lent)) if lent > 0 => {
             format!("gives {lent} of {} virtual functions to guests", port.total_vfs.get().unwrap_or(lent))
         }

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Ssh;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{gbit, ssh};
 use crate::source::{HPN, OPENSSH};
 use crate::{Finding, Host, Severity};
@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
     name: "ssh-cipher",
     about: "ssh that prefers ChaCha20 on a processor that is faster at AES",
     sources: &[OPENSSH, HPN],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

@@ -2,22 +2,22 @@
 
 use linerate_host::facts::Ssh;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bdp, bytes, gbit, ssh};
 use crate::source::HPN;
-use crate::{Finding, Path, Severity, Source};
+use crate::{Citation, Finding, Path, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "ssh-window",
     about: "scp and rsync over ssh, limited by ssh's window of 2 MiB",
     sources: &[
         HPN,
-        Source {
+        Citation {
             name: "hpn-ssh, issue 58: 11.8 MB/s at 167 ms",
             url: "https://github.com/rapier1/hpn-ssh/issues/58",
         },
     ],
-    run: Run::Path(of),
+    run: CheckRun::Path(of),
 };
 
 fn of(path: &Path<'_>) -> Option<Finding> {
@@ -49,13 +49,13 @@ fn of(path: &Path<'_>) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Measured;
+    use crate::PathMeasurements;
     use crate::testing::{changed, fixture, found_between, lines};
     use linerate_host::Fact;
 
     fn at(rtt: f64, server: &str) -> Vec<String> {
         let to = changed("stock-10g", |facts| facts.ssh.server = Fact::Known(server.into()));
-        let measured = Measured { rtt: Some(rtt), ..Measured::default() };
+        let measured = PathMeasurements { rtt: Some(rtt), ..PathMeasurements::default() };
         lines(&found_between(&CHECK, &fixture("stock-10g"), &to, measured))
     }
 

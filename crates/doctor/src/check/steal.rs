@@ -1,8 +1,8 @@
 //! Processor time that the hypervisor gave to other guests.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{gbit, percent};
-use crate::{Finding, Host, Source};
+use crate::{Citation, Finding, Host};
 
 /// Share of stolen time below which it is noise.
 const SOME: f64 = 0.01;
@@ -10,11 +10,11 @@ const SOME: f64 = 0.01;
 pub(super) const CHECK: Check = Check {
     name: "steal",
     about: "processor time that the hypervisor gave to other guests",
-    sources: &[Source {
+    sources: &[Citation {
         name: "proc_stat(5): steal",
         url: "https://man7.org/linux/man-pages/man5/proc_stat.5.html",
     }],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

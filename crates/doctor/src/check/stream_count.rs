@@ -4,7 +4,7 @@ use linerate_host::facts::Port;
 
 use super::path_loss::bears_loss;
 use super::window_vs_bdp::window;
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
 use crate::formula::{bdp, cpu, gbit};
 use crate::source::{ESNET, FEDEX};
@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
     name: "stream-count",
     about: "a need that takes several connections",
     sources: &[FEDEX, ESNET],
-    run: Run::Path(of),
+    run: CheckRun::Path(of),
 };
 
 /// linerate's own maximum; more wouldn't help either.
@@ -63,11 +63,12 @@ fn port<'a>(host: &Host<'a>) -> Option<&'a Port> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Measured;
+    use crate::PathMeasurements;
     use crate::testing::{fixture, found_between, lines};
 
     fn with(rtt: f64, streams: u32) -> Vec<Finding> {
-        let measured = Measured { rtt: Some(rtt), streams: Some(streams), ..Measured::default() };
+        let measured =
+            PathMeasurements { rtt: Some(rtt), streams: Some(streams), ..PathMeasurements::default() };
         found_between(&CHECK, &fixture("stock-10g"), &fixture("stock-10g"), measured)
     }
 
@@ -80,12 +81,12 @@ mod tests {
 
     #[test]
     fn losses_count_unless_the_congestion_control_bears_them() {
-        let lossy = Measured {
+        let lossy = PathMeasurements {
             rtt: Some(0.001),
             streams: Some(1),
             sent: Some(100_000),
             retransmitted: Some(100),
-            ..Measured::default()
+            ..PathMeasurements::default()
         };
         let between = |host: &linerate_host::Facts| found_between(&CHECK, host, host, lossy);
         let found = between(&fixture("stock-10g"));

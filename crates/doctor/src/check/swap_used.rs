@@ -1,6 +1,6 @@
 //! Programs whose memory is in swap space.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::bytes;
 use crate::source::VM_SYSCTL;
 use crate::{Finding, Host, Severity};
@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
     name: "swap-used",
     about: "programs whose memory is partly in swap space",
     sources: &[VM_SYSCTL],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

@@ -1,6 +1,6 @@
 //! Receive buffers that don't grow beyond their default.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bdp, bytes, gbit, trip};
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host};
@@ -9,7 +9,7 @@ pub(super) const CHECK: Check = Check {
     name: "tcp-autotuning",
     about: "receive buffers that don't grow automatically",
     sources: &[IP_SYSCTL, ESNET],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

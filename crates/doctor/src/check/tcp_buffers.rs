@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Tcp;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bdp, bytes, gbit, trip};
 use crate::source::{ESNET, IP_SYSCTL, TUNED};
 use crate::{Finding, Host, Severity};
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     name: "tcp-buffers",
     about: "TCP buffers too small for the need at 10 ms",
     sources: &[IP_SYSCTL, ESNET, TUNED],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

@@ -1,6 +1,6 @@
 //! Explicit congestion notification, with which switches mark packets instead of dropping them.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{IP_SYSCTL, RED_HAT};
 use crate::{Finding, Host, Severity};
 
@@ -8,7 +8,7 @@ pub(super) const CHECK: Check = Check {
     name: "tcp-ecn",
     about: "a host that refuses ECN, marks in place of losses",
     sources: &[IP_SYSCTL, RED_HAT],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

@@ -1,6 +1,6 @@
 //! The memory limit of all connections together, against the maximum of one.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::bytes;
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host, Severity};
@@ -14,7 +14,7 @@ pub(super) const CHECK: Check = Check {
     name: "tcp-memory",
     about: "a memory limit of all connections below the maximum of eight",
     sources: &[IP_SYSCTL, ESNET],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

@@ -1,6 +1,6 @@
 //! Cached metrics of earlier connections that slow later ones.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host, Severity};
 
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     name: "tcp-metrics",
     about: "cached metrics of a lossy connection that slow the next one's start",
     sources: &[ESNET, IP_SYSCTL],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

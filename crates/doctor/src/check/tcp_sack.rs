@@ -1,22 +1,22 @@
 //! Without selective acknowledgements, each lost segment costs a round trip.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bdp, trip};
 use crate::source::{ESNET, IP_SYSCTL};
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "tcp-sack",
     about: "selective acknowledgements that are off",
     sources: &[
-        Source {
+        Citation {
             name: "RFC 2018, TCP selective acknowledgment options",
             url: "https://www.rfc-editor.org/rfc/rfc2018",
         },
         IP_SYSCTL,
         ESNET,
     ],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

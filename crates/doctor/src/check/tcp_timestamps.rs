@@ -1,6 +1,6 @@
 //! Sequence numbers that wrap while old segments may still be in flight.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
 use crate::source::{IP_SYSCTL, RFC_7323};
 use crate::{Finding, Host, Severity};
@@ -12,7 +12,7 @@ pub(super) const CHECK: Check = Check {
     name: "tcp-timestamps",
     about: "timestamps that are off at a rate that needs them",
     sources: &[RFC_7323, IP_SYSCTL],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

@@ -1,6 +1,6 @@
 //! Without scaling, no window exceeds 64 KiB.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bdp, gbit, trip};
 use crate::source::{IP_SYSCTL, RFC_7323};
 use crate::{Finding, Host};
@@ -12,7 +12,7 @@ pub(super) const CHECK: Check = Check {
     name: "tcp-window-scaling",
     about: "windows that are limited to 64 KiB",
     sources: &[RFC_7323, IP_SYSCTL],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

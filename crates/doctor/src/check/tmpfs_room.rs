@@ -3,18 +3,18 @@
 use linerate_host::facts::FileSystem;
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::formula::bytes;
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "tmpfs-room",
     about: "a file system in memory with more free space than available memory",
-    sources: &[Source {
+    sources: &[Citation {
         name: "Linux, Documentation/filesystems/tmpfs.rst",
         url: "https://docs.kernel.org/filesystems/tmpfs.html",
     }],
-    run: Run::Host(|host| file_systems(host).filter_map(|fs| of(host, fs)).collect()),
+    run: CheckRun::Host(|host| file_systems(host).filter_map(|fs| of(host, fs)).collect()),
 };
 
 fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {

@@ -1,6 +1,6 @@
 //! The rate of one scp or rsync, whose ssh has one thread.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{gbit, ssh};
 use crate::source::{FEDEX, HPN};
 use crate::{Finding, Host, Severity};
@@ -9,7 +9,7 @@ pub(super) const CHECK: Check = Check {
     name: "tool-single-thread",
     about: "one scp or rsync that can't reach the need, because its ssh has one thread",
     sources: &[FEDEX, HPN],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

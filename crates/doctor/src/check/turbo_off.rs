@@ -1,6 +1,6 @@
 //! Processors that are limited to their nominal frequency.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{ESNET, FEDEX};
 use crate::{Finding, Host, Severity};
 
@@ -8,7 +8,7 @@ pub(super) const CHECK: Check = Check {
     name: "turbo-off",
     about: "processors whose turbo frequencies are off",
     sources: &[FEDEX, ESNET],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::percent;
 use crate::source::{ESNET_NIC, RED_HAT};
 use crate::{Finding, Host, Severity};
@@ -15,7 +15,7 @@ pub(super) const CHECK: Check = Check {
     name: "tx-ring",
     about: "transmit rings that were often full",
     sources: &[RED_HAT, ESNET_NIC],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {

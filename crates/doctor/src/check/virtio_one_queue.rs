@@ -2,10 +2,10 @@
 
 use linerate_host::facts::{Facts, Port};
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{cpu, gbit};
 use crate::source::{LIBVIRT, MULTIQUEUE, SCALING};
-use crate::{Finding, Host, Source};
+use crate::{Citation, Finding, Host};
 
 pub(super) const CHECK: Check = Check {
     name: "virtio-one-queue",
@@ -14,12 +14,12 @@ pub(super) const CHECK: Check = Check {
         MULTIQUEUE,
         LIBVIRT,
         SCALING,
-        Source {
+        Citation {
             name: "virtio-win, issue 237: slower with several queues",
             url: "https://github.com/virtio-win/kvm-guest-drivers-windows/issues/237",
         },
     ],
-    run: Run::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
+    run: CheckRun::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {

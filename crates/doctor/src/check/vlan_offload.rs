@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{FEDEX, RED_HAT};
 use crate::{Finding, Host, Severity};
 
@@ -12,7 +12,7 @@ pub(super) const CHECK: Check = Check {
     name: "vlan-offload",
     about: "VLANs whose tags the processor reads and writes",
     sources: &[RED_HAT, FEDEX],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -62,7 +62,7 @@ mod tests {
             ..port_of(&mut host, "eno1").clone()
         };
         let Fact::Known(ports) = &mut host.ports else { panic!("no ports") };
-        ports.push(Port { kind: Fact::Known(linerate_host::facts::Kind::Software), ..vlan });
+        ports.push(Port { kind: Fact::Known(linerate_host::facts::PortKind::Software), ..vlan });
         lines(&found(&CHECK, &host))
     }
 

@@ -1,8 +1,8 @@
 //! Emulated cards in a guest: each access to a register stops the guest.
 
-use linerate_host::facts::{Kind, Port};
+use linerate_host::facts::{Port, PortKind};
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
 use crate::source::{LIBVIRT, VMWARE_NIC};
 use crate::subject::speed;
@@ -12,11 +12,11 @@ pub(super) const CHECK: Check = Check {
     name: "vm-emulated-nic",
     about: "a guest with an emulated card instead of a paravirtual one",
     sources: &[VMWARE_NIC, LIBVIRT],
-    run: Run::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
+    run: CheckRun::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
-    let driver = port.driver.known().filter(|_| port.kind.get() == Some(Kind::Emulated))?;
+    let driver = port.driver.known().filter(|_| port.kind.get() == Some(PortKind::Emulated))?;
     let title = format!("{} is an emulated card ({driver})", port.name);
     let finding = match speed(port).filter(|speed| *speed < host.rate() / 2.0) {
         Some(speed) => Finding::leaves(speed, host.rate(), title).evidence(format!(

@@ -3,7 +3,7 @@
 use linerate_host::facts::Port;
 
 use super::virtio_one_queue::one_queue;
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{SCALING, VMWARE_NIC};
 use crate::{Finding, Host};
 
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     name: "vmxnet3-one-queue",
     about: "vmxnet3 with one queue for several processors",
     sources: &[VMWARE_NIC, SCALING],
-    run: Run::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
+    run: CheckRun::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {

@@ -1,6 +1,6 @@
 //! Windows of both ends, against the bytes in flight on a measured path.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bdp, bytes, gbit};
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Path};
@@ -9,7 +9,7 @@ pub(super) const CHECK: Check = Check {
     name: "window-vs-bdp",
     about: "buffers smaller than the bandwidth-delay product of a path",
     sources: &[IP_SYSCTL, ESNET],
-    run: Run::Path(of),
+    run: CheckRun::Path(of),
 };
 
 fn of(path: &Path<'_>) -> Option<Finding> {
@@ -64,11 +64,11 @@ pub(super) fn window(path: &Path<'_>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Measured;
+    use crate::PathMeasurements;
     use crate::testing::{fixture, found_between, lines};
 
     fn at(rtt: f64) -> Vec<Finding> {
-        let measured = Measured { rtt: Some(rtt), streams: Some(2), ..Measured::default() };
+        let measured = PathMeasurements { rtt: Some(rtt), streams: Some(2), ..PathMeasurements::default() };
         found_between(&CHECK, &fixture("stock-10g"), &fixture("stock-10g"), measured)
     }
 

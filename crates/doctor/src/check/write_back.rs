@@ -1,6 +1,6 @@
 //! The amount that the page cache takes before writers wait for the disk.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bytes, gbit};
 use crate::source::VM_SYSCTL;
 use crate::{Finding, Host, Severity};
@@ -12,7 +12,7 @@ pub(super) const CHECK: Check = Check {
     name: "write-back",
     about: "writers that wait for the disk after less than a second at the need",
     sources: &[VM_SYSCTL],
-    run: Run::HostOne(of),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {

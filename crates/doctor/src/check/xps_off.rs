@@ -2,7 +2,7 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{RED_HAT, SCALING};
 use crate::{Finding, Host, Severity};
 
@@ -17,7 +17,7 @@ pub(super) const CHECK: Check = Check {
     name: "xps-off",
     about: "transmit queues that aren't bound to processors",
     sources: &[SCALING, RED_HAT],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {

@@ -61,21 +61,21 @@ pub fn name(evidence: &Evidence) -> Verdict {
     if sender.lifetime < TOO_SHORT || receiver.lifetime < TOO_SHORT {
         return Verdict::new(Limiter::TooShort, 0.0, String::new());
     }
-    let from = End::of(sender, evidence.sender_usage, "sender", *seconds);
-    let to = End::of(receiver, evidence.receiver_usage, "receiver", *seconds);
+    let from = EndTimes::of(sender, evidence.sender_usage, "sender", *seconds);
+    let to = EndTimes::of(receiver, evidence.receiver_usage, "receiver", *seconds);
     paced(&from)
         .or_else(|| settling(evidence, &to))
         .or_else(|| held(evidence, &from))
         .unwrap_or_else(|| by_load(evidence, &from, &to))
 }
 
-fn paced(sender: &End) -> Option<Verdict> {
+fn paced(sender: &EndTimes) -> Option<Verdict> {
     let evidence = format!("it held the sender for {} of the time", percent(sender.limit));
     (sender.limit >= PACED).then(|| Verdict::new(Limiter::Pacing, sender.limit, evidence))
 }
 
 /// Stable storage, where most of the time passed after the last byte.
-fn settling(evidence: &Evidence, receiver: &End) -> Option<Verdict> {
+fn settling(evidence: &Evidence, receiver: &EndTimes) -> Option<Verdict> {
     let Evidence { sender, seconds, .. } = evidence;
     let settled = 1.0 - ratio(sender.span as f64 * 1e-9, *seconds);
     if sender.span == 0 || *seconds <= 0.0 || settled < SETTLING {
@@ -85,19 +85,19 @@ fn settling(evidence: &Evidence, receiver: &End) -> Option<Verdict> {
     small_files(evidence, receiver).or(Some(Verdict::new(Limiter::DestinationWrite, settled, figures)))
 }
 
-fn held(evidence: &Evidence, sender: &End) -> Option<Verdict> {
+fn held(evidence: &Evidence, sender: &EndTimes) -> Option<Verdict> {
     let flows = Flows { held: sender.held, ..flows(evidence) };
     (sender.held >= HELD && sender.load() < LOADED).then(|| flows.name(sender.held))
 }
 
 /// The receiver's load as far as it can have limited the transfer. Where the sender's TCP hardly ever met a
 /// full window, the receiver took all data, however late its threads ran.
-fn receiver_load(sender: &Stages, receiver: &End) -> f64 {
+fn receiver_load(sender: &Stages, receiver: &EndTimes) -> f64 {
     let (limited, busy) = (sender.tcp_rwnd_limited as f64, sender.tcp_busy as f64);
     if sender.tcp_looks > 0 && ratio(limited, busy) < TAKEN { 0.0 } else { receiver.load() }
 }
 
-fn by_load(evidence: &Evidence, from: &End, to: &End) -> Verdict {
+fn by_load(evidence: &Evidence, from: &EndTimes, to: &EndTimes) -> Verdict {
     let enough = if from.clocked && to.clocked { LOADED } else { LOADED_UNCLOCKED };
     let (sending, receiving) = (from.load(), receiver_load(&evidence.sender, to));
     if sending.max(receiving) < enough {
@@ -107,7 +107,7 @@ fn by_load(evidence: &Evidence, from: &End, to: &End) -> Verdict {
     small_files(evidence, end).unwrap_or_else(|| end.name(is_sender))
 }
 
-fn small_files(evidence: &Evidence, end: &End) -> Option<Verdict> {
+fn small_files(evidence: &Evidence, end: &EndTimes) -> Option<Verdict> {
     let (bytes, entries) = (evidence.sender.bytes as f64, evidence.sender.entries as f64);
     let (mean, share) = (ratio(bytes, entries), end.files);
     if entries < 1.0 || mean >= SMALL || share < FILES {
@@ -144,7 +144,7 @@ fn flows(evidence: &Evidence) -> Flows {
 }
 
 /// One end's time, as shares of its workers' time.
-struct End {
+struct EndTimes {
     whose: &'static str,
     /// True where the scheduler's counters are known.
     clocked: bool,
@@ -173,7 +173,7 @@ struct End {
     bits: f64,
 }
 
-impl End {
+impl EndTimes {
     fn of(stages: &Stages, usage: Option<Usage>, whose: &'static str, seconds: f64) -> Self {
         let life = stages.lifetime as f64;
         let share = |time: u64| ratio(time as f64, life).min(1.0);

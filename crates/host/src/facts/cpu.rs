@@ -15,7 +15,7 @@ const NODES: &str = "sys/devices/system/node";
 /// The processors of a host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Cpu {
+pub struct CpuFacts {
     /// The processor's name for its model.
     pub model: Fact<String>,
     /// Numbers of the online logical processors.
@@ -63,7 +63,7 @@ pub struct Node {
     pub distances: Fact<Vec<u32>>,
 }
 
-impl Cpu {
+impl CpuFacts {
     /// The number of online logical processors.
     pub fn threads(&self) -> Fact<u32> {
         self.online.as_ref().map(|cpus| u32::try_from(cpus.len()).unwrap_or(u32::MAX))
@@ -89,7 +89,7 @@ impl Cpu {
     }
 }
 
-impl Cpu {
+impl CpuFacts {
     pub(super) fn read(root: &Root, cpuinfo: &Fact<String>) -> Self {
         let online = cpu_list(root, &format!("{CPUS}/online"));
         let of_each = |file: &str| all_of(&online, |cpu| root.text(&format!("{CPUS}/cpu{cpu}/{file}")));

@@ -18,7 +18,7 @@ pub(super) struct Drivers {
 }
 
 /// A driver's description of itself.
-pub(super) struct About {
+pub(super) struct DriverIdentity {
     pub name: Fact<String>,
     pub version: Fact<String>,
     pub firmware: Fact<String>,
@@ -38,7 +38,7 @@ impl Drivers {
         Self { ethtool: ethtool.map(RefCell::new) }
     }
 
-    pub(super) fn about(&self, root: &Root, port: &str) -> About {
+    pub(super) fn about(&self, root: &Root, port: &str) -> DriverIdentity {
         let text = self.answer(root, port, "driver", |ethtool| {
             let driver = ethtool.driver(port)?;
             Ok(format!("driver {}\nversion {}\nfirmware {}", driver.name, driver.version, driver.firmware))
@@ -50,7 +50,7 @@ impl Drivers {
                 Some(value) => Fact::Known((*value).to_owned()),
             })
         };
-        About { name: value("driver"), version: value("version"), firmware: value("firmware") }
+        DriverIdentity { name: value("driver"), version: value("version"), firmware: value("firmware") }
     }
 
     pub(super) fn channels(&self, root: &Root, port: &str) -> Fact<Channels> {

@@ -35,15 +35,15 @@ impl Irq {
 }
 
 /// /proc/interrupts, by number.
-pub(super) struct Interrupts(Fact<BTreeMap<u32, Line>>);
+pub(super) struct InterruptTable(Fact<BTreeMap<u32, InterruptLine>>);
 
 #[derive(Clone, Default)]
-struct Line {
+struct InterruptLine {
     names: String,
     counts: BTreeMap<u32, u64>,
 }
 
-impl Interrupts {
+impl InterruptTable {
     pub(super) fn read(root: &Root) -> Self {
         let path = "proc/interrupts";
         Self(root.needed(path).and_then(|text| or_odd(path, &text, parse(&text))))
@@ -88,7 +88,7 @@ impl Interrupts {
     }
 }
 
-impl Line {
+impl InterruptLine {
     /// The names follow the chip and the pin: `PCI-MSI 524288-edge   eth0-TxRx-0`.
     fn name(&self) -> Fact<String> {
         let mut words = self.names.split_whitespace().skip(1);
@@ -106,7 +106,7 @@ impl Line {
 }
 
 /// The heading names the processors of the columns.
-fn parse(text: &str) -> Option<BTreeMap<u32, Line>> {
+fn parse(text: &str) -> Option<BTreeMap<u32, InterruptLine>> {
     let mut lines = text.lines();
     let number = |word: &str| word.strip_prefix("CPU")?.parse().ok().filter(|n: &u32| *n < MOST_CPUS);
     let cpus = lines.next()?.split_whitespace().map(number).collect::<Option<Vec<u32>>>()?;
@@ -114,13 +114,13 @@ fn parse(text: &str) -> Option<BTreeMap<u32, Line>> {
     is_heading.then(|| lines.filter_map(|line| row(line, &cpus)).collect())
 }
 
-fn row(line: &str, cpus: &[u32]) -> Option<(u32, Line)> {
+fn row(line: &str, cpus: &[u32]) -> Option<(u32, InterruptLine)> {
     let (number, rest) = line.split_once(':')?;
     let mut words = rest.split_whitespace();
     let counts =
         words.by_ref().take(cpus.len()).map(|word| word.parse().ok()).collect::<Option<Vec<u64>>>()?;
     let counts = cpus.iter().copied().zip(counts).filter(|(_, count)| *count > 0).collect();
-    Some((number.trim().parse().ok()?, Line { names: words.collect::<Vec<_>>().join(" "), counts }))
+    Some((number.trim().parse().ok()?, InterruptLine { names: words.collect::<Vec<_>>().join(" "), counts }))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::root::Root;
 /// Memory, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Memory {
+pub struct MemoryFacts {
     /// The kernel's total.
     pub total: Fact<u64>,
     /// Available to programs without swapping.
@@ -31,7 +31,7 @@ pub struct Memory {
     pub min_free: Fact<u64>,
 }
 
-impl Memory {
+impl MemoryFacts {
     pub(super) fn read(root: &Root) -> Self {
         let info = root.needed("proc/meminfo");
         let of = |key: &str| info.clone().and_then(|text| bytes(&text, key));

@@ -33,23 +33,23 @@ use crate::root::Root;
 use crate::snapshot::Snapshot;
 
 pub use bond::Bond;
-pub use cpu::{Cpu, Node};
+pub use cpu::{CpuFacts, Node};
 pub use driver::{Channels, Coalescing, Media, Offload, Pause, Rings, Rss};
 pub use fact::Fact;
 pub use idle::{Idle, IdleState};
 pub use irqs::Irq;
-pub use kind::Kind;
+pub use kind::PortKind;
 pub use machine::Machine;
-pub use memory::Memory;
+pub use memory::MemoryFacts;
 pub use pci::{Bridge, Pci, PciLink};
-pub use port::{Counters, Port, Vlan};
+pub use port::{Port, PortCounters, Vlan};
 pub use qdisc::Qdisc;
-pub use softnet::{Softnet, SoftnetCpu};
+pub use softnet::{SoftnetCpu, SoftnetFacts};
 pub use ssh::Ssh;
 pub use steering::{RxQueue, TxQueue};
 pub use storage::{BlockDevice, FcHost, FileSystem, Storage};
-pub use strain::{Stall, Strain};
-pub use tcp::{Route, Tcp};
+pub use strain::{StallShares, Strain};
+pub use tcp::{RouteFacts, Tcp};
 
 /// The version of the JSON form; fields are only ever added.
 pub const SCHEMA: u32 = 1;
@@ -67,15 +67,15 @@ pub struct Facts {
     /// Distribution, as PRETTY_NAME of os-release.
     pub distribution: Fact<String>,
     /// Processors.
-    pub cpu: Cpu,
+    pub cpu: CpuFacts,
     /// Memory.
-    pub memory: Memory,
+    pub memory: MemoryFacts,
     /// Physical or a guest.
     pub machine: Machine,
     /// Network interfaces of the reader's namespace, sorted by name, loopback left out.
     pub ports: Fact<Vec<Port>>,
     /// The kernel's receive path.
-    pub softnet: Softnet,
+    pub softnet: SoftnetFacts,
     /// TCP.
     pub tcp: Tcp,
     /// File systems.
@@ -94,11 +94,11 @@ impl Default for Facts {
             hostname: Fact::default(),
             kernel: Fact::default(),
             distribution: Fact::default(),
-            cpu: Cpu::default(),
-            memory: Memory::default(),
+            cpu: CpuFacts::default(),
+            memory: MemoryFacts::default(),
             machine: Machine::default(),
             ports: Fact::default(),
-            softnet: Softnet::default(),
+            softnet: SoftnetFacts::default(),
             tcp: Tcp::default(),
             storage: Storage::default(),
             ssh: Ssh::default(),
@@ -157,11 +157,11 @@ impl Facts {
             hostname: root.needed("proc/sys/kernel/hostname"),
             kernel: root.needed("proc/sys/kernel/osrelease"),
             distribution: distribution(root),
-            cpu: Cpu::read(root, &cpuinfo),
-            memory: Memory::read(root),
+            cpu: CpuFacts::read(root, &cpuinfo),
+            memory: MemoryFacts::read(root),
             ports: ports::read(root, &machine.guest),
             machine,
-            softnet: Softnet::read(root),
+            softnet: SoftnetFacts::read(root),
             tcp: Tcp::read(root),
             storage: Storage::read(root, paths),
             ssh: Ssh::read(root),

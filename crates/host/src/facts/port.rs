@@ -10,7 +10,7 @@ use super::irqs::Irq;
 use super::pci::Pci;
 use super::qdisc::Qdisc;
 use super::steering::{RxQueue, TxQueue};
-use super::{Fact, Kind};
+use super::{Fact, PortKind};
 
 /// One network interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub struct Port {
     /// Its firmware's version.
     pub firmware: Fact<String>,
     /// Its kind, by its driver.
-    pub kind: Fact<Kind>,
+    pub kind: Fact<PortKind>,
     /// Options of the driver's module, by name; some are readable by root only.
     pub module_options: Fact<BTreeMap<String, Fact<String>>>,
     /// `up`, `down`, `unknown`, `lowerlayerdown` ...
@@ -64,7 +64,7 @@ pub struct Port {
     /// Packets received by queue, as the driver counts them; queues without packets may be missing.
     pub queue_packets: Fact<BTreeMap<u32, u64>>,
     /// The kernel's counters: /sys/class/net/PORT/statistics.
-    pub counters: Counters,
+    pub counters: PortCounters,
     /// Its PCI device; virtio's is its parent.
     pub pci: Fact<Pci>,
     /// For a virtual function, the PCI address of the physical one.
@@ -100,7 +100,7 @@ pub struct Vlan {
 /// The kernel's counters of an interface since it was created.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Counters {
+pub struct PortCounters {
     /// Bytes received.
     pub rx_bytes: Fact<u64>,
     /// Packets received.

@@ -2,19 +2,19 @@
 
 use super::bond::Bond;
 use super::drivers::Drivers;
-use super::irqs::{Interrupts, Irq};
+use super::irqs::{InterruptTable, Irq};
 use super::read::{flag, number, unless_down};
-use super::{Counters, Fact, Pci, Port, Qdisc, RxQueue, TxQueue, Vlan, kind, qdisc};
+use super::{Fact, Pci, Port, PortCounters, Qdisc, RxQueue, TxQueue, Vlan, kind, qdisc};
 use crate::root::Root;
 use std::collections::BTreeMap;
 
 const NET: &str = "sys/class/net";
 
 /// The common inputs for all ports.
-struct Host<'a> {
+struct PortInputs<'a> {
     root: &'a Root<'a>,
     drivers: Drivers,
-    interrupts: Interrupts,
+    interrupts: InterruptTable,
     qdiscs: Fact<Vec<(String, Qdisc)>>,
     vlans: Fact<String>,
     guest: &'a Fact<bool>,
@@ -26,10 +26,10 @@ struct Host<'a> {
 /// the names come from the first, and files missing from the second are reported as unreadable.
 pub(super) fn read(root: &Root, guest: &Fact<bool>) -> Fact<Vec<Port>> {
     root.needed("proc/net/dev").map(|text| {
-        let host = Host {
+        let host = PortInputs {
             root,
             drivers: Drivers::new(root),
-            interrupts: Interrupts::read(root),
+            interrupts: InterruptTable::read(root),
             qdiscs: qdisc::read(root),
             vlans: root.text("proc/net/vlan/config"),
             guest,
@@ -57,7 +57,7 @@ fn is_plain(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(odd)
 }
 
-impl Host<'_> {
+impl PortInputs<'_> {
     fn port(&self, name: String) -> Port {
         let (root, drivers, n) = (self.root, &self.drivers, name.as_str());
         let dir = format!("{NET}/{n}");
@@ -165,9 +165,9 @@ fn duplex(text: String) -> Fact<String> {
     if text == "unknown" { Fact::NotApplicable } else { Fact::Known(text) }
 }
 
-fn counters(root: &Root, dir: &str) -> Counters {
+fn counters(root: &Root, dir: &str) -> PortCounters {
     let of = |name: &str| number(root, &format!("{dir}/statistics/{name}"));
-    Counters {
+    PortCounters {
         rx_bytes: of("rx_bytes"),
         rx_packets: of("rx_packets"),
         rx_errors: of("rx_errors"),

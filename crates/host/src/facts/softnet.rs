@@ -12,7 +12,7 @@ const STAT: &str = "proc/net/softnet_stat";
 /// The kernel's receive path, which is the host's, even if it is read in a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Softnet {
+pub struct SoftnetFacts {
     /// Counters of each processor.
     pub cpus: Fact<Vec<SoftnetCpu>>,
     /// The most packets that may wait for a processor (`netdev_max_backlog`).
@@ -53,7 +53,7 @@ pub struct SoftnetCpu {
     pub flow_limit: u64,
 }
 
-impl Softnet {
+impl SoftnetFacts {
     pub(super) fn read(root: &Root) -> Self {
         let core = |name: &str| number(root, &format!("proc/sys/net/core/{name}"));
         Self {

@@ -84,13 +84,13 @@ pub struct Tcp {
     /// `TCPTimeouts`, `TCPRcvQDrop`, `TCPBacklogDrop`, `PruneCalled`, `ListenDrops`.
     pub counters: Fact<BTreeMap<String, u64>>,
     /// Routes with settings of their own.
-    pub routes: Fact<Vec<Route>>,
+    pub routes: Fact<Vec<RouteFacts>>,
 }
 
 /// A route with settings of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Route {
+pub struct RouteFacts {
     /// Its destination: `default`, or an address and its prefix.
     pub destination: String,
     /// Its interface.
@@ -155,12 +155,12 @@ fn in_pairs(text: &str, protocol: &str) -> Vec<(String, u64)> {
 }
 
 /// `default eth0 mtu 1400 congctl bbr`; an unknown interface is `-`.
-fn route(line: &str) -> Route {
+fn route(line: &str) -> RouteFacts {
     let mut words = line.split_whitespace();
-    let mut route = Route {
+    let mut route = RouteFacts {
         destination: words.next().unwrap_or_default().to_owned(),
         port: words.next().filter(|name| *name != "-").map(str::to_owned),
-        ..Route::default()
+        ..RouteFacts::default()
     };
     while let (Some(key), Some(value)) = (words.next(), words.next()) {
         match key {

@@ -5,22 +5,22 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::sampler::{Options, Sampler, clamped};
+use super::sampler::{Sampler, SamplerOptions, clamped};
 use super::tape::Tape;
 
 /// A recording under way. Dropping it ends the thread.
 pub struct Recorder {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTape>,
     thread: Option<JoinHandle<()>>,
     interval: Duration,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct SharedTape {
+    state: Mutex<TapeState>,
     changed: Condvar,
 }
 
-struct State {
+struct TapeState {
     tape: Tape,
     stopped: bool,
 }
@@ -30,13 +30,13 @@ impl Recorder {
     ///
     /// # Errors
     /// Where no thread can be started.
-    pub fn start(options: &Options) -> io::Result<Self> {
+    pub fn start(options: &SamplerOptions) -> io::Result<Self> {
         let interval = clamped(options.interval);
         let mut sampler = Sampler::new(options);
         let mut tape = Tape::new(sampler.heading());
         tape.push(sample(&mut sampler, true));
-        let state = Mutex::new(State { tape, stopped: false });
-        let shared = Arc::new(Shared { state, changed: Condvar::new() });
+        let state = Mutex::new(TapeState { tape, stopped: false });
+        let shared = Arc::new(SharedTape { state, changed: Condvar::new() });
         let theirs = shared.clone();
         let thread = Builder::new().name("sampler".into()).spawn(move || theirs.run(sampler, interval))?;
         Ok(Self { shared, thread: Some(thread), interval })
@@ -74,7 +74,7 @@ impl Drop for Recorder {
     }
 }
 
-impl Shared {
+impl SharedTape {
     fn run(&self, mut sampler: Sampler, interval: Duration) {
         let mut due = Instant::now();
         loop {
@@ -101,7 +101,7 @@ impl Shared {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TapeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_in_pieces_is_one_recording() {
-        let options = Options { interval: Duration::from_millis(40), ..Options::default() };
+        let options = SamplerOptions { interval: Duration::from_millis(40), ..SamplerOptions::default() };
         let recorder = Recorder::start(&options).unwrap();
         std::thread::sleep(Duration::from_millis(150));
         let mut bytes = recorder.take();

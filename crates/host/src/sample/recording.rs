@@ -9,7 +9,7 @@ pub(crate) const MAGIC: &str = "linerate recording 1";
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
     /// The host and the time.
-    pub about: About,
+    pub about: RecordingInfo,
     /// The samples, in the order of time.
     pub samples: Vec<Sample>,
     /// Kinds of data that couldn't be read, each with the reason.
@@ -18,7 +18,7 @@ pub struct Recording {
 
 /// What holds for the whole recording.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct About {
+pub struct RecordingInfo {
     /// The host's name.
     pub host: String,
     /// The moment of 0 seconds, in seconds since 1970-01-01 UTC.
@@ -174,7 +174,7 @@ enum Taken {
     Cut,
 }
 
-impl About {
+impl RecordingInfo {
     /// A value that isn't known is left out, so that later versions may add some.
     fn set(&mut self, key: &str, value: &str) -> Option<Taken> {
         let number = || value.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
@@ -190,7 +190,7 @@ impl About {
     }
 }
 
-impl Display for About {
+impl Display for RecordingInfo {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let Self { host, started, boot, interval, ticks_per_second } = self;
         let host: String = host.chars().filter(|c| !c.is_control()).collect();

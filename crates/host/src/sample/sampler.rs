@@ -6,9 +6,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::recording::{About, MAGIC};
-use super::source::Source;
-use super::{KINDS, Kind};
+use super::recording::{MAGIC, RecordingInfo};
+use super::source::TextSource;
+use super::{KINDS, SampleKind};
 
 /// How often samples are taken unless something else is asked for.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(250);
@@ -25,7 +25,7 @@ const MOST_WATCHED: usize = 64;
 
 /// What is sampled.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SamplerOptions {
     /// Time between two samples.
     pub interval: Duration,
     /// Processes that are followed with their descendants.
@@ -36,7 +36,7 @@ pub struct Options {
     pub root: PathBuf,
 }
 
-impl Default for Options {
+impl Default for SamplerOptions {
     fn default() -> Self {
         Self { interval: DEFAULT_INTERVAL, processes: Vec::new(), names: Vec::new(), root: "/".into() }
     }
@@ -51,16 +51,16 @@ pub fn clamped(interval: Duration) -> Duration {
 pub struct Sampler {
     begun: Instant,
     interval: Duration,
-    channels: Vec<Channel>,
+    channels: Vec<OpenKind>,
 }
 
 impl Sampler {
     /// Opens what is sampled. What can't be read says so in the recording.
-    pub fn new(options: &Options) -> Self {
+    pub fn new(options: &SamplerOptions) -> Self {
         let mut options = options.clone();
         options.processes.truncate(MOST_WATCHED);
         options.names.truncate(MOST_WATCHED);
-        let channels = KINDS.iter().map(|kind| Channel::open(kind, &options)).collect();
+        let channels = KINDS.iter().map(|kind| OpenKind::open(kind, &options)).collect();
         Self { begun: Instant::now(), interval: clamped(options.interval), channels }
     }
 
@@ -71,7 +71,7 @@ impl Sampler {
         let started =
             SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(elapsed);
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let about = About {
+        let about = RecordingInfo {
             host: host.trim().to_owned(),
             started: started.as_secs_f64(),
             boot: boot.tv_sec as f64 + boot.tv_nsec as f64 * 1e-9 - elapsed.as_secs_f64(),
@@ -96,9 +96,9 @@ impl Sampler {
 }
 
 /// One kind of data under way.
-struct Channel {
+struct OpenKind {
     name: &'static str,
-    source: Box<dyn Source>,
+    source: Box<dyn TextSource>,
     text: Vec<u8>,
     /// Samples that it still sits out.
     out: u32,
@@ -110,8 +110,8 @@ struct Channel {
     told: bool,
 }
 
-impl Channel {
-    fn open(kind: &Kind, options: &Options) -> Self {
+impl OpenKind {
+    fn open(kind: &SampleKind, options: &SamplerOptions) -> Self {
         let source = (kind.open)(options);
         Self { name: kind.name, source, text: Vec::new(), out: 0, last: 0.0, cost: 0.0, told: false }
     }
@@ -166,7 +166,7 @@ mod tests {
     /// Costs 3 ms, which is more than 0.8 % of 250 ms.
     struct Dear;
 
-    impl Source for Dear {
+    impl TextSource for Dear {
         fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
             text.extend_from_slice(b"x");
             let begun = thread_seconds();
@@ -178,8 +178,8 @@ mod tests {
     #[test]
     fn what_costs_much_is_read_less_often_but_in_a_whole_sample() {
         let (begun, interval) = (Instant::now(), DEFAULT_INTERVAL);
-        let dear = Kind { name: "dear", open: |_| Box::new(Dear), series: |_| Vec::new() };
-        let channels = vec![Channel::open(&dear, &Options::default())];
+        let dear = SampleKind { name: "dear", open: |_| Box::new(Dear), series: |_| Vec::new() };
+        let channels = vec![OpenKind::open(&dear, &SamplerOptions::default())];
         let mut sampler = Sampler { begun, interval, channels };
         let mut read = |whole| {
             let mut recording = Vec::new();

@@ -6,7 +6,7 @@ use super::{KINDS, Recording};
 
 /// One quantity over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Series {
+pub struct TimeSeries {
     /// The kind of data: `cpu`, `ports` ...
     pub kind: String,
     /// What it is of: `all busy`, `eth0 received`.
@@ -17,13 +17,13 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-impl Series {
+impl TimeSeries {
     pub(crate) fn new(kind: &str, name: &str, unit: &str, points: Vec<(f64, f64)>) -> Self {
         Self { kind: kind.into(), name: name.into(), unit: unit.into(), points }
     }
 }
 
 /// Everything that a recording says over time, in the order of the kinds of data.
-pub fn series(recording: &Recording) -> Vec<Series> {
+pub fn series(recording: &Recording) -> Vec<TimeSeries> {
     KINDS.iter().flat_map(|kind| (kind.series)(recording)).collect()
 }

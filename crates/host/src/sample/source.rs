@@ -9,23 +9,23 @@ use std::path::{Path, PathBuf};
 const MOST_BYTES: usize = 16 << 20;
 
 /// Gives the text of one kind of data.
-pub(crate) trait Source: Send {
+pub(crate) trait TextSource: Send {
     /// Appends the text as it is now.
     fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()>;
 }
 
 /// A file that is kept open and read from its beginning each time, which /proc renews.
-pub(crate) struct Held {
+pub(crate) struct KeptFile {
     path: PathBuf,
     file: Option<File>,
 }
 
-impl Held {
+impl KeptFile {
     pub fn new(root: &Path, path: &str) -> Self {
         Self { path: root.join(path), file: None }
     }
 
-    pub fn boxed(root: &Path, path: &str) -> Box<dyn Source> {
+    pub fn boxed(root: &Path, path: &str) -> Box<dyn TextSource> {
         Box::new(Self::new(root, path))
     }
 
@@ -37,7 +37,7 @@ impl Held {
     }
 }
 
-impl Source for Held {
+impl TextSource for KeptFile {
     fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         let result = self.open().and_then(|file| read_whole(file, text));
         if result.is_err() {
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_held_file_is_read_anew_each_time() {
         let root = tempfile::tempdir().unwrap();
-        let mut held = Held::new(root.path(), "x");
+        let mut held = KeptFile::new(root.path(), "x");
         assert!(held.read(&mut Vec::new()).is_err());
         for content in ["one\n".to_owned(), "2\n".repeat(50_000)] {
             std::fs::write(root.path().join("x"), &content).unwrap();
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn proc_renews_a_held_file() {
-        let mut held = Held::new(Path::new("/"), "proc/uptime");
+        let mut held = KeptFile::new(Path::new("/"), "proc/uptime");
         let mut read = || {
             let mut text = Vec::new();
             held.read(&mut text).map(|()| text)

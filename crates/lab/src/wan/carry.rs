@@ -15,8 +15,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::line::{Line, Seen};
-use super::{Counts, Wan};
+use super::line::{LinkLine, ReadTimes};
+use super::{SegmentCounts, Wan};
 use crate::rate::Rate;
 use crate::state::write_private;
 
@@ -24,16 +24,16 @@ use crate::state::write_private;
 const TELL_EVERY: Duration = Duration::from_millis(500);
 
 /// The counts of each thread.
-type Shared = Arc<Mutex<Vec<[Counts; 2]>>>;
+type SharedCounts = Arc<Mutex<Vec<[SegmentCounts; 2]>>>;
 
 /// Packets that are read before delivery has its turn, and the reverse.
 const BATCH: usize = 16;
 
 /// The job of an emulator, as JSON on its command line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Job {
+pub(crate) struct EmulatorJob {
     /// The two ends of each link.
-    pub(crate) links: Vec<[Interface; 2]>,
+    pub(crate) links: Vec<[TunInterface; 2]>,
     /// Each link's rate in each direction; none for open ones.
     pub(crate) rate: Option<Rate>,
     pub(crate) wan: Wan,
@@ -43,7 +43,7 @@ pub(crate) struct Job {
 
 /// An interface to create.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Interface {
+pub(crate) struct TunInterface {
     /// The file of its network namespace.
     pub(crate) namespace: PathBuf,
     pub(crate) name: String,
@@ -66,15 +66,15 @@ pub fn serve(job: &str) -> io::Result<()> {
     run(&job, links)
 }
 
-fn prepare(job: &str) -> io::Result<(Job, Vec<[Arc<Tun>; 2]>)> {
-    let job: Job = serde_json::from_str(job)?;
-    let made = |[near, far]: &[Interface; 2]| Ok([Arc::new(make(near)?), Arc::new(make(far)?)]);
+fn prepare(job: &str) -> io::Result<(EmulatorJob, Vec<[Arc<Tun>; 2]>)> {
+    let job: EmulatorJob = serde_json::from_str(job)?;
+    let made = |[near, far]: &[TunInterface; 2]| Ok([Arc::new(make(near)?), Arc::new(make(far)?)]);
     let links = job.links.iter().map(made).collect::<io::Result<_>>()?;
     Ok((job, links))
 }
 
-fn make(interface: &Interface) -> io::Result<Tun> {
-    let Interface { namespace, name } = interface;
+fn make(interface: &TunInterface) -> io::Result<Tun> {
+    let TunInterface { namespace, name } = interface;
     let failed =
         |what: String| move |error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"));
     let file = std::fs::File::open(namespace).map_err(failed(format!("opening {}", namespace.display())))?;
@@ -84,14 +84,14 @@ fn make(interface: &Interface) -> io::Result<Tun> {
 }
 
 /// Carries packets until one thread fails, and writes the counts at intervals.
-fn run(job: &Job, links: Vec<[Arc<Tun>; 2]>) -> io::Result<()> {
-    let counts: Shared = Arc::new(Mutex::new(vec![[Counts::default(); 2]; links.len()]));
+fn run(job: &EmulatorJob, links: Vec<[Arc<Tun>; 2]>) -> io::Result<()> {
+    let counts: SharedCounts = Arc::new(Mutex::new(vec![[SegmentCounts::default(); 2]; links.len()]));
     let (ended, end) = mpsc::channel();
     for (link, [near, far]) in links.into_iter().enumerate() {
         let ways = [(near.clone(), far.clone()), (far, near)];
         for (direction, (from, to)) in ways.into_iter().enumerate() {
             let seed = job.wan.seed.wrapping_add((2 * link + direction) as u64);
-            let line = Line::new(job.rate, &job.wan, seed);
+            let line = LinkLine::new(job.rate, &job.wan, seed);
             let place = (link, direction);
             let carrier =
                 Carrier { from, to, line, clock: Instant::now(), empty: 0, counts: counts.clone(), place };
@@ -112,7 +112,7 @@ fn run(job: &Job, links: Vec<[Arc<Tun>; 2]>) -> io::Result<()> {
     }
 }
 
-fn tell(job: &Job, counts: &Shared, written: &mut Vec<[Counts; 2]>) -> io::Result<()> {
+fn tell(job: &EmulatorJob, counts: &SharedCounts, written: &mut Vec<[SegmentCounts; 2]>) -> io::Result<()> {
     let now = counts.lock().unwrap_or_else(PoisonError::into_inner).clone();
     if now != *written {
         let partial = job.counts.with_extension("json.new");
@@ -127,11 +127,11 @@ fn tell(job: &Job, counts: &Shared, written: &mut Vec<[Counts; 2]>) -> io::Resul
 struct Carrier {
     from: Arc<Tun>,
     to: Arc<Tun>,
-    line: Line,
+    line: LinkLine,
     clock: Instant,
     /// The last time at which no packet waited.
     empty: u64,
-    counts: Shared,
+    counts: SharedCounts,
     /// Its link and direction.
     place: (usize, usize),
 }
@@ -155,7 +155,7 @@ impl Carrier {
         for _ in 0..BATCH {
             match self.from.read(self.line.buffer()) {
                 Ok(length) => {
-                    let seen = Seen { since: self.empty, now: self.now() };
+                    let seen = ReadTimes { since: self.empty, now: self.now() };
                     self.line.accept(seen, length);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -10,12 +10,12 @@ use std::time::Duration;
 use linerate_sys::netns;
 use rustix::process::Signal;
 
-use super::carry::{Interface, Job};
-use super::{Counts, SUBCOMMAND, Wan};
+use super::carry::{EmulatorJob, TunInterface};
+use super::{SUBCOMMAND, SegmentCounts, Wan};
 use crate::child::Child;
 use crate::error::LabError;
 use crate::process::Process;
-use crate::state::{Description, Host};
+use crate::state::{Description, LabHost};
 
 /// The longest time to create its interfaces, on a host under full load.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -59,7 +59,7 @@ impl Emulator {
 
 /// The counts of the emulator of the lab with this directory, at most half a second old: for each link the
 /// direction from a to b, then the other. Empty without an emulator.
-pub(crate) fn counts(directory: &Path) -> Vec<[Counts; 2]> {
+pub(crate) fn counts(directory: &Path) -> Vec<[SegmentCounts; 2]> {
     let text = std::fs::read(counts_file(directory)).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
 }
@@ -80,7 +80,7 @@ fn command(
     wan: &Wan,
     kept: bool,
 ) -> Result<Command, LabError> {
-    let job = Job { links: links(lab), rate: lab.link, wan: *wan, counts: counts_file(directory) };
+    let job = EmulatorJob { links: links(lab), rate: lab.link, wan: *wan, counts: counts_file(directory) };
     let job =
         serde_json::to_string(&job).map_err(|error| LabError::Emulator { reason: error.to_string() })?;
     let path = lab.b.namespace_path();
@@ -100,8 +100,8 @@ fn command(
     Ok(command)
 }
 
-fn links(lab: &Description) -> Vec<[Interface; 2]> {
-    let end = |host: &Host, name: String| Interface { namespace: host.namespace_path(), name };
+fn links(lab: &Description) -> Vec<[TunInterface; 2]> {
+    let end = |host: &LabHost, name: String| TunInterface { namespace: host.namespace_path(), name };
     let pairs = lab.a.ports().into_iter().zip(lab.b.ports());
     pairs.map(|(near, far)| [end(&lab.a, near.interface), end(&lab.b, far.interface)]).collect()
 }

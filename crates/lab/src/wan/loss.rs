@@ -65,14 +65,14 @@ impl From<Loss> for String {
 
 /// Decides for each segment in turn whether it is lost, by independent draws that repeat for the same seed.
 #[derive(Debug)]
-pub(crate) struct Losses {
+pub(crate) struct LossDraws {
     share: f64,
     rng: fastrand::Rng,
     /// The number of segments that pass before the next lost one.
     left: u64,
 }
 
-impl Losses {
+impl LossDraws {
     pub(crate) fn new(loss: Loss, seed: u64) -> Self {
         let mut losses = Self { share: loss.share(), rng: fastrand::Rng::with_seed(seed), left: 0 };
         losses.left = losses.draw();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     /// The number of `segments` that are lost, if they come in super-packets of `size`.
-    fn lost(losses: &mut Losses, segments: usize, size: usize) -> usize {
+    fn lost(losses: &mut LossDraws, segments: usize, size: usize) -> usize {
         let mut lost = 0;
         for _ in 0..segments / size {
             let mut rest = size;
@@ -142,7 +142,7 @@ mod tests {
         for (text, segments) in [("0.01%", 20_000_000), ("1%", 1_000_000), ("50%", 100_000)] {
             for size in [1, 7, 45] {
                 let expected = loss(text).share() * segments as f64;
-                let counted = lost(&mut Losses::new(loss(text), 7), segments, size) as f64;
+                let counted = lost(&mut LossDraws::new(loss(text), 7), segments, size) as f64;
                 let deviation = (expected * (1.0 - loss(text).share())).sqrt();
                 assert!((counted - expected).abs() < 5.0 * deviation, "{text} by {size}: {counted}");
             }
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn which_are_lost_depends_on_the_seed_and_not_on_the_packets() {
         let positions = |seed, size: usize| {
-            let mut losses = Losses::new(loss("1%"), seed);
+            let mut losses = LossDraws::new(loss("1%"), seed);
             let (mut at, mut found) = (0, Vec::new());
             while at < 10_000 {
                 let rest = size - at % size;
@@ -170,6 +170,6 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_where_nothing_should_be() {
-        assert_eq!(lost(&mut Losses::new(Loss::default(), 1), 1_000_000, 10), 0);
+        assert_eq!(lost(&mut LossDraws::new(Loss::default(), 1), 1_000_000, 10), 0);
     }
 }

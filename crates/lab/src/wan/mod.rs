@@ -80,7 +80,7 @@ fn in_time(bits_per_second: u64, ns: u64) -> u64 {
 
 /// Counts of the segments in one direction of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
+pub struct SegmentCounts {
     /// Segments sent.
     pub segments: u64,
     /// Lost on purpose.

@@ -39,7 +39,7 @@ const CWR: u8 = 0x80;
 
 /// The segments of a packet on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct PacketShape {
     /// The number of segments; 1 for a packet that isn't segmented.
     pub(crate) segments: usize,
     /// Bytes of the IP packet before the TCP payload; all bytes of a packet that isn't segmented.
@@ -52,7 +52,7 @@ pub(crate) struct Shape {
     payload: usize,
 }
 
-impl Shape {
+impl PacketShape {
     /// The shape of the bytes read; none if they are too short for a packet. A super-packet of an unexpected
     /// kind, or with inconsistent headers, is one segment: it passes or is dropped as a whole.
     pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
@@ -101,7 +101,7 @@ impl Shape {
 
 /// Writes the packet that holds only these segments of `bytes` to `piece`, which it replaces: the packet of a
 /// network card that received these and no others.
-pub(crate) fn cut(bytes: &[u8], shape: &Shape, range: Range<usize>, piece: &mut Vec<u8>) {
+pub(crate) fn cut(bytes: &[u8], shape: &PacketShape, range: Range<usize>, piece: &mut Vec<u8>) {
     piece.clear();
     if range == (0..shape.segments) {
         piece.extend_from_slice(bytes);

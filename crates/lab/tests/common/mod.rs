@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use linerate_lab::{End, Lab, Options};
+use linerate_lab::{End, Lab, LabOptions};
 use tempfile::TempDir;
 
 /// The user and group "nobody", who has no rights and no home.
@@ -45,12 +45,12 @@ pub fn example() -> PathBuf {
 }
 
 /// Options with a link of this rate and a name that no other test has.
-pub fn options(name: &str, link: &str) -> Options {
+pub fn options(name: &str, link: &str) -> LabOptions {
     let name = format!("test-{name}-{}", std::process::id());
-    Options {
+    LabOptions {
         name: Some(name.parse().expect("a good name")),
         link: linerate_lab::parse_link(link).expect("a link"),
-        ..Options::default()
+        ..LabOptions::default()
     }
 }
 

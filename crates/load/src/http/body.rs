@@ -1,22 +1,22 @@
 //! A response's body, read in pieces of any size.
 
-use super::chunks::Chunks;
-use super::head::{BadReply, Length};
+use super::chunks::ChunkedBody;
+use super::head::{BadReply, BodyLength};
 
 /// The rest of a body.
 #[derive(Debug)]
 pub enum Body {
     Known(u64),
-    Chunked(Chunks),
+    Chunked(ChunkedBody),
     Closed,
 }
 
-impl From<Length> for Body {
-    fn from(length: Length) -> Self {
+impl From<BodyLength> for Body {
+    fn from(length: BodyLength) -> Self {
         match length {
-            Length::Known(bytes) => Self::Known(bytes),
-            Length::Chunked => Self::Chunked(Chunks::new()),
-            Length::Closed => Self::Closed,
+            BodyLength::Known(bytes) => Self::Known(bytes),
+            BodyLength::Chunked => Self::Chunked(ChunkedBody::new()),
+            BodyLength::Closed => Self::Closed,
         }
     }
 }

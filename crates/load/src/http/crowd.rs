@@ -5,12 +5,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::{LoadError, joined};
-use crate::window::{Phases, Stop, Window};
+use crate::window::{Phases, StopFlag, Window};
 
 use super::probe::probe;
-use super::tally::Tally;
+use super::tally::UserTally;
 use super::url::Url;
-use super::worker::Worker;
+use super::worker::UserWorker;
 
 /// The most users of one client.
 pub const MOST_USERS: u32 = 100_000;
@@ -41,7 +41,7 @@ impl Crowd {
     ///
     /// # Errors
     /// If one can't be fetched.
-    pub fn probe(&self, stop: &Stop) -> Result<u64, LoadError> {
+    pub fn probe(&self, stop: &StopFlag) -> Result<u64, LoadError> {
         let mut largest = 0;
         for url in &self.urls {
             largest = largest.max(probe(url, self.timeout, stop)?);
@@ -53,15 +53,15 @@ impl Crowd {
     ///
     /// # Errors
     /// If nothing was fetched, with the first reason.
-    pub fn run(&self, stop: &Stop) -> Result<Tally, LoadError> {
+    pub fn run(&self, stop: &StopFlag) -> Result<UserTally, LoadError> {
         self.check()?;
         let phases = self.window.after(Instant::now());
-        let tallies: Vec<io::Result<Tally>> = thread::scope(|scope| {
+        let tallies: Vec<io::Result<UserTally>> = thread::scope(|scope| {
             let start = |place| scope.spawn(move || self.work(place, phases, stop));
             let threads: Vec<_> = (0..self.threads.min(self.users)).map(start).collect();
             threads.into_iter().map(|thread| joined(thread.join())).collect()
         });
-        let mut sum = Tally::default();
+        let mut sum = UserTally::default();
         for tally in tallies {
             sum.add(tally.map_err(|error| LoadError::System("watching the users' connections", error))?);
         }
@@ -81,12 +81,12 @@ impl Crowd {
         }
     }
 
-    fn work(&self, place: u32, phases: Phases, stop: &Stop) -> io::Result<Tally> {
+    fn work(&self, place: u32, phases: Phases, stop: &StopFlag) -> io::Result<UserTally> {
         let threads = self.threads.min(self.users);
-        Worker::new(self, place, threads, phases, stop)?.run()
+        UserWorker::new(self, place, threads, phases, stop)?.run()
     }
 
-    fn something(&self, tally: Tally) -> Result<Tally, LoadError> {
+    fn something(&self, tally: UserTally) -> Result<UserTally, LoadError> {
         if tally.latency.count() > 0 {
             return Ok(tally);
         }

@@ -26,7 +26,7 @@ pub enum BadReply {
 
 /// The end of a body (RFC 9112, section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Length {
+pub enum BodyLength {
     /// After this number of bytes.
     Known(u64),
     /// With its last chunk.
@@ -37,18 +37,18 @@ pub enum Length {
 
 /// The head of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct ResponseHead {
     /// The status; 200 is success.
     pub status: u16,
     /// The end of the body.
-    pub length: Length,
+    pub length: BodyLength,
     /// True if the connection can take the next request.
     pub keep: bool,
     /// The target of a redirect.
     pub location: Option<String>,
 }
 
-impl Head {
+impl ResponseHead {
     /// Reads a head and its length from the first bytes of a reply; none if it is incomplete.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl Head {
     fn of(response: &Response<'_, '_>) -> Result<Self, BadReply> {
         let (status, headers) = (response.code.unwrap_or_default(), &*response.headers);
         let length = match status {
-            100..200 | 204 | 304 => Length::Known(0),
+            100..200 | 204 | 304 => BodyLength::Known(0),
             _ => length(headers)?,
         };
         let says = |word: &str| tokens(headers, "connection").any(|token| token.eq_ignore_ascii_case(word));
@@ -75,24 +75,24 @@ impl Head {
         Ok(Self {
             status,
             length,
-            keep: persistent && length != Length::Closed,
+            keep: persistent && length != BodyLength::Closed,
             location: location.map(|value| value.escape_debug().to_string()),
         })
     }
 }
 
-fn length(headers: &[Header<'_>]) -> Result<Length, BadReply> {
+fn length(headers: &[Header<'_>]) -> Result<BodyLength, BadReply> {
     let mut codings = tokens(headers, "transfer-encoding");
     match (codings.next(), codings.next()) {
-        (Some(one), None) if one.eq_ignore_ascii_case("chunked") => return Ok(Length::Chunked),
+        (Some(one), None) if one.eq_ignore_ascii_case("chunked") => return Ok(BodyLength::Chunked),
         (Some(other), _) => return Err(BadReply::Garbage(format!("transfer coding {other:?} is unknown"))),
         (None, _) => {}
     }
     let mut lengths = tokens(headers, "content-length");
-    let Some(first) = lengths.next() else { return Ok(Length::Closed) };
+    let Some(first) = lengths.next() else { return Ok(BodyLength::Closed) };
     let number = first.parse().ok().filter(|_| first.bytes().all(|byte| byte.is_ascii_digit()));
     match number {
-        Some(number) if lengths.all(|other| other == first) => Ok(Length::Known(number)),
+        Some(number) if lengths.all(|other| other == first) => Ok(BodyLength::Known(number)),
         _ => Err(BadReply::Garbage(format!("its length {first:?} isn't one number"))),
     }
 }
@@ -111,22 +111,22 @@ fn tokens<'a>(headers: &'a [Header<'_>], name: &'a str) -> impl Iterator<Item = 
 mod tests {
     use super::*;
 
-    fn head(text: &str) -> Result<Head, BadReply> {
-        Ok(Head::parse(text.as_bytes())?.expect("a whole head").0)
+    fn head(text: &str) -> Result<ResponseHead, BadReply> {
+        Ok(ResponseHead::parse(text.as_bytes())?.expect("a whole head").0)
     }
 
     #[test]
     fn the_body_ends_as_the_head_says() {
         let of = |headers: &str| head(&format!("HTTP/1.1 200 OK\r\n{headers}\r\n")).unwrap();
-        assert_eq!(of("Content-Length: 12\r\n").length, Length::Known(12));
-        assert_eq!(of("Transfer-Encoding: chunked\r\nContent-Length: 12\r\n").length, Length::Chunked);
+        assert_eq!(of("Content-Length: 12\r\n").length, BodyLength::Known(12));
+        assert_eq!(of("Transfer-Encoding: chunked\r\nContent-Length: 12\r\n").length, BodyLength::Chunked);
         let closed = of("Server: x\r\n");
-        assert!(closed.length == Length::Closed && !closed.keep);
+        assert!(closed.length == BodyLength::Closed && !closed.keep);
         assert!(of("content-length: 1\r\nConnection: Upgrade, keep-alive\r\n").keep);
         assert!(!of("content-length: 1\r\nConnection: foo, Close\r\n").keep);
         assert_eq!(
             head("HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n").unwrap().length,
-            Length::Known(0)
+            BodyLength::Known(0)
         );
         assert!(!head("HTTP/1.0 200 OK\r\nContent-Length: 9\r\n\r\n").unwrap().keep);
     }

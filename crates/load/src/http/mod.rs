@@ -15,8 +15,8 @@ mod user;
 mod worker;
 
 pub use crowd::{Crowd, MOST_THREADS, MOST_USERS};
-pub use optimum::{Found, fewest_best};
+pub use optimum::{Optimum, fewest_best};
 pub use report::{little, report};
 pub use server::{HttpService, LARGEST_OBJECT};
-pub use tally::{Counts, Tally};
+pub use tally::{ByteCounts, UserTally};
 pub use url::Url;

@@ -1,7 +1,7 @@
 //! The number of users with the highest rate: a search without a clock or a socket.
 
 use crate::error::LoadError;
-use crate::report::Step;
+use crate::report::SearchStep;
 
 /// Rates within this share of the best count as the best.
 const PLATEAU: f64 = 0.01;
@@ -13,11 +13,11 @@ const GOLDEN: f64 = 0.618;
 
 /// The result of the search.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct Optimum {
     /// The fewest users whose rate is within 1 % of the best.
     pub users: u32,
     /// Every measurement, in the order in which they were made.
-    pub steps: Vec<Step>,
+    pub steps: Vec<SearchStep>,
 }
 
 /// Measures with 1, 2, 4, ... users up to `most` until two doublings in a row bring no gain; searches for the
@@ -29,33 +29,33 @@ pub struct Found {
 pub fn fewest_best(
     most: u32,
     measure: impl FnMut(u32) -> Result<f64, LoadError>,
-) -> Result<Found, LoadError> {
-    let mut search = Search { measure, steps: Vec::new() };
+) -> Result<Optimum, LoadError> {
+    let mut search = UserSearch { measure, steps: Vec::new() };
     search.double(most.max(1))?;
     search.climb()?;
     let users = search.descend()?;
-    Ok(Found { users, steps: search.steps })
+    Ok(Optimum { users, steps: search.steps })
 }
 
-struct Search<M> {
+struct UserSearch<M> {
     measure: M,
-    steps: Vec<Step>,
+    steps: Vec<SearchStep>,
 }
 
-impl<M: FnMut(u32) -> Result<f64, LoadError>> Search<M> {
+impl<M: FnMut(u32) -> Result<f64, LoadError>> UserSearch<M> {
     /// The rate of this number of users, measured at most once.
     fn rate(&mut self, count: u32) -> Result<f64, LoadError> {
         if let Some(step) = self.steps.iter().find(|step| step.count == count) {
             return Ok(step.reached);
         }
         let reached = (self.measure)(count)?;
-        self.steps.push(Step { count, reached });
+        self.steps.push(SearchStep { count, reached });
         Ok(reached)
     }
 
-    fn best(&self) -> Step {
-        let most = |a: Step, b: Step| if b.reached > a.reached { b } else { a };
-        self.steps.iter().copied().reduce(most).unwrap_or(Step { count: 1, reached: 0.0 })
+    fn best(&self) -> SearchStep {
+        let most = |a: SearchStep, b: SearchStep| if b.reached > a.reached { b } else { a };
+        self.steps.iter().copied().reduce(most).unwrap_or(SearchStep { count: 1, reached: 0.0 })
     }
 
     fn double(&mut self, most: u32) -> Result<(), LoadError> {
@@ -93,7 +93,7 @@ impl<M: FnMut(u32) -> Result<f64, LoadError>> Search<M> {
     fn descend(&mut self) -> Result<u32, LoadError> {
         loop {
             let floor = self.best().reached * (1.0 - PLATEAU);
-            let reach = |step: &&Step| step.reached >= floor;
+            let reach = |step: &&SearchStep| step.reached >= floor;
             let high = self.steps.iter().filter(reach).map(|step| step.count).min().unwrap_or(1);
             let below = self.steps.iter().filter(|step| !reach(step) && step.count < high);
             let low = below.map(|step| step.count).max().unwrap_or(high);
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn found(most: u32, curve: impl Fn(u32) -> f64) -> Found {
+    fn found(most: u32, curve: impl Fn(u32) -> f64) -> Optimum {
         fewest_best(most, |users| Ok(curve(users))).unwrap()
     }
 

@@ -4,8 +4,8 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::error::LoadError;
-use crate::serve::{Patient, prepare};
-use crate::window::Stop;
+use crate::serve::{PatientStream, prepare};
+use crate::window::StopFlag;
 
 use super::reply::Reply;
 use super::url::Url;
@@ -16,12 +16,12 @@ const BLOCK: usize = 64 * 1024;
 ///
 /// # Errors
 /// If it can't be fetched, or the answer isn't the object.
-pub fn probe(url: &Url, timeout: Duration, stop: &Stop) -> Result<u64, LoadError> {
+pub fn probe(url: &Url, timeout: Duration, stop: &StopFlag) -> Result<u64, LoadError> {
     let connection = TcpStream::connect_timeout(&url.address(), timeout)
         .map_err(|error| LoadError::Connect(url.address(), error))?;
     let peer = |why: String| LoadError::Peer(url.to_string(), why);
     prepare(&connection).map_err(|error| peer(error.to_string()))?;
-    let patient = Patient { connection: &connection, stop, patience: timeout };
+    let patient = PatientStream { connection: &connection, stop, patience: timeout };
     let (reply, bytes) =
         fetch(&patient, url).map_err(|why| if stop.is_set() { LoadError::Interrupted } else { peer(why) })?;
     match reply.head().map(|head| (head.status, head.location.as_deref())) {
@@ -34,7 +34,7 @@ pub fn probe(url: &Url, timeout: Duration, stop: &Stop) -> Result<u64, LoadError
     }
 }
 
-fn fetch(patient: &Patient<'_>, url: &Url) -> Result<(Reply, u64), String> {
+fn fetch(patient: &PatientStream<'_>, url: &Url) -> Result<(Reply, u64), String> {
     let said = |error: std::io::Error| format!("no whole reply: {error}");
     patient.write_all(&url.request(true)).map_err(said)?;
     let (mut reply, mut bytes, mut buffer) = (Reply::default(), 0, vec![0; BLOCK]);

@@ -1,12 +1,12 @@
 //! One reply, read in pieces of any size, without sockets: the caller passes the bytes in.
 
 use super::body::Body;
-use super::head::{BadReply, Head, LONGEST_HEAD};
+use super::head::{BadReply, LONGEST_HEAD, ResponseHead};
 
 /// A reply in progress.
 #[derive(Debug, Default)]
 pub struct Reply {
-    head: Option<Head>,
+    head: Option<ResponseHead>,
     body: Option<Body>,
     /// The head so far.
     gathered: Vec<u8>,
@@ -15,7 +15,7 @@ pub struct Reply {
 
 /// The contents of a piece.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Piece {
+pub struct ReplyPiece {
     /// Payload bytes.
     pub payload: u64,
     /// Bytes of head and framing.
@@ -32,7 +32,7 @@ impl Reply {
     }
 
     /// The head, once it is complete.
-    pub fn head(&self) -> Option<&Head> {
+    pub fn head(&self) -> Option<&ResponseHead> {
         self.head.as_ref()
     }
 
@@ -45,13 +45,13 @@ impl Reply {
     ///
     /// # Errors
     /// If they can't belong to a reply.
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<Piece, BadReply> {
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<ReplyPiece, BadReply> {
         self.received += bytes.len() as u64;
         let mut rest = bytes;
         while self.body.is_none() {
             match self.feed_head(rest)? {
                 Some(taken) => rest = &rest[taken..],
-                None => return Ok(Piece { framing: bytes.len() as u64, ..Piece::default() }),
+                None => return Ok(ReplyPiece { framing: bytes.len() as u64, ..ReplyPiece::default() }),
             }
         }
         let body = self.body.as_mut().expect("the loop above ends with a body");
@@ -59,7 +59,7 @@ impl Reply {
         if taken < rest.len() {
             return Err(BadReply::Long);
         }
-        Ok(Piece { payload, framing: bytes.len() as u64 - payload, done: body.is_done() })
+        Ok(ReplyPiece { payload, framing: bytes.len() as u64 - payload, done: body.is_done() })
     }
 
     /// Handles the connection's end: true if that is the reply's end.
@@ -80,7 +80,7 @@ impl Reply {
         let before = self.gathered.len();
         let room = LONGEST_HEAD - before;
         self.gathered.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        let Some((head, length)) = Head::parse(&self.gathered)? else {
+        let Some((head, length)) = ResponseHead::parse(&self.gathered)? else {
             return if self.gathered.len() == LONGEST_HEAD { Err(BadReply::LongHead) } else { Ok(None) };
         };
         self.gathered.clear();

@@ -1,18 +1,18 @@
 //! The report of a crowd, with a check of its plausibility.
 
-use crate::report::{Report, per_second};
+use crate::report::{LoadReport, per_second};
 
 use super::crowd::Crowd;
-use super::tally::Tally;
+use super::tally::UserTally;
 
 /// The largest deviation of the number of users from rate x response time.
 const TOLERANCE: f64 = 0.05;
 
 /// The report of a crowd.
-pub fn report(crowd: &Crowd, tally: &Tally) -> Report {
+pub fn report(crowd: &Crowd, tally: &UserTally) -> LoadReport {
     let (count, seconds) = (tally.latency.count(), crowd.window.measured.as_secs_f64());
-    let mut report =
-        Report::new("http", tally.counts.payload, seconds).with_transactions(count, tally.latency.summary());
+    let mut report = LoadReport::new("http", tally.counts.payload, seconds)
+        .with_transactions(count, tally.latency.summary());
     report.users = Some(crowd.users);
     report.bytes_out = Some(tally.counts.sent);
     report.header_bytes = Some(tally.counts.framing);
@@ -26,7 +26,7 @@ pub fn report(crowd: &Crowd, tally: &Tally) -> Report {
     report
 }
 
-fn failures(tally: &Tally) -> Option<String> {
+fn failures(tally: &UserTally) -> Option<String> {
     let errors = &tally.errors;
     let connections: u64 = tally.connections.iter().map(|connections| connections.failed).sum();
     let statuses: u64 = errors.statuses.values().sum();

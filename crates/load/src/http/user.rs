@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 
-use crate::pace::Pace;
+use crate::pace::WorkPace;
 
-use super::reply::{Piece, Reply};
+use super::reply::{Reply, ReplyPiece};
 
 /// The longest time for a server to close a connection after its last reply.
 const CLOSING: Duration = Duration::from_millis(200);
 
 /// The event that a user waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum UserState {
     /// The time of its next request.
     Resting,
     /// The connection.
@@ -29,7 +29,7 @@ pub enum State {
 
 /// The outcome of an event.
 #[derive(Debug)]
-pub enum Step {
+pub enum UserStep {
     /// The reply isn't complete yet.
     Waiting,
     /// The reply was complete at this moment.
@@ -40,7 +40,7 @@ pub enum Step {
 
 /// The reason that a request failed.
 #[derive(Debug)]
-pub enum Failure {
+pub enum RequestFailure {
     /// No connection.
     Connect(io::Error),
     /// The server had closed a persistent connection before it saw the request, which a new one repeats (RFC
@@ -55,13 +55,13 @@ pub struct User {
     /// The place of its URL in the list.
     pub target: usize,
     /// The event that it waits for.
-    pub state: State,
+    pub state: UserState,
     /// The moment at which the request was due.
     pub begun: Instant,
     /// The moment at which the request times out.
     pub deadline: Instant,
     /// The times at which requests are due; none if each follows the last reply.
-    pub pace: Option<Pace>,
+    pub pace: Option<WorkPace>,
     /// The reply so far.
     pub reply: Reply,
     connection: Option<TcpStream>,
@@ -70,10 +70,10 @@ pub struct User {
 }
 
 impl User {
-    pub fn new(target: usize, pace: Option<Pace>, now: Instant) -> Self {
+    pub fn new(target: usize, pace: Option<WorkPace>, now: Instant) -> Self {
         Self {
             target,
-            state: State::Resting,
+            state: UserState::Resting,
             begun: now,
             deadline: now,
             pace,
@@ -96,7 +96,7 @@ impl User {
         let mut connection = TcpStream::connect(to)?;
         registry.register(&mut connection, token, Interest::READABLE | Interest::WRITABLE)?;
         self.connection = Some(connection);
-        (self.state, self.reused) = (State::Connecting, false);
+        (self.state, self.reused) = (UserState::Connecting, false);
         Ok(())
     }
 
@@ -125,20 +125,20 @@ impl User {
     ///
     /// # Errors
     /// Those of [`User::step`].
-    pub fn ask(&mut self, request: &[u8]) -> Result<(), Failure> {
+    pub fn ask(&mut self, request: &[u8]) -> Result<(), RequestFailure> {
         self.reply.clear();
-        (self.state, self.sent) = (State::Asking, 0);
+        (self.state, self.sent) = (UserState::Asking, 0);
         self.send(request)
     }
 
     /// Keeps the connection for the next request.
     pub fn rest(&mut self) {
-        (self.state, self.reused) = (State::Resting, self.connection.is_some());
+        (self.state, self.reused) = (UserState::Resting, self.connection.is_some());
     }
 
     /// Lets the server close the connection first, so that the server's port is the one in TIME_WAIT.
     pub fn close(&mut self, now: Instant) {
-        (self.state, self.deadline) = (State::Closing, now + CLOSING);
+        (self.state, self.deadline) = (UserState::Closing, now + CLOSING);
     }
 
     /// Continues as far as the connection allows. With `to_end`, the peer's end is known to be near: read up
@@ -152,15 +152,15 @@ impl User {
         request: &[u8],
         buffer: &mut [u8],
         to_end: bool,
-        mut count: impl FnMut(Piece, u16, Instant),
-    ) -> Result<Step, Failure> {
-        if self.state == State::Asking {
+        mut count: impl FnMut(ReplyPiece, u16, Instant),
+    ) -> Result<UserStep, RequestFailure> {
+        if self.state == UserState::Asking {
             self.send(request)?;
         }
         loop {
-            let Some(connection) = &mut self.connection else { return Ok(Step::Waiting) };
+            let Some(connection) = &mut self.connection else { return Ok(UserStep::Waiting) };
             match connection.read(buffer) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Step::Waiting),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(UserStep::Waiting),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return self.ended(Some(error)),
                 Ok(0) => return self.ended(None),
@@ -169,54 +169,56 @@ impl User {
                     let piece = self.take(&buffer[..n])?;
                     count(piece, self.reply.head().map_or(0, |head| head.status), now);
                     if piece.done {
-                        return Ok(Step::Whole(now));
+                        return Ok(UserStep::Whole(now));
                     }
                     if n < buffer.len() && !to_end {
-                        return Ok(Step::Waiting);
+                        return Ok(UserStep::Waiting);
                     }
                     // The user must time out even if the server sends without end.
                     if now >= self.deadline {
-                        return Ok(Step::Waiting);
+                        return Ok(UserStep::Waiting);
                     }
                 }
             }
         }
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<Piece, Failure> {
+    fn take(&mut self, bytes: &[u8]) -> Result<ReplyPiece, RequestFailure> {
         match self.state {
-            State::Asking => self.reply.feed(bytes).map_err(|bad| Failure::Broken(bad.to_string())),
-            _ => Err(Failure::Broken("the server sent data without a request".into())),
+            UserState::Asking => {
+                self.reply.feed(bytes).map_err(|bad| RequestFailure::Broken(bad.to_string()))
+            }
+            _ => Err(RequestFailure::Broken("the server sent data without a request".into())),
         }
     }
 
-    fn send(&mut self, request: &[u8]) -> Result<(), Failure> {
+    fn send(&mut self, request: &[u8]) -> Result<(), RequestFailure> {
         while self.sent < request.len() {
-            let Some(connection) = &mut self.connection else { return Err(Failure::Stale) };
+            let Some(connection) = &mut self.connection else { return Err(RequestFailure::Stale) };
             match connection.write(&request[self.sent..]) {
                 Ok(n) => self.sent += n,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) if self.reused => return Err(Failure::Stale),
-                Err(error) => return Err(Failure::Broken(error.to_string())),
+                Err(_) if self.reused => return Err(RequestFailure::Stale),
+                Err(error) => return Err(RequestFailure::Broken(error.to_string())),
             }
         }
         Ok(())
     }
 
     /// Handles the connection's end, with or without an error.
-    fn ended(&mut self, error: Option<io::Error>) -> Result<Step, Failure> {
+    fn ended(&mut self, error: Option<io::Error>) -> Result<UserStep, RequestFailure> {
         self.connection = None;
-        if self.state != State::Asking {
-            return Ok(Step::Closed);
+        if self.state != UserState::Asking {
+            return Ok(UserStep::Closed);
         }
         if self.reused && self.reply.is_untouched() {
-            return Err(Failure::Stale);
+            return Err(RequestFailure::Stale);
         }
         if let Some(error) = error {
-            return Err(Failure::Broken(format!("the connection ended within the reply: {error}")));
+            return Err(RequestFailure::Broken(format!("the connection ended within the reply: {error}")));
         }
-        self.reply.end().map_err(|bad| Failure::Broken(bad.to_string()))?;
-        Ok(Step::Whole(Instant::now()))
+        self.reply.end().map_err(|bad| RequestFailure::Broken(bad.to_string()))?;
+        Ok(UserStep::Whole(Instant::now()))
     }
 }

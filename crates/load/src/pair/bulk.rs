@@ -8,13 +8,13 @@ use std::time::Instant;
 use socket2::SockRef;
 
 use crate::error::{LoadError, joined};
-use crate::pace::{Pace, interval};
-use crate::report::{Connections, Pair, Report, per_second};
-use crate::serve::Patient;
-use crate::window::{Phases, Stop, Window};
+use crate::pace::{WorkPace, interval};
+use crate::report::{ConnectionCounts, LoadReport, PairReport, per_second};
+use crate::serve::PatientStream;
+use crate::window::{Phases, StopFlag, Window};
 
 use super::client::meaning;
-use super::hello::{Role, TALLY, Tally};
+use super::hello::{ReceiverTally, Role, TALLY};
 use super::{PATIENCE, check, connect};
 
 /// Bytes of a write, like iperf3's block.
@@ -52,7 +52,7 @@ pub struct Bulk {
 #[derive(Clone, Debug, Default)]
 pub struct BulkResult {
     /// The receiver of each pair, and its counts.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<PairReport>,
     /// The smallest buffers at the sending and at the receiving end, as getsockopt(2) reports them: twice the
     /// usable size.
     pub buffers: (u64, u64),
@@ -63,7 +63,7 @@ impl Bulk {
     ///
     /// # Errors
     /// If a receiver doesn't answer, speaks another protocol or ends early.
-    pub fn run(&self, stop: &Stop) -> Result<BulkResult, LoadError> {
+    pub fn run(&self, stop: &StopFlag) -> Result<BulkResult, LoadError> {
         check(&self.to, self.pairs)?;
         let begin = Instant::now();
         let sent: Vec<_> = thread::scope(|scope| {
@@ -83,20 +83,25 @@ impl Bulk {
         Ok(result)
     }
 
-    fn pair(&self, place: usize, begin: Instant, stop: &Stop) -> Result<(Pair, (u64, u64)), LoadError> {
+    fn pair(
+        &self,
+        place: usize,
+        begin: Instant,
+        stop: &StopFlag,
+    ) -> Result<(PairReport, (u64, u64)), LoadError> {
         let to = self.to[place % self.to.len()];
         let connection = connect(to, self.window).map_err(|error| LoadError::Connect(to, error))?;
-        let patient = Patient { connection: &connection, stop, patience: PATIENCE };
+        let patient = PatientStream { connection: &connection, stop, patience: PATIENCE };
         let sent = self.send(&patient, place as u64, begin);
         let tally = sent.map_err(|error| LoadError::Peer(to.to_string(), meaning(&error)))?;
         let buffer = SockRef::from(&connection).send_buffer_size().unwrap_or_default() as u64;
         let seconds = tally.nanos as f64 * 1e-9;
         let bits_per_second = per_second(tally.bytes as f64 * 8.0, seconds);
-        let pair = Pair { to: to.to_string(), bytes: tally.bytes, seconds, bits_per_second };
+        let pair = PairReport { to: to.to_string(), bytes: tally.bytes, seconds, bits_per_second };
         Ok((pair, (buffer, tally.buffer)))
     }
 
-    fn send(&self, patient: &Patient<'_>, place: u64, begin: Instant) -> io::Result<Tally> {
+    fn send(&self, patient: &PatientStream<'_>, place: u64, begin: Instant) -> io::Result<ReceiverTally> {
         let connection = patient.connection;
         connection.set_nodelay(self.no_delay)?;
         let role = Role::Bulk { warm_up_us: self.warm_up_us(), window: self.window.unwrap_or(0) };
@@ -108,7 +113,7 @@ impl Bulk {
         connection.shutdown(Shutdown::Write)?;
         let mut tally = [0; TALLY];
         patient.fill(&mut tally)?;
-        believable(Tally::decode(&tally), sent)
+        believable(ReceiverTally::decode(&tally), sent)
     }
 
     fn warm_up_us(&self) -> u64 {
@@ -119,11 +124,11 @@ impl Bulk {
     }
 
     /// Returns the number of sent bytes.
-    fn send_for(&self, patient: &Patient<'_>, phases: Phases) -> io::Result<u64> {
+    fn send_for(&self, patient: &PatientStream<'_>, phases: Phases) -> io::Result<u64> {
         let mut sent = 0;
         let block = vec![0; if self.pace.is_some() { SMALL_BLOCK } else { BLOCK }];
         let of_block = |bytes_per_second| interval(bytes_per_second / block.len() as f64);
-        let mut pace = self.pace.map(|rate| Pace::new(of_block(rate), phases.begin));
+        let mut pace = self.pace.map(|rate| WorkPace::new(of_block(rate), phases.begin));
         let mut now = Instant::now();
         while !phases.is_over(now) {
             if let Some(pace) = &mut pace {
@@ -140,12 +145,12 @@ impl Bulk {
     }
 
     /// The report.
-    pub fn report(&self, result: &BulkResult) -> Report {
+    pub fn report(&self, result: &BulkResult) -> LoadReport {
         let bytes = result.pairs.iter().map(|pair| pair.bytes).sum();
         let seconds = result.pairs.iter().map(|pair| pair.seconds).fold(0.0, f64::max);
-        let mut report = Report::new("pairs", bytes, seconds);
+        let mut report = LoadReport::new("pairs", bytes, seconds);
         for pair in &result.pairs {
-            let one = Connections { port: pair.to.clone(), attempted: 1, made: 1, failed: 0 };
+            let one = ConnectionCounts { port: pair.to.clone(), attempted: 1, made: 1, failed: 0 };
             one.add_to(&mut report.connections);
         }
         report.fairness = fairness(&result.pairs);
@@ -168,7 +173,7 @@ impl Bulk {
 }
 
 /// The slowest pair's rate over the fastest's.
-fn fairness(pairs: &[Pair]) -> Option<f64> {
+fn fairness(pairs: &[PairReport]) -> Option<f64> {
     let rates = || pairs.iter().map(|pair| pair.bits_per_second);
     let (least, most) = (rates().reduce(f64::min)?, rates().reduce(f64::max)?);
     (most > 0.0).then(|| least / most)
@@ -180,7 +185,7 @@ fn share(bytes: u64, pairs: u64, place: u64) -> u64 {
 }
 
 /// Returns the number of sent bytes.
-fn send_bytes(patient: &Patient<'_>, bytes: u64) -> io::Result<u64> {
+fn send_bytes(patient: &PatientStream<'_>, bytes: u64) -> io::Result<u64> {
     let block = vec![0; BLOCK];
     let mut left = bytes;
     while left > 0 {
@@ -191,7 +196,7 @@ fn send_bytes(patient: &Patient<'_>, bytes: u64) -> io::Result<u64> {
 }
 
 /// A receiver may not count more than it was sent.
-fn believable(tally: Tally, sent: u64) -> io::Result<Tally> {
+fn believable(tally: ReceiverTally, sent: u64) -> io::Result<ReceiverTally> {
     if tally.bytes <= sent {
         return Ok(tally);
     }
@@ -213,7 +218,8 @@ mod tests {
 
     #[test]
     fn fairness_is_the_slowest_over_the_fastest() {
-        let pair = |bits_per_second| Pair { to: String::new(), bytes: 1, seconds: 1.0, bits_per_second };
+        let pair =
+            |bits_per_second| PairReport { to: String::new(), bytes: 1, seconds: 1.0, bits_per_second };
         assert_eq!(fairness(&[pair(5.0), pair(10.0)]), Some(0.5));
         assert_eq!(fairness(&[]), None);
     }

@@ -56,7 +56,7 @@ impl Role {
 
 /// The counts of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct ReceiverTally {
     /// Bytes after the warm-up.
     pub bytes: u64,
     /// Time from the first of these to the last.
@@ -65,7 +65,7 @@ pub struct Tally {
     pub buffer: u64,
 }
 
-impl Tally {
+impl ReceiverTally {
     /// Its bytes on the wire.
     pub fn encode(self) -> [u8; TALLY] {
         let mut bytes = [0; TALLY];
@@ -100,8 +100,8 @@ mod tests {
             for role in roles {
                 prop_assert_eq!(Role::decode(&role.encode()), Some(role));
             }
-            let tally = Tally { bytes: c, nanos: u64::from(a), buffer: u64::from(b) };
-            prop_assert_eq!(Tally::decode(&tally.encode()), tally);
+            let tally = ReceiverTally { bytes: c, nanos: u64::from(a), buffer: u64::from(b) };
+            prop_assert_eq!(ReceiverTally::decode(&tally.encode()), tally);
         }
 
         #[test]

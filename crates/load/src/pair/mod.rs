@@ -7,7 +7,7 @@ mod hello;
 mod server;
 
 pub use bulk::{Amount, Bulk, BulkResult};
-pub use client::{Style, Transactions, TransactionsResult};
+pub use client::{ConnectionStyle, Transactions, TransactionsResult};
 pub use hello::FIRST_BYTE;
 pub use server::{PairService, WORKERS};
 

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
-use crate::serve::{Patient, Service};
-use crate::window::Stop;
+use crate::serve::{PatientStream, Service};
+use crate::window::StopFlag;
 
 use super::PATIENCE;
-use super::hello::{HELLO, Role, Tally};
+use super::hello::{HELLO, ReceiverTally, Role};
 
 /// The default number of connections that are served at once.
 pub const WORKERS: usize = 256;
@@ -23,8 +23,8 @@ const IDLE: Duration = Duration::from_secs(60);
 pub struct PairService;
 
 impl Service for PairService {
-    fn serve(&self, connection: TcpStream, stop: &Stop) {
-        let patient = Patient { connection: &connection, stop, patience: PATIENCE };
+    fn serve(&self, connection: TcpStream, stop: &StopFlag) {
+        let patient = PatientStream { connection: &connection, stop, patience: PATIENCE };
         let mut hello = [0; HELLO];
         if patient.fill(&mut hello).is_err() {
             return;
@@ -32,7 +32,7 @@ impl Service for PairService {
         // A client that goes away early is no error of the server; a stranger is dropped.
         let _ = match Role::decode(&hello) {
             Some(Role::Transactions { request, response }) => {
-                let patient = Patient { patience: IDLE, ..patient };
+                let patient = PatientStream { patience: IDLE, ..patient };
                 answer(&patient, request as usize, response as usize, usize::MAX)
             }
             Some(Role::Single { request, response }) => {
@@ -50,7 +50,7 @@ impl Service for PairService {
 const LONGEST: usize = 1 << 30;
 
 /// Requests have at least one byte: otherwise a hello of 28 bytes would be answered for ever.
-fn answer(patient: &Patient<'_>, request: usize, response: usize, times: usize) -> io::Result<()> {
+fn answer(patient: &PatientStream<'_>, request: usize, response: usize, times: usize) -> io::Result<()> {
     if !(1..=LONGEST).contains(&request) || response > LONGEST {
         return Err(io::ErrorKind::InvalidData.into());
     }
@@ -63,7 +63,7 @@ fn answer(patient: &Patient<'_>, request: usize, response: usize, times: usize) 
 }
 
 /// Sends this number of arbitrary bytes.
-pub(super) fn give(patient: &Patient<'_>, mut bytes: usize, buffer: &[u8]) -> io::Result<()> {
+pub(super) fn give(patient: &PatientStream<'_>, mut bytes: usize, buffer: &[u8]) -> io::Result<()> {
     while bytes > 0 {
         let length = bytes.min(buffer.len());
         patient.write_all(&buffer[..length])?;
@@ -72,7 +72,7 @@ pub(super) fn give(patient: &Patient<'_>, mut bytes: usize, buffer: &[u8]) -> io
     Ok(())
 }
 
-fn count(patient: &Patient<'_>, warm_up: Duration, window: u32) -> io::Result<()> {
+fn count(patient: &PatientStream<'_>, warm_up: Duration, window: u32) -> io::Result<()> {
     let socket = SockRef::from(patient.connection);
     if window > 0 {
         socket.set_recv_buffer_size(window as usize)?;
@@ -82,8 +82,8 @@ fn count(patient: &Patient<'_>, warm_up: Duration, window: u32) -> io::Result<()
     patient.write_all(&tally.encode())
 }
 
-fn receive(patient: &Patient<'_>, warm_up: Duration) -> io::Result<Tally> {
-    let (mut buffer, mut tally, mut from) = (vec![0; BLOCK], Tally::default(), None);
+fn receive(patient: &PatientStream<'_>, warm_up: Duration) -> io::Result<ReceiverTally> {
+    let (mut buffer, mut tally, mut from) = (vec![0; BLOCK], ReceiverTally::default(), None);
     loop {
         let n = patient.read(&mut buffer)?;
         if n == 0 {

@@ -15,9 +15,9 @@ use std::thread;
 use crate::error::{LoadError, joined};
 use crate::http::{self, Crowd, Url};
 use crate::pace::interval;
-use crate::pair::{Amount, Bulk, Style, Transactions, TransactionsResult};
-use crate::report::{Connections, Loads, Report, Tile};
-use crate::window::{Stop, Window};
+use crate::pair::{Amount, Bulk, ConnectionStyle, Transactions, TransactionsResult};
+use crate::report::{ConnectionCounts, LoadReport, Loads, Tile};
+use crate::window::{StopFlag, Window};
 
 /// The targets of one tile: 20 objects a second, 500 small transactions a second, a file transfer of 50
 /// Mbit/s, and ten heartbeats a second on an otherwise idle connection. With objects of 512 kB that is 132
@@ -52,17 +52,17 @@ pub struct Tiles {
 pub struct TilesResult {
     tiles: Vec<Tile>,
     bytes: u64,
-    web: http::Tally,
+    web: http::UserTally,
     small: TransactionsResult,
-    connections: Vec<Connections>,
+    connections: Vec<ConnectionCounts>,
 }
 
 struct One {
     rates: Loads,
     bytes: u64,
-    web: http::Tally,
+    web: http::UserTally,
     small: TransactionsResult,
-    connections: Vec<Connections>,
+    connections: Vec<ConnectionCounts>,
 }
 
 impl Tiles {
@@ -70,7 +70,7 @@ impl Tiles {
     ///
     /// # Errors
     /// If one of a tile's loads can't start, or completes nothing.
-    pub fn run(&self, tiles: u32, stop: &Stop) -> Result<TilesResult, LoadError> {
+    pub fn run(&self, tiles: u32, stop: &StopFlag) -> Result<TilesResult, LoadError> {
         self.check(tiles)?;
         let ones: Vec<_> = thread::scope(|scope| {
             let start = |place| scope.spawn(move || self.tile(place as usize, stop));
@@ -80,7 +80,7 @@ impl Tiles {
         let mut result = TilesResult {
             tiles: Vec::new(),
             bytes: 0,
-            web: http::Tally::default(),
+            web: http::UserTally::default(),
             small: TransactionsResult::default(),
             connections: Vec::new(),
         };
@@ -106,7 +106,7 @@ impl Tiles {
         }
     }
 
-    fn tile(&self, place: usize, stop: &Stop) -> Result<One, LoadError> {
+    fn tile(&self, place: usize, stop: &StopFlag) -> Result<One, LoadError> {
         let (crowd, bulk) = (self.web(place), self.bulk(place));
         let (rr, idle) = (self.small(place, self.targets.rr), self.small(place, self.targets.idle));
         let (web, bulk, rr, idle) = thread::scope(|scope| {
@@ -127,7 +127,7 @@ impl Tiles {
         };
         rr.add(idle);
         let to = self.to[place % self.to.len()].to_string();
-        let connections = vec![Connections { port: to, attempted: 1, made: 1, failed: 0 }];
+        let connections = vec![ConnectionCounts { port: to, attempted: 1, made: 1, failed: 0 }];
         Ok(One { rates, bytes: web.counts.payload + bulk_bytes, web, small: rr, connections })
     }
 
@@ -149,7 +149,7 @@ impl Tiles {
             pairs: 1,
             request: SMALL,
             response: SMALL,
-            style: Style::Kept,
+            style: ConnectionStyle::Kept,
             pace: Some(pace),
             window: self.window,
         }
@@ -167,9 +167,9 @@ impl Tiles {
     }
 
     /// The report. Its latency is that of the web requests.
-    pub fn report(&self, result: &TilesResult) -> Report {
+    pub fn report(&self, result: &TilesResult) -> LoadReport {
         let count = result.web.latency.count() + result.small.latency.count();
-        let mut report = Report::new("tile", result.bytes, self.window.measured.as_secs_f64())
+        let mut report = LoadReport::new("tile", result.bytes, self.window.measured.as_secs_f64())
             .with_transactions(count, result.web.latency.summary());
         report.connections.clone_from(&result.connections);
         report.errors = Some(result.web.errors.clone());

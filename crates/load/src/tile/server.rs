@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use crate::http::HttpService;
 use crate::pair::{FIRST_BYTE, PairService};
 use crate::serve::Service;
-use crate::window::Stop;
+use crate::window::StopFlag;
 
 /// Checks of the stop flag while no byte has arrived: ten seconds in all.
 const LOOKS: u32 = 50;
@@ -25,7 +25,7 @@ impl TileService {
 }
 
 impl Service for TileService {
-    fn serve(&self, connection: TcpStream, stop: &Stop) {
+    fn serve(&self, connection: TcpStream, stop: &StopFlag) {
         match first_byte(&connection, stop) {
             Some(FIRST_BYTE) => PairService.serve(connection, stop),
             Some(_) => self.object.serve(connection, stop),
@@ -35,7 +35,7 @@ impl Service for TileService {
 }
 
 /// None if the client sends nothing.
-fn first_byte(connection: &TcpStream, stop: &Stop) -> Option<u8> {
+fn first_byte(connection: &TcpStream, stop: &StopFlag) -> Option<u8> {
     let mut byte = [0];
     for _ in 0..LOOKS {
         match connection.peek(&mut byte) {
