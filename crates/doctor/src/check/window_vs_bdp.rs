@@ -25,6 +25,12 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     let title = format!("windows limit one connection to {}", gbit(one));
     let size = (2.0 * bdp::bytes(need, rtt)).ceil() as u64;
     let size = size.checked_next_power_of_two().unwrap_or(size);
+    let set = |sent: u64, received: u64| {
+        format!(
+            "{}: sysctl -w net.ipv4.tcp_wmem='{} {} {sent}'; {}: sysctl -w net.ipv4.tcp_rmem='{} {} {received}'",
+            path.from.name, send[0], send[1], path.to.name, receive[0], receive[1]
+        )
+    };
     let finding = Finding::leaves(one * f64::from(streams), need, title)
         .evidence(format!(
             "{} at {:.1} ms needs {} in flight",
@@ -40,14 +46,8 @@ fn of(path: &Path<'_>) -> Option<Finding> {
             bytes(receive[2] as f64)
         ))
         .evidence(format!("{streams} streams were used; {:.0} would fill the path", (need / one).ceil()))
-        .fix(format!(
-            "{}: sysctl -w net.ipv4.tcp_wmem='{} {} {size}'; {}: sysctl -w net.ipv4.tcp_rmem='{} {} {size}'",
-            path.from.name, send[0], send[1], path.to.name, receive[0], receive[1]
-        ))
-        .undo(format!(
-            "{}: sysctl -w net.ipv4.tcp_wmem='{} {} {}'; {}: sysctl -w net.ipv4.tcp_rmem='{} {} {}'",
-            path.from.name, send[0], send[1], send[2], path.to.name, receive[0], receive[1], receive[2]
-        ))
+        .fix(set(size, size))
+        .undo(set(send[2], receive[2]))
         .conflict(
             "more streams help as well, and recover sooner from a loss; but they take more than their share",
         );

@@ -69,12 +69,6 @@ impl CpuFacts {
         self.online.as_ref().map(|cpus| u32::try_from(cpus.len()).unwrap_or(u32::MAX))
     }
 
-    /// The node of a processor.
-    pub fn node_of(&self, cpu: u32) -> Option<u32> {
-        let has = |node: &&Node| node.cpus.known().is_some_and(|cpus| cpus.contains(&cpu));
-        self.nodes.known()?.iter().find(has).map(|node| node.number)
-    }
-
     /// The number of cores of these processors; none if their threads are unknown.
     pub fn cores_of(&self, cpus: &[u32]) -> Option<u32> {
         let cores = self.siblings.known()?;

@@ -69,14 +69,7 @@ impl PortInputs<'_> {
             firmware: about.firmware,
             kind: kind::of(&driver, self.guest, &pci),
             module_options: self.options(&driver),
-            state: there(root.text(&format!("{dir}/operstate")), &dir, "operstate"),
-            carrier: unless_down(there(flag(root, &format!("{dir}/carrier")), &dir, "carrier")),
-            mtu: there(number(root, &format!("{dir}/mtu")), &dir, "mtu"),
-            speed_mbps: unless_down(there(number(root, &format!("{dir}/speed")), &dir, "speed"))
-                .and_then(speed),
-            duplex: unless_down(root.text(&format!("{dir}/duplex"))).and_then(duplex),
             media: drivers.media(root, n),
-            tx_queue_len: number(root, &format!("{dir}/tx_queue_len")),
             channels: drivers.channels(root, n),
             rx_queues: RxQueue::read(root, n),
             tx_queues: TxQueue::read(root, n),
@@ -87,19 +80,35 @@ impl PortInputs<'_> {
             rss: drivers.rss(root, n),
             statistics: statistics.all,
             queue_packets: statistics.by_queue,
-            counters: counters(root, &dir),
-            physical_function: root.link_name(&format!("{dir}/device/physfn")),
-            total_vfs: number(root, &format!("{dir}/device/sriov_totalvfs")),
-            vfs: number(root, &format!("{dir}/device/sriov_numvfs")),
             interrupts: self.interrupts(&pci, n),
             qdiscs: self.qdiscs(n),
-            master: root.link_name(&format!("{dir}/master")),
             bond: Bond::read(root, n, &driver),
             vlan: self.vlan(n),
-            bridge_ports: root.names(&format!("{dir}/brif")),
             driver,
             pci,
             name,
+            ..self.files(&dir)
+        }
+    }
+
+    /// The facts in an interface's directory; the others are unread.
+    fn files(&self, dir: &str) -> Port {
+        let root = self.root;
+        Port {
+            state: there(root.text(&format!("{dir}/operstate")), dir, "operstate"),
+            carrier: unless_down(there(flag(root, &format!("{dir}/carrier")), dir, "carrier")),
+            mtu: there(number(root, &format!("{dir}/mtu")), dir, "mtu"),
+            speed_mbps: unless_down(there(number(root, &format!("{dir}/speed")), dir, "speed"))
+                .and_then(speed),
+            duplex: unless_down(root.text(&format!("{dir}/duplex"))).and_then(duplex),
+            tx_queue_len: number(root, &format!("{dir}/tx_queue_len")),
+            counters: counters(root, dir),
+            physical_function: root.link_name(&format!("{dir}/device/physfn")),
+            total_vfs: number(root, &format!("{dir}/device/sriov_totalvfs")),
+            vfs: number(root, &format!("{dir}/device/sriov_numvfs")),
+            master: root.link_name(&format!("{dir}/master")),
+            bridge_ports: root.names(&format!("{dir}/brif")),
+            ..Port::default()
         }
     }
 
