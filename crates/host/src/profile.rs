@@ -56,8 +56,8 @@ pub struct Interface {
 }
 
 impl Profile {
-    /// Reads the facts of the host whose `/` is `root` from its files alone, without drivers or programs. It never
-    /// fails: unreadable facts hold the reason.
+    /// Reads the facts of the host whose `/` is `root` from its files alone, without drivers or programs. It
+    /// never fails: unreadable facts hold the reason.
     pub fn read(root: &Path) -> Self {
         Self::from(&Facts::of_files(root))
     }

@@ -1,4 +1,4 @@
-//! The TCP connections of the network namespace, as TCP_INFO tells them.
+//! The TCP connections of the network namespace, by TCP_INFO.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,7 +11,7 @@ use super::source::TextSource;
 use super::{Recording, SampleKind, SamplerOptions, TimeSeries};
 
 const NAME: &str = "flows";
-/// Connections that get series of their own: those that moved the most.
+/// The number of connections with series of their own: those that moved the most.
 const SHOWN: usize = 16;
 
 pub(super) const KIND: SampleKind =
@@ -58,11 +58,11 @@ pub struct Flow {
     /// seen.
     #[serde(default)]
     pub bytes_seen: u64,
-    /// Segments sent again meanwhile.
+    /// Segments retransmitted meanwhile.
     pub retransmits: u64,
     /// Median of the smoothed round-trip times, in microseconds.
     pub rtt_us: u64,
-    /// The shortest round-trip time that the kernel has seen, in microseconds; 0 where it isn't known.
+    /// The shortest round-trip time that the kernel has measured, in microseconds; 0 if it is unknown.
     #[serde(default)]
     pub min_rtt_us: u64,
     /// Bytes of a segment.
@@ -86,15 +86,15 @@ pub struct Flow {
     pub most_cwnd: u64,
     /// Microseconds meanwhile in which there was something to send.
     pub busy_us: u64,
-    /// Of these, limited by the peer's window.
+    /// Busy microseconds limited by the peer's window.
     pub rwnd_limited_us: u64,
-    /// Of these, limited by the own buffer.
+    /// Busy microseconds limited by the own buffer.
     pub sndbuf_limited_us: u64,
     /// First and last second in which it was seen.
     pub seen: (f64, f64),
 }
 
-/// All connections that were seen, those that moved the most first.
+/// All connections in the samples, those that moved the most first.
 pub fn flows(recording: &Recording) -> Vec<Flow> {
     flows_where(recording, |_| true)
 }
@@ -151,7 +151,7 @@ fn flow(recording: &Recording, moments: &ConnectionMoments<'_>) -> Flow {
         return Flow::default();
     };
     let text = |name| first.get(name).copied().unwrap_or_default().to_owned();
-    // One that was opened meanwhile has moved all that it tells.
+    // A connection opened during the recording has moved all of its bytes in it.
     let is_old = recording.samples.first().is_none_or(|sample| sample.seconds == *from);
     let grown = |name| number(last, name).saturating_sub(if is_old { number(first, name) } else { 0 });
     let between = |name| number(last, name).saturating_sub(number(first, name));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::sampler::{Sampler, SamplerOptions, clamped};
 use super::tape::Tape;
 
-/// A recording under way. Dropping it ends the thread.
+/// A running recording. Dropping it ends the thread.
 pub struct Recorder {
     shared: Arc<SharedTape>,
     thread: Option<JoinHandle<()>>,
@@ -29,7 +29,7 @@ impl Recorder {
     /// Takes the first sample before it returns, and then one every interval (see [`clamped`]).
     ///
     /// # Errors
-    /// Where no thread can be started.
+    /// If no thread can be started.
     pub fn start(options: &SamplerOptions) -> io::Result<Self> {
         let interval = clamped(options.interval);
         let mut sampler = Sampler::new(options);
@@ -47,12 +47,12 @@ impl Recorder {
         self.interval
     }
 
-    /// What was recorded since it was last taken. All that was taken, joined, is the recording.
+    /// Takes the samples since the last call. All parts, joined, are the recording.
     pub fn take(&self) -> Vec<u8> {
         self.shared.lock().tape.take()
     }
 
-    /// Takes a last sample, ends, and gives what was not yet taken.
+    /// Takes a last sample, ends the recording, and returns the samples not taken yet.
     pub fn stop(mut self) -> Vec<u8> {
         self.end();
         self.take()
@@ -62,7 +62,7 @@ impl Recorder {
         self.shared.lock().stopped = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // One that panicked has recorded all that it could.
+            // A thread that panicked has kept its samples.
             let _ = thread.join();
         }
     }
@@ -88,7 +88,7 @@ impl SharedTape {
         }
     }
 
-    /// True where it was stopped.
+    /// True if it was stopped.
     fn wait_until(&self, due: Instant) -> bool {
         let mut state = self.lock();
         loop {
@@ -112,7 +112,7 @@ fn sample(sampler: &mut Sampler, whole: bool) -> Vec<u8> {
     text
 }
 
-/// The next moment of an even beat. What a suspended or busy host has missed is not made up for.
+/// The next moment of an even beat. Moments missed by a suspended or busy host are not made up for.
 fn next(last: Instant, interval: Duration, now: Instant) -> Instant {
     let due = last + interval;
     if due < now { now + interval } else { due }

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Formatter};
 
-/// The first line: what it is, and the version of its form.
+/// The first line: the name of the form, and its version.
 pub(crate) const MAGIC: &str = "linerate recording 1";
 
 /// A recording: the texts of a host's counters at several moments.
@@ -16,7 +16,7 @@ pub struct Recording {
     pub missing: Vec<(String, String)>,
 }
 
-/// What holds for the whole recording.
+/// Properties of the whole recording.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RecordingInfo {
     /// The host's name.
@@ -25,7 +25,7 @@ pub struct RecordingInfo {
     pub started: f64,
     /// The same moment in seconds since the host was booted.
     pub boot: f64,
-    /// Seconds between two samples, as intended.
+    /// The intended seconds between two samples.
     pub interval: f64,
     /// Ticks in a second (USER_HZ), in which processor times are counted.
     pub ticks_per_second: u64,
@@ -40,25 +40,25 @@ pub struct Sample {
     pub texts: Vec<(String, String)>,
 }
 
-/// Why bytes aren't a recording.
+/// The reason that bytes aren't a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordingError {
-    /// They begin with something else.
+    /// The first line is wrong.
     NoRecording,
-    /// A line belongs to none.
+    /// A line has no place in a recording.
     Line {
         /// Bytes before it.
         at: usize,
-        /// It, or its beginning.
+        /// The line, or its beginning.
         line: String,
     },
 }
 
 impl Recording {
-    /// Reads a recording. A last sample that was cut off, as by a crash, is left out.
+    /// Reads a recording. A last sample that was cut off, for example by a crash, is left out.
     ///
     /// # Errors
-    /// Where the bytes aren't one, or are damaged.
+    /// If the bytes aren't a recording, or are damaged.
     pub fn parse(bytes: &[u8]) -> Result<Self, RecordingError> {
         let mut lines = Lines { bytes, at: 0 };
         if lines.next() != Some(MAGIC.as_bytes()) {
@@ -69,10 +69,10 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Adds what was recorded later: what [`super::Recorder::take`] gives after the first time.
+    /// Adds later samples: the result of [`super::Recorder::take`] after the first call.
     ///
     /// # Errors
-    /// Where the bytes continue no recording, or not this one.
+    /// If the bytes don't continue this recording.
     pub fn extend(&mut self, continuation: &[u8]) -> Result<(), RecordingError> {
         self.read(Lines { bytes: continuation, at: 0 })
     }
@@ -92,7 +92,7 @@ impl Recording {
         }
     }
 
-    /// Takes one line and what belongs to it; none where it has no place here.
+    /// Takes one line with its text; none if it has no place here.
     fn take(&mut self, line: &str, lines: &mut Lines<'_>) -> Option<Taken> {
         let (mark, rest) = line.split_once(' ')?;
         match mark {

@@ -10,29 +10,29 @@ use super::recording::{MAGIC, RecordingInfo};
 use super::source::TextSource;
 use super::{KINDS, SampleKind};
 
-/// How often samples are taken unless something else is asked for.
+/// The default interval of samples.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(250);
-/// A shorter interval would measure the sampler.
+/// The shortest interval; a shorter one would measure the sampler.
 const SHORTEST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(60);
 /// The share of a processor that all kinds of data together may cost before the dear ones are read less
 /// often.
 const ALL: f64 = 0.008;
-/// What each of them may cost then.
+/// The share that each kind may cost then.
 const SHARE: f64 = ALL / KINDS.len() as f64;
-/// The most processes, and names of processes, that are followed.
+/// The most processes, and names of processes, to follow.
 const MOST_WATCHED: usize = 64;
 
-/// What is sampled.
+/// Options of a sampler.
 #[derive(Clone, Debug)]
 pub struct SamplerOptions {
     /// Time between two samples.
     pub interval: Duration,
-    /// Processes that are followed with their descendants.
+    /// Processes to follow, with their descendants.
     pub processes: Vec<u32>,
-    /// Names of programs, as in /proc/PID/comm, whose processes are followed likewise.
+    /// Names of programs, as in /proc/PID/comm, whose processes are followed as well.
     pub names: Vec<String>,
-    /// The directory that stands for `/`. What has no file is recorded only where it is `/` itself.
+    /// The directory in place of `/`. Data without a file are recorded only if it is `/` itself.
     pub root: PathBuf,
 }
 
@@ -42,12 +42,12 @@ impl Default for SamplerOptions {
     }
 }
 
-/// The interval that is used where this one is asked for: at least 20 ms, at most a minute.
+/// The interval limited to 20 ms to a minute.
 pub fn clamped(interval: Duration) -> Duration {
     interval.clamp(SHORTEST, LONGEST)
 }
 
-/// Reads a host's counters. Those of the network are of the calling thread's namespace.
+/// Reads a host's counters; those of the network belong to the calling thread's namespace.
 pub struct Sampler {
     begun: Instant,
     interval: Duration,
@@ -55,7 +55,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Opens what is sampled. What can't be read says so in the recording.
+    /// Opens the sources. The recording names unreadable ones, with the reason.
     pub fn new(options: &SamplerOptions) -> Self {
         let mut options = options.clone();
         options.processes.truncate(MOST_WATCHED);
@@ -64,7 +64,7 @@ impl Sampler {
         Self { begun: Instant::now(), interval: clamped(options.interval), channels }
     }
 
-    /// What a recording begins with. Call it before the first sample: it tells when that was.
+    /// The head of a recording. Call it before the first sample, because it holds the time.
     pub fn heading(&self) -> Vec<u8> {
         let boot = clock_gettime(ClockId::Boottime);
         let elapsed = self.begun.elapsed();
@@ -95,18 +95,18 @@ impl Sampler {
     }
 }
 
-/// One kind of data under way.
+/// One kind of data with its open source.
 struct OpenKind {
     name: &'static str,
     source: Box<dyn TextSource>,
     text: Vec<u8>,
-    /// Samples that it still sits out.
+    /// The number of samples that it still skips.
     out: u32,
-    /// What the last reading cost, in processor seconds.
+    /// The cost of the last reading, in processor seconds.
     last: f64,
-    /// The less of the last two: one dear reading alone, such as the first, is forgiven.
+    /// The lower cost of the last two: a single costly reading, such as the first, is forgiven.
     cost: f64,
-    /// Why it couldn't be read, once that was told.
+    /// True once the reason that it couldn't be read was recorded.
     told: bool,
 }
 
@@ -116,7 +116,7 @@ impl OpenKind {
         Self { name: kind.name, source, text: Vec::new(), out: 0, last: 0.0, cost: 0.0, told: false }
     }
 
-    /// False where it sits this sample out.
+    /// False if it skips this sample.
     fn sample(&mut self, whole: bool, recording: &mut Vec<u8>) -> bool {
         if self.out > 0 && !whole {
             self.out -= 1;
@@ -131,7 +131,7 @@ impl OpenKind {
         true
     }
 
-    /// Sits out as many samples as keep it within its share of each, in seconds.
+    /// Skips enough samples to stay within its share of each, in seconds.
     fn spare(&mut self, share: f64) {
         self.out = (self.cost / share) as u32;
     }
@@ -153,7 +153,7 @@ impl OpenKind {
     }
 }
 
-/// Processor time of this thread: how much a busy host delays it doesn't count.
+/// Processor time of this thread, so that delays on a busy host don't count.
 pub(crate) fn thread_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9

@@ -1,4 +1,4 @@
-//! What a recording says over time, all kinds of data in one form.
+//! The data of a recording over time, all kinds in one form.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use super::{KINDS, Recording};
 pub struct TimeSeries {
     /// The kind of data: `cpu`, `ports` ...
     pub kind: String,
-    /// What it is of: `all busy`, `eth0 received`.
+    /// The subject: `all busy`, `eth0 received`.
     pub name: String,
     /// Its unit: `%`, `bit/s`, `1/s`.
     pub unit: String,
@@ -23,7 +23,7 @@ impl TimeSeries {
     }
 }
 
-/// Everything that a recording says over time, in the order of the kinds of data.
+/// All series of a recording, in the order of the kinds of data.
 pub fn series(recording: &Recording) -> Vec<TimeSeries> {
     KINDS.iter().flat_map(|kind| (kind.series)(recording)).collect()
 }
