@@ -8,6 +8,7 @@ mod docs;
 mod fuzz;
 mod hostile;
 mod limits;
+mod names;
 mod rooms;
 mod setup;
 
@@ -21,6 +22,7 @@ cargo xtask COMMAND
   test [ARGS]    setup, then cargo test --workspace [ARGS]
   docs           check the documentation: links, headings, and that every command and option it shows exists
   rooms          print which folders of a crate know which; fail where one knows what it may not, or two types share a name
+  names          check that each type's name has one meaning, and list those defined more than once
   aa [N]         measure two equal cases, as root, and count how many of N comparisons (default 200) call them different
   fuzz TARGET [--seconds N]
                  feed a decoder with what a fuzzer makes up, for ten minutes unless told otherwise
@@ -52,6 +54,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ("test", rest) => test(rest),
         ("docs", []) => docs::run(repository()),
         ("rooms", []) => rooms::run(repository()),
+        ("names", []) => names::run(repository()),
         ("chaos", rest) => chaos::run(rest),
         ("chaos-far", rest) => chaos::far(rest),
         ("aa", []) => aa::run(repository(), 200),

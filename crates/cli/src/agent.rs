@@ -87,7 +87,8 @@ impl HostObserver for Local {
     fn record(&self, sampling: &Sampling) -> Result<Box<dyn Recording>, String> {
         let Sampling { interval_ms, processes, names } = sampling.clone();
         let interval = Duration::from_millis(interval_ms.into());
-        let options = sample::Options { interval, processes, names, ..sample::Options::default() };
+        let options =
+            sample::SamplerOptions { interval, processes, names, ..sample::SamplerOptions::default() };
         match Recorder::start(&options) {
             Ok(recorder) => Ok(Box::new(LocalRecording(recorder))),
             Err(error) => Err(format!("starting to sample the host failed: {error}")),

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use linerate_lab::{
-    Counts, Description, Lab, LabName, Loss, Options, Rate, Rtt, Status, Wan, parse_link, sweep_and_tell,
+    Description, Lab, LabName, LabOptions, Loss, Rate, Rtt, SegmentCounts, Status, Wan, parse_link,
+    sweep_and_tell,
 };
 
 use crate::common::failure::Failure;
@@ -276,9 +277,9 @@ fn describe(lab: &Status) -> String {
     )
 }
 
-fn describe_counts(link: usize, counts: &[Counts; 2]) -> String {
-    let way = |(way, counts): (&str, &Counts)| {
-        let Counts { segments, lost, dropped, latest_ns } = counts;
+fn describe_counts(link: usize, counts: &[SegmentCounts; 2]) -> String {
+    let way = |(way, counts): (&str, &SegmentCounts)| {
+        let SegmentCounts { segments, lost, dropped, latest_ns } = counts;
         let late = Duration::from_nanos(*latest_ns).as_secs_f64() * 1e3;
         format!(
             "\n  link {link}, {way}: {} segments, {} lost, {} dropped by the queue, the latest {late:.1} ms late",
@@ -318,8 +319,8 @@ impl Shape {
         asked.then_some(Wan { rtt, loss, queue: self.queue, seed: self.seed.unwrap_or(0) })
     }
 
-    fn options(&self, kept: bool) -> Options {
-        Options {
+    fn options(&self, kept: bool) -> LabOptions {
+        LabOptions {
             link: self.link.0,
             name: self.name.clone(),
             mtu: self.mtu,

@@ -1,35 +1,26 @@
-//! Runs the checks, and orders what they find.
+//! Runs the checks, and orders their findings.
 
-use crate::check::{CHECKS, Run};
+use crate::check::CHECKS;
 use crate::{Finding, Host, Path};
 
-/// What all checks find on a host, the dearest first.
+/// The findings of all checks on a host, the costliest first.
 pub fn examine_host(host: &Host<'_>) -> Vec<Finding> {
-    let found = CHECKS.iter().flat_map(|check| match check.run {
-        Run::Host(run) => check.signed(host.name, run(host)),
-        Run::Path(_) => Vec::new(),
-    });
-    ordered(found.collect())
+    ordered(CHECKS.iter().flat_map(|check| check.on_host(host)).collect())
 }
 
-/// What all checks find between two hosts, the dearest first; not what they find on each of them.
+/// The findings of all checks between two hosts, the costliest first; without those on each host.
 pub fn examine_path(path: &Path<'_>) -> Vec<Finding> {
-    let name = format!("{} -> {}", path.from.name, path.to.name);
-    let found = CHECKS.iter().flat_map(|check| match check.run {
-        Run::Path(run) => check.signed(&name, run(path)),
-        Run::Host(_) => Vec::new(),
-    });
-    ordered(found.collect())
+    ordered(CHECKS.iter().filter_map(|check| check.on_path(path)).collect())
 }
 
-/// What all checks find between two hosts and on each of them, the dearest first.
+/// The findings of all checks between two hosts and on each of them, the costliest first.
 pub fn examine_path_and_ends(path: &Path<'_>) -> Vec<Finding> {
     let mut found = examine_path(path);
     found.extend(path.ends().iter().flat_map(examine_host));
     ordered(found)
 }
 
-/// The dearest first: by severity, by what is lost, then in the order of the checks.
+/// The costliest first: by severity, by the lost share, then in the order of the checks.
 pub fn ordered(mut findings: Vec<Finding>) -> Vec<Finding> {
     let loss = |finding: &Finding| finding.loss.unwrap_or(0.0);
     findings.sort_by(|a, b| b.severity.cmp(&a.severity).then(loss(b).total_cmp(&loss(a))));
@@ -42,7 +33,7 @@ mod tests {
     use crate::Severity;
 
     #[test]
-    fn the_dearest_comes_first() {
+    fn the_costliest_comes_first() {
         let finding = |loss: f64| Finding::leaves(10.0 - loss, 10.0, "x");
         let found =
             ordered(vec![finding(0.0), Finding::new(Severity::Major, "y"), finding(6.0), finding(3.0)]);

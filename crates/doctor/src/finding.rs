@@ -1,4 +1,4 @@
-//! What a check finds.
+//! A finding of a check.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,16 +7,16 @@ use serde::Serialize;
 
 use crate::formula::gbit;
 
-/// Shares of the need from which a loss is critical, major, minor; below it is a note.
+/// Lost shares of the need from which a finding is critical, major or minor; below, it is a note.
 const CRITICAL: f64 = 0.5;
 const MAJOR: f64 = 0.15;
 const MINOR: f64 = 0.01;
 
-/// How much of the need is lost.
+/// The severity of a finding, by the lost share of the need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Nothing that can be computed: good to know.
+    /// No cost that can be computed: good to know.
     Note,
     /// From 1 %, or a risk.
     Minor,
@@ -26,49 +26,49 @@ pub enum Severity {
     Critical,
 }
 
-/// Where an advice comes from.
+/// A document behind a check's advice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Source {
+pub struct Citation {
     /// Title and section.
     pub name: &'static str,
     /// Address.
     pub url: &'static str,
 }
 
-/// One thing that keeps transfers from the rate that is needed, or may.
+/// One thing that keeps transfers below the need, or may do so.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// Name of the check.
     pub check: &'static str,
-    /// Host, as the user calls it; two for a path.
+    /// The user's name for the host; both names for a path.
     pub host: String,
-    /// The port, file system or tool that it is about.
+    /// The port, file system or tool concerned.
     pub place: Option<String>,
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
     /// One short sentence.
     pub title: String,
     /// Facts behind it, one a line.
     pub evidence: Vec<String>,
-    /// The rate that it leaves, in bits a second.
+    /// The remaining rate, in bits a second.
     pub ceiling: Option<f64>,
-    /// Share of the need that is lost by it, 0 to 1; known where the ceiling is.
+    /// Lost share of the need, 0 to 1; known where the ceiling is.
     pub loss: Option<f64>,
-    /// A command, or what to do.
+    /// A command, or advice in words.
     pub fix: Option<String>,
-    /// The command that takes it back.
+    /// The command that undoes the fix.
     pub undo: Option<String>,
-    /// Where guides contradict each other, or what the fix costs.
+    /// Contradictions between guides, or the costs of the fix.
     pub conflict: Option<String>,
-    /// Where the advice comes from.
-    pub sources: &'static [Source],
+    /// Documents behind the advice.
+    pub sources: &'static [Citation],
 }
 
 impl Severity {
-    /// All, the worst first.
+    /// All severities, the worst first.
     pub const ALL: [Severity; 4] = [Self::Critical, Self::Major, Self::Minor, Self::Note];
 
-    /// That of a share of the need that is lost.
+    /// The severity of a lost share of the need, 0 to 1.
     pub fn of_loss(loss: f64) -> Self {
         match loss {
             loss if loss >= CRITICAL => Self::Critical,
@@ -100,24 +100,24 @@ impl FromStr for Severity {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|severity| severity.name() == text);
-        found.ok_or_else(|| format!("'{text}' is no severity; write critical, major, minor or note"))
+        found.ok_or_else(|| format!("'{text}' is not a severity; write critical, major, minor or note"))
     }
 }
 
 impl Finding {
-    /// A finding that leaves `ceiling` of what is needed, both in bits a second: the severity follows.
+    /// A finding that leaves `ceiling` of `need`, both in bits a second; the severity follows from the two.
     pub fn leaves(ceiling: f64, need: f64, title: impl Into<String>) -> Self {
         let loss = if need > 0.0 { (1.0 - ceiling / need).clamp(0.0, 1.0) } else { 0.0 };
         Self { ceiling: Some(ceiling), loss: Some(loss), ..Self::new(Severity::of_loss(loss), title) }
     }
 
-    /// The same for a ceiling that may be above the need, and is near enough to be worth a word: minor at least.
+    /// The same for a ceiling near the need or above it, where a risk remains: minor at least.
     pub fn near(ceiling: f64, need: f64, title: impl Into<String>) -> Self {
         let finding = Self::leaves(ceiling, need, title);
         Self { severity: finding.severity.max(Severity::Minor), ..finding }
     }
 
-    /// A finding whose cost can't be computed: say why in the evidence.
+    /// A finding whose cost can't be computed; its evidence says why.
     pub fn new(severity: Severity, title: impl Into<String>) -> Self {
         Self {
             check: "",
@@ -135,43 +135,43 @@ impl Finding {
         }
     }
 
-    /// No worse than this: what limits some tools or paths only.
+    /// Caps the severity, for findings that concern only some tools or paths.
     pub fn at_most(mut self, severity: Severity) -> Self {
         self.severity = self.severity.min(severity);
         self
     }
 
-    /// The port, file system or tool that it is about.
+    /// The port, file system or tool concerned.
     pub fn at(mut self, place: impl Into<String>) -> Self {
         self.place = Some(place.into());
         self
     }
 
-    /// One more line of evidence.
+    /// Adds a line of evidence.
     pub fn evidence(mut self, line: impl Into<String>) -> Self {
         self.evidence.push(line.into());
         self
     }
 
-    /// What to do: a command, or words where there is none.
+    /// Sets the fix: a command, or words where there is none.
     pub fn fix(mut self, command: impl Into<String>) -> Self {
         self.fix = Some(command.into());
         self
     }
 
-    /// The command that takes the fix back.
+    /// Sets the command that undoes the fix.
     pub fn undo(mut self, command: impl Into<String>) -> Self {
         self.undo = Some(command.into());
         self
     }
 
-    /// Where guides contradict each other, or what the fix costs.
+    /// Contradictions between guides, or the costs of the fix.
     pub fn conflict(mut self, note: impl Into<String>) -> Self {
         self.conflict = Some(note.into());
         self
     }
 
-    /// As golden files hold it: `pcie-width eth2 major 6.6 Gbit/s`.
+    /// One line without words, as in tests/expected: `pcie-width eth2 major 6.6 Gbit/s`.
     pub fn line(&self) -> String {
         let place = self.place.as_deref().unwrap_or("-");
         let ceiling = self.ceiling.map_or("-".into(), gbit);

@@ -1,6 +1,6 @@
 //! Measurements and facts to findings: pure functions.
 //!
-//! [`examine_host`] and [`examine_path`] run all [`check::CHECKS`], and order what they find by what it costs.
+//! [`examine_host`] and [`examine_path`] run all [`check::CHECKS`], and order the findings by their cost.
 
 pub mod check;
 mod examine;
@@ -13,5 +13,5 @@ mod subject;
 mod testing;
 
 pub use examine::{examine_host, examine_path, examine_path_and_ends, ordered};
-pub use finding::{Finding, Severity, Source};
-pub use subject::{Host, Measured, Need, Path, USUAL_RATE};
+pub use finding::{Citation, Finding, Severity};
+pub use subject::{Host, Need, Path, PathMeasurements, USUAL_RATE};

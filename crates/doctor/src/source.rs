@@ -1,49 +1,73 @@
-//! Where several checks have their advice from.
+//! Documents that several checks cite, each with one title.
 
-use crate::Source;
+use crate::Citation;
 
 macro_rules! sources {
     ($($name:ident = $title:literal, $url:literal;)*) => {
-        $(pub(crate) const $name: Source = Source { name: $title, url: $url };)*
+        $(pub(crate) const $name: Citation = Citation { name: $title, url: $url };)*
     };
 }
 
 sources! {
+    // Linux.
+    BBR = "Linux, net/ipv4/tcp_bbr.c: use it with fq",
+        "https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git/tree/net/ipv4/tcp_bbr.c";
+    BLOCK = "Linux, Documentation/ABI/stable/sysfs-block: queue",
+        "https://docs.kernel.org/block/queue-sysfs.html";
+    BONDING = "Linux, Documentation/networking/bonding.rst",
+        "https://docs.kernel.org/networking/bonding.html";
+    BRIDGE = "Linux, Documentation/networking/bridge.rst", "https://docs.kernel.org/networking/bridge.html";
+    CPUIDLE = "Linux, Documentation/admin-guide/pm/cpuidle.rst",
+        "https://docs.kernel.org/admin-guide/pm/cpuidle.html";
+    IOV = "Linux, Documentation/PCI/pci-iov-howto.rst", "https://docs.kernel.org/PCI/pci-iov-howto.html";
     IP_SYSCTL = "Linux, Documentation/networking/ip-sysctl.rst",
         "https://docs.kernel.org/networking/ip-sysctl.html";
     NET_SYSCTL = "Linux, Documentation/admin-guide/sysctl/net.rst",
         "https://docs.kernel.org/admin-guide/sysctl/net.html";
-    VM_SYSCTL = "Linux, Documentation/admin-guide/sysctl/vm.rst",
-        "https://docs.kernel.org/admin-guide/sysctl/vm.html";
     PSI = "Linux, Documentation/accounting/psi.rst", "https://docs.kernel.org/accounting/psi.html";
-    IOV = "Linux, Documentation/PCI/pci-iov-howto.rst", "https://docs.kernel.org/PCI/pci-iov-howto.html";
     SCALING = "Linux, Documentation/networking/scaling.rst",
         "https://docs.kernel.org/networking/scaling.html";
-    BRIDGE = "Linux, Documentation/networking/bridge.rst", "https://docs.kernel.org/networking/bridge.html";
-    BLOCK = "Linux, Documentation/ABI/stable/sysfs-block: queue",
-        "https://docs.kernel.org/block/queue-sysfs.html";
     SCHEDULERS = "Linux, Documentation/block/bfq-iosched.rst", "https://docs.kernel.org/block/bfq-iosched.html";
+    SEGMENTATION = "Linux, Documentation/networking/segmentation-offloads.rst",
+        "https://docs.kernel.org/networking/segmentation-offloads.html";
     SNMP = "Linux, Documentation/networking/snmp_counter.rst",
         "https://docs.kernel.org/networking/snmp_counter.html";
+    STATISTICS = "Linux, Documentation/networking/statistics.rst",
+        "https://docs.kernel.org/networking/statistics.html";
+    SYSFS_PCI = "Linux, Documentation/ABI/testing/sysfs-bus-pci",
+        "https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-bus-pci";
+    VM_SYSCTL = "Linux, Documentation/admin-guide/sysctl/vm.rst",
+        "https://docs.kernel.org/admin-guide/sysctl/vm.html";
+    ETHTOOL = "ethtool(8)", "https://man7.org/linux/man-pages/man8/ethtool.8.html";
+
+    // Guides.
     ESNET = "ESnet, Linux host tuning", "https://fasterdata.es.net/host-tuning/linux/";
-    ESNET_PACING = "ESnet, Packet pacing", "https://fasterdata.es.net/host-tuning/linux/packet-pacing/";
-    ESNET_MTU = "ESnet, MTU issues", "https://fasterdata.es.net/network-tuning/mtu-issues/";
     ESNET_DISK = "ESnet, Tuning of data transfer nodes", "https://fasterdata.es.net/DTN/tuning/";
-    RED_HAT = "Red Hat Enterprise Linux 9, Monitoring and managing system status and performance: network",
+    ESNET_MTU = "ESnet, MTU issues", "https://fasterdata.es.net/network-tuning/mtu-issues/";
+    ESNET_NIC = "ESnet, NIC tuning", "https://fasterdata.es.net/host-tuning/nic-tuning/";
+    ESNET_PACING = "ESnet, Packet pacing", "https://fasterdata.es.net/host-tuning/linux/packet-pacing/";
+    RED_HAT = "Red Hat Enterprise Linux 9, Tuning the network performance",
         "https://docs.redhat.com/en/documentation/red_hat_enterprise_linux/9/html/monitoring_and_managing_system_status_and_performance/tuning-the-network-performance_monitoring-and-managing-system-status-and-performance";
     TUNED = "tuned, profile network-throughput",
         "https://github.com/redhat-performance/tuned/blob/master/profiles/network-throughput/tuned.conf";
-    BBR = "Linux, net/ipv4/tcp_bbr.c: use it with fq",
-        "https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git/tree/net/ipv4/tcp_bbr.c";
-    RFC_7323 = "RFC 7323, TCP extensions for high performance", "https://www.rfc-editor.org/rfc/rfc7323";
-    RFC_9438 = "RFC 9438, CUBIC", "https://www.rfc-editor.org/rfc/rfc9438";
-    OPENSSH = "OpenSSH, ssh_config(5): Ciphers", "https://man.openbsd.org/ssh_config#Ciphers";
-    HPN = "HPN-SSH, what it changes", "https://www.psc.edu/hpn-ssh-home/";
     MULTIQUEUE = "KVM, Multiqueue virtio-net", "https://www.linux-kvm.org/page/Multiqueue";
     LIBVIRT = "libvirt, Domain XML: NIC driver-specific options",
         "https://libvirt.org/formatdomain.html#setting-nic-driver-specific-options";
     VMWARE_NIC = "VMware, Choosing a network adapter for your virtual machine (1001805)",
         "https://kb.vmware.com/s/article/1001805";
-    TRANSFER_PAPER = "Maximizing File Transfer Performance Using 10Gb Ethernet and Virtualization",
-        "docs/papers.md";
+    OPENSSH = "OpenSSH, ssh_config(5): Ciphers", "https://man.openbsd.org/ssh_config#Ciphers";
+    HPN = "HPN-SSH, what it changes", "https://www.psc.edu/hpn-ssh-home/";
+
+    // Standards and papers. docs/papers.md explains the first three.
+    FEDEX = "Maximizing File Transfer Performance Using 10Gb Ethernet and Virtualization", "docs/papers.md";
+    VMMARK = "Networking technologies on IBM System x servers running VMware ESX 4.0", "docs/papers.md";
+    WEB = "1Gbps and 10Gbps Ethernet Server Scalability", "docs/papers.md";
+    PCIE = "Neugebauer et al., Understanding PCIe performance for end host networking, SIGCOMM 2018",
+        "https://doi.org/10.1145/3230543.3230560";
+    STACK = "Cai et al., Understanding Host Network Stack Overheads, SIGCOMM 2021",
+        "https://doi.org/10.1145/3452296.3472888";
+    CORES = "Corbet, Improving Linux networking performance: 1 to 2 million packets a second on a core",
+        "https://lwn.net/Articles/629155/";
+    RFC_7323 = "RFC 7323, TCP extensions for high performance", "https://www.rfc-editor.org/rfc/rfc7323";
+    RFC_9438 = "RFC 9438, CUBIC", "https://www.rfc-editor.org/rfc/rfc9438";
 }

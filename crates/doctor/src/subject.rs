@@ -1,31 +1,31 @@
-//! What checks look at: a host, or a path with both of its ends.
+//! The subjects of checks: a host, or a path with both of its ends.
 
-use linerate_host::facts::{Kind, Port};
+use linerate_host::facts::{Port, PortKind};
 use linerate_host::{Fact, Facts};
 
-/// Bits a second that are taken as needed where neither the user nor any port tells.
+/// The need in bits a second where neither the user nor any port gives one.
 pub const USUAL_RATE: f64 = 10e9;
 
-/// Bytes of a packet where no port tells.
+/// The MTU in bytes where no port's is known.
 const USUAL_MTU: u32 = 1500;
 
-/// The rate that transfers shall have.
+/// The rate that transfers should reach.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Need {
-    /// What the user wants, in bits a second on the wire.
+    /// The user's target, in bits a second on the wire.
     Target(f64),
-    /// What the ports can.
+    /// The ports' own rates.
     OfPorts,
 }
 
 /// One host.
 #[derive(Clone, Copy, Debug)]
 pub struct Host<'a> {
-    /// As the user calls it.
+    /// The user's name for it.
     pub name: &'a str,
     /// Its facts.
     pub facts: &'a Facts,
-    /// What is needed of it.
+    /// The need of its transfers.
     pub need: Need,
 }
 
@@ -36,29 +36,29 @@ pub struct Path<'a> {
     pub from: Host<'a>,
     /// The end that received.
     pub to: Host<'a>,
-    /// What was measured.
-    pub measured: Measured,
+    /// Measurements between them.
+    pub measured: PathMeasurements,
 }
 
-/// What was measured on a path. Not everything can be.
+/// Measurements of a path, as far as they were possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
-pub struct Measured {
-    /// Round-trip time in seconds: the least that was seen.
+pub struct PathMeasurements {
+    /// The shortest round-trip time, in seconds.
     pub rtt: Option<f64>,
     /// Payload from memory to memory, in bits a second.
     pub rate: Option<f64>,
     /// Data streams of that measurement.
     pub streams: Option<u32>,
-    /// Segments that were sent again meanwhile.
+    /// Segments retransmitted meanwhile.
     pub retransmitted: Option<u64>,
-    /// Segments that were sent meanwhile.
+    /// Segments sent meanwhile.
     pub sent: Option<u64>,
-    /// What held the measurement back, by the limiter's name.
+    /// The name of the measurement's limiter.
     pub limiter: Option<&'static str>,
 }
 
-impl Measured {
-    /// Share of the segments that were sent again, 0 to 1.
+impl PathMeasurements {
+    /// Share of the segments that were retransmitted, 0 to 1.
     pub fn loss(&self) -> Option<f64> {
         let (again, sent) = (self.retransmitted?, self.sent?);
         (sent > 0).then(|| again as f64 / sent as f64)
@@ -66,7 +66,8 @@ impl Measured {
 }
 
 impl<'a> Host<'a> {
-    /// Bits a second needed of the host as a whole: the target, or the rate of its fastest port that has a link.
+    /// The need of the host as a whole in bits a second: the target, or the rate of its fastest port with a
+    /// link.
     pub fn rate(&self) -> f64 {
         match self.need {
             Need::Target(rate) => rate,
@@ -74,8 +75,8 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Bits a second needed of one port: no more than it can, and what the host does where it has no speed of its own.
-    /// None where its speed can't be read: then nobody knows whether anything is lost.
+    /// The need of one port in bits a second: at most its own speed; the host's need where it has no speed of
+    /// its own. None where its speed is unreadable: then a loss can't be computed.
     pub fn rate_of(&self, port: &Port) -> Option<f64> {
         match (&port.speed_mbps, self.need) {
             (Fact::Unreadable(_), _) => None,
@@ -85,43 +86,44 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Bits a second of the fastest port that has a link and tells its speed.
+    /// Bits a second of the fastest port with a link and a known speed.
     pub fn fastest(&self) -> Option<f64> {
         self.linked().filter(|port| is_line(port)).filter_map(speed).max_by(f64::total_cmp)
     }
 
-    /// Ports that are known to be up, the kernel's own too.
+    /// Ports that are known to be up, software ports included.
     pub fn linked(&self) -> impl Iterator<Item = &'a Port> + use<'a> {
         self.facts.ports.known().into_iter().flatten().filter(|port| is_up(port))
     }
 
-    /// Of them, devices: real, lent, emulated or paravirtual ones.
+    /// Linked ports that are devices: physical, virtual functions, emulated or paravirtual.
     pub fn devices(&self) -> impl Iterator<Item = &'a Port> + use<'a> {
-        self.linked().filter(|port| port.kind.get().is_some_and(|kind| kind != Kind::Software))
+        self.linked().filter(|port| port.kind.get().is_some_and(|kind| kind != PortKind::Software))
     }
 
-    /// Of them, those with a device of their own: real ones and virtual functions.
+    /// Linked ports with hardware of their own: physical ones and virtual functions.
     pub fn hardware(&self) -> impl Iterator<Item = &'a Port> + use<'a> {
         let is_hardware =
-            |port: &&Port| matches!(port.kind.get(), Some(Kind::Physical | Kind::VirtualFunction));
+            |port: &&Port| matches!(port.kind.get(), Some(PortKind::Physical | PortKind::VirtualFunction));
         self.linked().filter(is_hardware)
     }
 }
 
 impl<'a> Path<'a> {
-    /// The same path, of whose ends neither needs more than the other can.
+    /// The same path, with the need of both ends lowered to that of the slower one.
     pub fn needing(mut self) -> Path<'a> {
         let need = Need::Target(self.rate());
         (self.from.need, self.to.need) = (need, need);
         self
     }
 
-    /// Bits a second needed: the target, or what the slower end can.
+    /// The need in bits a second: the target, or the slower end's.
     pub fn rate(&self) -> f64 {
         self.from.rate().min(self.to.rate())
     }
 
-    /// Bytes of the largest packet that both ends can send: by their devices, since nobody tells which of them is used.
+    /// Bytes of the largest packet that both ends can send, over all their devices: the one in use isn't
+    /// known.
     pub fn mtu(&self) -> u32 {
         let largest = |host: &Host<'_>| host.devices().filter_map(|port| port.mtu.get()).max();
         self.ends().iter().filter_map(largest).min().unwrap_or(USUAL_MTU)
@@ -133,18 +135,18 @@ impl<'a> Path<'a> {
     }
 }
 
-/// A port's speed in bits a second, where it tells one.
+/// A port's speed in bits a second, where it is known.
 pub(crate) fn speed(port: &Port) -> Option<f64> {
     port.speed_mbps.get().map(|mbps| mbps as f64 * 1e6)
 }
 
-/// Cables end in it: not a tap or a veth, whose speeds are made up.
+/// True for ports with a cable, and bonds of them: the speeds of taps and veths are made up.
 fn is_line(port: &Port) -> bool {
-    port.kind.get() != Some(Kind::Software) || port.bond.known().is_some()
+    port.kind.get() != Some(PortKind::Software) || port.bond.known().is_some()
 }
 
-/// What isn't up has no carrier either; `unknown` is what drivers say that don't tell. A port of which neither can be
-/// read may be down, and nothing is said of it.
+/// Drivers that don't report a state report `unknown`. A port whose state and carrier are both unreadable may
+/// be down, and counts as down.
 fn is_up(port: &Port) -> bool {
     let state = port.state.known().map(|state| state == "up" || state == "unknown");
     match (state, port.carrier.get()) {

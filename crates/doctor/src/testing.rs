@@ -5,8 +5,8 @@ use std::path::Path;
 use linerate_host::facts::Port;
 use linerate_host::{Fact, Facts, Snapshot};
 
-use crate::check::{Check, Run};
-use crate::{Finding, Host, Measured, Need};
+use crate::check::{Check, CheckRun};
+use crate::{Finding, Host, Need, PathMeasurements};
 
 /// The host of a fixture.
 pub fn fixture(name: &str) -> Facts {
@@ -35,27 +35,23 @@ pub fn port_of<'a>(facts: &'a mut Facts, name: &str) -> &'a mut Port {
     ports.iter_mut().find(|port| port.name == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// What a check finds on a host, signed.
+/// The findings of a check on a host, signed.
 pub fn found(check: &Check, facts: &Facts) -> Vec<Finding> {
     found_for(check, facts, Need::OfPorts)
 }
 
 /// The same for a target in bits a second.
 pub fn found_for(check: &Check, facts: &Facts, need: Need) -> Vec<Finding> {
-    match check.run {
-        Run::Host(run) => check.signed("h", run(&Host { name: "h", facts, need })),
-        Run::Path(_) => panic!("{} looks at paths", check.name),
-    }
+    assert!(!matches!(check.run, CheckRun::Path(_)), "{} looks at paths", check.name);
+    check.on_host(&Host { name: "h", facts, need })
 }
 
-/// What a check finds between two hosts.
-pub fn found_between(check: &Check, from: &Facts, to: &Facts, measured: Measured) -> Vec<Finding> {
+/// The finding of a check between two hosts.
+pub fn found_between(check: &Check, from: &Facts, to: &Facts, measured: PathMeasurements) -> Vec<Finding> {
     let host = |name, facts| Host { name, facts, need: Need::OfPorts };
     let path = crate::Path { from: host("a", from), to: host("b", to), measured };
-    match check.run {
-        Run::Path(run) => check.signed("a -> b", run(&path)),
-        Run::Host(_) => panic!("{} looks at hosts", check.name),
-    }
+    assert!(matches!(check.run, CheckRun::Path(_)), "{} looks at hosts", check.name);
+    check.on_path(&path).into_iter().collect()
 }
 
 /// Names of findings, with their places.

@@ -1,7 +1,7 @@
 //! Each host of crates/host/tests/fixtures has exactly the findings of tests/expected/HOST.txt.
 //!
-//! `LINERATE_EXPECTED=write cargo test -p linerate-doctor --test hosts` writes them anew; `git diff` shows what changed.
-//! One line a finding: check, place, severity, ceiling; sorted, so that additions merge.
+//! `LINERATE_EXPECTED=write cargo test -p linerate-doctor --test hosts` writes them anew; `git diff` shows
+//! what changed. One line a finding: check, place, severity, ceiling; sorted, so that additions merge.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,20 +40,20 @@ fn each_host_has_exactly_its_findings() {
     let mut wrong = String::new();
     for (name, facts) in hosts {
         let path = here("tests/expected").join(format!("{name}.txt"));
-        let told = golden(&findings(&name, &facts));
+        let found = golden(&findings(&name, &facts));
         if std::env::var_os("LINERATE_EXPECTED").is_some_and(|value| value == "write") {
-            fs::write(&path, &told).unwrap();
+            fs::write(&path, &found).unwrap();
         }
         let expected = fs::read_to_string(&path).unwrap_or_default();
-        wrong += &differences(&name, &expected, &told);
+        wrong += &differences(&name, &expected, &found);
     }
     assert!(wrong.is_empty(), "- expected, + found:\n{wrong}");
 }
 
-fn differences(host: &str, expected: &str, told: &str) -> String {
+fn differences(host: &str, expected: &str, found: &str) -> String {
     let lacks = |lines: &str, line: &str| !lines.lines().any(|other| other == line);
-    let gone = expected.lines().filter(|line| lacks(told, line)).map(|line| format!("{host}: - {line}\n"));
-    let new = told.lines().filter(|line| lacks(expected, line)).map(|line| format!("{host}: + {line}\n"));
+    let gone = expected.lines().filter(|line| lacks(found, line)).map(|line| format!("{host}: - {line}\n"));
+    let new = found.lines().filter(|line| lacks(expected, line)).map(|line| format!("{host}: + {line}\n"));
     gone.chain(new).collect()
 }
 

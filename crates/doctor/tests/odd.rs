@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use linerate_doctor::{Finding, Host, Measured, Need, Path as Between, examine_host, examine_path};
+use linerate_doctor::{Finding, Host, Need, Path as Between, PathMeasurements, examine_host, examine_path};
 use linerate_host::{Facts, Snapshot};
 
 /// Rounds for each host; in each another share of its files, or of their lines, is gone.
@@ -25,13 +25,13 @@ fn look(facts: &Facts) {
         let host = Host { name: "h", facts, need };
         examine_host(&host).iter().for_each(can_be);
         for rtt in [0.0, 1e-9, 0.05, 1e9] {
-            let measured = Measured {
+            let measured = PathMeasurements {
                 rtt: Some(rtt),
                 rate: Some(1e9),
                 streams: Some(0),
                 retransmitted: Some(7),
                 sent: Some(5),
-                ..Measured::default()
+                ..PathMeasurements::default()
             };
             examine_path(&Between { from: host, to: host, measured }).iter().for_each(can_be);
         }
@@ -47,7 +47,7 @@ fn can_be(finding: &Finding) {
     );
 }
 
-/// Every number of a snapshot's one-line values stands for another.
+/// Every number of a snapshot's one-line values is replaced by another.
 fn with_numbers(text: &str, other: &str) -> String {
     let line = |line: &str| match line.split_once(" = ") {
         Some((path, value)) if value.parse::<i64>().is_ok() => format!("{path} = {other}\n"),
@@ -123,7 +123,8 @@ fn without_files(whole: &Snapshot, random: &mut fastrand::Rng) -> Snapshot {
     rest
 }
 
-/// Lines inside of texts; but of drivers' answers in numbers, of which a line that is missing is a 0 (docs/formats.md).
+/// Lines inside of texts; except drivers' answers in numbers, in which a missing line is a 0
+/// (docs/formats.md).
 fn without_lines(whole: &Snapshot, random: &mut fastrand::Rng) -> Snapshot {
     let (keep, text) = (random.u32(..100), whole.to_text());
     let mut in_numbers = false;

@@ -1,15 +1,16 @@
-//! Each path of tests/paths has exactly its findings: those of the path, and of both ends against what the path needs.
+//! Each path of tests/paths has exactly its findings: those of the path, and of both ends against what the
+//! path needs.
 //!
-//! A file names two hosts of crates/host/tests/fixtures, perhaps with lines of a snapshot (indented) in place of theirs,
-//! what was measured, and behind `finds` one line a finding, sorted. `LINERATE_EXPECTED=write cargo test -p
-//! linerate-doctor --test paths` writes these anew; `git diff` shows what changed.
+//! A file names two hosts of crates/host/tests/fixtures, perhaps with lines of a snapshot (indented) in place
+//! of theirs, what was measured, and behind `finds` one line a finding, sorted. `LINERATE_EXPECTED=write
+//! cargo test -p linerate-doctor --test paths` writes these anew; `git diff` shows what changed.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use linerate_doctor::limiter::Limiter;
-use linerate_doctor::{Finding, Host, Measured, Need, Path as Between, examine_path_and_ends};
+use linerate_doctor::{Finding, Host, Need, Path as Between, PathMeasurements, examine_path_and_ends};
 use linerate_host::{Facts, Snapshot};
 
 const FINDS: &str = "finds\n";
@@ -19,7 +20,7 @@ const FINDS: &str = "finds\n";
 struct Case {
     from: String,
     to: String,
-    measured: Measured,
+    measured: PathMeasurements,
 }
 
 fn here(path: &str) -> PathBuf {
@@ -39,11 +40,11 @@ fn each_path_has_exactly_its_findings() {
     assert!(cases.len() >= 10);
     for (path, text) in cases {
         let (given, expected) = text.split_once(FINDS).unwrap_or_else(|| panic!("{path:?} finds nothing"));
-        let told = golden(&Case::parse(given).findings());
+        let found = golden(&Case::parse(given).findings());
         if std::env::var_os("LINERATE_EXPECTED").is_some_and(|value| value == "write") {
-            fs::write(&path, format!("{given}{FINDS}{told}")).unwrap();
+            fs::write(&path, format!("{given}{FINDS}{found}")).unwrap();
         }
-        wrong += &differences(&path.file_stem().unwrap().to_string_lossy(), expected, &told);
+        wrong += &differences(&path.file_stem().unwrap().to_string_lossy(), expected, &found);
     }
     assert!(wrong.is_empty(), "- expected, + found:\n{wrong}");
 }
@@ -57,7 +58,7 @@ fn every_check_of_paths_is_shown() {
         .map(|f| f.check)
         .collect();
     let of_paths = linerate_doctor::check::CHECKS.iter();
-    let of_paths = of_paths.filter(|check| matches!(check.run, linerate_doctor::check::Run::Path(_)));
+    let of_paths = of_paths.filter(|check| matches!(check.run, linerate_doctor::check::CheckRun::Path(_)));
     let missing: Vec<&str> = of_paths.map(|check| check.name).filter(|name| !found.contains(name)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
@@ -108,9 +109,9 @@ fn golden(findings: &[Finding]) -> String {
     lines.concat()
 }
 
-fn differences(path: &str, expected: &str, told: &str) -> String {
+fn differences(path: &str, expected: &str, found: &str) -> String {
     let lacks = |lines: &str, line: &str| !lines.lines().any(|other| other == line);
-    let gone = expected.lines().filter(|line| lacks(told, line)).map(|line| format!("{path}: - {line}\n"));
-    let new = told.lines().filter(|line| lacks(expected, line)).map(|line| format!("{path}: + {line}\n"));
+    let gone = expected.lines().filter(|line| lacks(found, line)).map(|line| format!("{path}: - {line}\n"));
+    let new = found.lines().filter(|line| lacks(expected, line)).map(|line| format!("{path}: + {line}\n"));
     gone.chain(new).collect()
 }

@@ -1,4 +1,4 @@
-//! Each finding whose fix is a command tells how to take it back.
+//! Each finding whose fix is a command names the command that undoes it.
 
 use std::fs;
 use std::path::Path;
@@ -49,7 +49,7 @@ fn each_command_can_be_taken_back() {
     assert!(lacking.is_empty(), "no undo:\n{}", lacking.join("\n"));
 }
 
-/// A finding without an undo tells what to do in words, as "another slot".
+/// A finding without an undo gives advice in words, like "another slot".
 #[test]
 fn an_undo_is_never_the_fix() {
     for finding in findings() {

@@ -4,17 +4,17 @@
 
 use std::time::Duration;
 
-use linerate_host::sample::{DEFAULT_INTERVAL, Options, Recorder, Recording};
-use linerate_sys::usage::{Who, usage};
+use linerate_host::sample::{DEFAULT_INTERVAL, Recorder, Recording, SamplerOptions};
+use linerate_sys::usage::{UsageOf, usage};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seconds: u64 = std::env::args().nth(1).map_or(Ok(20), |text| text.parse())?;
-    let options = Options { processes: vec![1], ..Options::default() };
+    let options = SamplerOptions { processes: vec![1], ..SamplerOptions::default() };
     let recorder = Recorder::start(&options)?;
-    let before = usage(Who::Process).cpu_seconds;
+    let before = usage(UsageOf::Process).cpu_seconds;
     std::thread::sleep(Duration::from_secs(seconds));
     let bytes = recorder.stop();
-    let used = usage(Who::Process).cpu_seconds - before;
+    let used = usage(UsageOf::Process).cpu_seconds - before;
     let recording = Recording::parse(&bytes)?;
     println!(
         "{} samples, one every {DEFAULT_INTERVAL:?}: {:.1} kB each, {:.2} % of one processor",

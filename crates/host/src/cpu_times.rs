@@ -10,13 +10,13 @@ use crate::{Fact, Pressure, pressure};
 
 /// The counters at one moment, in ticks since boot, summed over all processors.
 ///
-/// The kernel counts a guest's time in `user` and in `guest` alike (and again in `nice` and `guest_nice`); here each
-/// tick stands in one field only.
+/// The kernel counts a guest's time both in `user` and in `guest` (likewise in `nice` and `guest_nice`); here
+/// each tick is in one field only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CpuTimes {
-    /// Ticks in a second (USER_HZ) on the host that was read.
+    /// Ticks in a second (USER_HZ) on the host.
     pub ticks_per_second: u64,
-    /// Processors on line.
+    /// Online processors.
     pub processors: u32,
     /// In user mode, guests left out.
     pub user: u64,
@@ -32,7 +32,7 @@ pub struct CpuTimes {
     pub irq: u64,
     /// Soft interrupts.
     pub softirq: u64,
-    /// Taken by the hypervisor for others.
+    /// Given to other guests by the hypervisor.
     pub steal: u64,
     /// Running guests of this host.
     pub guest: u64,
@@ -42,10 +42,10 @@ pub struct CpuTimes {
     pub pressure: Fact<Pressure>,
 }
 
-/// What passed between two readings, in seconds summed over all processors. No field overlaps another.
+/// Processor time between two readings, in seconds summed over all processors. The fields don't overlap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuSeconds {
-    /// Processors on line at the later reading.
+    /// Online processors at the later reading.
     pub processors: u32,
     /// In user mode, guests left out.
     pub user: f64,
@@ -61,11 +61,11 @@ pub struct CpuSeconds {
     pub irq: f64,
     /// Soft interrupts.
     pub softirq: f64,
-    /// Taken by the hypervisor for others.
+    /// Given to other guests by the hypervisor.
     pub steal: f64,
     /// Running guests of this host, niced ones included.
     pub guest: f64,
-    /// Wall seconds in which some task waited for a processor; `None` where the kernel doesn't count it.
+    /// Wall seconds in which some task waited for a processor; `None` if the kernel doesn't count it.
     pub pressure: Option<f64>,
 }
 
@@ -73,7 +73,7 @@ impl CpuTimes {
     /// Reads the counters of the host whose `/` is `root`.
     ///
     /// # Errors
-    /// /proc/stat can't be read, or its first line isn't the total that the kernel writes.
+    /// If /proc/stat can't be read, or its first line isn't the total.
     pub fn read(root: &Path) -> io::Result<CpuTimes> {
         let root = &Root::dir(root);
         let text = match root.needed("proc/stat") {
@@ -86,7 +86,7 @@ impl CpuTimes {
         Ok(times)
     }
 
-    /// What passed since an earlier reading of the same host. A counter that went backwards counts as 0.
+    /// The time since an earlier reading of the same host. A counter that went backwards counts as 0.
     pub fn since(&self, earlier: &CpuTimes) -> CpuSeconds {
         let hz = self.ticks_per_second.max(1) as f64;
         let passed = |now: u64, then: u64| now.saturating_sub(then) as f64 / hz;
@@ -110,7 +110,7 @@ impl CpuTimes {
 }
 
 impl CpuSeconds {
-    /// Seconds in which a processor worked for this host.
+    /// Busy processor seconds of this host.
     pub fn busy(&self) -> f64 {
         self.user + self.nice + self.system + self.irq + self.softirq + self.guest
     }
@@ -133,7 +133,7 @@ pub(crate) fn parse_values(line: &str) -> Option<CpuTimes> {
     if values.len() < 4 {
         return None;
     }
-    // Kernels before 2.6.33 end the line earlier; what they don't count is 0.
+    // Kernels before 2.6.33 have fewer fields; missing ones are 0.
     let at = |i: usize| values.get(i).copied().unwrap_or(0);
     let (guest, guest_nice) = (at(8), at(9));
     Some(CpuTimes {
@@ -153,7 +153,7 @@ pub(crate) fn parse_values(line: &str) -> Option<CpuTimes> {
     })
 }
 
-/// Lines "cpu0", "cpu1" ...: the kernel lists those on line.
+/// Lines "cpu0", "cpu1" ... of the online processors.
 fn processors(stat: &str) -> u32 {
     let n = stat
         .lines()

@@ -1,4 +1,4 @@
-//! Which hypervisor the host is a guest of.
+//! The hypervisor below the host.
 
 use std::io;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::Fact;
 use crate::facts::Machine;
 
-/// Vendor or product strings of DMI, and the hypervisor that each stands for.
+/// Vendor or product strings of DMI, and their hypervisors.
 const DMI: [(&str, &str); 10] = [
     ("QEMU", "QEMU"),
     ("KVM", "KVM"),
@@ -24,8 +24,8 @@ const DMI: [(&str, &str); 10] = [
 const MONITORS: [&str; 6] =
     ["qemu-system-", "qemu-kvm", "cloud-hyperviso", "firecracker", "crosvm", "vmware-vmx"];
 
-/// The hypervisor's name. `/sys/hypervisor` and DMI name it; where neither does (Firecracker has no DMI), the
-/// processor's signature does, and its "hypervisor" flag still tells a guest from a real machine.
+/// The hypervisor's name, by `/sys/hypervisor` or DMI; else (Firecracker has no DMI) by the processor's
+/// signature. The processor's "hypervisor" flag alone distinguishes a guest from a physical machine.
 pub(crate) fn name(machine: &Machine) -> Fact<String> {
     if let Fact::Known(name) = &machine.hypervisor_type {
         return Fact::Known(name.clone());
@@ -39,7 +39,7 @@ pub(crate) fn name(machine: &Machine) -> Fact<String> {
 }
 
 fn from_dmi(machine: &Machine) -> Option<String> {
-    // Microsoft makes machines as well, on which DMI alone says nothing.
+    // Microsoft also makes physical machines, so DMI alone isn't enough.
     let is_guest = machine.guest.get().unwrap_or(true);
     let texts = [&machine.vendor, &machine.product, &machine.bios_vendor];
     texts.iter().filter(|_| is_guest).find_map(|text| {
@@ -48,7 +48,8 @@ fn from_dmi(machine: &Machine) -> Option<String> {
     })
 }
 
-/// The signature in CPUID leaf 0x4000_0000, which exists only where the "hypervisor" flag (leaf 1, ECX bit 31) is set.
+/// The signature in CPUID leaf 0x4000_0000, which exists only where the "hypervisor" flag (leaf 1, ECX bit
+/// 31) is set.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn signature() -> io::Result<String> {
     if std::arch::x86_64::__cpuid(1).ecx >> 31 == 0 {
@@ -64,13 +65,13 @@ pub(crate) fn signature() -> io::Result<String> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// How many guests run on this host, and how many threads of the kernel move their packets.
+/// The number of guests on this host, and of kernel threads that move their packets.
 pub(crate) fn guests() -> io::Result<String> {
     guests_below(Path::new("/proc"))
 }
 
 fn guests_below(proc: &Path) -> io::Result<String> {
-    // The first process is always there, and somebody else's to an ordinary user.
+    // The first process always exists, and belongs to another user than an ordinary one.
     if std::fs::read(proc.join("1/comm")).is_err() {
         return Err(io::Error::other("/proc hides the processes of others (hidepid)"));
     }
@@ -90,7 +91,7 @@ fn guests_below(proc: &Path) -> io::Result<String> {
     Ok(format!("guests {guests}\nvhost_threads {threads}"))
 }
 
-/// Since Linux 6.4 they belong to the program that asked for them.
+/// Since Linux 6.4 they belong to the program that requested them.
 fn threads_of(process: &Path) -> usize {
     let tasks = std::fs::read_dir(process.join("task")).into_iter().flatten().flatten();
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
@@ -102,7 +103,7 @@ fn is_vhost(name: &str) -> bool {
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Names a signature; one that isn't known is given as it stands.
+/// The name of a signature; an unknown one is returned unchanged.
 fn from_signature(text: &str) -> String {
     match text.trim() {
         "KVMKVMKVM" => "KVM".into(),

@@ -1,7 +1,7 @@
 //! Facts about a host and the counters that a run samples.
 //!
-//! Everything is read from files below a root directory that the caller names: `/` on a live host, a captured tree
-//! in a test. No reader panics on what it finds there; a value that can't be had says why.
+//! Everything is read from files below a root directory that the caller names: `/` on a live host, a captured
+//! tree in a test. No reader panics on their contents; an unavailable value holds the reason.
 
 mod cpu_times;
 mod cpuinfo;

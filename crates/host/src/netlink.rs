@@ -1,5 +1,5 @@
-//! What the kernel tells by netlink (netlink(7), rtnetlink(7)), as text: queueing disciplines, and routes that set
-//! something of their own. It is that of the network namespace of the calling thread.
+//! The kernel's answers by netlink (netlink(7), rtnetlink(7)) as text: queueing disciplines, and routes with
+//! settings of their own, of the calling thread's network namespace.
 
 use std::fmt::Write as _;
 use std::io;
@@ -27,10 +27,10 @@ const STATS_QUEUE: u16 = 3;
 const DESTINATION: u16 = 1;
 const INTERFACE: u16 = 4;
 const METRICS: u16 = 8;
-/// RTAX_CC_ALGO, and those that are numbers.
+/// RTAX_CC_ALGO, and the metrics that are numbers.
 const CONGESTION: u16 = 16;
 const NUMBERS: [(u16, &str); 3] = [(2, "mtu"), (3, "window"), (11, "initcwnd")];
-/// Routers have a million routes; the default ones come first.
+/// The most routes that are read: routers have a million, and the default ones come first.
 const MOST_MESSAGES: usize = 1 << 16;
 const MOST_LINES: usize = 256;
 /// NLA_F_NESTED and NLA_F_NET_BYTEORDER.
@@ -41,16 +41,16 @@ pub(crate) fn qdiscs() -> io::Result<String> {
     lines(GET_QDISC, 20, |message, name, text| qdisc(message, name, text))
 }
 
-/// A line for each route that sets something: `default eth0 mtu 1400 congctl bbr`.
+/// A line for each route with settings: `default eth0 mtu 1400 congctl bbr`.
 pub(crate) fn routes() -> io::Result<String> {
     lines(GET_ROUTE, 12, |message, name, text| route(message, name, text))
 }
 
-type Line = fn(&[u8], &dyn Fn(u32) -> Option<String>, &mut String) -> Option<()>;
+type LineWriter = fn(&[u8], &dyn Fn(u32) -> Option<String>, &mut String) -> Option<()>;
 
-/// Asks with a header of zeros of a given size.
-fn lines(question: u16, header: usize, line: Line) -> io::Result<String> {
-    // No protocol is number 0, NETLINK_ROUTE.
+/// Sends a request with a header of zeros of a given size.
+fn lines(question: u16, header: usize, line: LineWriter) -> io::Result<String> {
+    // The default protocol is 0, NETLINK_ROUTE.
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     send(&socket, &request(question, header), SendFlags::empty())?;
     let named = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
@@ -110,7 +110,8 @@ fn queue(stats: &[u8]) -> Option<[u64; 3]> {
     Some([number(value, 8, 4)?, number(value, 12, 4)?, number(value, 16, 4)?])
 }
 
-/// struct rtmsg: 12 bytes, of which the first is the family and the second the length of the destination's prefix.
+/// struct rtmsg: 12 bytes, of which the first is the family and the second the length of the destination's
+/// prefix.
 fn route(message: &[u8], name: &dyn Fn(u32) -> Option<String>, text: &mut String) -> Option<()> {
     let (mut destination, mut port, mut own) = (None, None, String::new());
     for (attribute, value) in attributes(message.get(12..)?) {
@@ -152,7 +153,7 @@ fn string(bytes: &[u8]) -> String {
     bytes.iter().take_while(|byte| byte.is_ascii_graphic()).map(|byte| *byte as char).collect()
 }
 
-/// The first of several messages: its kind, what it holds, and what follows.
+/// The first of several messages: its kind, its payload, and the rest.
 pub(crate) fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let length = number(bytes, 0, 4)? as usize;
     let kind = number(bytes, 4, 2)? as u16;
@@ -160,7 +161,7 @@ pub(crate) fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     Some((kind, inside, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
 }
 
-/// struct nlmsgerr begins with the negative number; 0 acknowledges.
+/// struct nlmsgerr begins with the negative error number; 0 acknowledges.
 pub(crate) fn error(message: &[u8]) -> io::Result<bool> {
     match number(message, 0, 4).map(|number| number as u32 as i32) {
         Some(0) => Ok(false),
@@ -169,7 +170,7 @@ pub(crate) fn error(message: &[u8]) -> io::Result<bool> {
     }
 }
 
-/// struct nlattr and what follows it, one behind the other.
+/// The attributes: struct nlattr and its payload, one after another.
 pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = number(bytes, 0, 2)? as usize;
@@ -199,7 +200,7 @@ mod tests {
     #[test]
     fn loopback_has_no_queue() {
         let text = qdiscs().unwrap();
-        // A namespace that is left alone has it so; where somebody set another, that one is told.
+        // A fresh namespace has this discipline; a changed one reports another.
         assert!(text.lines().any(|line| line.starts_with("lo root ")), "{text}");
         assert!(routes().is_ok());
     }

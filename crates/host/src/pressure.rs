@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::Fact;
 use crate::root::Root;
 
-/// Time in which some runnable task waited for a processor, since boot.
+/// Time since boot in which some runnable task waited for a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pressure {
     /// Microseconds in which at least one task waited.
@@ -22,7 +22,7 @@ impl Pressure {
 /// /proc/pressure/cpu; not applicable on a kernel without it.
 pub(crate) fn read(root: &Root) -> Fact<Pressure> {
     let text = match root.text("proc/pressure/cpu") {
-        // A kernel that has it switched off (psi=0) answers EOPNOTSUPP: the host has no such thing either.
+        // A kernel with psi=0 answers EOPNOTSUPP, which is not applicable as well.
         Fact::Unreadable(reason) if reason.contains("not supported") => return Fact::NotApplicable,
         fact => fact,
     };

@@ -1,4 +1,4 @@
-//! The few facts of a host that stand beside results.
+//! The few facts of a host that are kept with results.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::Fact;
 use crate::facts::{Facts, Port};
 
-/// What a result keeps of a host: enough to compare it with another.
+/// The facts of a host in a result: enough to compare it with another.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Profile {
     /// Host name.
@@ -18,17 +18,17 @@ pub struct Profile {
     pub distribution: Fact<String>,
     /// Processor model.
     pub cpu_model: Fact<String>,
-    /// Logical processors on line.
+    /// Online logical processors.
     pub processors: Fact<u32>,
-    /// Of the instruction sets that matter to ciphers and hashes, those that are there: `aes`, `vaes`, `avx512f`.
+    /// Present instruction sets that matter to ciphers and hashes: `aes`, `vaes`, `avx512f`.
     pub cpu_features: Fact<Vec<String>>,
-    /// Frequency governor; several are joined by commas.
+    /// Frequency governors, separated by commas.
     pub governor: Fact<String>,
-    /// Hypervisor's name, where the host is a guest.
+    /// The hypervisor's name, if the host is a guest.
     pub hypervisor: Fact<String>,
     /// Memory in bytes.
     pub memory_bytes: Fact<u64>,
-    /// TCP congestion control in force by default.
+    /// The default TCP congestion control.
     pub congestion_control: Fact<String>,
     /// Receive buffer: minimum, default, maximum in bytes.
     pub tcp_rmem: Fact<[u64; 3]>,
@@ -56,8 +56,8 @@ pub struct Interface {
 }
 
 impl Profile {
-    /// Reads the facts of the host whose `/` is `root` from its files alone: no driver is asked and no program run.
-    /// Never fails: what can't be read says so in its place.
+    /// Reads the facts of the host whose `/` is `root` from its files alone, without drivers or programs. It
+    /// never fails: unreadable facts hold the reason.
     pub fn read(root: &Path) -> Self {
         Self::from(&Facts::of_files(root))
     }

@@ -1,4 +1,4 @@
-//! What one thread of this host encrypts and hashes, each measured in a fiftieth of a second.
+//! The rates at which one thread of this host encrypts and hashes, each measured in a fiftieth of a second.
 
 use std::hint::black_box;
 use std::io;
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
-/// As much as a record of TLS holds.
+/// Bytes of a TLS record.
 const RECORD: usize = 16 << 10;
-/// As much as lets BLAKE3 work on many chunks at once.
+/// Enough bytes for BLAKE3 to work on many chunks at once.
 const BLOCK: usize = 128 << 10;
-/// The best of several short spells: others' work and the hypervisor disturb some of them.
+/// The best of several short measurements: other work and the hypervisor disturb some of them.
 const SPELLS: u32 = 4;
 const SPELL: Duration = Duration::from_millis(5);
 
@@ -23,7 +23,7 @@ pub(crate) fn aes_128_gcm() -> io::Result<f64> {
     let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &[7; 16]).map_err(refused)?);
     let mut record = vec![0; RECORD];
     let mut seal = || {
-        // The key protects nothing, so its nonce may come again.
+        // The key protects nothing, so its nonce may be reused.
         let nonce = Nonce::assume_unique_for_key([0; 12]);
         key.seal_in_place_separate_tag(nonce, Aad::empty(), &mut record)
             .map(|tag| black_box(tag.as_ref().len()))
@@ -66,7 +66,7 @@ mod tests {
     fn both_are_measured_quickly() {
         let begun = Instant::now();
         let (aes, hash) = (aes_128_gcm().unwrap(), blake3().unwrap());
-        // The slowest processor that is still in use does some ten MB/s without instructions of its own.
+        // The slowest processors still in use reach about ten MB/s without AES instructions.
         assert!(aes > 1e7 && aes < 1e12, "{aes}");
         assert!(hash > 1e7 && hash < 1e12, "{hash}");
         assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());

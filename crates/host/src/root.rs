@@ -1,4 +1,5 @@
-//! Where a host is read from: a directory that stands for `/`, or a snapshot. Every reading becomes a fact.
+//! The root from which a host is read: a directory in place of `/`, or a snapshot. Every reading becomes a
+//! fact.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -8,19 +9,19 @@ use std::path::{Path, PathBuf};
 use crate::Fact;
 use crate::snapshot::{Entry, Snapshot};
 
-/// More than any file of /proc or /sys that is read here holds, 4,096 processors included.
+/// More bytes than any file of /proc or /sys read here, even with 4,096 processors.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// What stands for `/`.
+/// A directory or snapshot in place of `/`.
 pub(crate) struct Root<'a> {
-    source: Source<'a>,
-    /// All that was read, where it is to be kept.
+    source: RootSource<'a>,
+    /// Everything read so far, if it is kept.
     kept: Option<RefCell<Snapshot>>,
-    /// Whether the running host may be asked more than its files say.
+    /// True if the running host may answer requests beyond its files.
     asks: bool,
 }
 
-enum Source<'a> {
+enum RootSource<'a> {
     Dir(&'a Path),
     Snapshot(&'a Snapshot),
 }
@@ -28,42 +29,42 @@ enum Source<'a> {
 impl<'a> Root<'a> {
     /// A directory; `/` is the running host.
     pub fn dir(path: &'a Path) -> Self {
-        Self { source: Source::Dir(path), kept: None, asks: true }
+        Self { source: RootSource::Dir(path), kept: None, asks: true }
     }
 
-    /// A directory of which nothing but its files is read, even where it is the running host's.
+    /// A directory, read by its files only, even if it is the running host's.
     pub fn files(path: &'a Path) -> Self {
         Self { asks: false, ..Self::dir(path) }
     }
 
     /// A snapshot.
     pub fn snapshot(snapshot: &'a Snapshot) -> Self {
-        Self { source: Source::Snapshot(snapshot), kept: None, asks: false }
+        Self { source: RootSource::Snapshot(snapshot), kept: None, asks: false }
     }
 
-    /// Keeps from now on whatever is read.
+    /// Keeps everything read from now on.
     pub fn keeping(mut self) -> Self {
         self.kept = Some(RefCell::default());
         self
     }
 
-    /// What was kept.
+    /// The kept readings.
     pub fn into_kept(self) -> Snapshot {
         self.kept.map(RefCell::into_inner).unwrap_or_default()
     }
 
-    /// Whether this is the running host, which can be asked more than its files say.
+    /// True for the running host, which can answer requests beyond its files.
     pub fn is_live(&self) -> bool {
-        self.asks && matches!(self.source, Source::Dir(path) if path == Path::new("/"))
+        self.asks && matches!(self.source, RootSource::Dir(path) if path == Path::new("/"))
     }
 
     /// The file's text without white space at its ends. A missing file is "not applicable".
     pub fn text(&self, path: &str) -> Fact<String> {
         let entry = match self.source {
-            Source::Dir(root) => entry(read_capped(root, path), |bytes| {
+            RootSource::Dir(root) => entry(read_capped(root, path), |bytes| {
                 Entry::Text(String::from_utf8_lossy(&bytes).trim().to_owned())
             }),
-            Source::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
+            RootSource::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
         };
         self.keep(path, &entry);
         match entry {
@@ -72,7 +73,7 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// As [`Root::text`], for a file that every host has: its absence is a reason too.
+    /// As [`Root::text`], for a file that every host has: its absence makes the fact unreadable.
     pub fn needed(&self, path: &str) -> Fact<String> {
         match self.text(path) {
             Fact::NotApplicable => Fact::Unreadable(format!("/{path} is missing")),
@@ -80,14 +81,14 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// The file's first 256 bytes; in a snapshot they stand as hexadecimal digits.
+    /// The file's first 256 bytes; a snapshot holds them as hexadecimal digits.
     pub fn hex(&self, path: &str) -> Fact<Vec<u8>> {
         let entry = match self.source {
-            Source::Dir(root) => entry(read_capped(root, path), |bytes| {
+            RootSource::Dir(root) => entry(read_capped(root, path), |bytes| {
                 let start = bytes.iter().take(256);
                 Entry::Text(start.map(|byte| format!("{byte:02x}")).collect())
             }),
-            Source::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
+            RootSource::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
         };
         self.keep(path, &entry);
         match entry {
@@ -99,11 +100,11 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// The last component of what a symbolic link points at.
+    /// The last component of a symbolic link's target.
     pub fn link_name(&self, path: &str) -> Fact<String> {
         let entry = match self.source {
-            Source::Dir(root) => entry(target(root, path), link),
-            Source::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
+            RootSource::Dir(root) => entry(target(root, path), link),
+            RootSource::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
         };
         self.keep(path, &entry);
         match entry {
@@ -115,11 +116,11 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// Where a path really is, as seen from the root, all symbolic links resolved.
+    /// A path relative to the root, with all symbolic links resolved.
     pub fn real(&self, path: &str) -> Fact<String> {
         let entry = match self.source {
-            Source::Dir(root) => entry(canonical(root, path), link),
-            Source::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
+            RootSource::Dir(root) => entry(canonical(root, path), link),
+            RootSource::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
         };
         self.keep(path, &entry);
         match entry {
@@ -131,8 +132,8 @@ impl<'a> Root<'a> {
     /// The names in a directory, sorted.
     pub fn names(&self, path: &str) -> Fact<Vec<String>> {
         let entry = match self.source {
-            Source::Dir(root) => entry(place(root, path).and_then(|path| list(&path)), Entry::Names),
-            Source::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
+            RootSource::Dir(root) => entry(place(root, path).and_then(|path| list(&path)), Entry::Names),
+            RootSource::Snapshot(snapshot) => snapshot.get(path).cloned().unwrap_or(Entry::Absent),
         };
         self.keep(path, &entry);
         match entry {
@@ -141,16 +142,16 @@ impl<'a> Root<'a> {
         }
     }
 
-    /// What only the running host can be asked, as text; elsewhere what it answered when a snapshot was made, which
-    /// is a file below `live`.
+    /// An answer of the running host beyond its files, as text; in a snapshot, the answer when it was made,
+    /// which is a file below `live`.
     pub fn answer(&self, path: &str, ask: impl FnOnce() -> io::Result<String>) -> Fact<String> {
         let entry = match self.source {
-            Source::Dir(_) if self.is_live() => answered(ask()),
-            Source::Dir(_) => match self.text(path) {
+            RootSource::Dir(_) if self.is_live() => answered(ask()),
+            RootSource::Dir(_) => match self.text(path) {
                 Fact::Known(text) => Entry::Text(text),
-                _ => return Fact::Unreadable("can be asked on a live host only".into()),
+                _ => return Fact::Unreadable("is available on a live host only".into()),
             },
-            Source::Snapshot(snapshot) => match snapshot.get(path) {
+            RootSource::Snapshot(snapshot) => match snapshot.get(path) {
                 Some(entry) => entry.clone(),
                 None => return Fact::Unreadable(format!("the snapshot holds no /{path}")),
             },
@@ -163,7 +164,7 @@ impl<'a> Root<'a> {
     }
 
     fn keep(&self, path: &str, entry: &Entry) {
-        // In a snapshot, what isn't there is absent, but for the answers of a live host.
+        // A path missing from a snapshot didn't exist, except for the answers of a live host.
         let told = *entry != Entry::Absent || path.starts_with("live/");
         if let Some(kept) = self.kept.as_ref().filter(|_| told) {
             kept.borrow_mut().put(path, entry.clone());
@@ -179,7 +180,7 @@ fn entry<T>(read: io::Result<T>, of: impl FnOnce(T) -> Entry) -> Entry {
     }
 }
 
-/// A driver or a kernel that doesn't know the question has no such thing.
+/// A request that the driver or kernel doesn't know is not applicable.
 fn answered(answer: io::Result<String>) -> Entry {
     match answer {
         Err(e) if e.kind() == ErrorKind::Unsupported => Entry::Absent,
@@ -193,7 +194,7 @@ fn no_value<T>(path: &str, entry: &Entry) -> Fact<T> {
     match entry {
         Entry::Absent => Fact::NotApplicable,
         Entry::Error(reason) => Fact::Unreadable(format!("/{path}: {reason}")),
-        _ => Fact::Unreadable(format!("/{path} is something else than expected")),
+        _ => Fact::Unreadable(format!("/{path} isn't of the expected kind")),
     }
 }
 
@@ -214,8 +215,8 @@ fn canonical(root: &Path, path: &str) -> io::Result<PathBuf> {
     Ok(Path::new("/").join(below))
 }
 
-/// Where a path of a root is. Links of a tree that stands for another host may lead out of it, to this one's files: they
-/// aren't followed.
+/// The real path of a root's path. Links in another host's tree may lead out of it, to this host's files:
+/// they aren't followed.
 fn place(root: &Path, path: &str) -> io::Result<PathBuf> {
     if root == Path::new("/") {
         return Ok(root.join(path));
@@ -231,9 +232,9 @@ fn target(root: &Path, path: &str) -> io::Result<PathBuf> {
 
 fn read_capped(root: &Path, path: &str) -> io::Result<Vec<u8>> {
     let path = place(root, path)?;
-    // A pipe in somebody's tree would be waited for.
+    // Reading a pipe in the tree would block.
     if root != Path::new("/") && !path.is_file() {
-        return Err(io::Error::other("no ordinary file"));
+        return Err(io::Error::other("not an ordinary file"));
     }
     let mut bytes = Vec::new();
     File::open(path)?.take(MOST_BYTES).read_to_end(&mut bytes)?;

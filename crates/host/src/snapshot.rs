@@ -1,6 +1,6 @@
-//! Snapshots: what was read of a host, in one text file that people can read, shorten and send.
+//! Snapshots: the readings of a host, in one text file that people can read, shorten and send.
 //!
-//! docs/formats.md specifies the form. Facts that are read from a snapshot are those of the host it was made on.
+//! docs/formats.md specifies the form. Facts from a snapshot are those of its host.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,12 +10,12 @@ use std::path::Path;
 use linerate_sys::replace::replace;
 
 const HEAD: &str = "linerate snapshot 1";
-/// More than any host's snapshot; the largest are a few MB.
+/// More bytes than any host's snapshot; the largest are a few MB.
 const MOST_BYTES: u64 = 64 << 20;
-/// How a zstd frame begins (RFC 8878, 3.1.1).
+/// The first bytes of a zstd frame (RFC 8878, 3.1.1).
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Some bytes of zstd can stand for any number: no more is unpacked than a snapshot may have.
+/// A few bytes of zstd can expand without limit: no more is unpacked than a snapshot may have.
 fn read_most(from: impl Read, into: &mut Vec<u8>) -> io::Result<()> {
     from.take(MOST_BYTES + 1).read_to_end(into)?;
     if into.len() as u64 <= MOST_BYTES {
@@ -25,22 +25,22 @@ fn read_most(from: impl Read, into: &mut Vec<u8>) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidData, message))
 }
 
-/// What stands at a path.
+/// The reading of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// A file's text, or the kernel's answer, without white space at its ends.
     Text(String),
-    /// A symbolic link, and what it points at.
+    /// A symbolic link's target.
     Link(String),
     /// A directory's names.
     Names(Vec<String>),
-    /// It couldn't be read.
+    /// An unreadable path, with the reason.
     Error(String),
-    /// The host has no such thing.
+    /// A missing path.
     Absent,
 }
 
-/// What was read of a host, by path.
+/// The readings of a host, by path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     entries: BTreeMap<String, Entry>,
@@ -50,17 +50,17 @@ impl Snapshot {
     /// Reads a snapshot's file, which may be compressed by zstd.
     ///
     /// # Errors
-    /// Where it can't be read or isn't a snapshot, with the line.
+    /// If it can't be read or isn't a snapshot, with the line.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut bytes = Vec::new();
         read_most(std::fs::File::open(path)?, &mut bytes)?;
         Self::from_bytes(&bytes)
     }
 
-    /// Reads what a file holds, or what an agent answered: the text, perhaps compressed by zstd.
+    /// Reads the bytes of a file or of an agent's answer: the text, perhaps compressed by zstd.
     ///
     /// # Errors
-    /// Where it isn't a snapshot, with the line.
+    /// If it isn't a snapshot, with the line.
     pub fn from_bytes(bytes: &[u8]) -> io::Result<Self> {
         let mut plain = Vec::new();
         if bytes.starts_with(&ZSTD) {
@@ -75,7 +75,7 @@ impl Snapshot {
     /// Reads the text of a snapshot.
     ///
     /// # Errors
-    /// What is wrong, and in which line.
+    /// The fault, with its line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut lines = text.lines().enumerate().peekable();
         if lines.next().map(|(_, line)| line.trim_end()) != Some(HEAD) {
@@ -88,7 +88,7 @@ impl Snapshot {
             }
             let wrong = || format!("line {}: {line:?} is no entry", at + 1);
             let line = line.strip_prefix('/').ok_or_else(wrong)?;
-            // A value may end in a colon too, and stands behind a blank.
+            // A value may end in a colon too, but follows a blank.
             if let Some(path) = line.strip_suffix(':').filter(|path| !path.contains(' ')) {
                 let mut block = Vec::new();
                 while let Some((_, inside)) = lines.next_if(|(_, l)| l.is_empty() || l.starts_with("  ")) {
@@ -120,10 +120,10 @@ impl Snapshot {
         text
     }
 
-    /// Writes it to a file, in place of what was there; compressed by zstd where the name ends in `.zst`.
+    /// Writes it to a file, which it replaces; compressed by zstd if the name ends in `.zst`.
     ///
     /// # Errors
-    /// Where the file can't be written.
+    /// If the file can't be written.
     pub fn save(&self, path: &Path) -> io::Result<()> {
         if path.extension().is_some_and(|ending| ending == "zst") {
             return replace(path, &self.compressed()?);
@@ -134,12 +134,12 @@ impl Snapshot {
     /// Its text, compressed by zstd.
     ///
     /// # Errors
-    /// Where memory is short.
+    /// If memory is short.
     pub fn compressed(&self) -> io::Result<Vec<u8>> {
         zstd::encode_all(self.to_text().as_bytes(), 0)
     }
 
-    /// The paths that it holds something of; a directory's ends in `/`.
+    /// The paths of its readings; a directory's ends in `/`.
     pub fn paths(&self) -> impl Iterator<Item = String> {
         self.entries.iter().map(|(path, entry)| match entry {
             Entry::Names(_) => format!("{path}/"),
@@ -147,7 +147,7 @@ impl Snapshot {
         })
     }
 
-    /// Takes one of [`Snapshot::paths`] out; false where there is none.
+    /// Removes one of [`Snapshot::paths`]; false if it isn't there.
     pub fn remove(&mut self, path: &str) -> bool {
         self.entries.remove(path.trim_end_matches('/')).is_some()
     }
@@ -157,7 +157,7 @@ impl Snapshot {
     }
 
     pub(crate) fn put(&mut self, path: &str, entry: Entry) {
-        // A name that would be read back as another is not kept.
+        // A name that would be read back differently is not kept.
         if !path.contains(char::is_whitespace) && !path.ends_with(':') {
             self.entries.insert(path.to_owned(), entry);
         }

@@ -1,9 +1,10 @@
-//! Facts of the hosts in tests/fixtures: each is a snapshot, so a new one is made by `linerate facts --snapshot`.
+//! Facts of the hosts in tests/fixtures: each is a snapshot, so a new one is made by `linerate facts
+//! --snapshot`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use linerate_host::facts::{Kind, Media, Port};
+use linerate_host::facts::{Media, Port, PortKind};
 use linerate_host::{Fact, Facts, Snapshot};
 use serde_json::Value;
 
@@ -51,20 +52,20 @@ fn facts_survive_json() {
 #[test]
 fn each_port_is_of_its_kind() {
     let kinds = [
-        ("bare-gen1-x4", "eth2", Kind::Physical),
-        ("mlx5-25g-tuned", "ens1f0np0", Kind::Physical),
-        ("e1000e-desktop", "eno1", Kind::Physical),
-        ("e1000", "eth0", Kind::Emulated),
-        ("virtio-one-queue", "eth0", Kind::Paravirtual),
-        ("vmxnet3", "ens192", Kind::Paravirtual),
-        ("ena", "ens5", Kind::Paravirtual),
-        ("gve", "ens4", Kind::Paravirtual),
-        ("hv-netvsc", "eth0", Kind::Paravirtual),
-        ("xen-netfront", "eth0", Kind::Paravirtual),
-        ("ixgbevf", "ens5", Kind::VirtualFunction),
-        ("igb-sriov", "eth1", Kind::VirtualFunction),
-        ("bond-layer2", "bond0", Kind::Software),
-        ("veth-host", "veth1a", Kind::Software),
+        ("bare-gen1-x4", "eth2", PortKind::Physical),
+        ("mlx5-25g-tuned", "ens1f0np0", PortKind::Physical),
+        ("e1000e-desktop", "eno1", PortKind::Physical),
+        ("e1000", "eth0", PortKind::Emulated),
+        ("virtio-one-queue", "eth0", PortKind::Paravirtual),
+        ("vmxnet3", "ens192", PortKind::Paravirtual),
+        ("ena", "ens5", PortKind::Paravirtual),
+        ("gve", "ens4", PortKind::Paravirtual),
+        ("hv-netvsc", "eth0", PortKind::Paravirtual),
+        ("xen-netfront", "eth0", PortKind::Paravirtual),
+        ("ixgbevf", "ens5", PortKind::VirtualFunction),
+        ("igb-sriov", "eth1", PortKind::VirtualFunction),
+        ("bond-layer2", "bond0", PortKind::Software),
+        ("veth-host", "veth1a", PortKind::Software),
     ];
     for (name, wanted, kind) in kinds {
         let facts = host(name);
@@ -117,7 +118,9 @@ fn interrupts_are_told_with_their_places() {
     assert_eq!((irqs.len(), &irqs[3].affinity), (8, &Fact::Known(vec![3])));
     assert_eq!(irqs[3].counts, Fact::Known(BTreeMap::from([(3, 9_000_000)])));
     assert_eq!(far.pci.known().unwrap().numa_node, Fact::Known(1));
-    assert_eq!((facts.cpu.node_of(3), facts.cpu.node_of(8)), (Some(0), Some(1)));
+    let nodes = facts.cpu.nodes.known().unwrap();
+    let has = |node: usize, cpu| nodes[node].cpus.known().is_some_and(|cpus| cpus.contains(&cpu));
+    assert!(has(0, 3) && has(1, 8), "{nodes:?}");
     // A plain PCI card's only one is on its pin, virtio's are its parent's.
     let facts = host("e1000");
     assert_eq!(port(&facts, "eth0").interrupts.known().map(Vec::len), Some(1));

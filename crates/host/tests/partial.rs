@@ -1,8 +1,8 @@
 //! Hosts of which only a part can be read: what is still known is what it is on the whole host.
 //!
-//! `tests/fixtures.rs` takes whole sources away; here lines go, as from a text that was cut, shortened by hand, or
-//! written by another kernel. A list or a map may lose members that way, and a value may become unknown. None may
-//! become another.
+//! `tests/fixtures.rs` takes whole sources away; here lines go, as from a text that was cut, shortened by
+//! hand, or written by another kernel. A list or a map may lose members that way, and a value may become
+//! unknown. None may become another.
 
 use std::path::{Path, PathBuf};
 
@@ -43,8 +43,8 @@ fn without_some_lines_no_value_is_another() {
     }
 }
 
-/// The lines inside of texts. What a driver answered in numbers stays whole: the kernel leaves out what a driver doesn't
-/// have, so that by docs/formats.md a line that is missing there is a 0.
+/// The lines inside of texts. What a driver answered in numbers stays whole: the kernel leaves out what a
+/// driver doesn't have, so that by docs/formats.md a line that is missing there is a 0.
 fn inside(text: &str) -> Vec<usize> {
     let mut path = "";
     let mut lines = Vec::new();

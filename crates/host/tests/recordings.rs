@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use linerate_host::sample::{self, Cost, Options, Recording, Sampler};
+use linerate_host::sample::{self, Cost, Recording, Sampler, SamplerOptions};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -31,7 +31,7 @@ fn write(root: &Path, n: u64) {
 }
 
 fn record(root: &TempDir) -> Recording {
-    let mut sampler = Sampler::new(&Options { root: root.path().into(), ..Options::default() });
+    let mut sampler = Sampler::new(&SamplerOptions { root: root.path().into(), ..SamplerOptions::default() });
     let mut bytes = sampler.heading();
     for n in [100, 140, 160] {
         write(root.path(), n);
@@ -66,7 +66,7 @@ fn every_kind_of_a_tree_is_told() {
 #[test]
 fn an_empty_tree_says_what_is_missing() {
     let root = TempDir::new().unwrap();
-    let mut sampler = Sampler::new(&Options { root: root.path().into(), ..Options::default() });
+    let mut sampler = Sampler::new(&SamplerOptions { root: root.path().into(), ..SamplerOptions::default() });
     let mut bytes = sampler.heading();
     sampler.sample(true, &mut bytes);
     sampler.sample(true, &mut bytes);
@@ -76,14 +76,16 @@ fn an_empty_tree_says_what_is_missing() {
     assert!(sample::series(&recording).is_empty());
 }
 
-/// The bound of 1 % is on the release build; docs/guide/measure.md has that figure. Without an optimiser this is more.
+/// The bound of 1 % is on the release build; docs/guide/measure.md has that figure. Without an optimiser this
+/// is more.
 #[test]
 fn sampling_this_host_costs_little() {
     let spent = || {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
     };
-    let mut sampler = Sampler::new(&Options { processes: vec![std::process::id()], ..Options::default() });
+    let mut sampler =
+        Sampler::new(&SamplerOptions { processes: vec![std::process::id()], ..SamplerOptions::default() });
     let (before, mut recording) = (spent(), Vec::new());
     for place in 0..12 {
         sampler.sample(place == 0, &mut recording);
@@ -138,7 +140,7 @@ fn damaged_texts() -> impl Strategy<Value = Recording> {
         .prop_map(move |texts| kinds.iter().map(|kind| (*kind).to_owned()).zip(texts).collect::<Vec<_>>());
     (prop::collection::vec(sample, 0..4), any::<u64>()).prop_map(|(samples, ticks)| {
         let sample = |(at, texts)| sample::Sample { seconds: (at / 2) as f64, texts };
-        let about = sample::About { ticks_per_second: ticks, ..sample::About::default() };
+        let about = sample::RecordingInfo { ticks_per_second: ticks, ..sample::RecordingInfo::default() };
         Recording {
             about,
             samples: samples.into_iter().enumerate().map(sample).collect(),

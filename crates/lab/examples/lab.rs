@@ -1,10 +1,11 @@
-//! A lab around one command: `lab [--link RATE] [--guests N] [--rtt TIME] COMMAND...` is what `linerate lab run` is made of.
+//! A lab around one command: `lab [--link RATE] [--guests N] [--rtt TIME] COMMAND...` is what `linerate lab
+//! run` is made of.
 
 use std::error::Error;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use linerate_lab::{Options, Wan, ensure_privileges, parse_link, run};
+use linerate_lab::{LabOptions, Wan, ensure_privileges, parse_link, run};
 
 fn main() -> ExitCode {
     make_and_run().unwrap_or_else(|error| {
@@ -19,7 +20,7 @@ fn make_and_run() -> Result<ExitCode, Box<dyn Error>> {
         linerate_lab::wan::serve(words.get(1).and_then(|word| word.to_str()).ok_or("there is no job")?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut options = Options::default();
+    let mut options = LabOptions::default();
     if words.first().is_some_and(|word| word == "--link") {
         let rate = words.get(1).and_then(|word| word.to_str()).ok_or("--link needs a rate")?;
         options.link = parse_link(rate)?;

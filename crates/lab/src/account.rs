@@ -1,4 +1,4 @@
-//! The account that logs in to the far host: whoever runs the lab.
+//! The account that logs in to the far host: the user who runs the lab.
 
 use std::path::{Path, PathBuf};
 
@@ -11,16 +11,16 @@ pub(crate) fn user_name() -> Result<String, LabError> {
     tool::output(std::process::Command::new("id").arg("-un")).map(|name| name.trim().to_owned())
 }
 
-/// Whether the shadow file bars this account ("!" before the password), which makes sshd refuse even a key unless PAM
-/// decides. Unreadable counts as not barred.
+/// True if the shadow file locks this account ("!" before the password), so that sshd refuses even a key
+/// unless PAM decides. An unreadable file counts as not locked.
 pub(crate) fn is_locked(user: &str) -> bool {
     let shadow = std::fs::read_to_string("/etc/shadow").unwrap_or_default();
     let password = line_of(&shadow, user).and_then(|line| line.split(':').nth(1));
     password.is_some_and(|password| password.starts_with('!'))
 }
 
-/// The account database with this user's line such that sshd admits a key: no password field to judge, and a shell
-/// that exists. A user without a line gets one.
+/// The account database with a line of this user that lets sshd admit a key: no password field to check, and
+/// an existing shell. A user without a line gets one.
 pub(crate) fn admitting_passwd(passwd: &str, user: &str, ids: (u32, u32), home: &str) -> String {
     let own = line_of(passwd, user)
         .map(|line| line.split(':').collect::<Vec<_>>())
@@ -36,14 +36,14 @@ pub(crate) fn admitting_passwd(passwd: &str, user: &str, ids: (u32, u32), home: 
     others.chain([fields.join(":").as_str()]).map(|line| format!("{line}\n")).collect()
 }
 
-/// A shadow file in which this user alone stands: no password, not locked, never expires.
+/// A shadow file with this user alone: no password, not locked, no expiry.
 pub(crate) fn admitting_shadow(user: &str) -> String {
     format!("{user}:*:::::::\n")
 }
 
 /// The standard search path of this kind of user on Debian (login.defs), which sshd would shorten.
 pub(crate) fn search_path() -> &'static str {
-    // Also for an ordinary user with the system's programs: a lab is where ip, tc and ss are wanted.
+    // An ordinary user gets the system's directories as well: users of a lab need ip, tc and ss.
     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 }
 

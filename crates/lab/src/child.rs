@@ -1,4 +1,4 @@
-//! A process of a lab that runs as long as the lab does: its ssh server, its emulator.
+//! A process that runs as long as its lab: the ssh server, the emulator.
 
 use std::io;
 use std::process::{Child as Started, ChildStdout, Command};
@@ -10,22 +10,23 @@ use rustix::process::Signal;
 
 use crate::process::Process;
 
-/// A running process. Dropping it ends nothing: that is [`Child::stop`].
+/// A running process. Dropping it doesn't end the process; [`Child::stop`] does.
 #[derive(Debug)]
 pub(crate) struct Child {
     process: Process,
-    /// Waits for the process. It also started it, and so is the thread whose end the kernel tells it of.
+    /// The thread that started the process and waits for it: the kernel signals the process when this thread
+    /// ends.
     keeper: JoinHandle<()>,
 }
 
 impl Child {
-    /// Starts `command`, and gives its standard output where that is a pipe. `name` is the keeping thread's.
+    /// Starts `command`, and returns its standard output if that is a pipe. `name` is the waiting thread's.
     pub(crate) fn spawn(name: &str, mut command: Command) -> Result<(Self, Option<ChildStdout>), String> {
         let (sender, receiver) = mpsc::channel();
         let keep = move || {
             let mut child: io::Result<Started> = command.spawn();
             let started = child.as_mut().map(|child| (child.id(), child.stdout.take()));
-            // A receiver that is gone has given up on the lab; the child is waited for all the same.
+            // If the receiver has given up on the lab, the child is still waited for.
             let _ = sender.send(started.map_err(|error| error.to_string()));
             let _ = child.and_then(|mut child| child.wait());
         };
@@ -46,7 +47,7 @@ impl Child {
         if !self.process.gone_within(Duration::from_secs(2)) {
             self.process.signal(Signal::KILL);
         }
-        // The thread only waits for the process; it has nothing to report.
+        // The thread only waits for the process, and has no result.
         let _ = self.keeper.join();
     }
 }

@@ -1,20 +1,20 @@
-//! What can go wrong with a lab, each with what to try.
+//! Errors of labs, each with advice.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::name::LabName;
 
-/// Why a lab couldn't be made, found or removed.
+/// The reason that a lab couldn't be made, found or removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
-    /// A program of the distribution isn't there.
+    /// A program of the distribution is missing.
     #[error("a lab needs {program} ({purpose}), which isn't installed; as root: apt-get install {package}")]
     Missing {
         /// Its name.
         program: &'static str,
-        /// What the lab does with it.
+        /// The lab's use of it.
         purpose: &'static str,
         /// The Debian package that holds it.
         package: &'static str,
@@ -24,17 +24,17 @@ pub enum LabError {
     Command {
         /// The command line.
         command: String,
-        /// What it said.
+        /// Its output.
         reason: String,
     },
     /// A file or directory of the lab.
     #[error("{action} {}: {source}", path.display())]
     File {
-        /// What was being done, such as "writing".
+        /// The action, such as "writing".
         action: &'static str,
-        /// To what.
+        /// The file or directory.
         path: PathBuf,
-        /// Why it failed.
+        /// The reason.
         source: io::Error,
     },
     /// The state directory isn't private.
@@ -42,7 +42,7 @@ pub enum LabError {
     Insecure {
         /// The directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         reason: &'static str,
     },
     /// The name is taken.
@@ -72,20 +72,20 @@ pub enum LabError {
     /// A lab can't have this shape.
     #[error("a lab can't be made: {reason}")]
     Shape {
-        /// What is too much.
+        /// The reason.
         reason: String,
     },
-    /// The kernel gives an interface other queues than it was asked for.
+    /// The kernel gives an interface another number of queues than requested.
     #[error(
-        "{interface} was asked for {asked} receive and {asked} transmit queues and has {}; ask for fewer",
+        "{interface} should have {asked} receive and {asked} transmit queues, but has {}; ask for fewer",
         found.map_or("unknown ones".into(), |(rx, tx)| format!("{rx} and {tx}"))
     )]
     Queues {
         /// The interface.
         interface: String,
-        /// What it was asked for, each way.
+        /// The requested number for each direction.
         asked: u32,
-        /// What it has to receive and to transmit.
+        /// Its numbers of receive and transmit queues.
         found: Option<(u32, u32)>,
     },
     /// Every address block is taken.
@@ -96,7 +96,7 @@ pub enum LabError {
     /// The far host's ssh server can't be used.
     #[error("the lab's ssh server isn't usable: {reason}; its log says: {log}")]
     Sshd {
-        /// What failed.
+        /// The failure.
         reason: String,
         /// The last lines of its log.
         log: String,
@@ -107,7 +107,7 @@ pub enum LabError {
          (as root: modprobe tun; chmod 666 /dev/net/tun), or leave out --rtt and --loss"
     )]
     Emulator {
-        /// What failed.
+        /// The failure.
         reason: String,
     },
     /// This process may not make network namespaces.
@@ -122,19 +122,19 @@ pub enum LabError {
          Or measure on the loopback interface, without a lab: linerate cp FILE localhost:DIR"
     )]
     UserNamespace {
-        /// What was refused.
+        /// The refusal.
         reason: String,
         /// The setting to change.
         fix: String,
     },
-    /// Some of a lab couldn't be removed.
+    /// A part of a lab couldn't be removed.
     #[error(
-        "lab {name} is not wholly removed: {left}; it stays in `linerate lab status`, and each lab command tries again"
+        "lab {name} is only partly removed: {left}; it stays in `linerate lab status`, and each lab command tries again"
     )]
     Leftover {
         /// The lab.
         name: LabName,
-        /// What is left and why.
+        /// The remaining parts and the reasons.
         left: String,
     },
 }

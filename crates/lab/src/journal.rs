@@ -1,5 +1,5 @@
-//! What was changed on a host and must be put back, written down before the change: whoever is killed in between, the
-//! next command of this user puts it back.
+//! A journal of changes to a host's settings, written before each change: if the process is killed before it
+//! restores them, the next command of this user does.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,35 +16,35 @@ use crate::error::LabError;
 use crate::process::{Process, wait_until};
 use crate::state::{StateRoot, write_private};
 
-/// How long one command that puts something back may take; it may have to log in first.
+/// The longest time of one restoring command, which may have to log in first.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Files of journals begin so.
+/// Prefix of the journals' file names.
 const PREFIX: &str = "changed-";
 
-/// How one thing is put back.
+/// The restoration of one setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undo {
-    /// What it is, for people: "busy_poll on host b, to 0".
+    /// The setting, for people: "busy_poll on host b, to 0".
     pub what: String,
-    /// Where the command runs.
+    /// The place in which the command runs.
     pub place: Place,
     /// The command.
     pub argv: Vec<OsString>,
-    /// Its environment, beside this program's own.
+    /// Its environment, in addition to this program's own.
     pub environment: Vec<(OsString, OsString)>,
 }
 
-/// What is to be put back while a process lives. Dropping it puts everything back and says what failed.
+/// The settings to restore while a process lives. Dropping it restores them and reports failures.
 #[derive(Debug)]
-pub struct Journal {
+pub struct UndoJournal {
     path: PathBuf,
     undos: Vec<Undo>,
 }
 
 /// The contents of a journal's file. Words are bytes: they need not be text.
 #[derive(Debug, Serialize, Deserialize)]
-struct Written {
+struct WrittenJournal {
     holder: Process,
     undos: Vec<WrittenUndo>,
 }
@@ -65,21 +65,23 @@ enum WrittenPlace {
     Ssh { rsh: Vec<Vec<u8>>, host: Vec<u8> },
 }
 
-impl Journal {
-    /// Writes down how these things are put back; when this returns that is on disk, and they may be changed.
+impl UndoJournal {
+    /// Writes the restorations to disk; when this returns, the settings may be changed.
     ///
     /// # Errors
-    /// It can't be written. Then nothing may be changed.
+    /// If the journal can't be written. Then nothing may be changed.
     pub fn open(undos: Vec<Undo>) -> Result<Self, LabError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let root = StateRoot::open()?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = root.file(&format!("{PREFIX}{}-{number}.json", std::process::id()));
         let holder = Process::current().map_err(LabError::file("reading", Path::new("/proc/self/stat")))?;
-        let written =
-            Written { undos: undos.iter().map(|undo| WrittenUndo::of(undo, &holder)).collect(), holder };
+        let written = WrittenJournal {
+            undos: undos.iter().map(|undo| WrittenUndo::of(undo, &holder)).collect(),
+            holder,
+        };
         let stored = serde_json::to_vec_pretty(&written).map_err(std::io::Error::other);
-        // Under its name only when it is whole: a piece of it would put nothing back.
+        // Renamed only when it is complete: a part of it would restore nothing.
         let partial = path.with_extension("new");
         let stored = stored
             .and_then(|text| write_private(&partial, &text))
@@ -90,7 +92,7 @@ impl Journal {
         Ok(Self { path, undos })
     }
 
-    /// Puts everything back, the last change first, and gives what failed, for people.
+    /// Restores everything, the last change first, and returns the failures, for people.
     pub fn close(mut self) -> Vec<String> {
         self.put_back()
     }
@@ -101,13 +103,13 @@ impl Journal {
             return Vec::new();
         }
         let failed: Vec<String> = undos.iter().rev().filter_map(|undo| undo.run().err()).collect();
-        // What can't be put back now isn't put back by a second try either, but the user is told.
+        // A second try would fail as well, but the user gets a message.
         let _ = std::fs::remove_file(&self.path);
         failed
     }
 }
 
-impl Drop for Journal {
+impl Drop for UndoJournal {
     fn drop(&mut self) {
         self.put_back().iter().for_each(|failed| eprintln!("linerate: {failed}"));
     }
@@ -115,14 +117,14 @@ impl Drop for Journal {
 
 impl Undo {
     fn run(&self) -> Result<(), String> {
-        let failed = |reason: String| format!("putting back {}: {reason}", self.what);
+        let failed = |reason: String| format!("restoring {}: {reason}", self.what);
         let mut command = self.place.command(&self.argv).map_err(|e| failed(e.to_string()))?;
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         run(&mut command).map_err(failed)
     }
 }
 
-/// Puts back what processes that are gone had changed. Gives a line for each, for people.
+/// Restores the changes of processes that have ended. Returns a line for each, for people.
 pub(crate) fn sweep(root: &StateRoot) -> Vec<String> {
     let listed = std::fs::read_dir(root.file("")).into_iter().flatten().flatten();
     let journals = listed.map(|entry| entry.path()).filter(|path| is_journal(path));
@@ -135,7 +137,7 @@ fn is_journal(path: &Path) -> bool {
 }
 
 fn sweep_one(path: &Path) -> Option<Vec<String>> {
-    let written: Written = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+    let written: WrittenJournal = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
     if written.holder.is_alive() {
         return None;
     }
@@ -143,11 +145,11 @@ fn sweep_one(path: &Path) -> Option<Vec<String>> {
     let boot = Process::current().map(|own| own.boot).unwrap_or_default();
     let undos: Vec<Undo> = written.undos.into_iter().filter_map(|undo| undo.still(&boot)).collect();
     let told = |undo: &Undo| match undo.run() {
-        Ok(()) => format!("put back {}, left changed by process {pid}", undo.what),
+        Ok(()) => format!("restored {}, left changed by process {pid}", undo.what),
         Err(reason) => reason,
     };
     let lines = undos.iter().rev().map(told).collect();
-    // A second try would say the same.
+    // A second try would fail in the same way.
     let _ = std::fs::remove_file(path);
     Some(lines)
 }
@@ -156,7 +158,7 @@ fn run(command: &mut Command) -> Result<(), String> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
     let mut child: Child = child.map_err(|e| e.to_string())?;
     if !wait_until(PATIENCE, || !matches!(child.try_wait(), Ok(None))) {
-        // Ends its pipe too, so that the read below can't hang.
+        // This ends its pipe too, so that the read below can't hang.
         let _ = child.kill();
     }
     let done = child.wait_with_output().map_err(|e| e.to_string())?;
@@ -184,14 +186,14 @@ impl WrittenUndo {
         }
     }
 
-    /// How to put it back, unless it went with its network namespace.
+    /// The restoration, unless the setting's network namespace has gone.
     fn still(self, boot: &str) -> Option<Undo> {
         let place = match self.place {
             WrittenPlace::Here => Place::Here,
             WrittenPlace::Namespace { path, boot: then } if then == boot && path.exists() => {
                 Place::Namespace(path)
             }
-            // In another namespace the same command would change what it has no business with.
+            // In another namespace the same command would change another host's setting.
             WrittenPlace::Namespace { .. } => return None,
             WrittenPlace::Ssh { rsh, host } => Place::Ssh {
                 rsh: rsh.into_iter().map(OsString::from_vec).collect(),
@@ -224,7 +226,7 @@ mod tests {
     fn write(root: &StateRoot, holder: &Process, undos: &[Undo]) -> PathBuf {
         let path = root.file(&format!("{PREFIX}1-0.json"));
         let undos = undos.iter().map(|undo| WrittenUndo::of(undo, holder)).collect();
-        let text = serde_json::to_vec(&Written { holder: holder.clone(), undos }).expect("plain data");
+        let text = serde_json::to_vec(&WrittenJournal { holder: holder.clone(), undos }).expect("plain data");
         std::fs::write(&path, text).expect("writable");
         path
     }
@@ -240,7 +242,7 @@ mod tests {
         assert_eq!(sweep(&root), Vec::<String>::new());
         let path = write(&root, &dead, &undos);
         let told = sweep(&root);
-        assert!(told.len() == 2 && told[0].starts_with("put back two of"), "{told:?}");
+        assert!(told.len() == 2 && told[0].starts_with("restored two of"), "{told:?}");
         assert_eq!(std::fs::read_to_string(&file).expect("just written"), "to-two\nto-one\n");
         assert!(!path.exists() && sweep(&root).is_empty());
     }
@@ -265,6 +267,6 @@ mod tests {
         broken.argv = ["sh", "-c", "echo no entry >&2; exit 3"].map(OsString::from).to_vec();
         write(&root, &dead, &[broken]);
         let told = sweep(&root).join("");
-        assert!(told.starts_with("putting back x of") && told.contains("no entry"), "{told}");
+        assert!(told.starts_with("restoring x of") && told.contains("no entry"), "{told}");
     }
 }

@@ -12,23 +12,23 @@ use crate::name::LabName;
 use crate::network;
 use crate::process::{Process, file_identity};
 use crate::rate::Rate;
-use crate::ssh::{self, Server};
-use crate::state::{Description, Host, State, StateRoot, make_private};
+use crate::ssh::{self, SshServer};
+use crate::state::{Description, LabHost, LabState, StateRoot, make_private};
 use crate::sweep::{dismantle, shared_scratch, sweep_locked, tell};
 use crate::tool;
 use crate::user;
-use crate::wan::{self, Counts, Emulator, Wan};
+use crate::wan::{self, Emulator, SegmentCounts, Wan};
 
-/// What a lab should be. The default is an open link between two hosts with the kernel's own settings.
+/// Options of a lab. The default is an open link between two hosts with the kernel's own settings.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct LabOptions {
     /// The link's rate in each direction; none for an open link.
     pub link: Option<Rate>,
-    /// The lab's name; chosen when none.
+    /// The lab's name; none to choose one.
     pub name: Option<LabName>,
     /// The link's largest packet in bytes, without the Ethernet header; none is 1500.
     pub mtu: Option<u32>,
-    /// The TCP congestion control of routes over the link; none is cubic where the kernel has it.
+    /// The TCP congestion control of routes over the link; none is cubic, if the kernel has it.
     pub congestion: Option<String>,
     /// The largest TCP buffer in bytes, either way; none leaves the kernel's.
     pub tcp_buffer_max: Option<u64>,
@@ -38,38 +38,39 @@ pub struct Options {
     pub queues: Option<u32>,
     /// Hosts behind b's end of the link, which they share by a bridge; 0 to 64.
     pub guests: u32,
-    /// Delay and loss, which an emulator adds to each link; none for a link without. Takes neither guests nor queues.
+    /// Delay and loss, which an emulator adds to each link; none for a plain link. Excludes guests and
+    /// queues.
     pub wan: Option<Wan>,
-    /// The program that is started as the emulator, with [`crate::wan::SUBCOMMAND`]; none is this program itself.
+    /// The program to start as the emulator, with [`crate::wan::SUBCOMMAND`]; none is this program itself.
     pub emulator: Option<PathBuf>,
-    /// Whether the lab outlives this process, until it is taken down by name. Needs root.
+    /// True if the lab outlives this process, until it is taken down by name. Needs root.
     pub kept: bool,
 }
 
 /// One of a lab's two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The near one, where commands run.
+    /// The near host, where commands run.
     A,
-    /// The far one, which has the ssh server.
+    /// The far host, with the ssh server.
     B,
 }
 
 /// Two hosts joined by a link, and an ssh server on the far one.
 ///
-/// Dropping a lab takes it down with everything that still runs in it, unless it is kept. [`Lab::down`] does the same
-/// and tells what went wrong.
+/// Dropping a lab takes it down with everything that still runs in it, unless it is kept. [`Lab::down`] does
+/// the same and returns errors.
 #[derive(Debug)]
 pub struct Lab {
-    site: Site,
-    server: Option<Server>,
+    site: LabSite,
+    server: Option<SshServer>,
     emulator: Option<Emulator>,
 }
 
-/// What of a lab is on this host; removed when dropped while armed.
+/// The parts of a lab on this host; removed on drop while armed.
 #[derive(Debug)]
-struct Site {
-    state: State,
+struct LabSite {
+    state: LabState,
     directory: PathBuf,
     armed: bool,
 }
@@ -77,22 +78,22 @@ struct Site {
 impl Lab {
     /// Makes a lab. When this returns, `ssh -F` [`Lab::ssh_config`] `b` from host a works.
     ///
-    /// First sweeps away labs whose holders are gone, and says so on standard error (see [`crate::sweep()`]).
-    /// The lab ends with this process even if that is killed: its ssh server does so at once, the rest at the next
+    /// First removes labs whose holders have ended, with messages on standard error (see [`crate::sweep()`]).
+    /// The lab ends with this process even if that is killed: its ssh server at once, the rest at the next
     /// sweep.
     ///
     /// # Errors
-    /// [`LabError::Unprivileged`] without rights ([`crate::ensure_privileges`] may get them), a missing program, a
-    /// name in use, or whatever fails; nothing is left behind.
-    pub fn up(options: &Options) -> Result<Self, LabError> {
+    /// [`LabError::Unprivileged`] without rights ([`crate::ensure_privileges`] may get them), a missing
+    /// program, a name in use, or any failure; nothing is left behind.
+    pub fn up(options: &LabOptions) -> Result<Self, LabError> {
         check(options)?;
-        let mut site = Site::claim(options)?;
+        let mut site = LabSite::claim(options)?;
         network::make_namespaces(&site.state.description)?;
         site.record_namespaces()?;
         let emulator = site.start_emulator(options)?;
         network::build(&site.state.description)?;
         ssh::prepare(&site.directory, &site.state.description)?;
-        let server = Server::start(&site.directory, &site.state.description, options.kept)?;
+        let server = SshServer::start(&site.directory, &site.state.description, options.kept)?;
         site.state.sshd = Some(server.process().clone());
         let mut lab = Self { site, server: Some(server), emulator };
         lab.settle(options.kept)?;
@@ -102,13 +103,13 @@ impl Lab {
     /// Takes the lab down: every process in it, the link, the namespaces, its directories.
     ///
     /// # Errors
-    /// [`LabError::Leftover`] with what couldn't be removed.
+    /// [`LabError::Leftover`] with the parts that couldn't be removed.
     pub fn down(mut self) -> Result<(), LabError> {
         self.stop();
         self.site.remove()
     }
 
-    /// What it is, for a record of results.
+    /// Its description, for a record of results.
     pub fn description(&self) -> &Description {
         &self.site.state.description
     }
@@ -119,14 +120,14 @@ impl Lab {
     }
 
     /// One of its hosts.
-    pub fn host(&self, end: End) -> &Host {
+    pub fn host(&self, end: End) -> &LabHost {
         match end {
             End::A => &self.description().a,
             End::B => &self.description().b,
         }
     }
 
-    /// The place in which a process of that host runs.
+    /// The place of that host's processes.
     pub fn place(&self, end: End) -> Place {
         Place::Namespace(self.host(end).namespace_path())
     }
@@ -136,7 +137,7 @@ impl Lab {
         self.host(end).address.into()
     }
 
-    /// The IPv6 address of that host on the link; none where the kernel has no IPv6.
+    /// The IPv6 address of that host on the link; none if the kernel has no IPv6.
     pub fn address6(&self, end: End) -> Option<Ipv6Addr> {
         self.host(end).address6
     }
@@ -147,13 +148,13 @@ impl Lab {
     }
 
     /// The guests behind host b, each with its one address on the link that they share.
-    pub fn guests(&self) -> &[Host] {
+    pub fn guests(&self) -> &[LabHost] {
         &self.description().guests
     }
 
-    /// What the emulator of a link with delay or loss counted: of each link the direction from a to b, then the other.
-    /// Up to half a second old; empty for a link without an emulator.
-    pub fn counts(&self) -> Vec<[Counts; 2]> {
+    /// The counts of the emulator of links with delay or loss: for each link the direction from a to b, then
+    /// the other. They are up to half a second old; empty without an emulator.
+    pub fn counts(&self) -> Vec<[SegmentCounts; 2]> {
         wan::counts(&self.site.directory)
     }
 
@@ -162,12 +163,12 @@ impl Lab {
         ssh::client_config(&self.site.directory)
     }
 
-    /// A directory for data, on a tmpfs where there is one. It goes with the lab.
+    /// A directory for data, on a tmpfs if there is one. It is removed with the lab.
     pub fn scratch(&self) -> &Path {
         &self.site.state.scratch
     }
 
-    /// The variables that tell a command about the lab: `LINERATE_LAB` and others that begin so.
+    /// The variables that describe the lab to a command: `LINERATE_LAB` and others with this prefix.
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
         let address = |end| OsString::from(self.address(end).to_string());
         let namespace = |end| OsString::from(&self.host(end).namespace);
@@ -189,7 +190,7 @@ impl Lab {
         ]
     }
 
-    /// Writes down who holds the lab from now on, and lets go of one that is kept.
+    /// Writes the lab's holder to its state, and releases a lab that is kept.
     fn settle(&mut self, kept: bool) -> Result<(), LabError> {
         let state = &mut self.site.state;
         if let Some(sshd) = state.sshd.clone().filter(|_| kept) {
@@ -210,9 +211,9 @@ impl Lab {
     }
 }
 
-impl Site {
-    /// Chooses name and addresses, and writes them down before anything else is made.
-    fn claim(options: &Options) -> Result<Self, LabError> {
+impl LabSite {
+    /// Chooses name and addresses, and writes them to the state file before anything else is created.
+    fn claim(options: &LabOptions) -> Result<Self, LabError> {
         let root = StateRoot::open()?;
         let _lock = root.lock()?;
         sweep_locked(&root)?.iter().for_each(tell);
@@ -231,18 +232,18 @@ impl Site {
             return Err(LabError::Exists { name, holder: state.holder.pid });
         }
         let directory = root.directory(&name);
-        // Of a lab whose record was lost, the name finds what is left.
+        // If a lab's state file was lost, its name finds the remains.
         dismantle(&name, None, &directory)?;
         Self::make(options, name, slot, directory)
     }
 
-    fn make(options: &Options, name: LabName, slot: u8, directory: PathBuf) -> Result<Self, LabError> {
-        let network::Hosts { a, b, guests } =
+    fn make(options: &LabOptions, name: LabName, slot: u8, directory: PathBuf) -> Result<Self, LabError> {
+        let network::LabHosts { a, b, guests } =
             network::hosts(&name, slot, options.links.unwrap_or(1), options.guests);
         let shared = shared_scratch(&name);
         let scratch = if is_on_tmpfs(Path::new("/dev/shm")) { shared } else { directory.join("scratch") };
         let holder = Process::current().map_err(LabError::file("reading", Path::new("/proc/self/stat")))?;
-        // A window larger than the kernel's is what a long path is about.
+        // A long path needs a window larger than the kernel's default.
         let buffer = options.wan.map(|wan| wan.tcp_buffer_max(options.link));
         let wan = options.wan.map(|wan| Wan { queue: wan.queue_bytes(options.link), ..wan });
         let description = Description {
@@ -258,7 +259,7 @@ impl Site {
             guests,
         };
         make_private(&directory)?;
-        let state = State {
+        let state = LabState {
             description,
             slot,
             holder,
@@ -271,7 +272,7 @@ impl Site {
         };
         let site = Self { state, directory, armed: true };
         site.state.write(&site.directory)?;
-        // Not make_private: under the world's /dev/shm, one that is there already isn't ours.
+        // Not make_private: in the public /dev/shm, an existing directory isn't ours.
         let made = std::fs::DirBuilder::new().mode(0o700).create(&site.state.scratch);
         made.map_err(LabError::file("making", &site.state.scratch))?;
         Ok(site)
@@ -285,8 +286,8 @@ impl Site {
         self.state.write(&self.directory)
     }
 
-    /// Starts what carries packets between the hosts, where they aren't simply joined, and writes down which process it is.
-    fn start_emulator(&mut self, options: &Options) -> Result<Option<Emulator>, LabError> {
+    /// Starts the emulator, if the hosts aren't joined directly, and writes its process to the state.
+    fn start_emulator(&mut self, options: &LabOptions) -> Result<Option<Emulator>, LabError> {
         let Some(wan) = self.state.description.wan else { return Ok(None) };
         let own = || std::env::current_exe().map_err(LabError::file("finding", Path::new("/proc/self/exe")));
         let program = options.emulator.clone().map_or_else(own, Ok)?;
@@ -307,7 +308,7 @@ fn joined<T: std::fmt::Display>(words: impl Iterator<Item = T>) -> OsString {
     words.map(|word| word.to_string()).collect::<Vec<_>>().join(" ").into()
 }
 
-fn check(options: &Options) -> Result<(), LabError> {
+fn check(options: &LabOptions) -> Result<(), LabError> {
     check_shape(options)?;
     for tool in [tool::IP, tool::TC, tool::SSHD, tool::SSH, tool::SSH_KEYGEN] {
         tool.find()?;
@@ -318,7 +319,7 @@ fn check(options: &Options) -> Result<(), LabError> {
     if options.kept && user::is_in_user_namespace() { Err(LabError::KeptNeedsRoot) } else { Ok(()) }
 }
 
-fn check_shape(options: &Options) -> Result<(), LabError> {
+fn check_shape(options: &LabOptions) -> Result<(), LabError> {
     let links = options.links.unwrap_or(1);
     let wrong = |reason: String| Err(LabError::Shape { reason });
     match () {
@@ -347,11 +348,11 @@ fn check_shape(options: &Options) -> Result<(), LabError> {
     }
 }
 
-fn is_named(labs: &[(LabName, Option<State>)], name: &LabName) -> bool {
+fn is_named(labs: &[(LabName, Option<LabState>)], name: &LabName) -> bool {
     labs.iter().any(|(known, _)| known == name)
 }
 
-/// True where files below `path` are memory.
+/// True if files below `path` are in memory.
 pub fn is_on_tmpfs(path: &Path) -> bool {
     const TMPFS_MAGIC: i64 = 0x0102_1994;
     rustix::fs::statfs(path).is_ok_and(|fs| fs.f_type == TMPFS_MAGIC)
@@ -365,7 +366,7 @@ impl Drop for Lab {
     }
 }
 
-impl Drop for Site {
+impl Drop for LabSite {
     fn drop(&mut self) {
         if self.armed
             && let Err(error) = self.remove()

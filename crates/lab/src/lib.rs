@@ -1,4 +1,5 @@
-//! Test beds: two hosts made of network namespaces, a link between them with a rate, and an ssh server on the far one.
+//! Test beds: two hosts made of network namespaces, a link between them with a rate, and an ssh server on the
+//! far one.
 //!
 //! ```no_run
 //! use linerate_lab::{End, Lab, Options};
@@ -10,8 +11,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Whatever is made is written down first (`state`), with the process that holds it; so a later command finds and
-//! removes what a killed one left (`sweep`). Both hosts see the file system of the process that made them.
+//! Everything is written to a state file before it is created (`state`), with the process that holds it; so a
+//! later command finds and removes the remains of a killed one (`sweep`). Both hosts see the file system of
+//! the process that made them.
 
 mod account;
 mod child;
@@ -31,13 +33,13 @@ mod user;
 pub mod wan;
 
 pub use error::LabError;
-pub use journal::{Journal, Undo};
-pub use lab::{End, Lab, Options, is_on_tmpfs};
+pub use journal::{Undo, UndoJournal};
+pub use lab::{End, Lab, LabOptions, is_on_tmpfs};
 pub use name::{LabName, LabNameError};
 pub use process::Process;
 pub use rate::{Rate, RateError, parse_link};
 pub use run::run;
-pub use state::{Description, Host, Port};
+pub use state::{Description, LabHost, LinkPort};
 pub use sweep::{Status, Swept, down, status, sweep, sweep_and_tell};
 pub use user::ensure_privileges;
-pub use wan::{Counts, Loss, LossError, Rtt, RttError, Wan};
+pub use wan::{Loss, LossError, Rtt, RttError, SegmentCounts, Wan};

@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A lab's name: 1 to 32 lower-case letters, digits and inner dashes. So it needs quoting nowhere.
+/// A lab's name: 1 to 32 lower-case letters, digits and inner dashes, so that it never needs quoting.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct LabName(String);
 
-/// A text isn't a [`LabName`].
+/// The error of a text that isn't a [`LabName`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} can't name a lab: use 1 to 32 lower-case letters, digits and dashes, a letter or digit first and last"
@@ -28,7 +28,7 @@ impl LabName {
         &self.0
     }
 
-    /// The network namespace of host `a` or `b`, as `ip netns` knows it.
+    /// The network namespace of host `a` or `b`, by its name for `ip netns`.
     pub(crate) fn namespace(&self, host: char) -> String {
         format!("linerate-{}-{host}", self.0)
     }
@@ -38,7 +38,7 @@ impl LabName {
         format!("linerate-{}-g{number}", self.0)
     }
 
-    /// Whether a network namespace of this name is a guest's of this lab.
+    /// True if a network namespace of this name belongs to a guest of this lab.
     pub(crate) fn is_guest(&self, namespace: &str) -> bool {
         let number = namespace.strip_prefix("linerate-").and_then(|rest| rest.strip_prefix(&self.0));
         let number = number.and_then(|rest| rest.strip_prefix("-g"));

@@ -9,74 +9,74 @@ use std::os::fd::AsFd;
 use crate::error::LabError;
 use crate::name::LabName;
 use crate::rate::Rate;
-use crate::state::{Description, Host, Port};
+use crate::state::{Description, LabHost, LinkPort};
 use crate::tool::{IP, TC};
 
-/// How long a packet may wait in the shaper's queue before it is dropped: a deep switch buffer.
+/// The longest wait of a packet in the shaper's queue before it is dropped: a deep switch buffer.
 const LATENCY: &str = "20ms";
 
-/// What the kernel's own defaults begin with; only the largest size is an option.
+/// The minimum and default of the kernel's buffers; only the maximum is an option.
 const BUFFER_FLOOR: &str = "4096 262144";
 
-/// What a link's addresses have in common.
+/// The common part of a link's addresses.
 const LINK_PREFIX: u8 = 30;
 
-/// The same where guests share the link: room for 120 of them.
+/// The same if guests share the link: room for 120 of them.
 const SHARED_PREFIX: u8 = 25;
 
-/// Packets, of up to 64 KiB, that wait for the emulator.
+/// Packets of up to 64 KiB that may wait for the emulator.
 const EMULATOR_QUEUE: u32 = 10_000;
 
 /// The bridge on host b that joins the link and the guests.
 const BRIDGE: &str = "guests";
 
-/// Links between the hosts, at most.
+/// The most links between the hosts.
 pub(crate) const MOST_LINKS: u32 = 8;
 
-/// Guests, at most.
+/// The most guests.
 pub(crate) const MOST_GUESTS: u32 = 64;
 
-/// Queues of an interface, at most.
+/// The most queues of an interface.
 pub(crate) const MOST_QUEUES: u32 = 64;
 
 /// The hosts of a lab in this address block.
 ///
-/// Link i has 10.213.SLOT.(4 i)/30 and fd6c:6e72:i:SLOT::/64; a link that guests share has 10.213.SLOT.128/25. The
-/// namespaces reach nothing else, so these need to be unique only for a reader.
-pub(crate) fn hosts(name: &LabName, slot: u8, links: u32, guests: u32) -> Hosts {
+/// Link i has 10.213.SLOT.(4 i)/30 and fd6c:6e72:i:SLOT::/64; a link that guests share has
+/// 10.213.SLOT.128/25. The namespaces are isolated, so that unique addresses only help readers.
+pub(crate) fn hosts(name: &LabName, slot: u8, links: u32, guests: u32) -> LabHosts {
     let base = if guests > 0 { 128 } else { 0 };
     let host = |letter, peer: &str, last: u8| {
         let mut ports = (0..links.max(1)).map(|link| port(slot, link, peer, base + last));
-        let Port { interface, address, address6 } = ports.next().expect("there is at least one link");
-        Host { namespace: name.namespace(letter), interface, address, address6, further: ports.collect() }
+        let LinkPort { interface, address, address6 } = ports.next().expect("there is at least one link");
+        LabHost { namespace: name.namespace(letter), interface, address, address6, further: ports.collect() }
     };
     let guest = |number: u32| {
-        let Port { interface, address, address6 } = port(slot, 0, "a", base + 3 + number as u8);
-        Host { namespace: name.guest(number), interface, address, address6, further: Vec::new() }
+        let LinkPort { interface, address, address6 } = port(slot, 0, "a", base + 3 + number as u8);
+        LabHost { namespace: name.guest(number), interface, address, address6, further: Vec::new() }
     };
-    Hosts { a: host('a', "b", 1), b: host('b', "a", 2), guests: (0..guests).map(guest).collect() }
+    LabHosts { a: host('a', "b", 1), b: host('b', "a", 2), guests: (0..guests).map(guest).collect() }
 }
 
 /// All hosts of a lab.
-pub(crate) struct Hosts {
-    pub(crate) a: Host,
-    pub(crate) b: Host,
-    pub(crate) guests: Vec<Host>,
+pub(crate) struct LabHosts {
+    pub(crate) a: LabHost,
+    pub(crate) b: LabHost,
+    pub(crate) guests: Vec<LabHost>,
 }
 
-fn port(slot: u8, link: u32, peer: &str, last: u8) -> Port {
+fn port(slot: u8, link: u32, peer: &str, last: u8) -> LinkPort {
     let ipv6 = Path::new("/proc/sys/net/ipv6").exists();
-    // At most 8 links: below 32 and below 10 all of this fits.
+    // With at most 8 links all numbers fit.
     let number = if link == 0 { String::new() } else { link.to_string() };
-    Port {
+    LinkPort {
         interface: format!("to-{peer}{number}"),
         address: Ipv4Addr::new(10, 213, slot, 4 * link as u8 + last),
         address6: ipv6.then(|| Ipv6Addr::new(0xfd6c, 0x6e72, link as u16, slot.into(), 0, 0, 0, last.into())),
     }
 }
 
-/// The congestion control for the link's routes: the one asked for, or cubic, Linux's and the seeds' default, where
-/// the kernel has it. A namespace can't choose one that is a module by itself, but a route can.
+/// The congestion control for the link's routes: the one in the options, or cubic, the default of Linux and
+/// the papers, if the kernel has it. A namespace can't choose one that is a module, but a route can.
 pub(crate) fn congestion(asked: Option<&str>) -> Option<String> {
     let listed =
         std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
@@ -84,7 +84,7 @@ pub(crate) fn congestion(asked: Option<&str>) -> Option<String> {
     asked.or(default).map(str::to_owned)
 }
 
-/// Makes the namespaces, in which there is nothing but loopback yet.
+/// Creates the namespaces, with nothing but loopback.
 pub(crate) fn make_namespaces(lab: &Description) -> Result<(), LabError> {
     for host in lab.hosts() {
         ip(&format!("netns add {}", host.namespace))?;
@@ -94,8 +94,8 @@ pub(crate) fn make_namespaces(lab: &Description) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Makes the links with their addresses, routes and rate, and brings all of it up. Of a link with an emulator the
-/// interfaces are there already.
+/// Creates the links with their addresses, routes and rate, and brings everything up. The interfaces of a
+/// link with an emulator exist already.
 pub(crate) fn build(lab: &Description) -> Result<(), LabError> {
     for (near, far) in lab.a.ports().iter().zip(&lab.b.ports()) {
         let ends = [(&lab.a, near), (&lab.b, far)];
@@ -112,28 +112,29 @@ pub(crate) fn build(lab: &Description) -> Result<(), LabError> {
     if lab.guests.is_empty() { bring_up(lab, &lab.b) } else { bridge(lab) }
 }
 
-/// What waits for the emulator isn't the link's queue, and must not be dropped before the emulator has seen it.
-fn prepare_emulated(lab: &Description, host: &Host, port: &Port) -> Result<(), LabError> {
+/// Packets that wait for the emulator aren't in the link's queue, and must not be dropped before the emulator
+/// sees them.
+fn prepare_emulated(lab: &Description, host: &LabHost, port: &LinkPort) -> Result<(), LabError> {
     let (namespace, interface, mtu) = (&host.namespace, &port.interface, lab.mtu);
-    // Without a link-local address nobody looks for neighbours and routers there.
+    // Without a link-local address, the kernel doesn't look for neighbours and routers there.
     ip(&format!("-n {namespace} link set {interface} mtu {mtu} txqueuelen {EMULATOR_QUEUE} addrgenmode none"))
 }
 
-/// Takes the links and the namespace away. What isn't there is not an error.
-pub(crate) fn remove(host: &Host) -> Result<(), LabError> {
+/// Removes the links and the namespace. Missing ones are no error.
+pub(crate) fn remove(host: &LabHost) -> Result<(), LabError> {
     let path = host.namespace_path();
     if !path.exists() {
         return Ok(());
     }
     for port in host.ports() {
-        // A namespace lives on while anything holds it; its end of the link need not. It may not have one yet.
+        // A namespace lives on while anything holds it; its end of the link, if it exists, need not.
         let _ = ip(&format!("-n {} link delete {}", host.namespace, port.interface));
     }
     ip(&format!("netns delete {}", host.namespace))
 }
 
-/// A pair of interfaces, with the queues asked for.
-fn join(lab: &Description, near: (&Host, &Port), far: (&Host, &Port)) -> Result<(), LabError> {
+/// A pair of interfaces, with the given number of queues.
+fn join(lab: &Description, near: (&LabHost, &LinkPort), far: (&LabHost, &LinkPort)) -> Result<(), LabError> {
     let mtu = lab.mtu;
     let queues = lab.queues.map_or(String::new(), |n| format!(" numtxqueues {n} numrxqueues {n}"));
     ip(&format!(
@@ -144,8 +145,8 @@ fn join(lab: &Description, near: (&Host, &Port), far: (&Host, &Port)) -> Result<
     [near, far].into_iter().try_for_each(|(host, port)| check_queues(host, port, asked))
 }
 
-/// The kernel may give fewer queues than it was asked for, and say nothing.
-fn check_queues(host: &Host, port: &Port, asked: u32) -> Result<(), LabError> {
+/// Checks the number of queues: the kernel may silently create fewer than requested.
+fn check_queues(host: &LabHost, port: &LinkPort, asked: u32) -> Result<(), LabError> {
     let line = format!("-n {} -d -j link show dev {}", host.namespace, port.interface);
     let shown = IP.run(&words(&line))?;
     match queues(&shown) {
@@ -154,14 +155,14 @@ fn check_queues(host: &Host, port: &Port, asked: u32) -> Result<(), LabError> {
     }
 }
 
-/// Receive and transmit queues in what `ip -d -j link show` prints.
+/// Receive and transmit queues in the output of `ip -d -j link show`.
 fn queues(shown: &str) -> Option<(u32, u32)> {
     let links: serde_json::Value = serde_json::from_str(shown).ok()?;
     let number = |key: &str| links[0][key].as_u64().and_then(|n| u32::try_from(n).ok());
     Some((number("num_rx_queues")?, number("num_tx_queues")?))
 }
 
-fn bring_up(lab: &Description, host: &Host) -> Result<(), LabError> {
+fn bring_up(lab: &Description, host: &LabHost) -> Result<(), LabError> {
     for port in host.ports() {
         ip(&format!("-n {} link set {} up", host.namespace, port.interface))?;
         settle(lab, host, &port)?;
@@ -169,15 +170,16 @@ fn bring_up(lab: &Description, host: &Host) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Host b's end of the link becomes a port of a bridge, beside one for each guest; b's own address is the bridge's.
+/// Makes host b's end of the link a port of a bridge, beside one for each guest; b's own address is the
+/// bridge's.
 fn bridge(lab: &Description) -> Result<(), LabError> {
     let (b, mtu) = (&lab.b, lab.mtu);
     ip(&format!("-n {} link add {BRIDGE} mtu {mtu} type bridge", b.namespace))?;
     ip(&format!("-n {} link set {} master {BRIDGE} up", b.namespace, b.interface))?;
     ip(&format!("-n {} link set {BRIDGE} up", b.namespace))?;
-    settle(lab, b, &Port { interface: BRIDGE.into(), address: b.address, address6: b.address6 })?;
+    settle(lab, b, &LinkPort { interface: BRIDGE.into(), address: b.address, address6: b.address6 })?;
     for (number, guest) in lab.guests.iter().enumerate() {
-        let port = Port { interface: format!("guest{number}"), address: b.address, address6: None };
+        let port = LinkPort { interface: format!("guest{number}"), address: b.address, address6: None };
         join(lab, (guest, &guest.ports()[0]), (b, &port))?;
         ip(&format!("-n {} link set {} master {BRIDGE} up", b.namespace, port.interface))?;
         bring_up(lab, guest)?;
@@ -186,19 +188,19 @@ fn bridge(lab: &Description) -> Result<(), LabError> {
 }
 
 /// Addresses and routes of one interface.
-fn settle(lab: &Description, host: &Host, port: &Port) -> Result<(), LabError> {
-    let (Port { interface, address, address6 }, namespace) = (port, &host.namespace);
+fn settle(lab: &Description, host: &LabHost, port: &LinkPort) -> Result<(), LabError> {
+    let (LinkPort { interface, address, address6 }, namespace) = (port, &host.namespace);
     let prefix = if lab.guests.is_empty() { LINK_PREFIX } else { SHARED_PREFIX };
     ip(&format!("-n {namespace} address add {address}/{prefix} dev {interface}"))?;
     if let Some(address6) = address6 {
-        // Nobody else is on this link: looking for duplicates would only make the address wait.
+        // The link has no other hosts: detection of duplicates would only delay the address.
         ip(&format!("-n {namespace} address add {address6}/64 dev {interface} nodad"))?;
     }
     lab.congestion.as_deref().map_or(Ok(()), |congestion| route(host, port, prefix, congestion))
 }
 
-fn route(host: &Host, port: &Port, prefix: u8, congestion: &str) -> Result<(), LabError> {
-    let (Port { interface, address, address6 }, namespace) = (port, &host.namespace);
+fn route(host: &LabHost, port: &LinkPort, prefix: u8, congestion: &str) -> Result<(), LabError> {
+    let (LinkPort { interface, address, address6 }, namespace) = (port, &host.namespace);
     let network = Ipv4Addr::from_bits(address.to_bits() >> (32 - prefix) << (32 - prefix));
     ip(&format!(
         "-n {namespace} route replace {network}/{prefix} dev {interface} proto kernel scope link src {address} congctl {congestion}"
@@ -210,7 +212,7 @@ fn route(host: &Host, port: &Port, prefix: u8, congestion: &str) -> Result<(), L
     ))
 }
 
-fn shape(host: &Host, port: &Port, rate: Rate) -> Result<(), LabError> {
+fn shape(host: &LabHost, port: &LinkPort, rate: Rate) -> Result<(), LabError> {
     let (namespace, interface) = (&host.namespace, &port.interface);
     let (bits, burst) = (rate.bits_per_second(), rate.burst());
     let line = format!(
@@ -219,7 +221,7 @@ fn shape(host: &Host, port: &Port, rate: Rate) -> Result<(), LabError> {
     TC.run(&words(&line)).map(drop)
 }
 
-fn set_buffers(host: &Host, bytes: u64) -> Result<(), LabError> {
+fn set_buffers(host: &LabHost, bytes: u64) -> Result<(), LabError> {
     let path = host.namespace_path();
     let write_all = || {
         let write = |file| {
@@ -232,7 +234,7 @@ fn set_buffers(host: &Host, bytes: u64) -> Result<(), LabError> {
     written.map_err(LabError::file("setting TCP buffers in", &path))
 }
 
-/// Runs ip(8); none of a lab's names and addresses holds a space.
+/// Runs ip(8) with arguments separated by spaces, which no name or address of a lab contains.
 fn ip(line: &str) -> Result<(), LabError> {
     IP.run(&words(line)).map(drop)
 }
@@ -245,7 +247,7 @@ fn words(line: &str) -> Vec<&str> {
 mod tests {
     use super::*;
 
-    fn made(slot: u8, links: u32, guests: u32) -> Hosts {
+    fn made(slot: u8, links: u32, guests: u32) -> LabHosts {
         hosts(&"x".parse().expect("a good name"), slot, links, guests)
     }
 

@@ -1,5 +1,5 @@
-//! Processes by identity. A process number alone is soon given to someone else; with its start time and the boot it
-//! belongs to, it is that process or nothing.
+//! Processes by identity. The kernel reuses process numbers; a number with its start time and boot ID names
+//! one process only.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 pub struct Process {
     /// Its number.
     pub pid: u32,
-    /// When it started, in clock ticks since boot (field 22 of `/proc/PID/stat`, proc(5)).
+    /// Its start time in clock ticks since boot (field 22 of `/proc/PID/stat`, proc(5)).
     pub start: u64,
-    /// The boot it belongs to (`/proc/sys/kernel/random/boot_id`).
+    /// The ID of its boot (`/proc/sys/kernel/random/boot_id`).
     pub boot: String,
 }
 
@@ -25,15 +25,15 @@ impl Process {
     /// The calling process.
     ///
     /// # Errors
-    /// When procfs can't be read.
+    /// If procfs can't be read.
     pub fn current() -> io::Result<Self> {
         Self::of(std::process::id())
     }
 
-    /// The process that has this number now.
+    /// The process with this number now.
     ///
     /// # Errors
-    /// `NotFound` when there is none, or it has ended and only waits for its parent.
+    /// `NotFound` if there is none, or it is a zombie.
     pub fn of(pid: u32) -> io::Result<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
         let start = running_since(&stat).ok_or(io::ErrorKind::NotFound)?;
@@ -41,25 +41,25 @@ impl Process {
         Ok(Self { pid, start, boot })
     }
 
-    /// Whether it still runs.
+    /// True while it runs.
     pub fn is_alive(&self) -> bool {
         Self::of(self.pid).is_ok_and(|now| now == *self)
     }
 
-    /// Sends it a signal; a process that is gone, or another with its number, gets none.
+    /// Sends it a signal; if it has ended, no other process with its number gets one.
     pub(crate) fn signal(&self, signal: Signal) {
         signal_if(self.pid, signal, || self.is_alive());
     }
 
-    /// Waits until it is gone, `patience` at most, and says whether it is.
+    /// Waits until it has ended, at most for `patience`; true if it has.
     pub(crate) fn gone_within(&self, patience: Duration) -> bool {
         wait_until(patience, || !self.is_alive())
     }
 }
 
-/// Asks every `pids()` to end, and after `patience` makes it. Gives those that are left even so.
+/// Sends SIGTERM to all `pids()`, and SIGKILL after `patience`. Returns those that are still left.
 ///
-/// `pids` is asked again for each step, so a number that changed hands in between is not touched.
+/// It calls `pids` again before each step, so that a reused number gets no signal.
 pub(crate) fn end_all(pids: impl Fn() -> Vec<u32>, patience: Duration) -> Vec<u32> {
     for signal in [Signal::TERM, Signal::KILL] {
         for pid in pids() {
@@ -72,26 +72,27 @@ pub(crate) fn end_all(pids: impl Fn() -> Vec<u32>, patience: Duration) -> Vec<u3
     pids()
 }
 
-/// The processes in the network namespace with this device and inode number that also satisfy `belongs`; never the
-/// caller itself.
+/// The processes in the network namespace with this device and inode number that also satisfy `belongs`,
+/// without the caller.
 pub(crate) fn in_namespace(namespace: (u64, u64), belongs: impl Fn(u32) -> bool) -> Vec<u32> {
     let of = |pid: &u32| file_identity(Path::new(&format!("/proc/{pid}/ns/net"))).ok();
     let ours = |pid: &u32| *pid != std::process::id() && of(pid) == Some(namespace) && belongs(*pid);
     numbers().into_iter().filter(ours).collect()
 }
 
-/// Whether a process was started with this variable, written `NAME=VALUE`.
+/// True if a process was started with this variable, written `NAME=VALUE`.
 pub(crate) fn has_variable(pid: u32, variable: &str) -> bool {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
 }
 
-/// Device and inode number of what a path leads to.
+/// Device and inode number of a path's target.
 pub(crate) fn file_identity(path: &Path) -> io::Result<(u64, u64)> {
     path.metadata().map(|meta| (meta.dev(), meta.ino()))
 }
 
-/// Asks `done` every few milliseconds until it agrees, `patience` at most, and gives its last answer.
+/// Calls `done` every few milliseconds until it returns true, at most for `patience`, and returns its last
+/// result.
 pub(crate) fn wait_until(patience: Duration, mut done: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + patience;
     while !done() {
@@ -103,17 +104,17 @@ pub(crate) fn wait_until(patience: Duration, mut done: impl FnMut() -> bool) -> 
     true
 }
 
-/// Signals `pid` if `still` says so once a handle holds whoever has that number now.
+/// Signals `pid` if `still` returns true after a handle was opened on that number.
 fn signal_if(pid: u32, signal: Signal, still: impl Fn() -> bool) {
     let Some(number) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
     let handle = pidfd_open(number, PidfdFlags::empty());
     if !still() {
         return;
     }
-    // It may end just now, which is what was wanted; one that refuses is noticed by the caller's next look.
+    // The process may just have ended, as intended; the caller's next look finds one that remains.
     let _ = match handle {
         Ok(handle) => pidfd_send_signal(handle, signal),
-        // Before Linux 5.3 there are no handles, and a moment between the look and the signal remains.
+        // Before Linux 5.3 there are no handles, so a race between the check and the signal remains.
         Err(Errno::NOSYS) => kill_process(number, signal),
         Err(_) => Ok(()),
     };
@@ -124,7 +125,7 @@ fn numbers() -> Vec<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The start time in a line of `/proc/PID/stat`, unless that process has ended (state Z or X).
+/// The start time in a line of `/proc/PID/stat`, unless the process has ended (state Z or X).
 fn running_since(stat: &str) -> Option<u64> {
     // The name, in parentheses, may itself hold spaces and parentheses: the last one closes it.
     let (_, fields) = stat.rsplit_once(')')?;

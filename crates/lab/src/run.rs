@@ -1,4 +1,4 @@
-//! One command inside a lab that lives as long as the command does.
+//! One command inside a lab, which lives as long as the command.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,23 +12,23 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::error::LabError;
-use crate::lab::{End, Lab, Options};
+use crate::lab::{End, Lab, LabOptions};
 use crate::process::wait_until;
 
-/// How long a command gets to end after a signal that asks it to.
+/// Time for a command to end after a signal.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Makes a lab, runs `argv` on host a with this process's stdio and [`Lab::environment`], takes the lab down, and
-/// gives the exit code as a shell would: the command's own, 128 + N for one that signal N ended, 126 or 127 for one
+/// Makes a lab, runs `argv` on host a with this process's stdio and [`Lab::environment`], takes the lab down,
+/// and returns the exit code of a shell: the command's own, 128 + N after signal N, 126 or 127 for a command
 /// that can't be started.
 ///
-/// SIGTERM and SIGHUP go on to the command, which gets five seconds to end. So do SIGINT and SIGQUIT, without a
-/// limit, unless they come from the terminal, which sends them to the command itself.
+/// SIGTERM and SIGHUP are forwarded to the command, which has five seconds to end. So are SIGINT and SIGQUIT,
+/// without a limit, unless they come from the terminal, which sends them to the command itself.
 ///
 /// # Errors
 /// Those of [`Lab::up`] and [`Lab::down`].
-pub fn run(options: &Options, argv: &[OsString]) -> Result<u8, LabError> {
-    // Before anything is made: from here on a signal can't end this process past its cleaning up.
+pub fn run(options: &LabOptions, argv: &[OsString]) -> Result<u8, LabError> {
+    // Before anything is created: from here on, a signal can't end this process without its cleanup.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD]);
     let mut signals = signals.map_err(|error| failed(argv, &error))?;
     let lab = Lab::up(options)?;
@@ -55,7 +55,7 @@ fn supervise(mut child: Child, signals: &mut Signals) -> io::Result<u8> {
         if let Some(status) = child.try_wait()? {
             return Ok(code_of_exit(status));
         }
-        // Every signal since the last look is still there, so none is missed between the look and this wait.
+        // Signals since the last look are still pending, so none is missed between the look and this wait.
         for signal in signals.wait().collect::<Vec<_>>() {
             match signal {
                 SIGTERM | SIGHUP => return end(child, signal),
@@ -75,14 +75,15 @@ fn end(mut child: Child, signal: i32) -> io::Result<u8> {
 }
 
 fn send(child: &Child, signal: i32) {
-    // It isn't waited for yet, so the number is still its own; if it has just ended, the signal is of no use.
+    // The command hasn't been waited for, so its number isn't reused; if it has just ended, the signal has no
+    // effect.
     let pid = Pid::from_child(child);
     if let Some(signal) = Signal::from_named_raw(signal) {
         let _ = rustix::process::kill_process(pid, signal);
     }
 }
 
-/// Whether this process is in the foreground of a terminal, whose keys signal the command as well.
+/// True if this process is in the foreground of a terminal, whose keys signal the command as well.
 fn comes_from_terminal() -> bool {
     let foreground =
         std::fs::File::open("/dev/tty").ok().and_then(|tty| rustix::termios::tcgetpgrp(tty).ok());

@@ -16,22 +16,22 @@ use crate::account;
 use crate::child::Child;
 use crate::error::LabError;
 use crate::process::{Process, wait_until};
-use crate::state::{Description, Host, Port, write_private};
+use crate::state::{Description, LabHost, LinkPort, write_private};
 use crate::tool::{SSH, SSH_KEYGEN, SSHD};
 
-/// Long enough for a host under full load; normally it answers within a tenth of a second.
+/// The longest wait for an answer, for a host under full load; normally a tenth of a second suffices.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A running ssh server. Dropping it ends nothing: that is [`Server::stop`].
+/// A running ssh server. Dropping it doesn't end the server; [`SshServer::stop`] does.
 #[derive(Debug)]
-pub(crate) struct Server(Child);
+pub(crate) struct SshServer(Child);
 
 /// The client configuration in a lab's directory, for `ssh -F`.
 pub(crate) fn client_config(directory: &Path) -> PathBuf {
     directory.join("ssh_config")
 }
 
-/// Makes keys, and the configuration of both sides, in the lab's directory.
+/// Writes keys, and the configuration of both sides, to the lab's directory.
 pub(crate) fn prepare(directory: &Path, lab: &Description) -> Result<(), LabError> {
     let user = account::user_name()?;
     let host_key = make_key(directory, "host_key")?;
@@ -46,9 +46,9 @@ pub(crate) fn prepare(directory: &Path, lab: &Description) -> Result<(), LabErro
     write("ssh_config", &client_text(directory, lab, &user))
 }
 
-impl Server {
-    /// Starts sshd on the far host and waits until a login from the near one works. Unless `kept`, it ends with this
-    /// process, however that ends.
+impl SshServer {
+    /// Starts sshd on the far host and waits until a login from the near one works. Unless `kept`, it ends
+    /// with this process in any case.
     pub(crate) fn start(directory: &Path, lab: &Description, kept: bool) -> Result<Self, LabError> {
         make_separation_directory()?;
         let failed = |reason| LabError::Sshd { reason, log: "nothing".into() };
@@ -67,7 +67,7 @@ impl Server {
         self.0.process()
     }
 
-    /// Ends the listener and waits for it. Its sessions are the namespace's other processes.
+    /// Ends the listener and waits for it. Its sessions are other processes of the namespace.
     pub(crate) fn stop(self) {
         self.0.stop();
     }
@@ -95,7 +95,7 @@ fn log_in(directory: &Path, near: File) -> Result<(), String> {
     let mut child = command.spawn().map_err(|error| format!("starting ssh: {error}"))?;
     let ended = wait_until(PATIENCE, || !matches!(child.try_wait(), Ok(None)));
     if !ended {
-        // Ends its pipe too, so the read below can't hang.
+        // This ends its pipe too, so that the read below can't hang.
         let _ = child.kill();
     }
     let done = child.wait_with_output().map_err(|error| format!("waiting for ssh: {error}"))?;
@@ -117,7 +117,7 @@ fn speaks_ssh(address: Ipv4Addr) -> bool {
     connected.and_then(read).is_ok() && greeting == *b"SSH-"
 }
 
-fn server_command(directory: &Path, host: &Host, kept: bool) -> Result<Command, LabError> {
+fn server_command(directory: &Path, host: &LabHost, kept: bool) -> Result<Command, LabError> {
     let path = host.namespace_path();
     let namespace = File::open(&path).map_err(LabError::file("opening", &path))?;
     let log = log_file(directory);
@@ -126,7 +126,7 @@ fn server_command(directory: &Path, host: &Host, kept: bool) -> Result<Command, 
     command.arg("-D").arg("-e").arg("-f").arg(directory.join("sshd_config"));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
     netns::enter(&mut command, namespace.into());
-    // A terminal's Ctrl-C is the command's affair: it may want the far host for its own cleaning up.
+    // A terminal's Ctrl-C is for the command, which may need the far host for its own cleanup.
     netns::new_session(&mut command);
     if !kept {
         netns::die_with_parent(&mut command, Signal::TERM);
@@ -142,8 +142,8 @@ fn make_key(directory: &Path, name: &str) -> Result<String, LabError> {
     std::fs::read_to_string(&public).map_err(LabError::file("reading", &public))
 }
 
-/// Root's sshd confines its unprivileged half to this directory, which the distribution makes only at the start of
-/// its own service.
+/// Root's sshd confines its unprivileged half to this directory, which the distribution creates only at the
+/// start of its own service.
 fn make_separation_directory() -> Result<(), LabError> {
     let path = Path::new("/run/sshd");
     let made = std::fs::DirBuilder::new().mode(0o755).recursive(true).create(path);
@@ -153,13 +153,12 @@ fn make_separation_directory() -> Result<(), LabError> {
 fn server_text(directory: &Path, lab: &Description, user: &str) -> String {
     let directory = directory.display();
     let listen: String = lab.b.ports().iter().map(listen_text).collect();
-    // PAM costs a login time and may print or refuse; only where it alone admits a locked account is it asked.
+    // PAM slows a login and may print or refuse; it is used only if it alone admits a locked account.
     let pam = if account::is_locked(user) { "yes" } else { "no" };
     let (path, name) = (account::search_path(), &lab.name);
-    // SHLVL: where it says that this isn't the first shell, bash doesn't run the user's .bashrc for each login, whose time
-    // would be in every measurement.
-    // StrictModes: the keys' directory is closed to others, and in a user namespace the owner of the directories above
-    // it isn't root but "nobody", which the check would refuse.
+    // SHLVL: a nested shell doesn't run the user's .bashrc at each login, whose time would be in every
+    // measurement. StrictModes is off: the keys' directory is closed to others, and in a user namespace the
+    // owner of the directories above it is "nobody", which the check would refuse.
     format!(
         "Port 22\n{listen}\
          HostKey {directory}/host_key\nAuthorizedKeysFile {directory}/authorized_keys\n\
@@ -171,14 +170,14 @@ fn server_text(directory: &Path, lab: &Description, user: &str) -> String {
     )
 }
 
-fn listen_text(port: &Port) -> String {
+fn listen_text(port: &LinkPort) -> String {
     let listen6 = port.address6.map_or_else(String::new, |address| format!("ListenAddress [{address}]\n"));
     format!("ListenAddress {}\n{listen6}", port.address)
 }
 
 fn client_text(directory: &Path, lab: &Description, user: &str) -> String {
     let directory = directory.display();
-    let Host { address, address6, .. } = &lab.b;
+    let LabHost { address, address6, .. } = &lab.b;
     let host6 =
         address6.map_or_else(String::new, |address| format!("Host b6 {address}\n    HostName {address}\n"));
     let further = lab.b.further.iter().map(|port| port.address);
@@ -193,8 +192,8 @@ fn client_text(directory: &Path, lab: &Description, user: &str) -> String {
     )
 }
 
-/// Every name of the far host: programs on libssh don't know HostKeyAlias.
-fn known_names(host: &Host) -> String {
+/// All names of the far host: programs on libssh don't know HostKeyAlias.
+fn known_names(host: &LabHost) -> String {
     let ports = host.ports();
     let addresses = ports.iter().map(|port| port.address.to_string());
     let addresses6 = ports.iter().filter_map(|port| Some(port.address6?.to_string()));

@@ -1,7 +1,7 @@
-//! What is written down about each lab, so that any later command finds it, whatever became of its maker.
+//! The state file of each lab, by which any later command finds it, even after its maker was killed.
 //!
-//! The root directory holds a `lock` and one directory for each lab, named after it: `state.json`, the keys and
-//! configuration of its ssh server, and its log. A lab lives as long as its holder, one process.
+//! The root directory holds a `lock` and one directory for each lab, named after it: `state.json`, the keys
+//! and configuration of its ssh server, and its log. A lab lives as long as its holder, one process.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ use crate::process::Process;
 use crate::rate::Rate;
 use crate::wan::Wan;
 
-/// What a lab is: all that one needs to tell a reader of results, or to build the same again.
+/// The description of a lab: enough for a reader of results, or to build the same again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
     /// Its name.
@@ -26,7 +26,7 @@ pub struct Description {
     pub link: Option<Rate>,
     /// The link's largest packet, in bytes without the Ethernet header.
     pub mtu: u32,
-    /// The TCP congestion control that routes over the link ask for; none leaves the kernel's default.
+    /// The TCP congestion control of routes over the link; none leaves the kernel's default.
     pub congestion: Option<String>,
     /// The largest TCP buffer in bytes, if it isn't the kernel's default.
     pub tcp_buffer_max: Option<u64>,
@@ -37,91 +37,91 @@ pub struct Description {
     #[serde(default)]
     pub wan: Option<Wan>,
     /// The near host, where commands run.
-    pub a: Host,
+    pub a: LabHost,
     /// The far host, with an ssh server.
-    pub b: Host,
+    pub b: LabHost,
     /// Hosts behind b's end of the link, which they share.
     #[serde(default)]
-    pub guests: Vec<Host>,
+    pub guests: Vec<LabHost>,
 }
 
 /// One host of a lab: a network namespace with an interface for each link beside loopback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Host {
-    /// The namespace, as `ip netns` knows it.
+pub struct LabHost {
+    /// The name of the namespace for `ip netns`.
     pub namespace: String,
     /// The interface on the first link.
     pub interface: String,
-    /// Its IPv4 address: a /30, or a /25 where guests share the link.
+    /// Its IPv4 address: a /30, or a /25 if guests share the link.
     pub address: Ipv4Addr,
-    /// Its IPv6 address (a /64); none where the kernel has no IPv6.
+    /// Its IPv6 address (a /64); none if the kernel has no IPv6.
     pub address6: Option<Ipv6Addr>,
     /// Its ends of the lab's further links.
     #[serde(default)]
-    pub further: Vec<Port>,
+    pub further: Vec<LinkPort>,
 }
 
 /// A host's end of one link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Port {
+pub struct LinkPort {
     /// The interface.
     pub interface: String,
     /// Its IPv4 address.
     pub address: Ipv4Addr,
-    /// Its IPv6 address (a /64); none where the kernel has no IPv6.
+    /// Its IPv6 address (a /64); none if the kernel has no IPv6.
     pub address6: Option<Ipv6Addr>,
 }
 
 /// The contents of a lab's `state.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct State {
+pub(crate) struct LabState {
     pub(crate) description: Description,
     /// The address block, unique among the labs of a root directory.
     pub(crate) slot: u8,
     /// The lab lives as long as this process.
     pub(crate) holder: Process,
-    /// Whether it stays until it is taken down: then the ssh server holds it.
+    /// True if it stays until it is taken down: then the ssh server holds it.
     pub(crate) kept: bool,
     pub(crate) sshd: Option<Process>,
-    /// The link's emulator, where it has one.
+    /// The link's emulator, if it has one.
     #[serde(default)]
     pub(crate) emulator: Option<Process>,
     /// The lab's directory for data, perhaps on a tmpfs.
     pub(crate) scratch: PathBuf,
     /// Device and inode number of the hosts' namespaces.
     pub(crate) namespaces: Vec<(u64, u64)>,
-    /// What remained when it was taken down, and why.
+    /// The parts that remained when it was taken down, and the reason.
     #[serde(default)]
     pub(crate) left: Option<String>,
 }
 
-/// The directory under which the labs of this user are written down.
+/// The directory of this user's labs.
 #[derive(Clone, Debug)]
 pub(crate) struct StateRoot(PathBuf);
 
-impl Host {
-    /// The file that stands for its namespace.
+impl LabHost {
+    /// The file of its namespace.
     pub fn namespace_path(&self) -> PathBuf {
         Path::new("/run/netns").join(&self.namespace)
     }
 
     /// Its end of each link.
-    pub fn ports(&self) -> Vec<Port> {
+    pub fn ports(&self) -> Vec<LinkPort> {
         let Self { interface, address, address6, .. } = self;
-        let first = Port { interface: interface.clone(), address: *address, address6: *address6 };
+        let first = LinkPort { interface: interface.clone(), address: *address, address6: *address6 };
         std::iter::once(first).chain(self.further.iter().cloned()).collect()
     }
 }
 
 impl Description {
     /// All hosts: a, b and the guests.
-    pub fn hosts(&self) -> impl Iterator<Item = &Host> {
+    pub fn hosts(&self) -> impl Iterator<Item = &LabHost> {
         [&self.a, &self.b].into_iter().chain(&self.guests)
     }
 }
 
-impl State {
-    /// Replaces the lab's file in one step, so that a reader never sees half of it.
+impl LabState {
+    /// Replaces the state file in one step, so that a reader never sees half of it.
     pub(crate) fn write(&self, directory: &Path) -> Result<(), LabError> {
         let text = serde_json::to_vec_pretty(self).map_err(io::Error::other);
         let (partial, path) = (directory.join("state.json.new"), directory.join("state.json"));
@@ -135,8 +135,8 @@ impl State {
 }
 
 impl StateRoot {
-    /// `/run/linerate` for root; for others a directory under `$XDG_RUNTIME_DIR`, or `/tmp/linerate-UID` where there
-    /// is no such place. Made when missing, private.
+    /// `/run/linerate` for root; for others a directory under `$XDG_RUNTIME_DIR`, or `/tmp/linerate-UID` if
+    /// that isn't set. It is created if it is missing, and private.
     pub(crate) fn open() -> Result<Self, LabError> {
         let user = rustix::process::geteuid().as_raw();
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -148,7 +148,7 @@ impl StateRoot {
         Self::at(path)
     }
 
-    /// Takes this directory as the root; it must be the user's own and closed to others.
+    /// Uses this directory as the root; it must be the user's own and closed to others.
     pub(crate) fn at(path: PathBuf) -> Result<Self, LabError> {
         make_private(&path)?;
         let meta = path.symlink_metadata().map_err(LabError::file("reading", &path))?;
@@ -161,7 +161,7 @@ impl StateRoot {
         }
     }
 
-    /// Waits until no other command changes the set of labs, and keeps others waiting until the file is dropped.
+    /// Locks the set of labs against changes by other commands until the file is dropped.
     pub(crate) fn lock(&self) -> Result<File, LabError> {
         let path = self.0.join("lock");
         let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
@@ -179,20 +179,20 @@ impl StateRoot {
         self.0.join(name.as_str())
     }
 
-    /// Every lab written down, by name. One whose file is missing or unreadable has no state: its maker died in the
-    /// moment between making the directory and writing it.
-    pub(crate) fn labs(&self) -> Result<Vec<(LabName, Option<State>)>, LabError> {
+    /// All labs by name. A lab whose state file is missing or unreadable has no state: its maker was killed
+    /// after it created the directory.
+    pub(crate) fn labs(&self) -> Result<Vec<(LabName, Option<LabState>)>, LabError> {
         let entries = std::fs::read_dir(&self.0).map_err(LabError::file("reading", &self.0))?;
         let directories = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         let names = directories.filter_map(|entry| entry.file_name().to_str()?.parse::<LabName>().ok());
         let mut labs: Vec<_> =
-            names.map(|name| (name.clone(), State::read(&self.directory(&name)).ok())).collect();
+            names.map(|name| (name.clone(), LabState::read(&self.directory(&name)).ok())).collect();
         labs.sort_by(|one, other| one.0.cmp(&other.0));
         Ok(labs)
     }
 }
 
-/// Makes a directory that only its user may enter; one that exists is left as it is.
+/// Creates a directory that only its user may enter; an existing one stays unchanged.
 pub(crate) fn make_private(path: &Path) -> Result<(), LabError> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -207,7 +207,7 @@ pub(crate) fn write_private(path: &Path, text: &[u8]) -> io::Result<()> {
     file.write_all(text)
 }
 
-/// A runtime directory of this user whose path needs quoting in no configuration file.
+/// A runtime directory of this user whose path needs no quoting in configuration files.
 fn is_usable(path: &Path, user: u32) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     let simple = path.is_absolute() && path.to_str().is_some_and(|text| text.chars().all(plain));
@@ -218,9 +218,9 @@ fn is_usable(path: &Path, user: u32) -> bool {
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn sample(name: &str, holder: Process, scratch: &Path) -> State {
+    pub(crate) fn sample(name: &str, holder: Process, scratch: &Path) -> LabState {
         let name: LabName = name.parse().expect("a good name");
-        let host = |letter| Host {
+        let host = |letter| LabHost {
             namespace: name.namespace(letter),
             interface: "to-b".into(),
             address: Ipv4Addr::new(10, 213, 9, 1),
@@ -241,7 +241,7 @@ pub(crate) mod tests {
             b,
             guests: Vec::new(),
         };
-        State {
+        LabState {
             description,
             slot: 9,
             holder,
@@ -263,7 +263,7 @@ pub(crate) mod tests {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let state = sample("x", Process::current().expect("procfs"), directory.path());
         state.write(directory.path()).expect("writable");
-        assert_eq!(State::read(directory.path()).expect("just written"), state);
+        assert_eq!(LabState::read(directory.path()).expect("just written"), state);
         let text = std::fs::read_to_string(directory.path().join("state.json")).expect("just written");
         assert!(text.contains("\"10gbit\""), "{text}");
     }

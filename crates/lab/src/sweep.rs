@@ -1,4 +1,4 @@
-//! Taking a lab away: by its owner, on demand, or after its owner was killed.
+//! Removal of labs: by their owner, on demand, or after their owner was killed.
 
 use std::fmt;
 use std::path::Path;
@@ -11,50 +11,50 @@ use crate::journal;
 use crate::name::LabName;
 use crate::network;
 use crate::process::{end_all, file_identity, has_variable, in_namespace};
-use crate::state::{Host, State, StateRoot};
+use crate::state::{LabHost, LabState, StateRoot};
 
-/// How long a lab's processes get to end when asked, and again when made to.
+/// Time for a lab's processes to end after SIGTERM, and again after SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long the owner of a lab gets to take it down itself: its command has the first five seconds.
+/// Time for the owner of a lab to take it down itself: its command has the first five seconds.
 const OWNER_PATIENCE: Duration = Duration::from_secs(15);
 
-/// A lab that was found without its holder, and what became of it.
+/// A lab that was found without its holder, and the result of its removal.
 #[derive(Debug)]
 pub struct Swept {
     /// The lab.
     pub name: LabName,
     /// The process that should have taken it down; unknown when it died before writing that down.
     pub holder: Option<u32>,
-    /// Whether all of it is gone.
+    /// The result; an error if a part remains.
     pub outcome: Result<(), LabError>,
 }
 
-/// One lab as `status` shows it.
+/// One lab in the output of `status`.
 #[derive(Debug, serde::Serialize)]
 pub struct Status {
-    /// What it is.
+    /// Its description.
     #[serde(flatten)]
     pub description: crate::state::Description,
-    /// The process that it lives as long as.
+    /// The process whose end ends the lab.
     pub holder: u32,
-    /// Whether it stays until it is taken down, rather than until its command ends.
+    /// True if it stays until it is taken down, instead of until its command ends.
     pub kept: bool,
-    /// Whether its holder is alive. A stale lab here is one that couldn't be removed.
+    /// True if its holder is alive; otherwise the lab couldn't be removed.
     pub alive: bool,
-    /// What couldn't be removed, and why; none for a lab that is whole.
+    /// The parts that couldn't be removed, and the reason; none for an intact lab.
     pub left: Option<String>,
     /// The client configuration, for `ssh -F`.
     pub ssh_config: std::path::PathBuf,
-    /// What the emulator of links with delay or loss counted, as [`crate::Lab::counts`].
-    pub counts: Vec<[crate::wan::Counts; 2]>,
+    /// The counts of the emulator of links with delay or loss, as in [`crate::Lab::counts`].
+    pub counts: Vec<[crate::wan::SegmentCounts; 2]>,
 }
 
-/// Removes every lab of this user whose holder is gone: processes, namespaces, directories. What such a holder had
-/// changed on a host is put back first, and told on standard error.
+/// Removes every lab of this user whose holder has ended: processes, namespaces, directories. Settings that
+/// such a holder had changed on a host are restored first, and reported on standard error.
 ///
 /// # Errors
-/// When the state directory can't be read. What happened to each lab is in its [`Swept`].
+/// If the state directory can't be read. The result of each lab is in its [`Swept`].
 pub fn sweep() -> Result<Vec<Swept>, LabError> {
     let root = StateRoot::open()?;
     let _lock = root.lock()?;
@@ -64,7 +64,7 @@ pub fn sweep() -> Result<Vec<Swept>, LabError> {
 /// [`sweep`], with a line on standard error for each lab that was found.
 ///
 /// # Errors
-/// As [`sweep`].
+/// Those of [`sweep`].
 pub fn sweep_and_tell() -> Result<(), LabError> {
     sweep()?.iter().for_each(tell);
     Ok(())
@@ -73,12 +73,12 @@ pub fn sweep_and_tell() -> Result<(), LabError> {
 /// The labs of this user, by name.
 ///
 /// # Errors
-/// When the state directory can't be read.
+/// If the state directory can't be read.
 pub fn status() -> Result<Vec<Status>, LabError> {
     let root = StateRoot::open()?;
     let _lock = root.lock()?;
-    let shown = |(name, state): (LabName, Option<State>)| {
-        let State { description, holder, kept, left, .. } = state?;
+    let shown = |(name, state): (LabName, Option<LabState>)| {
+        let LabState { description, holder, kept, left, .. } = state?;
         let (alive, directory) = (holder.is_alive(), root.directory(&name));
         let (ssh_config, counts) = (crate::ssh::client_config(&directory), crate::wan::counts(&directory));
         Some(Status { description, holder: holder.pid, kept, alive, left, ssh_config, counts })
@@ -86,10 +86,10 @@ pub fn status() -> Result<Vec<Status>, LabError> {
     Ok(root.labs()?.into_iter().filter_map(shown).collect())
 }
 
-/// Takes a lab down, whoever holds it; without a name the only one. Gives its name.
+/// Takes a lab down, whoever holds it; without a name the only one. Returns its name.
 ///
 /// # Errors
-/// When there is no such lab, none or several to choose from, or something of it remains.
+/// If there is no such lab, none or several to choose from, or a part of it remains.
 pub fn down(name: Option<&LabName>) -> Result<LabName, LabError> {
     let root = StateRoot::open()?;
     let labs = root.labs()?;
@@ -103,10 +103,10 @@ pub(crate) fn tell(swept: &Swept) {
 }
 
 pub(crate) fn sweep_locked(root: &StateRoot) -> Result<Vec<Swept>, LabError> {
-    // Before the namespaces go in which some of it is done.
+    // Before the removal of the namespaces, since some settings are restored in them.
     journal::sweep(root).iter().for_each(|line| eprintln!("linerate: {line}"));
-    let stale = |state: &Option<State>| !state.as_ref().is_some_and(|state| state.holder.is_alive());
-    let swept = |(name, state): (LabName, Option<State>)| {
+    let stale = |state: &Option<LabState>| !state.as_ref().is_some_and(|state| state.holder.is_alive());
+    let swept = |(name, state): (LabName, Option<LabState>)| {
         let holder = state.as_ref().map(|state| state.holder.pid);
         let outcome = dismantle(&name, state.as_ref(), &root.directory(&name));
         Swept { name, holder, outcome }
@@ -114,9 +114,10 @@ pub(crate) fn sweep_locked(root: &StateRoot) -> Result<Vec<Swept>, LabError> {
     Ok(root.labs()?.into_iter().filter(|(_, state)| stale(state)).map(swept).collect())
 }
 
-/// Removes a lab: its processes, then its namespaces and link, then its directories. Goes on after a failure; then the
-/// lab's own directory stays, with what is left written down, so that it is still listed and tried again.
-pub(crate) fn dismantle(name: &LabName, state: Option<&State>, directory: &Path) -> Result<(), LabError> {
+/// Removes a lab: its processes, then its namespaces and link, then its directories. It continues after a
+/// failure; then the lab's own directory stays, with a list of the remains, so that the lab is still listed
+/// and removed later.
+pub(crate) fn dismantle(name: &LabName, state: Option<&LabState>, directory: &Path) -> Result<(), LabError> {
     let mut left = Vec::new();
     for process in state.iter().flat_map(|state| [&state.sshd, &state.emulator]).flatten() {
         end_all(|| if process.is_alive() { vec![process.pid] } else { Vec::new() }, PATIENCE);
@@ -136,23 +137,23 @@ pub(crate) fn dismantle(name: &LabName, state: Option<&State>, directory: &Path)
     }
     let left = left.join("; ");
     if let Some(state) = state {
-        let state = State { left: Some(left.clone()), ..state.clone() };
-        // Where it can't be written, the directory still bears the lab's name.
+        let state = LabState { left: Some(left.clone()), ..state.clone() };
+        // If the state can't be written, the directory's name still names the lab.
         let _ = state.write(directory);
     }
     Err(LabError::Leftover { name: name.clone(), left })
 }
 
-/// The lab's directory on the shared-memory file system. Its name holds the user and the lab, so that it is found
-/// again even when nothing was written down.
+/// The lab's directory on the shared-memory file system. Its name holds the user and the lab, so that it is
+/// found even without a state file.
 pub(crate) fn shared_scratch(name: &LabName) -> std::path::PathBuf {
     let user = rustix::process::geteuid().as_raw();
     Path::new("/dev/shm").join(format!("linerate-lab-{user}-{name}"))
 }
 
-/// A scratch directory to remove, unless it lies in the lab's own, which goes as a whole. What a state file says is
-/// not enough to remove anything else.
-fn scratch_of(name: &LabName, state: Option<&State>) -> Option<std::path::PathBuf> {
+/// A scratch directory to remove, unless it lies in the lab's own, which is removed as a whole. A state file
+/// alone is no reason to remove anything else.
+fn scratch_of(name: &LabName, state: Option<&LabState>) -> Option<std::path::PathBuf> {
     let shared = shared_scratch(name);
     state.is_none_or(|state| state.scratch == shared).then_some(shared)
 }
@@ -166,28 +167,29 @@ fn remove_directory(path: &Path) -> Result<(), String> {
     }
 }
 
-/// The lab's hosts: those that were written down, or else those whose names say so.
-fn hosts_of(name: &LabName, state: Option<&State>) -> Vec<Host> {
+/// The lab's hosts: those of the state file, or else those with matching names.
+fn hosts_of(name: &LabName, state: Option<&LabState>) -> Vec<LabHost> {
     if let Some(state) = state {
         return state.description.hosts().cloned().collect();
     }
     let listed = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
     let names = listed.filter_map(|entry| entry.file_name().into_string().ok());
     let guests = names.filter(|namespace| name.is_guest(namespace));
-    let network::Hosts { a, b, .. } = network::hosts(name, 0, network::MOST_LINKS, 0);
-    let guest = |namespace| Host { namespace, further: Vec::new(), ..a.clone() };
-    let guests: Vec<Host> = guests.map(guest).collect();
+    let network::LabHosts { a, b, .. } = network::hosts(name, 0, network::MOST_LINKS, 0);
+    let guest = |namespace| LabHost { namespace, further: Vec::new(), ..a.clone() };
+    let guests: Vec<LabHost> = guests.map(guest).collect();
     [a, b].into_iter().chain(guests).collect()
 }
 
 /// The processes in the lab's namespaces.
-fn members(name: &LabName, state: Option<&State>) -> Vec<u32> {
+fn members(name: &LabName, state: Option<&LabState>) -> Vec<u32> {
     let hosts = hosts_of(name, state);
-    let named = |host: &Host| file_identity(&host.namespace_path()).ok();
+    let named = |host: &LabHost| file_identity(&host.namespace_path()).ok();
     let mut found: Vec<u32> =
         hosts.iter().filter_map(named).flat_map(|namespace| in_namespace(namespace, |_| true)).collect();
-    // A namespace without a file in this mount namespace was another's, in a user namespace of this user. Its number
-    // may since belong to somebody else's, so that each process must also carry the lab's name.
+    // A namespace without a file in this mount namespace belonged to a user namespace of this user. Its
+    // number
+    // may have been reused since, so each process must also carry the lab's name.
     let mark = format!("LINERATE_LAB={name}");
     for namespace in state.map(|state| state.namespaces.as_slice()).unwrap_or_default() {
         found.extend(in_namespace(*namespace, |pid| has_variable(pid, &mark)));
@@ -197,9 +199,9 @@ fn members(name: &LabName, state: Option<&State>) -> Vec<u32> {
     found
 }
 
-type Found = (LabName, Option<State>);
+type StoredLab = (LabName, Option<LabState>);
 
-fn choose<'a>(labs: &'a [Found], name: Option<&LabName>) -> Result<&'a Found, LabError> {
+fn choose<'a>(labs: &'a [StoredLab], name: Option<&LabName>) -> Result<&'a StoredLab, LabError> {
     match (name, labs) {
         (None, [only]) => Ok(only),
         (None, _) => Err(LabError::Ambiguous { known: known(labs) }),
@@ -210,13 +212,14 @@ fn choose<'a>(labs: &'a [Found], name: Option<&LabName>) -> Result<&'a Found, La
     }
 }
 
-fn known(labs: &[Found]) -> String {
+fn known(labs: &[StoredLab]) -> String {
     let names: Vec<&str> = labs.iter().map(|(name, _)| name.as_str()).collect();
     if names.is_empty() { "no lab is up".into() } else { format!("up are: {}", names.join(", ")) }
 }
 
-/// Lets a lab's owner take it down, so that its command ends in order; then, or where there is no owner, does it here.
-fn end(root: &StateRoot, name: &LabName, state: Option<&State>) -> Result<(), LabError> {
+/// Lets a lab's owner take it down, so that its command ends in order; then, or if there is no owner, removes
+/// it here.
+fn end(root: &StateRoot, name: &LabName, state: Option<&LabState>) -> Result<(), LabError> {
     if let Some(state) = state.filter(|state| !state.kept && state.holder.pid != std::process::id()) {
         state.holder.signal(Signal::TERM);
         state.holder.gone_within(OWNER_PATIENCE);
@@ -237,7 +240,7 @@ impl fmt::Display for Swept {
         }
         match holder {
             Some(holder) => write!(f, ", left behind by process {holder}"),
-            None => write!(f, ", left behind half made"),
+            None => write!(f, ", left behind half-made"),
         }
     }
 }
@@ -249,7 +252,7 @@ mod tests {
     use crate::state::make_private;
     use crate::state::tests::{root_in, sample};
 
-    fn write(root: &StateRoot, name: &str, holder: Process, scratch: &Path) -> State {
+    fn write(root: &StateRoot, name: &str, holder: Process, scratch: &Path) -> LabState {
         let state = sample(name, holder, scratch);
         let directory = root.directory(&state.description.name);
         make_private(&directory).expect("writable");
@@ -270,7 +273,7 @@ mod tests {
         let told: Vec<String> = swept.iter().map(ToString::to_string).collect();
         let pid = std::process::id();
         let dead = format!("removed lab test-dead, left behind by process {pid}");
-        assert_eq!(told, [dead, "removed lab test-torn, left behind half made".into()]);
+        assert_eq!(told, [dead, "removed lab test-torn, left behind half-made".into()]);
         let left: Vec<String> =
             root.labs().expect("readable").into_iter().map(|(name, _)| name.to_string()).collect();
         assert_eq!(left, ["test-living"]);

@@ -1,4 +1,4 @@
-//! The programs of the distribution that a lab is made with.
+//! Programs of the distribution that a lab needs.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
@@ -7,36 +7,38 @@ use std::process::{Command, Stdio};
 
 use crate::error::LabError;
 
-/// One program, and where to get it.
+/// One program and its package.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tool {
+pub(crate) struct SystemTool {
     program: &'static str,
     purpose: &'static str,
     package: &'static str,
 }
 
-pub(crate) const IP: Tool = Tool { program: "ip", purpose: "network namespaces", package: "iproute2" };
-pub(crate) const TC: Tool = Tool { program: "tc", purpose: "the link's rate", package: "iproute2" };
-pub(crate) const SSHD: Tool =
-    Tool { program: "sshd", purpose: "the far host's ssh server", package: "openssh-server" };
-pub(crate) const SSH: Tool =
-    Tool { program: "ssh", purpose: "a login to the far host", package: "openssh-client" };
-pub(crate) const SSH_KEYGEN: Tool =
-    Tool { program: "ssh-keygen", purpose: "the keys of host and user", package: "openssh-client" };
-pub(crate) const UNSHARE: Tool =
-    Tool { program: "unshare", purpose: "a user namespace", package: "util-linux" };
+pub(crate) const IP: SystemTool =
+    SystemTool { program: "ip", purpose: "network namespaces", package: "iproute2" };
+pub(crate) const TC: SystemTool =
+    SystemTool { program: "tc", purpose: "the link's rate", package: "iproute2" };
+pub(crate) const SSHD: SystemTool =
+    SystemTool { program: "sshd", purpose: "the far host's ssh server", package: "openssh-server" };
+pub(crate) const SSH: SystemTool =
+    SystemTool { program: "ssh", purpose: "a login to the far host", package: "openssh-client" };
+pub(crate) const SSH_KEYGEN: SystemTool =
+    SystemTool { program: "ssh-keygen", purpose: "the keys of host and user", package: "openssh-client" };
+pub(crate) const UNSHARE: SystemTool =
+    SystemTool { program: "unshare", purpose: "a user namespace", package: "util-linux" };
 
-/// Where these programs live whatever PATH says; an ordinary user's often lacks the first three.
+/// Directories of these programs; an ordinary user's PATH often lacks the first three.
 const SYSTEM_DIRECTORIES: [&str; 5] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 
-impl Tool {
+impl SystemTool {
     /// The program's absolute path (sshd starts itself again by it), from PATH or the system's directories.
     pub(crate) fn find(self) -> Result<PathBuf, LabError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         self.find_among(std::env::split_paths(&path).chain(SYSTEM_DIRECTORIES.map(PathBuf::from)))
     }
 
-    /// Runs the program to its end and gives its standard output.
+    /// Runs the program to its end and returns its standard output.
     pub(crate) fn run<S: AsRef<OsStr>>(self, arguments: &[S]) -> Result<String, LabError> {
         let mut command = Command::new(self.find()?);
         command.args(arguments).stdin(Stdio::null());
@@ -50,7 +52,7 @@ impl Tool {
     }
 }
 
-/// Runs `command` to its end and gives its standard output; anything but success is an error with what it said.
+/// Runs `command` to its end and returns its standard output; a failure is an error with its message.
 pub(crate) fn output(command: &mut Command) -> Result<String, LabError> {
     let shown = show(command);
     let error = |reason| LabError::Command { command: shown, reason };

@@ -16,19 +16,21 @@ use crate::account;
 use crate::error::LabError;
 use crate::tool::{self, UNSHARE};
 
-/// Set for the second start, so that a system which grants the namespace but not its rights ends in an error.
+/// Set for the second start, so that a system that grants the namespace without its rights causes an error.
 const MARK: &str = "LINERATE_LAB_USER_NAMESPACE";
 
-/// This user keeps name and files, and has every right over mounts and networks that are made inside.
+/// Options of unshare(1): this user keeps name and files, and has all rights over mounts and networks made
+/// inside.
 const UNSHARE_OPTIONS: [&str; 5] = ["--user", "--map-current-user", "--keep-caps", "--mount", "--net"];
 
-/// Makes sure that this process may make a lab, if need be by starting this program again, with the same arguments,
-/// in a user namespace. Call it early, from one thread: on success either nothing happened or `main` runs anew.
+/// Ensures that this process may make a lab, if necessary by starting this program again, with the same
+/// arguments, in a user namespace. Call it early, from one thread: on success either nothing happened or
+/// `main` runs again.
 ///
-/// In such a namespace /run and the account files are private copies, in which `ip netns` and sshd find what they need.
+/// In such a namespace /run and the account files are private copies for `ip netns` and sshd.
 ///
 /// # Errors
-/// [`LabError::UserNamespace`] where the kernel forbids that, with the setting to change.
+/// [`LabError::UserNamespace`] if the kernel forbids that, with the setting to change.
 pub fn ensure_privileges() -> Result<(), LabError> {
     if is_privileged() {
         return if has_private_run() { Ok(()) } else { settle_in() };
@@ -36,9 +38,9 @@ pub fn ensure_privileges() -> Result<(), LabError> {
     if std::env::var_os(MARK).is_some() {
         return Err(refused("it came without rights".into()));
     }
-    // From inside, the processes of an earlier user namespace could no longer be looked at.
+    // From inside, the processes of an earlier user namespace would be inaccessible.
     crate::sweep::sweep_and_tell()?;
-    // What it would do inside is tried first, for a message that says more than a failed start.
+    // The same steps are tried first, for a better message than that of a failed start.
     let mut trial = Command::new(UNSHARE.find()?);
     trial.args(UNSHARE_OPTIONS).args(["mount", "-t", "tmpfs", "tmpfs", "/run"]);
     tool::output(&mut trial).map_err(|error| refused(error.to_string()))?;
@@ -46,19 +48,19 @@ pub fn ensure_privileges() -> Result<(), LabError> {
     Err(refused(failed.to_string()))
 }
 
-/// Whether this process may make network namespaces, links and mounts.
+/// True if this process may make network namespaces, links and mounts.
 pub(crate) fn is_privileged() -> bool {
     let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
     capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
 }
 
-/// Whether the user numbers here are not the host's own.
+/// True in a user namespace, where user numbers aren't the host's.
 pub(crate) fn is_in_user_namespace() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     !map.is_empty() && map.split_whitespace().ne(["0", "0", "4294967295"])
 }
 
-/// Replaces this process by unshare(1) and that by this program. Returns only to tell of a failure.
+/// Replaces this process by unshare(1), which starts this program again. Returns only on failure.
 fn restart() -> Result<io::Error, LabError> {
     let program = std::env::current_exe().map_err(LabError::file("finding", Path::new("/proc/self/exe")))?;
     let mut command = Command::new(UNSHARE.find()?);
@@ -66,52 +68,53 @@ fn restart() -> Result<io::Error, LabError> {
     Ok(command.exec())
 }
 
-/// Whether namespaces can be named in /run/netns: root can, and so can who has been here before.
+/// True if namespaces can be named in /run/netns: for root, and after the second start.
 fn has_private_run() -> bool {
     std::fs::create_dir_all("/run/netns").is_ok()
         && rustix::fs::access("/run/netns", rustix::fs::Access::WRITE_OK).is_ok()
 }
 
-/// Gives a fresh user namespace the directories and accounts that a lab needs.
+/// Sets up the directories and accounts that a lab needs in a fresh user namespace.
 fn settle_in() -> Result<(), LabError> {
     make_private_run().map_err(LabError::file("making private", Path::new("/run")))?;
     std::fs::create_dir_all("/run/netns").map_err(LabError::file("making", Path::new("/run/netns")))?;
     admit_this_user()
 }
 
-/// Lays a tmpfs over /run with everything in it that was there before, save the host's named network namespaces:
-/// this user could neither enter those nor add to them.
+/// Mounts a tmpfs over /run that keeps its contents, except the host's named network namespaces: this user
+/// could neither enter those nor add to them.
 fn make_private_run() -> io::Result<()> {
-    let kept: Vec<(PathBuf, Kept)> =
+    let kept: Vec<(PathBuf, KeptEntry)> =
         std::fs::read_dir("/run")?.flatten().filter_map(|entry| keep(&entry)).collect();
     mount("tmpfs", "/run", "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, None::<&CStr>)?;
     for (path, entry) in kept {
-        // What can't be brought over, such as another user's private directory, this user couldn't have used either.
+        // Entries that can't be kept, such as another user's private directory, are of no use to this user
+        // anyway.
         let _ = entry.restore(&path);
     }
     Ok(())
 }
 
-enum Kept {
+enum KeptEntry {
     Link(PathBuf),
     Tree { tree: OwnedFd, directory: bool },
 }
 
-fn keep(entry: &std::fs::DirEntry) -> Option<(PathBuf, Kept)> {
+fn keep(entry: &std::fs::DirEntry) -> Option<(PathBuf, KeptEntry)> {
     let (path, kind) = (entry.path(), entry.file_type().ok()?);
     if entry.file_name() == "netns" {
         return None;
     }
     if kind.is_symlink() {
-        return Some((path.clone(), Kept::Link(std::fs::read_link(path).ok()?)));
+        return Some((path.clone(), KeptEntry::Link(std::fs::read_link(path).ok()?)));
     }
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::AT_RECURSIVE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let tree = open_tree(CWD, &path, flags).ok()?;
-    Some((path, Kept::Tree { tree, directory: kind.is_dir() }))
+    Some((path, KeptEntry::Tree { tree, directory: kind.is_dir() }))
 }
 
-impl Kept {
+impl KeptEntry {
     fn restore(self, path: &Path) -> io::Result<()> {
         match self {
             Self::Link(target) => std::os::unix::fs::symlink(target, path),
@@ -127,7 +130,8 @@ impl Kept {
     }
 }
 
-/// Lays account files over the system's in which sshd, which can't read the real shadow file, admits this user.
+/// Mounts account files over the system's, so that sshd, which can't read the real shadow file, admits this
+/// user.
 fn admit_this_user() -> Result<(), LabError> {
     let ids = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let user = account::user_name().unwrap_or_else(|_| "linerate".into());
@@ -149,7 +153,7 @@ fn refused(reason: String) -> LabError {
     LabError::UserNamespace { reason, fix: remedy(read) }
 }
 
-/// The setting that forbids user namespaces, looked up by `read`, and how to change it.
+/// The setting that forbids user namespaces, looked up by `read`, and the command that changes it.
 fn remedy(read: impl Fn(&str) -> Option<String>) -> String {
     let is = |name: &str, value: &str| read(name).is_some_and(|text| text.trim() == value);
     let setting = match () {

@@ -5,7 +5,7 @@ mod common;
 use std::process::Command;
 
 use common::{by_ssh, can_make_labs, on, options, remains, text};
-use linerate_lab::{End, Lab, LabError, Options, down, status};
+use linerate_lab::{End, Lab, LabError, LabOptions, down, status};
 use linerate_testing::has;
 
 /// The shaper's rate in bits per second on the link's end, as the kernel has it; none for an open link.
@@ -74,7 +74,7 @@ fn two_labs_do_not_meet() {
     for lab in [&one, &two] {
         assert_eq!(text(&by_ssh(lab, "echo $LINERATE_LAB")).trim(), lab.name().as_str());
     }
-    let again = Lab::up(&Options { name: Some(one.name().clone()), ..Options::default() });
+    let again = Lab::up(&LabOptions { name: Some(one.name().clone()), ..LabOptions::default() });
     assert!(matches!(again, Err(LabError::Exists { holder, .. }) if holder == std::process::id()));
     text(&by_ssh(&one, "true"));
     one.down().expect("all of it goes");
@@ -86,7 +86,7 @@ fn a_kept_lab_stays_until_it_is_taken_down() {
     if !can_make_labs() {
         return;
     }
-    let lab = Lab::up(&Options { kept: true, ..options("kept", "open") }).expect("a lab");
+    let lab = Lab::up(&LabOptions { kept: true, ..options("kept", "open") }).expect("a lab");
     let (name, namespace) = (lab.name().clone(), lab.host(End::A).namespace.clone());
     drop(lab);
     let shown = status().expect("readable").into_iter().find(|lab| lab.description.name == name);
@@ -108,7 +108,7 @@ fn buffers_congestion_and_packet_size_are_options() {
     if !can_make_labs() {
         return;
     }
-    let asked = Options {
+    let asked = LabOptions {
         mtu: Some(9000),
         congestion: Some("reno".into()),
         tcp_buffer_max: Some(64 << 20),
@@ -129,7 +129,7 @@ fn a_failure_half_way_leaves_nothing() {
         return;
     }
     // The namespaces and the link are there when this route is refused.
-    let asked = Options { congestion: Some("teleport".into()), ..options("half", "open") };
+    let asked = LabOptions { congestion: Some("teleport".into()), ..options("half", "open") };
     let name = asked.name.clone().expect("given");
     let error = Lab::up(&asked).expect_err("no kernel has it").to_string();
     assert!(error.contains("congctl teleport"), "{error}");
@@ -165,7 +165,7 @@ fn each_of_several_links_carries_its_own_traffic() {
     if !can_make_labs() {
         return;
     }
-    let asked = Options { links: Some(4), queues: Some(2), ..options("links", "100mbit") };
+    let asked = LabOptions { links: Some(4), queues: Some(2), ..options("links", "100mbit") };
     let lab = Lab::up(&asked).expect("a lab");
     let name = lab.name().to_string();
     let addresses = lab.addresses(End::B);
@@ -197,7 +197,7 @@ fn guests_are_reached_over_the_one_link() {
     if !can_make_labs() {
         return;
     }
-    let lab = Lab::up(&Options { guests: 3, ..options("guests", "100mbit") }).expect("a lab");
+    let lab = Lab::up(&LabOptions { guests: 3, ..options("guests", "100mbit") }).expect("a lab");
     let name = lab.name().to_string();
     text(&by_ssh(&lab, "true"));
     for guest in lab.guests() {
@@ -224,12 +224,12 @@ fn a_shape_that_no_lab_has_is_refused() {
     if !can_make_labs() {
         return;
     }
-    let refused = |options: Options| {
+    let refused = |options: LabOptions| {
         let error = Lab::up(&options).expect_err("no lab");
         assert!(matches!(error, LabError::Shape { .. }), "{error}");
     };
-    refused(Options { links: Some(9), ..options("nine", "open") });
-    refused(Options { links: Some(2), guests: 1, ..options("both", "open") });
-    refused(Options { guests: 65, ..options("many", "open") });
-    refused(Options { queues: Some(65), ..options("queues", "open") });
+    refused(LabOptions { links: Some(9), ..options("nine", "open") });
+    refused(LabOptions { links: Some(2), guests: 1, ..options("both", "open") });
+    refused(LabOptions { guests: 65, ..options("many", "open") });
+    refused(LabOptions { queues: Some(65), ..options("queues", "open") });
 }

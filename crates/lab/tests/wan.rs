@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use common::{NOBODY, Program, can_make_labs, on, remains, text, wait_for_line, within};
-use linerate_lab::{Counts, End, Lab, LabError, Options, Wan, down, status, sweep};
+use linerate_lab::{End, Lab, LabError, LabOptions, SegmentCounts, Wan, down, status, sweep};
 use linerate_sys::{netns, tcp::TcpInfo};
 use linerate_testing::{has, skip};
 
@@ -30,10 +30,10 @@ fn ready() -> bool {
     can_make_labs() && linerate_testing::has_tun()
 }
 
-fn options(name: &str, link: &str, rtt: &str, loss: &str) -> Options {
+fn options(name: &str, link: &str, rtt: &str, loss: &str) -> LabOptions {
     let wan =
         Wan { rtt: rtt.parse().expect("a time"), loss: loss.parse().expect("a share"), ..Wan::default() };
-    Options { wan: Some(wan), emulator: Some(common::example()), ..common::options(name, link) }
+    LabOptions { wan: Some(wan), emulator: Some(common::example()), ..common::options(name, link) }
 }
 
 /// The addresses of an end, IPv6 where the kernel has it.
@@ -160,9 +160,9 @@ fn a_connection_loses_segments_and_no_more() {
 }
 
 /// What was counted from a to b, when everything was.
-fn counted(lab: &Lab) -> Counts {
+fn counted(lab: &Lab) -> SegmentCounts {
     std::thread::sleep(Duration::from_millis(1200));
-    lab.counts().first().map_or(Counts::default(), |[there, _]| *there)
+    lab.counts().first().map_or(SegmentCounts::default(), |[there, _]| *there)
 }
 
 fn check_pattern(from: &mut TcpStream, pattern: &[u8], times: usize) {
@@ -251,7 +251,7 @@ fn each_of_several_links_is_emulated() {
         return;
     }
     let _alone = alone();
-    let asked = Options { links: Some(2), ..options("two", "100mbit", "10ms", "0%") };
+    let asked = LabOptions { links: Some(2), ..options("two", "100mbit", "10ms", "0%") };
     let lab = Lab::up(&asked).expect("a lab");
     let name = lab.name().to_string();
     for (near, far) in lab.addresses(End::A).into_iter().zip(lab.addresses(End::B)) {
@@ -294,7 +294,7 @@ fn a_kept_lab_keeps_its_emulator() {
     if !ready() {
         return;
     }
-    let lab = Lab::up(&Options { kept: true, ..options("kept-wan", "open", "5ms", "0%") }).expect("a lab");
+    let lab = Lab::up(&LabOptions { kept: true, ..options("kept-wan", "open", "5ms", "0%") }).expect("a lab");
     let (name, config) = (lab.name().clone(), lab.ssh_config());
     text(&on(&lab, End::A, &["ssh", "-F", config.to_str().expect("plain"), "b", "true"]));
     drop(lab);
@@ -332,19 +332,20 @@ fn what_has_no_emulator_is_refused() {
     if !ready() {
         return;
     }
-    let refused = |options: Options, expected: &str| {
+    let refused = |options: LabOptions, expected: &str| {
         let name = options.name.clone().expect("given");
         let error = Lab::up(&options).expect_err("no lab").to_string();
         assert!(error.contains(expected), "{error}");
         assert_eq!(remains(name.as_str()), Vec::<String>::new());
     };
     let wan = |name| options(name, "1gbit", "1ms", "0%");
-    refused(Options { guests: 1, ..wan("guests-wan") }, "bridged");
+    refused(LabOptions { guests: 1, ..wan("guests-wan") }, "bridged");
     let queued = Some(Wan { queue: Some(1 << 20), ..Wan::default() });
-    refused(Options { link: None, wan: queued, ..wan("open-queue") }, "has no queue");
-    refused(Options { queues: Some(2), ..wan("queues-wan") }, "one queue");
-    refused(Options { emulator: Some("/bin/true".into()), ..wan("mute") }, "ended");
-    refused(Options { emulator: Some("/there/is/none".into()), ..wan("none") }, "No such file");
-    let error = Lab::up(&Options { emulator: Some("/bin/true".into()), ..wan("kind") }).expect_err("no lab");
+    refused(LabOptions { link: None, wan: queued, ..wan("open-queue") }, "has no queue");
+    refused(LabOptions { queues: Some(2), ..wan("queues-wan") }, "one queue");
+    refused(LabOptions { emulator: Some("/bin/true".into()), ..wan("mute") }, "ended");
+    refused(LabOptions { emulator: Some("/there/is/none".into()), ..wan("none") }, "No such file");
+    let error =
+        Lab::up(&LabOptions { emulator: Some("/bin/true".into()), ..wan("kind") }).expect_err("no lab");
     assert!(matches!(error, LabError::Emulator { .. }), "{error}");
 }

@@ -1,29 +1,29 @@
-//! How long transactions took: an HDR histogram, and what is told of it.
+//! Durations of transactions: an HDR histogram and its summary.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::fmt::{self, Debug, Formatter};
 use std::time::Duration;
 
-/// The longest time that is told apart, in nanoseconds: an hour.
+/// The longest time in the histogram, in nanoseconds: an hour.
 const LONGEST: u64 = 3_600_000_000_000;
-/// Decimal digits that a time keeps (<http://hdrhistogram.org>).
+/// Significant digits of a time (<http://hdrhistogram.org>).
 const DIGITS: u8 = 3;
-/// Buckets that a summary has at most.
+/// The most buckets of a summary.
 const BUCKETS: usize = 60;
 
 /// Times of transactions, each kept to three digits.
 #[derive(Clone)]
-pub struct Latency(Histogram<u64>);
+pub struct LatencyHistogram(Histogram<u64>);
 
-/// What matters of the thousands of counts.
-impl Debug for Latency {
+/// The count and the mean, not the thousands of buckets.
+impl Debug for LatencyHistogram {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "Latency({} of {} s on average)", self.count(), self.mean_seconds())
     }
 }
 
-impl Default for Latency {
+impl Default for LatencyHistogram {
     fn default() -> Self {
         Self(
             Histogram::new_with_bounds(1, LONGEST, DIGITS)
@@ -32,18 +32,18 @@ impl Default for Latency {
     }
 }
 
-impl Latency {
-    /// Takes in one transaction.
+impl LatencyHistogram {
+    /// Adds one transaction.
     pub fn record(&mut self, time: Duration) {
         self.0.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(LONGEST).max(1));
     }
 
-    /// Takes in all transactions of another.
+    /// Adds all transactions of another histogram.
     pub fn add(&mut self, other: &Self) {
         self.0.add(&other.0).expect("both have the same bounds");
     }
 
-    /// How many transactions it holds.
+    /// The number of transactions.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
@@ -53,10 +53,10 @@ impl Latency {
         self.0.mean() * 1e-9
     }
 
-    /// What is told of it.
-    pub fn summary(&self) -> Summary {
+    /// Its summary; none without transactions.
+    pub fn summary(&self) -> LatencySummary {
         let at = |quantile| micros(self.0.value_at_quantile(quantile));
-        Summary {
+        LatencySummary {
             count: self.count(),
             mean_us: self.0.mean() * 1e-3,
             p50_us: at(0.5),
@@ -77,7 +77,8 @@ impl Latency {
         if fine.len() <= BUCKETS { fine } else { self.grid(5.0) }
     }
 
-    /// Upper bounds at whole powers of ten to the 1/`steps`, from the shortest time to the longest, and counts.
+    /// Upper bounds at whole powers of ten to the 1/`steps`, from the shortest time to the longest, and
+    /// counts.
     fn grid(&self, steps: f64) -> Vec<(f64, u64)> {
         let index = |value: u64| (micros(value).log10() * steps).ceil() as i32;
         let first = index(self.0.min());
@@ -98,23 +99,23 @@ fn micros(nanos: u64) -> f64 {
 
 /// Transaction times in microseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Summary {
+pub struct LatencySummary {
     /// Transactions.
     pub count: u64,
     /// Mean time.
     pub mean_us: f64,
-    /// Half of them took at most so long.
+    /// The median.
     pub p50_us: f64,
-    /// Nine of ten.
+    /// The 90th percentile.
     pub p90_us: f64,
-    /// 99 of 100.
+    /// The 99th percentile.
     pub p99_us: f64,
-    /// 999 of 1,000.
+    /// The 99.9th percentile.
     pub p999_us: f64,
     /// The longest.
     pub max_us: f64,
-    /// Upper bound in microseconds and how many lie between the bound before and this one; spaced by their
-    /// logarithm, at most 60.
+    /// Upper bounds in microseconds, each with the number of transactions up to it from the bound before;
+    /// logarithmically spaced, at most 60.
     pub histogram: Vec<(f64, u64)>,
 }
 
@@ -123,8 +124,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(nanos: &[u64]) -> Latency {
-        let mut latency = Latency::default();
+    fn of(nanos: &[u64]) -> LatencyHistogram {
+        let mut latency = LatencyHistogram::default();
         nanos.iter().for_each(|n| latency.record(Duration::from_nanos(*n)));
         latency
     }
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn nothing_has_a_summary_too() {
-        let summary = Latency::default().summary();
+        let summary = LatencyHistogram::default().summary();
         assert_eq!((summary.count, summary.max_us, summary.histogram.len()), (0, 0.0, 0));
     }
 

@@ -1,5 +1,5 @@
-//! Traffic generators and the servers that they need: request/response, bulk between endpoint pairs, HTTP users, and
-//! tiles that mix them. Each generator counts only in its window, and says what it could not do.
+//! Traffic generators and their servers: request/response, bulk between endpoint pairs, HTTP users, and tiles
+//! that mix them. Each generator counts only in its window, and reports its failures.
 
 pub mod error;
 pub mod http;

@@ -1,27 +1,27 @@
-//! A target rate: when the next unit of work is due.
+//! A target rate: the times at which units of work are due.
 
 use std::time::{Duration, Instant};
 
-/// Work that is due at equal intervals. What was missed by more than an interval is not made up for: a load that fell
-/// behind shows that in its rate.
+/// Work that is due at equal intervals. Delays of more than an interval are not made up for, so that the rate
+/// shows them.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct WorkPace {
     interval: Duration,
     due: Instant,
 }
 
-impl Pace {
+impl WorkPace {
     /// The first unit is due at `begin`.
     pub fn new(interval: Duration, begin: Instant) -> Self {
         Self { interval, due: begin }
     }
 
-    /// When the next unit is due.
+    /// The time at which the next unit is due.
     pub fn due(&self) -> Instant {
         self.due
     }
 
-    /// A unit was begun at `now`: the next is due an interval after this one was.
+    /// Records a unit begun at `now`: the next is due an interval after this one was due.
     pub fn step(&mut self, now: Instant) {
         self.due += self.interval;
         if self.due + self.interval < now {
@@ -30,7 +30,7 @@ impl Pace {
     }
 }
 
-/// The interval at which `units` a second are due.
+/// The interval for `units` a second.
 pub fn interval(units_per_second: f64) -> Duration {
     Duration::try_from_secs_f64(1.0 / units_per_second).unwrap_or(Duration::from_secs(3600))
 }
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn a_late_unit_does_not_shift_the_next_ones() {
         let (begin, ms) = (Instant::now(), Duration::from_millis);
-        let mut pace = Pace::new(ms(10), begin);
+        let mut pace = WorkPace::new(ms(10), begin);
         pace.step(begin + ms(4));
         assert_eq!(pace.due(), begin + ms(10));
         pace.step(begin + ms(18));
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn what_was_missed_is_not_made_up_for() {
         let (begin, ms) = (Instant::now(), Duration::from_millis);
-        let mut pace = Pace::new(ms(10), begin);
+        let mut pace = WorkPace::new(ms(10), begin);
         pace.step(begin + ms(500));
         assert_eq!(pace.due(), begin + ms(500));
     }

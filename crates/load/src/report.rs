@@ -1,13 +1,14 @@
-//! What a load found, as it is printed in JSON. SI units; a field that a kind of load doesn't have is absent.
+//! The result of a load, as it is printed in JSON. SI units; a field that a kind of load doesn't have is
+//! absent.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-use crate::latency::Summary;
+use crate::latency::LatencySummary;
 
 /// The result of a load: one JSON object.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
+pub struct LoadReport {
     /// The format's version.
     pub schema: u32,
     /// Always `load`.
@@ -25,11 +26,11 @@ pub struct Report {
     /// Transactions a second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transactions_per_second: Option<f64>,
-    /// How long they took.
+    /// Their durations.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency: Option<Summary>,
+    pub latency: Option<LatencySummary>,
     /// TCP connections over the whole run, the warm-up included.
-    pub connections: Vec<Connections>,
+    pub connections: Vec<ConnectionCounts>,
     /// HTTP users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<u32>,
@@ -39,36 +40,36 @@ pub struct Report {
     /// Bytes of response heads and chunk framing in the window, beside the payload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub header_bytes: Option<u64>,
-    /// What went wrong, over the whole run.
+    /// Failures over the whole run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<Errors>,
     /// Each endpoint pair.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<PairReport>,
     /// The slowest pair's rate over the fastest's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fairness: Option<f64>,
-    /// The number that the search found, with `auto`.
+    /// The result of the search, with `auto`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<u32>,
     /// The search's steps, with `auto`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub steps: Vec<Step>,
+    pub steps: Vec<SearchStep>,
     /// Mean rates of a tile's loads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loads: Option<Loads>,
     /// Each tile.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tiles: Vec<Tile>,
-    /// The tiles' scores added up.
+    /// The sum of the tiles' scores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
-    /// What makes the result doubtful.
+    /// Reasons to doubt the result.
     pub warnings: Vec<String>,
 }
 
-impl Report {
-    /// A report of nothing yet.
+impl LoadReport {
+    /// An empty report.
     pub fn new(kind: &'static str, bytes: u64, seconds: f64) -> Self {
         Self {
             schema: 1,
@@ -95,8 +96,8 @@ impl Report {
         }
     }
 
-    /// The same, with what was counted in transactions.
-    pub fn with_transactions(mut self, count: u64, latency: Summary) -> Self {
+    /// The same, with the counts of transactions.
+    pub fn with_transactions(mut self, count: u64, latency: LatencySummary) -> Self {
         self.transactions = Some(count);
         self.transactions_per_second = Some(per_second(count as f64, self.seconds));
         self.latency = Some(latency);
@@ -104,25 +105,25 @@ impl Report {
     }
 }
 
-/// A rate; 0 where there was no time.
+/// A rate; 0 without a duration.
 pub fn per_second(count: f64, seconds: f64) -> f64 {
     if seconds > 0.0 { count / seconds } else { 0.0 }
 }
 
 /// TCP connections to one port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Connections {
+pub struct ConnectionCounts {
     /// Address and port.
     pub port: String,
-    /// Asked for.
+    /// Attempted.
     pub attempted: u64,
-    /// Of these, established.
+    /// Attempts that were established.
     pub made: u64,
-    /// Of these, refused, timed out, or not possible here.
+    /// Attempts that were refused, timed out, or impossible here.
     pub failed: u64,
 }
 
-impl Connections {
+impl ConnectionCounts {
     /// Adds the counts to those of the same port.
     pub(crate) fn add_to(self, all: &mut Vec<Self>) {
         match all.iter_mut().find(|other| other.port == self.port) {
@@ -136,19 +137,19 @@ impl Connections {
     }
 }
 
-/// What went wrong with transactions.
+/// Failures of transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Errors {
     /// Replies by status other than 2xx.
     pub statuses: BTreeMap<u16, u64>,
     /// Transactions without a whole reply in time.
     pub timeouts: u64,
-    /// Replies that were cut short or made no sense.
+    /// Replies that were cut short or malformed.
     pub broken: u64,
 }
 
 impl Errors {
-    /// True where nothing went wrong.
+    /// True without failures.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
@@ -156,12 +157,12 @@ impl Errors {
 
 /// One endpoint pair of a bulk load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Pair {
+pub struct PairReport {
     /// The receiver's address.
     pub to: String,
     /// Bytes that the receiver counted.
     pub bytes: u64,
-    /// Over so long.
+    /// Duration of the count.
     pub seconds: f64,
     /// Bits a second.
     pub bits_per_second: f64,
@@ -169,10 +170,10 @@ pub struct Pair {
 
 /// A step of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Step {
+pub struct SearchStep {
     /// Users, or tiles.
     pub count: u32,
-    /// What was reached: payload bits a second, or the score.
+    /// The result: payload bits a second, or the score.
     pub reached: f64,
 }
 
@@ -192,7 +193,7 @@ pub struct Loads {
 /// One tile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Tile {
-    /// What its loads achieved.
+    /// The rates of its loads.
     pub rates: Loads,
     /// The geometric mean of its rates over the reference rates.
     pub score: f64,

@@ -1,5 +1,5 @@
-//! A server: workers that each take a connection from the listener and serve it to its end. Connections beyond the
-//! number of workers wait in the listen backlog.
+//! A server: workers that each accept a connection and serve it to its end. Connections beyond the number of
+//! workers wait in the listen backlog.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,31 +11,31 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::error::{LoadError, joined};
-use crate::window::Stop;
+use crate::window::StopFlag;
 
-/// Connections that wait; the kernel takes less where net.core.somaxconn is smaller.
+/// The listen backlog; net.core.somaxconn may limit it further.
 const BACKLOG: i32 = 4096;
-/// How long a blocked call may take until it looks whether it shall stop.
+/// The longest time of a blocked call between checks of the stop flag.
 pub(crate) const LOOK: Duration = Duration::from_millis(200);
-/// Enough for a worker: its buffers are on the heap.
+/// Bytes of a worker's stack; its buffers are on the heap.
 const STACK: usize = 256 * 1024;
 
-/// What is done with a connection.
+/// The service of a connection.
 pub trait Service: Send + Sync + 'static {
-    /// Serves it to its end; returns soon once `stop` is set.
-    fn serve(&self, connection: TcpStream, stop: &Stop);
+    /// Serves a connection to its end; returns soon once `stop` is set.
+    fn serve(&self, connection: TcpStream, stop: &StopFlag);
 }
 
 /// A server that runs until it is stopped or dropped.
-pub struct Server {
+pub struct LoadServer {
     address: SocketAddr,
     listener: Arc<TcpListener>,
-    state: Arc<State>,
+    state: Arc<ServerState>,
     workers: Vec<JoinHandle<()>>,
 }
 
-struct State {
-    stop: Stop,
+struct ServerState {
+    stop: StopFlag,
     begun: Instant,
     open: AtomicUsize,
     accepted: AtomicU64,
@@ -43,18 +43,18 @@ struct State {
     last: AtomicU64,
 }
 
-impl Server {
+impl LoadServer {
     /// Listens and starts the workers.
     ///
     /// # Errors
-    /// Where the address can't be had, or the threads not be made.
+    /// If the address can't be bound, or a thread not be started.
     pub fn start(address: SocketAddr, workers: usize, service: impl Service) -> Result<Self, LoadError> {
         let listener = listen(address).map_err(|error| LoadError::Listen(address, error))?;
         let address = listener.local_addr().map_err(|error| LoadError::Listen(address, error))?;
         let mut server = Self {
             address,
             listener: Arc::new(listener),
-            state: Arc::new(State::new()),
+            state: Arc::new(ServerState::new()),
             workers: Vec::with_capacity(workers),
         };
         let service = Arc::new(service);
@@ -68,17 +68,17 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it listens.
+    /// The listening address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Connections that it has taken.
+    /// The number of accepted connections.
     pub fn accepted(&self) -> u64 {
         self.state.accepted.load(Ordering::Relaxed)
     }
 
-    /// How long there has been no connection; zero while one is open.
+    /// Time since the last connection; zero while one is open.
     pub fn quiet(&self) -> Duration {
         if self.state.open.load(Ordering::Relaxed) > 0 {
             return Duration::ZERO;
@@ -88,19 +88,19 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for LoadServer {
     fn drop(&mut self) {
         self.state.stop.set();
-        // On Linux this wakes everyone who waits in accept(2).
+        // On Linux this wakes all threads in accept(2).
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
         self.workers.drain(..).for_each(|worker| joined(worker.join()));
     }
 }
 
-impl State {
+impl ServerState {
     fn new() -> Self {
         Self {
-            stop: Stop::default(),
+            stop: StopFlag::default(),
             begun: Instant::now(),
             open: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
@@ -122,10 +122,10 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-fn work(listener: &TcpListener, state: &State, service: &dyn Service) {
+fn work(listener: &TcpListener, state: &ServerState, service: &dyn Service) {
     while !state.stop.is_set() {
         let Ok((connection, _)) = listener.accept() else {
-            // Too many open files, or a connection that is gone already: others may still be served.
+            // Too many open files, or a connection that has ended already: others may still be served.
             thread::sleep(Duration::from_millis(5));
             continue;
         };
@@ -140,33 +140,33 @@ fn work(listener: &TcpListener, state: &State, service: &dyn Service) {
     }
 }
 
-/// Small replies leave at once, and blocked calls look now and then whether they shall stop.
+/// Sends small replies at once, and lets blocked calls check the stop flag.
 pub(crate) fn prepare(connection: &TcpStream) -> io::Result<()> {
     connection.set_nodelay(true)?;
     connection.set_read_timeout(Some(LOOK))?;
     connection.set_write_timeout(Some(LOOK))
 }
 
-/// A connection with calls that end: by success, by the stop, or when nothing has moved for `patience`.
-pub(crate) struct Patient<'a> {
+/// A connection whose calls end by success, by the stop flag, or when nothing has moved for `patience`.
+pub(crate) struct PatientStream<'a> {
     pub connection: &'a TcpStream,
-    pub stop: &'a Stop,
+    pub stop: &'a StopFlag,
     pub patience: Duration,
 }
 
-impl Patient<'_> {
-    /// Reads what there is, at least a byte; 0 at the end.
+impl PatientStream<'_> {
+    /// Reads the available bytes, at least one; 0 at the end.
     ///
     /// # Errors
-    /// What the socket says; `TimedOut`, or `Interrupted` by the stop.
+    /// Those of the socket; `TimedOut`, or `Interrupted` by the stop flag.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.repeat(|mut connection| connection.read(buffer))
     }
 
-    /// Reads exactly so much and throws it away where it doesn't fit into `buffer`.
+    /// Reads exactly this number of bytes, and discards those that don't fit in `buffer`.
     ///
     /// # Errors
-    /// As [`Patient::read`]; `UnexpectedEof` where the peer ends before.
+    /// Those of [`PatientStream::read`]; `UnexpectedEof` if the peer ends earlier.
     pub fn take(&self, mut wanted: usize, buffer: &mut [u8]) -> io::Result<()> {
         while wanted > 0 {
             let length = wanted.min(buffer.len());
@@ -178,10 +178,10 @@ impl Patient<'_> {
         Ok(())
     }
 
-    /// Reads exactly a buffer.
+    /// Fills a buffer.
     ///
     /// # Errors
-    /// As [`Patient::take`].
+    /// Those of [`PatientStream::take`].
     pub fn fill(&self, mut buffer: &mut [u8]) -> io::Result<()> {
         while !buffer.is_empty() {
             match self.read(buffer)? {
@@ -192,10 +192,10 @@ impl Patient<'_> {
         Ok(())
     }
 
-    /// Writes some of it.
+    /// Writes some of the bytes.
     ///
     /// # Errors
-    /// As [`Patient::read`].
+    /// Those of [`PatientStream::read`].
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.repeat(|mut connection| connection.write(bytes))
     }
@@ -203,7 +203,7 @@ impl Patient<'_> {
     /// Writes two parts, as one segment where they fit.
     ///
     /// # Errors
-    /// As [`Patient::read`].
+    /// Those of [`PatientStream::read`].
     pub fn write_both(&self, first: &[u8], second: &[u8]) -> io::Result<()> {
         let parts = [IoSlice::new(first), IoSlice::new(second)];
         let n = self.repeat(|mut connection| connection.write_vectored(&parts))?;
@@ -211,10 +211,10 @@ impl Patient<'_> {
         self.write_all(&second[n.saturating_sub(first.len())..])
     }
 
-    /// Writes all of it.
+    /// Writes all bytes.
     ///
     /// # Errors
-    /// As [`Patient::read`].
+    /// Those of [`PatientStream::read`].
     pub fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let n = self.write(bytes)?;
@@ -226,7 +226,7 @@ impl Patient<'_> {
     fn repeat(&self, mut call: impl FnMut(&TcpStream) -> io::Result<usize>) -> io::Result<usize> {
         let mut waited = Duration::ZERO;
         loop {
-            // Before the call: a peer that keeps it busy must not keep it from ending.
+            // Checked before the call, so that a busy peer can't prevent the end.
             if self.stop.is_set() {
                 return Err(io::Error::other("stopped"));
             }

@@ -1,37 +1,37 @@
-//! When a load counts: a warm-up, then the window.
+//! The timing of a load: a warm-up, then the window that counts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A flag with which a user, or the end of a server, stops what is under way.
+/// A flag that stops a running load or server.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct StopFlag(Arc<AtomicBool>);
 
-impl Stop {
-    /// Stops.
+impl StopFlag {
+    /// Sets the flag.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// True once it is stopped.
+    /// True once the flag is set.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-impl From<Arc<AtomicBool>> for Stop {
+impl From<Arc<AtomicBool>> for StopFlag {
     fn from(flag: Arc<AtomicBool>) -> Self {
         Self(flag)
     }
 }
 
-/// How long a load runs.
+/// The duration of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Before anything counts; with users, the ramp in which they start.
+    /// The warm-up, which doesn't count; users start during it.
     pub warm_up: Duration,
-    /// In which everything counts.
+    /// The time that counts.
     pub measured: Duration,
 }
 
@@ -43,24 +43,24 @@ impl Window {
     }
 }
 
-/// A window that has begun.
+/// A running window.
 #[derive(Clone, Copy, Debug)]
 pub struct Phases {
-    /// When the load begins.
+    /// The load's begin.
     pub begin: Instant,
-    /// When it begins to count.
+    /// The window's begin.
     pub from: Instant,
-    /// When it ends.
+    /// The window's end.
     pub until: Instant,
 }
 
 impl Phases {
-    /// True where `now` counts.
+    /// True if `now` counts.
     pub fn counts(&self, now: Instant) -> bool {
         self.from <= now && now < self.until
     }
 
-    /// True behind the window.
+    /// True after the window.
     pub fn is_over(&self, now: Instant) -> bool {
         now >= self.until
     }

@@ -11,34 +11,34 @@ use std::time::{Duration, Instant};
 
 use crate::greeting::{Greeting, Heard, TooMuch};
 use crate::install::{Binary, bootstrap};
-use crate::patience::{Login, Patience, Patient, is_readable};
+use crate::patience::{Login, Patience, PatientInput, is_readable};
 
-/// How to reach another host.
+/// The way to another host.
 #[derive(Clone, Debug)]
 pub struct FarEnd {
     /// The remote shell with its options: `ssh -p 2222`.
     pub rsh: Vec<OsString>,
-    /// The host as the remote shell knows it, perhaps with a user.
+    /// The host's name for the remote shell, perhaps with a user.
     pub host: OsString,
-    /// Bring the binary where it is missing.
+    /// True to copy the binary to hosts that lack it.
     pub install: bool,
-    /// How long the login may take.
+    /// Time limits of the login.
     pub patience: Patience,
 }
 
 /// The process of the remote shell.
-pub struct Shell(Child);
+pub struct RemoteShell(Child);
 
-/// An agent that has said that it is ready.
+/// An agent that has announced that it is ready.
 pub struct Agent {
-    shell: Shell,
-    /// What the agent says.
+    shell: RemoteShell,
+    /// The agent's output.
     pub output: ChildStdout,
-    /// What it is told.
-    pub input: Patient,
+    /// The agent's input.
+    pub input: PatientInput,
 }
 
-/// Why no agent runs at the far end.
+/// The reason that no agent runs at the far end.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The host's name would be an option of the remote shell.
@@ -49,33 +49,34 @@ pub enum StartError {
     Shell {
         /// Its name.
         program: String,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
     /// This program's own binary can't be read.
     #[error("reading this program's own binary failed: {0}")]
     OwnBinary(io::Error),
-    /// The far host is another kind of machine.
+    /// The far host is a different kind of machine.
     #[error(
         "the far host is {there}, this binary is for {here}: install linerate {version} there",
         version = env!("CARGO_PKG_VERSION")
     )]
     Machine {
-        /// What `uname -sm` says there.
+        /// The output of `uname -sm` there.
         there: String,
-        /// What this binary is for.
+        /// The same for this binary.
         here: String,
     },
-    /// Nothing could be started there.
+    /// No agent could be started there.
     #[error("{0}")]
     Failed(String),
 }
 
 impl FarEnd {
-    /// Starts the agent; `note` is told where the binary is brought along, and `interrupted` ends the wait.
+    /// Starts the agent; `note` gets a message if the binary is copied there, and `interrupted` ends the
+    /// wait.
     ///
     /// # Errors
-    /// Where the login fails or lasts too long, or no agent can be run there.
+    /// If the login fails or lasts too long, or no agent can run there.
     pub fn start(&self, note: &dyn Fn(&str), interrupted: &AtomicBool) -> Result<Agent, StartError> {
         if self.host.is_empty() || self.host.as_bytes().starts_with(b"-") {
             return Err(StartError::Host);
@@ -89,7 +90,7 @@ impl FarEnd {
                 Heard::Ready => return Ok(agent),
                 Heard::Failed(why) => return Err(StartError::Failed(why)),
                 Heard::Noise => login.heard(),
-                // It would be asked for again and again for nothing.
+                // Retries would fail in the same way.
                 Heard::Wanted(_) if brought => return Err(agent.never_ready(&greeting)),
                 Heard::Wanted(there) => {
                     check_machine(&there)?;
@@ -113,7 +114,7 @@ impl FarEnd {
                 let option = self.patience.option();
                 Err(StartError::Failed(format!("bringing the binary to the far end failed: {error}{option}")))
             }
-            // A far end that goes away meanwhile is noticed where its next line is read.
+            // Reading its next line shows whether the far end went away meanwhile.
             _ => Ok(()),
         }
     }
@@ -128,15 +129,15 @@ impl FarEnd {
             .map_err(|error| StartError::Shell { program: printable(program.as_bytes()), error })?;
         let output = child.stdout.take().expect("its output is a pipe");
         let input = child.stdin.take().expect("its input is a pipe");
-        let input = Patient::new(input, self.patience.of_writing());
+        let input = PatientInput::new(input, self.patience.of_writing());
         let input =
             input.map_err(|error| StartError::Failed(format!("the pipe to the remote shell: {error}")))?;
-        Ok(Agent { shell: Shell(child), output, input })
+        Ok(Agent { shell: RemoteShell(child), output, input })
     }
 }
 
 impl Agent {
-    /// What the next line says.
+    /// The meaning of the next line.
     fn next_line(
         &mut self,
         greeting: &mut Greeting,
@@ -177,13 +178,13 @@ impl Agent {
     }
 
     /// The remote shell, and the two pipes.
-    pub fn into_parts(self) -> (Shell, ChildStdout, Patient) {
+    pub fn into_parts(self) -> (RemoteShell, ChildStdout, PatientInput) {
         (self.shell, self.output, self.input)
     }
 }
 
-impl Shell {
-    /// Waits a moment for it to end by itself, then ends it: whatever it still does is of no use. Says how it ended.
+impl RemoteShell {
+    /// Waits a moment for the process to end by itself, then ends it, and returns its status.
     pub fn end(&mut self) -> String {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(2) {
@@ -193,13 +194,13 @@ impl Shell {
                 Err(error) => return error.to_string(),
             }
         }
-        // It is this object's own child.
+        // The process is this object's own child.
         let _ = self.0.kill();
         self.0.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
     }
 }
 
-/// What the far shell printed, behind a message.
+/// The far shell's output, to follow a message.
 fn printed(greeting: &Greeting) -> String {
     match greeting.shown() {
         text if text.is_empty() => text,

@@ -1,44 +1,44 @@
-//! What a far shell says before its agent is ready: lines, of which three kinds are meant for us.
+//! The output of a far shell before its agent is ready: lines, three kinds of which are meant for us.
 
 use linerate_wire::control::AGENT_LINE;
 use linerate_wire::path::printable;
 
 use crate::install::{FAILED, WANTED};
 
-/// What a login shell may print before the agent speaks, in bytes.
+/// The most bytes that a login shell may print before the agent's line.
 const MAX_NOISE: usize = 64 << 10;
-/// What is shown of it where no agent came, in bytes.
+/// The most bytes of them in an error message.
 const SHOWN: usize = 500;
 
-/// The lines so far. Bytes are taken one by one: what follows the agent's line isn't text.
+/// The lines so far. Bytes are taken one by one, because the agent's line is followed by binary data.
 #[derive(Debug, Default)]
 pub struct Greeting {
     noise: Vec<u8>,
     line: usize,
 }
 
-/// What a line says.
+/// The meaning of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// Nothing to us.
+    /// A line that isn't for us.
     Noise,
     /// The agent is ready: the next byte is the control channel's.
     Ready,
-    /// The binary is to be brought, to such a machine.
+    /// The far shell waits for the binary, for this kind of machine.
     Wanted(Vec<u8>),
-    /// Nothing can be started there, and why; it is safe on a terminal.
+    /// No agent can be started, with the reason, which is safe on a terminal.
     Failed(String),
 }
 
-/// More was said than any login shell prints.
+/// More output than any login shell prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooMuch;
 
 impl Greeting {
-    /// Takes the next byte; gives what the line says that it ends.
+    /// Takes the next byte; if it ends a line, returns the line's meaning.
     ///
     /// # Errors
-    /// Where there were 64 KiB without an agent.
+    /// After 64 KiB without an agent's line.
     pub fn take(&mut self, byte: u8) -> Result<Option<Heard>, TooMuch> {
         if self.noise.len() >= MAX_NOISE {
             return Err(TooMuch);
@@ -53,7 +53,7 @@ impl Greeting {
         Ok(Some(heard))
     }
 
-    /// The beginning of what was said, for a message.
+    /// The beginning of the output, for an error message.
     pub fn shown(&self) -> String {
         let text = self.noise.trim_ascii();
         printable(text.get(..SHOWN).unwrap_or(text))

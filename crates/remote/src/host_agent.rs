@@ -1,4 +1,4 @@
-//! An agent that is asked about its host: facts, processor times, and a recording of its counters.
+//! An agent that answers questions about its host: facts, processor times, and a recording of its counters.
 
 use linerate_wire::PROTOCOL;
 use linerate_wire::control::{self, Cookie, Hello, Job, Message};
@@ -8,48 +8,48 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
-use crate::far_end::{Agent, Shell};
+use crate::far_end::{Agent, RemoteShell};
 use crate::greeting::{Greeting, Heard};
-use crate::patience::{Login, Patience, Patient, is_readable};
+use crate::patience::{Login, Patience, PatientInput, is_readable};
 use crate::place::Place;
 
 pub use linerate_wire::control::Sampling;
 
-/// The most bytes of a recording that are taken at once. An agent holds a quarter of it.
+/// The most bytes of a recording in one answer. An agent holds a quarter of it.
 const MOST_SAMPLES: usize = 256 << 20;
 
-/// An agent under way.
+/// A running agent.
 pub struct HostAgent {
     // The channel is closed before the process is waited for.
-    input: Patient,
+    input: PatientInput,
     output: BufReader<ChildStdout>,
-    _process: Process,
+    _process: AgentProcess,
 }
 
 impl HostAgent {
     /// Starts the `linerate` binary as an agent in `place`.
     ///
     /// # Errors
-    /// Where it can't be started there or doesn't answer as an agent.
+    /// If it can't be started there or doesn't answer as an agent.
     pub fn start(place: &Place, linerate: &Path) -> io::Result<Self> {
         let mut command = place.command(&[linerate.as_os_str().to_owned(), "agent".into()])?;
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let output = BufReader::new(child.stdout.take().expect("its output is a pipe"));
         let input = child.stdin.take().expect("its input is a pipe");
-        let process = Process::Child(child);
-        let mut agent = Self { input: Patient::new(input, None)?, output, _process: process };
+        let process = AgentProcess::Child(child);
+        let mut agent = Self { input: PatientInput::new(input, None)?, output, _process: process };
         agent.wait_for_ready_line()?;
         agent.greet()?;
         Ok(agent)
     }
 
-    /// Uses an agent that was started on another host (see [`crate::far_end::FarEnd::start`]).
+    /// Takes over an agent that was started on another host (see [`crate::far_end::FarEnd::start`]).
     ///
     /// # Errors
-    /// Where it speaks another version of the protocol, or is gone.
+    /// If it speaks another version of the protocol, or has ended.
     pub fn over(agent: Agent) -> io::Result<Self> {
         let (shell, output, input) = agent.into_parts();
-        let process = Process::Shell(shell);
+        let process = AgentProcess::Shell(shell);
         let mut agent = Self { input, output: BufReader::new(output), _process: process };
         agent.greet()?;
         Ok(agent)
@@ -61,17 +61,21 @@ impl HostAgent {
             self.wait_readable(&login)?;
             let mut byte = [0];
             if self.output.read(&mut byte)? == 0 {
-                return Err(io::Error::other("the program that was started is no linerate agent"));
+                return Err(io::Error::other("the started program isn't a linerate agent"));
             }
             match greeting.take(byte[0]) {
                 Ok(Some(Heard::Ready)) => return Ok(()),
                 Ok(_) => {}
-                Err(_) => return Err(io::Error::other("it prints for ever, and no linerate agent's line")),
+                Err(_) => {
+                    return Err(io::Error::other(
+                        "the started program prints too much without an agent's line",
+                    ));
+                }
             }
         }
     }
 
-    /// Waits until it says something.
+    /// Waits for its first message.
     fn wait_readable(&self, login: &Login) -> io::Result<()> {
         while self.output.buffer().is_empty() && !is_readable(self.output.get_ref()) {
             if let Some(why) = login.too_long() {
@@ -97,11 +101,11 @@ impl HostAgent {
         }
     }
 
-    /// Facts about its host, with the file systems of these paths or else of those that it finds fit: a compressed
+    /// Facts about its host, with the file systems of these paths or else of its default ones: a compressed
     /// snapshot, for the `host` crate's `Snapshot::from_bytes`.
     ///
     /// # Errors
-    /// Where the agent is gone.
+    /// If the agent has ended.
     pub fn facts(&mut self, paths: &[PathBuf]) -> io::Result<Vec<u8>> {
         let paths = paths.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect();
         self.ask(&Message::AskFacts(paths))
@@ -110,37 +114,38 @@ impl HostAgent {
     /// Its host's processor times, as JSON of the `host` crate's `CpuTimes`.
     ///
     /// # Errors
-    /// Where the agent is gone.
+    /// If the agent has ended.
     pub fn cpu(&mut self) -> io::Result<Vec<u8>> {
         self.ask(&Message::AskCpu)
     }
 
-    /// Starts to record its host's counters, those of the network in the agent's own network namespace. The first
-    /// sample has been taken when this returns. Gives the interval in force, which is between 20 ms and a minute.
+    /// Starts to record its host's counters, those of the network in the agent's own network namespace. The
+    /// first sample has been taken when this returns. Returns the interval in force, between 20 ms and a
+    /// minute.
     ///
     /// # Errors
-    /// Where the agent can't, or is gone.
+    /// If the agent can't record, or has ended.
     pub fn start_sampling(&mut self, sampling: &Sampling) -> io::Result<Duration> {
         let answer = self.ask(&Message::StartSampling(sampling.clone()))?;
         let milliseconds = std::str::from_utf8(&answer).ok().and_then(|text| text.trim().parse().ok());
         milliseconds
             .map(Duration::from_millis)
-            .ok_or_else(|| io::Error::other("the agent doesn't tell how often it samples"))
+            .ok_or_else(|| io::Error::other("the agent's answer lacks the sampling interval"))
     }
 
-    /// What was recorded since it was last taken: the beginning or a continuation of the recording.
+    /// The samples since the last call: the beginning or a continuation of the recording.
     ///
     /// # Errors
-    /// Where nothing is being recorded, or the agent is gone.
+    /// If no recording runs, or the agent has ended.
     pub fn take_samples(&mut self) -> io::Result<Vec<u8>> {
         self.samples(false)
     }
 
-    /// Takes a last sample, ends the recording, and gives what was not yet taken: where [`HostAgent::take_samples`] was
+    /// Takes a last sample, ends the recording, and returns the rest: if [`HostAgent::take_samples`] was
     /// never called, the whole recording, for the `host` crate's `sample::Recording::parse`.
     ///
     /// # Errors
-    /// Where nothing is being recorded, or the agent is gone.
+    /// If no recording runs, or the agent has ended.
     pub fn stop_sampling(&mut self) -> io::Result<Vec<u8>> {
         self.samples(true)
     }
@@ -165,7 +170,7 @@ impl HostAgent {
         }
     }
 
-    /// An agent that won't answer has told why before it went.
+    /// The reason that an agent gave before it ended, if it did.
     fn say(&mut self, message: &Message) -> io::Result<()> {
         control::write(&mut self.input, message).map_err(|error| match self.hear() {
             Ok(abort @ Message::Abort { .. }) => unexpected(abort),
@@ -178,7 +183,7 @@ impl HostAgent {
     }
 }
 
-/// A reason that the agent gives is better than ours.
+/// The agent's reason is better than ours.
 fn unexpected(message: Message) -> io::Error {
     match message {
         Message::Abort { reason, .. } => io::Error::other(linerate_wire::path::printable(reason.as_bytes())),
@@ -186,16 +191,16 @@ fn unexpected(message: Message) -> io::Error {
     }
 }
 
-/// What the agent runs in.
-enum Process {
+/// The agent's process.
+enum AgentProcess {
     Child(Child),
-    Shell(Shell),
+    Shell(RemoteShell),
 }
 
-impl Drop for Process {
+impl Drop for AgentProcess {
     fn drop(&mut self) {
         match self {
-            // It is this object's own child, and nothing it does outlives the question.
+            // The process is this object's own child, and none of its work outlives the questions.
             Self::Child(child) => {
                 let _ = child.kill();
                 let _ = child.wait();

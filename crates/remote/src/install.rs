@@ -1,9 +1,9 @@
-//! Brings this binary to a host that lacks it, through the same ssh login that will use it.
+//! Copies this binary to a host that lacks it, through the same ssh login that will use it.
 //!
-//! The far shell gets one line. It runs the copy of exactly this binary in the private cache directory, or else an
-//! installed linerate of the same version; where there is neither, it asks for the binary on its standard input,
-//! behind its hash, checks that and keeps it. The line holds no path or name that a user chose, and nothing that a POSIX shell,
-//! csh or fish reads differently inside single quotes.
+//! The far shell runs one line. It starts the copy of exactly this binary in the private cache directory, or
+//! else an installed linerate of the same version. If there is neither, it reads the binary's hash and the
+//! binary from its standard input, checks the hash and keeps the binary. The line holds no path or name that
+//! a user chose, and nothing that a POSIX shell, csh or fish reads differently inside single quotes.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use object::read::{Object, ReadCache};
@@ -11,36 +11,36 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 
-/// Said by the line when it waits for the binary; the system and machine follow.
+/// Printed by the line when it waits for the binary; the system and machine follow.
 pub const WANTED: &str = "linerate-agent wanted";
-/// Said by the line when nothing could be started.
+/// Printed by the line when no agent could be started.
 pub const FAILED: &str = "linerate-agent failed";
 
-/// Where the kernel shows the running program, also after its file was replaced.
+/// The running program's file, even after its name was given to another file.
 const OWN: &str = "/proc/self/exe";
 
 /// This program's own binary.
 pub struct Binary {
     /// Its length in bytes.
     pub size: u64,
-    /// What tells it from any other: the build ID that the linker gave it in hexadecimal, or its SHA-256 where there is none,
-    /// and its length, which strip(1) changes. To hash all of it takes longer than to copy a small file.
+    /// Identifies the binary: the linker's build ID in hexadecimal, or its SHA-256 if there is none, and its
+    /// length, which strip(1) changes. Hashing all of it takes longer than copying a small file.
     pub id: String,
 }
 
 impl Binary {
-    /// Looks at the running program.
+    /// Reads the running program.
     ///
     /// # Errors
-    /// Where the kernel doesn't show it.
+    /// If the kernel doesn't show it.
     pub fn own() -> io::Result<Self> {
         Self::of(File::open(OWN)?)
     }
 
-    /// Looks at a program's file.
+    /// Reads a program's file.
     ///
     /// # Errors
-    /// Where it can't be read.
+    /// If it can't be read.
     pub fn of(file: File) -> io::Result<Self> {
         let size = file.metadata()?.len();
         let content = match build_id(&file) {
@@ -56,7 +56,7 @@ impl Binary {
     /// Writes the running program's hash to `far`, and then the program.
     ///
     /// # Errors
-    /// Where either end fails.
+    /// If reading or writing fails.
     pub fn bring(&self, far: &mut impl Write) -> io::Result<()> {
         let contents = || File::open(OWN).map(|file| file.take(self.size));
         writeln!(far, "{}", sha256(contents()?)?)?;
@@ -72,10 +72,10 @@ fn build_id(file: &File) -> Option<Vec<u8>> {
     object.build_id().ok()?.filter(|id| !id.is_empty()).map(<[u8]>::to_vec)
 }
 
-/// The SHA-256 of what is read, in hexadecimal.
+/// The SHA-256 of the input, in hexadecimal.
 ///
 /// # Errors
-/// Where it can't be read.
+/// If it can't be read.
 pub fn sha256(mut contents: impl Read) -> io::Result<String> {
     let (mut context, mut buffer) = (Context::new(&SHA256), vec![0; 256 << 10]);
     loop {
@@ -92,19 +92,20 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What an agent answers to `linerate agent --id`: equal at both ends where they understand each other.
+/// The output of `linerate agent --id`: equal at both ends if they understand each other.
 pub fn identity() -> String {
     format!("linerate {} protocol {}", env!("CARGO_PKG_VERSION"), linerate_wire::PROTOCOL)
 }
 
-/// Removes what nobody has used for 30 days, and what an interrupted installation left a day ago or more. A binary that
-/// still runs stays until it ends, as any file does. Run when a new one has been installed; it can fail without harm.
+/// Removes binaries unused for 30 days, and leftovers of installations that were interrupted a day ago or
+/// more. A running binary keeps its data until it ends. It runs after an installation, and may fail without
+/// harm.
 const TIDY: &str = "find \"$d\" -type f -name \"agent-*\" -mtime +30 -atime +30 -exec rm -f {} + 2>/dev/null; \
                     find \"$d\" -type f -name \".new.*\" -mtime +0 -exec rm -f {} + 2>/dev/null";
 
-/// `own` is true where the cache directory `$d` is this user's, and nobody else may write to it: by its mode and owner as
-/// `ls` tells them. In another nothing is run and nothing is kept. A link is none, whoever made it: in a shared directory another
-/// user could turn it to any directory of this one's.
+/// `own` is true if the cache directory `$d` is this user's and nobody else may write to it, by the mode and
+/// owner that `ls` prints. Nothing is run or kept in another directory. A link never counts: in a shared
+/// directory, another user could point it at any directory of this one.
 const OWN_DIRECTORY: &str = "own() { set -- $(ls -ldn \"$d\" 2>/dev/null); \
     case \"$1 $3\" in drwx?-??-?*\" $(id -u)\") return 0;; esac; return 1; };";
 
@@ -132,7 +133,7 @@ pub fn bootstrap(binary: &Binary, install: bool) -> String {
     format!("sh -c '{start}{}'", if install { bring } else { without })
 }
 
-/// The line that prints where [`bootstrap`]'s line has this binary.
+/// The line that prints the path of the binary that [`bootstrap`]'s line starts.
 pub fn find(binary: &Binary) -> String {
     format!(
         "d=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate; a=$d/agent-{id}; {OWN_DIRECTORY} \
@@ -141,8 +142,8 @@ pub fn find(binary: &Binary) -> String {
     )
 }
 
-/// The words that run this binary with `argv` on a host where [`bootstrap`]'s line has started it already, from where
-/// that line has it.
+/// The words that run this binary with `argv` on a host where [`bootstrap`]'s line has started it, from the
+/// same path.
 pub fn again(binary: &Binary, argv: &[OsString]) -> Vec<OsString> {
     let script = format!(
         "d=${{XDG_CACHE_HOME:-$HOME/.cache}}/linerate; a=$d/agent-{id}; {OWN_DIRECTORY} \

@@ -1,4 +1,4 @@
-//! Where a process runs, and how an agent is started there.
+//! Places of processes, and the start of agents there.
 
 pub mod far_end;
 pub mod greeting;

@@ -1,4 +1,4 @@
-//! How long a far end that says nothing is waited for, and a way to write to one that may have stopped reading.
+//! Time limits for a silent far end, and a way to write to one that may have stopped reading.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
@@ -7,46 +7,46 @@ use std::os::fd::AsFd;
 use std::process::ChildStdin;
 use std::time::{Duration, Instant};
 
-/// How long one that isn't there any more may take nothing.
+/// Time in which a far end that has gone may take nothing.
 const BLOCKED: Duration = Duration::from_millis(300);
-/// How often what waits looks around.
+/// Interval of the checks while waiting.
 const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// How long a login may take, from the remote shell's start to the agent's line. The time that it takes to bring the binary doesn't
-/// count: only that it moves.
+/// Time limits of a login, from the remote shell's start to the agent's line. Copying the binary doesn't
+/// count, as long as it moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// Between two lines; `None` for ever.
+    /// The longest time between two lines; `None`: no limit.
     silence: Option<Duration>,
-    /// Altogether; `None` for ever.
+    /// The longest time in all; `None`: no limit.
     in_all: Option<Duration>,
-    /// The command's option that sets it.
+    /// The command's option that sets the limits.
     option: bool,
 }
 
 impl Patience {
-    /// Where the user has said nothing: somebody may have to type a password, or to look at a host key. An ssh server gives up
-    /// after 120 s (`LoginGraceTime`), so that a longer wait is none for a login.
+    /// The default: somebody may have to type a password, or to check a host key. An ssh server gives up
+    /// after 120 s (`LoginGraceTime`), so a longer limit wouldn't help.
     pub const LOGIN: Self = Self { silence: None, in_all: Some(LOGIN_TIME), option: false };
 
-    /// For a command with `--timeout`, and what the user gave there: seconds, 0 for ever, or nothing.
+    /// For a command with `--timeout`, and the user's value: seconds, 0 for no limit, or none.
     pub fn by_option(given: Option<u32>) -> Self {
         match given.map(|seconds| Duration::from_secs(seconds.into())) {
             None => Self { option: true, ..Self::LOGIN },
             Some(Duration::ZERO) => Self { silence: None, in_all: None, option: true },
-            // Who says a line now and then isn't silent, and isn't logged in either.
+            // A far end that prints a line now and then isn't silent, but isn't logged in either.
             Some(silence) => {
                 Self { silence: Some(silence), in_all: Some(silence.max(LOGIN_TIME)), option: true }
             }
         }
     }
 
-    /// The option that sets it, behind a number of seconds in a message.
+    /// The option's name, to follow a number of seconds in a message.
     pub fn option(&self) -> &'static str {
         if self.option { " (--timeout)" } else { "" }
     }
 
-    /// How long the far end may take none of what is written to it.
+    /// The longest time in which the far end may take none of the written data.
     pub fn of_writing(&self) -> Option<Duration> {
         self.silence.or(self.in_all)
     }
@@ -63,18 +63,18 @@ pub struct Login {
 }
 
 impl Login {
-    /// It begins now.
+    /// Begins now.
     pub fn begin(patience: Patience) -> Self {
         let begun = Instant::now();
         Self { patience, begun, heard: begun }
     }
 
-    /// A whole line came. Bytes without an end aren't heard.
+    /// Records that a whole line came; a partial line doesn't count.
     pub fn heard(&mut self) {
         self.heard = Instant::now();
     }
 
-    /// Why it has lasted too long; `None` while it hasn't.
+    /// The reason for giving up; `None` within the limits.
     pub fn too_long(&self) -> Option<String> {
         let over = |longest: Option<Duration>, since: Instant| longest.filter(|most| since.elapsed() > *most);
         let (most, what) = match over(self.patience.silence, self.heard) {
@@ -83,7 +83,9 @@ impl Login {
         };
         let option = self.patience.option();
         let longer = match self.patience.option {
-            true => "; one that waits for a password or a confirmation needs a longer --timeout, 0 for ever",
+            true => {
+                "; a login that waits for a password or a confirmation needs a longer --timeout (0: no limit)"
+            }
             false => "",
         };
         Some(format!(
@@ -95,47 +97,49 @@ impl Login {
     }
 }
 
-/// The way to a far end's input. Where that takes nothing, writing ends with an error instead of never.
-pub struct Patient {
+/// The input of a far end. If the far end takes nothing, writing fails after a time instead of blocking for
+/// ever.
+pub struct PatientInput {
     to: ChildStdin,
     longest: Option<Duration>,
     is_there: Option<Box<dyn Fn() -> bool + Send + Sync>>,
 }
 
-impl Patient {
-    /// What is written to `to` may wait for `longest` until some of it is taken; `None` for ever.
+impl PatientInput {
+    /// A write to `to` may block for `longest` until some of it is taken; `None`: no limit.
     ///
     /// # Errors
-    /// Where the pipe's flags can't be set.
+    /// If the pipe's flags can't be set.
     pub fn new(to: ChildStdin, longest: Option<Duration>) -> io::Result<Self> {
         rustix::fs::fcntl_setfl(&to, rustix::fs::fcntl_getfl(&to)? | OFlags::NONBLOCK)?;
         Ok(Self { to, longest, is_there: None })
     }
 
-    /// From now on it may wait while the far end `is_there`, which has to say something once in `longest`.
+    /// From now on a write may block while the far end `is_there`, which has to send something once in
+    /// `longest`.
     pub fn wait(&mut self, longest: Option<Duration>, is_there: impl Fn() -> bool + Send + Sync + 'static) {
         self.longest = longest;
         self.is_there = Some(Box::new(is_there));
     }
 }
 
-impl Patient {
-    /// Why nothing is written any more that has waited since `begun`.
+impl PatientInput {
+    /// The reason for giving up a write that has blocked since `begun`.
     fn given_up(&self, begun: Instant) -> Option<String> {
         let seconds = self.longest?.as_secs();
         match &self.is_there {
-            Some(is_there) if begun.elapsed() > BLOCKED && !is_there() => Some(format!(
-                "nothing was heard of the far end for {seconds} s, and it takes nothing of what it is sent"
-            )),
+            Some(is_there) if begun.elapsed() > BLOCKED && !is_there() => {
+                Some(format!("nothing was heard of the far end for {seconds} s, and it accepts no data"))
+            }
             None if Some(begun.elapsed()) > self.longest => {
-                Some(format!("it has taken nothing of what it was sent for {seconds} s"))
+                Some(format!("it has accepted no data for {seconds} s"))
             }
             _ => None,
         }
     }
 }
 
-impl Write for Patient {
+impl Write for PatientInput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let begun = Instant::now();
         loop {
@@ -155,7 +159,7 @@ impl Write for Patient {
     }
 }
 
-/// Waits a moment for something to read, or an end.
+/// Waits a moment for data or an end.
 pub fn is_readable(from: impl AsFd) -> bool {
     poll(&mut [PollFd::new(&from, PollFlags::IN)], Some(&MOMENT)).is_ok_and(|ready| ready > 0)
 }
@@ -197,7 +201,7 @@ mod tests {
     #[test]
     fn what_takes_nothing_is_not_written_to_for_ever() {
         let mut deaf = Command::new("sleep").arg("60").stdin(Stdio::piped()).spawn().unwrap();
-        let mut to = Patient::new(deaf.stdin.take().unwrap(), Some(Duration::from_millis(200))).unwrap();
+        let mut to = PatientInput::new(deaf.stdin.take().unwrap(), Some(Duration::from_millis(200))).unwrap();
         let error = to.write_all(&vec![0; 1 << 20]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         deaf.kill().unwrap();

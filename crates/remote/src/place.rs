@@ -1,4 +1,5 @@
-//! Where a process runs: here, in a network namespace of this host, or on another host through a remote shell.
+//! The place of a process: here, in a network namespace of this host, or on another host through a remote
+//! shell.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -9,19 +10,20 @@ use std::process::Command;
 
 use linerate_sys::netns;
 
-/// A place in which a process can be started. It only says where: stdio, environment and working directory are the
-/// caller's, set on the [`Command`] that [`Place::command`] gives.
+/// A place in which a process can be started. The caller sets stdio, environment and working directory on the
+/// [`Command`] that [`Place::command`] returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// This process's own surroundings.
     Here,
-    /// The network namespace that this file stands for, such as `/run/netns/NAME`. Files are those of [`Place::Here`].
+    /// The network namespace of this file, such as `/run/netns/NAME`. Its files are those of [`Place::Here`].
     Namespace(PathBuf),
-    /// Another host, reached by `rsh... HOST COMMAND`. Of the [`Command`]'s settings only stdio reaches that host.
+    /// Another host, reached by `rsh... HOST COMMAND`. Of the [`Command`]'s settings only stdio reaches that
+    /// host.
     Ssh {
         /// The remote shell and its options, such as `ssh -F CONF`.
         rsh: Vec<OsString>,
-        /// The host as the remote shell knows it, perhaps `USER@HOST`.
+        /// The host's name for the remote shell, perhaps `USER@HOST`.
         host: OsString,
     },
 }
@@ -30,8 +32,8 @@ impl Place {
     /// The command that runs `argv` in this place.
     ///
     /// # Errors
-    /// `InvalidInput` for an empty `argv`, an empty remote shell, or a host that starts with a dash (the remote shell
-    /// would read it as an option); any error of opening the namespace's file.
+    /// `InvalidInput` for an empty `argv`, an empty remote shell, or a host that starts with a dash (the
+    /// remote shell would read it as an option); any error of opening the namespace's file.
     pub fn command(&self, argv: &[OsString]) -> io::Result<Command> {
         match self {
             Self::Here => local(argv),
@@ -45,7 +47,7 @@ impl Place {
     }
 }
 
-/// `argv` as one line that a POSIX shell takes apart into exactly `argv` again, whatever bytes it holds.
+/// `argv` as one line that a POSIX shell splits into exactly `argv`, whatever bytes it holds.
 pub fn quote(argv: &[OsString]) -> OsString {
     let words: Vec<Vec<u8>> = argv.iter().map(|word| quote_word(word.as_bytes())).collect();
     OsString::from_vec(words.join(&b' '))
@@ -72,8 +74,8 @@ fn over(rsh: &[OsString], host: &OsStr, argv: &[OsString]) -> io::Result<Command
 
 fn open_namespace(path: &std::path::Path) -> io::Result<File> {
     File::open(path).map_err(|error| {
-        let told = format!("opening the network namespace {}: {error}", path.display());
-        io::Error::new(error.kind(), told)
+        let message = format!("opening the network namespace {}: {error}", path.display());
+        io::Error::new(error.kind(), message)
     })
 }
 

@@ -1,8 +1,9 @@
 //! Processes and threads in another network namespace, and children that end with their parent.
 //!
-//! Everything here is about *where* and *how long* a process runs. A process that enters a namespace by these
-//! functions keeps the mounts of its parent: both hosts of a lab see one file system. Its `/sys/class/net`
-//! therefore still shows the parent's interfaces; netlink, ioctl and `/proc/self/net` show the namespace's.
+//! These functions determine *where* and *how long* a process runs. A process that enters a namespace by
+//! these functions keeps the mounts of its parent: both hosts of a lab see one file system. Its
+//! `/sys/class/net` therefore still shows the parent's interfaces; netlink, ioctl and `/proc/self/net` show
+//! the namespace's.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,28 +15,28 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// Makes `command`, when it is spawned, run in the network namespace that `namespace` is open on.
 ///
-/// The descriptor is any file of a network namespace: `/run/netns/NAME` or `/proc/PID/ns/net`. The caller needs
-/// `CAP_SYS_ADMIN` where that namespace belongs; without it the spawn fails with `EPERM` (setns(2)).
+/// The descriptor is any file of a network namespace: `/run/netns/NAME` or `/proc/PID/ns/net`. The caller
+/// needs `CAP_SYS_ADMIN` where that namespace belongs; without it the spawn fails with `EPERM` (setns(2)).
 pub fn enter(command: &mut Command, namespace: OwnedFd) {
     let hook = move || enter_now(namespace.as_fd());
-    // SAFETY: between fork and exec the hook makes one system call, setns, on a descriptor that it owns. It neither
-    // allocates nor takes a lock, so it is sound even if another thread held one at the fork.
+    // SAFETY: between fork and exec the hook makes one system call, setns, on a descriptor that it owns. It
+    // neither allocates nor takes a lock, so it is sound even if another thread held one at the fork.
     unsafe { command.pre_exec(hook) };
 }
 
 /// Makes `command`'s process receive `signal` as soon as the thread that spawned it ends.
 ///
-/// It is the *thread*, not the process, that the kernel watches (`PR_SET_PDEATHSIG`, prctl(2)): spawn from a thread
-/// that lives as long as the child should. The setting does not pass on to the child's own children.
+/// The kernel watches the *thread*, not the process (`PR_SET_PDEATHSIG`, prctl(2)): spawn from a thread that
+/// lives as long as the child should. The child's own children don't inherit the setting.
 pub fn die_with_parent(command: &mut Command, signal: Signal) {
     let parent = rustix::process::getpid();
     let hook = move || {
         rustix::process::set_parent_process_death_signal(Some(signal))?;
-        // A parent that ended before the line above sends nothing any more.
+        // A parent that ended before the line above no longer causes a signal.
         if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
     };
-    // SAFETY: the hook makes two system calls, prctl and getppid, on plain values, and builds an io::Error from an
-    // error number, which does not allocate.
+    // SAFETY: the hook makes two system calls, prctl and getppid, on plain values, and builds an io::Error
+    // from an error number, which does not allocate.
     unsafe { command.pre_exec(hook) };
 }
 
@@ -46,12 +47,13 @@ pub fn new_session(command: &mut Command) {
     unsafe { command.pre_exec(hook) };
 }
 
-/// Runs `work` on a thread of its own inside a network namespace and gives back what it returns.
+/// Runs `work` on a thread of its own inside a network namespace, and returns its result.
 ///
-/// Sockets that `work` opens stay in that namespace wherever they are used later. The calling thread does not move.
+/// Sockets that `work` opens stay in that namespace wherever they are used later. The calling thread does not
+/// move.
 ///
 /// # Errors
-/// When no thread can be started, or setns(2) refuses (`EPERM` without `CAP_SYS_ADMIN`).
+/// If no thread can be started, or setns(2) fails (`EPERM` without `CAP_SYS_ADMIN`).
 pub fn inside<T: Send>(namespace: BorrowedFd<'_>, work: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let job = move || enter_now(namespace).map(|()| work());

@@ -1,15 +1,16 @@
-//! Files that are written as a whole, or not at all.
+//! Files that are written as a whole or not at all.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Writes `bytes` beside `file` and renames, so that nobody ever reads half of it. A link that has its name is replaced, and not
-/// followed: it may be somebody else's. What isn't a file or a link (`/dev/stdout`, a fifo) can't be replaced, and is written to.
+/// Writes `bytes` beside `file` and renames, so that no reader sees half of it. A link of that name is
+/// replaced, not followed: it may be somebody else's. A device or a fifo (`/dev/stdout`) can't be replaced,
+/// and is written to.
 ///
 /// # Errors
-/// Where it can't be made, written or renamed; then what was there stays.
+/// If the new file can't be created, written or renamed; then the old one stays.
 pub fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     if is_no_file(file) {
         return fs::write(file, bytes);
@@ -23,10 +24,10 @@ pub fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     renamed.inspect_err(|_| drop(fs::remove_file(&beside)))
 }
 
-/// An error where [`replace`] couldn't write `file`, as far as that can be told before; what is there stays as it is.
+/// Checks in advance whether [`replace`] can write `file`, which stays unchanged.
 ///
 /// # Errors
-/// What making a file beside it returns; `EISDIR` for a directory.
+/// That of creating a file beside it; `EISDIR` for a directory.
 pub fn may_replace(file: &Path) -> io::Result<()> {
     if is_no_file(file) {
         return Ok(());

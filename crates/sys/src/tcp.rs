@@ -1,10 +1,10 @@
-//! What the kernel knows about a TCP connection (`TCP_INFO`, include/uapi/linux/tcp.h).
+//! The kernel's counters of a TCP connection (`TCP_INFO`, include/uapi/linux/tcp.h).
 
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The parts of `struct tcp_info` that tell what held a flow back.
+/// The parts of `struct tcp_info` that show what limits a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// Smoothed round-trip time in microseconds.
@@ -13,17 +13,17 @@ pub struct TcpInfo {
     pub min_rtt_us: u32,
     /// Bytes of a segment.
     pub segment_size: u32,
-    /// Segments with data sent, those sent again included; 0 before Linux 4.6.
+    /// Segments with data sent, retransmissions included; 0 before Linux 4.6.
     pub segments: u32,
     /// Microseconds in which there was something to send; 0 before Linux 4.10.
     pub busy_us: u64,
-    /// Of these, limited by the peer's receive window.
+    /// Busy microseconds limited by the peer's receive window.
     pub rwnd_limited_us: u64,
-    /// Of these, limited by the own send buffer.
+    /// Busy microseconds limited by the own send buffer.
     pub sndbuf_limited_us: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u32,
-    /// True while something sent again waits for its acknowledgement.
+    /// True while a retransmitted segment awaits its acknowledgement.
     pub repeats: bool,
     /// Bytes that the peer has acknowledged; 0 before Linux 4.1.
     pub acknowledged: u64,
@@ -36,16 +36,16 @@ pub struct TcpInfo {
 }
 
 impl TcpInfo {
-    /// Asks the kernel about a connected TCP socket.
+    /// Reads the counters of a connected TCP socket.
     ///
     /// # Errors
-    /// Where the descriptor isn't a TCP socket.
+    /// If the descriptor isn't a TCP socket.
     pub fn of(socket: BorrowedFd<'_>) -> io::Result<Self> {
         // SAFETY: tcp_info consists of integers, for which zero is a value.
         let mut info: libc::tcp_info = unsafe { mem::zeroed() };
         let mut length = mem::size_of_val(&info) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes to `info`, which is that long and lives on; an older
-        // kernel writes fewer and the rest stays zero.
+        // SAFETY: the kernel writes at most `length` bytes to `info`, which is that long and lives on; an
+        // older kernel writes fewer and the rest stays zero.
         let result = unsafe {
             libc::getsockopt(
                 socket.as_raw_fd(),
@@ -76,10 +76,11 @@ impl TcpInfo {
     }
 }
 
-/// Wakes whoever reads `socket` only when so many bytes are there, or its end (`SO_RCVLOWAT`, socket(7)).
+/// Wakes readers of `socket` only when this number of bytes, or its end, has arrived (`SO_RCVLOWAT`,
+/// socket(7)).
 ///
 /// # Errors
-/// Where the descriptor isn't a socket.
+/// If the descriptor isn't a socket.
 pub fn set_least_to_receive(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     // SAFETY: the kernel reads `bytes`, whose length is given and which lives on.

@@ -1,5 +1,5 @@
-//! TUN interfaces that take super-packets: up to 64 KiB of TCP at once, with the header that says how to cut them
-//! (Documentation/networking/tuntap.rst, include/uapi/linux/if_tun.h).
+//! TUN interfaces that take super-packets: up to 64 KiB of TCP at once, with a header that describes their
+//! segmentation (Documentation/networking/tuntap.rst, include/uapi/linux/if_tun.h).
 
 use std::io;
 use std::mem;
@@ -10,19 +10,19 @@ use rustix::fs::{Mode, OFlags};
 /// Bytes of the header (`struct virtio_net_hdr`) before each packet that is read or written.
 pub const HEADER_BYTES: usize = 10;
 
-/// IFF_TUN_EXCL: an interface of that name must not be there yet. The libc crate has it as a signed number.
+/// IFF_TUN_EXCL: no interface of that name may exist yet. The libc crate has it as a signed number.
 const EXCLUSIVE: libc::c_int = 0x8000;
 
-/// One TUN interface, which is there as long as this is. Reading and writing never wait.
+/// One TUN interface, which exists as long as this value. Reading and writing never block.
 #[derive(Debug)]
 pub struct Tun(OwnedFd);
 
 impl Tun {
-    /// Makes an interface of this name in the network namespace of the calling thread. It is down at first.
+    /// Creates an interface of this name in the network namespace of the calling thread. It is down at first.
     ///
     /// # Errors
-    /// `NotFound` without /dev/net/tun, `EPERM` without `CAP_NET_ADMIN`, `EBUSY` where the name is taken, `EINVAL` where
-    /// it is longer than 15 bytes or the kernel knows no such offloads.
+    /// `NotFound` without /dev/net/tun, `EPERM` without `CAP_NET_ADMIN`, `EBUSY` if the name is taken,
+    /// `EINVAL` if it is longer than 15 bytes or the kernel doesn't know these offloads.
     pub fn make(interface: &str) -> io::Result<Self> {
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let tun = Self(rustix::fs::open("/dev/net/tun", flags, Mode::empty())?);
@@ -31,18 +31,19 @@ impl Tun {
         Ok(tun)
     }
 
-    /// Takes one packet with its header, if there is one. Gives its length; what doesn't fit in `buffer` is cut off.
+    /// Reads one packet with its header, and returns its length; the part that doesn't fit in `buffer` is
+    /// lost.
     ///
     /// # Errors
-    /// `WouldBlock` where no packet waits.
+    /// `WouldBlock` if no packet waits.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::io::read(&self.0, buffer)?)
     }
 
-    /// Gives the host one packet with its header.
+    /// Sends the host one packet with its header.
     ///
     /// # Errors
-    /// `EIO` while the interface is down, `EINVAL` for what is no packet, `ENOMEM`.
+    /// `EIO` while the interface is down, `EINVAL` for bytes that are no packet, `ENOMEM`.
     pub fn write(&self, packet: &[u8]) -> io::Result<usize> {
         Ok(rustix::io::write(&self.0, packet)?)
     }
@@ -60,7 +61,7 @@ impl Tun {
         }
         let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR | EXCLUSIVE;
         request.ifr_ifru.ifru_flags = flags as libc::c_short;
-        // SAFETY: TUNSETIFF reads and writes an ifreq, which `request` is and which lives on.
+        // SAFETY: TUNSETIFF reads and writes an ifreq, which `request` is, and which outlives the call.
         let result = unsafe { libc::ioctl(self.0.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }

@@ -1,30 +1,30 @@
-//! What this process has used (getrusage(2)).
+//! The processor time and memory of this process (getrusage(2)).
 
 use std::mem;
 
-/// Whose usage is asked for.
+/// The processes whose usage is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum UsageOf {
     /// This process with all its threads.
     Process,
-    /// Its children that have ended and were waited for.
+    /// Its children that have ended and been waited for.
     Children,
 }
 
 /// Processor time and memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Usage {
+pub struct ProcessUsage {
     /// User and system time in seconds.
     pub cpu_seconds: f64,
-    /// Peak resident memory in bytes; of the largest child for [`Who::Children`].
+    /// Peak resident memory in bytes; of the largest child for [`UsageOf::Children`].
     pub peak_rss_bytes: u64,
 }
 
-/// Asks the kernel.
-pub fn usage(who: Who) -> Usage {
+/// Reads the usage.
+pub fn usage(who: UsageOf) -> ProcessUsage {
     let who = match who {
-        Who::Process => libc::RUSAGE_SELF,
-        Who::Children => libc::RUSAGE_CHILDREN,
+        UsageOf::Process => libc::RUSAGE_SELF,
+        UsageOf::Children => libc::RUSAGE_CHILDREN,
     };
     // SAFETY: rusage consists of integers, for which zero is a value.
     let mut raw: libc::rusage = unsafe { mem::zeroed() };
@@ -32,7 +32,7 @@ pub fn usage(who: Who) -> Usage {
     // knows, so the call can't fail.
     unsafe { libc::getrusage(who, &raw mut raw) };
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
-    Usage {
+    ProcessUsage {
         cpu_seconds: seconds(raw.ru_utime) + seconds(raw.ru_stime),
         peak_rss_bytes: u64::try_from(raw.ru_maxrss).unwrap_or(0) * 1024,
     }
@@ -44,11 +44,11 @@ mod tests {
 
     #[test]
     fn work_is_counted() {
-        let before = usage(Who::Process);
+        let before = usage(UsageOf::Process);
         let mut sum = 0u64;
-        while usage(Who::Process).cpu_seconds <= before.cpu_seconds {
+        while usage(UsageOf::Process).cpu_seconds <= before.cpu_seconds {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
-        assert!(usage(Who::Process).peak_rss_bytes > 100_000);
+        assert!(usage(UsageOf::Process).peak_rss_bytes > 100_000);
     }
 }

@@ -1,25 +1,27 @@
-//! Extended attributes of what has a name in an open directory (listxattrat(2), Linux 6.13).
+//! Extended attributes of a name in an open directory (listxattrat(2), Linux 6.13).
 
 use rustix::io::Errno;
 use rustix::path::Arg;
 use std::ffi::{CStr, c_long};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The call's number, the same on all architectures that have it under one (elsewhere it is nobody's).
+/// The call's number on all architectures with a common numbering; unused on the others.
 const LISTXATTRAT: c_long = 465;
 
-/// Writes the names of a file's extended attributes to `names`, each with a zero byte behind it, and says how many bytes
-/// they are. A link isn't followed. It's one look-up in the directory, where llistxattr(2) walks a whole path.
+/// Writes the names of a file's extended attributes to `names`, each followed by a zero byte, and returns
+/// their length in bytes. A link isn't followed. It takes one look-up in the directory, where llistxattr(2)
+/// walks a whole path.
 ///
 /// # Errors
-/// `ENOSYS` before Linux 6.13, `EPERM` where a filter doesn't know the call; else what llistxattr(2) returns.
+/// `ENOSYS` before Linux 6.13, `EPERM` if a seccomp filter doesn't know the call; else those of
+/// llistxattr(2).
 pub fn list_at(directory: BorrowedFd<'_>, name: impl Arg, names: &mut [u8]) -> Result<usize, Errno> {
     name.into_with_c_str(|name| list(directory, name, names))
 }
 
 fn list(directory: BorrowedFd<'_>, name: &CStr, names: &mut [u8]) -> Result<usize, Errno> {
-    // SAFETY: `directory` is open and `name` ends in a zero byte; the kernel writes at most `names.len()` bytes to
-    // `names`, which are that many and outlive the call.
+    // SAFETY: `directory` is open and `name` ends in a zero byte; the kernel writes at most `names.len()`
+    // bytes to `names`, which are that many and outlive the call.
     let length = unsafe {
         libc::syscall(
             LISTXATTRAT,

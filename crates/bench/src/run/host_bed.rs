@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use linerate_host::Profile;
-use linerate_lab::{Journal, Undo};
+use linerate_lab::{Undo, UndoJournal};
 use linerate_remote::far_end::FarEnd;
 use linerate_remote::host_agent::HostAgent;
 use linerate_remote::install::{Binary, find};
@@ -38,7 +38,7 @@ pub struct HostBed {
     link: Link,
     same_machine: bool,
     work: PathBuf,
-    _journal: Journal,
+    _journal: UndoJournal,
 }
 
 struct HostEnd {
@@ -268,7 +268,7 @@ fn bring(
 }
 
 /// A directory of the same name on both hosts, in memory where both have some, and how it goes again.
-fn make_work(ends: &[HostEnd; 2]) -> io::Result<(PathBuf, Journal)> {
+fn make_work(ends: &[HostEnd; 2]) -> io::Result<(PathBuf, UndoJournal)> {
     let name = format!("linerate-data-{}-{:08x}", std::process::id(), fastrand::u32(..));
     let in_memory = ends.iter().all(|end| end.ask("[ -w /dev/shm ]").is_ok());
     let work = Path::new(if in_memory { "/dev/shm" } else { "/tmp" }).join(name);
@@ -281,7 +281,7 @@ fn make_work(ends: &[HostEnd; 2]) -> io::Result<(PathBuf, Journal)> {
             .to_vec(),
         environment: Vec::new(),
     };
-    let journal = Journal::open(ends.iter().map(undo).collect()).map_err(io::Error::other)?;
+    let journal = UndoJournal::open(ends.iter().map(undo).collect()).map_err(io::Error::other)?;
     for end in ends {
         end.ask(&make_private(&work))?;
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use linerate_lab::wan::FRAMING;
-use linerate_lab::{Description, Lab, LabError, Loss, Options, Rtt, Wan};
+use linerate_lab::{Description, Lab, LabError, LabOptions, Loss, Rtt, Wan};
 use linerate_remote::host_agent::HostAgent;
 use linerate_remote::place::Place;
 
@@ -57,7 +57,7 @@ impl LabBed {
                 LabBedError::Link { name: link.name.clone(), reason: e.to_string() }
             })?),
         };
-        let lab = Lab::up(&Options {
+        let lab = Lab::up(&LabOptions {
             link: rate,
             mtu: Some(link.mtu),
             links: Some(link.count),
@@ -65,7 +65,7 @@ impl LabBed {
             guests: link.guests,
             wan: wan(link),
             emulator: Some(linerate.to_owned()),
-            ..Options::default()
+            ..LabOptions::default()
         })?;
         let agents = [
             HostAgent::start(&lab.place(End::A), linerate).map_err(LabBedError::Agent)?,

@@ -86,12 +86,12 @@ fn mark(measures: &mut Measures, host: &str, recording: &Recording, surroundings
     });
 }
 
-fn count(source: &sample::Interrupts) -> u64 {
+fn count(source: &sample::InterruptCounts) -> u64 {
     source.per_processor.iter().sum()
 }
 
 /// Processors, memory, and the bits and packets of ports; everything else is in the recording.
-fn drawn(host: &str, series: sample::Series) -> Option<Series> {
+fn drawn(host: &str, series: sample::TimeSeries) -> Option<Series> {
     let moved = || series.points.iter().any(|(_, rate)| *rate > 0.0);
     let (name, unit, scale) = match (series.kind.as_str(), series.name.as_str(), series.unit.as_str()) {
         ("cpu", name @ ("all busy" | "all softirq"), "%") => (format!("cpu {name}"), "percent", 1.0),
@@ -184,7 +184,8 @@ mod tests {
     #[test]
     fn a_long_line_is_thinned() {
         let points = (0..1000).map(|i| (f64::from(i), 2.0)).collect();
-        let long = sample::Series { kind: "cpu".into(), name: "all busy".into(), unit: "%".into(), points };
+        let long =
+            sample::TimeSeries { kind: "cpu".into(), name: "all busy".into(), unit: "%".into(), points };
         let line = drawn("a", long).unwrap();
         assert!(line.points.len() <= MOST_POINTS && line.points.iter().all(|(_, value)| *value == 2.0));
         assert_eq!(line.points.last().unwrap().0, 999.0);

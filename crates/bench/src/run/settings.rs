@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use linerate_lab::{Journal, Undo};
+use linerate_lab::{Undo, UndoJournal};
 
 use crate::spec::study::{CaseSpec, SettingSpec, Study};
 use crate::spec::template::{expand, one};
@@ -23,7 +23,7 @@ pub(crate) struct Settings {
     specs: Vec<SettingSpec>,
     /// By setting and host: the value before the study, and the one that was set last.
     values: BTreeMap<(String, String), (String, String)>,
-    journal: Option<Journal>,
+    journal: Option<UndoJournal>,
 }
 
 impl Settings {
@@ -52,7 +52,7 @@ impl Settings {
             }
         }
         let journal =
-            if undos.is_empty() { None } else { Some(Journal::open(undos).map_err(|e| e.to_string())?) };
+            if undos.is_empty() { None } else { Some(UndoJournal::open(undos).map_err(|e| e.to_string())?) };
         Ok(Settings { specs, values, journal })
     }
 
@@ -90,7 +90,7 @@ impl Settings {
     /// Puts the original values back, reads them, and gives a line for each that isn't as it was, for people.
     /// A study that was stopped does it, too.
     pub fn put_back(mut self, bed: &dyn Bed, work: &Path) -> Vec<String> {
-        let mut failed = self.journal.take().map_or_else(Vec::new, Journal::close);
+        let mut failed = self.journal.take().map_or_else(Vec::new, UndoJournal::close);
         let stop = Stop::default();
         let shell = Shell { bed, work, stop: &stop };
         for spec in &self.specs {

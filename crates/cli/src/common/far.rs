@@ -1,6 +1,6 @@
 //! A session with a far end, and the remote shell that holds it.
 
-use linerate_remote::far_end::{FarEnd, Shell};
+use linerate_remote::far_end::{FarEnd, RemoteShell};
 use linerate_transfer::problem::{Observer, TransferError};
 use linerate_transfer::pulse::Pulse;
 use linerate_transfer::session::{Client, Meters, Session};
@@ -71,7 +71,7 @@ impl FarSession {
 }
 
 /// A remote shell that is waited for when this is dropped.
-struct Ending(Shell);
+struct Ending(RemoteShell);
 
 impl Drop for Ending {
     fn drop(&mut self) {

@@ -1,6 +1,6 @@
 //! A path of which neither end is this host: the first end measures it.
 
-use linerate_doctor::Measured;
+use linerate_doctor::PathMeasurements;
 use linerate_doctor::limiter::Limiter;
 use linerate_remote::install::{Binary, again};
 use linerate_remote::place::Place;
@@ -17,7 +17,7 @@ use crate::common::reach::Reach;
 ///
 /// # Errors
 /// Where it can't be run there, or can't measure: why, as a sentence's end.
-pub fn measure(from: &OsStr, to: &OsStr, reach: &Reach) -> Result<Measured, String> {
+pub fn measure(from: &OsStr, to: &OsStr, reach: &Reach) -> Result<PathMeasurements, String> {
     let binary = Binary::own().map_err(|error| format!("reading this program's own binary: {error}"))?;
     let far_end = reach.far_end(from, true).map_err(|Failure(message, _)| message)?;
     let place = Place::Ssh { rsh: far_end.rsh, host: far_end.host };
@@ -46,13 +46,13 @@ fn words(to: &OsStr, reach: &Reach) -> Vec<OsString> {
 }
 
 /// Of the last line that it printed.
-fn of(text: &str) -> Option<Measured> {
+fn of(text: &str) -> Option<PathMeasurements> {
     let told: Value = serde_json::from_str(text.lines().next_back()?).ok()?;
     let measured = told.get("measured")?;
     let number = |name: &str| measured.get(name)?.as_f64().filter(|value| value.is_finite() && *value >= 0.0);
     let count = |name: &str| measured.get(name)?.as_u64();
     let limiter = measured.get("limiter").and_then(Value::as_str);
-    Some(Measured {
+    Some(PathMeasurements {
         rtt: number("rtt"),
         rate: number("rate"),
         streams: count("streams").and_then(|count| count.try_into().ok()),
@@ -78,7 +78,7 @@ mod tests {
         );
         let odd =
             of(r#"{"measured":{"rtt":-1,"rate":"x","streams":4294967296,"limiter":"\u001b[2J"}}"#).unwrap();
-        assert_eq!(odd, Measured::default());
+        assert_eq!(odd, PathMeasurements::default());
         assert!(of("").is_none() && of("hello").is_none() && of("{}").is_none());
     }
 }

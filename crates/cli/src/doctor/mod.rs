@@ -7,7 +7,7 @@ mod table;
 
 use clap::Args;
 use linerate_doctor::check::CHECKS;
-use linerate_doctor::{Finding, Host, Measured, Need, Severity, examine_host, ordered};
+use linerate_doctor::{Finding, Host, Need, PathMeasurements, Severity, examine_host, ordered};
 use linerate_host::{Fact, Facts};
 use linerate_wire::path::printable;
 use serde::de::IgnoredAny;
@@ -100,7 +100,7 @@ pub struct Report {
     pub hosts: Vec<Needed>,
     /// What was measured, with `--path`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub measured: Option<Measured>,
+    pub measured: Option<PathMeasurements>,
     /// Checks that were run.
     pub checks: usize,
     /// The costliest first.

@@ -1,7 +1,7 @@
 //! Both ends of a path, and what is measured between them.
 
 use linerate_doctor::formula::gbit;
-use linerate_doctor::{Measured, Need, Path, examine_path_and_ends};
+use linerate_doctor::{Need, Path, PathMeasurements, examine_path_and_ends};
 use linerate_wire::path::printable;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -28,15 +28,15 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, reach: &Reach) -> Result<Re
 }
 
 /// A measurement that can't be made is left out, and the reason is printed.
-fn measure_there(from: &OsStr, to: &OsStr, reach: &Reach) -> Measured {
+fn measure_there(from: &OsStr, to: &OsStr, reach: &Reach) -> PathMeasurements {
     far::measure(from, to, reach).unwrap_or_else(|why| {
         let host = printable(from.as_bytes());
         tell!("linerate: nothing was measured from {host}: {why}; {}", far::advice(from, to));
-        Measured::default()
+        PathMeasurements::default()
     })
 }
 
-fn report(near: &Named, far: &Named, need: Need, measured: Measured) -> Report {
+fn report(near: &Named, far: &Named, need: Need, measured: PathMeasurements) -> Report {
     let path = Path { from: near.view(need), to: far.view(need), measured }.needing();
     let ends = [near.view(need), far.view(need)];
     let slower = if ends[0].rate() <= ends[1].rate() { ends[0] } else { ends[1] };
@@ -51,22 +51,22 @@ fn report(near: &Named, far: &Named, need: Need, measured: Measured) -> Report {
 }
 
 /// A measurement that can't be made is left out, and the reason is printed.
-fn measure(host: &OsStr, reach: &Reach) -> Measured {
+fn measure(host: &OsStr, reach: &Reach) -> PathMeasurements {
     let rtt = rtt::to(host, reach);
     match probe(host, reach) {
-        Ok(summary) => Measured { rtt, ..of(&summary) },
+        Ok(summary) => PathMeasurements { rtt, ..of(&summary) },
         Err(Failure(message, _)) => {
             tell!("linerate: the rate can't be measured: {message}");
-            Measured { rtt, ..Measured::default() }
+            PathMeasurements { rtt, ..PathMeasurements::default() }
         }
     }
 }
 
-fn of(summary: &Summary) -> Measured {
+fn of(summary: &Summary) -> PathMeasurements {
     let (bytes, sender) = (summary.landed.bytes as f64, summary.sender.0);
     // Through ssh the connections aren't ours, and their segments can't be counted.
     let is_told = sender.tcp_busy > 0;
-    Measured {
+    PathMeasurements {
         rtt: None,
         rate: (summary.payload_seconds > 0.0).then(|| bytes * 8.0 / summary.payload_seconds),
         streams: Some(summary.streams),
@@ -77,7 +77,7 @@ fn of(summary: &Summary) -> Measured {
 }
 
 /// One line of what was measured.
-pub fn told(measured: &Measured) -> String {
+pub fn told(measured: &PathMeasurements) -> String {
     let rtt = measured.rtt.map(|rtt| format!("round trip {:.3} ms", rtt * 1e3));
     let limiter = measured.limiter.map_or_else(String::new, |name| format!(" (held back by: {name})"));
     let rate = measured.rate.map(|rate| format!("memory to memory {}{limiter}", gbit(rate)));
@@ -89,13 +89,13 @@ pub fn told(measured: &Measured) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_host::facts::{Kind, Port};
+    use linerate_host::facts::{Port, PortKind};
     use linerate_host::{Fact, Facts};
 
     fn host(mbps: Fact<u64>) -> Named {
         let port = Port {
             name: "eth0".into(),
-            kind: Fact::Known(Kind::Physical),
+            kind: Fact::Known(PortKind::Physical),
             state: Fact::Known("up".into()),
             speed_mbps: mbps,
             ..Port::default()
@@ -107,7 +107,7 @@ mod tests {
     fn what_a_need_comes_from_is_told() {
         let because = |mbps: [Fact<u64>; 2], need| {
             let [near, far] = mbps.map(host);
-            report(&near, &far, need, Measured::default()).hosts[0].because
+            report(&near, &far, need, PathMeasurements::default()).hosts[0].because
         };
         let of_ports = |mbps| because(mbps, Need::OfPorts);
         assert_eq!(of_ports([Fact::Known(1000), Fact::Known(25_000)]), "what the slower end can");

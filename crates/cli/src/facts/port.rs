@@ -2,7 +2,7 @@
 
 use linerate_host::Fact;
 use linerate_host::facts::{
-    Bond, Counters, Irq, Kind, Offload, Pci, PciLink, Port, Qdisc, Rss, RxQueue, TxQueue,
+    Bond, Irq, Offload, Pci, PciLink, Port, PortCounters, PortKind, Qdisc, Rss, RxQueue, TxQueue,
 };
 use std::collections::BTreeMap;
 
@@ -47,13 +47,13 @@ fn about(port: &Port) -> Vec<String> {
     vec![row("driver", driver), row("link", link)]
 }
 
-fn shown_kind(kind: Kind) -> &'static str {
+fn shown_kind(kind: PortKind) -> &'static str {
     match kind {
-        Kind::Physical => "physical",
-        Kind::VirtualFunction => "virtual function",
-        Kind::Emulated => "emulated",
-        Kind::Paravirtual => "paravirtual",
-        Kind::Software => "the kernel's own",
+        PortKind::Physical => "physical",
+        PortKind::VirtualFunction => "virtual function",
+        PortKind::Emulated => "emulated",
+        PortKind::Paravirtual => "paravirtual",
+        PortKind::Software => "the kernel's own",
     }
 }
 
@@ -190,7 +190,7 @@ fn structure(port: &Port) -> Vec<String> {
 
 /// What isn't 0 of what tells of losses.
 fn losses(port: &Port) -> Option<String> {
-    let Counters { rx_errors, rx_dropped, rx_missed, rx_fifo, rx_crc, tx_errors, tx_dropped, .. } =
+    let PortCounters { rx_errors, rx_dropped, rx_missed, rx_fifo, rx_crc, tx_errors, tx_dropped, .. } =
         &port.counters;
     let named = [
         ("rx errors", rx_errors),

@@ -1,6 +1,8 @@
 //! Facts for people: a section for each part of the host, a line for each value.
 
-use linerate_host::facts::{Cpu, FileSystem, IdleState, Memory, Softnet, Ssh, Stall, Storage, Strain, Tcp};
+use linerate_host::facts::{
+    CpuFacts, FileSystem, IdleState, MemoryFacts, SoftnetFacts, Ssh, StallShares, Storage, Strain, Tcp,
+};
 use linerate_host::{Fact, Facts};
 use linerate_wire::path::printable;
 use std::collections::BTreeMap;
@@ -104,7 +106,7 @@ fn host(facts: &Facts) -> Vec<String> {
     lines
 }
 
-fn cpu(cpu: &Cpu) -> Vec<String> {
+fn cpu(cpu: &CpuFacts) -> Vec<String> {
     let counts = joined([
         cpu.sockets.known().map(|n| format!("{n} sockets")),
         cpu.cores.known().map(|n| format!("{n} cores")),
@@ -171,7 +173,7 @@ fn idle(state: &IdleState) -> String {
     format!("{} ({latency}{off})", shown(&state.name, Clone::clone))
 }
 
-fn memory(memory: &Memory) -> Vec<String> {
+fn memory(memory: &MemoryFacts) -> Vec<String> {
     let bytes = |bytes: &u64| show_bytes(*bytes);
     let lines = [
         line("total", &memory.total, bytes),
@@ -186,7 +188,7 @@ fn memory(memory: &Memory) -> Vec<String> {
     lines.into_iter().flatten().collect()
 }
 
-fn softnet(softnet: &Softnet) -> Vec<String> {
+fn softnet(softnet: &SoftnetFacts) -> Vec<String> {
     let sums = |cpus: &Vec<linerate_host::facts::SoftnetCpu>| {
         let sum = |value: fn(&linerate_host::facts::SoftnetCpu) -> u64| {
             cpus.iter().map(value).fold(0, u64::saturating_add)
@@ -299,7 +301,7 @@ fn ssh(ssh: &Ssh) -> Vec<String> {
 
 fn strain(strain: &Strain) -> Vec<String> {
     let percent = |share: &f64| format!("{:.2} % of processor time since boot", share * 100.0);
-    let stall = |stall: &Stall| {
+    let stall = |stall: &StallShares| {
         format!("{:.2} / {:.2} / {:.2} % of 10 / 60 / 300 s", stall.some_10, stall.some_60, stall.some_300)
     };
     let lines = [

@@ -2,9 +2,9 @@
 
 use clap::Args;
 use linerate_load::error::LoadError;
-use linerate_load::http::{self, Crowd, Found, Url, fewest_best};
-use linerate_load::report::{Report, per_second};
-use linerate_load::window::{Stop, Window};
+use linerate_load::http::{self, Crowd, Optimum, Url, fewest_best};
+use linerate_load::report::{LoadReport, per_second};
+use linerate_load::window::{StopFlag, Window};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub struct HttpArgs {
 }
 
 impl HttpArgs {
-    pub(super) fn run(&self, stop: &Stop) -> Result<Report, LoadError> {
+    pub(super) fn run(&self, stop: &StopFlag) -> Result<LoadReport, LoadError> {
         let mut crowd = self.crowd()?;
         let size = crowd.probe(stop)?;
         if size == 0 {
@@ -79,7 +79,7 @@ impl HttpArgs {
         })
     }
 
-    fn search(&self, crowd: &Crowd, stop: &Stop) -> Result<Found, LoadError> {
+    fn search(&self, crowd: &Crowd, stop: &StopFlag) -> Result<Optimum, LoadError> {
         let window = Window { warm_up: self.step / 4, measured: self.step };
         fewest_best(self.max_users.min(http::MOST_USERS), |users| {
             let tally = Crowd { users, window, ..crowd.clone() }.run(stop)?;

@@ -10,8 +10,8 @@ pub use serve::{ServeArgs, run as serve};
 
 use clap::{Args, Subcommand};
 use linerate_load::error::LoadError;
-use linerate_load::report::Report;
-use linerate_load::window::{Stop, Window};
+use linerate_load::report::LoadReport;
+use linerate_load::window::{StopFlag, Window};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
@@ -63,10 +63,10 @@ enum LoadCommand {
 /// Where the load can't be made.
 pub fn run(args: LoadArgs) -> Result<Code, Failure> {
     linerate_sys::limits::raise_open_files();
-    let stop = Stop::from(interrupted()?);
-    let (report, form): (Report, Form) = match args.kind {
-        LoadCommand::Rr(args) => (args.run(linerate_load::pair::Style::Kept, &stop)?, args.form),
-        LoadCommand::Crr(args) => (args.run(linerate_load::pair::Style::Each, &stop)?, args.form),
+    let stop = StopFlag::from(interrupted()?);
+    let (report, form): (LoadReport, Form) = match args.kind {
+        LoadCommand::Rr(args) => (args.run(linerate_load::pair::ConnectionStyle::Kept, &stop)?, args.form),
+        LoadCommand::Crr(args) => (args.run(linerate_load::pair::ConnectionStyle::Each, &stop)?, args.form),
         LoadCommand::Pairs(args) => (args.run(&stop)?, args.form),
         LoadCommand::Http(args) => (args.run(&stop)?, args.form),
         LoadCommand::Tile(args) => (args.run(&stop)?, args.form),

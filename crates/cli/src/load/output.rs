@@ -1,14 +1,14 @@
 //! What came of a load, for people and for programs.
 
-use linerate_load::latency::Summary;
-use linerate_load::report::{Errors, Loads, Report};
+use linerate_load::latency::LatencySummary;
+use linerate_load::report::{Errors, LoadReport, Loads};
 use std::time::Duration;
 
 use crate::say;
 use crate::units::{show_bytes, show_count, show_rate, show_time};
 
 /// Prints a result.
-pub fn print(report: &Report, json: bool) {
+pub fn print(report: &LoadReport, json: bool) {
     if json {
         say::json(report);
     } else {
@@ -17,7 +17,7 @@ pub fn print(report: &Report, json: bool) {
     report.warnings.iter().for_each(|warning| tell!("linerate: warning: {warning}"));
 }
 
-fn lines(report: &Report) -> Vec<(&'static str, String)> {
+fn lines(report: &LoadReport) -> Vec<(&'static str, String)> {
     let mut lines = vec![("load", title(report)), ("payload", payload(report))];
     if let (Some(count), Some(rate)) = (report.transactions, report.transactions_per_second) {
         lines.push(("transactions", format!("{}, {rate:.1} a second", show_count(count))));
@@ -47,13 +47,13 @@ fn lines(report: &Report) -> Vec<(&'static str, String)> {
     lines
 }
 
-fn title(report: &Report) -> String {
+fn title(report: &LoadReport) -> String {
     let users = report.users.map_or(String::new(), |users| format!(" with {users} users"));
     let time = show_time(Duration::try_from_secs_f64(report.seconds).unwrap_or_default());
     format!("{}{users}, counted for {time}", report.kind)
 }
 
-fn payload(report: &Report) -> String {
+fn payload(report: &LoadReport) -> String {
     let rate = show_rate(report.bytes, report.seconds);
     let received = format!("{rate} received ({})", show_bytes(report.bytes));
     match report.bytes_out {
@@ -62,8 +62,8 @@ fn payload(report: &Report) -> String {
     }
 }
 
-fn times(latency: &Summary) -> String {
-    let Summary { mean_us, p50_us, p90_us, p99_us, p999_us, max_us, .. } = latency;
+fn times(latency: &LatencySummary) -> String {
+    let LatencySummary { mean_us, p50_us, p90_us, p99_us, p999_us, max_us, .. } = latency;
     let shown = [
         ("mean", mean_us),
         ("p50", p50_us),
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_result_is_a_few_aligned_lines() {
-        let mut report = Report::new("http", 1_250_000_000, 10.0);
+        let mut report = LoadReport::new("http", 1_250_000_000, 10.0);
         report.users = Some(240);
         report.bytes_out = Some(1000);
         report.errors = Some(Errors { statuses: [(404, 3)].into(), timeouts: 1, broken: 0 });

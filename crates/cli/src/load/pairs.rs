@@ -2,9 +2,9 @@
 
 use clap::Args;
 use linerate_load::error::LoadError;
-use linerate_load::pair::{Amount, Bulk, Style, Transactions};
-use linerate_load::report::Report;
-use linerate_load::window::{Stop, Window};
+use linerate_load::pair::{Amount, Bulk, ConnectionStyle, Transactions};
+use linerate_load::report::LoadReport;
+use linerate_load::window::{StopFlag, Window};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub struct TransactionArgs {
 }
 
 impl TransactionArgs {
-    pub(super) fn run(&self, style: Style, stop: &Stop) -> Result<Report, LoadError> {
+    pub(super) fn run(&self, style: ConnectionStyle, stop: &StopFlag) -> Result<LoadReport, LoadError> {
         let load = Transactions {
             to: self.ends.connect.clone(),
             pairs: self.ends.pairs,
@@ -81,7 +81,7 @@ pub struct BulkArgs {
 }
 
 impl BulkArgs {
-    pub(super) fn run(&self, stop: &Stop) -> Result<Report, LoadError> {
+    pub(super) fn run(&self, stop: &StopFlag) -> Result<LoadReport, LoadError> {
         let time = Amount::Time(Window { warm_up: self.warm_up, measured: self.seconds });
         let load = Bulk {
             to: self.ends.connect.clone(),

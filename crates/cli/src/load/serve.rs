@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use linerate_load::error::LoadError;
 use linerate_load::http::{HttpService, LARGEST_OBJECT};
 use linerate_load::pair::{PairService, WORKERS};
-use linerate_load::serve::{Server, Service};
+use linerate_load::serve::{LoadServer, Service};
 use linerate_load::tile::TileService;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -115,7 +115,7 @@ impl ListenArgs {
         }
         linerate_sys::limits::raise_open_files();
         let stopped = stopped().map_err(|error| LoadError::System("watching for signals", error))?;
-        let server = Server::start(self.listen, self.workers, service)?;
+        let server = LoadServer::start(self.listen, self.workers, service)?;
         say!("listening on {}{what}", server.address());
         while !stopped.load(Ordering::Relaxed) && !self.is_done(&server) {
             thread::sleep(LOOK);
@@ -124,7 +124,7 @@ impl ListenArgs {
         Ok(())
     }
 
-    fn is_done(&self, server: &Server) -> bool {
+    fn is_done(&self, server: &LoadServer) -> bool {
         let quiet = server.quiet();
         (self.once && server.accepted() > 0 && quiet >= ONCE)
             || self.idle_timeout.is_some_and(|most| quiet >= most)

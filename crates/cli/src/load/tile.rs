@@ -3,9 +3,9 @@
 use clap::Args;
 use linerate_load::error::LoadError;
 use linerate_load::http::Url;
-use linerate_load::report::{Loads, Report, Step};
+use linerate_load::report::{LoadReport, Loads, SearchStep};
 use linerate_load::tile::{MOST_TILES, QUALITY, TARGETS, Tiles, TilesResult, fullest};
-use linerate_load::window::Stop;
+use linerate_load::window::StopFlag;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -44,7 +44,7 @@ pub struct TileArgs {
 }
 
 impl TileArgs {
-    pub(super) fn run(&self, stop: &Stop) -> Result<Report, LoadError> {
+    pub(super) fn run(&self, stop: &StopFlag) -> Result<LoadReport, LoadError> {
         let load = self.load()?;
         let (result, found, steps) = match self.tiles {
             Some(tiles) => (load.run(tiles, stop)?, None, Vec::new()),
@@ -76,7 +76,7 @@ impl TileArgs {
     }
 
     /// The most tiles that reach their targets; one where not even that does.
-    fn fill(&self, load: &Tiles, stop: &Stop) -> Result<Filled, LoadError> {
+    fn fill(&self, load: &Tiles, stop: &StopFlag) -> Result<Filled, LoadError> {
         let (mut seen, mut steps) = (BTreeMap::new(), Vec::new());
         let most = fullest(self.max_tiles.min(MOST_TILES), |tiles| {
             let result = match load.run(tiles, stop) {
@@ -90,7 +90,7 @@ impl TileArgs {
             let good = result.is_good(&load.targets);
             let verdict = if good { "all on target" } else { "below target" };
             tell!("  {tiles:>4} tiles  score {:.2}  {verdict}", result.score());
-            steps.push(Step { count: tiles, reached: result.score() });
+            steps.push(SearchStep { count: tiles, reached: result.score() });
             seen.insert(tiles, result);
             Ok(good)
         })?;
@@ -103,7 +103,7 @@ impl TileArgs {
 }
 
 /// What the tiles came to, how many the search found, and what it tried.
-type Filled = (TilesResult, Option<u32>, Vec<Step>);
+type Filled = (TilesResult, Option<u32>, Vec<SearchStep>);
 
 /// The mean rates of an earlier result, from its last line.
 fn reference(file: &Path) -> Result<Loads, LoadError> {

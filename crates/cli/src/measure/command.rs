@@ -1,6 +1,6 @@
 //! The command that is measured.
 
-use linerate_sys::usage::{Who, usage};
+use linerate_sys::usage::{UsageOf, usage};
 use linerate_wire::path::printable;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
@@ -95,7 +95,7 @@ fn watch(mut child: Child) -> Receiver<io::Result<(ExitStatus, Instant)>> {
 }
 
 fn children_seconds() -> f64 {
-    usage(Who::Children).cpu_seconds
+    usage(UsageOf::Children).cpu_seconds
 }
 
 /// As a shell tells it: 127 where there is no such program, 126 where it can't be run.

@@ -1,6 +1,6 @@
 //! Everything that was recorded, for programs. docs/formats.md specifies both forms.
 
-use linerate_host::sample::{Cost, Flow, Interrupts, Series, flows, interrupts, series, softirqs};
+use linerate_host::sample::{Cost, Flow, InterruptCounts, TimeSeries, flows, interrupts, series, softirqs};
 use linerate_wire::path::printable;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -29,7 +29,7 @@ pub fn csv(measured: &Measured<'_>) -> io::Result<()> {
     let mut lines = csv::Writer::from_writer(BufWriter::new(stdout().lock()));
     lines.write_record(["host", "seconds", "kind", "name", "unit", "value"]).map_err(unwrapped)?;
     for host in &measured.hosts {
-        for Series { kind, name, unit, points } in series(&host.recording) {
+        for TimeSeries { kind, name, unit, points } in series(&host.recording) {
             for (seconds, value) in points {
                 let (seconds, value) = (format!("{seconds:.3}"), value.to_string());
                 lines.write_record([&host.name, &seconds, &kind, &name, &unit, &value]).map_err(unwrapped)?;
@@ -91,10 +91,10 @@ struct OfHost<'a> {
     interval: f64,
     missing: &'a [(String, String)],
     cost: Cost,
-    interrupts: Vec<Interrupts>,
-    softirqs: Vec<Interrupts>,
+    interrupts: Vec<InterruptCounts>,
+    softirqs: Vec<InterruptCounts>,
     flows: Vec<Flow>,
-    series: Vec<Series>,
+    series: Vec<TimeSeries>,
 }
 
 impl<'a> OfHost<'a> {

@@ -1,6 +1,6 @@
 //! The hosts that are sampled.
 
-use linerate_host::sample::{MOST_BYTES, Options, Recorder, Recording, RecordingError};
+use linerate_host::sample::{MOST_BYTES, Recorder, Recording, RecordingError, SamplerOptions};
 use linerate_remote::far_end::FarEnd;
 use linerate_remote::host_agent::HostAgent;
 use linerate_sys::replace::{may_replace, replace};
@@ -48,7 +48,12 @@ impl Host {
     /// This host. Its own processes are followed, of which the command becomes one.
     pub fn here(interval: Duration, names: &[String]) -> Result<Self, Failure> {
         let names = names.to_vec();
-        let options = Options { interval, processes: vec![std::process::id()], names, ..Options::default() };
+        let options = SamplerOptions {
+            interval,
+            processes: vec![std::process::id()],
+            names,
+            ..SamplerOptions::default()
+        };
         let recorder = Recorder::start(&options);
         let recorder =
             recorder.map_err(|error| Failure::failed(format!("sampling can't be started: {error}")))?;

@@ -1,6 +1,6 @@
 //! What limited the command: what was recorded, as the doctor takes it.
 
-use linerate_doctor::limiter::command::{self, HostLoad, Pace, Program};
+use linerate_doctor::limiter::command::{self, HostLoad, Program, RateOption};
 use linerate_doctor::limiter::{CommandEvidence, Flows, Verdict};
 use linerate_host::CpuSeconds;
 use linerate_host::sample::{Cost, Flow, flows_of_followed, process_times};
@@ -25,7 +25,7 @@ pub fn limiter(measured: &Measured<'_>) -> Option<Verdict> {
     Some(command::name(&CommandEvidence { seconds, paced_by: rate_limit(measured.command), hosts }))
 }
 
-fn rate_limit(words: &[OsString]) -> Option<Pace> {
+fn rate_limit(words: &[OsString]) -> Option<RateOption> {
     let words: Vec<String> = words.iter().map(|word| printable(word.as_bytes())).collect();
     let is = |program: &str| words.first().is_some_and(|word| Path::new(word).ends_with(program));
     let own: &[&str] = match () {
@@ -38,7 +38,7 @@ fn rate_limit(words: &[OsString]) -> Option<Pace> {
     let behind = words[at][option.len()..].trim_start_matches('=');
     let next = words.get(at + 1).map_or("", String::as_str);
     let bits = bits(option, if behind.is_empty() { next } else { behind });
-    (bits != Some(0.0)).then(|| Pace { option: words[at].clone(), bits })
+    (bits != Some(0.0)).then(|| RateOption { option: words[at].clone(), bits })
 }
 
 /// Bits a second of an option's value, in its program's units; 0 sets no limit. None where they aren't known.
@@ -84,7 +84,7 @@ fn load(host: &Recorded, seconds: f64) -> HostLoad {
             processors: of.processors,
             threads: of.threads,
             disk: of.waits,
-            there: (of.seen.1 - of.seen.0) / seconds.max(1e-3),
+            present: (of.seen.1 - of.seen.0) / seconds.max(1e-3),
         });
     let all = flows_of_followed(recording);
     let pressure =

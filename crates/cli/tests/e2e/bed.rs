@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
-use linerate_lab::{End, Lab, LabError, Options};
+use linerate_lab::{End, Lab, LabError, LabOptions};
 use linerate_remote::install::Binary;
 use linerate_testing::{is_root, skip};
 use tempfile::TempDir;
@@ -94,7 +94,8 @@ impl Bed {
         if !is_root("a lab with ordinary users and file systems in it needs root") {
             return None;
         }
-        let options = Options { link: linerate_lab::parse_link(link).expect("a link"), ..Options::default() };
+        let options =
+            LabOptions { link: linerate_lab::parse_link(link).expect("a link"), ..LabOptions::default() };
         let lab = match Lab::up(&options) {
             Ok(lab) => lab,
             Err(error @ (LabError::Missing { .. } | LabError::Unprivileged)) => {

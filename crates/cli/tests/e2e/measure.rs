@@ -1,6 +1,6 @@
 //! What `linerate measure` tells agrees with what sar, mpstat, ip and ethtool tell of the same time.
 
-use linerate_host::sample::{Cost, Interrupts, Recording};
+use linerate_host::sample::{Cost, InterruptCounts, Recording};
 use linerate_lab::End;
 use linerate_testing::{has_all, skip};
 use serde_json::Value;
@@ -250,7 +250,7 @@ fn processors_agree(cost: &Cost, mpstat: &str) {
 }
 
 fn softirqs_are_told(told: &Value) {
-    let rows: Vec<Interrupts> = serde_json::from_value(told["hosts"][0]["softirqs"].clone()).unwrap();
+    let rows: Vec<InterruptCounts> = serde_json::from_value(told["hosts"][0]["softirqs"].clone()).unwrap();
     let received = rows.iter().find(|row| row.source == "NET_RX").expect("packets came in");
     assert!(received.per_processor.iter().sum::<u64>() > 100, "{received:?}");
 }

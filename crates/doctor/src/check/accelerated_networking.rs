@@ -2,20 +2,20 @@
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
-use crate::{Finding, Host, Severity, Source};
+use super::{Check, CheckRun};
+use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "accelerated-networking",
-    about: "a guest of Hyper-V or Azure whose packets all pass the hypervisor's switch",
-    sources: &[Source {
+    about: "a guest of Hyper-V or Azure whose packets all pass through the hypervisor's switch",
+    sources: &[Citation {
         name: "Microsoft, Accelerated Networking overview",
         url: "https://learn.microsoft.com/en-us/azure/virtual-network/accelerated-networking-overview",
     }],
-    run: Run::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
+    run: CheckRun::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
 };
 
-/// Drivers of the functions that come beside it.
+/// Drivers of the virtual functions that Hyper-V offers beside its synthetic port.
 const FUNCTIONS: [&str; 4] = ["mlx4_core", "mlx5_core", "mana", "ixgbevf"];
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
@@ -25,22 +25,19 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     if port.driver.known()? != "hv_netvsc" || ports.iter().any(is_function) {
         return None;
     }
-    let finding = Finding::new(Severity::Major, format!("{} has no virtual function beside it", port.name))
+    let finding = Finding::new(Severity::Major, format!("{} has no virtual function", port.name))
         .at(&port.name)
         .evidence(
-            "driver hv_netvsc, and no port of mlx4, mlx5 or mana: each packet passes \
-                    the hypervisor's software switch",
+            "driver hv_netvsc, and no port of mlx4, mlx5 or mana: \
+             the hypervisor's software switch handles each packet",
         )
-        .evidence("what that costs depends on the size of the guest; it isn't told to it")
+        .evidence("the cost depends on the guest's size, which the guest can't see")
         .fix(
-            "Azure: az network nic update --accelerated-networking true, with the \
-                    guest stopped; Hyper-V: Set-VMNetworkAdapter -IovWeight 100",
+            "Azure, with the guest stopped: az network nic update --accelerated-networking true; \
+             Hyper-V: Set-VMNetworkAdapter -IovWeight 100",
         )
-        .undo(
-            "az network nic update --accelerated-networking false; \
-                    Set-VMNetworkAdapter -IovWeight 0",
-        )
-        .conflict("not every size of guest has it");
+        .undo("az network nic update --accelerated-networking false; Set-VMNetworkAdapter -IovWeight 0")
+        .conflict("not every guest size supports it");
     Some(finding)
 }
 

@@ -1,24 +1,24 @@
-//! A bond whose choice of slaves leaves some idle between two hosts.
+//! A bond whose hash policy leaves some ports idle between two hosts.
 
 use linerate_host::facts::{Bond, Port};
 
-use super::cite::BONDING;
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::formula::gbit;
+use crate::source::BONDING;
 use crate::subject::speed;
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "bond-hash",
-    about: "a bond that sends all that goes to one host over one of its ports",
+    about: "a bond that sends all traffic for one host over one port",
     sources: &[
         BONDING,
-        Source {
+        Citation {
             name: "Red Hat Enterprise Linux 9, Configuring a network bond",
             url: "https://docs.redhat.com/en/documentation/red_hat_enterprise_linux/9/html/configuring_and_managing_networking/configuring-network-bonding_configuring-and-managing-networking",
         },
     ],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -38,32 +38,34 @@ fn by_hash(host: &Host<'_>, port: &Port, bond: &Bond) -> Option<Finding> {
     let slaves = bond.slaves.known().filter(|slaves| slaves.len() > 1)?;
     let one = slaves.iter().filter_map(|name| speed(host.facts.port(name)?)).max_by(f64::total_cmp)?;
     let title =
-        format!("{} sends all that goes to one host over one of its {} ports", port.name, slaves.len());
+        format!("{} sends all traffic for one host over one of its {} ports", port.name, slaves.len());
     let set = |policy: &str| format!("ip link set {} type bond xmit_hash_policy {policy}", port.name);
     let finding = Finding::leaves(one, host.rate_of(port)?, title)
         .at(&port.name)
         .evidence(format!(
-            "xmit_hash_policy {policy}: chosen by addresses, which are the same for all streams"
+            "xmit_hash_policy {policy}: the port is chosen by addresses, which all streams share"
         ))
         .evidence(format!("{} have {} each", slaves.join(", "), gbit(one)))
         .fix(format!(
-            "{}; the switch chooses for the other direction, and with several streams only",
+            "{}; it helps several streams only, and the switch chooses the port of the other direction",
             set("layer3+4")
         ))
         .undo(set(&work::word(policy)))
-        .conflict("layer3+4 isn't strictly 802.3ad: fragments of one packet may take two ways (bonding.rst)");
+        .conflict(
+            "layer3+4 isn't strictly 802.3ad: fragments of one packet may take two ports (bonding.rst)",
+        );
     Some(finding)
 }
 
 fn in_turn(port: &Port) -> Finding {
     Finding::new(
         Severity::Minor,
-        format!("{} sends packets in turn over its ports, so that they overtake each other", port.name),
+        format!("{} sends packets over its ports in turn, so that packets overtake each other", port.name),
     )
     .at(&port.name)
-    .evidence("mode balance-rr: TCP takes packets out of order for lost")
+    .evidence("mode balance-rr: TCP takes reordered packets for lost ones")
     .fix("mode 802.3ad with layer3+4 and several streams; or raise net.ipv4.tcp_reordering at both ends")
-    .conflict("it is the only mode in which one connection can be faster than one port")
+    .conflict("balance-rr is the only mode in which one connection can be faster than one port")
 }
 
 #[cfg(test)]
@@ -88,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn choosing_by_ports_and_one_at_a_time_are_not_told() {
+    fn choosing_by_ports_and_one_at_a_time_are_not_found() {
         assert!(with(|bond| bond.hash_policy = Fact::Known("layer3+4".into())).is_empty());
         assert!(with(|bond| bond.mode = Fact::Known("active-backup".into())).is_empty());
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());

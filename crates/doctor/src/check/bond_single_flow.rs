@@ -1,18 +1,18 @@
-//! One connection over a bond: it is never faster than one port.
+//! One connection over a bond is never faster than one port.
 
 use linerate_host::facts::{Bond, Port};
 
-use super::cite::{BONDING, FEDEX};
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
+use crate::source::{BONDING, FEDEX};
 use crate::subject::speed;
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "bond-single-flow",
-    about: "a bond, of which one connection uses one port",
+    about: "a bond: each connection uses only one of its ports",
     sources: &[BONDING, FEDEX],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -30,13 +30,17 @@ fn of(host: &Host<'_>, port: &Port, bond: &Bond) -> Option<Finding> {
     if one >= need {
         return None;
     }
-    let title =
-        format!("one connection over {} has {}, whatever {} ports have", port.name, gbit(one), slaves.len());
-    // It is so for tools with one connection only: hence no more than a note.
+    let title = format!(
+        "one connection over {} reaches {}, the rate of one of its {} ports",
+        port.name,
+        gbit(one),
+        slaves.len()
+    );
+    // Only tools with one connection are limited: hence no more than a note.
     let finding = Finding { severity: Severity::Note, ..Finding::leaves(one, need, title) }
         .at(&port.name)
         .evidence(format!("mode {}, ports {}", bond.mode.known()?, slaves.join(", ")))
-        .fix(format!("several streams, more than ports: linerate cp --streams {} ...", slaves.len() * 4));
+        .fix(format!("use more streams than ports: linerate cp --streams {} ...", slaves.len() * 4));
     Some(finding)
 }
 

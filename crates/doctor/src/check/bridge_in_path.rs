@@ -1,22 +1,20 @@
-//! A port in a bridge: each packet passes it, and its smallest MTU counts.
+//! A port in a bridge: each packet passes through the bridge, and its smallest MTU counts.
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
-use crate::{Finding, Host, Severity, Source};
+use super::{Check, CheckRun};
+use crate::source::BRIDGE;
+use crate::{Finding, Host, Severity};
 
-const AROUND: &str =
-    "for a host's own transfers a port without a bridge, for guests a virtual function or macvtap";
+const AROUND: &str = "use a port outside the bridge for the host's own transfers, \
+    and a virtual function or macvtap for guests";
 const RULES: &str = "net.bridge.bridge-nf-call-iptables";
 
 pub(super) const CHECK: Check = Check {
     name: "bridge-in-path",
-    about: "a real port behind a bridge of the kernel's",
-    sources: &[Source {
-        name: "Linux, Documentation/networking/bridge.rst",
-        url: "https://docs.kernel.org/networking/bridge.html",
-    }],
-    run: Run::Host(run),
+    about: "a hardware port that belongs to a bridge of the kernel",
+    sources: &[BRIDGE],
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -28,7 +26,7 @@ fn of(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
     let ports: Vec<&Port> = names.iter().filter_map(|name| host.facts.port(name)).collect();
     let real = host.hardware().find(|port| names.contains(&port.name))?;
     let narrow = ports.iter().find(|port| port.mtu.get() < real.mtu.get() && port.mtu.get().is_some());
-    let title = format!("packets of {} pass the bridge {}", real.name, bridge.name);
+    let title = format!("packets of {} pass through the bridge {}", real.name, bridge.name);
     let severity = if narrow.is_some() { Severity::Minor } else { Severity::Note };
     let finding = Finding::new(severity, title)
         .at(&bridge.name)
@@ -40,7 +38,7 @@ fn of(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
     };
     Some(match narrow {
         Some(port) => finding.evidence(format!(
-            "{} has MTU {}, {} {}: the smallest counts",
+            "{} has MTU {}, {} has {}: the smallest counts",
             port.name,
             port.mtu.get().unwrap_or(0),
             real.name,
@@ -50,13 +48,13 @@ fn of(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
     })
 }
 
-/// Packets pass the rules of iptables too: they needn't where no rule is about them.
+/// Bridged packets pass through the rules of iptables too, which is wasted where no rule concerns them.
 fn past_rules(finding: Finding) -> Finding {
     finding
-        .evidence("they pass the rules of iptables as well: bridge-nf-call-iptables is 1")
-        .fix(format!("{AROUND}; sysctl -w {RULES}=0 where no rule needs it"))
+        .evidence("bridged packets also pass through the rules of iptables: bridge-nf-call-iptables is 1")
+        .fix(format!("{AROUND}; where no rule needs it, sysctl -w {RULES}=0"))
         .undo(format!("sysctl -w {RULES}=1"))
-        .conflict("containers' and guests' rules may need bridge-nf-call-iptables")
+        .conflict("the firewall rules of containers and guests may need bridge-nf-call-iptables")
 }
 
 #[cfg(test)]
@@ -67,7 +65,7 @@ mod tests {
     use crate::testing::{edited, fixture, found, lines};
 
     #[test]
-    fn a_real_port_in_a_bridge_is_told() {
+    fn a_real_port_in_a_bridge_is_found() {
         assert_eq!(lines(&found(&CHECK, &fixture("kvm-host-no-vhost"))), ["bridge-in-path br0 note -"]);
         let narrow = edited("kvm-host-no-vhost", "tap0", |port| port.mtu = Fact::Known(1500));
         assert_eq!(lines(&found(&CHECK, &narrow)), ["bridge-in-path br0 minor -"]);

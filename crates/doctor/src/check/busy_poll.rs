@@ -1,14 +1,14 @@
-//! Sockets that ask the card again and again.
+//! Sockets that poll the card.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{NET_SYSCTL, RED_HAT};
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "busy-poll",
-    about: "processors that poll for packets, which serves delay and not rate",
+    about: "processors that poll for packets, which lowers delay but not rate",
     sources: &[NET_SYSCTL, RED_HAT],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -16,15 +16,18 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if poll == 0 && read == 0 {
         return None;
     }
-    let finding = Finding::new(Severity::Note, "each read polls the card before it sleeps")
+    let finding = Finding::new(Severity::Note, "each socket read polls the card before it sleeps")
         .evidence(format!("busy_poll {poll} us, busy_read {read} us"))
         .evidence(
-            "a processor that polls doesn't encrypt or write; packets that are \
-                    joined wait a shorter time",
+            "a polling processor neither encrypts nor writes, \
+             and polling leaves GRO less time to join packets",
         )
         .fix("sysctl -w net.core.busy_poll=0 net.core.busy_read=0")
         .undo(format!("sysctl -w net.core.busy_poll={poll} net.core.busy_read={read}"))
-        .conflict("Red Hat sets 50 for short delays; the kernel has 0; for files the rate counts");
+        .conflict(
+            "Red Hat sets 50 for low delay; the kernel's default is 0; \
+            file transfers need rate, not low delay",
+        );
     Some(finding)
 }
 

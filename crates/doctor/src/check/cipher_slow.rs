@@ -1,21 +1,21 @@
-//! What all cores encrypt and hash together, against the need.
+//! The rate at which all cores together encrypt and hash, against the need.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
-use crate::source::TRANSFER_PAPER;
-use crate::{Finding, Host, Source};
+use crate::source::FEDEX;
+use crate::{Citation, Finding, Host};
 
 pub(super) const CHECK: Check = Check {
     name: "cipher-slow",
     about: "all cores together encrypt and hash less than is needed",
     sources: &[
-        TRANSFER_PAPER,
-        Source {
+        FEDEX,
+        Citation {
             name: "RFC 5288, AES-GCM cipher suites for TLS",
             url: "https://www.rfc-editor.org/rfc/rfc5288",
         },
     ],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -31,23 +31,20 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if all >= host.rate() {
         return None;
     }
-    let finding = Finding::leaves(all, host.rate(), format!("all cores encrypt and hash {}", gbit(all)))
-        .evidence(format!(
-            "one thread: AES-128-GCM {}, BLAKE3 {}, both of them {}",
-            gbit(aes * 8.0),
-            gbit(blake * 8.0),
-            gbit(one)
-        ))
-        .evidence(format!("{cores} cores; {} needed", gbit(host.rate())))
-        .fix(
-            "linerate cp --no-encrypt, in a network that is trusted; or a processor \
-                    with AES instructions",
-        )
-        .undo("linerate cp without --no-encrypt")
-        .conflict(
-            "without encryption everybody on the path reads and changes the data; \
-                    checksums remain",
-        );
+    let finding =
+        Finding::leaves(all, host.rate(), format!("all cores together encrypt and hash {}", gbit(all)))
+            .evidence(format!(
+                "one thread: AES-128-GCM {}, BLAKE3 {}, both {}",
+                gbit(aes * 8.0),
+                gbit(blake * 8.0),
+                gbit(one)
+            ))
+            .evidence(format!("{cores} cores; {} needed", gbit(host.rate())))
+            .fix("linerate cp --no-encrypt, in a trusted network; or a processor with AES instructions")
+            .undo("linerate cp without --no-encrypt")
+            .conflict(
+                "without encryption, anybody on the path can read and change the data; checksums remain",
+            );
     Some(finding)
 }
 

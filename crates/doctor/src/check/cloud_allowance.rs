@@ -1,18 +1,18 @@
-//! Packets that a cloud held back since the guest had used up what it gets.
+//! Packets that a cloud queued or dropped because the guest had used up its allowance.
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
-use crate::{Finding, Host, Severity, Source};
+use super::{Check, CheckRun};
+use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "cloud-allowance",
-    about: "packets queued or dropped by Amazon's limits",
-    sources: &[Source {
+    about: "packets that Amazon queued or dropped because of its limits",
+    sources: &[Citation {
         name: "Amazon EC2, Monitor network performance for ENA settings",
         url: "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-network-performance-ena.html",
     }],
-    run: Run::Host(|host: &Host<'_>| host.devices().filter_map(of).collect()),
+    run: CheckRun::Host(|host: &Host<'_>| host.devices().filter_map(of).collect()),
 };
 
 fn of(port: &Port) -> Option<Finding> {
@@ -26,13 +26,13 @@ fn of(port: &Port) -> Option<Finding> {
     let bandwidth = beyond.iter().any(|(name, _)| name.starts_with("bw_"));
     let named = beyond.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ");
     let severity = if bandwidth { Severity::Major } else { Severity::Minor };
-    let finding = Finding::new(severity, format!("{} went beyond what the instance gets", port.name))
+    let finding = Finding::new(severity, format!("{} exceeded the instance's network allowance", port.name))
         .at(&port.name)
-        .evidence(format!("{named}: packets since the driver was loaded"))
-        .evidence("many sizes have their rate for a while only, and a lower one after it")
+        .evidence(format!("packets queued or dropped since the driver was loaded: {named}"))
+        .evidence("many instance sizes keep their advertised rate for a while only")
         .fix(format!(
-            "a larger instance, or one whose rate isn't 'up to'; watch: ethtool -S \
-                    {} | grep allowance",
+            "use a larger instance, or one whose rate isn't given as 'up to'; \
+             watch with ethtool -S {} | grep allowance",
             port.name
         ));
     Some(finding)

@@ -1,27 +1,25 @@
-//! What a cloud gives one connection, whatever the guest has in all.
+//! The rate that a cloud gives one connection, whatever the guest's own rate.
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "cloud-flow-limit",
-    about: "a cloud that limits each connection",
+    about: "a cloud that limits the rate of each connection",
     sources: &[
-        Source {
-            name: "Amazon EC2, Instance network bandwidth: 5 Gbit/s a flow, 10 within a \
-                    placement group",
+        Citation {
+            name: "Amazon EC2, Instance network bandwidth: 5 Gbit/s a flow, 10 within a placement group",
             url: "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-network-bandwidth.html",
         },
-        Source {
-            name: "Google Compute Engine, Network bandwidth: 3 Gbit/s a flow to external \
-                    addresses",
+        Citation {
+            name: "Google Compute Engine, Network bandwidth: 3 Gbit/s a flow to external addresses",
             url: "https://cloud.google.com/compute/docs/network-bandwidth",
         },
     ],
-    run: Run::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
+    run: CheckRun::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
@@ -31,9 +29,11 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
             "outside a cluster placement group",
             "10 Gbit/s within a placement group, 25 with ENA Express",
         ),
-        "gve" => {
-            (3e9, "to addresses outside the cloud", "within the cloud a flow may have what the guest has")
-        }
+        "gve" => (
+            3e9,
+            "to addresses outside the cloud",
+            "within the cloud one flow may use the guest's whole rate",
+        ),
         _ => return None,
     };
     let need = host.rate_of(port)?;
@@ -41,11 +41,11 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         return None;
     }
     let streams = (need / flow).ceil().min(64.0);
-    let finding = Finding::leaves(flow, need, format!("the cloud gives one connection {}", gbit(flow)))
+    let finding = Finding::leaves(flow, need, format!("the cloud limits one connection to {}", gbit(flow)))
         .at_most(Severity::Note)
         .at(&port.name)
-        .evidence(format!("{} limit a connection {where_}; needed {}", gbit(flow), gbit(need)))
-        .fix(format!("{streams:.0} streams or more: linerate cp --streams {streams:.0}"))
+        .evidence(format!("limit of a connection {where_}: {}; needed: {}", gbit(flow), gbit(need)))
+        .fix(format!("use {streams:.0} streams or more: linerate cp --streams {streams:.0}"))
         .conflict(conflict);
     Some(finding)
 }
@@ -57,7 +57,7 @@ mod tests {
     use crate::testing::{fixture, found, found_for, lines};
 
     #[test]
-    fn both_clouds_are_told() {
+    fn both_clouds_are_found() {
         assert_eq!(lines(&found(&CHECK, &fixture("ena"))), ["cloud-flow-limit ens5 note 5.00 Gbit/s"]);
         assert_eq!(lines(&found(&CHECK, &fixture("gve"))), ["cloud-flow-limit ens4 note 3.00 Gbit/s"]);
     }

@@ -1,30 +1,26 @@
-//! How interrupts are gathered: too many of them, or too late.
+//! Interrupt coalescing: too many interrupts, or interrupts too late.
 
 use linerate_host::facts::{Coalescing, Port};
 
-use super::cite::{ESNET_NIC, REDHAT};
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bdp, bytes};
+use crate::source::{ESNET_NIC, ETHTOOL, RED_HAT};
 use crate::{Finding, Host, Severity};
 
-/// Microseconds below which each queue interrupts more than 200,000 times a second.
+/// Microseconds below which each queue may interrupt more than 200,000 times a second.
 const SHORT: u32 = 5;
-/// Microseconds beyond which waiting is felt on a local path.
+/// Microseconds above which the delay matters on a local path.
 const LONG: u32 = 250;
-/// Drivers of Intel's in which values up to 3 stand for their own ways of adapting.
-const OWN_WAYS: [&str; 5] = ["igb", "e1000", "e1000e", "igc", "ixgbe"];
-/// Below this rate a core bears any number of interrupts.
+/// Intel drivers in which values up to 3 select the driver's own adaptive modes.
+const OWN_MODES: [&str; 5] = ["igb", "e1000", "e1000e", "igc", "ixgbe"];
+/// Below this rate one core can handle an interrupt for each packet.
 const SLOW: f64 = 5e9;
 
 pub(super) const CHECK: Check = Check {
     name: "coalescing",
-    about: "interrupts for each packet, or so late that delay is added",
-    sources: &[
-        REDHAT,
-        ESNET_NIC,
-        crate::Source { name: "ethtool(8), -C", url: "https://man7.org/linux/man-pages/man8/ethtool.8.html" },
-    ],
-    run: Run::Host(run),
+    about: "an interrupt for each packet, or interrupts so late that they add delay",
+    sources: &[RED_HAT, ESNET_NIC, ETHTOOL],
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -33,7 +29,7 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 
 fn of(port: &Port, need: f64) -> Option<Finding> {
     let set = port.coalescing.known().filter(|set| !set.adaptive_rx)?;
-    if set.rx_usecs <= 3 && OWN_WAYS.contains(&port.driver.known()?.as_str()) {
+    if set.rx_usecs <= 3 && OWN_MODES.contains(&port.driver.known()?.as_str()) {
         return None;
     }
     match set.rx_usecs {
@@ -44,18 +40,24 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
 }
 
 fn too_many(port: &Port, set: &Coalescing) -> Finding {
-    let finding = Finding::new(Severity::Minor, format!("{} interrupts for almost each packet", port.name));
-    told(finding, port, set, "at 10 Gbit/s that is up to 800,000 times a second")
-        .conflict("guides for low delay want 0 to 8 microseconds; for bulk 50 to 100, or adaptive")
+    let finding = Finding::new(Severity::Minor, format!("{} interrupts for almost every packet", port.name));
+    remedy(finding, port, set, "at 10 Gbit/s that is up to 800,000 interrupts a second").conflict(
+        "guides for low delay advise 0 to 8 microseconds, guides for bulk data 50 to 100, or adaptive",
+    )
 }
 
 fn too_late(port: &Port, set: &Coalescing, need: f64) -> Finding {
     let more = bytes(bdp::bytes(need, f64::from(set.rx_usecs) * 1e-6));
-    let title = format!("{} waits {} microseconds before it interrupts", port.name, set.rx_usecs);
-    told(Finding::new(Severity::Minor, title), port, set, &format!("windows must be {more} larger for it"))
+    let title = format!("{} waits {} microseconds before it interrupts a processor", port.name, set.rx_usecs);
+    remedy(
+        Finding::new(Severity::Minor, title),
+        port,
+        set,
+        &format!("windows must be {more} larger to make up for it"),
+    )
 }
 
-fn told(finding: Finding, port: &Port, set: &Coalescing, why: &str) -> Finding {
+fn remedy(finding: Finding, port: &Port, set: &Coalescing, why: &str) -> Finding {
     finding
         .at(&port.name)
         .evidence(format!("rx-usecs {}, rx-frames {}, adaptive-rx off", set.rx_usecs, set.rx_frames))
@@ -80,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn too_soon_and_too_late_are_told() {
+    fn too_soon_and_too_late_are_found() {
         assert_eq!(with("mlx5_core", 0), ["coalescing ens1f0np0 minor -"]);
         assert_eq!(with("mlx5_core", 1000), ["coalescing ens1f0np0 minor -"]);
     }

@@ -1,18 +1,18 @@
-//! How a window comes back after a loss.
+//! How fast a window grows back after a loss.
 
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::formula::{bdp, gbit, trip};
 use crate::source::{BBR, ESNET, RFC_9438};
 use crate::{Finding, Host, Severity};
 
-/// Those that come back to a large window in seconds.
+/// Congestion controls that regain a large window within seconds.
 const FAST: [&str; 8] = ["cubic", "bbr", "bbr2", "bbr3", "htcp", "dctcp", "scalable", "hybla"];
 
 pub(super) const CHECK: Check = Check {
     name: "congestion-control",
-    about: "a congestion control that takes long to come back after a loss",
+    about: "a congestion control that recovers slowly after a loss",
     sources: &[RFC_9438, BBR, ESNET],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -22,21 +22,22 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let window = bdp::bytes(host.rate(), trip::REGION) / 1448.0;
-    // Half of the window is lost, and a segment a round trip is won.
+    // A loss halves the window, which then grows by a segment each round trip.
     let seconds = window / 2.0 * trip::REGION;
     let better = better(tcp.available.known().map_or(&[][..], Vec::as_slice));
     let finding =
-        Finding::new(Severity::Minor, format!("{used} takes {seconds:.0} s to come back after one loss"))
+        Finding::new(Severity::Minor, format!("{used} takes {seconds:.0} s to recover from one loss"))
             .evidence(format!("tcp_congestion_control is {used}"))
             .evidence(format!(
-                "{} at 10 ms: {window:.0} segments, half of them lost, one won each round trip",
+                "{} at 10 ms is a window of {window:.0} segments: \
+                 a loss halves it, and each round trip adds one",
                 gbit(host.rate())
             ))
             .fix(format!("sysctl -w net.ipv4.tcp_congestion_control={better}"))
             .undo(format!("sysctl -w net.ipv4.tcp_congestion_control={}", work::word(used)))
             .conflict(
-                "perfSONAR sets htcp, ESnet cubic or bbr, distributions cubic; bbr takes \
-                    more than its share beside others",
+                "perfSONAR sets htcp, ESnet cubic or bbr, distributions cubic; \
+                 bbr takes more than its share from other flows",
             );
     Some(finding)
 }

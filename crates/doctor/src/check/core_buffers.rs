@@ -1,42 +1,40 @@
-//! What programs may ask for as buffers, which those that set their own (iperf3 -w, bbcp, GridFTP) are held to.
+//! The largest buffers that programs may request: a limit for those that set their own (iperf3 -w, bbcp,
+//! GridFTP).
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bdp, bytes, gbit, trip};
 use crate::source::{ESNET, NET_SYSCTL};
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "core-buffers",
-    about: "programs that set their own buffers get less than the need",
+    about: "programs that set their own buffers can't reach the need",
     sources: &[NET_SYSCTL, ESNET],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let tcp = &host.facts.tcp;
     let (receive, send) = (tcp.core_rmem_max.get()?, tcp.core_wmem_max.get()?);
-    // The kernel doubles what a program asks for, and takes half of it for itself.
+    // The kernel doubles the requested size, and uses half of it for its own bookkeeping.
     let (window, need) = (receive.min(send) as f64, host.rate());
     let one = bdp::rate(window, trip::NEAR);
     if one >= need {
         return None;
     }
-    let title = format!("programs that set their window get {} at 0.2 ms", gbit(one));
+    let title = format!("programs that set their own window get {} at 0.2 ms", gbit(one));
     let size = bdp::bytes(need, trip::REGION) as u64;
     let size = size.checked_next_power_of_two().unwrap_or(size);
     let finding = Finding::leaves(one, need, title)
         .at_most(Severity::Note)
         .evidence(format!("rmem_max {}, wmem_max {}", bytes(receive as f64), bytes(send as f64)))
-        .evidence(format!("{} at 0.2 ms have {} under way", gbit(need), bytes(bdp::bytes(need, trip::NEAR))))
-        .evidence(
-            "programs that leave the window to the kernel, linerate among them, \
-                    aren't held by it",
-        )
+        .evidence(format!("{} at 0.2 ms needs {} in flight", gbit(need), bytes(bdp::bytes(need, trip::NEAR))))
+        .evidence("programs that leave the window to the kernel, as linerate does, aren't affected")
         .fix(format!("sysctl -w net.core.rmem_max={size} net.core.wmem_max={size}"))
         .undo(format!("sysctl -w net.core.rmem_max={receive} net.core.wmem_max={send}"))
         .conflict(
-            "tuned 16 MiB, ESnet 64 MiB to 2 GiB by the port's rate; large fixed \
-                    windows make queues in the network",
+            "tuned sets 16 MiB, ESnet 64 MiB to 2 GiB by the port's rate; \
+             large fixed windows cause queues in the network",
         );
     Some(finding)
 }

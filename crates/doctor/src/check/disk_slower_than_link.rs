@@ -1,25 +1,25 @@
-//! Disks that turn, and cards, against the rate that is needed.
+//! The rate of rotating disks and memory cards, against the need.
 
 use linerate_host::facts::{BlockDevice, FileSystem};
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
 use crate::source::{BLOCK, ESNET_DISK};
 use crate::{Finding, Host};
 
-/// Bytes a second of one disk that turns, at its outer tracks, one after the other: data sheets say 250 to 285 MB/s.
-const TURNING: f64 = 285e6;
+/// Sequential bytes a second of one rotating disk at its outer tracks: data sheets give 250 to 285 MB/s.
+const ROTATING: f64 = 285e6;
 /// Bytes a second of eMMC (HS400) and of SD cards (UHS-I) at most.
 const CARD: f64 = 400e6;
 
 pub(super) const CHECK: Check = Check {
     name: "disk-slower-than-link",
-    about: "disks that can't have the rate that is needed",
+    about: "disks slower than the need",
     sources: &[BLOCK, ESNET_DISK],
-    run: Run::Host(|host| file_systems(host).filter_map(|fs| of(host, fs)).collect()),
+    run: CheckRun::Host(|host| file_systems(host).filter_map(|fs| of(host, fs)).collect()),
 };
 
-/// Those that were asked about.
+/// File systems of the paths that the user named, or of the host's usual ones.
 pub(super) fn file_systems<'a>(host: &Host<'a>) -> impl Iterator<Item = &'a FileSystem> + use<'a> {
     host.facts.storage.file_systems.known().into_iter().flatten()
 }
@@ -33,34 +33,31 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
         return None;
     }
     let finding =
-        Finding::leaves(most, host.rate(), format!("{} reads and writes {} at most", fs.path, gbit(most)))
+        Finding::leaves(most, host.rate(), format!("{} reads and writes at most {}", fs.path, gbit(most)))
             .at(&fs.path)
             .evidence(format!(
-                "{}{}: {parts} x {kind}, {} each at most",
+                "{}{}: {parts} x {kind}, at most {} each",
                 device.name,
                 model(device),
                 gbit(each * 8.0)
             ))
             .evidence(format!("needed: {}", gbit(host.rate())))
-            .evidence(
-                "files in the page cache are faster until it is full; many small files \
-                    are slower",
-            )
+            .evidence("files are faster as long as the page cache holds them; many small files are slower")
             .fix(
-                "NVMe or more disks in a RAID; or measure the network alone, between \
-                    file systems in memory (tmpfs)",
+                "use NVMe, or more disks in a RAID; \
+        to measure the network alone, copy between file systems in memory (tmpfs)",
             )
-            .conflict("by the kind of the disk only: nothing was read or written");
+            .conflict("judged by the kind of disk: nothing was read or written");
     Some(finding)
 }
 
-/// In a guest nobody knows what a disk is: hypervisors say of most that they turn.
+/// In a guest the kind is unknown: hypervisors report most disks as rotating.
 fn kind(host: &Host<'_>, device: &BlockDevice) -> Option<(&'static str, f64)> {
     if device.name.starts_with("mmcblk") {
         return Some(("memory card", CARD));
     }
     let is_real = host.facts.machine.guest.get() == Some(false);
-    (is_real && device.rotational.get()?).then_some(("disk that turns", TURNING))
+    (is_real && device.rotational.get()?).then_some(("rotating disk", ROTATING))
 }
 
 fn model(device: &BlockDevice) -> String {

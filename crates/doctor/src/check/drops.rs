@@ -1,32 +1,33 @@
-//! Lost packets, each cause with what helps against it.
+//! Lost packets by cause, each with its remedy.
 
 use linerate_host::Fact;
-use linerate_host::facts::{Counters, Port};
+use linerate_host::facts::{Port, PortCounters};
 
-use super::cite::{REDHAT, STATISTICS};
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::percent;
+use crate::source::{RED_HAT, STATISTICS};
 use crate::{Finding, Host, Severity};
 
-/// Shares of the packets from which a loss is felt on any path, and on long ones.
+/// Shares of lost packets that matter on any path, and on long paths.
 const MAJOR: f64 = 1e-3;
 const MINOR: f64 = 1e-6;
-/// The same where what nobody wanted is counted as well, as the neighbours' announcements (LLDP, STP).
+/// The same for a counter that includes packets without a receiver, as announcements of neighbours (LLDP,
+/// STP).
 const UNWANTED: f64 = 1e-4;
-/// Comings and goings of a carrier that are no longer reboots.
+/// Carrier changes beyond those that reboots explain.
 const FLAPS: u64 = 20;
 
 pub(super) const CHECK: Check = Check {
     name: "drops-by-cause",
-    about: "packets that a port lost since boot, by cause",
-    sources: &[STATISTICS, REDHAT],
-    run: Run::Host(run),
+    about: "packets lost by a port since boot, by cause",
+    sources: &[STATISTICS, RED_HAT],
+    run: CheckRun::Host(run),
 };
 
-/// What a counter says, and what helps.
+/// A counter, what its packets met with, and the remedy.
 struct Cause {
     name: &'static str,
-    of: fn(&Counters) -> &Fact<u64>,
+    of: fn(&PortCounters) -> &Fact<u64>,
     says: &'static str,
     fix: &'static str,
 }
@@ -35,38 +36,41 @@ const CAUSES: [Cause; 6] = [
     Cause {
         name: "rx_missed",
         of: |c| &c.rx_missed,
-        says: "found no place in the ring: the host fetched too late",
-        fix: "larger rings, more queues, interrupts on more processors: see rx-ring, queues-vs-cores, irq-one-cpu",
+        says: "found the receive ring full: the host emptied it too late",
+        fix: "use larger rings, more queues, or interrupts on more processors: \
+            see rx-ring, queues-vs-cores, irq-one-cpu",
     },
     Cause {
         name: "rx_fifo",
         of: |c| &c.rx_fifo,
-        says: "found the card's buffer full: the slot or the ring is too slow",
+        says: "found the card's buffer full: the slot or the ring was too slow",
         fix: "see pcie-width and rx-ring",
     },
     Cause {
         name: "rx_crc",
         of: |c| &c.rx_crc,
-        says: "arrived damaged: a cable, a transceiver, dirt on glass",
-        fix: "clean or replace cable and transceiver; ethtool -m PORT shows the light's power",
+        says: "arrived damaged: look for a bad cable, a bad transceiver, or dirty fibre",
+        fix: "clean or replace the cable and the transceiver; ethtool -m PORT shows the optical power",
     },
     Cause {
         name: "rx_dropped",
         of: |c| &c.rx_dropped,
-        says: "were dropped by the kernel or its driver: no memory, or nobody wanted them, as announcements of neighbours",
-        fix: "perf trace -e skb:kfree_skb, or dropwatch, shows where; more memory for the kernel: vm.min_free_kbytes",
+        says: "were dropped by the kernel or its driver: \
+            no memory, or no receiver, as for announcements of neighbours",
+        fix: "perf trace -e skb:kfree_skb or dropwatch shows where; \
+            vm.min_free_kbytes gives the kernel more memory",
     },
     Cause {
         name: "tx_dropped",
         of: |c| &c.tx_dropped,
-        says: "were dropped before they were sent",
-        fix: "tc -s qdisc shows the queue that was full; ip link set PORT txqueuelen 10000",
+        says: "were dropped before sending",
+        fix: "tc -s qdisc shows which queue was full; ip link set PORT txqueuelen 10000",
     },
     Cause {
         name: "tx_errors",
         of: |c| &c.tx_errors,
-        says: "could not be sent: the carrier, the card",
-        fix: "look at the cable, the other end's port, and the kernel's log",
+        says: "could not be sent, because of the carrier or the card",
+        fix: "check the cable, the port at the other end, and the kernel's log",
     },
 ];
 
@@ -88,13 +92,13 @@ fn of(port: &Port, cause: &Cause) -> Option<Finding> {
     };
     let finding = Finding::new(severity, format!("{lost} packets of {} {}", port.name, cause.says))
         .at(format!("{} {}", port.name, cause.name))
-        .evidence(format!("{} {lost} since boot, {} of the packets", cause.name, percent_of(share)))
-        .evidence("counters of a long time: look whether they still grow during a transfer")
+        .evidence(format!("{}: {lost} since boot, {} of the packets", cause.name, percent_of(share)))
+        .evidence("the counters cover a long time: check whether they still grow during a transfer")
         .fix(cause.fix.replace("PORT", &port.name));
     Some(finding)
 }
 
-/// Shares of losses are small.
+/// A share in percent, with more digits where it is small.
 fn percent_of(share: f64) -> String {
     if share < 1e-3 { format!("{:.5} %", share * 100.0) } else { percent(share) }
 }
@@ -102,10 +106,10 @@ fn percent_of(share: f64) -> String {
 fn flaps(port: &Port) -> Option<Finding> {
     let changes = port.counters.carrier_changes.get().filter(|changes| *changes >= FLAPS)?;
     let finding =
-        Finding::new(Severity::Minor, format!("the carrier of {} came and went {changes} times", port.name))
+        Finding::new(Severity::Minor, format!("the carrier of {} changed {changes} times", port.name))
             .at(format!("{} carrier", port.name))
             .evidence(format!("carrier_changes {changes}"))
-            .fix("look at the cable, the transceiver, and the switch's log");
+            .fix("check the cable, the transceiver, and the switch's log");
     Some(finding)
 }
 
@@ -114,7 +118,7 @@ mod tests {
     use super::*;
     use crate::testing::{edited, fixture, found, lines};
 
-    fn with(change: impl FnOnce(&mut Counters)) -> Vec<String> {
+    fn with(change: impl FnOnce(&mut PortCounters)) -> Vec<String> {
         let host = edited("mlx5-25g-tuned", "ens1f0np0", |port| {
             port.counters.rx_packets = Fact::Known(1_000_000);
             port.counters.tx_packets = Fact::Known(1_000_000);
@@ -124,19 +128,20 @@ mod tests {
     }
 
     #[test]
-    fn each_cause_is_told() {
-        let told = |name: &str, severity: &str| vec![format!("drops-by-cause ens1f0np0 {name} {severity} -")];
-        assert_eq!(with(|c| c.rx_missed = Fact::Known(5000)), told("rx_missed", "major"));
-        assert_eq!(with(|c| c.rx_fifo = Fact::Known(50)), told("rx_fifo", "minor"));
-        assert_eq!(with(|c| c.rx_crc = Fact::Known(3)), told("rx_crc", "minor"));
-        assert_eq!(with(|c| c.rx_dropped = Fact::Known(9)), told("rx_dropped", "note"));
-        assert_eq!(with(|c| c.tx_dropped = Fact::Known(1)), told("tx_dropped", "note"));
-        assert_eq!(with(|c| c.tx_errors = Fact::Known(9)), told("tx_errors", "minor"));
-        assert_eq!(with(|c| c.carrier_changes = Fact::Known(50)), told("carrier", "minor"));
+    fn each_cause_is_found() {
+        let found =
+            |name: &str, severity: &str| vec![format!("drops-by-cause ens1f0np0 {name} {severity} -")];
+        assert_eq!(with(|c| c.rx_missed = Fact::Known(5000)), found("rx_missed", "major"));
+        assert_eq!(with(|c| c.rx_fifo = Fact::Known(50)), found("rx_fifo", "minor"));
+        assert_eq!(with(|c| c.rx_crc = Fact::Known(3)), found("rx_crc", "minor"));
+        assert_eq!(with(|c| c.rx_dropped = Fact::Known(9)), found("rx_dropped", "note"));
+        assert_eq!(with(|c| c.tx_dropped = Fact::Known(1)), found("tx_dropped", "note"));
+        assert_eq!(with(|c| c.tx_errors = Fact::Known(9)), found("tx_errors", "minor"));
+        assert_eq!(with(|c| c.carrier_changes = Fact::Known(50)), found("carrier", "minor"));
     }
 
     #[test]
-    fn nothing_lost_is_nothing_told() {
+    fn nothing_lost_is_nothing_found() {
         assert!(with(|_| ()).is_empty());
         assert!(found(&CHECK, &fixture("e1000")).is_empty());
     }

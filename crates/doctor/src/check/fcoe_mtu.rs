@@ -1,29 +1,27 @@
-//! Fibre Channel over Ethernet: its frames need larger packets, and a network that doesn't lose them.
+//! Fibre Channel over Ethernet: its frames need larger packets and a lossless network.
 
 use linerate_host::facts::{Facts, Port};
 
-use super::{Check, Run, work};
-use crate::{Finding, Severity, Source};
+use super::{Check, CheckRun, work};
+use crate::source::VMMARK;
+use crate::{Citation, Finding, Severity};
 
 /// Bytes of a Fibre Channel frame's payload.
 const PAYLOAD: u32 = 2112;
-/// The least MTU for it, with both headers ("baby jumbo").
+/// The least MTU for such a frame with both headers ("baby jumbo").
 const LEAST: u32 = 2158;
 
 pub(super) const CHECK: Check = Check {
     name: "fcoe-mtu",
     about: "Fibre Channel over a port with small packets, or without flow control",
     sources: &[
-        Source {
+        Citation {
             name: "INCITS 462-2010, FC-BB-5, annex: FCoE needs mini-jumbo and lossless Ethernet",
             url: "https://en.wikipedia.org/wiki/Fibre_Channel_over_Ethernet",
         },
-        Source {
-            name: "Networking technologies on IBM System x servers running VMware ESX 4.0: FCoE",
-            url: "docs/papers.md",
-        },
+        VMMARK,
     ],
-    run: Run::Host(|host| ports(host.facts).into_iter().flat_map(of).collect()),
+    run: CheckRun::Host(|host| ports(host.facts).into_iter().flat_map(of).collect()),
 };
 
 /// Ports that Fibre Channel hosts name: `fcoe v0.1 over eth2`.
@@ -40,11 +38,12 @@ fn of(port: &Port) -> Vec<Finding> {
 
 fn small(port: &Port) -> Option<Finding> {
     let mtu = port.mtu.get().filter(|mtu| *mtu < LEAST)?;
-    let finding = Finding::new(Severity::Major, format!("{} takes no whole Fibre Channel frame", port.name))
-        .at(&port.name)
-        .evidence(format!("MTU {mtu}; a frame of {PAYLOAD} bytes and its headers need {LEAST}"))
-        .fix(format!("ip link set {} mtu 2500, and on the switch", port.name))
-        .undo(format!("ip link set {} mtu {mtu}", port.name));
+    let finding =
+        Finding::new(Severity::Major, format!("{} is too small for a whole Fibre Channel frame", port.name))
+            .at(&port.name)
+            .evidence(format!("MTU {mtu}; a frame of {PAYLOAD} bytes with its headers needs {LEAST}"))
+            .fix(format!("ip link set {} mtu 2500, and on the switch", port.name))
+            .undo(format!("ip link set {} mtu {mtu}", port.name));
     Some(finding)
 }
 
@@ -56,10 +55,12 @@ fn lossy(port: &Port) -> Option<Finding> {
     let finding = Finding::new(Severity::Minor, format!("{} may lose Fibre Channel frames", port.name))
         .at(&port.name)
         .evidence(format!("pause frames: received {}, sent {}", pause.rx, pause.tx))
-        .evidence("priority flow control (DCB) does it as well, and better; it can't be seen here")
+        .evidence(
+            "priority flow control (DCB) would prevent losses better; whether it is on can't be seen here",
+        )
         .fix(format!("dcb pfc set dev {0} prio-pfc 3:on; or ethtool -A {0} rx on tx on", port.name))
         .undo(work::pauses_as_now(port, &pause))
-        .conflict("for other traffic pause frames are a risk: one slow host stops the rest");
+        .conflict("pause frames are a risk for other traffic: one slow host stops all the others");
     Some(finding)
 }
 

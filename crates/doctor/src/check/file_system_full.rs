@@ -1,25 +1,25 @@
-//! Room for what arrives.
+//! Free space for the files that arrive.
 
 use linerate_host::facts::FileSystem;
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::formula::{bytes, gbit, percent};
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
-/// Share below which file systems look long for room, and put files into pieces.
+/// Free share below which file systems search long for space and fragment files.
 const LITTLE: f64 = 0.05;
-/// Seconds of the need that should fit.
+/// Seconds of writing at the needed rate that should fit.
 const SOON: f64 = 10.0;
 
 pub(super) const CHECK: Check = Check {
     name: "file-system-full",
-    about: "a file system that is full soon",
-    sources: &[Source {
+    about: "a file system that is nearly full",
+    sources: &[Citation {
         name: "Linux, Documentation/filesystems/ext4: allocation",
         url: "https://docs.kernel.org/filesystems/ext4/index.html",
     }],
-    run: Run::Host(|host| file_systems(host).filter_map(|fs| of(host, fs)).collect()),
+    run: CheckRun::Host(|host| file_systems(host).filter_map(|fs| of(host, fs)).collect()),
 };
 
 fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
@@ -30,11 +30,11 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     }
     let severity = if free < 1.0 { Severity::Critical } else { Severity::Minor };
     let finding =
-        Finding::new(severity, format!("{} is full after {seconds:.0} s of {}", fs.path, gbit(host.rate())))
+        Finding::new(severity, format!("{} is full after {seconds:.0} s at {}", fs.path, gbit(host.rate())))
             .at(&fs.path)
             .evidence(format!("{} of {} are free ({})", bytes(free), bytes(total), percent(free / total)))
             .fix(format!(
-                "make room: du -xh {0} | sort -h | tail; or write elsewhere",
+                "free space: du -xh {0} | sort -h | tail; or write elsewhere",
                 work::word(fs.mount_point.known().unwrap_or(&fs.path))
             ));
     Some(finding)

@@ -1,20 +1,20 @@
-//! Pause frames: a host that stops its peer, or loses packets where it could.
+//! Pause frames: a host that stops its peer, or that loses packets where it could have stopped it.
 
 use linerate_host::facts::{Pause, Port};
 
-use super::cite::{ESNET_NIC, REDHAT};
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
+use crate::source::{ESNET_NIC, RED_HAT};
 use crate::{Finding, Host, Severity};
 
-/// Drivers' counters of pause frames that were sent.
+/// Drivers' counters of sent pause frames.
 const SENT: [&str; 5] =
     ["tx_flow_control_xoff", "tx_pause_ctrl_phy", "tx_prio0_pause", "tx_pause", "tx_global_pause"];
 
 pub(super) const CHECK: Check = Check {
     name: "flow-control",
-    about: "pause frames that were sent, or lost packets that they would have saved",
-    sources: &[ESNET_NIC, REDHAT],
-    run: Run::Host(run),
+    about: "pause frames that were sent, or lost packets that they would have prevented",
+    sources: &[ESNET_NIC, RED_HAT],
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -38,23 +38,29 @@ fn stopped(port: &Port) -> Option<(&str, u64)> {
 }
 
 fn stops(port: &Port, name: &str, count: u64) -> Finding {
-    Finding::new(Severity::Minor, format!("{} stopped its peer {count} times since it could not follow", port.name))
-        .at(&port.name)
-        .evidence(format!("{name}: {count}"))
-        .fix("let the host receive faster: see the other findings; pauses themselves are a symptom")
-        .conflict(
-            "ESnet wants flow control on where the switch's buffers are small, storage guides too; others turn it off \
-             since a pause stops all flows of the port, not the one at fault",
-        )
+    Finding::new(
+        Severity::Minor,
+        format!("{} paused its peer {count} times because it could not keep up", port.name),
+    )
+    .at(&port.name)
+    .evidence(format!("{name}: {count}"))
+    .fix("make the host receive faster (see the other findings): pauses are only a symptom")
+    .conflict(
+        "ESnet (where the switch's buffers are small) and storage guides turn flow control on; \
+             others turn it off, because a pause stops all flows of the port, not just the one at fault",
+    )
 }
 
 fn loses(port: &Port, missed: u64, pause: &Pause) -> Finding {
-    Finding::new(Severity::Note, format!("{} lost packets that it could have asked to wait", port.name))
+    Finding::new(Severity::Note, format!("{} lost packets that pause frames could have saved", port.name))
         .at(&port.name)
         .evidence(format!("rx_missed_errors: {missed}; pause frames are not sent"))
-        .fix(format!("ethtool -A {} rx on tx on, at the switch too", port.name))
+        .fix(format!("ethtool -A {} rx on tx on; and the same at the switch", port.name))
         .undo(work::pauses_as_now(port, pause))
-        .conflict("a pause stops all flows of the port; a larger ring or more queues help without it. It resets the link")
+        .conflict(
+            "a pause stops all flows of the port, which a larger ring or more queues avoid; \
+            the command resets the link",
+        )
 }
 
 #[cfg(test)]
@@ -65,7 +71,7 @@ mod tests {
     use crate::testing::{edited, fixture, found, lines};
 
     #[test]
-    fn pauses_that_were_sent_are_told() {
+    fn pauses_that_were_sent_are_found() {
         assert_eq!(lines(&found(&CHECK, &fixture("stock-10g"))), ["flow-control eno1 minor -"]);
     }
 

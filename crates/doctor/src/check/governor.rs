@@ -1,54 +1,51 @@
-//! Frequency governors that keep processors slow, or make them slow to follow.
+//! Frequency governors that keep processors slow, or raise their frequency late.
 
-use super::cite::{ESNET_HOST, REDHAT};
-use super::{Check, Run};
-use crate::{Finding, Host, Severity, Source};
+use super::{Check, CheckRun};
+use crate::source::{ESNET, RED_HAT};
+use crate::{Citation, Finding, Host, Severity};
 
-/// Drivers in which `powersave` still follows the load.
+/// Drivers whose `powersave` still follows the load.
 const FOLLOWS: [&str; 3] = ["intel_pstate", "amd-pstate-epp", "amd_pstate_epp"];
 
 pub(super) const CHECK: Check = Check {
     name: "governor",
     about: "a frequency governor that saves power",
     sources: &[
-        Source {
+        Citation {
             name: "Linux, Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst",
             url: "https://docs.kernel.org/admin-guide/pm/intel_pstate.html",
         },
-        ESNET_HOST,
-        REDHAT,
+        ESNET,
+        RED_HAT,
     ],
-    run: Run::Host(run),
+    run: CheckRun::HostOne(of),
 };
-
-fn run(host: &Host<'_>) -> Vec<Finding> {
-    of(host).into_iter().collect()
-}
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let governors = host.facts.cpu.governors.known()?;
     let driver = host.facts.cpu.frequency_driver.known().map(String::as_str);
     let follows = driver.is_some_and(|driver| FOLLOWS.contains(&driver));
     let severity = |name: &str| match name {
-        // Without a driver that follows, it is the lowest frequency, always.
+        // With any other driver it means the lowest frequency, always.
         "powersave" if driver.is_some() && !follows => Some(Severity::Major),
         "powersave" | "ondemand" | "conservative" => Some(Severity::Minor),
         _ => None,
     };
     let (name, worst) =
         governors.keys().filter_map(|name| Some((name, severity(name)?))).max_by_key(|(_, s)| *s)?;
-    let told =
+    let counts =
         governors.iter().map(|(name, count)| format!("{name} on {count}")).collect::<Vec<_>>().join(", ");
     let set = |name: &str| {
         format!("for f in /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; do echo {name} > $f; done")
     };
     let finding = Finding::new(worst, format!("the processors' governor is {name}"))
-        .evidence(format!("{told}; driver {}", driver.unwrap_or("unknown")))
+        .evidence(format!("{counts}; driver {}", driver.unwrap_or("unknown")))
         .fix(set("performance"))
         .undo(set(name))
         .conflict(
-            "tuned's network profiles and ESnet want performance; the kernel's guide says that intel_pstate's powersave \
-             follows the load, so that it costs the first milliseconds of a burst only",
+            "tuned's network profiles and ESnet set performance; \
+             by the kernel's guide, intel_pstate's powersave follows the load, \
+             and so slows only the first milliseconds of a burst",
         );
     Some(finding)
 }
@@ -63,7 +60,7 @@ mod tests {
     use crate::testing::{fixture, found, lines};
 
     #[test]
-    fn saving_power_is_told_by_its_driver() {
+    fn saving_power_is_found_by_its_driver() {
         let mut host = fixture("stock-10g");
         let mut with = |governor: &str, driver: &str| {
             host.cpu.governors = Fact::Known(BTreeMap::from([(governor.into(), 8)]));

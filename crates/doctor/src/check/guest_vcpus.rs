@@ -1,48 +1,51 @@
-//! How many processors a guest has: one is short, many don't help one transfer.
+//! The number of a guest's processors: one is too few, and many don't help one transfer.
 
-use super::{Check, Run};
-use crate::source::TRANSFER_PAPER;
-use crate::{Finding, Host, Severity, Source};
+use super::{Check, CheckRun};
+use crate::source::FEDEX;
+use crate::{Citation, Finding, Host, Severity};
 
-/// As many as the papers' one guest had.
+/// The number of processors of the papers' single guest.
 const MANY: u32 = 8;
 
 pub(super) const CHECK: Check = Check {
     name: "guest-vcpus",
-    about: "a guest with one processor, or with so many that several guests would do more",
+    about: "a guest with one processor, or with so many that several smaller guests would do more",
     sources: &[
-        TRANSFER_PAPER,
-        Source {
+        FEDEX,
+        Citation {
             name: "VMware, Performance best practices for vSphere: virtual CPU considerations",
             url: "https://www.vmware.com/docs/vsphere-esxi-vcenter-server-80-performance-best-practices",
         },
     ],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let processors = host.facts.cpu.threads().get()?;
     host.facts.machine.guest.get().filter(|guest| *guest)?;
     let finding = match processors {
-        1 => Finding::new(Severity::Note, "one processor receives, decrypts and writes")
-            .evidence("1 virtual processor; the papers found that two beat one")
+        1 => Finding::new(Severity::Note, "the guest's only processor receives, decrypts and writes")
+            .evidence("1 virtual processor; in the papers two were faster than one")
             .fix("give the guest a second processor")
             .undo("one processor"),
-        many if many >= MANY => Finding::new(Severity::Note, "several guests may do more than this one")
-            .evidence(format!(
-                "{many} virtual processors; the papers' one guest with 8 was short of \
-                    the bare host, eight with 1 each had its rate"
-            ))
-            .fix(
-                "for the most in all: several guests with one or two processors, each \
-                    with its part of the work",
-            )
-            .undo("one guest"),
+        many if many >= MANY => {
+            Finding::new(Severity::Note, "several smaller guests may do more than this one")
+                .evidence(format!(
+                    "{many} virtual processors; \
+                 in the papers one guest with 8 was slower than the bare host, \
+                 and eight guests with 1 each were as fast"
+                ))
+                .fix(
+                    "for the highest total, use several guests with one or two processors, \
+                 each with its part of the work",
+                )
+                .undo("one guest")
+        }
         _ => return None,
     };
     Some(finding.conflict(
-        "more processors than a guest uses cost the hypervisor's scheduling; \
-                    with several queues today one guest does better than in the papers",
+        "unused processors cost the hypervisor scheduling time; \
+         with several queues, one guest does better today than in the papers",
     ))
 }
 

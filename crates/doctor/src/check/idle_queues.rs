@@ -1,31 +1,31 @@
-//! Receive queues that get next to nothing, though the port receives a lot.
+//! Receive queues that get almost no packets, though the port receives many.
 
 use std::collections::BTreeMap;
 
 use linerate_host::Fact;
 use linerate_host::facts::Port;
 
-use super::cite::{SCALING, STATISTICS};
-use super::{Check, Run};
+use super::{Check, CheckRun};
+use crate::source::{SCALING, STATISTICS};
 use crate::{Finding, Severity};
 
-/// Packets since boot from which shares mean something.
+/// Packets since boot above which the queues' shares are meaningful.
 const ENOUGH: u64 = 1_000_000;
-/// Parts of an even share of which a queue should have one at least.
+/// A queue should have at least this fraction (1 / PARTS) of an even share.
 const PARTS: u64 = 100;
 
 pub(super) const CHECK: Check = Check {
     name: "idle-queues",
-    about: "receive queues that got next to nothing",
+    about: "receive queues that got almost no packets",
     sources: &[SCALING, STATISTICS],
-    run: Run::Host(|host| host.devices().filter_map(of).collect()),
+    run: CheckRun::Host(|host| host.devices().filter_map(of).collect()),
 };
 
 fn of(port: &Port) -> Option<Finding> {
     let (packets, queues) = (port.queue_packets.known()?, port.rx_count().get().filter(|n| *n > 1)?);
     let total = packets.values().copied().fold(0, u64::saturating_add);
     let is_strange = packets.keys().any(|queue| *queue >= queues);
-    // A table that can't be read may leave queues out.
+    // An unreadable indirection table may exclude queues.
     if total <= ENOUGH || is_strange || matches!(port.rss, Fact::Unreadable(_)) {
         return None;
     }
@@ -33,16 +33,18 @@ fn of(port: &Port) -> Option<Finding> {
     if idle == 0 {
         return None;
     }
-    let title = format!("{idle} of {queues} receive queues of {} got next to nothing", port.name);
+    let title = format!("{idle} of {queues} receive queues of {} got almost no packets", port.name);
     let finding = Finding::new(Severity::Note, title)
         .at(&port.name)
-        .evidence(format!("less than 1 % of an even share of {total} packets since boot"))
-        .evidence("a connection stays with its queue: where there are few, queues have nothing to do")
-        .fix("more connections, or addresses and ports that differ more; see what is hashed by ethtool -n and -x");
+        .evidence(format!("each got less than 1 % of an even share of {total} packets since boot"))
+        .evidence("a connection stays in its queue: a few connections leave queues idle")
+        .fix(
+            "use more connections, or more varied addresses and ports; ethtool -n and -x show what is hashed",
+        );
     Some(finding)
 }
 
-/// Queues with less than so many packets, of those that get any by the card's table.
+/// The number of queues with less than `least` packets, among those that the card's table names.
 fn idle(port: &Port, packets: &BTreeMap<u32, u64>, queues: u32, least: u64) -> usize {
     let table = port.rss.known().map(|rss| &rss.slots).filter(|slots| !slots.is_empty());
     let is_meant = |queue: &u32| table.is_none_or(|slots| slots.contains_key(queue));
@@ -70,10 +72,10 @@ mod tests {
     }
 
     #[test]
-    fn queues_that_got_nothing_are_told() {
-        let told = ["idle-queues eno1 note -"];
-        assert_eq!(with(&[(0, 2_000_000), (1, 2_000_000), (2, 9_999)], &[0, 1, 2, 3]), told);
-        assert_eq!(with(&[(0, 2_000_000), (1, 2_000_000), (2, 2_000_000)], &[]), told);
+    fn queues_that_got_nothing_are_found() {
+        let found = ["idle-queues eno1 note -"];
+        assert_eq!(with(&[(0, 2_000_000), (1, 2_000_000), (2, 9_999)], &[0, 1, 2, 3]), found);
+        assert_eq!(with(&[(0, 2_000_000), (1, 2_000_000), (2, 2_000_000)], &[]), found);
     }
 
     #[test]

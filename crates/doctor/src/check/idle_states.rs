@@ -1,33 +1,30 @@
-//! How long a sleeping processor takes to wake, against what comes meanwhile and against a round trip.
+//! The time that a sleeping processor takes to wake, against the packets that arrive meanwhile and a round
+//! trip.
 
 use linerate_host::facts::Port;
 
-use super::cite::{CPUIDLE, REDHAT};
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
 use crate::formula::{gbit, percent, trip};
-use crate::{Finding, Host, Severity, Source};
+use crate::source::{CPUIDLE, RED_HAT};
+use crate::{Citation, Finding, Host, Severity};
 
-/// Share of a near round trip from which waking is felt.
+/// Share of a near round trip above which waking matters.
 const FELT: f64 = 0.25;
 
 pub(super) const CHECK: Check = Check {
     name: "idle-states",
-    about: "processors that sleep so deeply that waking them is felt",
+    about: "processors that sleep so deeply that waking them delays transfers",
     sources: &[
         CPUIDLE,
-        Source {
+        Citation {
             name: "tuned, profile network-latency: force_latency",
             url: "https://github.com/redhat-performance/tuned/blob/master/profiles/network-latency/tuned.conf",
         },
-        REDHAT,
+        RED_HAT,
     ],
-    run: Run::Host(run),
+    run: CheckRun::HostOne(of),
 };
-
-fn run(host: &Host<'_>) -> Vec<Finding> {
-    of(host).into_iter().collect()
-}
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let cpu = &host.facts.cpu;
@@ -47,28 +44,32 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             cpu.idle.governor.known().map_or("unknown", String::as_str)
         ))
         .evidence(format!(
-            "{} of a round trip of 0.2 ms; each small file and each pause has some",
+            "that is {} of a round trip of 0.2 ms; each small file and each pause may wait for it",
             percent(share)
         ));
     Some(remedy(full.into_iter().fold(finding, Finding::evidence)))
 }
 
-/// What comes to a port while a processor wakes, where its ring doesn't hold it.
+/// Evidence that more packets reach a port while a processor wakes than its ring holds.
 fn overflows(host: &Host<'_>, port: &Port, seconds: f64) -> Option<String> {
     let (need, ring) = (host.rate_of(port)?, port.rings.known()?.rx);
     let packets = Segments::usual(port.mtu.get()?).packets(need) * seconds;
     (ring > 0 && packets > f64::from(ring)).then(|| {
-        format!("at {} {packets:.0} packets come meanwhile; a ring of {} holds {ring}", gbit(need), port.name)
+        format!(
+            "at {} {packets:.0} packets arrive meanwhile; a ring of {} holds {ring}",
+            gbit(need),
+            port.name
+        )
     })
 }
 
 fn remedy(finding: Finding) -> Finding {
     finding
-        .fix("cpupower idle-set -D 50, which forbids what takes longer than 50 us")
+        .fix("cpupower idle-set -D 50, which forbids states that take longer than 50 us")
         .undo("cpupower idle-set -E")
         .conflict(
-            "tuned's profile for latency forbids deep states, the one for throughput leaves them: sleeping cores let \
-             others run faster, and under load the governor seldom chooses deep ones",
+            "tuned's latency profile forbids deep states and its throughput profile allows them: \
+             sleeping cores let others run faster, and under load the governor seldom chooses deep states",
         )
 }
 

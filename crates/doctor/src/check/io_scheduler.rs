@@ -1,23 +1,22 @@
-//! What orders a disk's requests.
+//! The scheduler that orders a disk's requests.
 
 use std::collections::BTreeSet;
 
 use linerate_host::facts::{BlockDevice, FileSystem};
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::source::{BLOCK, ESNET_DISK, SCHEDULERS};
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "io-scheduler",
-    about: "a scheduler that costs processor time on a fast disk, or none on one \
-                    that turns",
+    about: "a scheduler that costs processor time on a fast disk, or no scheduler on a rotating one",
     sources: &[SCHEDULERS, BLOCK, ESNET_DISK],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
-/// A device may have several of the file systems.
+/// Several file systems may share a device.
 fn run(host: &Host<'_>) -> Vec<Finding> {
     let mut seen = BTreeSet::new();
     let devices = file_systems(host).filter_map(device).filter(|device| seen.insert(&device.name));
@@ -31,7 +30,7 @@ fn device(fs: &FileSystem) -> Option<&BlockDevice> {
 
 fn of(device: &BlockDevice, is_guest: bool) -> Option<Finding> {
     let (now, turns) = (device.scheduler.known()?.as_str(), device.rotational.get()?);
-    // In a guest the hypervisor orders the requests anyhow.
+    // In a guest the hypervisor orders the requests anyway.
     let is_fast = device.name.starts_with("nvme") || is_guest || !turns;
     let better = match (is_fast, now) {
         (true, "bfq" | "cfq") => "none",
@@ -41,17 +40,17 @@ fn of(device: &BlockDevice, is_guest: bool) -> Option<Finding> {
     };
     let file = format!("/sys/block/{}/queue/scheduler", device.name);
     let severity = if matches!(now, "bfq" | "cfq") { Severity::Minor } else { Severity::Note };
-    let finding = Finding::new(severity, format!("{} is served by {now}", device.name))
+    let finding = Finding::new(severity, format!("{} is scheduled by {now}", device.name))
         .at(&device.name)
         .evidence(format!(
             "scheduler {now}; the disk {}",
-            if turns { "says that it turns" } else { "doesn't turn" }
+            if turns { "reports that it rotates" } else { "doesn't rotate" }
         ))
         .fix(format!("echo {better} > {}", work::word(&file)))
         .undo(format!("echo {} > {}", work::word(now), work::word(&file)))
         .conflict(
-            "bfq is fairer where several use one slow disk; ESnet wants deadline or \
-                    none; distributions differ",
+            "bfq is fairer where several programs use one slow disk; ESnet sets deadline or none; \
+             distributions differ",
         );
     Some(finding)
 }
@@ -79,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_with_several_file_systems_is_told_once() {
+    fn a_disk_with_several_file_systems_is_found_once() {
         let mut facts = with_device("stock-10g", |device| {
             (device.scheduler, device.rotational) = (Fact::Known("bfq".into()), Fact::Known(false));
             device.name = "sda".into();

@@ -1,13 +1,13 @@
-//! Interrupts that processors of another NUMA node serve than the card's.
+//! Interrupts served by processors of another NUMA node than the card's.
 
 use linerate_host::facts::Port;
 
-use super::cite::{ESNET_NIC, FEDEX, STACK};
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::formula::{cpu, gbit, percent};
+use crate::source::{ESNET_NIC, FEDEX, STACK};
 use crate::{Finding, Host};
 
-/// Share of far interrupts from which it is worth telling.
+/// Share of far interrupts above which they are reported.
 const MANY: f64 = 0.5;
 const SOME: u64 = 10_000;
 
@@ -15,7 +15,7 @@ pub(super) const CHECK: Check = Check {
     name: "irq-far-node",
     about: "interrupts served by processors of another NUMA node",
     sources: &[ESNET_NIC, STACK, FEDEX],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -29,7 +29,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     if cpus.is_empty() || share < MANY {
         return None;
     }
-    let title = format!("{} of {}'s interrupts are served far from it", percent(share), port.name);
+    let title = format!("{} of {}'s interrupts are served by a far NUMA node", percent(share), port.name);
     let (need, one) =
         (host.rate_of(port)?, cpu::connection(port.mtu.get()?, true).low * (1.0 - cpu::FAR_LOSS));
     let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
@@ -40,20 +40,20 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     };
     let finding = Finding::near(one, need, title)
         .at(&port.name)
-        .evidence(format!("the card is at node {node}, whose processors are {}", list.join(",")))
+        .evidence(format!("the card belongs to node {node}, whose processors are {}", list.join(",")))
         .evidence(format!(
-            "memory of another node costs a core a fifth: a connection keeps {} or more",
+            "memory of another node costs a core a fifth of its rate: a connection keeps {} or more",
             gbit(one)
         ))
         .fix(script(&list.join(",")));
     Some(
-        finding
-            .undo(work::bind_as_now(port.interrupts.known().into_iter().flatten()))
-            .conflict("irqbalance may move them back; it knows nodes where the firmware tells them"),
+        finding.undo(work::bind_as_now(port.interrupts.known().into_iter().flatten())).conflict(
+            "irqbalance may move them back; it respects nodes only where the firmware reports them",
+        ),
     )
 }
 
-/// Share of a port's interrupts that others than these processors served.
+/// Share of a port's interrupts served by other processors than the near ones.
 fn far(port: &Port, near: &[u32]) -> Option<f64> {
     let counts = port.interrupts.known()?.iter().filter_map(|irq| irq.counts.known()).flatten();
     let (mut all, mut far) = (0_u64, 0_u64);
@@ -70,7 +70,7 @@ mod tests {
     use crate::testing::{fixture, found, lines};
 
     #[test]
-    fn a_card_at_the_other_socket_is_told() {
+    fn a_card_at_the_other_socket_is_found() {
         let found = found(&CHECK, &fixture("dual-socket-far-nic"));
         assert_eq!(lines(&found), ["irq-far-node enp129s0f0 minor 16.8 Gbit/s"]);
         assert!(found[0].undo.as_deref().unwrap().starts_with("echo 0 > /proc/irq/60/"), "{found:?}");

@@ -1,26 +1,26 @@
-//! Interrupts of all queues on one processor.
+//! Interrupts of all queues served by one processor.
 
 use std::collections::BTreeMap;
 
 use linerate_host::facts::{Irq, Port};
 
-use super::cite::{ESNET_NIC, SCALING, WEB};
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::formula::percent;
+use crate::source::{ESNET_NIC, SCALING, WEB};
 use crate::{Finding, Host};
 
-/// Fewer tell nothing.
+/// Fewer interrupts are not significant.
 const SOME: u64 = 10_000;
-/// Share of one processor from which it is the only one.
+/// Share of one processor above which it counts as the only one.
 const ALL: f64 = 0.9;
-/// Interrupts that a fix names.
+/// The most interrupts that a fix lists.
 const NAMED: usize = 64;
 
 pub(super) const CHECK: Check = Check {
     name: "irq-one-cpu",
-    about: "interrupts of several queues that one processor serves",
+    about: "one processor that serves the interrupts of several queues",
     sources: &[SCALING, ESNET_NIC, WEB],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -42,7 +42,8 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     Some(spread(finding, irqs, port, online))
 }
 
-/// The processor that served most, and its share; none where the counts of some queues' interrupts aren't told.
+/// The processor that served most, and its share; none where the counts of some queues' interrupts are
+/// unknown.
 fn busiest(port: &Port) -> Option<(u32, f64)> {
     let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
     let (irqs, queues) = (port.interrupts.known()?, port.rx_queues.known()?.len());
@@ -58,14 +59,15 @@ fn busiest(port: &Port) -> Option<(u32, f64)> {
     (total >= SOME).then(|| (cpu, most as f64 / total as f64))
 }
 
-/// One processor after the other, those next to the card first.
+/// A fix that spreads the interrupts over the card's local processors, or over all where those are unknown.
 fn spread(finding: Finding, irqs: &[Irq], port: &Port, online: &[u32]) -> Finding {
     let local = port.pci.known().and_then(|pci| pci.local_cpus.known()).filter(|cpus| !cpus.is_empty());
     let cpus = local.map_or(online, Vec::as_slice);
     let some = irqs.iter().filter(|irq| irq.name.known().is_some()).take(NAMED);
     let new = some.clone().zip(cpus.iter().cycle()).map(|(irq, cpu)| work::bind(irq, &[*cpu]));
     finding.fix(new.collect::<Vec<_>>().join("; ")).undo(work::bind_as_now(some)).conflict(
-        "irqbalance undoes it, unless it is stopped; that it isn't running may be all that is missing here",
+        "irqbalance undoes this unless it is stopped; \
+         if it isn't running, starting it may be all that is needed",
     )
 }
 
@@ -75,7 +77,7 @@ mod tests {
     use crate::testing::{fixture, found, lines};
 
     #[test]
-    fn eight_queues_on_one_processor_are_told() {
+    fn eight_queues_on_one_processor_are_found() {
         let found = found(&CHECK, &fixture("irq-one-cpu"));
         assert_eq!(lines(&found), ["irq-one-cpu eth0 minor 21.0 Gbit/s"]);
         let fix = found[0].fix.as_deref().unwrap();

@@ -1,20 +1,20 @@
-//! Interrupts of several queues on two threads of one core, while other cores have none.
+//! Interrupts of several queues on two threads of one core, while other cores serve none.
 
 use linerate_host::facts::{Irq, Port};
 use std::collections::BTreeSet;
 
-use super::cite::{ESNET_NIC, SCALING};
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
+use crate::source::{ESNET_NIC, SCALING};
 use crate::{Finding, Host};
 
-/// Interrupts that a fix names.
+/// The most interrupts that a fix lists.
 const NAMED: usize = 64;
 
 pub(super) const CHECK: Check = Check {
     name: "irq-smt-siblings",
-    about: "queues that share cores by their second threads, while other cores have none",
+    about: "queues served by both threads of a core, while other cores serve none",
     sources: &[SCALING, ESNET_NIC],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -28,14 +28,15 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     if used as usize >= threads.len() || used >= all {
         return None;
     }
-    let title = format!("{} threads serve {}, of {used} cores", threads.len(), port.name);
+    let title = format!("{} threads of only {used} cores serve {}", threads.len(), port.name);
     let finding = work::short_of(port, used, host.rate_of(port)?, &title)?
-        .evidence(format!("processors {threads:?} are threads of {used} cores; {all} cores are there"))
-        .evidence("for interrupts a core's second thread has shown no benefit (scaling.rst)");
+        .evidence(format!("processors {threads:?} are threads of {used} cores; the host has {all} cores"))
+        .evidence("a core's second thread brings no benefit for interrupts (scaling.rst)");
     Some(spread(finding, irqs, cpu.siblings.known()?))
 }
 
-/// The processors that serve the port's interrupts, one each; none where one may be served by several, or isn't known.
+/// The processors that serve the port's interrupts, one each; none where an interrupt may go to several
+/// processors, or its processor is unknown.
 fn serving(irqs: &[Irq]) -> Option<Vec<u32>> {
     let one = |irq: &Irq| match irq.effective.known()?.as_slice() {
         [cpu] => Some(*cpu),
@@ -46,13 +47,13 @@ fn serving(irqs: &[Irq]) -> Option<Vec<u32>> {
     Some(cpus.into_iter().collect())
 }
 
-/// The first thread of one core after the other.
+/// A fix that binds the interrupts to the first threads of the cores, in turn.
 fn spread(finding: Finding, irqs: &[Irq], cores: &[Vec<u32>]) -> Finding {
     let firsts = cores.iter().filter_map(|threads| threads.first());
     let some = irqs.iter().filter(|irq| irq.name.known().is_some()).take(NAMED);
     let new = some.clone().zip(firsts.cycle()).map(|(irq, cpu)| work::bind(irq, &[*cpu]));
     finding.fix(new.collect::<Vec<_>>().join("; ")).undo(work::bind_as_now(some)).conflict(
-        "drivers make a queue for each thread; with more queues than cores some share one in any case",
+        "drivers create a queue for each thread; with more queues than cores, some share a core in any case",
     )
 }
 
@@ -64,7 +65,7 @@ mod tests {
     use crate::testing::{changed, fixture, found, lines};
 
     #[test]
-    fn two_threads_of_a_core_are_told_while_cores_are_free() {
+    fn two_threads_of_a_core_are_found_while_cores_are_free() {
         let found = found(&CHECK, &fixture("smt-siblings"));
         assert_eq!(lines(&found), ["irq-smt-siblings ens1f0np0 minor 42.0 Gbit/s"]);
         let fix = found[0].fix.as_deref().unwrap();

@@ -1,22 +1,22 @@
-//! Interrupts that were bound to a processor each, and moved about all the same.
+//! Interrupts that were bound to one processor each, and moved all the same.
 
 use linerate_host::facts::{Irq, Port};
 
-use super::cite::{ESNET_NIC, REDHAT};
-use super::{Check, Run};
+use super::{Check, CheckRun};
+use crate::source::{ESNET_NIC, RED_HAT};
 use crate::{Finding, Host, Severity};
 
-/// Processors that served a good part of one interrupt, from which it was moved.
+/// An interrupt was moved where at least this many processors served a significant share of it.
 const MOVED: usize = 3;
-/// Share of an interrupt that is a good part.
+/// A significant share of an interrupt.
 const PART: f64 = 0.05;
 const SOME: u64 = 10_000;
 
 pub(super) const CHECK: Check = Check {
     name: "irqbalance-conflict",
-    about: "interrupts bound to one processor each that were moved about",
-    sources: &[ESNET_NIC, REDHAT],
-    run: Run::Host(run),
+    about: "interrupts that were bound to one processor each, and still moved",
+    sources: &[ESNET_NIC, RED_HAT],
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -28,16 +28,23 @@ fn of(port: &Port) -> Option<Finding> {
     let first = moved.first()?;
     let served = first.counts.known()?.keys().map(u32::to_string).collect::<Vec<_>>().join(",");
     let title = format!(
-        "{} of {}'s interrupts are bound to one processor, and were moved about",
+        "{} of {}'s interrupts are bound to one processor each, but were moved",
         moved.len(),
         port.name
     );
     let finding = Finding::new(Severity::Note, title)
         .at(&port.name)
-        .evidence(format!("interrupt {} may go to one processor, and was served by {served}", first.number))
-        .fix("one of them, not both: bind them and systemctl disable --now irqbalance, or leave them to it")
+        .evidence(format!(
+            "interrupt {} may go to one processor only, \
+            but was served by {served}",
+            first.number
+        ))
+        .fix(
+            "do one, not both: bind the interrupts and systemctl disable --now irqbalance, \
+            or leave them to irqbalance",
+        )
         .undo("systemctl enable --now irqbalance")
-        .conflict("ESnet stops irqbalance and binds; Red Hat leaves it running for most loads");
+        .conflict("ESnet stops irqbalance and binds interrupts; Red Hat leaves it running for most loads");
     Some(finding)
 }
 
@@ -61,7 +68,7 @@ mod tests {
     use crate::testing::{edited, fixture, found, lines};
 
     #[test]
-    fn bound_and_moved_is_told() {
+    fn bound_and_moved_is_found() {
         let host = edited("stock-10g", "eno1", |port| {
             let Fact::Known(irqs) = &mut port.interrupts else { panic!("no interrupts") };
             irqs[0].counts = Fact::Known(BTreeMap::from([(0, 90_000), (1, 80_000), (5, 70_000)]));

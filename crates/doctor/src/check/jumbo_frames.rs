@@ -1,8 +1,8 @@
-//! What headers and packets cost at the port's MTU, against jumbo packets.
+//! The cost of headers and packets at the port's MTU, against that of jumbo packets.
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
 use crate::formula::{cpu, gbit, percent};
 use crate::source::{ESNET_MTU, RED_HAT};
@@ -11,14 +11,14 @@ use crate::{Finding, Host, Need, Severity};
 
 /// The usual size of jumbo packets.
 const JUMBO: u32 = 9000;
-/// From here packets count as jumbo ones: clouds have 8,896 and such.
+/// From this MTU on, packets count as jumbo ones: clouds have 8,896 and similar.
 const ENOUGH: u32 = 8000;
 
 pub(super) const CHECK: Check = Check {
     name: "jumbo-frames",
-    about: "more packets a second than one core takes singly",
+    about: "more packets a second than one core handles one by one",
     sources: &[ESNET_MTU, RED_HAT],
-    run: Run::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
+    run: CheckRun::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
@@ -27,12 +27,12 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         return None;
     }
     let (now, then) = (Segments::usual(mtu), Segments::usual(JUMBO));
-    // Nobody misses what a cloud doesn't offer: where the port's speed is unknown, so is the cost.
+    // Where the port's speed is unknown, as in a cloud, so is the cost.
     let is_guess = speed(port).is_none() && host.need == Need::OfPorts;
     let finding = Finding::leaves(
         now.share() * need,
         then.share() * need,
-        format!("headers leave {} of {}", percent(now.share()), gbit(need)),
+        format!("headers leave {} of {} for payload", percent(now.share()), gbit(need)),
     )
     .at_most(if is_guess { Severity::Note } else { Severity::Minor })
     .at(&port.name)
@@ -46,12 +46,11 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         then.packets(need),
         gbit(then.share() * need)
     ))
-    .fix(format!("ip link set {} mtu {JUMBO}, where every switch and host on the path has it too", port.name))
+    .fix(format!("ip link set {} mtu {JUMBO}, if every switch and host on the path allows it", port.name))
     .undo(format!("ip link set {} mtu {mtu}", port.name))
     .conflict(
-        "ESnet wants 9000 everywhere; the internet takes 1500, Google Cloud \
-                    8896, Azure mostly 1500; with segmentation offload and GRO the processor \
-                    gains little",
+        "ESnet advises 9000 everywhere; the internet takes 1500, Google Cloud 8896, Azure mostly 1500; \
+         with segmentation offload and GRO, the processor gains little",
     );
     Some(finding)
 }

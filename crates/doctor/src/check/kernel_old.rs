@@ -1,27 +1,23 @@
-//! Kernels that lack what fast transfers have gained since.
+//! Kernels that lack later improvements for fast transfers.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{BBR, ESNET};
 use crate::{Finding, Host, Severity};
 
-/// What came with a version.
+/// Improvements, by the version that brought them.
 const GAINS: [((u32, u32), &str); 3] = [
     ((4, 9), "bbr"),
     ((4, 13), "pacing without fq"),
-    (
-        (4, 18),
-        "segmentation offload for UDP, less work for each TCP segment (SACK \
-                    compression)",
-    ),
+    ((4, 18), "segmentation offload for UDP, nor SACK compression (less work for each TCP segment)"),
 ];
-/// Before it even tuned hosts are short of ten gigabits.
+/// Older kernels don't reach 10 Gbit/s even on tuned hosts.
 const OLD: (u32, u32) = (4, 9);
 
 pub(super) const CHECK: Check = Check {
     name: "kernel-old",
-    about: "a kernel from before bbr, pacing, and less work for each segment",
+    about: "a kernel without bbr, pacing, or SACK compression",
     sources: &[ESNET, BBR],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -32,10 +28,13 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let severity = if version < OLD { Severity::Minor } else { Severity::Note };
-    let finding = Finding::new(severity, format!("Linux {}.{} lacks what came later", version.0, version.1))
-        .evidence(format!("kernel {release}: no {}", lacks.join(", no ")))
-        .fix("a newer kernel of the distribution")
-        .conflict("distributions for enterprises bring some of it back into older versions");
+    let finding = Finding::new(
+        severity,
+        format!("Linux {}.{} lacks later improvements for fast transfers", version.0, version.1),
+    )
+    .evidence(format!("kernel {release}: no {}", lacks.join(", no ")))
+    .fix("install a newer kernel of the distribution")
+    .conflict("enterprise distributions port some of these back to older versions");
     Some(finding)
 }
 

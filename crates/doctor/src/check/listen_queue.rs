@@ -1,19 +1,19 @@
-//! Connections that were refused since the queue of new ones was full.
+//! Connections that were dropped because the accept queue was full.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{IP_SYSCTL, SNMP};
 use crate::{Finding, Host, Severity};
 
 const SOMAXCONN: &str = "net.core.somaxconn";
 const SYN: &str = "net.ipv4.tcp_max_syn_backlog";
-/// Connections that a busy server lets wait.
+/// Waiting connections that a busy server should allow.
 const ENOUGH: u32 = 8192;
 
 pub(super) const CHECK: Check = Check {
     name: "listen-queue",
-    about: "connections were dropped since nobody had taken earlier ones yet",
+    about: "accept queues of listening sockets that overflowed",
     sources: &[IP_SYSCTL, SNMP],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -24,24 +24,25 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     }
     let tcp = &host.facts.tcp;
     let now = tcp.somaxconn.get().zip(tcp.max_syn_backlog.get());
-    let finding =
-        Finding::new(Severity::Note, format!("{full} connections were dropped before they were taken"))
-            .evidence(format!("the queue of a listening socket was full {full} times since boot"))
-            .evidence(
-                "it matters to servers with many clients; the sender waits a second \
-                    before it asks again",
-            )
-            .fix(format!("{}, and the program's own backlog", set(now.unwrap_or_default(), ENOUGH)))
-            .undo(match now {
-                Some(now) => set(now, 0),
-                None => {
-                    format!("sysctl -w with the values of before: note them first (sysctl {SOMAXCONN} {SYN})")
-                }
-            });
+    let finding = Finding::new(
+        Severity::Note,
+        format!("{full} connections were dropped before the server accepted them"),
+    )
+    .evidence(format!("the accept queue of a listening socket overflowed {full} times since boot"))
+    .evidence(
+        "this matters to servers with many clients: a dropped client waits a second before it tries again",
+    )
+    .fix(format!("{}; and raise the program's own backlog", set(now.unwrap_or_default(), ENOUGH)))
+    .undo(match now {
+        Some(now) => set(now, 0),
+        None => {
+            format!("sysctl -w with the previous values: note them first (sysctl {SOMAXCONN} {SYN})")
+        }
+    });
     Some(finding)
 }
 
-/// The command that sets both queues, neither to less than given.
+/// The command that sets both queues to the given sizes, but to no less than `least`.
 fn set((taken, begun): (u32, u32), least: u32) -> String {
     format!("sysctl -w {SOMAXCONN}={} {SYN}={}", taken.max(least), begun.max(least))
 }
@@ -73,6 +74,6 @@ mod tests {
         let found = &found(&CHECK, &full)[0];
         let command = "sysctl -w net.core.somaxconn=65535 net.ipv4.tcp_max_syn_backlog";
         assert_eq!(found.undo, Some(format!("{command}=512")));
-        assert_eq!(found.fix, Some(format!("{command}=8192, and the program's own backlog")));
+        assert_eq!(found.fix, Some(format!("{command}=8192; and raise the program's own backlog")));
     }
 }

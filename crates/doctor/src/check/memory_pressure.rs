@@ -1,9 +1,9 @@
-//! Memory that is short.
+//! Memory that is nearly used up.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bytes, percent};
 use crate::source::PSI;
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
 /// Share of the memory that should be available.
 const LITTLE: f64 = 0.05;
@@ -12,27 +12,27 @@ const WAITS: f64 = 1.0;
 
 pub(super) const CHECK: Check = Check {
     name: "memory-pressure",
-    about: "little memory is available, or tasks wait for it",
+    about: "a host with little available memory, or with tasks that wait for memory",
     sources: &[
         PSI,
-        Source {
+        Citation {
             name: "proc_meminfo(5): MemAvailable",
             url: "https://man7.org/linux/man-pages/man5/proc_meminfo.5.html",
         },
     ],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
-    let told: Vec<String> = [short(host), waits(host)].into_iter().flatten().collect();
-    if told.is_empty() {
+    let signs: Vec<String> = [short(host), waits(host)].into_iter().flatten().collect();
+    if signs.is_empty() {
         return None;
     }
     let finding = Finding::new(Severity::Minor, "memory is short");
-    let finding = told.into_iter().fold(finding, Finding::evidence);
-    Some(finding.evidence("buffers and the page cache shrink first: both are what a transfer uses").fix(
-        "see who has it: ps -eo rss,comm --sort -rss | head; files in tmpfs \
-                    count too; or more memory",
+    let finding = signs.into_iter().fold(finding, Finding::evidence);
+    Some(finding.evidence("buffers and the page cache shrink first, and a transfer needs both").fix(
+        "find the programs that use it: ps -eo rss,comm --sort -rss | head (files in tmpfs count too); \
+             or add memory",
     ))
 }
 
@@ -55,14 +55,14 @@ mod tests {
     use super::*;
     use crate::testing::{changed, fixture, found, lines};
     use linerate_host::Fact;
-    use linerate_host::facts::Stall;
+    use linerate_host::facts::StallShares;
 
     #[test]
     fn little_memory_and_waiting_for_it_are_found() {
         let little = changed("stock-10g", |facts| facts.memory.available = Fact::Known(1 << 30));
         assert_eq!(lines(&found(&CHECK, &little)), ["memory-pressure - minor -"]);
         let waits = changed("stock-10g", |facts| {
-            facts.strain.memory = Fact::Known(Stall { some_60: 3.0, ..Stall::default() })
+            facts.strain.memory = Fact::Known(StallShares { some_60: 3.0, ..StallShares::default() })
         });
         assert_eq!(lines(&found(&CHECK, &waits)), ["memory-pressure - minor -"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());

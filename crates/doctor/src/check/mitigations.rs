@@ -1,54 +1,58 @@
-//! What the kernel does about the processors' weaknesses, as far as it costs transfers.
+//! Mitigations of the processors' vulnerabilities, as far as they slow transfers.
 
 use std::collections::BTreeMap;
 
-use super::{Check, Run};
-use crate::{Finding, Host, Severity, Source};
+use super::{Check, CheckRun};
+use crate::{Citation, Finding, Severity};
 
-/// What makes each system call, or each switch to a guest, dearer: by what the kernel says of it.
-const DEAR: [(&str, &str, &str); 6] = [
+/// Mitigations that slow each system call or each switch to a guest: vulnerability, the kernel's text,
+/// effect.
+const COSTLY: [(&str, &str, &str); 6] = [
     ("meltdown", "PTI", "each system call changes the page table"),
-    ("retbleed", "Mitigation: IBRS", "the kernel's branches aren't predicted"),
-    ("retbleed", "untrained return thunk", "each return is made slower"),
-    ("spec_rstack_overflow", "Safe RET", "each return is made slower"),
+    ("retbleed", "Mitigation: IBRS", "branch prediction is restricted in the kernel"),
+    ("retbleed", "untrained return thunk", "each return in the kernel is slower"),
+    ("spec_rstack_overflow", "Safe RET", "each return in the kernel is slower"),
     ("mds", "Clear CPU buffers", "buffers are cleared on the way out of the kernel"),
     ("l1tf", "cache flushes", "the cache is flushed on the way into a guest"),
 ];
 
 pub(super) const CHECK: Check = Check {
     name: "mitigations",
-    about: "what the kernel does about the processors' weaknesses, where it costs",
+    about: "mitigations of processor vulnerabilities that slow each system call",
     sources: &[
-        Source {
+        Citation {
             name: "Linux, Documentation/admin-guide/hw-vuln",
             url: "https://docs.kernel.org/admin-guide/hw-vuln/index.html",
         },
-        Source {
+        Citation {
             name: "Linux, Documentation/admin-guide/kernel-parameters: mitigations=",
             url: "https://docs.kernel.org/admin-guide/kernel-parameters.html",
         },
     ],
-    run: Run::Host(run),
+    run: CheckRun::HostOne(|host| host.facts.cpu.mitigations.known().and_then(of)),
 };
-
-fn run(host: &Host<'_>) -> Vec<Finding> {
-    host.facts.cpu.mitigations.known().and_then(of).into_iter().collect()
-}
 
 fn of(all: &BTreeMap<String, String>) -> Option<Finding> {
     let is_there =
         |(name, says, _): &&(&str, &str, &str)| all.get(*name).is_some_and(|text| text.contains(says));
-    let dear: Vec<_> = DEAR.iter().filter(is_there).collect();
-    if dear.is_empty() {
+    let costly: Vec<_> = COSTLY.iter().filter(is_there).collect();
+    if costly.is_empty() {
         return None;
     }
-    let names = dear.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
-    let finding = Finding::new(Severity::Note, format!("each system call is dearer by what guards against {names}"))
-        .fix("newer processors; larger reads and writes make fewer calls. Measure first: linerate stream, then with mitigations=off")
-        .undo("start the kernel without mitigations=off")
-        .conflict("without it others on the host can read its secrets: only where nobody else runs anything, if at all");
+    let names = costly.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
+    let finding =
+        Finding::new(Severity::Note, format!("mitigations for {names} make each system call slower"))
+            .fix(
+                "use newer processors, or larger reads and writes, which make fewer calls; \
+            measure first, with linerate stream, then with the kernel option mitigations=off",
+            )
+            .undo("start the kernel without mitigations=off")
+            .conflict(
+                "without mitigations, other users of the host can read its secrets: \
+            turn them off at most where nobody else runs programs",
+            );
     Some(
-        dear.iter().fold(finding, |finding, (name, _, why)| {
+        costly.iter().fold(finding, |finding, (name, _, why)| {
             finding.evidence(format!("{name}: {}: {why}", all[*name]))
         }),
     )
@@ -62,7 +66,7 @@ mod tests {
     use crate::testing::{fixture, found, lines};
 
     #[test]
-    fn dear_ones_are_told() {
+    fn costly_ones_are_found() {
         let mut host = fixture("stock-10g");
         host.cpu.mitigations = Fact::Known(BTreeMap::from([
             ("meltdown".to_owned(), "Mitigation: PTI".to_owned()),

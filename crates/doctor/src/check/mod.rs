@@ -1,52 +1,74 @@
 //! The checks: one file each, a pure function of the facts, registered by one line below.
 //!
-//! A check looks at what is known. Where a fact isn't, it finds nothing: never a finding from a guess.
+//! A check looks at known facts only. Where a fact is unknown, it finds nothing: no finding comes from a
+//! guess.
 
-mod cite;
 mod work;
 
-use crate::{Finding, Host, Path, Source};
+use crate::{Citation, Finding, Host, Path};
 
 /// One practice.
 pub struct Check {
-    /// Stable name, as `pcie-width`.
+    /// Stable name, like `pcie-width`.
     pub name: &'static str,
-    /// What it looks for, in half a sentence.
+    /// The situation that it looks for, in half a sentence.
     pub about: &'static str,
-    /// Where the advice comes from.
-    pub sources: &'static [Source],
+    /// Documents behind the advice.
+    pub sources: &'static [Citation],
     /// The check itself.
-    pub run: Run,
+    pub run: CheckRun,
 }
 
-/// What a check looks at.
+/// The function of a check, by what it looks at.
 #[derive(Clone, Copy)]
-pub enum Run {
-    /// One host.
+pub enum CheckRun {
+    /// A host, for any number of findings.
     Host(fn(&Host<'_>) -> Vec<Finding>),
-    /// A path, with both of its ends.
-    Path(fn(&Path<'_>) -> Vec<Finding>),
+    /// A host, for one finding at most.
+    HostOne(fn(&Host<'_>) -> Option<Finding>),
+    /// A path with both of its ends, for one finding at most.
+    Path(fn(&Path<'_>) -> Option<Finding>),
 }
 
 impl Check {
-    /// Signs what it found.
-    pub(crate) fn signed(&self, host: &str, found: Vec<Finding>) -> Vec<Finding> {
-        let sign =
-            |finding| Finding { check: self.name, host: host.into(), sources: self.sources, ..finding };
-        found.into_iter().map(sign).collect()
+    /// Findings on a host, signed; none by a check of paths.
+    pub(crate) fn on_host(&self, host: &Host<'_>) -> Vec<Finding> {
+        match self.run {
+            CheckRun::Host(run) => {
+                run(host).into_iter().map(|finding| self.sign(finding, host.name)).collect()
+            }
+            CheckRun::HostOne(run) => {
+                run(host).map(|finding| self.sign(finding, host.name)).into_iter().collect()
+            }
+            CheckRun::Path(_) => Vec::new(),
+        }
+    }
+
+    /// The finding on a path, signed; none by a check of hosts.
+    pub(crate) fn on_path(&self, path: &Path<'_>) -> Option<Finding> {
+        let name = format!("{} -> {}", path.from.name, path.to.name);
+        match self.run {
+            CheckRun::Path(run) => run(path).map(|finding| self.sign(finding, &name)),
+            CheckRun::Host(_) | CheckRun::HostOne(_) => None,
+        }
+    }
+
+    fn sign(&self, finding: Finding, host: &str) -> Finding {
+        Finding { check: self.name, host: host.into(), sources: self.sources, ..finding }
     }
 }
 
-/// Names the files beside this one; each holds a `CHECK`. `rustfmt` doesn't look into it: see CONTRIBUTING.md.
+/// Declares the files beside this one, each of which holds a `CHECK`. `rustfmt` skips files that a macro
+/// declares: see CONTRIBUTING.md.
 macro_rules! checks {
     ($($file:ident),* $(,)?) => {
         $(mod $file;)*
-        /// All checks, in the order in which findings of the same cost are told.
+        /// All checks, in the order in which findings of equal cost are reported.
         pub static CHECKS: &[&Check] = &[$(&$file::CHECK),*];
     };
 }
 
-// One line a check. The order is that of the way of a packet: slot, port, queues, processors, kernel, path.
+// One line a check, in the order of a packet's way: slot, port, queues, processors, kernel, path.
 checks! {
     // Slot, port, interrupts, queues, processors.
     pcie_width,
@@ -144,7 +166,7 @@ checks! {
     ssh_window,
 }
 
-/// The check of a name.
+/// The check with this name.
 pub fn named(name: &str) -> Option<&'static Check> {
     CHECKS.iter().copied().find(|check| check.name == name)
 }
@@ -152,6 +174,17 @@ pub fn named(name: &str) -> Option<&'static Check> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The papers are listed on one page; each other document has its own address.
+    #[test]
+    fn a_document_has_one_title() {
+        let mut titles = std::collections::BTreeMap::new();
+        let cited = CHECKS.iter().flat_map(|check| check.sources);
+        for Citation { name, url } in cited.filter(|source| source.url != "docs/papers.md") {
+            let first = titles.entry(url).or_insert(name);
+            assert_eq!(first, &name, "two titles of {url}");
+        }
+    }
 
     #[test]
     fn names_are_stable_and_sources_are_there() {
@@ -161,7 +194,7 @@ mod tests {
             assert!(is_stable && !check.about.is_empty(), "{}", check.name);
             assert!(!check.sources.is_empty(), "{}", check.name);
             let is_address =
-                |source: &Source| source.url.starts_with("https://") || source.url == "docs/papers.md";
+                |source: &Citation| source.url.starts_with("https://") || source.url == "docs/papers.md";
             assert!(check.sources.iter().all(is_address), "{}", check.name);
             assert!(CHECKS[..at].iter().all(|other| other.name != check.name), "{} twice", check.name);
         }

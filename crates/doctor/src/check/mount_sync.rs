@@ -1,19 +1,19 @@
-//! Mounts that wait for the disk at each write.
+//! Mounts whose every write waits for the disk.
 
 use linerate_host::facts::FileSystem;
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, Run, work};
-use crate::{Finding, Host, Severity, Source};
+use super::{Check, CheckRun, work};
+use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "mount-sync",
-    about: "a file system mounted so that each write, or each access, goes to the disk",
-    sources: &[Source {
+    about: "a file system mounted so that each write, or each access, waits for the disk",
+    sources: &[Citation {
         name: "mount(8): sync, dirsync, strictatime",
         url: "https://man7.org/linux/man-pages/man8/mount.8.html",
     }],
-    run: Run::Host(|host: &Host<'_>| file_systems(host).filter_map(of).collect()),
+    run: CheckRun::Host(|host: &Host<'_>| file_systems(host).filter_map(of).collect()),
 };
 
 fn of(fs: &FileSystem) -> Option<Finding> {
@@ -32,8 +32,8 @@ fn of(fs: &FileSystem) -> Option<Finding> {
         .fix(format!("mount -o remount,{instead} {point}"))
         .undo(format!("mount -o remount,{option} {point}"))
         .conflict(
-            "sync is for disks that are pulled out; linerate itself makes files safe \
-                    before it says that they are",
+            "sync is for disks that are pulled out without unmounting; \
+             linerate itself syncs files before it reports success",
         );
     Some(finding)
 }
@@ -46,7 +46,7 @@ mod tests {
     use linerate_host::Fact;
 
     #[test]
-    fn sync_is_dear_and_the_usual_options_are_not() {
+    fn sync_is_costly_and_the_usual_options_are_not() {
         let of = |option: &str| {
             let facts = with("stock-10g", |fs| fs.options = Fact::Known(vec!["rw".into(), option.into()]));
             lines(&found(&CHECK, &facts))

@@ -1,17 +1,17 @@
-//! Ports of one host that don't fit together: a bond's or bridge's and its members', a VLAN's and what is below it.
+//! Ports of one host whose MTUs don't match: a bond or bridge and its members, a VLAN and the port below it.
 
 use linerate_host::facts::{Facts, Port};
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
 use crate::source::{BRIDGE, ESNET_MTU};
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "mtu-mismatch",
-    about: "ports of one host with MTUs that don't fit together",
+    about: "ports of one host whose MTUs don't match",
     sources: &[ESNET_MTU, BRIDGE],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -20,7 +20,7 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
     lost.chain(small).collect()
 }
 
-/// What is above sends packets that what is below doesn't take.
+/// The upper port sends packets that are too large for the lower one.
 fn lost(facts: &Facts, port: &Port) -> Option<Finding> {
     let (upper, lower) = match (port.vlan.known(), port.master.known()) {
         (Some(vlan), _) => (port, facts.port(&vlan.lower)?),
@@ -31,20 +31,20 @@ fn lost(facts: &Facts, port: &Port) -> Option<Finding> {
     if above <= below {
         return None;
     }
-    let title = format!("{} takes packets of {above} bytes, {} below it {below}", upper.name, lower.name);
+    let title = format!(
+        "{} sends packets of {above} bytes, but {} below it takes only {below}",
+        upper.name, lower.name
+    );
     let finding = Finding::new(Severity::Major, title)
         .at(&port.name)
         .evidence(format!("MTU of {}: {above}; of {}: {below}", upper.name, lower.name))
-        .evidence(
-            "full segments are dropped or cut, small ones pass: connections are \
-                    made, and hang",
-        )
+        .evidence("small segments pass, full ones are dropped or cut: connections are made, and then hang")
         .fix(format!("ip link set {} mtu {above}", lower.name))
         .undo(format!("ip link set {} mtu {below}", lower.name));
     Some(finding)
 }
 
-/// Containers behind a bridge send smaller packets than the host's port can.
+/// Containers behind a bridge send smaller packets than the host's port allows.
 fn small(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
     let members = bridge.bridge_ports.known()?;
     let is_veth =
@@ -65,8 +65,8 @@ fn small(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
     .at(&bridge.name)
     .evidence(format!("MTU of {} is {own}, of {} {outer}", bridge.name, outside.name))
     .fix(format!(
-        "set the bridge's MTU where it is made (docker: \"mtu\": {outer} in \
-                    daemon.json); ip link set {} mtu {outer}",
+        "set the bridge's MTU where the bridge is configured (docker: \"mtu\": {outer} in daemon.json); \
+         ip link set {} mtu {outer}",
         bridge.name
     ))
     .undo(format!("ip link set {} mtu {own}", bridge.name));

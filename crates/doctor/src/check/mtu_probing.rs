@@ -1,17 +1,17 @@
-//! Jumbo packets where a hop drops them without a word.
+//! Jumbo packets on a path that may drop them silently.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host, Severity};
 
-/// What the whole internet takes.
+/// The MTU of the internet.
 const COMMON: u32 = 1500;
 
 pub(super) const CHECK: Check = Check {
     name: "mtu-probing",
-    about: "large packets, and no way to learn that a path doesn't take them",
+    about: "large packets, without probing for paths that drop them",
     sources: &[IP_SYSCTL, ESNET],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -19,16 +19,13 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let port = host.devices().find(|port| port.mtu.get().is_some_and(|mtu| mtu > COMMON))?;
-    let finding = Finding::new(Severity::Note, "a path that takes less than the port's MTU may stall")
+    let finding = Finding::new(Severity::Note, "connections may stall on a path with a smaller MTU")
         .at(&port.name)
         .evidence(format!("MTU {}, and tcp_mtu_probing is 0", port.mtu.get()?))
-        .evidence(
-            "where a router's answer is filtered, connections hang after the first \
-                    full segment",
-        )
+        .evidence("where routers' ICMP messages are filtered, connections hang after the first full segment")
         .fix("sysctl -w net.ipv4.tcp_mtu_probing=1")
         .undo("sysctl -w net.ipv4.tcp_mtu_probing=0")
-        .conflict("ESnet and perfSONAR set 1 with jumbo packets; distributions leave 0");
+        .conflict("ESnet and perfSONAR set 1 with jumbo packets; distributions keep 0");
     Some(finding)
 }
 

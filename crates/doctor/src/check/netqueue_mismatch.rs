@@ -1,66 +1,59 @@
-//! Queues that were meant to be, against those that are: for a hypervisor's guests, and by the driver's own options.
+//! The number of receive queues, against the guests, the interrupts and the driver's options.
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
-use crate::source::SCALING;
-use crate::{Finding, Host, Severity, Source};
+use super::{Check, CheckRun};
+use crate::source::{SCALING, VMMARK};
+use crate::{Finding, Host, Severity};
 
-/// Options of drivers that ask for queues.
+/// Driver options that set the number of queues.
 const OPTIONS: [&str; 6] = ["RSS", "VMDQ", "num_queues", "num_vmdqs", "rss_queues", "qp"];
 
 pub(super) const CHECK: Check = Check {
     name: "netqueue-mismatch",
-    about: "fewer queues than guests, than interrupts, or than the driver was asked for",
-    sources: &[
-        Source {
-            name: "Networking technologies on IBM System x servers running VMware ESX 4.0: \
-                    NetQueue, and how to verify it",
-            url: "docs/papers.md",
-        },
-        SCALING,
-    ],
-    run: Run::Host(|host| host.hardware().filter_map(|port| of(host, port)).collect()),
+    about: "fewer queues than guests or than the driver's options ask for, or fewer interrupts than queues",
+    sources: &[VMMARK, SCALING],
+    run: CheckRun::Host(|host| host.hardware().filter_map(|port| of(host, port)).collect()),
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let channels = port.channels.known()?;
     let (queues, (kind, most)) = (channels.receiving(), channels.receiving_kind());
-    let told = [guests(host, queues, most), options(port, queues), interrupts(port, queues)];
-    let told: Vec<String> = told.into_iter().flatten().collect();
-    if told.is_empty() {
+    let signs = [guests(host, queues, most), options(port, queues), interrupts(port, queues)];
+    let signs: Vec<String> = signs.into_iter().flatten().collect();
+    if signs.is_empty() {
         return None;
     }
     let wanted = host.facts.machine.guests.get().unwrap_or(0).max(queues).min(most.max(queues));
     let finding = Finding::new(
         Severity::Minor,
-        format!("{} has {queues} receive queues, and others were meant", port.name),
+        format!("{} has {queues} receive queues, which doesn't match its configuration", port.name),
     )
     .at(&port.name)
-    .evidence(format!("{queues} receive queues of {most} that are possible"));
-    let finding = told.into_iter().fold(finding, Finding::evidence);
+    .evidence(format!("{queues} receive queues; {most} are possible"));
+    let finding = signs.into_iter().fold(finding, Finding::evidence);
     Some(
         finding
             .fix(format!(
-                "ethtool -L {0} {kind} {wanted}; ethtool -S {0} shows each queue's \
-                    packets; on ESX: esxcli system module parameters set -m MODULE",
+                "ethtool -L {0} {kind} {wanted}; ethtool -S {0} shows each queue's packets; \
+                 on ESX: esxcli system module parameters set -m MODULE",
                 port.name
             ))
             .undo(format!("ethtool -L {} {kind} {queues}", port.name))
             .conflict(
-                "NetQueue and VMDq sort packets by guest, RSS by connection: with one \
-                    guest more queues bring nothing by the first",
+                "NetQueue and VMDq sort packets by guest, RSS by connection: \
+                 for a single guest, only RSS gains from more queues",
             ),
     )
 }
 
-/// Each guest should have a queue, as far as the card has that many.
+/// Each guest should have a queue, as far as the card has enough.
 fn guests(host: &Host<'_>, queues: u32, most: u32) -> Option<String> {
     let guests = host.facts.machine.guests.get()?;
     (queues < guests.min(most)).then(|| format!("{guests} guests share them"))
 }
 
-/// A number for each port of the driver, by commas; 0 leaves it to the driver.
+/// Options hold a number for each port of the driver, separated by commas; 0 leaves the choice to the driver.
 fn options(port: &Port, queues: u32) -> Option<String> {
     let all = port.module_options.known()?;
     all.iter().filter(|(name, _)| OPTIONS.contains(&name.as_str())).find_map(|(name, value)| {
@@ -70,7 +63,7 @@ fn options(port: &Port, queues: u32) -> Option<String> {
     })
 }
 
-/// Vectors: each queue needs one; where there are fewer, some share. Legacy pins have one in all.
+/// Each queue needs an interrupt vector of its own, or shares one. Legacy interrupts have one for all queues.
 fn interrupts(port: &Port, queues: u32) -> Option<String> {
     let vectors = u32::try_from(port.interrupts.known()?.len()).ok()?;
     (vectors > 0 && vectors < queues).then(|| format!("{vectors} interrupts for {queues} queues"))
@@ -92,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_asked_for_more_are_told() {
+    fn options_that_asked_for_more_are_found() {
         let asked = edited("stock-10g", "eno1", |port| {
             let option = ("RSS".to_owned(), Fact::Known("16,16".to_owned()));
             port.module_options = Fact::Known([option].into());

@@ -1,12 +1,12 @@
-//! Files that come over a network before they are sent.
+//! Files on another host, which cross a network before they are sent.
 
 use linerate_host::facts::FileSystem;
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, Run, work};
-use crate::{Finding, Host, Severity, Source};
+use super::{Check, CheckRun, work};
+use crate::{Citation, Finding, Host, Severity};
 
-/// Kinds whose files are on other hosts.
+/// File system types whose files are on other hosts.
 const KINDS: [&str; 12] = [
     "nfs",
     "nfs4",
@@ -25,11 +25,11 @@ const KINDS: [&str; 12] = [
 pub(super) const CHECK: Check = Check {
     name: "network-file-system",
     about: "a path whose files are on another host",
-    sources: &[Source {
+    sources: &[Citation {
         name: "nfs(5): nconnect, rsize, wsize",
         url: "https://man7.org/linux/man-pages/man5/nfs.5.html",
     }],
-    run: Run::Host(|host: &Host<'_>| file_systems(host).filter_map(of).collect()),
+    run: CheckRun::Host(|host: &Host<'_>| file_systems(host).filter_map(of).collect()),
 };
 
 fn of(fs: &FileSystem) -> Option<Finding> {
@@ -42,17 +42,13 @@ fn of(fs: &FileSystem) -> Option<Finding> {
         .at(&fs.path)
         .evidence(format!(
             "{kind} from {source}{}",
-            if is_nfs && !several { ", with one connection" } else { "" }
+            if is_nfs && !several { ", over one connection" } else { "" }
         ))
-        .evidence(
-            "each byte passes the network twice, and each file waits for the \
-                    server's answers",
-        );
+        .evidence("each byte crosses the network twice, and each file waits for the server's answers");
     Some(match (is_nfs, fs.mount_point.known().map(|point| work::word(point))) {
         (true, Some(point)) if !several => finding
             .fix(format!(
-                "copy from or to the server itself; or umount {point}, and mount it with \
-                    -o nconnect=8"
+                "copy from or to the server itself; or umount {point} and mount it again with -o nconnect=8"
             ))
             .undo(format!("mount {point} without nconnect")),
         _ => finding.fix("copy from or to the server itself"),
@@ -71,9 +67,9 @@ mod tests {
         let nfs = with("stock-10g", |fs| {
             (fs.kind, fs.source) = (Fact::Known("nfs4".into()), Fact::Known("s:/x".into()))
         });
-        let told = found(&CHECK, &nfs);
-        assert_eq!(lines(&told), ["network-file-system / note -"]);
-        assert!(told[0].evidence[0].ends_with("one connection"));
+        let findings = found(&CHECK, &nfs);
+        assert_eq!(lines(&findings), ["network-file-system / note -"]);
+        assert!(findings[0].evidence[0].ends_with("one connection"));
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
     }
 }

@@ -1,25 +1,21 @@
-//! The ports' speed, against what is needed and what they can.
+//! The ports' speed, against the need and their own capability.
 
 use linerate_host::facts::Port;
 
-use super::cite::{FEDEX, STATISTICS};
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
+use crate::source::{ETHTOOL, FEDEX, STATISTICS};
 use crate::subject::speed;
-use crate::{Finding, Host, Need, Severity, Source};
+use crate::{Finding, Host, Need, Severity};
 
-/// All real ports of the last twenty years can as much.
+/// The least speed of all hardware ports of the last twenty years.
 const LEAST: f64 = 1e9;
 
 pub(super) const CHECK: Check = Check {
     name: "nic-speed",
-    about: "ports slower than what is needed, negotiated down, or half duplex",
-    sources: &[
-        FEDEX,
-        STATISTICS,
-        Source { name: "ethtool(8), -s", url: "https://man7.org/linux/man-pages/man8/ethtool.8.html" },
-    ],
-    run: Run::Host(run),
+    about: "ports slower than the need, negotiated down, or half duplex",
+    sources: &[FEDEX, STATISTICS, ETHTOOL],
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -33,11 +29,11 @@ fn too_slow(host: &Host<'_>) -> Option<Finding> {
     if fastest >= target {
         return None;
     }
-    let title = format!("the fastest port has {}, {} are needed", gbit(fastest), gbit(target));
-    let told = host.linked().filter_map(|port| Some(format!("{}: {}", port.name, gbit(speed(port)?))));
+    let title = format!("the fastest port has {}; {} is needed", gbit(fastest), gbit(target));
+    let speeds = host.linked().filter_map(|port| Some(format!("{}: {}", port.name, gbit(speed(port)?))));
     let finding = Finding::leaves(fastest, target, title)
-        .fix("a faster port, or several in a bond with as many streams");
-    Some(told.fold(finding, Finding::evidence))
+        .fix("use a faster port, or a bond of several with as many streams");
+    Some(speeds.fold(finding, Finding::evidence))
 }
 
 fn half(port: &Port) -> Option<Finding> {
@@ -48,24 +44,22 @@ fn half(port: &Port) -> Option<Finding> {
             format!("{} is half duplex: it can't send while it receives", port.name),
         )
         .at(&port.name)
-        .evidence("duplex half: the other end doesn't negotiate, or is a hub")
+        .evidence("the other end doesn't negotiate, or is a hub")
         .fix(format!("let both ends negotiate: ethtool -s {} autoneg on", port.name))
     })
 }
 
 fn negotiated(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let speed = speed(port).filter(|speed| *speed < LEAST)?;
-    let finding = Finding::leaves(
-        speed,
-        LEAST,
-        format!("{} was negotiated down to {}", port.name, gbit(speed)),
-    )
-    .at(&port.name)
-    .evidence(
-        "ports of this kind can 1 Gbit/s at least: a cable with a broken pair, or a setting of the other end",
-    )
-    .fix(format!("another cable; then ethtool -s {} autoneg on", port.name));
-    // A slow one beside a fast one is mostly for the machine's own management.
+    let finding =
+        Finding::leaves(speed, LEAST, format!("{} was negotiated down to {}", port.name, gbit(speed)))
+            .at(&port.name)
+            .evidence(
+                "ports of this kind reach at least 1 Gbit/s: \
+         a pair of the cable is broken, or the other end limits the speed",
+            )
+            .fix(format!("replace the cable, then ethtool -s {} autoneg on", port.name));
+    // A slow port beside a fast one mostly serves the machine's management.
     let is_fastest = host.fastest().is_none_or(|fastest| fastest <= speed);
     Some(if is_fastest { finding } else { Finding { severity: Severity::Note, ..finding } })
 }
@@ -78,7 +72,7 @@ mod tests {
     use crate::testing::{edited, fixture, found, found_for, lines};
 
     #[test]
-    fn slow_and_half_ports_are_told() {
+    fn slow_and_half_ports_are_found() {
         let target = Need::Target(10e9);
         assert_eq!(
             lines(&found_for(&CHECK, &fixture("e1000e-desktop"), target)),

@@ -1,15 +1,15 @@
-//! Processors without instructions for AES, or guests that aren't shown them.
+//! Processors without AES instructions, or guests that can't see them.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
-use crate::source::{LIBVIRT, TRANSFER_PAPER};
+use crate::source::{FEDEX, LIBVIRT};
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "no-aes",
-    about: "the processor has no instructions for AES, or doesn't show them",
-    sources: &[TRANSFER_PAPER, LIBVIRT],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    about: "a processor that has no AES instructions, or hides them from the guest",
+    sources: &[FEDEX, LIBVIRT],
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -17,7 +17,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if cpu.has("aes").get()? {
         return None;
     }
-    let title = "AES is computed without its instructions";
+    let title = "AES is computed without AES instructions";
     let finding = match cpu.aes_128_gcm.get().filter(|bytes| *bytes > 0.0).map(|bytes| bytes * 8.0) {
         Some(one) if one >= host.rate() => return None,
         Some(one) => Finding::leaves(one, host.rate(), title)
@@ -26,19 +26,19 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         None => Finding::new(Severity::Minor, title),
     };
     let model = cpu.model.known().map_or("the processor", String::as_str);
-    let finding = finding.evidence(format!("{model} has no 'aes' among its flags"));
+    let finding = finding.evidence(format!("{model} has no 'aes' flag"));
     Some(match host.facts.machine.guest.get() {
         Some(true) => finding
             .fix(
-                "give the guest the host's processor: libvirt <cpu \
-                    mode='host-passthrough'/>, QEMU -cpu host",
+                "give the guest the host's processor model: \
+                 libvirt <cpu mode='host-passthrough'/>, QEMU -cpu host",
             )
-            .undo("the processor model that it had")
-            .conflict("a guest with the host's processor can only move to hosts like it"),
+            .undo("the previous processor model")
+            .conflict("a guest with the host's processor model can only migrate to similar hosts"),
         _ => finding.fix(
-            "switch AES-NI on in the firmware, where the processor has it; else ssh \
-                    -c chacha20-poly1305@openssh.com, or linerate cp --no-encrypt in a \
-                    network that is trusted",
+            "turn AES-NI on in the firmware, if the processor has it; \
+             otherwise ssh -c chacha20-poly1305@openssh.com, \
+             or linerate cp --no-encrypt in a trusted network",
         ),
     })
 }

@@ -1,34 +1,33 @@
-//! AES four blocks at a time, where the need takes it.
+//! Vector instructions for AES, where the need exceeds one thread without them.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "no-vaes",
-    about: "no vector instructions for AES, at a rate that one thread doesn't encrypt",
-    sources: &[Source {
-        name: "Drucker, Gueron and Krasnov, Making AES great again: the forthcoming \
-                    vectorized AES instruction",
+    about: "no vector AES instructions, where one thread can't encrypt at the need",
+    sources: &[Citation {
+        name: "Drucker, Gueron and Krasnov, Making AES great again: the forthcoming vectorized AES instruction",
         url: "https://eprint.iacr.org/2018/392",
     }],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let cpu = &host.facts.cpu;
     let one = cpu.aes_128_gcm.get().filter(|bytes| *bytes > 0.0)? * 8.0;
-    // Arm's `aes` has no wider brother.
+    // Arm's `aes` has no vector form.
     let is_x86 = cpu.has("pclmulqdq").get()?;
     if !is_x86 || cpu.has("vaes").get()? || !cpu.has("aes").get()? || one >= host.rate() {
         return None;
     }
     let threads = (host.rate() / one).ceil().min(64.0);
     let finding = Finding::new(Severity::Note, format!("one thread encrypts {}", gbit(one)))
-        .evidence(format!("'aes' and no 'vaes'; AES-128-GCM {} of {}", gbit(one), gbit(host.rate())))
-        .evidence(format!("{threads:.0} threads encrypt at that rate"))
+        .evidence(format!("'aes' but no 'vaes'; AES-128-GCM {} of {} needed", gbit(one), gbit(host.rate())))
+        .evidence(format!("{threads:.0} threads encrypt at the needed rate"))
         .fix(format!("use {threads:.0} threads or more: linerate cp --streams {threads:.0}"))
-        .conflict("processors since 2019 (Ice Lake, Zen 3) do about twice as much by each core");
+        .conflict("processors since 2019 (Ice Lake, Zen 3) encrypt about twice as fast on each core");
     Some(finding)
 }
 

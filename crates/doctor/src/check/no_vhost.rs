@@ -1,14 +1,17 @@
-//! Guests whose packets a process moves, instead of the kernel.
+//! Guests whose packets QEMU moves instead of the kernel.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::LIBVIRT;
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "no-vhost",
-    about: "guests on taps whose packets QEMU moves itself",
-    sources: &[LIBVIRT, Source { name: "KVM, UsingVhost", url: "https://www.linux-kvm.org/page/UsingVhost" }],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    about: "guests whose packets QEMU moves instead of the kernel",
+    sources: &[
+        LIBVIRT,
+        Citation { name: "KVM, UsingVhost", url: "https://www.linux-kvm.org/page/UsingVhost" },
+    ],
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -19,24 +22,22 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let device = match machine.vhost_net.get() {
-        Some(true) => "/dev/vhost-net is there",
+        Some(true) => "/dev/vhost-net exists",
         Some(false) => "/dev/vhost-net is missing",
-        None => "whether /dev/vhost-net is there isn't known",
+        None => "/dev/vhost-net can't be looked for",
     };
-    let finding = Finding::new(Severity::Major, "guests' packets go through a process")
+    let finding = Finding::new(Severity::Major, "a process, not the kernel, moves the guests' packets")
         .evidence(format!("{guests} guests, {taps} taps, no vhost thread; {device}"))
         .evidence(
-            "each packet wakes QEMU, which copies it by system calls; what that \
-                    costs depends on the packets' size",
+            "each packet wakes QEMU, which copies it by system calls; the cost depends on the packets' size",
         )
         .fix(
-            "modprobe vhost_net; libvirt <driver name='vhost'/>, QEMU -netdev \
-                    tap,...,vhost=on; then start the guests anew",
+            "modprobe vhost_net; libvirt <driver name='vhost'/>, QEMU -netdev tap,...,vhost=on; \
+             then restart the guests",
         )
         .undo("libvirt <driver name='qemu'/>, QEMU vhost=off")
         .conflict(
-            "Firecracker and Cloud Hypervisor have no vhost-net by design, and are \
-                    counted as guests here",
+            "Firecracker and Cloud Hypervisor have no vhost-net by design, but their guests are counted here",
         );
     Some(finding)
 }

@@ -1,17 +1,17 @@
-//! Where a card is among the NUMA nodes, and what that costs programs elsewhere.
+//! The NUMA node of a card, and the cost for programs on other nodes.
 
 use linerate_host::facts::Port;
 
-use super::cite::{ESNET_NIC, FEDEX, STACK};
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{cpu, gbit};
+use crate::source::{ESNET_NIC, FEDEX, STACK};
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "numa-remote",
-    about: "a card at one of several NUMA nodes: programs should run there",
+    about: "a card at one of several NUMA nodes, where programs should run",
     sources: &[FEDEX, ESNET_NIC, STACK],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -27,28 +27,32 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     }
     let one = cpu::connection(port.mtu.get()?, true).low;
     let need = host.rate_of(port)?;
-    let title =
-        format!("{} is at NUMA node {node} of {}: programs elsewhere lose a fifth", port.name, nodes.len());
+    let title = format!(
+        "{} is at one of {} NUMA nodes ({node}): programs on others lose a fifth of their rate",
+        port.name,
+        nodes.len()
+    );
     let far = one * (1.0 - cpu::FAR_LOSS);
-    // One far connection is not enough for it, or it may be.
+    // Minor where one far connection is too slow, a note where it may suffice.
     let severity = if far < need { Severity::Minor } else { Severity::Note };
     let finding = Finding::new(severity, title)
         .at(&port.name)
         .evidence(format!("a connection on a far core keeps {} or more; needed: {}", gbit(far), gbit(need)))
         .fix(format!("numactl --cpunodebind={node} --preferred={node} linerate cp ..."));
     Some(finding.conflict(
-        "binding to one node leaves the others' processors idle: several streams may gain from both",
+        "binding to one node leaves the processors of others idle: \
+         several streams may be faster on all nodes",
     ))
 }
 
 fn without_processors(port: &Port, node: u32) -> Finding {
     Finding::new(
         Severity::Minor,
-        format!("{} is at NUMA node {node}, which has no processor on line", port.name),
+        format!("{} is at NUMA node {node}, which has no online processor", port.name),
     )
     .at(&port.name)
-    .evidence("all of its interrupts and memory are far")
-    .fix("put the card into a slot of a socket with processors, or bring those on line")
+    .evidence("all processors that serve its interrupts are far")
+    .fix("move the card to a slot of a socket with processors, or bring the node's processors online")
 }
 
 #[cfg(test)]
@@ -59,7 +63,7 @@ mod tests {
     use crate::testing::{fixture, found, lines};
 
     #[test]
-    fn two_sockets_are_told() {
+    fn two_sockets_are_found() {
         assert_eq!(lines(&found(&CHECK, &fixture("dual-socket-far-nic"))), ["numa-remote enp129s0f0 note -"]);
         let mut empty = fixture("dual-socket-far-nic");
         let Fact::Known(nodes) = &mut empty.cpu.nodes else { panic!("no nodes") };

@@ -1,17 +1,17 @@
-//! Offloads that are off: joining on the way in, cutting on the way out, checksums.
+//! Offloads that are off: aggregation of received packets, segmentation of sent ones, checksums.
 
-use linerate_host::facts::{Kind, Port};
+use linerate_host::facts::{Port, PortKind};
 
-use super::cite::{REDHAT, SEGMENTATION, STACK};
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::formula::{cpu, gbit};
+use crate::source::{RED_HAT, SEGMENTATION, STACK};
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "offload-off",
     about: "segmentation, aggregation or checksums that a port leaves to the processor",
-    sources: &[SEGMENTATION, STACK, REDHAT],
-    run: Run::Host(run),
+    sources: &[SEGMENTATION, STACK, RED_HAT],
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -21,16 +21,16 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
     host.devices().flat_map(each).flatten().collect()
 }
 
-/// Neither GRO nor LRO: each packet goes through TCP by itself.
+/// Neither GRO nor LRO: TCP handles each packet by itself.
 fn receiving(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let is_joined = port.offload("rx-gro").get()? || port.offload("rx-lro").get() == Some(true);
     if is_joined {
         return None;
     }
-    costs(host, port, "rx-gro", "gro", "received packets aren't joined (GRO)")
+    costs(host, port, "rx-gro", "gro", "received packets aren't joined (no GRO)")
 }
 
-/// Neither the card nor the kernel cuts: each packet goes through TCP by itself.
+/// Neither the card nor the kernel segments: TCP handles each packet by itself.
 fn sending(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let (card, kernel) =
         (port.offload("tx-tcp-segmentation").get()?, port.offload("tx-generic-segmentation").get());
@@ -39,16 +39,16 @@ fn sending(host: &Host<'_>, port: &Port) -> Option<Finding> {
         (false, Some(false)) => {
             costs(host, port, "tx-tcp-segmentation", "tso", "TCP sends packet by packet (no TSO, no GSO)")
         }
-        // The kernel cuts late: a part of the work.
-        (false, _) => cuts_itself(host, port),
+        // The kernel segments late, which saves a part of the work.
+        (false, _) => segmented_by_kernel(host, port),
     }
 }
 
-fn cuts_itself(host: &Host<'_>, port: &Port) -> Option<Finding> {
+fn segmented_by_kernel(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let is_felt = work::received(port, 1)? < host.rate_of(port)? * 2.0;
     let finding = Finding::new(
         Severity::Minor,
-        format!("{}: the kernel cuts what TCP sends, not the card (no TSO)", port.name),
+        format!("{}: the kernel, not the card, cuts TCP's data into packets (no TSO)", port.name),
     );
     is_felt.then(|| {
         remedy(
@@ -72,35 +72,38 @@ fn costs(host: &Host<'_>, port: &Port, feature: &str, short: &str, what: &str) -
     let finding = finding
         .at(format!("{} {feature}", port.name))
         .evidence(format!("{feature} off; packets of {mtu} bytes"))
-        .evidence(format!("a connection on one core keeps {} to {} then", gbit(band.low), gbit(band.high)));
+        .evidence(format!("a connection on one core then keeps {} to {}", gbit(band.low), gbit(band.high)));
     Some(remedy(finding, port, feature, short))
 }
 
 fn checksum(port: &Port, way: &str) -> Option<Finding> {
     let features: &[&str] =
         if way == "rx" { &["rx-checksum"] } else { &["tx-checksum-ip-generic", "tx-checksum-ipv4"] };
-    // A driver has one of them or the other, and the kernel tells of all: one that isn't told may be the one that is on.
+    // A driver has one of them, and the kernel lists all: one that is unknown may be the one that is on.
     let all: Option<Vec<bool>> = features.iter().map(|name| port.offload(name).get()).collect();
     let first = features.first().filter(|_| all.is_some_and(|all| !all.contains(&true)))?;
     let finding =
         Finding::new(Severity::Note, format!("{}: the processor computes checksums ({way})", port.name))
             .at(format!("{} {first}", port.name))
             .evidence(format!(
-                "{first} off; without it on the way out there is no segmentation by the card either"
+                "{first} off; without checksums of sent packets, the card can't segment either"
             ));
     Some(remedy(finding, port, first, way))
 }
 
-/// LRO changes packets in a way that must not be sent on.
+/// LRO changes packets in a way that forbids forwarding them.
 fn joined(port: &Port) -> Option<Finding> {
     let is_bridged = port.master.known().is_some() && port.offload("rx-lro").get() == Some(true);
     is_bridged.then(|| {
-        Finding::new(Severity::Minor, format!("{} joins packets by LRO, and hands them on", port.name))
+        Finding::new(Severity::Minor, format!("{} joins packets by LRO, and forwards them", port.name))
             .at(format!("{} rx-lro", port.name))
             .evidence(format!("rx-lro on; it belongs to {}", port.master.known().map_or("?", String::as_str)))
             .fix(format!("ethtool -K {} lro off gro on", port.name))
             .undo(format!("ethtool -K {} lro on", port.name))
-            .conflict("drivers' guides turn LRO on for bulk; where packets are bridged or routed it must be off. GRO does both")
+            .conflict(
+                "driver guides turn LRO on for bulk data; \
+                it must be off where packets are bridged or routed; GRO serves both",
+            )
     })
 }
 
@@ -111,10 +114,11 @@ fn remedy(finding: Finding, port: &Port, feature: &str, short: &str) -> Finding 
         (false, _) => finding
             .fix(format!("ethtool -K {} {short} on", port.name))
             .undo(format!("ethtool -K {} {short} off", port.name)),
-        (true, Some(Kind::Paravirtual)) => {
-            finding.fix("the hypervisor must offer it: QEMU wants a tap with vnet_hdr and virtio-net-pci,csum=on,host_tso4=on,guest_tso4=on")
-        }
-        (true, _) => finding.fix("the device can't: use another model of port, or a larger MTU"),
+        (true, Some(PortKind::Paravirtual)) => finding.fix(
+            "the hypervisor must offer it: \
+                QEMU needs a tap with vnet_hdr and virtio-net-pci,csum=on,host_tso4=on,guest_tso4=on",
+        ),
+        (true, _) => finding.fix("the device can't do it: use another model, or a larger MTU"),
     }
 }
 
@@ -136,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_told() {
+    fn each_is_found() {
         assert_eq!(without(&["rx-gro"]), ["offload-off eno1 rx-gro major 6.15 Gbit/s"]);
         let segmentation = "offload-off eno1 tx-tcp-segmentation";
         assert_eq!(
@@ -149,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn lro_in_a_bridge_is_told() {
+    fn lro_in_a_bridge_is_found() {
         let host = edited("stock-10g", "eno1", |port| {
             let linerate_host::Fact::Known(all) = &mut port.offloads else { panic!("no features") };
             all.insert("rx-lro".into(), Offload { on: true, fixed: false });
@@ -159,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_is_not_told() {
+    fn what_is_on_is_not_found() {
         assert!(without(&[]).is_empty());
         assert!(found(&CHECK, &fixture("virtio-four-queues")).is_empty());
         assert!(without(&["tx-generic-segmentation"]).is_empty(), "the card cuts");

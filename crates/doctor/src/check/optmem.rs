@@ -1,20 +1,20 @@
-//! Room for what sockets keep beside data: sending without copies takes it.
+//! Memory for sockets' ancillary data, which zero-copy sending needs.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bytes, gbit};
 use crate::source::{ESNET, NET_SYSCTL};
 use crate::{Finding, Host, Severity};
 
-/// Bits a second from which ESnet's guide wants more.
+/// Bits a second from which ESnet's guide raises the limit.
 const FAST: f64 = 100e9;
-/// Bytes that it wants.
+/// Bytes that it sets.
 const ENOUGH: u64 = 1 << 20;
 
 pub(super) const CHECK: Check = Check {
     name: "optmem",
-    about: "little room for sending without copies, at 100 Gbit/s",
+    about: "a low limit for zero-copy sending, at 100 Gbit/s",
     sources: &[ESNET, NET_SYSCTL],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -22,11 +22,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if host.rate() < FAST || now >= ENOUGH {
         return None;
     }
-    let finding = Finding::new(Severity::Note, "programs that send without copies may run out of room")
+    let finding = Finding::new(Severity::Note, "zero-copy sending may run out of memory")
         .evidence(format!("optmem_max {}; needed: {}", bytes(now as f64), gbit(host.rate())))
         .evidence(
-            "it matters to MSG_ZEROCOPY (iperf3 -Z with 3.18 and later); linerate \
-                    encrypts, and so copies anyway",
+            "this matters to MSG_ZEROCOPY (iperf3 -Z from 3.18 on); linerate encrypts, and so copies anyway",
         )
         .fix(format!("sysctl -w net.core.optmem_max={ENOUGH}"))
         .undo(format!("sysctl -w net.core.optmem_max={now}"));

@@ -1,32 +1,28 @@
-//! Segments that were lost on a path, against what one connection keeps at that loss.
+//! Segments lost on a path, against the rate that one connection keeps at that loss.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
 use crate::formula::{bdp, gbit};
-use crate::{Finding, Host, Path, Source};
+use crate::{Citation, Finding, Host, Path};
 
-/// Below it, a loss is what any path has now and then.
+/// Share of lost segments that any path has now and then.
 const USUAL: f64 = 1e-6;
 
 pub(super) const CHECK: Check = Check {
     name: "path-loss",
     about: "segments that were lost while the path was measured",
     sources: &[
-        Source {
+        Citation {
             name: "RFC 9438, CUBIC, 5.1: the window that a loss rate leaves",
             url: "https://www.rfc-editor.org/rfc/rfc9438#section-5.1",
         },
-        Source {
+        Citation {
             name: "ESnet, Network troubleshooting: packet loss",
             url: "https://fasterdata.es.net/network-tuning/tcp-issues-explained/packet-loss/",
         },
     ],
-    run: Run::Path(run),
+    run: CheckRun::Path(of),
 };
-
-fn run(path: &Path<'_>) -> Vec<Finding> {
-    of(path).into_iter().collect()
-}
 
 fn of(path: &Path<'_>) -> Option<Finding> {
     let (loss, rtt) = (path.measured.loss()?, path.measured.rtt?);
@@ -39,18 +35,24 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         return None;
     }
     let title =
-        format!("{:.4} % of the segments were sent again: a connection keeps {}", loss * 100.0, gbit(one));
+        format!("{:.4} % of the segments were retransmitted: a connection keeps {}", loss * 100.0, gbit(one));
     let finding = Finding::leaves(one * f64::from(streams), need, title)
         .evidence(format!("round trip {:.1} ms, with {streams} streams", rtt * 1e3))
-        .evidence(format!("of {} segments {} again", path.measured.sent?, path.measured.retransmitted?))
-        .evidence("in the long run: a connection's first seconds may be faster")
-        .fix("look where they are lost: drops-by-cause on both hosts, then the switches; pacing helps bursts: tc qdisc replace dev PORT root fq")
+        .evidence(format!(
+            "of {} segments, {} were retransmitted",
+            path.measured.sent?, path.measured.retransmitted?
+        ))
+        .evidence("this is the rate in the long run: a connection's first seconds may be faster")
+        .fix(
+            "find where they are lost: drops-by-cause on both hosts, then the switches; \
+            pacing helps against bursts: tc qdisc replace dev PORT root fq",
+        )
         .undo("tc qdisc del dev PORT root")
-        .conflict("BBR keeps its rate at losses of some percent, and takes it from others that share the path");
+        .conflict("BBR keeps its rate at losses of a few percent, but takes it from other flows on the path");
     Some(finding)
 }
 
-/// BBR doesn't take loss for congestion; its rate isn't given by the formula.
+/// BBR doesn't take a loss for congestion, so the formula doesn't give its rate.
 pub(super) fn bears_loss(sender: &Host<'_>) -> bool {
     sender.facts.tcp.congestion_control.known().is_some_and(|name| name.starts_with("bbr"))
 }
@@ -59,23 +61,23 @@ pub(super) fn bears_loss(sender: &Host<'_>) -> bool {
 mod tests {
     use super::*;
     use crate::testing::{fixture, found_between, lines};
-    use crate::{Measured, Severity};
+    use crate::{PathMeasurements, Severity};
 
     fn between(retransmitted: u64) -> Vec<Finding> {
         let (from, to) = (fixture("stock-10g"), fixture("stock-10g"));
-        let measured = Measured {
+        let measured = PathMeasurements {
             rtt: Some(0.05),
             rate: Some(1e9),
             streams: Some(1),
             retransmitted: Some(retransmitted),
             sent: Some(1_000_000),
-            ..Measured::default()
+            ..PathMeasurements::default()
         };
         found_between(&CHECK, &from, &to, measured)
     }
 
     #[test]
-    fn loss_on_a_long_path_is_dear() {
+    fn loss_on_a_long_path_is_costly() {
         let found = between(100);
         assert_eq!(lines(&found), ["path-loss - critical 28.4 Mbit/s"]);
         assert_eq!((found[0].severity, found[0].host.as_str()), (Severity::Critical, "a -> b"));
@@ -85,10 +87,17 @@ mod tests {
     fn a_clean_path_has_none() {
         assert!(between(0).is_empty());
         let bbr = fixture("mlx5-25g-tuned");
-        let lossy =
-            Measured { rtt: Some(0.05), retransmitted: Some(9), sent: Some(9999), ..Measured::default() };
+        let lossy = PathMeasurements {
+            rtt: Some(0.05),
+            retransmitted: Some(9),
+            sent: Some(9999),
+            ..PathMeasurements::default()
+        };
         assert!(found_between(&CHECK, &bbr, &bbr, lossy).is_empty(), "BBR");
         let (from, to) = (fixture("stock-10g"), fixture("stock-10g"));
-        assert!(found_between(&CHECK, &from, &to, Measured::default()).is_empty(), "nothing measured");
+        assert!(
+            found_between(&CHECK, &from, &to, PathMeasurements::default()).is_empty(),
+            "nothing measured"
+        );
     }
 }

@@ -1,6 +1,6 @@
-//! Ends whose ports take packets of different sizes.
+//! Ends whose ports have different MTUs.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
 use crate::formula::goodput::Segments;
 use crate::source::{ESNET_MTU, IP_SYSCTL};
@@ -8,9 +8,9 @@ use crate::{Finding, Host, Path, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "path-mtu",
-    about: "ends whose fastest ports take packets of different sizes",
+    about: "ends whose fastest ports have different MTUs",
     sources: &[ESNET_MTU, IP_SYSCTL],
-    run: Run::Path(|path| of(path).into_iter().collect()),
+    run: CheckRun::Path(of),
 };
 
 fn of(path: &Path<'_>) -> Option<Finding> {
@@ -25,21 +25,21 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     let finding = Finding::leaves(
         payload(small),
         payload(large),
-        format!("{receiver} takes packets of {small} bytes, the other end {large}"),
+        format!("{receiver} takes packets of {small} bytes, and the other end {large}"),
     )
     .at_most(Severity::Minor)
     .evidence(format!("MTU of {}: {from}; of {}: {to}", path.from.name, path.to.name))
     .evidence(format!("payload {} instead of {}", gbit(payload(small)), gbit(payload(large))))
-    .evidence(
-        "in one network without a router between them, full packets to the \
-                    smaller one are lost unless TCP's MSS says so",
-    )
-    .fix(format!("{receiver}: ip link set PORT mtu {large}, where the switches take it"))
+    .evidence(format!(
+        "without a router between the ends, \
+         full packets to {receiver} are lost unless TCP's MSS accounts for the smaller MTU"
+    ))
+    .fix(format!("{receiver}: ip link set PORT mtu {large}, if the switches allow it"))
     .undo(format!("{receiver}: ip link set PORT mtu {small}"));
     Some(finding)
 }
 
-/// Of the fastest device.
+/// MTU of the fastest device.
 fn mtu(host: &Host<'_>) -> Option<u32> {
     host.devices().max_by_key(|port| port.speed_mbps.get())?.mtu.get()
 }
@@ -47,14 +47,14 @@ fn mtu(host: &Host<'_>) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Measured;
+    use crate::PathMeasurements;
     use crate::testing::{fixture, found_between, lines};
 
     #[test]
     fn different_ends_are_found_and_equal_ones_not() {
         let (small, large) = (fixture("stock-10g"), fixture("narrow-bridge"));
-        let found = found_between(&CHECK, &small, &large, Measured::default());
+        let found = found_between(&CHECK, &small, &large, PathMeasurements::default());
         assert_eq!(lines(&found), ["path-mtu - minor 9.41 Gbit/s"]);
-        assert!(found_between(&CHECK, &large, &large, Measured::default()).is_empty());
+        assert!(found_between(&CHECK, &large, &large, PathMeasurements::default()).is_empty());
     }
 }

@@ -1,30 +1,26 @@
-//! What a path carried from memory to memory, against what the headers leave of the need.
+//! The rate of a path from memory to memory, against the share of the need that headers leave.
 
-use super::cite::STACK;
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
 use crate::formula::goodput::Segments;
-use crate::{Finding, Path, Source};
+use crate::source::STACK;
+use crate::{Citation, Finding, Path};
 
-/// Share of the possible rate from which a short measurement is as good as all of it.
+/// Share of the possible rate above which a short measurement counts as all of it.
 const ALL: f64 = 0.9;
 
 pub(super) const CHECK: Check = Check {
     name: "path-rate",
-    about: "a path that carries less from memory to memory than is needed",
+    about: "a path whose rate from memory to memory is below the need",
     sources: &[
-        Source {
+        Citation {
             name: "RFC 6349, Framework for TCP throughput testing",
             url: "https://www.rfc-editor.org/rfc/rfc6349",
         },
         STACK,
     ],
-    run: Run::Path(run),
+    run: CheckRun::Path(of),
 };
-
-fn run(path: &Path<'_>) -> Vec<Finding> {
-    of(path).into_iter().collect()
-}
 
 fn of(path: &Path<'_>) -> Option<Finding> {
     let (rate, need) = (path.measured.rate?, path.rate());
@@ -35,10 +31,12 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     let title = format!("the path carried {} from memory to memory", gbit(rate));
     let finding = Finding::leaves(rate / share, need, title)
         .evidence(format!("headers leave {} of {}", gbit(need * share), gbit(need)))
-        .evidence(format!("in two seconds, with {} streams", path.measured.streams.unwrap_or(1)))
-        .fix("the other findings name causes; linerate stream --streams 8 tells whether more streams help");
+        .evidence(format!("measured for two seconds with {} streams", path.measured.streams.unwrap_or(1)))
+        .fix(
+            "see the other findings for causes; linerate stream --streams 8 shows whether more streams help",
+        );
     Some(match path.measured.limiter {
-        Some(limiter) => finding.evidence(format!("held back by: {limiter}")),
+        Some(limiter) => finding.evidence(format!("limited by: {limiter}")),
         None => finding,
     })
 }
@@ -46,16 +44,21 @@ fn of(path: &Path<'_>) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Measured;
+    use crate::PathMeasurements;
     use crate::testing::{fixture, found_between, lines};
 
     fn at(rate: f64) -> Vec<String> {
         let host = fixture("stock-10g");
-        lines(&found_between(&CHECK, &host, &host, Measured { rate: Some(rate), ..Measured::default() }))
+        lines(&found_between(
+            &CHECK,
+            &host,
+            &host,
+            PathMeasurements { rate: Some(rate), ..PathMeasurements::default() },
+        ))
     }
 
     #[test]
-    fn a_slow_path_is_told() {
+    fn a_slow_path_is_found() {
         assert_eq!(at(4e9), ["path-rate - critical 4.25 Gbit/s"]);
     }
 
@@ -63,6 +66,6 @@ mod tests {
     fn a_full_one_is_not() {
         assert!(at(9.3e9).is_empty());
         let host = fixture("stock-10g");
-        assert!(found_between(&CHECK, &host, &host, Measured::default()).is_empty());
+        assert!(found_between(&CHECK, &host, &host, PathMeasurements::default()).is_empty());
     }
 }

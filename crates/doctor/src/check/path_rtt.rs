@@ -1,20 +1,20 @@
-//! Round trips: what tools that wait for an answer after each file lose by them.
+//! The rate of tools that wait for round trips at each file.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bdp, bytes, gbit};
-use crate::source::{HPN, TRANSFER_PAPER};
+use crate::source::{FEDEX, HPN};
 use crate::{Finding, Path, Severity};
 
-/// Bytes of a file as the papers' tree has them on average.
+/// Mean bytes of a file of the papers' tree.
 const FILE: f64 = 1.6e6;
-/// Round trips that sftp takes for a file beside its data: open, setstat, close.
+/// Round trips of sftp for each file, besides its data: open, setstat, close.
 const TRIPS: f64 = 3.0;
 
 pub(super) const CHECK: Check = Check {
     name: "path-rtt",
-    about: "a path so long that tools with an answer for each file wait",
-    sources: &[TRANSFER_PAPER, HPN],
-    run: Run::Path(|path| of(path).into_iter().collect()),
+    about: "a path so long that tools with round trips for each file are slow",
+    sources: &[FEDEX, HPN],
+    run: CheckRun::Path(of),
 };
 
 fn of(path: &Path<'_>) -> Option<Finding> {
@@ -28,36 +28,36 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     let finding = Finding::leaves(
         rate,
         need,
-        format!("{:.1} ms away: tools that wait for each file have {}", rtt * 1e3, gbit(rate)),
+        format!("{:.1} ms away: tools that wait for each file reach {}", rtt * 1e3, gbit(rate)),
     )
     .at_most(Severity::Note)
     .evidence(format!(
-        "round trip {:.2} ms: {} are under way at {}",
+        "round trip {:.2} ms: {} are in flight at {}",
         rtt * 1e3,
         bytes(bdp::bytes(need, rtt)),
         gbit(need)
     ))
     .evidence(format!(
-        "files of 1.6 MB take {:.1} ms to send, and {TRIPS} round trips of {:.1} ms",
+        "a file of 1.6 MB takes {:.1} ms to send, and {TRIPS} round trips of {:.1} ms",
         sending * 1e3,
         rtt * 1e3
     ))
     .fix(
-        "use a tool that doesn't wait (linerate cp, rsync, tar), or several at \
-                    once; scp and sftp of many files do",
+        "use a tool that doesn't wait for each file (linerate cp, rsync, tar; \
+         scp and sftp do), or several at once",
     )
-    .conflict("nothing to mend on the hosts: distance is what it is");
+    .conflict("nothing on the hosts can shorten the distance");
     Some(finding)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Measured;
+    use crate::PathMeasurements;
     use crate::testing::{fixture, found_between, lines};
 
     fn at(rtt: f64) -> Vec<String> {
-        let measured = Measured { rtt: Some(rtt), ..Measured::default() };
+        let measured = PathMeasurements { rtt: Some(rtt), ..PathMeasurements::default() };
         lines(&found_between(&CHECK, &fixture("stock-10g"), &fixture("stock-10g"), measured))
     }
 

@@ -1,17 +1,17 @@
-//! Bridges above a card: the narrowest link counts, not the card's own.
+//! Bridges above a card: the narrowest link on the way limits the card.
 
 use linerate_host::facts::{PciLink, Port};
 
-use super::cite::{FEDEX, PCIE, SYSFS_PCI};
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{Band, gbit, pcie};
+use crate::source::{FEDEX, PCIE, SYSFS_PCI};
 use crate::{Finding, Host};
 
 pub(super) const CHECK: Check = Check {
     name: "pcie-bridge",
-    about: "a bridge above a card with fewer or slower lanes than the card",
+    about: "a bridge above a card that has fewer or slower lanes than the card",
     sources: &[SYSFS_PCI, PCIE, FEDEX],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -30,9 +30,11 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
     let title = format!("the bridge above {} carries {} to {}", port.name, gbit(band.low), gbit(band.high));
     let finding = Finding::leaves(band.low, need, title)
         .at(&port.name)
-        .evidence(format!("PCI bridge {}: {}", bridge.address, told(&bridge.link)))
-        .evidence(format!("the card {}: {}", pci.address, told(&pci.link)))
-        .fix("put the card into a slot that hangs on the processor, not on the chipset or a switch: lspci -tv shows them");
+        .evidence(format!("PCI bridge {}: {}", bridge.address, lanes(&bridge.link)))
+        .evidence(format!("the card {}: {}", pci.address, lanes(&pci.link)))
+        .fix(
+            "put the card into a slot of the processor, not of the chipset or a switch: lspci -tv shows them",
+        );
     Some(finding)
 }
 
@@ -40,7 +42,7 @@ fn carries(link: &PciLink, payload: u32) -> Option<Band> {
     pcie::effective(link.speed.get()?, link.width.get()?, payload)
 }
 
-fn told(link: &PciLink) -> String {
+fn lanes(link: &PciLink) -> String {
     let number = |value: Option<f64>| value.map_or_else(|| "?".into(), |value| value.to_string());
     format!("{} lanes of {} GT/s", number(link.width.get().map(f64::from)), number(link.speed.get()))
 }

@@ -1,22 +1,22 @@
-//! Payload of the packets on a card's link, where a larger one would carry what is needed.
+//! The payload of packets on a card's link, where a larger one would reach the need.
 
 use linerate_host::facts::{Pci, Port};
 
-use super::cite::{ESNET_NIC, PCIE};
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{gbit, pcie};
+use crate::source::{ESNET_NIC, PCIE};
 use crate::{Finding, Host, Severity};
 
-/// What most devices and bridges can.
+/// Bytes of payload that most devices and bridges support.
 const BETTER: u32 = 256;
-/// Bytes of a read request below which reading what is to be sent takes too many requests.
+/// Bytes of a read request below which a card needs too many requests to fetch the data that it sends.
 const LEAST_REQUEST: u32 = 512;
 
 pub(super) const CHECK: Check = Check {
     name: "pcie-payload",
     about: "small packets on a card's PCI Express link",
     sources: &[PCIE, ESNET_NIC],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -32,15 +32,18 @@ fn payload(host: &Host<'_>, port: &Port) -> Option<Finding> {
     if now >= need {
         return None;
     }
-    let title =
-        format!("PCI Express packets of {} hold {set} bytes: {BETTER} carry {}", port.name, gbit(better));
+    let title = format!(
+        "PCI Express packets of {} hold {set} bytes: with {BETTER}, the link would carry {}",
+        port.name,
+        gbit(better)
+    );
     let finding = Finding::leaves(now, need, title)
         .at(&port.name)
         .evidence(format!("PCI device {}: MaxPayload {set}", pci.address))
         .fix("set the payload in the firmware, or start the kernel with pci=pcie_bus_perf")
-        .undo("start it without")
+        .undo("start the kernel without that option")
         .conflict(
-            "the device with the smallest payload below a bridge decides for all; hot plugging may then fail",
+            "the smallest payload below a bridge applies to all its devices; hot plugging may then fail",
         );
     Some(finding)
 }
@@ -49,20 +52,20 @@ fn request(port: &Port) -> Option<Finding> {
     let pci = port.pci.known()?;
     let set = pci.max_read_request.get().filter(|set| *set < LEAST_REQUEST)?;
     let finding =
-        Finding::new(Severity::Minor, format!("{} reads what it sends {set} bytes at a time", port.name))
+        Finding::new(Severity::Minor, format!("{} fetches data to send {set} bytes at a time", port.name))
             .at(&port.name)
             .evidence(format!("PCI device {}: MaxReadReq {set}", pci.address));
     Some(change(finding, pci))
 }
 
-/// The register is Device Control of the capability 10: bits 14 to 12.
+/// Sets the size in bits 14 to 12 of Device Control, in the PCI Express capability.
 fn change(finding: Finding, pci: &Pci) -> Finding {
     let old = pci.max_read_request.get().unwrap_or(LEAST_REQUEST).max(128).trailing_zeros() - 7;
     let set = |code: u32| format!("setpci -s {} CAP_EXP+8.w={code}000:7000", pci.address);
     finding
         .fix(set(2))
         .undo(set(old))
-        .conflict("some guides set 4096 (ESnet for 100 Gbit/s); others on the bus wait longer then")
+        .conflict("some guides set 4096 (ESnet for 100 Gbit/s); other devices on the bus then wait longer")
 }
 
 #[cfg(test)]
@@ -81,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn small_packets_on_a_link_that_is_just_wide_enough_are_told() {
+    fn small_packets_on_a_link_that_is_just_wide_enough_are_found() {
         let narrow = |pci: &mut Pci| {
             pci.max_payload = Fact::Known(128);
             pci.link.width = Fact::Known(3);

@@ -1,10 +1,10 @@
-//! The slot of a card: its lanes and their speed, against the port's rate.
+//! The lanes of a card's slot and their speed, against the port's rate.
 
 use linerate_host::facts::Port;
 
-use super::cite::{FEDEX, PCIE, SYSFS_PCI};
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{gbit, pcie};
+use crate::source::{FEDEX, PCIE, SYSFS_PCI};
 use crate::subject::speed;
 use crate::{Finding, Host};
 
@@ -12,7 +12,7 @@ pub(super) const CHECK: Check = Check {
     name: "pcie-width",
     about: "a card in a slot with too few or too slow lanes for its port",
     sources: &[FEDEX, PCIE, SYSFS_PCI],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -40,7 +40,7 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
     Some(remedy(finding, port))
 }
 
-/// The ports of one card share its slot: a bond that uses several at once needs the sum of them.
+/// The ports of one card share its slot: a bond that uses several at once needs the sum of their rates.
 fn shared(host: &Host<'_>, bond: &Port) -> Option<Finding> {
     let about =
         bond.bond.known().filter(|about| about.mode.known().is_some_and(|mode| uses_several(mode)))?;
@@ -67,16 +67,20 @@ fn shared(host: &Host<'_>, bond: &Port) -> Option<Finding> {
     );
     let finding = Finding::leaves(ceiling, need, title)
         .at(&bond.name)
-        .evidence(format!("{names} are on one card, {}: link {}", pci.address, link(gigatransfers, width)))
+        .evidence(format!(
+            "{names} are ports of one card, {}: link {}",
+            pci.address,
+            link(gigatransfers, width)
+        ))
         .evidence(format!("needed: {}", gbit(need)));
-    Some(finding.fix("a wider slot for the card, or a bond of ports of two cards"))
+    Some(finding.fix("use a wider slot for the card, or bond ports of two cards"))
 }
 
 fn uses_several(mode: &str) -> bool {
     ["balance-rr", "balance-xor", "802.3ad", "balance-tlb", "balance-alb"].contains(&mode)
 }
 
-/// Its PCI address without the function.
+/// The port's PCI address without the function.
 fn card(port: &Port) -> Option<&str> {
     port.pci.known()?.address.rsplit_once('.').map(|(card, _)| card)
 }
@@ -92,12 +96,12 @@ fn remedy(finding: Finding, port: &Port) -> Finding {
     let best = pci.link.max_speed.get().zip(pci.link.max_width.get());
     match best {
         Some((speed, width)) => finding
-            .evidence(format!("the card can {}", link(speed, width)))
+            .evidence(format!("the card supports {}", link(speed, width)))
             .fix(format!(
                 "put the card into a slot with {width} lanes; lspci -vv -s {} shows LnkCap and LnkSta",
                 pci.address
             ))
-            .conflict("an idle link may be slower than it can be: look again while something is transferred"),
+            .conflict("an idle link may run below its speed: check again during a transfer"),
         None => finding.fix("put the card into a wider or faster slot"),
     }
 }

@@ -1,17 +1,17 @@
 //! Tasks that wait for a processor.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::PSI;
 use crate::{Finding, Host, Severity};
 
-/// Percent of the last minute in which a task waited: other work is on the host.
+/// Percent of the last minute in which a task waited: above it, other work loads the host.
 const WAITS: f64 = 10.0;
 
 pub(super) const CHECK: Check = Check {
     name: "pressure-cpu",
-    about: "tasks wait for a processor",
+    about: "tasks that wait for a processor",
     sources: &[PSI],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -20,19 +20,17 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let processors = host.facts.cpu.threads().get().map_or("?".into(), |count| count.to_string());
-    let finding = Finding::new(Severity::Minor, "other work takes the processors")
+    let finding = Finding::new(Severity::Minor, "other programs compete for the processors")
         .evidence(format!(
-            "tasks waited for a processor in {:.0} % of the last minute, {:.0} % of \
-                    the last ten seconds",
+            "tasks waited for a processor in {:.0} % of the last minute, and {:.0} % of the last ten seconds",
             stall.some_60, stall.some_10
         ))
         .evidence(format!(
-            "{processors} processors; the share that a transfer loses depends on how \
-                    many tasks wait"
+            "{processors} processors; how much a transfer loses depends on the number of waiting tasks"
         ))
         .fix(
-            "see whose it is: top; give it way: nice -n 10, or a cgroup with a \
-                    smaller cpu.weight; or transfer later",
+            "find the programs: top; \
+             lower their priority: nice -n 10, or a cgroup with a smaller cpu.weight; or transfer later",
         );
     Some(finding)
 }
@@ -42,12 +40,12 @@ mod tests {
     use super::*;
     use crate::testing::{changed, fixture, found, lines};
     use linerate_host::Fact;
-    use linerate_host::facts::Stall;
+    use linerate_host::facts::StallShares;
 
     #[test]
     fn waiting_is_found() {
         let busy = changed("stock-10g", |facts| {
-            facts.strain.cpu = Fact::Known(Stall { some_60: 40.0, ..Stall::default() })
+            facts.strain.cpu = Fact::Known(StallShares { some_60: 40.0, ..StallShares::default() })
         });
         assert_eq!(lines(&found(&CHECK, &busy)), ["pressure-cpu - minor -"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());

@@ -1,6 +1,6 @@
 //! Tasks that wait for storage.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::PSI;
 use crate::{Finding, Host, Severity};
 
@@ -9,9 +9,9 @@ const WAITS: f64 = 10.0;
 
 pub(super) const CHECK: Check = Check {
     name: "pressure-io",
-    about: "tasks wait for storage",
+    about: "tasks that wait for storage",
     sources: &[PSI],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -20,13 +20,13 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let full = stall.full_10.get().map_or_else(String::new, |share| {
-        format!("; all of them at once in {share:.0} % of the last ten seconds")
+        format!("; all tasks at once in {share:.0} % of the last ten seconds")
     });
-    let finding = Finding::new(Severity::Minor, "others use the storage")
+    let finding = Finding::new(Severity::Minor, "other programs compete for storage")
         .evidence(format!("tasks waited for storage in {:.0} % of the last minute{full}", stall.some_60))
         .fix(
-            "see whose it is: pidstat -d 1; give it way: ionice -c 3, or a cgroup \
-                    with a smaller io.weight; or transfer later",
+            "find the programs: pidstat -d 1; \
+             lower their priority: ionice -c 3, or a cgroup with a smaller io.weight; or transfer later",
         );
     Some(finding)
 }
@@ -36,12 +36,12 @@ mod tests {
     use super::*;
     use crate::testing::{changed, fixture, found, lines};
     use linerate_host::Fact;
-    use linerate_host::facts::Stall;
+    use linerate_host::facts::StallShares;
 
     #[test]
     fn waiting_is_found() {
         let busy = changed("stock-10g", |facts| {
-            facts.strain.io = Fact::Known(Stall { some_60: 40.0, ..Stall::default() })
+            facts.strain.io = Fact::Known(StallShares { some_60: 40.0, ..StallShares::default() })
         });
         assert_eq!(lines(&found(&CHECK, &busy)), ["pressure-io - minor -"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());

@@ -1,19 +1,19 @@
-//! Bursts: packets that leave at the port's rate, for a path that takes less.
+//! Bursts: packets that leave at the port's rate, for a slower path.
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::source::{BBR, ESNET_PACING, RED_HAT};
 use crate::{Finding, Host, Severity};
 
-/// Bits a second from which ESnet's guides want pacing.
+/// Bits a second from which ESnet's guides advise pacing.
 const FAST: f64 = 10e9;
 
 pub(super) const CHECK: Check = Check {
     name: "qdisc-pacing",
     about: "a queueing discipline that doesn't pace",
     sources: &[BBR, ESNET_PACING, RED_HAT],
-    run: Run::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
+    run: CheckRun::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
@@ -21,26 +21,27 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let kind = bursty(port)?;
     let severity = severity(control, kind, host.rate_of(port)?)?;
     let queues = port.qdiscs.known()?.iter().filter(|qdisc| !qdisc.root).count();
-    let finding = Finding::new(severity, format!("{} sends by {kind}, which doesn't pace", port.name))
+    let finding = Finding::new(severity, format!("{} sends through {kind}, which doesn't pace", port.name))
         .at(&port.name)
         .evidence(format!(
             "{kind}{}, congestion control {control}",
             if queues > 0 { " below mq" } else { "" }
         ))
         .evidence(
-            "without fq the kernel paces bbr by a timer for each connection (since \
-                    Linux 4.13), others not at all",
+            "without fq, the kernel paces bbr by a timer for each connection (since Linux 4.13), \
+             and others not at all",
         )
         .fix(command(port, "fq", queues))
         .undo(command(port, kind, queues) + &default_as_now(host, kind, queues))
         .conflict(
-            "ESnet and bbr's authors want fq; distributions and Red Hat have \
-                    fq_codel, which is fairer and doesn't pace; on a shared host keep it",
+            "ESnet and bbr's authors advise fq; \
+             distributions and Red Hat use fq_codel, which is fairer but doesn't pace; \
+             keep it on a shared host",
         );
     Some(finding)
 }
 
-/// A discipline in force that lets bursts through.
+/// An active discipline that lets bursts through.
 fn bursty(port: &Port) -> Option<&str> {
     let all = port.qdiscs.known()?;
     let leaves = all.iter().filter(|qdisc| !["mq", "mqprio", "multiq"].contains(&qdisc.kind.as_str()));
@@ -60,26 +61,26 @@ fn severity(control: &str, kind: &str, need: f64) -> Option<Severity> {
     }
 }
 
-/// mq takes its queues' discipline from the default when it is made.
+/// mq gives its queues the default discipline when it is created.
 fn command(port: &Port, kind: &str, queues: usize) -> String {
     match queues {
         0 => format!("tc qdisc replace dev {} root {kind}", port.name),
         _ => format!(
-            "sysctl -w net.core.default_qdisc={kind}; tc qdisc replace dev {0} root \
-                    noqueue; tc qdisc replace dev {0} root mq",
+            "sysctl -w net.core.default_qdisc={kind}; tc qdisc replace dev {0} root noqueue; \
+             tc qdisc replace dev {0} root mq",
             port.name
         ),
     }
 }
 
-/// What follows the command where it leaves the default another than it was.
+/// The command that restores the default discipline, where the undo command changes it.
 fn default_as_now(host: &Host<'_>, kind: &str, queues: usize) -> String {
     match host.facts.tcp.default_qdisc.known() {
         Some(now) if queues > 0 && now != kind => {
             format!("; sysctl -w net.core.default_qdisc={}", work::word(now))
         }
         None if queues > 0 => {
-            "; then the default of before: note it first (sysctl net.core.default_qdisc)".into()
+            "; then restore the previous default: note it first (sysctl net.core.default_qdisc)".into()
         }
         _ => String::new(),
     }

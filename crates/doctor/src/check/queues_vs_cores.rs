@@ -1,19 +1,19 @@
-//! Receive queues: fewer than the processors that the rate needs, though more are possible.
+//! Fewer receive queues than the need requires processors, though more are possible.
 
-use linerate_host::facts::{Channels, Kind, Port};
+use linerate_host::facts::{Channels, Port, PortKind};
 
-use super::cite::{CORES, FEDEX, SCALING};
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
+use crate::source::{CORES, FEDEX, SCALING};
 use crate::{Finding, Host};
 
-/// Their queues have checks of their own.
+/// Drivers whose queues have checks of their own.
 const OTHERS: [&str; 2] = ["virtio_net", "vmxnet3"];
 
 pub(super) const CHECK: Check = Check {
     name: "queues-vs-cores",
-    about: "fewer receive queues than the rate needs cores",
+    about: "fewer receive queues than the need requires cores",
     sources: &[SCALING, FEDEX, CORES],
-    run: Run::Host(run),
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -21,14 +21,14 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 }
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
-    if port.kind.get() == Some(Kind::Emulated) || OTHERS.contains(&port.driver.known()?.as_str()) {
+    if port.kind.get() == Some(PortKind::Emulated) || OTHERS.contains(&port.driver.known()?.as_str()) {
         return None;
     }
     let (queues, cores) = (port.rx_count().get()?, host.facts.cpu.threads().get()?);
     if queues >= cores {
         return None;
     }
-    let title = format!("{} receives with {queues} of {cores} processors", port.name);
+    let title = format!("{} receives with only {queues} of {cores} processors", port.name);
     let finding = work::short_of(port, queues, host.rate_of(port)?, &title)?;
     Some(remedy(finding, port, queues, cores))
 }
@@ -38,15 +38,15 @@ fn remedy(finding: Finding, port: &Port, queues: u32, cores: u32) -> Finding {
     let wanted = most.min(cores);
     if wanted <= queues {
         return finding
-            .evidence(format!("the driver has no more than {queues}"))
-            .fix("spread the packets by software: see rps-off-one-queue");
+            .evidence(format!("the driver supports no more than {queues} queues"))
+            .fix("spread the packets in software: see rps-off-one-queue");
     }
     let set = |count| format!("ethtool -L {} {kind} {count}", port.name);
     finding
-        .evidence(format!("{most} are possible"))
+        .evidence(format!("{most} queues are possible"))
         .fix(set(wanted))
         .undo(set(queues))
-        .conflict("the kernel's guide wants no more queues than physical cores, others one for each thread")
+        .conflict("the kernel's guide advises no more queues than physical cores, others one for each thread")
 }
 
 #[cfg(test)]
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn one_queue_of_many_is_told() {
+    fn one_queue_of_many_is_found() {
         let found = found(&CHECK, &with(1));
         assert_eq!(lines(&found), ["queues-vs-cores eno1 minor 12.3 Gbit/s"]);
         assert_eq!(found[0].fix.as_deref(), Some("ethtool -L eno1 combined 8"));

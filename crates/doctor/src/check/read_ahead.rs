@@ -1,21 +1,21 @@
-//! What is read ahead from disks that turn, or from several at once.
+//! Read-ahead of rotating disks, and of arrays.
 
 use linerate_host::facts::FileSystem;
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::formula::bytes;
 use crate::source::{BLOCK, ESNET_DISK};
 use crate::{Finding, Host, Severity};
 
-/// Bytes for each disk: what passes under its head in some ten milliseconds.
+/// Bytes for each disk: those that pass under its head in about ten milliseconds.
 const EACH: u64 = 2 << 20;
 
 pub(super) const CHECK: Check = Check {
     name: "read-ahead",
-    about: "little is read ahead from a RAID, or from a disk that turns",
+    about: "a small read-ahead of a RAID or a rotating disk",
     sources: &[ESNET_DISK, BLOCK],
-    run: Run::Host(|host| file_systems(host).filter_map(|fs| of(host, fs)).collect()),
+    run: CheckRun::Host(|host| file_systems(host).filter_map(|fs| of(host, fs)).collect()),
 };
 
 fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
@@ -28,20 +28,19 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     if !is_real || !(turns || is_raid) || ahead.saturating_mul(2) > wanted {
         return None;
     }
-    let finding =
-        Finding::new(Severity::Note, format!("{} are read ahead from {}", bytes(ahead as f64), device.name))
-            .at(&fs.path)
-            .evidence(format!(
-                "{disks} disks{}: {} keep them all busy",
-                if turns { " that turn" } else { "" },
-                bytes(wanted as f64)
-            ))
-            .fix(format!("blockdev --setra {} /dev/{}", wanted / 512, work::word(&device.name)))
-            .undo(format!("blockdev --setra {} /dev/{}", ahead / 512, work::word(&device.name)))
-            .conflict(
-                "with many files at once, or small ones, much of what is read ahead is \
-                    thrown away",
-            );
+    let finding = Finding::new(
+        Severity::Note,
+        format!("only {} are read ahead from {}", bytes(ahead as f64), device.name),
+    )
+    .at(&fs.path)
+    .evidence(format!(
+        "{disks} {}disks: {} keep them all busy",
+        if turns { "rotating " } else { "" },
+        bytes(wanted as f64)
+    ))
+    .fix(format!("blockdev --setra {} /dev/{}", wanted / 512, work::word(&device.name)))
+    .undo(format!("blockdev --setra {} /dev/{}", ahead / 512, work::word(&device.name)))
+    .conflict("with many files at once, or small ones, much of the data read ahead is discarded");
     Some(finding)
 }
 

@@ -1,21 +1,22 @@
-//! Segments that arrived and found no room: the program read too slowly, or the buffer was too small.
+//! Segments dropped because a socket's buffer was full: the program read too slowly, or the buffer was too
+//! small.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::bytes;
 use crate::source::{IP_SYSCTL, SNMP};
 use crate::{Finding, Host, Severity};
 
-/// Share of the segments received from which it isn't chance.
+/// Share of the received segments above which it isn't chance.
 const OFTEN: f64 = 1e-6;
-/// What the kernel counts when there is no room.
+/// The kernel's counters of segments that found a full buffer.
 const COUNTERS: [&str; 5] =
     ["TCPRcvQDrop", "TCPBacklogDrop", "PruneCalled", "RcvPruned", "TCPZeroWindowDrop"];
 
 pub(super) const CHECK: Check = Check {
     name: "receive-queue",
-    about: "segments arrived and found no room in their socket",
+    about: "received segments that found their socket's buffer full",
     sources: &[SNMP, IP_SYSCTL],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -34,15 +35,12 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     }
     let [least, usual, most] = tcp.rmem.get()?;
     let named = lost.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ");
-    let finding = Finding::new(Severity::Minor, "segments arrived and found no room in their socket")
-        .evidence(format!("{named}; of {received} segments received since boot"))
+    let finding = Finding::new(Severity::Minor, "received segments found their socket's buffer full")
+        .evidence(format!("{named}, of {received} segments received since boot"))
         .evidence(format!("buffers grow to {}", bytes(most as f64)))
         .fix(format!("sysctl -w net.ipv4.tcp_rmem='{least} {usual} {}'", most.saturating_mul(2)))
         .undo(format!("sysctl -w net.ipv4.tcp_rmem='{least} {usual} {most}'"))
-        .conflict(
-            "a larger buffer helps against bursts; where the program is too slow, it \
-                    only waits in another place",
-        );
+        .conflict("a larger buffer helps against bursts, but not where the program is too slow");
     Some(finding)
 }
 
@@ -53,14 +51,14 @@ mod tests {
     use linerate_host::Fact;
 
     #[test]
-    fn drops_are_told_by_name() {
+    fn drops_are_found_by_name() {
         let full = changed("stock-10g", |facts| {
             let Fact::Known(counters) = &mut facts.tcp.counters else { panic!("no counters") };
             counters.insert("TCPBacklogDrop".into(), 5_000);
         });
-        let told = found(&CHECK, &full);
-        assert_eq!(lines(&told), ["receive-queue - minor -"]);
-        assert!(told[0].evidence[0].starts_with("TCPBacklogDrop 5000;"));
+        let findings = found(&CHECK, &full);
+        assert_eq!(lines(&findings), ["receive-queue - minor -"]);
+        assert!(findings[0].evidence[0].starts_with("TCPBacklogDrop 5000,"));
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
     }
 }

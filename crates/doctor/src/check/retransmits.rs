@@ -1,22 +1,23 @@
-//! Segments sent again since boot, against what one connection keeps at that loss even nearby.
+//! Segments retransmitted since boot, against the rate that a connection keeps at that loss, even to a near
+//! host.
 
 use super::path_loss::bears_loss;
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
 use crate::formula::{bdp, gbit, trip};
 use crate::source::{RFC_9438, SNMP};
 use crate::{Finding, Host, Severity};
 
-/// Fewer segments tell nothing.
+/// Fewer segments are not significant.
 const ENOUGH: u64 = 1_000_000;
-/// Share that hosts have whose paths are well: what a shared network loses now and then.
+/// Share of losses on healthy hosts: a shared network loses segments now and then.
 const USUAL: f64 = 2e-5;
 
 pub(super) const CHECK: Check = Check {
     name: "retransmits",
-    about: "many segments were sent again since boot",
+    about: "many retransmitted segments since boot",
     sources: &[SNMP, RFC_9438],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -29,29 +30,28 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let timeouts = counters.get("TCPTimeouts").copied().unwrap_or(0);
-    let title = format!("{:.3} % of the segments were sent again", loss * 100.0);
-    let told = format!("{again} of {sent} segments since boot, on all paths together; {timeouts} timeouts");
+    let title = format!("{:.3} % of the segments were retransmitted", loss * 100.0);
+    let counts = format!("{again} of {sent} segments since boot, on all paths together; {timeouts} timeouts");
     let finding = if bears_loss(host) {
         Finding::new(Severity::Note, title)
-            .evidence(told)
-            .evidence("the congestion control is bbr, which keeps its rate at losses of some percent")
+            .evidence(counts)
+            .evidence("the congestion control is bbr, which keeps its rate at losses of a few percent")
     } else {
         let region = gbit(bdp::cubic(segment, trip::REGION, loss));
         Finding::leaves(one, host.rate(), title)
             .at_most(Severity::Minor)
-            .evidence(told)
+            .evidence(counts)
             .evidence(format!("at 0.2 ms one connection keeps {}, at 10 ms {region}", gbit(one)))
     };
     let finding = finding
         .fix(
-            "find the path: linerate doctor --path A B; ss -ti shows each \
-                    connection's retransmissions",
+            "find the lossy path: linerate doctor --path A B; ss -ti shows each connection's retransmissions",
         )
-        .conflict("bpftune switches to bbr beyond 1.5 %, which hides the loss and does not end it");
+        .conflict("bpftune switches to bbr above 1.5 %, which hides the loss but doesn't end it");
     Some(finding)
 }
 
-/// Of the fastest device.
+/// MTU of the fastest device.
 fn mtu(host: &Host<'_>) -> u32 {
     let fastest = host.devices().max_by_key(|port| port.speed_mbps.get());
     fastest.and_then(|port| port.mtu.get()).unwrap_or(1500)

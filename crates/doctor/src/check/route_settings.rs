@@ -1,53 +1,53 @@
-//! Routes that hold their connections to less than the host's settings do.
+//! Routes that limit their connections more than the host's settings do.
 
-use linerate_host::facts::Route;
+use linerate_host::facts::RouteFacts;
 
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::formula::{bdp, gbit, trip};
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
 /// Segments of the first flight (RFC 6928).
 const FIRST: u32 = 10;
 
 pub(super) const CHECK: Check = Check {
     name: "route-settings",
-    about: "a route with a window, MTU or congestion control of its own that holds back",
-    sources: &[Source {
+    about: "a route that limits its connections by a window, MTU or congestion control of its own",
+    sources: &[Citation {
         name: "ip-route(8): window, mtu, initcwnd, congctl",
         url: "https://man7.org/linux/man-pages/man8/ip-route.8.html",
     }],
-    run: Run::Host(|host| {
+    run: CheckRun::Host(|host| {
         host.facts.tcp.routes.known().into_iter().flatten().filter_map(|route| of(host, route)).collect()
     }),
 };
 
-fn of(host: &Host<'_>, route: &Route) -> Option<Finding> {
-    let said = [window(host, route), mtu(host, route), first(route), control(route)];
-    let said: Vec<String> = said.into_iter().flatten().collect();
-    if said.is_empty() {
+fn of(host: &Host<'_>, route: &RouteFacts) -> Option<Finding> {
+    let limits = [window(host, route), mtu(host, route), first(route), control(route)];
+    let limits: Vec<String> = limits.into_iter().flatten().collect();
+    if limits.is_empty() {
         return None;
     }
-    let title = format!("the route to {} holds its connections back", route.destination);
+    let title = format!("the route to {} limits its connections", route.destination);
     let ceiling =
         route.window.map(|bytes| bdp::rate(f64::from(bytes), trip::NEAR)).filter(|rate| *rate < host.rate());
     let finding = match ceiling {
         Some(ceiling) => Finding::leaves(ceiling, host.rate(), title),
         None => Finding::new(Severity::Note, title),
     };
-    let finding = said.into_iter().fold(finding, Finding::evidence);
+    let finding = limits.into_iter().fold(finding, Finding::evidence);
     Some(
         finding
             .at(&route.destination)
             .fix(format!(
-                "ip route show {0}, and note the line; ip route change {0} ... without it",
+                "ip route show {0}, and note the line; then ip route change {0} ... without these settings",
                 work::word(&route.destination)
             ))
-            .undo(format!("ip route change with the line that was noted; it has {}", settings(route))),
+            .undo(format!("ip route change with the noted line, which has {}", settings(route))),
     )
 }
 
-/// What the route sets now, as ip writes it.
-fn settings(route: &Route) -> String {
+/// The route's present settings, as ip prints them.
+fn settings(route: &RouteFacts) -> String {
     let number = |name: &str, value: Option<u32>| value.map(|value| format!("{name} {value}"));
     let parts = [
         number("mtu", route.mtu),
@@ -58,23 +58,23 @@ fn settings(route: &Route) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-fn window(host: &Host<'_>, route: &Route) -> Option<String> {
+fn window(host: &Host<'_>, route: &RouteFacts) -> Option<String> {
     let window = route.window?;
     let one = bdp::rate(f64::from(window), trip::NEAR);
     (one < host.rate()).then(|| format!("window {window} bytes: {} at 0.2 ms", gbit(one)))
 }
 
-fn mtu(host: &Host<'_>, route: &Route) -> Option<String> {
+fn mtu(host: &Host<'_>, route: &RouteFacts) -> Option<String> {
     let (own, port) = (route.mtu?, host.facts.port(route.port.as_deref()?)?.mtu.get()?);
-    (own < port).then(|| format!("MTU {own}, the port's is {port}"))
+    (own < port).then(|| format!("MTU {own}; the port's is {port}"))
 }
 
-fn first(route: &Route) -> Option<String> {
+fn first(route: &RouteFacts) -> Option<String> {
     let segments = route.initcwnd?;
-    (segments < FIRST).then(|| format!("initcwnd {segments}; the kernel begins with {FIRST}"))
+    (segments < FIRST).then(|| format!("initcwnd {segments}; the kernel's default is {FIRST}"))
 }
 
-fn control(route: &Route) -> Option<String> {
+fn control(route: &RouteFacts) -> Option<String> {
     let name = route.congestion_control.as_deref()?;
     ["reno", "vegas", "lp"].contains(&name).then(|| format!("congctl {name}"))
 }
@@ -85,39 +85,43 @@ mod tests {
     use crate::testing::{changed, fixture, found, lines};
     use linerate_host::Fact;
 
-    fn with(route: Route) -> Vec<String> {
+    fn with(route: RouteFacts) -> Vec<String> {
         let facts = changed("stock-10g", |facts| facts.tcp.routes = Fact::Known(vec![route]));
         lines(&found(&CHECK, &facts))
     }
 
     #[test]
     fn what_holds_back_is_found() {
-        let route = Route { destination: "default".into(), port: Some("eno1".into()), ..Route::default() };
+        let route =
+            RouteFacts { destination: "default".into(), port: Some("eno1".into()), ..RouteFacts::default() };
         assert_eq!(
-            with(Route { window: Some(65536), ..route.clone() }),
+            with(RouteFacts { window: Some(65536), ..route.clone() }),
             ["route-settings default critical 2.62 Gbit/s"]
         );
-        assert_eq!(with(Route { mtu: Some(1400), ..route.clone() }), ["route-settings default note -"]);
-        assert_eq!(with(Route { congestion_control: Some("reno".into()), ..route.clone() }).len(), 1);
-        assert_eq!(with(Route { initcwnd: Some(2), ..route }).len(), 1);
+        assert_eq!(with(RouteFacts { mtu: Some(1400), ..route.clone() }), ["route-settings default note -"]);
+        assert_eq!(with(RouteFacts { congestion_control: Some("reno".into()), ..route.clone() }).len(), 1);
+        assert_eq!(with(RouteFacts { initcwnd: Some(2), ..route }).len(), 1);
     }
 
     #[test]
-    fn what_the_route_had_is_told() {
-        let route =
-            Route { window: Some(65536), congestion_control: Some("reno".into()), ..Route::default() };
+    fn the_undo_names_the_routes_settings() {
+        let route = RouteFacts {
+            window: Some(65536),
+            congestion_control: Some("reno".into()),
+            ..RouteFacts::default()
+        };
         let facts = changed("stock-10g", |facts| facts.tcp.routes = Fact::Known(vec![route]));
         let undo = found(&CHECK, &facts).remove(0).undo.unwrap();
-        assert!(undo.ends_with("it has window 65536 congctl reno"), "{undo}");
+        assert!(undo.ends_with("which has window 65536 congctl reno"), "{undo}");
     }
 
     #[test]
     fn what_helps_is_not() {
-        let route = Route {
+        let route = RouteFacts {
             destination: "default".into(),
             initcwnd: Some(30),
             congestion_control: Some("bbr".into()),
-            ..Route::default()
+            ..RouteFacts::default()
         };
         assert!(with(route).is_empty());
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());

@@ -1,16 +1,16 @@
-//! One receive queue, several processors, and no spreading by software.
+//! One receive queue, several processors, and no spreading in software.
 
 use linerate_host::facts::{Port, RxQueue};
 
-use super::cite::{REDHAT, SCALING, WEB};
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
+use crate::source::{RED_HAT, SCALING, WEB};
 use crate::{Finding, Host};
 
 pub(super) const CHECK: Check = Check {
     name: "rps-off-one-queue",
-    about: "one receive queue whose packets aren't spread by software",
-    sources: &[SCALING, REDHAT, WEB],
-    run: Run::Host(run),
+    about: "one receive queue whose packets aren't spread in software",
+    sources: &[SCALING, RED_HAT, WEB],
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -23,7 +23,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     if !queue.rps_cpus.known()?.is_empty() {
         return None;
     }
-    let title = format!("{} has one receive queue, and one processor works for it", port.name);
+    let title = format!("{} has one receive queue, which one processor serves", port.name);
     let finding = work::short_of(port, 1, host.rate_of(port)?, &title)?;
     Some(remedy(finding, port, queue, online))
 }
@@ -34,10 +34,13 @@ fn remedy(finding: Finding, port: &Port, queue: &RxQueue, online: &[u32]) -> Fin
         .evidence(format!("rps_cpus is empty; {} processors", online.len()))
         .fix(format!("echo {} > {path}", mask(online)))
         .undo(format!("echo 0 > {path}"))
-        .conflict("more queues are better where they can be had: RPS is redundant with a queue for each processor (scaling.rst)")
+        .conflict(
+            "more queues are better where they are possible: \
+            with a queue for each processor, RPS is redundant (scaling.rst)",
+        )
 }
 
-/// As the kernel reads masks: words of 32 bits, the highest first.
+/// A mask as the kernel reads it: words of 32 bits, the highest first.
 fn mask(cpus: &[u32]) -> String {
     let words = cpus.iter().max().map_or(1, |most| most / 32 + 1);
     let word =
@@ -54,7 +57,7 @@ mod tests {
     use crate::testing::{edited, fixture, found, lines};
 
     #[test]
-    fn one_queue_for_two_processors_is_told() {
+    fn one_queue_for_two_processors_is_found() {
         let found = found(&CHECK, &fixture("virtio-one-queue"));
         assert_eq!(lines(&found), ["rps-off-one-queue eth0 minor 12.3 Gbit/s"]);
         assert_eq!(found[0].fix.as_deref(), Some("echo 3 > /sys/class/net/eth0/queues/rx-0/rps_cpus"));

@@ -1,23 +1,23 @@
-//! The table by which a card chooses receive queues: queues that it never names.
+//! Receive queues that a card's indirection table never names.
 
 use linerate_host::facts::{Port, Rss};
 
-use super::cite::{REDHAT, SCALING};
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::formula::percent;
+use crate::source::{RED_HAT, SCALING};
 use crate::{Finding, Host, Severity};
 
-/// Share of one queue, as a multiple of what it should have, from which the table is uneven.
+/// A queue's share of the table, as a multiple of an even share, above which the table is uneven.
 const UNEVEN: f64 = 1.5;
 
-/// Queues beyond which a command with all weights is no help.
+/// Queues beyond which a command with all weights is too long to be of use.
 const MOST: u32 = 1024;
 
 pub(super) const CHECK: Check = Check {
     name: "rss-indirection",
-    about: "a card's table of receive queues that leaves some out",
-    sources: &[SCALING, REDHAT],
-    run: Run::Host(run),
+    about: "a card's indirection table that leaves receive queues out",
+    sources: &[SCALING, RED_HAT],
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -37,18 +37,18 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
         work::short_of(port, used, need, &title).unwrap_or_else(|| Finding::new(Severity::Note, title));
     let finding = finding
         .at(&port.name)
-        .evidence(format!("the busiest queue has {} of the table's {total} places", percent(share)))
+        .evidence(format!("the busiest queue has {} of the table's {total} entries", percent(share)))
         .fix(format!("ethtool -X {} equal {}", port.name, rss.rings))
         .undo(as_now(port, rss))
-        .conflict("a table that was made uneven on purpose keeps queues free for one program");
+        .conflict("an uneven table may be intended: it keeps queues free for one program");
     Some(finding)
 }
 
-/// The command that gives each queue as many places as it has now.
+/// The command that restores each queue's present number of entries.
 fn as_now(port: &Port, rss: &Rss) -> String {
     let last = rss.slots.keys().next_back().copied().unwrap_or(0);
     if last > MOST {
-        return "ethtool -X with the weights of before: ethtool -x shows them".into();
+        return "ethtool -X with the previous weights: note them first (ethtool -x)".into();
     }
     let weights: Vec<String> =
         (0..=last).map(|ring| rss.slots.get(&ring).copied().unwrap_or(0).to_string()).collect();
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_that_get_nothing_are_told() {
+    fn queues_that_get_nothing_are_found() {
         assert_eq!(with(&[(0, 128)]), ["rss-indirection eno1 minor 12.3 Gbit/s"]);
         assert_eq!(with(&[(0, 100), (1, 10), (2, 9), (3, 9)]), ["rss-indirection eno1 note -"]);
     }

@@ -1,23 +1,23 @@
-//! Receive rings: how long they last while nobody fetches, and whether they were full.
+//! Receive rings: the time until an unserved ring is full, and whether it was.
 
 use linerate_host::facts::{Port, Rings};
 
-use super::cite::{ESNET_NIC, REDHAT, STACK};
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
 use crate::formula::percent;
+use crate::source::{ESNET_NIC, RED_HAT, STACK};
 use crate::{Finding, Host, Severity};
 
-/// Seconds that a ring shall last at the rate that is needed: about a tick of the scheduler.
+/// Seconds that a ring should last at the needed rate: about a tick of the scheduler.
 const LASTS: f64 = 0.001;
-/// Share of lost packets from which connections feel it.
+/// Share of lost packets above which connections slow down.
 const FELT: f64 = 1e-3;
 
 pub(super) const CHECK: Check = Check {
     name: "rx-ring",
-    about: "receive rings that were full, or last less than a millisecond",
-    sources: &[REDHAT, ESNET_NIC, STACK],
-    run: Run::Host(run),
+    about: "receive rings that were full, or that fill within a millisecond",
+    sources: &[RED_HAT, ESNET_NIC, STACK],
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -37,12 +37,11 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
     let title = format!("{}'s receive rings hold {} of {} packets", port.name, rings.rx, rings.max_rx);
     let finding = Finding::new(severity, title)
         .at(&port.name)
-        .evidence(format!("at the needed rate one ring lasts {:.2} ms", lasts * 1e3));
+        .evidence(format!("at the needed rate, one ring lasts {:.2} ms", lasts * 1e3));
     let finding = match lost {
-        0 => finding.evidence("nothing was lost until now"),
-        lost => {
-            finding.evidence(format!("{lost} packets found no place since boot, {} of all", percent(share)))
-        }
+        0 => finding.evidence("no packets were lost so far"),
+        lost => finding
+            .evidence(format!("{lost} packets found the ring full since boot, {} of all", percent(share))),
     };
     Some(remedy(finding, port, rings))
 }
@@ -50,12 +49,14 @@ fn of(port: &Port, need: f64) -> Option<Finding> {
 fn remedy(finding: Finding, port: &Port, rings: &Rings) -> Finding {
     let set = |count| format!("ethtool -G {} rx {count}", port.name);
     finding.fix(set(rings.max_rx)).undo(set(rings.rx)).conflict(
-        "ESnet sets 8192, or the most; Red Hat only where packets were lost; rings larger than the processor's cache \
-         cost time at 100 Gbit/s (Cai et al.). It resets the port",
+        "ESnet sets 8192 or the maximum, Red Hat only where packets were lost; \
+         rings larger than the processor's cache cost time at 100 Gbit/s (Cai et al.); \
+         the command resets the port",
     )
 }
 
-/// Packets that found no place, and their share: the kernel's counters, or the driver's where those say nothing.
+/// Packets that found the ring full, and their share: by the kernel's counters, or the driver's where those
+/// are 0.
 fn lost(port: &Port) -> (u64, f64) {
     let kernels = port.counters.rx_missed.get().unwrap_or(0).max(port.counters.rx_fifo.get().unwrap_or(0));
     let drivers = port.statistics.known().into_iter().flatten().filter(|(name, _)| is_full(name));
@@ -64,7 +65,7 @@ fn lost(port: &Port) -> (u64, f64) {
     (lost, lost as f64 / received as f64)
 }
 
-/// Counters of drivers that tell of full rings.
+/// Drivers' counters of full rings.
 fn is_full(name: &str) -> bool {
     let names = ["ring full", "rx_no_dma_resources", "rx_out_of_buffer", "rx_no_buffer_count", "pkts rx OOB"];
     names.contains(&name)
@@ -76,7 +77,7 @@ mod tests {
     use crate::testing::{edited, fixture, found, lines};
 
     #[test]
-    fn full_rings_are_told() {
+    fn full_rings_are_found() {
         let found = found(&CHECK, &fixture("stock-10g"));
         assert_eq!(found.len(), 1);
         assert!(found[0].severity >= Severity::Minor, "{found:?}");

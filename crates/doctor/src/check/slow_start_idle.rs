@@ -1,6 +1,6 @@
-//! Connections that begin with a small window again after each pause.
+//! Connections that restart with a small window after each pause.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bdp, trip};
 use crate::source::{IP_SYSCTL, RED_HAT};
 use crate::{Finding, Host, Severity};
@@ -10,9 +10,9 @@ const FIRST: f64 = 10.0;
 
 pub(super) const CHECK: Check = Check {
     name: "slow-start-idle",
-    about: "a pause makes connections begin slowly again",
+    about: "connections that restart slowly after a pause",
     sources: &[IP_SYSCTL, RED_HAT],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -24,19 +24,15 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if trips < 1.0 {
         return None;
     }
-    let finding = Finding::new(Severity::Note, "a pause makes connections begin slowly again")
-        .evidence("tcp_slow_start_after_idle is 1, as the kernel has it")
+    let finding = Finding::new(Severity::Note, "connections restart slowly after each pause")
+        .evidence("tcp_slow_start_after_idle is 1, the kernel's default")
         .evidence(format!(
-            "from 10 segments to {segments:.0} it takes {trips:.0} round trips: \
-                    {:.0} ms at 10 ms",
+            "growing from 10 segments to {segments:.0} takes {trips:.0} round trips: {:.0} ms at 10 ms each",
             trips * trip::REGION * 1e3
         ))
         .fix("sysctl -w net.ipv4.tcp_slow_start_after_idle=0")
         .undo("sysctl -w net.ipv4.tcp_slow_start_after_idle=1")
-        .conflict(
-            "RFC 5681 wants it for paths that are shared; guides for data centres \
-                    switch it off",
-        );
+        .conflict("RFC 5681 requires it for shared paths; guides for data centres turn it off");
     Some(finding)
 }
 

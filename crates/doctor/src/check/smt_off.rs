@@ -1,46 +1,42 @@
-//! Second threads of cores that are switched off.
+//! Cores whose second threads are turned off.
 
-use super::cite::FEDEX;
-use super::{Check, Run};
-use crate::{Finding, Host, Severity, Source};
+use super::{Check, CheckRun};
+use crate::source::FEDEX;
+use crate::{Citation, Finding, Host, Severity};
 
-/// Cores from which the second threads are hardly missed by transfers.
+/// With this many cores, transfers hardly need the second threads.
 const MANY: u32 = 16;
 
 pub(super) const CHECK: Check = Check {
     name: "smt-off",
-    about: "cores whose second thread is switched off",
+    about: "cores whose second threads are turned off (SMT)",
     sources: &[
         FEDEX,
-        Source {
+        Citation {
             name: "Linux, Documentation/admin-guide/hw-vuln/l1tf.rst and mds.rst",
             url: "https://docs.kernel.org/admin-guide/hw-vuln/l1tf.html",
         },
     ],
-    run: Run::Host(run),
+    run: CheckRun::HostOne(of),
 };
-
-fn run(host: &Host<'_>) -> Vec<Finding> {
-    of(host).into_iter().collect()
-}
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let smt = host.facts.cpu.smt.known().filter(|smt| *smt == "off" || *smt == "forceoff")?;
     let cores = host.facts.cpu.cores.get()?;
     let severity = if cores < MANY { Severity::Minor } else { Severity::Note };
-    let finding = Finding::new(severity, "the cores' second threads are switched off (SMT)").evidence(
-        format!("smt/control is {smt}; {cores} cores; parallel streams gain from the second threads"),
-    );
+    let finding = Finding::new(severity, "the cores' second threads are turned off (SMT)").evidence(format!(
+        "smt/control is {smt}; {cores} cores; second threads make parallel streams faster"
+    ));
     let finding = if smt == "off" {
         finding
             .fix("echo on > /sys/devices/system/cpu/smt/control")
             .undo("echo off > /sys/devices/system/cpu/smt/control")
     } else {
-        finding.fix("take nosmt=force from the kernel's command line")
+        finding.fix("remove nosmt=force from the kernel's command line")
     };
     Some(finding.conflict(
-        "the FedEx study turns SMT on for eight streams; the kernel's guide turns it off against L1TF and MDS where \
-         guests or users aren't trusted",
+        "the FedEx study turns SMT on for eight streams; \
+         where guests or users aren't trusted, the kernel's guide turns it off against L1TF and MDS",
     ))
 }
 
@@ -52,7 +48,7 @@ mod tests {
     use crate::testing::{fixture, found, lines};
 
     #[test]
-    fn off_is_told() {
+    fn off_is_found() {
         let mut host = fixture("stock-10g");
         host.cpu.smt = Fact::Known("off".into());
         assert_eq!(lines(&found(&CHECK, &host)), ["smt-off - minor -"]);

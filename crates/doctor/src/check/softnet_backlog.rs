@@ -1,22 +1,22 @@
-//! Packets that were dropped between two processors, or before a virtual port: the backlog was full.
+//! Packets dropped between two processors, or before a virtual port, because the backlog was full.
 
-use linerate_host::facts::Softnet;
+use linerate_host::facts::SoftnetFacts;
 
-use super::cite::{ESNET_HOST, REDHAT, SYSCTL_NET};
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
+use crate::source::{ESNET, NET_SYSCTL, RED_HAT};
 use crate::{Finding, Host, Severity};
 
-/// What ESnet sets for 10 Gbit/s and more.
+/// The backlog that ESnet sets for 10 Gbit/s and more.
 const LARGE: u32 = 250_000;
-/// Share of packets from which it is felt.
+/// Share of dropped packets above which connections slow down.
 const FELT: f64 = 1e-4;
 const FLOW_LIMIT: &str = "net.core.flow_limit_cpu_bitmap";
 
 pub(super) const CHECK: Check = Check {
     name: "softnet-backlog",
-    about: "packets dropped since a processor's backlog was full",
-    sources: &[SYSCTL_NET, ESNET_HOST, REDHAT],
-    run: Run::Host(run),
+    about: "packets dropped because a processor's backlog was full",
+    sources: &[NET_SYSCTL, ESNET, RED_HAT],
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -24,31 +24,34 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
     full(softnet).into_iter().chain(flow(softnet)).collect()
 }
 
-fn full(softnet: &Softnet) -> Option<Finding> {
+fn full(softnet: &SoftnetFacts) -> Option<Finding> {
     let cpus = softnet.cpus.known()?;
     let (dropped, processed) =
         (cpus.iter().map(|c| c.dropped).sum::<u64>(), cpus.iter().map(|c| c.processed).sum::<u64>());
     let backlog = softnet.max_backlog.get().filter(|_| dropped > 0)?;
     let severity = if dropped as f64 >= processed as f64 * FELT { Severity::Major } else { Severity::Minor };
     let set = |value: u32| format!("sysctl -w net.core.netdev_max_backlog={value}");
-    let finding = Finding::new(severity, format!("{dropped} received packets found their processor's backlog full"))
-        .evidence(format!("of {processed} since boot; netdev_max_backlog {backlog}"))
-        .fix(set(backlog.saturating_mul(2).max(LARGE.min(backlog.saturating_mul(10)))))
-        .undo(set(backlog))
-        .conflict(
-            "ESnet sets 250000 at once; Red Hat doubles it while the counter grows; it is used by RPS and by ports of \
-             the kernel's own only, and a long queue delays",
-        );
+    let finding =
+        Finding::new(severity, format!("{dropped} received packets found their processor's backlog full"))
+            .evidence(format!("of {processed} packets since boot; netdev_max_backlog is {backlog}"))
+            .fix(set(backlog.saturating_mul(2).max(LARGE.min(backlog.saturating_mul(10)))))
+            .undo(set(backlog))
+            .conflict(
+                "ESnet sets 250000 at once, Red Hat doubles the value while the counter grows; \
+             only RPS and virtual ports use the backlog, and a long one adds delay",
+            );
     Some(finding)
 }
 
-fn flow(softnet: &Softnet) -> Option<Finding> {
+fn flow(softnet: &SoftnetFacts) -> Option<Finding> {
     let dropped: u64 = softnet.cpus.known()?.iter().map(|cpu| cpu.flow_limit).sum();
     let finding = Finding::new(
         Severity::Minor,
-        format!("{dropped} packets of large flows were dropped for the small ones' sake"),
+        format!("{dropped} packets of large flows were dropped in favour of small flows"),
     )
-    .evidence("flow_limit_cpu_bitmap is set: while a backlog is half full, a flow that has most of it loses")
+    .evidence(
+        "flow_limit_cpu_bitmap is set: while a backlog is half full, packets of the largest flow are dropped",
+    )
     .fix(format!("sysctl -w {FLOW_LIMIT}=0"))
     .undo(match softnet.flow_limit_cpus.known() {
         Some(mask) => format!("sysctl -w {FLOW_LIMIT}={}", work::word(mask)),
@@ -73,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn full_backlogs_are_told() {
+    fn full_backlogs_are_found() {
         assert_eq!(with(|cpu| cpu.dropped = 5), ["softnet-backlog - minor -"]);
         assert_eq!(with(|cpu| cpu.dropped = cpu.processed), ["softnet-backlog - major -"]);
         assert_eq!(with(|cpu| cpu.flow_limit = 5), ["softnet-backlog - minor -"]);

@@ -1,29 +1,25 @@
-//! Processors that had to leave received packets for later: the budget was used up.
+//! Processors that postponed received packets because their budget was used up.
 
 use linerate_host::facts::SoftnetCpu;
 
-use super::cite::{REDHAT, SYSCTL_NET};
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::percent;
+use crate::source::{NET_SYSCTL, RED_HAT};
 use crate::{Finding, Host, Severity};
 
-/// Times a packet from which the budget is too small. One go has up to 300 packets.
+/// Share of exhausted budgets a packet above which the budget is too small; a budget is 300 packets.
 const OFTEN: f64 = 1e-4;
 const SOME: u64 = 100_000;
-/// Twice the kernel's own, as Red Hat has it.
+/// Twice the kernel's default, as Red Hat sets it.
 const BUDGET: u32 = 600;
 const MICROSECONDS: u32 = 8000;
 
 pub(super) const CHECK: Check = Check {
     name: "softnet-squeezed",
-    about: "processors that often used up the budget for received packets",
-    sources: &[SYSCTL_NET, REDHAT],
-    run: Run::Host(run),
+    about: "processors that often exhausted the budget for received packets",
+    sources: &[NET_SYSCTL, RED_HAT],
+    run: CheckRun::HostOne(of),
 };
-
-fn run(host: &Host<'_>) -> Vec<Finding> {
-    of(host).into_iter().collect()
-}
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let softnet = &host.facts.softnet;
@@ -37,15 +33,13 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let set = |budget: u32, usecs: u32| {
         format!("sysctl -w net.core.netdev_budget={budget} net.core.netdev_budget_usecs={usecs}")
     };
-    let title = format!("processor {} left received packets for later {} times", worst.cpu, worst.squeezed);
+    let title = format!("processor {} postponed received packets {} times", worst.cpu, worst.squeezed);
     let finding = Finding::new(Severity::Minor, title)
-        .evidence(format!("{} a packet of {} since boot", percent(share(&worst)), worst.processed))
+        .evidence(format!("{} of {} packets since boot", percent(share(&worst)), worst.processed))
         .evidence(format!("netdev_budget {budget}, netdev_budget_usecs {usecs}"))
         .fix(set(budget.saturating_mul(2).max(BUDGET), usecs.saturating_mul(2).max(MICROSECONDS)))
         .undo(set(budget, usecs))
-        .conflict(
-            "a larger budget keeps programs from the processor for longer; more queues help without it",
-        );
+        .conflict("a larger budget keeps programs off the processor for longer, which more queues avoid");
     Some(finding)
 }
 
@@ -57,7 +51,7 @@ mod tests {
     use crate::testing::{fixture, found, lines};
 
     #[test]
-    fn a_small_budget_is_told() {
+    fn a_small_budget_is_found() {
         let mut host = fixture("stock-10g");
         let Fact::Known(cpus) = &mut host.softnet.cpus else { panic!("no processors") };
         cpus[2].squeezed = cpus[2].processed / 1000;

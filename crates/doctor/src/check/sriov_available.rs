@@ -1,16 +1,16 @@
-//! A card that could lend functions to guests, and lends none.
+//! A card that could give virtual functions to guests, and gives none.
 
 use linerate_host::facts::Port;
 
-use super::{Check, Run};
-use crate::source::{IOV, TRANSFER_PAPER};
+use super::{Check, CheckRun};
+use crate::source::{FEDEX, IOV};
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "sriov-available",
-    about: "guests share a card that could lend each of them a function",
-    sources: &[IOV, TRANSFER_PAPER],
-    run: Run::Host(|host| host.hardware().filter_map(|port| of(host, port)).collect()),
+    about: "guests that share a card which could give each a virtual function",
+    sources: &[IOV, FEDEX],
+    run: CheckRun::Host(|host| host.hardware().filter_map(|port| of(host, port)).collect()),
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
@@ -20,25 +20,24 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     }
     let iommu = match host.facts.machine.iommu.get() {
         Some(true) => "an IOMMU is in use",
-        Some(false) => "no IOMMU is in use: switch it on first (firmware; intel_iommu=on iommu=pt)",
-        None => "whether an IOMMU is in use isn't known",
+        Some(false) => "no IOMMU is in use: turn it on first (firmware; intel_iommu=on iommu=pt)",
+        None => "use of an IOMMU is unknown",
     };
     let finding =
-        Finding::new(Severity::Note, format!("{} could lend {most} functions to guests", port.name))
+        Finding::new(Severity::Note, format!("{} could give {most} virtual functions to guests", port.name))
             .at(&port.name)
-            .evidence(format!("{guests} guests; virtual functions: {lent} of {most}; {iommu}"))
-            .evidence("the papers' guest had near the bare host's rate with a device of its own")
+            .evidence(format!("{guests} guests; {lent} of {most} virtual functions in use; {iommu}"))
+            .evidence("in the papers, a guest with a device of its own was nearly as fast as the bare host")
             .fix(format!(
-                "echo {} > /sys/class/net/{}/device/sriov_numvfs; then give each guest \
-                    one by VFIO",
+                "echo {} > /sys/class/net/{}/device/sriov_numvfs; then give each guest one by VFIO",
                 guests.min(most),
                 port.name
             ))
             .undo(format!("echo 0 > /sys/class/net/{}/device/sriov_numvfs", port.name))
             .conflict(
-                "a guest with a function can't be migrated, suspended or made fault \
-                    tolerant by most hypervisors; SR-IOV isn't VMDq: with that the \
-                    hypervisor still moves the packets",
+                "most hypervisors can't migrate, \
+                 suspend or make fault tolerant a guest with a virtual function; \
+                 SR-IOV isn't VMDq, with which the hypervisor still moves the packets",
             );
     Some(finding)
 }

@@ -1,42 +1,42 @@
-//! What a function of a real card costs a guest.
+//! The disadvantages of virtual functions for guests.
 
-use linerate_host::facts::{Kind, Port};
+use linerate_host::facts::{Port, PortKind};
 
-use super::{Check, Run};
-use crate::source::{IOV, TRANSFER_PAPER};
+use super::{Check, CheckRun};
+use crate::source::{FEDEX, IOV};
 use crate::{Finding, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "sriov-tradeoffs",
-    about: "functions are lent or used: what that rules out",
-    sources: &[TRANSFER_PAPER, IOV],
-    run: Run::Host(|host| host.hardware().filter_map(of).collect()),
+    about: "virtual functions in use, and the features that they rule out",
+    sources: &[FEDEX, IOV],
+    run: CheckRun::Host(|host| host.hardware().filter_map(of).collect()),
 };
 
 fn of(port: &Port) -> Option<Finding> {
-    let said = match (port.kind.get(), port.vfs.get()) {
-        (Some(Kind::VirtualFunction), _) => "is a virtual function".to_owned(),
+    let use_ = match (port.kind.get(), port.vfs.get()) {
+        (Some(PortKind::VirtualFunction), _) => "is a virtual function".to_owned(),
         (_, Some(lent)) if lent > 0 => {
-            format!("has lent {lent} of {} virtual functions", port.total_vfs.get().unwrap_or(lent))
+            format!("gives {lent} of {} virtual functions to guests", port.total_vfs.get().unwrap_or(lent))
         }
         _ => return None,
     };
     let queues = port.rx_count().get().map_or(String::new(), |queues| format!("; {queues} receive queues"));
-    let finding = Finding::new(Severity::Note, format!("{} {said}", port.name))
+    let finding = Finding::new(Severity::Note, format!("{} {use_}", port.name))
         .at(&port.name)
         .evidence(format!("driver {}{queues}", port.driver.known().map_or("unknown", String::as_str)))
         .evidence(
-            "near the bare host's rate; lost with it: live migration, suspend and \
-                    resume, fault tolerance, high availability, moving guests by load",
+            "nearly the bare host's rate, \
+             but without live migration, suspend and resume, fault tolerance, high availability, \
+             and load balancing of guests",
         )
         .fix(
-            "nothing, where none of these is needed; else a paravirtual port, or \
-                    both in a bond (failover pair)",
+            "nothing, where none of these is needed; \
+             otherwise use a paravirtual port, or both in a bond (failover pair)",
         )
         .conflict(
-            "the functions of a port share its rate and its queues: one busy guest \
-                    takes from the others unless rates are set (ip link set PORT vf N \
-                    max_tx_rate)",
+            "the functions of a port share its rate and queues: \
+             one busy guest slows the others unless rates are set (ip link set PORT vf N max_tx_rate)",
         );
     Some(finding)
 }
@@ -47,7 +47,7 @@ mod tests {
     use crate::testing::{fixture, found, lines};
 
     #[test]
-    fn both_sides_are_told() {
+    fn both_sides_are_found() {
         assert_eq!(lines(&found(&CHECK, &fixture("ixgbevf"))), ["sriov-tradeoffs ens5 note -"]);
         assert_eq!(
             lines(&found(&CHECK, &fixture("igb-sriov"))),

@@ -1,8 +1,8 @@
-//! ssh's preferred cipher on processors with instructions for another one.
+//! ssh's preferred cipher, on processors with instructions for another one.
 
 use linerate_host::facts::Ssh;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{gbit, ssh};
 use crate::source::{HPN, OPENSSH};
 use crate::{Finding, Host, Severity};
@@ -12,9 +12,9 @@ const PREFERRED: &str = "chacha20-poly1305@openssh.com";
 
 pub(super) const CHECK: Check = Check {
     name: "ssh-cipher",
-    about: "ssh prefers ChaCha20 on a processor that is faster at AES",
+    about: "ssh that prefers ChaCha20 on a processor that is faster at AES",
     sources: &[OPENSSH, HPN],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -30,17 +30,17 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::leaves(
         chacha.low,
         host.rate(),
-        format!("ssh's preferred cipher does {} to {}", gbit(chacha.low), gbit(chacha.high)),
+        format!("ssh's preferred cipher reaches {} to {}", gbit(chacha.low), gbit(chacha.high)),
     )
     .at_most(Severity::Note)
     .at("ssh")
-    .evidence(format!("{client} prefers ChaCha20-Poly1305; the processor has instructions for AES"))
-    .evidence(format!("with AES-128-GCM a thread of it does {} to {}", gbit(aes.low), gbit(aes.high)))
+    .evidence(format!("{client} prefers ChaCha20-Poly1305, but the processor has AES instructions"))
+    .evidence(format!("with AES-128-GCM, a thread of ssh reaches {} to {}", gbit(aes.low), gbit(aes.high)))
     .fix(format!("scp -c {FASTER}; rsync -e 'ssh -c {FASTER}'"))
     .undo("scp without -c")
     .conflict(
-        "only ssh's own tools: linerate's data has AES-128-GCM anyway; the rates \
-                    are for a core of some 2.5 GHz",
+        "this concerns ssh's own tools only: linerate's data uses AES-128-GCM anyway; \
+         the rates are for a core of about 2.5 GHz",
     );
     Some(finding)
 }

@@ -1,23 +1,23 @@
-//! ssh's own window, inside of TCP's.
+//! ssh's own window, inside TCP's.
 
 use linerate_host::facts::Ssh;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bdp, bytes, gbit, ssh};
 use crate::source::HPN;
-use crate::{Finding, Path, Severity, Source};
+use crate::{Citation, Finding, Path, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "ssh-window",
-    about: "scp and rsync over ssh are held by ssh's window of 2 MiB",
+    about: "scp and rsync over ssh, limited by ssh's window of 2 MiB",
     sources: &[
         HPN,
-        Source {
+        Citation {
             name: "hpn-ssh, issue 58: 11.8 MB/s at 167 ms",
             url: "https://github.com/rapier1/hpn-ssh/issues/58",
         },
     ],
-    run: Run::Path(|path| of(path).into_iter().collect()),
+    run: CheckRun::Path(of),
 };
 
 fn of(path: &Path<'_>) -> Option<Finding> {
@@ -27,11 +27,11 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     if rate >= need || Ssh::is_hpn(server) {
         return None;
     }
-    let finding = Finding::leaves(rate, need, format!("scp and rsync over ssh have {} at most", gbit(rate)))
+    let finding = Finding::leaves(rate, need, format!("scp and rsync over ssh reach at most {}", gbit(rate)))
         .at_most(Severity::Minor)
         .at("ssh")
         .evidence(format!(
-            "a channel has {} under way; {} at {:.1} ms need {}",
+            "an ssh channel has at most {} in flight; {} at {:.1} ms needs {}",
             bytes(ssh::CHANNEL),
             gbit(need),
             rtt * 1e3,
@@ -39,23 +39,23 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         ))
         .evidence(format!("client {client}, server {server}"))
         .fix(
-            "linerate cp, whose data doesn't go through ssh; or HPN-SSH on the \
-                    receiving end; or several at once",
+            "linerate cp, whose data doesn't go through ssh; or HPN-SSH on the receiving end; \
+             or several copies at once",
         )
-        .conflict("TCP's buffers don't help: the window is ssh's own");
+        .conflict("larger TCP buffers don't help: the window is ssh's own");
     Some(finding)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Measured;
+    use crate::PathMeasurements;
     use crate::testing::{changed, fixture, found_between, lines};
     use linerate_host::Fact;
 
     fn at(rtt: f64, server: &str) -> Vec<String> {
         let to = changed("stock-10g", |facts| facts.ssh.server = Fact::Known(server.into()));
-        let measured = Measured { rtt: Some(rtt), ..Measured::default() };
+        let measured = PathMeasurements { rtt: Some(rtt), ..PathMeasurements::default() };
         lines(&found_between(&CHECK, &fixture("stock-10g"), &to, measured))
     }
 

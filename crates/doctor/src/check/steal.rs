@@ -1,20 +1,20 @@
-//! Time that the hypervisor gave to others.
+//! Processor time that the hypervisor gave to other guests.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{gbit, percent};
-use crate::{Finding, Host, Source};
+use crate::{Citation, Finding, Host};
 
-/// Below it, it is noise.
+/// Share of stolen time below which it is noise.
 const SOME: f64 = 0.01;
 
 pub(super) const CHECK: Check = Check {
     name: "steal",
-    about: "processor time that the hypervisor gave to others",
-    sources: &[Source {
+    about: "processor time that the hypervisor gave to other guests",
+    sources: &[Citation {
         name: "proc_stat(5): steal",
         url: "https://man7.org/linux/man-pages/man5/proc_stat.5.html",
     }],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -22,29 +22,29 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if steal < SOME {
         return None;
     }
-    // What was ready to run and didn't: of the time that the guest asked for, not of all of it.
+    // The loss is the stolen share of the time that the guest asked for, not of all time.
     let asked = steal + host.facts.strain.busy.get().unwrap_or(1.0 - steal);
     let lost = (steal / asked).min(1.0);
     let finding = Finding::leaves(
         host.rate() * (1.0 - steal),
         host.rate(),
-        format!("others take {} of the time", percent(steal)),
+        format!("other guests take {} of the processor time", percent(steal)),
     )
     .evidence(format!(
-        "stolen since boot: {} of all time, {} of what was asked for",
+        "stolen since boot: {} of all time, {} of the time that this guest asked for",
         percent(steal),
         percent(lost)
     ))
     .evidence(format!(
-        "where processors are the limit, {} are left of {}",
+        "where processors are the limit, {} of {} are left",
         gbit(host.rate() * (1.0 - steal)),
         gbit(host.rate())
     ))
     .fix(
-        "another host or size for the guest; fewer virtual processors on the \
-                    hypervisor; processors of its own (pinning, dedicated hosts)",
+        "use another host or guest size, fewer virtual processors on the hypervisor, \
+         or dedicated processors (pinning, dedicated hosts)",
     )
-    .conflict("burstable sizes in clouds steal by design, when credits are used up");
+    .conflict("burstable cloud sizes steal by design once their credits are used up");
     Some(finding)
 }
 

@@ -1,23 +1,23 @@
-//! How many connections the need takes.
+//! The number of connections that reach the need.
 
 use linerate_host::facts::Port;
 
 use super::path_loss::bears_loss;
 use super::window_vs_bdp::window;
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::goodput::Segments;
 use crate::formula::{bdp, cpu, gbit};
-use crate::source::{ESNET, TRANSFER_PAPER};
+use crate::source::{ESNET, FEDEX};
 use crate::{Finding, Host, Path, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "stream-count",
-    about: "how many connections the need takes",
-    sources: &[TRANSFER_PAPER, ESNET],
-    run: Run::Path(|path| of(path).into_iter().collect()),
+    about: "a need that takes several connections",
+    sources: &[FEDEX, ESNET],
+    run: CheckRun::Path(of),
 };
 
-/// No more can be asked of linerate; they wouldn't help either.
+/// linerate's own maximum; more wouldn't help either.
 const MOST: f64 = 64.0;
 
 fn of(path: &Path<'_>) -> Option<Finding> {
@@ -29,22 +29,21 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         return None;
     }
     let streams = streams.min(MOST);
-    let title = format!("it takes {streams:.0} streams to have {}", gbit(need));
+    let title = format!("it takes {streams:.0} streams to reach {}", gbit(need));
     let finding = Finding::leaves(*one, need, title)
         .at_most(Severity::Note)
-        .evidence(format!("one has {}, by {name}", gbit(*one)));
+        .evidence(format!("one stream reaches {}, limited by {name}", gbit(*one)));
     let finding = limits
         .iter()
         .filter(|limit| limit.1.is_finite())
         .fold(finding, |finding, (name, rate)| finding.evidence(format!("{name}: {}", gbit(*rate))));
     Some(finding.fix(format!("linerate cp --streams {streams:.0}; iperf3 -P {streams:.0}")).conflict(
-        "eight streams brought the papers' tools five times what one did, not \
-                    eight; ESnet uses four of them; many take more than their share from \
-                    others",
+        "in the papers eight streams were five times as fast as one, not eight times; ESnet uses four; \
+         many streams take more than their share from other traffic",
     ))
 }
 
-/// What one connection has by each cause, in bits a second.
+/// The rate of one connection in bits a second, by each limit.
 fn limits(path: &Path<'_>) -> Vec<(&'static str, f64)> {
     let rtt = path.measured.rtt;
     let lost = path.measured.loss().filter(|loss| *loss > 1e-6 && !bears_loss(&path.from));
@@ -64,11 +63,12 @@ fn port<'a>(host: &Host<'a>) -> Option<&'a Port> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Measured;
+    use crate::PathMeasurements;
     use crate::testing::{fixture, found_between, lines};
 
     fn with(rtt: f64, streams: u32) -> Vec<Finding> {
-        let measured = Measured { rtt: Some(rtt), streams: Some(streams), ..Measured::default() };
+        let measured =
+            PathMeasurements { rtt: Some(rtt), streams: Some(streams), ..PathMeasurements::default() };
         found_between(&CHECK, &fixture("stock-10g"), &fixture("stock-10g"), measured)
     }
 
@@ -81,12 +81,12 @@ mod tests {
 
     #[test]
     fn losses_count_unless_the_congestion_control_bears_them() {
-        let lossy = Measured {
+        let lossy = PathMeasurements {
             rtt: Some(0.001),
             streams: Some(1),
             sent: Some(100_000),
             retransmitted: Some(100),
-            ..Measured::default()
+            ..PathMeasurements::default()
         };
         let between = |host: &linerate_host::Facts| found_between(&CHECK, host, host, lossy);
         let found = between(&fixture("stock-10g"));

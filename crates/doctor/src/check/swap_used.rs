@@ -1,20 +1,20 @@
-//! Programs whose memory is on a disk.
+//! Programs whose memory is in swap space.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::bytes;
 use crate::source::VM_SYSCTL;
 use crate::{Finding, Host, Severity};
 
-/// Share of the memory whose like in swap space is worth a word.
+/// Used swap space, as a share of the memory, above which it is reported.
 const SOME: f64 = 0.02;
-/// `vm.swappiness` at which the page cache gives way before programs do.
+/// `vm.swappiness` at which the page cache shrinks before programs are swapped out.
 const LOW: u32 = 10;
 
 pub(super) const CHECK: Check = Check {
     name: "swap-used",
-    about: "a part of the programs' memory is in swap space",
+    about: "programs whose memory is partly in swap space",
     sources: &[VM_SYSCTL],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -24,21 +24,23 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if (used as f64) < total as f64 * SOME {
         return None;
     }
-    let finding = Finding::new(Severity::Note, format!("{} are in swap space", bytes(used as f64)))
-        .evidence(format!(
-            "of {} swap space {} are free; memory {}",
-            bytes(swap as f64),
-            bytes(free as f64),
-            bytes(total as f64)
-        ))
-        .evidence(
-            "what the page cache took from programs comes back from the disk, beside \
-                    the transfer's own reads and writes",
-        )
-        .fix("swapoff -a && swapon -a, where the memory is free");
+    let finding = Finding::new(
+        Severity::Note,
+        format!("{} of programs' memory is in swap space", bytes(used as f64)),
+    )
+    .evidence(format!(
+        "of {} swap space, {} is free; memory {}",
+        bytes(swap as f64),
+        bytes(free as f64),
+        bytes(total as f64)
+    ))
+    .evidence(
+        "swapped memory comes back from the disk, in competition with the transfer's own reads and writes",
+    )
+    .fix("swapoff -a && swapon -a, if enough memory is free");
     Some(match memory.swappiness.get().filter(|now| *now > LOW) {
         Some(now) => finding
-            .fix(format!("sysctl -w vm.swappiness={LOW}; swapoff -a && swapon -a, where the memory is free"))
+            .fix(format!("sysctl -w vm.swappiness={LOW}; swapoff -a && swapon -a, if enough memory is free"))
             .undo(format!("sysctl -w vm.swappiness={now}")),
         None => finding,
     })

@@ -1,15 +1,15 @@
-//! Receive buffers that don't grow stay at their default.
+//! Receive buffers that don't grow beyond their default.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bdp, bytes, gbit, trip};
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host};
 
 pub(super) const CHECK: Check = Check {
     name: "tcp-autotuning",
-    about: "receive buffers don't grow by themselves",
+    about: "receive buffers that don't grow automatically",
     sources: &[IP_SYSCTL, ESNET],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -20,7 +20,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let buffer = tcp.rmem.get()?[1];
     let window = bdp::window(buffer, tcp.adv_win_scale.get().unwrap_or(1));
     let one = bdp::rate(window, trip::NEAR);
-    let finding = Finding::leaves(one, host.rate(), format!("windows stay at {}", bytes(window)))
+    let finding = Finding::leaves(one, host.rate(), format!("receive windows stay at {}", bytes(window)))
         .evidence("tcp_moderate_rcvbuf is 0")
         .evidence(format!("tcp_rmem begins with {}: {} at 0.2 ms", bytes(buffer as f64), gbit(one)))
         .fix("sysctl -w net.ipv4.tcp_moderate_rcvbuf=1")
@@ -35,7 +35,7 @@ mod tests {
     use linerate_host::Fact;
 
     #[test]
-    fn fixed_windows_are_dear_and_growing_ones_are_not() {
+    fn fixed_windows_are_costly_and_growing_ones_are_not() {
         let off = changed("stock-10g", |facts| facts.tcp.moderate_rcvbuf = Fact::Known(false));
         assert_eq!(lines(&found(&CHECK, &off)), ["tcp-autotuning - critical 2.62 Gbit/s"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());

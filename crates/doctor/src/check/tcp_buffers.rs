@@ -1,17 +1,17 @@
-//! What buffers may grow to, against what is under way at the rate that is needed.
+//! The maximum of TCP's buffers, against the bytes in flight at the needed rate.
 
 use linerate_host::facts::Tcp;
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bdp, bytes, gbit, trip};
 use crate::source::{ESNET, IP_SYSCTL, TUNED};
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "tcp-buffers",
-    about: "TCP's buffers can't grow to what is under way within a region",
+    about: "TCP buffers too small for the need at 10 ms",
     sources: &[IP_SYSCTL, ESNET, TUNED],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -23,7 +23,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let reach = window * 8.0 / need;
-    let title = format!("buffers let one connection have {} at 10 ms", gbit(one));
+    let title = format!("TCP's buffers limit one connection to {} at 10 ms", gbit(one));
     let finding = Finding::leaves(one, need, title)
         .at_most(Severity::Minor)
         .evidence(format!(
@@ -32,20 +32,20 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             bytes(send as f64)
         ))
         .evidence(format!(
-            "half of it is window: {} reach to a round trip of {:.1} ms",
+            "half of a buffer is window: {} is possible up to a round trip of {:.1} ms",
             gbit(need),
             reach * 1e3
         ))
         .conflict(
-            "tuned sets 16 MiB; ESnet 32 MiB below 40 Gbit/s and 256 MiB from there: \
-                    this is what the rate takes",
+            "tuned sets 16 MiB, ESnet 32 MiB below 40 Gbit/s and 256 MiB above; \
+             the fix is computed from the need",
         );
     Some(with_commands(finding, tcp, need))
 }
 
 /// The smaller window of both directions.
 fn windows(tcp: &Tcp, receive: u64, send: u64) -> f64 {
-    // Of a send buffer about half is payload, as of a receive buffer by default.
+    // About half of a send buffer is payload, as in a receive buffer by default.
     bdp::window(receive, tcp.adv_win_scale.get().unwrap_or(1)).min(bdp::window(send, 1))
 }
 

@@ -1,28 +1,31 @@
-//! Switches that would rather mark than drop.
+//! Explicit congestion notification, with which switches mark packets instead of dropping them.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{IP_SYSCTL, RED_HAT};
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "tcp-ecn",
-    about: "the host refuses marks instead of losses",
+    about: "a host that refuses ECN, marks in place of losses",
     sources: &[IP_SYSCTL, RED_HAT],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     if host.facts.tcp.ecn.get()? != 0 {
         return None;
     }
-    let finding = Finding::new(Severity::Note, "switches can only drop to say that they are full")
-        .evidence("tcp_ecn is 0; the kernel's own value is 2: where the other end asks for it")
-        .fix("sysctl -w net.ipv4.tcp_ecn=2")
-        .undo("sysctl -w net.ipv4.tcp_ecn=0")
-        .conflict(
-            "Red Hat wants 1 in networks whose switches mark; some old firewalls \
-                    drop connections that ask for it",
-        );
+    let finding = Finding::new(
+        Severity::Note,
+        "ECN is refused: switches can signal congestion only by dropping packets",
+    )
+    .evidence("tcp_ecn is 0; the kernel's default is 2: ECN where the other end asks for it")
+    .fix("sysctl -w net.ipv4.tcp_ecn=2")
+    .undo("sysctl -w net.ipv4.tcp_ecn=0")
+    .conflict(
+        "Red Hat advises 1 in networks whose switches mark; \
+             some old firewalls drop connections that ask for ECN",
+    );
     Some(finding)
 }
 

@@ -1,20 +1,20 @@
-//! What all connections may have together, against what one may grow to.
+//! The memory limit of all connections together, against the maximum of one.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::bytes;
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host, Severity};
 
-/// Bytes of a page, as x86 has them.
+/// Bytes of a page on x86.
 const PAGE: f64 = 4096.0;
 /// Connections of a usual transfer.
 const STREAMS: f64 = 8.0;
 
 pub(super) const CHECK: Check = Check {
     name: "tcp-memory",
-    about: "all connections together get less than eight of them may grow to",
+    about: "a memory limit of all connections below the maximum of eight",
     sources: &[IP_SYSCTL, ESNET],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -25,18 +25,18 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let pages = (wanted / PAGE).ceil() as u64;
-    let finding = Finding::new(Severity::Note, "buffers stop growing before eight connections have theirs")
-        .evidence(format!(
-            "tcp_mem holds growth back at {} in all; a connection may grow to {}",
-            bytes(all),
-            bytes(one)
-        ))
-        .fix(format!("sysctl -w net.ipv4.tcp_mem='{low} {pages} {}'", most.max(pages.saturating_mul(3) / 2)))
-        .undo(format!("sysctl -w net.ipv4.tcp_mem='{low} {pressure} {most}'"))
-        .conflict(
-            "the kernel takes a share of the memory; no more than half of what is \
-                    free should be given",
-        );
+    let finding = Finding::new(
+        Severity::Note,
+        "the memory limit stops buffers before eight connections reach their maximum",
+    )
+    .evidence(format!(
+        "tcp_mem stops growth at {} in all; each connection may grow to {}",
+        bytes(all),
+        bytes(one)
+    ))
+    .fix(format!("sysctl -w net.ipv4.tcp_mem='{low} {pages} {}'", most.max(pages.saturating_mul(3) / 2)))
+    .undo(format!("sysctl -w net.ipv4.tcp_mem='{low} {pressure} {most}'"))
+    .conflict("the kernel's default is a share of the memory; set no more than half of the free memory");
     Some(finding)
 }
 

@@ -1,17 +1,17 @@
-//! What one connection learnt at its end holds the next one back.
+//! Cached metrics of earlier connections that slow later ones.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host, Severity};
 
-/// Share of segments sent again from which thresholds that are remembered are low ones.
+/// Share of retransmitted segments above which cached thresholds are low.
 const LOSSY: f64 = 1e-5;
 
 pub(super) const CHECK: Check = Check {
     name: "tcp-metrics",
-    about: "a bad connection's end slows the next one's start",
+    about: "cached metrics of a lossy connection that slow the next one's start",
     sources: &[ESNET, IP_SYSCTL],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -25,17 +25,17 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if loss < LOSSY {
         return None;
     }
-    let finding = Finding::new(Severity::Note, "what a bad connection learnt slows the next one's start")
-        .evidence(format!(
-            "tcp_no_metrics_save is 0, and {:.4} % of the segments were sent again",
-            loss * 100.0
-        ))
-        .fix("sysctl -w net.ipv4.tcp_no_metrics_save=1; ip tcp_metrics flush")
-        .undo("sysctl -w net.ipv4.tcp_no_metrics_save=0")
-        .conflict(
-            "ESnet sets 1 for tests and transfers; the kernel remembers, which helps \
-                    where paths stay as they are",
-        );
+    let finding =
+        Finding::new(Severity::Note, "cached metrics of a lossy connection slow the next one's start")
+            .evidence(format!(
+                "tcp_no_metrics_save is 0, and {:.4} % of the segments were retransmitted",
+                loss * 100.0
+            ))
+            .fix("sysctl -w net.ipv4.tcp_no_metrics_save=1; ip tcp_metrics flush")
+            .undo("sysctl -w net.ipv4.tcp_no_metrics_save=0")
+            .conflict(
+                "ESnet sets 1 for tests and transfers; the kernel's cache helps where paths don't change",
+            );
     Some(finding)
 }
 

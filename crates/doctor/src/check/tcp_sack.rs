@@ -1,40 +1,39 @@
-//! Without selective acknowledgements each lost segment costs a round trip of its own.
+//! Without selective acknowledgements, each lost segment costs a round trip.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bdp, trip};
 use crate::source::{ESNET, IP_SYSCTL};
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "tcp-sack",
-    about: "selective acknowledgements are off",
+    about: "selective acknowledgements that are off",
     sources: &[
-        Source {
+        Citation {
             name: "RFC 2018, TCP selective acknowledgment options",
             url: "https://www.rfc-editor.org/rfc/rfc2018",
         },
         IP_SYSCTL,
         ESNET,
     ],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     if host.facts.tcp.sack.get()? {
         return None;
     }
-    let under_way = bdp::bytes(host.rate(), trip::REGION) / 1448.0;
+    let in_flight = bdp::bytes(host.rate(), trip::REGION) / 1448.0;
     let finding = Finding::new(Severity::Minor, "each lost segment costs a round trip")
         .evidence("tcp_sack is 0")
         .evidence(format!(
-            "at 10 ms {under_way:.0} segments are under way; with 10 of them lost it \
-                    takes 0.1 s to repair"
+            "at 10 ms, {in_flight:.0} segments are in flight; if 10 of them are lost, the repair takes 0.1 s"
         ))
         .fix("sysctl -w net.ipv4.tcp_sack=1")
         .undo("sysctl -w net.ipv4.tcp_sack=0")
         .conflict(
-            "old guides for 10 Gbit/s cards and those of 2019 (SACK Panic, \
-                    CVE-2019-11477) switch it off; kernels since then are mended",
+            "old guides for 10 Gbit/s cards and those of 2019 (SACK Panic, CVE-2019-11477) turn it off; \
+             later kernels are fixed",
         );
     Some(finding)
 }

@@ -1,6 +1,6 @@
-//! Sequence numbers that come again while old segments may still be under way.
+//! Sequence numbers that wrap while old segments may still be in flight.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
 use crate::source::{IP_SYSCTL, RFC_7323};
 use crate::{Finding, Host, Severity};
@@ -10,9 +10,9 @@ const LIFETIME: f64 = 120.0;
 
 pub(super) const CHECK: Check = Check {
     name: "tcp-timestamps",
-    about: "timestamps are off, at a rate that needs them",
+    about: "timestamps that are off at a rate that needs them",
     sources: &[RFC_7323, IP_SYSCTL],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -23,18 +23,24 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if wrap > LIFETIME {
         return None;
     }
-    let finding = Finding::new(Severity::Minor, format!("sequence numbers come again after {wrap:.1} s"))
-        .evidence(
-            "tcp_timestamps is 0: no protection against old segments, and round \
-                    trips are measured seldom",
-        )
-        .evidence(format!("4 GiB at {} take {wrap:.1} s; segments may live for 120 s", gbit(host.rate())))
-        .fix("sysctl -w net.ipv4.tcp_timestamps=1")
-        .undo("sysctl -w net.ipv4.tcp_timestamps=0")
-        .conflict(
-            "old guides switch them off, for 12 bytes a segment (0.8 % at MTU 1500, \
-                    0.1 % at 9000); RFC 7323 and the kernel keep them",
-        );
+    let finding = Finding::new(
+        Severity::Minor,
+        format!(
+            "sequence numbers wrap after {wrap:.1} s, \
+        without protection against old segments"
+        ),
+    )
+    .evidence(
+        "tcp_timestamps is 0: old segments may be taken for new ones, \
+             and round trips are measured seldom",
+    )
+    .evidence(format!("4 GiB at {} take {wrap:.1} s; a segment may live for 120 s", gbit(host.rate())))
+    .fix("sysctl -w net.ipv4.tcp_timestamps=1")
+    .undo("sysctl -w net.ipv4.tcp_timestamps=0")
+    .conflict(
+        "old guides turn timestamps off to save 12 bytes a segment (0.8 % at MTU 1500, 0.1 % at 9000); \
+             RFC 7323 and the kernel's default keep them",
+    );
     Some(finding)
 }
 

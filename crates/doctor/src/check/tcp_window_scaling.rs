@@ -1,18 +1,18 @@
-//! Without scaling no window is beyond 64 KiB.
+//! Without scaling, no window exceeds 64 KiB.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bdp, gbit, trip};
 use crate::source::{IP_SYSCTL, RFC_7323};
 use crate::{Finding, Host};
 
-/// Bytes that sixteen bits can say.
+/// The largest window of 16 bits, in bytes.
 const MOST: f64 = 65_535.0;
 
 pub(super) const CHECK: Check = Check {
     name: "tcp-window-scaling",
-    about: "windows are limited to 64 KiB",
+    about: "windows that are limited to 64 KiB",
     sources: &[RFC_7323, IP_SYSCTL],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -20,10 +20,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let one = bdp::rate(MOST, trip::NEAR);
-    let finding = Finding::leaves(one, host.rate(), "no window is beyond 64 KiB")
+    let finding = Finding::leaves(one, host.rate(), "no TCP window exceeds 64 KiB")
         .evidence("tcp_window_scaling is 0")
         .evidence(format!(
-            "one connection has {} at 0.2 ms, {} at 10 ms",
+            "one connection reaches {} at 0.2 ms, and {} at 10 ms",
             gbit(one),
             gbit(bdp::rate(MOST, trip::REGION))
         ))
@@ -39,7 +39,7 @@ mod tests {
     use linerate_host::Fact;
 
     #[test]
-    fn small_windows_are_dear() {
+    fn small_windows_are_costly() {
         let off = changed("stock-10g", |facts| facts.tcp.window_scaling = Fact::Known(false));
         assert_eq!(lines(&found(&CHECK, &off)), ["tcp-window-scaling - critical 2.62 Gbit/s"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());

@@ -1,20 +1,20 @@
-//! File systems in memory promise more than there is.
+//! File systems in memory that promise more space than there is memory.
 
 use linerate_host::facts::FileSystem;
 
 use super::disk_slower_than_link::file_systems;
-use super::{Check, Run, work};
+use super::{Check, CheckRun, work};
 use crate::formula::bytes;
-use crate::{Finding, Host, Severity, Source};
+use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "tmpfs-room",
-    about: "a file system in memory with more room than there is memory",
-    sources: &[Source {
+    about: "a file system in memory with more free space than available memory",
+    sources: &[Citation {
         name: "Linux, Documentation/filesystems/tmpfs.rst",
         url: "https://docs.kernel.org/filesystems/tmpfs.html",
     }],
-    run: Run::Host(|host| file_systems(host).filter_map(|fs| of(host, fs)).collect()),
+    run: CheckRun::Host(|host| file_systems(host).filter_map(|fs| of(host, fs)).collect()),
 };
 
 fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
@@ -22,24 +22,25 @@ fn of(host: &Host<'_>, fs: &FileSystem) -> Option<Finding> {
     if !["tmpfs", "ramfs"].contains(&fs.kind.known()?.as_str()) || free <= available {
         return None;
     }
-    let finding = Finding::new(Severity::Minor, format!("{} promises more than there is memory", fs.path))
-        .at(&fs.path)
-        .evidence(format!(
-            "{} free in the file system, {} of memory available",
-            bytes(free as f64),
-            bytes(available as f64)
-        ))
-        .evidence("what doesn't fit goes to swap space, or ends programs")
-        .fix(format!(
-            "mount -o remount,size={}M {}",
-            (available / 2) >> 20,
-            work::word(fs.mount_point.known().unwrap_or(&fs.path))
-        ))
-        .undo(format!(
-            "mount -o remount,size={}M {}",
-            fs.total.get()? >> 20,
-            work::word(fs.mount_point.known().unwrap_or(&fs.path))
-        ));
+    let finding =
+        Finding::new(Severity::Minor, format!("{} promises more space than there is memory", fs.path))
+            .at(&fs.path)
+            .evidence(format!(
+                "{} free in the file system, {} of memory available",
+                bytes(free as f64),
+                bytes(available as f64)
+            ))
+            .evidence("the excess goes to swap space, or makes the kernel kill programs")
+            .fix(format!(
+                "mount -o remount,size={}M {}",
+                (available / 2) >> 20,
+                work::word(fs.mount_point.known().unwrap_or(&fs.path))
+            ))
+            .undo(format!(
+                "mount -o remount,size={}M {}",
+                fs.total.get()? >> 20,
+                work::word(fs.mount_point.known().unwrap_or(&fs.path))
+            ));
     Some(finding)
 }
 

@@ -1,15 +1,15 @@
-//! What one scp or rsync can do: its ssh has one thread.
+//! The rate of one scp or rsync, whose ssh has one thread.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{gbit, ssh};
-use crate::source::{HPN, TRANSFER_PAPER};
+use crate::source::{FEDEX, HPN};
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "tool-single-thread",
-    about: "one scp or rsync can't have the need, since its ssh has one thread",
-    sources: &[TRANSFER_PAPER, HPN],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    about: "one scp or rsync that can't reach the need, because its ssh has one thread",
+    sources: &[FEDEX, HPN],
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
@@ -22,18 +22,17 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::leaves(
         one.low,
         host.rate(),
-        format!("one scp or rsync over ssh does {} to {} with AES-128-GCM", gbit(one.low), gbit(one.high)),
+        format!("one scp or rsync over ssh reaches {} to {} with AES-128-GCM", gbit(one.low), gbit(one.high)),
     )
     .at_most(Severity::Note)
     .at("scp, rsync")
     .evidence(format!(
-        "AES-128-GCM on one thread: {}; ssh's own work takes 0.5 to 1 ns a byte \
-                    beside it",
+        "AES-128-GCM on one thread: {}; ssh's other work takes 0.5 to 1 ns a byte",
         gbit(cipher * 8.0)
     ))
-    .evidence(format!("{threads} processors, of which it uses one"))
-    .fix(format!("linerate cp; or {copies:.0} of them at once, each with its part of the files"))
-    .conflict("the papers measured eight at once: five times one, not eight");
+    .evidence(format!("it uses one of {threads} processors"))
+    .fix(format!("linerate cp; or {copies:.0} copies at once, each with its part of the files"))
+    .conflict("in the papers eight at once were five times as fast as one, not eight times");
     Some(finding)
 }
 

@@ -1,19 +1,15 @@
-//! Processors that may not run above their nominal frequency.
+//! Processors that are limited to their nominal frequency.
 
-use super::cite::{ESNET_HOST, FEDEX};
-use super::{Check, Run};
+use super::{Check, CheckRun};
+use crate::source::{ESNET, FEDEX};
 use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "turbo-off",
-    about: "processors that may not use their turbo frequencies",
-    sources: &[FEDEX, ESNET_HOST],
-    run: Run::Host(run),
+    about: "processors whose turbo frequencies are off",
+    sources: &[FEDEX, ESNET],
+    run: CheckRun::HostOne(of),
 };
-
-fn run(host: &Host<'_>) -> Vec<Finding> {
-    of(host).into_iter().collect()
-}
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let cpu = &host.facts.cpu;
@@ -25,12 +21,10 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         if driver.starts_with("intel") { ("intel_pstate/no_turbo", 0, 1) } else { ("cpufreq/boost", 1, 0) };
     let set = |value: u32| format!("echo {value} > /sys/devices/system/cpu/{file}");
     let finding = Finding::new(Severity::Minor, "the processors' turbo is off")
-        .evidence(format!(
-            "driver {driver}; one thread that encrypts or copies is slower by what turbo would give"
-        ))
+        .evidence(format!("driver {driver}; a single thread that encrypts or copies is slower without turbo"))
         .fix(set(on))
         .undo(set(off))
-        .conflict("guides for steady delay switch it off; the firmware may have locked it");
+        .conflict("guides for steady delay turn it off; the firmware may have locked it");
     Some(finding)
 }
 
@@ -40,7 +34,7 @@ mod tests {
     use crate::testing::{fixture, found, lines};
 
     #[test]
-    fn off_is_told() {
+    fn off_is_found() {
         let found = found(&CHECK, &fixture("stock-10g"));
         assert_eq!(lines(&found), ["turbo-off - minor -"]);
         assert_eq!(found[0].undo.as_deref(), Some("echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo"));

@@ -1,21 +1,21 @@
-//! Transmit rings that were full: packets had to go back to their queue.
+//! Transmit rings that were full, so that packets were requeued.
 
 use linerate_host::facts::Port;
 
-use super::cite::{ESNET_NIC, REDHAT};
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::percent;
+use crate::source::{ESNET_NIC, RED_HAT};
 use crate::{Finding, Host, Severity};
 
-/// Share of packets that had to wait from which a larger ring may help.
+/// Share of requeued packets above which a larger ring may help.
 const MANY: f64 = 0.01;
 const SOME: u64 = 10_000;
 
 pub(super) const CHECK: Check = Check {
     name: "tx-ring",
     about: "transmit rings that were often full",
-    sources: &[REDHAT, ESNET_NIC],
-    run: Run::Host(run),
+    sources: &[RED_HAT, ESNET_NIC],
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -24,10 +24,10 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
 
 fn of(port: &Port) -> Option<Finding> {
     let rings = port.rings.known().filter(|rings| rings.tx > 0 && rings.tx < rings.max_tx)?;
-    let waited: u64 =
+    let requeued: u64 =
         port.qdiscs.known()?.iter().filter(|qdisc| qdisc.root).map(|qdisc| qdisc.requeues).sum();
     let sent = port.counters.tx_packets.get().filter(|sent| *sent >= SOME)?;
-    let share = waited as f64 / sent as f64;
+    let share = requeued as f64 / sent as f64;
     if share < MANY {
         return None;
     }
@@ -35,10 +35,17 @@ fn of(port: &Port) -> Option<Finding> {
     let set = |count| format!("ethtool -G {} tx {count}", port.name);
     let finding = Finding::new(Severity::Note, title)
         .at(&port.name)
-        .evidence(format!("{waited} of {sent} packets went back to their queue; {} of {} places", rings.tx, rings.max_tx))
+        .evidence(format!(
+            "{requeued} of {sent} packets were requeued; \
+            the ring has {} of {} entries",
+            rings.tx, rings.max_tx
+        ))
         .fix(set(rings.max_tx))
         .undo(set(rings.tx))
-        .conflict("byte queue limits keep the ring short on purpose: a longer one delays what is urgent. It resets the port");
+        .conflict(
+            "byte queue limits keep the ring short on purpose: a longer one delays urgent packets; \
+            the command resets the port",
+        );
     Some(finding)
 }
 
@@ -50,7 +57,7 @@ mod tests {
     use crate::testing::{edited, fixture, found, lines};
 
     #[test]
-    fn packets_that_went_back_are_told() {
+    fn packets_that_went_back_are_found() {
         let host = edited("stock-10g", "eno1", |port| {
             port.counters.tx_packets = Fact::Known(1_000_000);
             let Fact::Known(qdiscs) = &mut port.qdiscs else { panic!("no disciplines") };

@@ -1,11 +1,11 @@
-//! virtio with one queue: one processor of the guest receives everything.
+//! virtio with one queue, for which one processor of the guest receives everything.
 
 use linerate_host::facts::{Facts, Port};
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{cpu, gbit};
 use crate::source::{LIBVIRT, MULTIQUEUE, SCALING};
-use crate::{Finding, Host, Source};
+use crate::{Citation, Finding, Host};
 
 pub(super) const CHECK: Check = Check {
     name: "virtio-one-queue",
@@ -14,12 +14,12 @@ pub(super) const CHECK: Check = Check {
         MULTIQUEUE,
         LIBVIRT,
         SCALING,
-        Source {
+        Citation {
             name: "virtio-win, issue 237: slower with several queues",
             url: "https://github.com/virtio-win/kvm-guest-drivers-windows/issues/237",
         },
     ],
-    run: Run::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
+    run: CheckRun::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
@@ -31,23 +31,22 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
             0 | 1 => finding
                 .fix(format!(
                     "on the hypervisor: libvirt <driver name='vhost' queues='{cores}'/>; \
-                    QEMU -netdev tap,...,vhost=on,queues={cores} -device \
-                    virtio-net-pci,mq=on,vectors={}",
+                     QEMU -netdev tap,...,vhost=on,queues={cores} -device virtio-net-pci,mq=on,vectors={}",
                     2 * cores + 2
                 ))
-                .undo("the same without queues=; Firecracker has one queue only"),
+                .undo("the same without queues=; Firecracker supports one queue only"),
             _ => finding
                 .fix(format!("ethtool -L {} combined {}", port.name, possible.min(cores)))
                 .undo(format!("ethtool -L {} combined 1", port.name)),
         }
         .conflict(
-            "with few connections several queues can be slower than one; set RPS \
-                    instead where the hypervisor has one",
+            "with few connections, several queues can be slower than one; \
+             where the hypervisor supports only one, set RPS instead",
         ),
     )
 }
 
-/// A port of this driver with one receive queue in a guest with several processors, and what one of these leaves.
+/// The finding for a port of this driver with one receive queue, in a guest with several processors.
 pub(super) fn one_queue(host: &Host<'_>, port: &Port, driver: &str) -> Option<Finding> {
     let (queues, cores) = (port.rx_count().get()?, host.facts.cpu.threads().get()?);
     if port.driver.known()? != driver || queues != 1 || cores < 2 {
@@ -55,21 +54,25 @@ pub(super) fn one_queue(host: &Host<'_>, port: &Port, driver: &str) -> Option<Fi
     }
     let (mtu, need, aggregated) = (port.mtu.get()?, host.rate_of(port)?, aggregated(port)?);
     let band = cpu::receiving(mtu, aggregated);
-    let finding =
-        Finding::leaves(band.low, need, format!("one of {cores} processors receives all of {}", port.name))
-            .at(&port.name)
-            .evidence(format!("{queues} receive queue for {cores} processors{}", spread(host.facts, port)))
-            .evidence(format!(
-                "a core receives {} to {} at MTU {mtu}, {} packets joined; needed {}",
-                gbit(band.low),
-                gbit(band.high),
-                if aggregated { "with" } else { "without" },
-                gbit(need)
-            ));
+    let finding = Finding::leaves(
+        band.low,
+        need,
+        format!("one of {cores} processors receives all packets of {}", port.name),
+    )
+    .at(&port.name)
+    .evidence(format!("{queues} receive queue for {cores} processors{}", spread(host.facts, port)))
+    .evidence(format!(
+        "a core receives {} to {} at MTU {mtu}, {} joined packets; needed: {}",
+        gbit(band.low),
+        gbit(band.high),
+        if aggregated { "with" } else { "without" },
+        gbit(need)
+    ));
     Some(finding)
 }
 
-/// Whether packets reach TCP joined. Hosts that take no large packets from a guest give it none either.
+/// True where packets reach TCP joined. A hypervisor that takes no large packets from a guest gives it none
+/// either.
 fn aggregated(port: &Port) -> Option<bool> {
     Some(port.offload("rx-gro").get()? && port.offload("tx-tcp-segmentation").get()?)
 }
@@ -90,7 +93,7 @@ mod tests {
     use crate::testing::{fixture, found, lines};
 
     #[test]
-    fn one_queue_without_offloads_is_dear() {
+    fn one_queue_without_offloads_is_costly() {
         let found = found(&CHECK, &fixture("virtio-one-queue"));
         assert_eq!(lines(&found), ["virtio-one-queue eth0 major 6.15 Gbit/s"]);
         assert!(found[0].fix.as_ref().unwrap().contains("queues='2'"));

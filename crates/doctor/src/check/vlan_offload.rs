@@ -1,9 +1,9 @@
-//! VLANs on a port whose card leaves their tags to the processor.
+//! VLANs on a port whose card leaves the tags to the processor.
 
 use linerate_host::facts::Port;
 
-use super::cite::{FEDEX, REDHAT};
-use super::{Check, Run};
+use super::{Check, CheckRun};
+use crate::source::{FEDEX, RED_HAT};
 use crate::{Finding, Host, Severity};
 
 const FEATURES: [(&str, &str); 2] = [("rx-vlan-hw-parse", "rxvlan"), ("tx-vlan-hw-insert", "txvlan")];
@@ -11,8 +11,8 @@ const FEATURES: [(&str, &str); 2] = [("rx-vlan-hw-parse", "rxvlan"), ("tx-vlan-h
 pub(super) const CHECK: Check = Check {
     name: "vlan-offload",
     about: "VLANs whose tags the processor reads and writes",
-    sources: &[REDHAT, FEDEX],
-    run: Run::Host(run),
+    sources: &[RED_HAT, FEDEX],
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -37,7 +37,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         format!("{} leaves the tags of {} to the processor", port.name, vlan.name),
     )
     .at(&port.name)
-    .evidence(format!("{names} off: segmentation by the card may stop as well"))
+    .evidence(format!("{names} off: the card may also stop segmenting"))
     .fix(set("on"))
     .undo(set("off"));
     Some(finding)
@@ -62,12 +62,12 @@ mod tests {
             ..port_of(&mut host, "eno1").clone()
         };
         let Fact::Known(ports) = &mut host.ports else { panic!("no ports") };
-        ports.push(Port { kind: Fact::Known(linerate_host::facts::Kind::Software), ..vlan });
+        ports.push(Port { kind: Fact::Known(linerate_host::facts::PortKind::Software), ..vlan });
         lines(&found(&CHECK, &host))
     }
 
     #[test]
-    fn tags_by_the_processor_are_told() {
+    fn tags_by_the_processor_are_found() {
         assert_eq!(with(false), ["vlan-offload eno1 minor -"]);
     }
 

@@ -1,8 +1,8 @@
-//! Imitations of real cards in a guest: each register that the driver touches stops the guest.
+//! Emulated cards in a guest: each access to a register stops the guest.
 
-use linerate_host::facts::{Kind, Port};
+use linerate_host::facts::{Port, PortKind};
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::gbit;
 use crate::source::{LIBVIRT, VMWARE_NIC};
 use crate::subject::speed;
@@ -10,17 +10,17 @@ use crate::{Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "vm-emulated-nic",
-    about: "a guest with an imitated card instead of a paravirtual one",
+    about: "a guest with an emulated card instead of a paravirtual one",
     sources: &[VMWARE_NIC, LIBVIRT],
-    run: Run::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
+    run: CheckRun::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
-    let driver = port.driver.known().filter(|_| port.kind.get() == Some(Kind::Emulated))?;
-    let title = format!("{} is an imitated card ({driver})", port.name);
+    let driver = port.driver.known().filter(|_| port.kind.get() == Some(PortKind::Emulated))?;
+    let title = format!("{} is an emulated card ({driver})", port.name);
     let finding = match speed(port).filter(|speed| *speed < host.rate() / 2.0) {
         Some(speed) => Finding::leaves(speed, host.rate(), title).evidence(format!(
-            "it says {}, of {} needed",
+            "it reports {}; needed: {}",
             gbit(speed),
             gbit(host.rate())
         )),
@@ -35,13 +35,12 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
                 host.facts.machine.hypervisor().known().map_or("a hypervisor", String::as_str)
             ))
             .evidence(
-                "one queue, and the hypervisor acts for each register that the driver \
-                    touches; what that costs depends on it",
+                "it has one queue, and the hypervisor acts on each register access; \
+                 the cost depends on the hypervisor",
             )
             .fix(fix)
             .undo(format!(
-                "the model that it had ({driver}); the guest must have the driver of \
-                    {model} before"
+                "the previous model ({driver}); install the driver of {model} in the guest before the change"
             )),
     )
 }
@@ -50,8 +49,8 @@ fn better(host: &Host<'_>) -> (&'static str, &'static str) {
     match host.facts.machine.hypervisor().known().map(String::as_str) {
         Some("VMware") => (
             "vmxnet3",
-            "on the hypervisor: ethernet0.virtualDev = \"vmxnet3\" in the guest's \
-                    .vmx, or a new adapter of that type",
+            "on the hypervisor: ethernet0.virtualDev = \"vmxnet3\" in the guest's .vmx, \
+             or a new adapter of that type",
         ),
         Some("Xen" | "xen") => {
             ("xen-netfront", "on the hypervisor: no model=... in vif, and the guest's xen-netfront")

@@ -3,7 +3,7 @@
 use linerate_host::facts::Port;
 
 use super::virtio_one_queue::one_queue;
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::source::{SCALING, VMWARE_NIC};
 use crate::{Finding, Host};
 
@@ -11,7 +11,7 @@ pub(super) const CHECK: Check = Check {
     name: "vmxnet3-one-queue",
     about: "vmxnet3 with one queue for several processors",
     sources: &[VMWARE_NIC, SCALING],
-    run: Run::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
+    run: CheckRun::Host(|host| host.devices().filter_map(|port| of(host, port)).collect()),
 };
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
@@ -20,14 +20,14 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let possible = port.channels.known().map_or(1, linerate_host::facts::Channels::max_receiving);
     Some(
         finding
-            .evidence(format!("the device can have {possible}"))
+            .evidence(format!("the device supports {possible}"))
             .fix(format!(
-                "on the hypervisor: ethernet0.pnicFeatures = \"4\" and NetQueue on; in \
-                    the guest: ethtool -L {} rx {}",
+                "on the hypervisor: ethernet0.pnicFeatures = \"4\" and NetQueue on; \
+                 in the guest: ethtool -L {} rx {}",
                 port.name,
                 possible.min(cores)
             ))
-            .undo(format!("ethtool -L {} rx 1; the line out of the .vmx", port.name)),
+            .undo(format!("ethtool -L {} rx 1; remove the line from the .vmx", port.name)),
     )
 }
 
@@ -38,7 +38,7 @@ mod tests {
     use linerate_host::Fact;
 
     #[test]
-    fn one_queue_is_noted_and_dear_with_small_packets() {
+    fn one_queue_is_noted_and_costly_with_small_packets() {
         let name = "vmxnet3-one-queue";
         assert_eq!(lines(&found(&CHECK, &fixture(name))), ["vmxnet3-one-queue ens192 note 72.3 Gbit/s"]);
         let fast = changed(name, |facts| {

@@ -1,15 +1,15 @@
-//! Windows of both ends against what is under way on a measured path.
+//! Windows of both ends, against the bytes in flight on a measured path.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bdp, bytes, gbit};
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Path};
 
 pub(super) const CHECK: Check = Check {
     name: "window-vs-bdp",
-    about: "buffers that are smaller than what is under way",
+    about: "buffers smaller than the bandwidth-delay product of a path",
     sources: &[IP_SYSCTL, ESNET],
-    run: Run::Path(|path| of(path).into_iter().collect()),
+    run: CheckRun::Path(of),
 };
 
 fn of(path: &Path<'_>) -> Option<Finding> {
@@ -22,42 +22,39 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         return None;
     }
     let streams = path.measured.streams.unwrap_or(1).max(1);
-    let title = format!("windows let one connection have {}", gbit(one));
+    let title = format!("windows limit one connection to {}", gbit(one));
     let size = (2.0 * bdp::bytes(need, rtt)).ceil() as u64;
     let size = size.checked_next_power_of_two().unwrap_or(size);
+    let set = |sent: u64, received: u64| {
+        format!(
+            "{}: sysctl -w net.ipv4.tcp_wmem='{} {} {sent}'; {}: sysctl -w net.ipv4.tcp_rmem='{} {} {received}'",
+            path.from.name, send[0], send[1], path.to.name, receive[0], receive[1]
+        )
+    };
     let finding = Finding::leaves(one * f64::from(streams), need, title)
         .evidence(format!(
-            "{} at {:.1} ms have {} under way",
+            "{} at {:.1} ms needs {} in flight",
             gbit(need),
             rtt * 1e3,
             bytes(bdp::bytes(need, rtt))
         ))
         .evidence(format!(
-            "{} sends from {}, {} receives into {}",
+            "{} sends from a buffer of {}, {} receives into {}",
             path.from.name,
             bytes(send[2] as f64),
             path.to.name,
             bytes(receive[2] as f64)
         ))
-        .evidence(format!("{streams} streams; {:.0} would fill it", (need / one).ceil()))
-        .fix(format!(
-            "{}: sysctl -w net.ipv4.tcp_wmem='{} {} {size}'; {}: sysctl -w \
-                    net.ipv4.tcp_rmem='{} {} {size}'",
-            path.from.name, send[0], send[1], path.to.name, receive[0], receive[1]
-        ))
-        .undo(format!(
-            "{}: sysctl -w net.ipv4.tcp_wmem='{} {} {}'; {}: sysctl -w \
-                    net.ipv4.tcp_rmem='{} {} {}'",
-            path.from.name, send[0], send[1], send[2], path.to.name, receive[0], receive[1], receive[2]
-        ))
+        .evidence(format!("{streams} streams were used; {:.0} would fill the path", (need / one).ceil()))
+        .fix(set(size, size))
+        .undo(set(send[2], receive[2]))
         .conflict(
-            "more streams do as well, and repair a loss sooner; they also take more \
-                    than their share",
+            "more streams help as well, and recover sooner from a loss; but they take more than their share",
         );
     Some(finding)
 }
 
-/// Bytes that one connection may have under way.
+/// Bytes that one connection may have in flight.
 pub(super) fn window(path: &Path<'_>) -> Option<f64> {
     let (from, to) = (&path.from.facts.tcp, &path.to.facts.tcp);
     let receive = bdp::window(to.rmem.get()?[2], to.adv_win_scale.get().unwrap_or(1));
@@ -67,11 +64,11 @@ pub(super) fn window(path: &Path<'_>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Measured;
+    use crate::PathMeasurements;
     use crate::testing::{fixture, found_between, lines};
 
     fn at(rtt: f64) -> Vec<Finding> {
-        let measured = Measured { rtt: Some(rtt), streams: Some(2), ..Measured::default() };
+        let measured = PathMeasurements { rtt: Some(rtt), streams: Some(2), ..PathMeasurements::default() };
         found_between(&CHECK, &fixture("stock-10g"), &fixture("stock-10g"), measured)
     }
 
@@ -79,7 +76,7 @@ mod tests {
     fn a_long_path_needs_more_than_the_usual_buffers() {
         let found = at(0.05);
         assert_eq!(lines(&found), ["window-vs-bdp - critical 671 Mbit/s"]);
-        assert!(found[0].evidence[2].contains("30 would fill it"), "{:?}", found[0].evidence);
+        assert!(found[0].evidence[2].contains("30 would fill the path"), "{:?}", found[0].evidence);
     }
 
     #[test]

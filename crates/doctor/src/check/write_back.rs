@@ -1,29 +1,29 @@
-//! What the page cache takes before writers wait for the disk.
+//! The amount that the page cache takes before writers wait for the disk.
 
-use super::{Check, Run};
+use super::{Check, CheckRun};
 use crate::formula::{bytes, gbit};
 use crate::source::VM_SYSCTL;
 use crate::{Finding, Host, Severity};
 
-/// Seconds of the need that should fit, so that a disk's pauses aren't the network's.
+/// Seconds at the needed rate that should fit, so that a disk's pauses don't stop the network.
 const PAUSE: f64 = 1.0;
 
 pub(super) const CHECK: Check = Check {
     name: "write-back",
-    about: "writers wait for the disk after less than a second at the need",
+    about: "writers that wait for the disk after less than a second at the need",
     sources: &[VM_SYSCTL],
-    run: Run::Host(|host| of(host).into_iter().collect()),
+    run: CheckRun::HostOne(of),
 };
 
 fn of(host: &Host<'_>) -> Option<Finding> {
     let memory = &host.facts.memory;
     let (ratio, background) = (memory.dirty_ratio.get()?, memory.dirty_background_ratio.get()?);
     let available = memory.available.get()? as f64;
-    // 0 says that bytes are set instead, which aren't known.
+    // 0 means that a limit in bytes is set instead, which isn't among the facts.
     if ratio == 0 {
         return None;
     }
-    // Writers begin to be slowed down half-way between both limits.
+    // The kernel begins to slow writers half-way between both limits.
     let limit = available * (f64::from(ratio) + f64::from(background)) / 200.0;
     let seconds = limit * 8.0 / host.rate();
     if seconds >= PAUSE {
@@ -31,20 +31,18 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     }
     let finding = Finding::new(
         Severity::Minor,
-        format!("after {:.0} ms at {} writers wait for the disk", seconds * 1e3, gbit(host.rate())),
+        format!("writers wait for the disk after {:.0} ms at {}", seconds * 1e3, gbit(host.rate())),
     )
     .evidence(format!(
-        "dirty_ratio {ratio} %, dirty_background_ratio {background} % of {} \
-                    available: {}",
+        "dirty_ratio {ratio} %, dirty_background_ratio {background} % of {} available: {}",
         bytes(available),
         bytes(limit)
     ))
     .fix("sysctl -w vm.dirty_ratio=40 vm.dirty_background_ratio=10; or more memory")
     .undo(format!("sysctl -w vm.dirty_ratio={ratio} vm.dirty_background_ratio={background}"))
     .conflict(
-        "guides conflict: tuned's throughput profile raises it to 40, guides for \
-                    databases and large memories lower it, so that the end of a transfer \
-                    doesn't wait long",
+        "tuned's throughput profile raises dirty_ratio to 40; \
+         guides for databases and large memories lower it, so that the end of a transfer doesn't wait long",
     );
     Some(finding)
 }

@@ -1,22 +1,23 @@
-//! Several transmit queues that no processor has of its own.
+//! Several transmit queues, none of which is bound to processors.
 
 use linerate_host::facts::Port;
 
-use super::cite::{REDHAT, SCALING};
-use super::{Check, Run};
+use super::{Check, CheckRun};
+use crate::source::{RED_HAT, SCALING};
 use crate::{Finding, Host, Severity};
 
-/// Below it, the queues' locks are no matter.
+/// Bits a second below which the queues' locks don't matter.
 const SLOW: f64 = 5e9;
-/// Prints the mask of processor `$i` as the kernel reads it: words of 32 bits, the highest first, with commas between.
+/// Prints the mask of processor `$i` as the kernel reads it: words of 32 bits, the highest first, between
+/// commas.
 const ONE: &str =
     "m=$(printf %x $((1 << i % 32))); for w in $(seq $((i / 32))); do m=$m,00000000; done; echo $m";
 
 pub(super) const CHECK: Check = Check {
     name: "xps-off",
     about: "transmit queues that aren't bound to processors",
-    sources: &[SCALING, REDHAT],
-    run: Run::Host(run),
+    sources: &[SCALING, RED_HAT],
+    run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
@@ -41,13 +42,16 @@ fn of(port: &Port) -> Option<Finding> {
     };
     let finding = Finding::new(
         Severity::Note,
-        format!("{}'s {} transmit queues are shared by all processors", port.name, queues.len()),
+        format!("all processors share {}'s {} transmit queues", port.name, queues.len()),
     )
     .at(&port.name)
-    .evidence("xps_cpus is empty in each queue: processors wait for each other's locks")
+    .evidence("xps_cpus is empty for each queue: processors wait for each other's locks")
     .fix(script(ONE))
     .undo(script("echo 0"))
-    .conflict("it needs as many queues as processors; with fewer, give each queue those that share a cache");
+    .conflict(
+        "this needs as many queues as processors; \
+        with fewer, give each queue the processors that share a cache",
+    );
     Some(finding)
 }
 
@@ -59,7 +63,7 @@ mod tests {
     use crate::testing::{edited, fixture, found, lines};
 
     #[test]
-    fn queues_without_processors_are_told() {
+    fn queues_without_processors_are_found() {
         let host = edited("stock-10g", "eno1", |port| {
             let Fact::Known(queues) = &mut port.tx_queues else { panic!("no queues") };
             queues.iter_mut().for_each(|queue| queue.xps_cpus = Fact::Known(Vec::new()));

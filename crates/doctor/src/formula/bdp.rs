@@ -1,15 +1,16 @@
-//! What windows and loss leave of a path.
+//! The rates that windows and loss leave of a path.
 //!
-//! Bytes under way are rate times round-trip time; no connection has more under way than its window. Of a receive
-//! buffer a share is window: `tcp_adv_win_scale` of 1 leaves a half (the kernel's ip-sysctl.rst). Loss: Mathis et al.,
-//! The macroscopic behavior of the TCP congestion avoidance algorithm, 1997; for CUBIC, RFC 9438, 5.1.
+//! Bytes in flight are rate times round-trip time; no connection has more in flight than its window. A share
+//! of a receive buffer is window: `tcp_adv_win_scale` of 1 leaves a half (the kernel's ip-sysctl.rst). Loss:
+//! Mathis et al., The macroscopic behavior of the TCP congestion avoidance algorithm, 1997; for CUBIC, RFC
+//! 9438, 5.1.
 
-/// Bytes under way at a rate in bits a second and a round-trip time in seconds.
+/// Bytes in flight at a rate in bits a second and a round-trip time in seconds.
 pub fn bytes(rate: f64, rtt: f64) -> f64 {
     rate * rtt / 8.0
 }
 
-/// Bits a second of a window in bytes; nothing limits where there is no delay.
+/// Bits a second of a window in bytes and a round-trip time in seconds; infinite where there is no delay.
 pub fn rate(window: f64, rtt: f64) -> f64 {
     if rtt > 0.0 { window * 8.0 / rtt } else { f64::INFINITY }
 }
@@ -26,8 +27,8 @@ pub fn reno(segment: f64, rtt: f64, loss: f64) -> f64 {
     if rtt > 0.0 && loss > 0.0 { segment * 8.0 / rtt * (1.5 / loss).sqrt() } else { f64::INFINITY }
 }
 
-/// The same of CUBIC: window in segments (C * (3 + b) / (4 * (1 - b)))^(1/4) * RTT^(3/4) / p^(3/4) with C 0.4 and
-/// b 0.7, or Reno's where that is more.
+/// The same of CUBIC: window in segments (C * (3 + b) / (4 * (1 - b)))^(1/4) * RTT^(3/4) / p^(3/4) with C 0.4
+/// and b 0.7, or Reno's where that is more.
 pub fn cubic(segment: f64, rtt: f64, loss: f64) -> f64 {
     if rtt <= 0.0 || loss <= 0.0 {
         return f64::INFINITY;

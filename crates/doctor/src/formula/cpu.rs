@@ -1,25 +1,27 @@
-//! What one core can do for the network. These are measured by others, and differ by a factor of two between processors:
-//! hence bands.
+//! The rates that one core can handle. Others measured them, and they differ by a factor of two between
+//! processors: hence bands.
 //!
-//! - Packets: the kernel's stack handles 1 to 2 million a second on a core (Corbet, Improving Linux networking
-//!   performance, <https://lwn.net/Articles/629155/>); it makes no difference whether they are full.
-//! - Without aggregation each packet goes through TCP by itself, and is acknowledged: about twice the work.
-//! - A connection: a core of 2018 (3.4 GHz) receives some 42 Gbit/s with all offloads and no more, since it copies; a
-//!   fifth less from a card at another NUMA node (Cai et al., Understanding Host Network Stack Overheads, SIGCOMM 2021,
-//!   3.1 to 3.3). An older one half of it.
+//! - Packets: the kernel's stack handles 1 to 2 million a second on a core (Corbet, Improving Linux
+//!   networking performance, <https://lwn.net/Articles/629155/>); it makes no difference whether they are
+//!   full.
+//! - Without aggregation, TCP handles and acknowledges each packet by itself: about twice the work.
+//! - A connection: a core of 2018 (3.4 GHz) receives about 42 Gbit/s with all offloads, limited by copying; a
+//!   fifth less from a card at another NUMA node (Cai et al., Understanding Host Network Stack Overheads,
+//!   SIGCOMM 2021, 3.1 to 3.3). An older core reaches half of it.
 
 use super::Band;
 
-/// Packets a second of one core, aggregated (GRO).
+/// Packets a second of one core, with aggregation (GRO).
 const AGGREGATED: (f64, f64) = (1e6, 2e6);
-/// The same, each by itself.
+/// The same without aggregation.
 const SINGLE: (f64, f64) = (0.5e6, 1e6);
 /// Bits a second that one core receives and copies.
 const COPIED: (f64, f64) = (21e9, 42e9);
-/// Share that is lost where memory and card are at different NUMA nodes.
+/// Share that is lost where memory and card belong to different NUMA nodes.
 pub const FAR_LOSS: f64 = 0.2;
 
-/// Bits a second on the wire of what one core receives from a card: interrupts and the protocol, without copying.
+/// Bits a second on the wire that one core receives from a card: interrupts and the protocol, without
+/// copying.
 pub fn receiving(mtu: u32, aggregated: bool) -> Band {
     let packets = if aggregated { AGGREGATED } else { SINGLE };
     let bits = (f64::from(mtu) + 38.0) * 8.0;

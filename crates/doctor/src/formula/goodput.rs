@@ -1,15 +1,15 @@
-//! What headers leave of a line.
+//! The share of a line that headers leave.
 //!
-//! A full segment of MTU bytes costs MTU + 38 bytes on Ethernet: preamble 8, header 14, checksum 4, gap 12 (IEEE 802.3,
-//! 3.1.1 and 4.4.2); a VLAN's tag is 4 more. IPv4 takes 20 bytes of it, IPv6 40, TCP 20, its timestamps 12 (RFC 791,
-//! 8200, 9293, 7323).
+//! A full segment of MTU bytes costs MTU + 38 bytes on Ethernet: preamble 8, header 14, checksum 4, gap 12
+//! (IEEE 802.3, 3.1.1 and 4.4.2); a VLAN's tag is 4 more. IPv4 takes 20 bytes of it, IPv6 40, TCP 20, its
+//! timestamps 12 (RFC 791, 8200, 9293, 7323).
 
 const ETHERNET: f64 = 38.0;
 const TAG: f64 = 4.0;
 const TCP: f64 = 20.0;
 const STAMPS: f64 = 12.0;
 
-/// How segments are made.
+/// The size and headers of segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segments {
     /// Bytes of the largest packet.
@@ -23,12 +23,12 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// With timestamps, over IPv4, without a tag: as most are.
+    /// The usual form: with timestamps, over IPv4, without a VLAN's tag.
     pub fn usual(mtu: u32) -> Self {
         Self { mtu, timestamps: true, ..Self::default() }
     }
 
-    /// Payload of one in bytes.
+    /// Payload of one segment in bytes.
     pub fn payload(self) -> f64 {
         let ip = if self.ipv6 { 40.0 } else { 20.0 };
         let stamps = if self.timestamps { STAMPS } else { 0.0 };

@@ -1,4 +1,4 @@
-//! What a part can do at most. Each formula names its source; docs/guide/doctor.md has them in words.
+//! The most that a part can do. Each formula names its source; docs/guide/doctor.md lists them in words.
 
 pub mod bdp;
 pub mod cpu;
@@ -9,7 +9,7 @@ pub mod trip;
 
 use linerate_quantity::{BitRate, Bytes, Share};
 
-/// A rate that is known no closer: both ends in bits a second.
+/// A rate known only as a range, in bits a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Band {
     /// At least.

@@ -1,13 +1,14 @@
-//! What a PCI Express link carries.
+//! The rate of a PCI Express link.
 //!
-//! Bits a lane after encoding (PCI Express Base Specification 6.0, 1.2 and 4.2: 8b/10b up to 5 GT/s, 128b/130b up to
-//! 32 GT/s, flits at 64 GT/s), times the packets' efficiency: each payload carries 20 to 28 bytes more (framing,
-//! sequence, header of 3 or 4 words, LCRC, ECRC), and acknowledgements and flow control share the link with them
-//! (Neugebauer et al., Understanding PCIe performance for end host networking, SIGCOMM 2018).
+//! Bits a lane after encoding (PCI Express Base Specification 6.0, 1.2 and 4.2: 8b/10b up to 5 GT/s,
+//! 128b/130b up to 32 GT/s, flits at 64 GT/s), times the packets' efficiency: each payload carries 20 to 28
+//! bytes more (framing, sequence, header of 3 or 4 words, LCRC, ECRC), and acknowledgements and flow control
+//! share the link with them (Neugebauer et al., Understanding PCIe performance for end host networking,
+//! SIGCOMM 2018).
 
 use super::Band;
 
-/// Payload of a packet in bytes where nobody tells: what firmware sets most.
+/// Payload of a packet in bytes where it is unknown: the most common setting of firmware.
 pub const USUAL_PAYLOAD: u32 = 128;
 /// Bytes of a packet beside its payload, at least and at most.
 const BESIDE: (f64, f64) = (20.0, 28.0);
@@ -31,7 +32,7 @@ pub fn generation(gigatransfers: f64) -> Option<u32> {
     (1..).zip(all).find(|(_, speed)| *speed == gigatransfers).map(|(number, _)| number)
 }
 
-/// What a link carries in one direction, with packets of this payload in bytes.
+/// Bits a second of a link in one direction, with packets of this payload in bytes.
 pub fn effective(gigatransfers: f64, lanes: u32, payload: u32) -> Option<Band> {
     let (raw, payload) = (lane(gigatransfers)? * f64::from(lanes), f64::from(payload));
     let of = |beside: f64| raw * payload / (payload + beside);

@@ -1,9 +1,9 @@
-//! What one thread of OpenSSH carries.
+//! The rate of one thread of OpenSSH.
 //!
-//! A thread of ssh reads, encrypts, authenticates and writes each byte; copies, packets of 32 KiB and system calls take
-//! as long as a fast cipher or longer. Measured here with OpenSSH 9.2, as the client's processor time for 1.57 GB, on a busy
-//! machine of 2023: 0.95 ns a byte with AES-128-GCM, of which AES itself was 0.14; 2.0 ns with ChaCha20-Poly1305. One
-//! measurement of one processor: hence wide bands.
+//! A thread of ssh reads, encrypts, authenticates and writes each byte; copies, packets of 32 KiB and system
+//! calls take as long as a fast cipher or longer. Measured here with OpenSSH 9.2, as the client's processor
+//! time for 1.57 GB, on a busy machine of 2023: 0.95 ns a byte with AES-128-GCM, of which AES itself was
+//! 0.14; 2.0 ns with ChaCha20-Poly1305. One measurement of one processor: hence wide bands.
 
 use super::Band;
 
@@ -11,10 +11,11 @@ use super::Band;
 const BESIDE: (f64, f64) = (0.5, 1.0);
 /// Nanoseconds a byte of ChaCha20-Poly1305, at least and at most.
 const CHACHA: (f64, f64) = (1.0, 2.0);
-/// Bytes that may be under way in a session's channel: 64 packets of 32 KiB (channels.h, CHAN_SES_WINDOW_DEFAULT).
+/// Bytes that may be in flight in a session's channel: 64 packets of 32 KiB (channels.h,
+/// CHAN_SES_WINDOW_DEFAULT).
 pub const CHANNEL: f64 = 2.0 * 1024.0 * 1024.0;
 
-/// Bits a second of one thread whose cipher does so many bytes a second.
+/// Bits a second of one thread, given its cipher's bytes a second.
 pub fn thread(cipher: f64) -> Band {
     let own = if cipher > 0.0 { 1e9 / cipher } else { f64::INFINITY };
     Band { low: bits(own + BESIDE.1), high: bits(own + BESIDE.0) }

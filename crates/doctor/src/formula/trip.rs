@@ -1,4 +1,4 @@
-//! Round trips that a host is judged by while no path has been measured, in seconds.
+//! Round trips in seconds that a host is judged by where no path has been measured.
 
 /// Between two hosts of a data centre, through its switches, with interrupts gathered.
 pub const NEAR: f64 = 0.0002;

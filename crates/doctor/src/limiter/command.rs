@@ -1,57 +1,57 @@
-//! What limits any other program, from what the kernel tells of its processes and its connections.
+//! The limiter of any other program, from the kernel's counters of its processes and its connections.
 //!
-//! Unlike our own transfers nothing tells stages here. What can be seen is what is full: a thread, the processors, a
-//! device that its processes wait for, or a flow that always has something to send. Where nothing at this end is, and the
-//! flow has nothing to do, the far end's program is what is waited for.
+//! Other programs report no stages. The counters show which resource is full: a thread, the processors, a
+//! device that the processes wait for, or a flow that always has something to send. If none at this end is
+//! full and the flow is idle, this end waits for the far end's program.
 
 use super::evidence::{percent, rate, ratio};
 use super::path::Flows;
 use super::{Limiter, Verdict};
 
-/// Share of a processor from which a thread is full: the rest is its waiting for what it is fed with.
+/// Share of a processor from which a thread is full: in the rest it waits for its input.
 const FULL: f64 = 0.8;
-/// A program of several threads that uses no more than this may have one that is full.
+/// Processors up to which a program of several threads may have a single full one.
 const ONE: f64 = 1.1;
-/// Idle share of a host's processors below which more threads would find none.
+/// Idle share of a host's processors below which more threads wouldn't find an idle one.
 const IDLE: f64 = 0.05;
-/// Share of the samples in which a process waits for a device, from which storage limits.
+/// Share of the samples in which a process waits for a device, above which storage limits.
 const DISK: f64 = 0.4;
-/// Share of the time in which a flow had something to send, from which the path may limit.
+/// Share of the time in which a flow had something to send, above which the path may limit.
 const SENDING: f64 = 0.6;
-/// Share of a flow's busy time in which the peer took nothing, from which the peer limits.
+/// Share of a flow's busy time in which the peer took nothing, above which the peer limits.
 const NOT_TAKEN: f64 = 0.4;
-/// The same where the peer's window is seen to be closed as well: nearly all, since the path has a part in what is left.
+/// The same where the peer's window was also seen closed: nearly all, since the path shares in the rest.
 const MOSTLY_NOT_TAKEN: f64 = 0.8;
-/// Share of the samples in which the peer's window was smaller than it may be, from which it is the peer that closes it.
+/// Share of the samples in which the peer's window was smaller than possible, above which the peer closes it.
 const CLOSED: f64 = 0.5;
-/// A round trip in microseconds below which no usual window is too small for 10 Gbit/s: 2 ms of it are 2.5 MB.
+/// A round trip in microseconds below which the usual windows suffice for 10 Gbit/s: 2 ms need 2.5 MB.
 const NEAR: f64 = 2000.0;
-/// Share of a rate that the user set, below which it isn't what holds the flows back.
+/// Share of the user's rate limit below which it isn't what limits the flows.
 const REACHED: f64 = 0.7;
-/// Programs that copy files one after the other.
+/// Programs that copy files one by one.
 const COPIERS: [&str; 4] = ["scp", "sftp", "rsync", "rclone"];
-/// Seconds below which nothing can be said.
+/// Seconds below which no limiter can be named.
 const TOO_SHORT: f64 = 0.5;
 
-/// One program of the command's, or one that was named.
+/// One program of the command, or one that the user named.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
     /// Its name.
     pub name: String,
-    /// Processors that it used, in the mean while it was there.
+    /// Mean number of processors that it used while it ran.
     pub processors: f64,
-    /// Its threads at most.
+    /// Its largest number of threads.
     pub threads: u64,
     /// Share of the samples in which it waited for a device (state D).
     pub disk: f64,
-    /// Share of the command's time in which it was there.
-    pub there: f64,
+    /// Share of the command's time in which it ran.
+    pub present: f64,
 }
 
 /// One host that was sampled.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostLoad {
-    /// As the user calls it.
+    /// The user's name for it.
     pub name: String,
     /// Idle share of its processors.
     pub idle: f64,
@@ -59,33 +59,33 @@ pub struct HostLoad {
     pub softirq: f64,
     /// Share of the time in which some task waited for storage (pressure).
     pub storage_pressure: f64,
-    /// The programs that were followed there.
+    /// The programs that were sampled there.
     pub programs: Vec<Program>,
-    /// The connections that moved most of the bytes.
+    /// The connections that carried most of the bytes.
     pub flows: Option<Flows>,
-    /// They mostly send.
+    /// True where those connections mostly send.
     pub sends: bool,
-    /// Seconds in which they were seen.
+    /// Seconds in which they were sampled.
     pub seconds: f64,
 }
 
-/// An option by which the user set a command's rate.
+/// A command's option that limits its rate.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Pace {
-    /// As it was given.
+pub struct RateOption {
+    /// The option as given.
     pub option: String,
-    /// Bits a second; none where its unit isn't known.
+    /// Bits a second; none where the option's unit is unknown.
     pub bits: Option<f64>,
 }
 
-/// What is known of a command.
+/// Measurements of a command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CommandEvidence {
-    /// Seconds that it took.
+    /// Its duration in seconds.
     pub seconds: f64,
-    /// The option by which the user set its rate.
-    pub paced_by: Option<Pace>,
-    /// The hosts that were sampled, its own first.
+    /// Its option that limits the rate.
+    pub paced_by: Option<RateOption>,
+    /// The sampled hosts, the command's own first.
     pub hosts: Vec<HostLoad>,
 }
 
@@ -110,32 +110,34 @@ fn too_short() -> Verdict {
     Verdict::new(Limiter::TooShort, 0.0, String::new())
 }
 
-/// The fullest thread of either end, while its host has idle processors; where more than one is full, the fuller one holds the other back.
+/// The fullest thread of either end, while its host has idle processors; of several full ones, the fullest
+/// limits.
 fn full_thread(evidence: &CommandEvidence) -> Option<Verdict> {
     let all = evidence.hosts.iter().flat_map(|host| host.programs.iter().map(move |program| (host, program)));
-    let may_be_full = |program: &Program| (FULL..=ONE).contains(&program.processors) && program.there >= 0.5;
+    let may_be_full =
+        |program: &Program| (FULL..=ONE).contains(&program.processors) && program.present >= 0.5;
     let (host, program) = all
         .filter(|(host, program)| host.idle >= IDLE && may_be_full(program))
         .max_by(|a, b| a.1.processors.total_cmp(&b.1.processors))?;
     let share = program.processors.min(1.0);
     let evidence =
-        format!("{} of a processor while {} is {} idle", percent(share), host.told(), percent(host.idle));
+        format!("{} of a processor while {} is {} idle", percent(share), host.label(), percent(host.idle));
     Some(Verdict::new(Limiter::OneThread, share, evidence).of(&program.name))
 }
 
-/// No processor of the command's host is idle, and it uses a part of them.
+/// True limits of all processors: none of the command's host is idle, and the command uses a part of them.
 fn full_processors(host: &HostLoad) -> Option<Verdict> {
     let limiter = if host.sends { Limiter::SenderCpu } else { Limiter::ReceiverCpu };
     let used: f64 = host.programs.iter().map(|program| program.processors).sum();
     let evidence = format!(
-        "{} busy, of which {} in soft interrupts; the command's programs use {used:.2} processors",
+        "processors {} busy, {} in soft interrupts; the command's programs use {used:.2} processors",
         percent(1.0 - host.idle),
         percent(host.softirq)
     );
     (host.idle < IDLE && used >= 0.2).then(|| Verdict::new(limiter, 1.0 - host.idle, evidence))
 }
 
-/// A process that waits for a device, at either end.
+/// A process at either end that waits for a device.
 fn storage(evidence: &CommandEvidence) -> Option<Verdict> {
     let all = evidence.hosts.iter().flat_map(|host| host.programs.iter().map(move |program| (host, program)));
     let waits = all.filter(|(_, program)| program.disk >= DISK);
@@ -153,7 +155,7 @@ fn storage(evidence: &CommandEvidence) -> Option<Verdict> {
 fn paced(evidence: &CommandEvidence) -> Option<Verdict> {
     let near = evidence.hosts.first()?;
     let share = 1.0 - near.fullest().map_or(0.0, |program| program.processors);
-    let Pace { option, bits } = evidence.paced_by.as_ref()?;
+    let RateOption { option, bits } = evidence.paced_by.as_ref()?;
     let had = near.flows.map(|flows| flows.bits);
     if had.zip(*bits).is_some_and(|(had, most)| had < REACHED * most) {
         return None;
@@ -161,11 +163,11 @@ fn paced(evidence: &CommandEvidence) -> Option<Verdict> {
     Some(Verdict::new(
         Limiter::RateLimit,
         share,
-        format!("{option} was given, and nothing is full: {}", figures(near)),
+        format!("{option} was given, and no resource is full: {}", figures(near)),
     ))
 }
 
-/// A flow that nearly always has something to send.
+/// The path, or the far end's program, where a flow nearly always has something to send.
 fn path(host: &HostLoad) -> Option<Verdict> {
     let flows = host.flows.filter(|_| host.sends)?;
     let sending = ratio(flows.busy * 1e-6, host.seconds * flows.number.max(1.0)).min(1.0);
@@ -173,11 +175,11 @@ fn path(host: &HostLoad) -> Option<Verdict> {
         return None;
     }
     let not_taken = ratio(flows.rwnd_limited, flows.busy);
-    // What waits for a closed window makes the round trip long, as a queue does.
+    // Data that wait for a closed window lengthen the round trip, as a queue does.
     let is_closed = not_taken >= MOSTLY_NOT_TAKEN && flows.window_closed >= CLOSED;
     if is_closed || not_taken >= NOT_TAKEN && flows.rtt < NEAR && !flows.fills_window() {
         let evidence = format!(
-            "it takes nothing for {} of the time in which there is something to send",
+            "its receive window is closed for {} of the time in which there is something to send",
             percent(not_taken)
         );
         return Some(Verdict::new(Limiter::FarEndTool, not_taken, evidence));
@@ -185,14 +187,15 @@ fn path(host: &HostLoad) -> Option<Verdict> {
     Some(flows.name(sending))
 }
 
-/// A program that copies sends or gets many small pieces: one or more for each file.
+/// The number of files, where a program that copies sends or receives many small pieces, one or more for each
+/// file.
 fn small_files(host: &HostLoad) -> Option<Verdict> {
     let flows = host.flows?;
     let mean = flows.small_pieces()?;
     let copies = host.programs.iter().find(|program| COPIERS.contains(&program.name.as_str()))?;
     let share = 1.0 - host.fullest().map_or(0.0, |program| program.processors);
     let evidence = format!(
-        "{} sends {:.0} segments a second with {mean:.0} bytes in the mean, and waits for answers: {}",
+        "{} sends {:.0} segments a second of {mean:.0} bytes on average, and waits for answers: {}",
         copies.name,
         ratio(flows.data_segments, host.seconds),
         rate(flows.bits)
@@ -200,20 +203,20 @@ fn small_files(host: &HostLoad) -> Option<Verdict> {
     Some(Verdict::new(Limiter::SmallFiles, share, evidence))
 }
 
-/// Nothing at this end is full, and what it has to send is gone: it waits.
+/// The far end's program, where nothing at this end is full and all data are sent.
 fn far_end(near: &HostLoad) -> Option<Verdict> {
     let flows = near.flows?;
     let used = near.fullest().map_or(0.0, |program| program.processors);
-    let idle = if near.sends { "has sent all that it may" } else { "waits for what comes" };
-    let told = format!("this end {idle}: {}, {}", figures(near), rate(flows.bits));
-    (used < FULL).then(|| Verdict::new(Limiter::FarEndTool, 1.0 - used, told))
+    let idle = if near.sends { "has sent all its data" } else { "waits for data" };
+    let evidence = format!("this end {idle}: {}, {}", figures(near), rate(flows.bits));
+    (used < FULL).then(|| Verdict::new(Limiter::FarEndTool, 1.0 - used, evidence))
 }
 
 fn figures(host: &HostLoad) -> String {
     let program =
         host.fullest().map(|of| format!("{} uses {} of a processor", of.name, percent(of.processors)));
-    let program = program.unwrap_or_else(|| "no program was seen".into());
-    format!("{program}, {} is {} idle", host.told(), percent(host.idle))
+    let program = program.unwrap_or_else(|| "no program was sampled".into());
+    format!("{program}, {} is {} idle", host.label(), percent(host.idle))
 }
 
 impl HostLoad {
@@ -221,7 +224,7 @@ impl HostLoad {
         self.programs.iter().max_by(|a, b| a.processors.total_cmp(&b.processors))
     }
 
-    fn told(&self) -> String {
+    fn label(&self) -> String {
         if self.name.is_empty() { "the host".into() } else { format!("host {}", self.name) }
     }
 }
@@ -231,10 +234,10 @@ mod tests {
     use super::*;
 
     fn program(name: &str, processors: f64, disk: f64) -> Program {
-        Program { name: name.into(), processors, threads: 1, disk, there: 1.0 }
+        Program { name: name.into(), processors, threads: 1, disk, present: 1.0 }
     }
 
-    /// scp with ssh, ten seconds of sending, of which so many with something to send.
+    /// scp with ssh, ten seconds of sending, `busy` of them with something to send.
     fn host(ssh: f64, busy: f64) -> HostLoad {
         HostLoad {
             idle: 0.52,
@@ -312,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_window_that_the_peer_closes_is_no_queue() {
-        // Of a program on an empty path that sleeps 20 ms after each 256 KiB.
+        // Measured of a program on an empty path that sleeps 20 ms after each 256 KiB.
         let mut slow = host(0.01, 4.048);
         slow.seconds = 4.1;
         let flows = slow.flows.as_mut().unwrap();
@@ -320,7 +323,7 @@ mod tests {
         (flows.rwnd_limited, flows.window_closed) = (3.92e6, 0.95);
         let named = verdict(slow.clone());
         assert_eq!(named.limiter, Limiter::FarEndTool);
-        assert!(named.evidence.starts_with("it takes nothing for 97 %"), "{}", named.evidence);
+        assert!(named.evidence.starts_with("its receive window is closed for 97 %"), "{}", named.evidence);
         let flows = slow.flows.as_mut().unwrap();
         flows.window_closed = 0.1;
         assert_eq!(verdict(slow.clone()).limiter, Limiter::Network, "a queue");
@@ -340,7 +343,7 @@ mod tests {
         let named = verdict(tiny.clone());
         assert_eq!(named.limiter, Limiter::SmallFiles);
         assert!(
-            named.evidence.starts_with("scp sends 300 segments a second with 100 bytes"),
+            named.evidence.starts_with("scp sends 300 segments a second of 100 bytes"),
             "{}",
             named.evidence
         );
@@ -359,7 +362,7 @@ mod tests {
     #[test]
     fn the_users_own_limit_is_named_where_nothing_is_full() {
         let paced = |host, bits| {
-            let pace = Pace { option: "--bwlimit".into(), bits };
+            let pace = RateOption { option: "--bwlimit".into(), bits };
             name(&CommandEvidence { seconds: 10.0, paced_by: Some(pace), hosts: vec![host] }).limiter
         };
         assert_eq!(paced(host(0.2, 9.0), None), Limiter::RateLimit);

@@ -1,4 +1,4 @@
-//! How figures are told in evidence.
+//! Figures in the text of evidence.
 
 use linerate_quantity::{BitRate, Bytes, Seconds, Share};
 

@@ -1,8 +1,8 @@
-//! Names the one thing that holds a transfer back, with its share of the time and the figures that show it.
+//! Names the one thing that limits a transfer, with its share of the time and the figures behind it.
 //!
-//! Two pure functions: [`transfer::name`] for linerate's own transfers, whose workers give all of their time to stages,
-//! and [`command::name`] for any other program, of which only what the kernel tells from outside is known.
-//! docs/guide/limiter.md argues the rules and the thresholds.
+//! Two pure functions: [`transfer::name`] for linerate's own transfers, whose workers give all of their time
+//! to stages, and [`command::name`] for any other program, which the kernel's counters show from outside
+//! only. docs/guide/limiter.md argues the rules and the thresholds.
 
 pub mod command;
 mod evidence;
@@ -15,10 +15,10 @@ pub use command::CommandEvidence;
 pub use path::Flows;
 pub use transfer::Evidence;
 
-/// What holds a transfer back.
+/// The thing that limits a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limiter {
-    /// A rate that the user set.
+    /// A rate limit set by the user.
     RateLimit,
     /// Reading the sources.
     SourceRead,
@@ -26,11 +26,11 @@ pub enum Limiter {
     SmallFiles,
     /// The sender's processors, or its share of them.
     SenderCpu,
-    /// A thread that is full while its host has idle processors.
+    /// A thread that fills its processor while others of the host are idle.
     OneThread,
-    /// The rate of the network: neither end has anything to do but wait for it.
+    /// The rate of the network: both ends only wait for it.
     Network,
-    /// TCP's window or buffers: less may be under way than the path holds.
+    /// TCP's window or buffers: they allow fewer bytes in flight than the path holds.
     Window,
     /// Lost segments, after each of which the sender slows down.
     Loss,
@@ -38,16 +38,16 @@ pub enum Limiter {
     ReceiverCpu,
     /// Writing the destination, or getting it onto stable storage.
     DestinationWrite,
-    /// The far end's program: this end and the network wait for it.
+    /// The far end's program, for which this end and the network wait.
     FarEndTool,
-    /// It was over before anything could be seen.
+    /// The transfer was over before anything could be measured.
     TooShort,
-    /// Nothing that was measured is full.
+    /// None of the measured resources is full.
     Unknown,
 }
 
 impl Limiter {
-    /// Every one of them.
+    /// All limiters.
     pub const ALL: [Self; 13] = [
         Self::RateLimit,
         Self::SourceRead,
@@ -104,21 +104,21 @@ impl fmt::Display for Limiter {
     }
 }
 
-/// The limiter, and why it is this one.
+/// The limiter, and the reason for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// What holds the transfer back.
+    /// The limiter.
     pub limiter: Limiter,
-    /// Whose: the program or the end of [`Limiter::OneThread`]; none where the name says it.
+    /// The program or the end that [`Limiter::OneThread`] belongs to; none for other limiters.
     pub whose: Option<String>,
-    /// The share of the time that it takes, 0 to 1: how much of the time the others wait for it, or it is full.
+    /// Share of the time in which the others wait for it or in which it is full, 0 to 1.
     pub share: f64,
-    /// The figures that show it, for people; empty where there are none.
+    /// The figures behind it, for people; empty where there are none.
     pub evidence: String,
 }
 
 impl Verdict {
-    /// A limiter with its share, which becomes one of 0 to 1, and its figures.
+    /// A limiter with its share, clamped to 0 to 1, and its figures.
     fn new(limiter: Limiter, share: f64, evidence: String) -> Self {
         let share = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
         Self { limiter, whose: None, share, evidence }
@@ -129,7 +129,7 @@ impl Verdict {
         self
     }
 
-    /// What limits, without its figures: `one thread of scp`.
+    /// The limiter without its figures: `one thread of scp`.
     pub fn what(&self) -> String {
         match &self.whose {
             Some(whose) => format!("{} of {whose}", self.limiter),

@@ -1,80 +1,82 @@
-//! What of the path between two ends holds a TCP flow back: its window, its losses, or the rate of the network.
+//! The limit of a TCP flow on the path between two ends: its window, its losses, or the rate of the network.
 
 use super::evidence::{bytes, percent, rate, ratio, time};
 use super::{Limiter, Verdict};
 
-/// Share of a flow's busy time from which a window or a buffer is what limits it. While a flow is limited by
-/// congestion the kernel counts neither, so a half leaves room for its beginning only.
+/// Share of a flow's busy time above which a window or a buffer limits it. The kernel counts neither while
+/// congestion limits a flow, so the rest is the flow's start.
 const WINDOW: f64 = 0.4;
-/// Share of the segments that is sent again from which losses may be what limits: below, even 10 Gbit/s over 10 ms
-/// loses less to them than to its own probing.
+/// Share of retransmitted segments above which losses may limit: below, even 10 Gbit/s over 10 ms loses less
+/// to them than to its own probing.
 const LOSS: f64 = 1e-5;
-/// A round trip that is longer than the shortest by this factor means that a queue stands before the link: then the link
-/// is full, and the losses are that queue's.
+/// A round trip longer than the shortest by this factor means a queue before the link: then the link is full,
+/// and the losses are the queue's.
 const QUEUED: f64 = 1.4;
-/// A round trip this much longer, in microseconds, is no queue but a busy host.
+/// Microseconds up to which a longer round trip comes from a busy host, not from a queue.
 const HOST_DELAY: f64 = 1000.0;
-/// How much faster than the model of congestion control a flow may be that losses still limit: the model is a mean.
+/// Factor by which a flow that losses limit may be faster than the model of congestion control, which is a
+/// mean.
 const MODEL: f64 = 4.0;
 
-/// Share of the segments sent again from which a flow may wait for its own timers and not for an answer.
+/// Share of retransmitted segments above which a flow may wait for its own timers instead of an answer.
 const STALLED: f64 = 0.01;
 
-/// Segments with data from which their mean size tells something; a login has some fifty.
+/// Segments with data above which their mean size is significant; a login has about fifty.
 const MANY: f64 = 150.0;
-/// Share of a full segment below which the mean one is small. Of bulk data nearly all are full.
+/// Share of a full segment below which the mean one is small. Nearly all segments of bulk data are full.
 const PIECE: f64 = 0.4;
 
-/// Share of the peer's window that is under way in the mean, from which the window is full.
+/// Mean share of the peer's window in flight above which the window is full.
 const FILLED: f64 = 0.4;
 
-/// A delivery rate is believed up to so many times the flow's own mean.
+/// Factor of the flow's mean rate up to which a delivery rate is believed.
 const BELIEVED: f64 = 3.0;
 
-/// What is known of the flows that carried the data, as sums and means over them.
+/// Sums and means over the flows that carried the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Flows {
-    /// Flows at a time.
+    /// Mean number of concurrent flows.
     pub number: f64,
     /// Bits a second that they carried together.
     pub bits: f64,
     /// Microseconds with something to send.
     pub busy: f64,
-    /// Of these, limited by the peer's window.
+    /// Busy microseconds limited by the peer's window.
     pub rwnd_limited: f64,
-    /// Of these, limited by the own buffer.
+    /// Busy microseconds limited by the sender's buffer.
     pub sndbuf_limited: f64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: f64,
     /// Segments sent.
     pub segments: f64,
-    /// Mean smoothed round-trip time in microseconds; 0 where it isn't known.
+    /// Mean smoothed round-trip time in microseconds; 0 where it is unknown.
     pub rtt: f64,
-    /// Mean of the shortest ones.
+    /// Mean of the flows' shortest round-trip times, in microseconds.
     pub min_rtt: f64,
     /// Bytes of a segment.
     pub segment_size: f64,
-    /// Mean of the peers' windows in bytes; 0 where they were mostly closed, or aren't known.
+    /// Mean of the peers' windows in bytes; 0 where they were mostly closed or are unknown.
     pub window_size: f64,
-    /// Mean share of the samples in which a peer's window was less than half of its largest until then; 0 where it isn't known.
+    /// Mean share of the samples in which a peer's window was below half of its largest so far; 0 where it is
+    /// unknown.
     pub window_closed: f64,
-    /// Segments with data in both directions; 0 where they aren't known.
+    /// Segments with data in both directions; 0 where they are unknown.
     pub data_segments: f64,
     /// Bytes in these.
     pub data: f64,
     /// Mean delivery rate of a flow in bytes a second, as the kernel measures it.
     pub delivery_rate: f64,
-    /// Share of the time in which the sender holds its rate a little below the path's, since a queue stood at more.
+    /// Share of the time in which the sender keeps its rate a little below the path's, to avoid a queue.
     pub held: f64,
 }
 
 impl Flows {
-    /// What of the path limits, where the path does; `share` of the time it does.
+    /// The limit on the path, where the path limits for `share` of the time.
     pub fn name(&self, share: f64) -> Verdict {
         self.window(share).or_else(|| self.loss(share)).unwrap_or_else(|| self.network(share))
     }
 
-    /// The window, where it limits for most of the time and no queue stands.
+    /// The window, where it limits for most of the time without a queue.
     pub fn window(&self, share: f64) -> Option<Verdict> {
         let (peer, own) = (ratio(self.rwnd_limited, self.busy), ratio(self.sndbuf_limited, self.busy));
         if peer.max(own) < WINDOW || self.is_queued() {
@@ -83,7 +85,7 @@ impl Flows {
         let whose = if peer >= own { "the peer's receive window" } else { "the send buffer" };
         let held = ratio(self.bits, self.number) / 8.0 * self.rtt * 1e-6;
         let evidence = format!(
-            "{whose} limits for {} of the time in which there is something to send; about {} under way in each of {:.0} \
+            "{whose} limits for {} of the time in which there is something to send; about {} in flight in each of {:.0} \
              flows, round trip {}",
             percent(peer.max(own)),
             bytes(held),
@@ -93,22 +95,22 @@ impl Flows {
         Some(Verdict::new(Limiter::Window, share, evidence))
     }
 
-    /// Whether less than a segment is under way in each flow, though there is something to send: then one end asks, and
-    /// waits for the other's answer. A link that is full has whole segments under way, at its own round trip.
+    /// True where each flow has less than a segment in flight, though there is something to send: then one
+    /// end asks and waits for the other's answer. A full link has whole segments in flight.
     pub fn is_exchange(&self) -> bool {
         let held = ratio(self.bits, self.number) / 8.0 * self.rtt * 1e-6;
         let lost = ratio(self.retransmits, self.segments);
         self.rtt > 0.0 && held < self.segment_size && lost < STALLED
     }
 
-    /// Whether what is under way is what the peer's window lets: it is open, and small.
+    /// True where the bytes in flight fill the peer's window, which is open and small.
     pub fn fills_window(&self) -> bool {
         let held = ratio(self.bits, self.number) / 8.0 * self.rtt * 1e-6;
         self.window_size > 0.0 && held >= FILLED * self.window_size
     }
 
-    /// Mean bytes of a segment with data, where many have gone and they are mostly small: what is sent comes in small pieces,
-    /// each of which is waited for.
+    /// Mean bytes of a segment with data, where many were sent and most are small: the program sends small
+    /// pieces, and waits after each.
     pub fn small_pieces(&self) -> Option<f64> {
         let mean = ratio(self.data, self.data_segments);
         (self.data_segments >= MANY && mean < PIECE * self.segment_size).then_some(mean)
@@ -121,8 +123,8 @@ impl Flows {
             return None;
         }
         let evidence = format!(
-            "{:.3} % of the segments sent again, and no queue: round trip {}, at least {}; at this loss congestion \
-             control gives each flow about {}, it had {}",
+            "{:.3} % of the segments were retransmitted, without a queue: round trip {}, shortest {}; at this loss, \
+             congestion control gives each flow about {}; it had {}",
             100.0 * lost,
             time(self.rtt),
             time(self.min_rtt),
@@ -145,26 +147,27 @@ impl Flows {
         let mut evidence = match self.held {
             0.0 => format!("both ends wait for it {} of the time; {}", percent(share), rate(self.bits)),
             held => format!(
-                "{}, for {} of the time held a little below what it takes, so that no queue stands in it",
+                "{}, for {} of the time kept a little below the path's rate, to avoid a queue",
                 rate(self.bits),
                 percent(held)
             ),
         };
         if self.rtt > 0.0 {
-            evidence += &format!(", round trip {}, at least {}", time(self.rtt), time(self.min_rtt));
+            evidence += &format!(", round trip {}, shortest {}", time(self.rtt), time(self.min_rtt));
         }
-        // Where acknowledgements come in bursts, as on a virtual link, the kernel takes their pace for the path's.
+        // Where acknowledgements come in bursts, as on a virtual link, the kernel takes their rate for the
+        // path's.
         let each = ratio(self.bits, self.number);
         if self.delivery_rate > 0.0 && 8.0 * self.delivery_rate <= BELIEVED * each {
             evidence += &format!(", each flow delivers at {}", rate(8.0 * self.delivery_rate));
         }
         if self.retransmits > 0.0 {
-            evidence += &format!(", {:.3} % sent again", 100.0 * ratio(self.retransmits, self.segments));
+            evidence += &format!(", {:.3} % retransmitted", 100.0 * ratio(self.retransmits, self.segments));
         }
         Verdict::new(Limiter::Network, share, evidence)
     }
 
-    /// A queue stands before the link, or would.
+    /// True where a queue stands before the link, or would without the sender's restraint.
     fn is_queued(&self) -> bool {
         let stands =
             self.min_rtt > 0.0 && self.rtt > QUEUED * self.min_rtt && self.rtt - self.min_rtt > HOST_DELAY;
@@ -204,7 +207,7 @@ mod tests {
     fn a_rate_that_is_held_was_the_links() {
         let held = Flows { held: 0.85, retransmits: 1e3, rwnd_limited: 9e5, ..flows() }.name(0.85);
         assert_eq!(held.limiter, Limiter::Network);
-        assert!(held.evidence.starts_with("10.0 Mbit/s, for 85 % of the time held"), "{}", held.evidence);
+        assert!(held.evidence.starts_with("10.0 Mbit/s, for 85 % of the time kept"), "{}", held.evidence);
     }
 
     #[test]
@@ -221,7 +224,7 @@ mod tests {
         assert_eq!(small.small_pieces(), Some(100.0));
         assert_eq!(Flows { data: 1.4e6, ..small }.small_pieces(), None, "full ones");
         assert_eq!(Flows { data_segments: 60.0, data: 6e3, ..small }.small_pieces(), None, "a login");
-        assert_eq!(flows().small_pieces(), None, "nobody told");
+        assert_eq!(flows().small_pieces(), None, "unknown");
     }
 
     #[test]

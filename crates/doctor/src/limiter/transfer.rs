@@ -1,9 +1,9 @@
-//! What limits a transfer of linerate's own.
+//! The limiter of linerate's own transfers.
 //!
-//! Each end's workers give all of their time to stages, and the scheduler tells how much of it they ran or waited for a
-//! processor. What is left is time in which they were blocked: at the sender in the socket because what follows takes
-//! no more, at the receiver in the socket because nothing comes. An end whose workers are seldom blocked there is the
-//! one that limits, by what its time goes to; where both mostly are, the path between them limits.
+//! Each end's workers assign all of their time to stages, and the scheduler counts how long they ran or
+//! waited for a processor. The rest is time in which they were blocked in the socket: at the sender because
+//! the path takes no more, at the receiver because nothing arrives. An end whose workers are seldom blocked
+//! there is the limiter, named by its largest stage; if both ends mostly are, the path between them limits.
 
 use linerate_wire::stages::{Stages, Usage};
 
@@ -11,46 +11,47 @@ use super::evidence::{percent, rate, ratio};
 use super::path::Flows;
 use super::{Limiter, Verdict};
 
-/// Share of the time in which the user's rate limit held the sender, from which it is the limiter.
+/// Share of the time in which the user's rate limit held the sender, above which it is the limiter.
 const PACED: f64 = 0.2;
-/// Share of the sender's time with its rate held a little below the path's, from which the path limits.
+/// Share of the sender's time with its rate kept a little below the path's, above which the path limits.
 const HELD: f64 = 0.3;
-/// Share of the whole time that passed after the last byte, from which stable storage is the limiter.
+/// Share of the whole time that passed after the last byte, above which stable storage is the limiter.
 const SETTLING: f64 = 0.5;
-/// How much of its time an end that limits has for its own work, at least. In a pipeline the limiting stage is full but
-/// for its beginning and the jitter of the others.
+/// The least share of its time that a limiting end spends on its own work. In a pipeline the limiting stage
+/// is full except for its start and the jitter of the others.
 const LOADED: f64 = 0.8;
-/// The same where the scheduler tells nothing, and the copying in the socket looks like waiting.
+/// The same without the scheduler's counters, where copying in the socket looks like waiting.
 const LOADED_UNCLOCKED: f64 = 0.5;
 /// Share of the sender's busy time in which the receiver's window held it, below which the receiver keeps up.
 const TAKEN: f64 = 0.1;
-/// Share of its time in which an end's workers could run and had no processor, from which others take it from them.
+/// Share of its time in which an end's workers were ready without a processor, above which other programs
+/// take it.
 const STARVED: f64 = 0.2;
 /// Share of a processor from which a worker is full.
 const FULL: f64 = 0.8;
-/// Share of a host's processor time that must be idle for a full thread to be a matter of threads.
+/// Idle share of a host's processors above which a full thread limits by itself.
 const IDLE: f64 = 0.05;
-/// Busy share of a host's processors from which they are full.
+/// Busy share of a host's processors above which they are full.
 const BUSY: f64 = 0.95;
-/// Mean size of an entry in bytes below which the files' number counts, not their bytes.
+/// Mean size of an entry in bytes below which the number of files matters, not their bytes.
 const SMALL: f64 = 65536.0;
-/// Share of an end's time that small files take where they limit.
+/// Share of an end's time that small files take, above which they limit.
 const FILES: f64 = 0.4;
-/// Workers' time in nanoseconds below which nothing can be said.
+/// Workers' time in nanoseconds below which no limiter can be named.
 const TOO_SHORT: u64 = 20_000_000;
 
-/// What is known of a transfer, so far or as a whole.
+/// Measurements of a transfer, so far or as a whole.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Evidence {
     /// The sender's stages.
     pub sender: Stages,
     /// The receiver's stages.
     pub receiver: Stages,
-    /// What the sender's process used, where it is known.
+    /// Resources that the sender's process used, where they are known.
     pub sender_usage: Option<Usage>,
-    /// What the receiver's process used, where it is known.
+    /// Resources that the receiver's process used, where they are known.
     pub receiver_usage: Option<Usage>,
-    /// Seconds of the transfer.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
@@ -60,43 +61,43 @@ pub fn name(evidence: &Evidence) -> Verdict {
     if sender.lifetime < TOO_SHORT || receiver.lifetime < TOO_SHORT {
         return Verdict::new(Limiter::TooShort, 0.0, String::new());
     }
-    let from = End::of(sender, evidence.sender_usage, "sender", *seconds);
-    let to = End::of(receiver, evidence.receiver_usage, "receiver", *seconds);
+    let from = EndTimes::of(sender, evidence.sender_usage, "sender", *seconds);
+    let to = EndTimes::of(receiver, evidence.receiver_usage, "receiver", *seconds);
     paced(&from)
         .or_else(|| settling(evidence, &to))
         .or_else(|| held(evidence, &from))
         .unwrap_or_else(|| by_load(evidence, &from, &to))
 }
 
-fn paced(sender: &End) -> Option<Verdict> {
+fn paced(sender: &EndTimes) -> Option<Verdict> {
     let evidence = format!("it held the sender for {} of the time", percent(sender.limit));
     (sender.limit >= PACED).then(|| Verdict::new(Limiter::RateLimit, sender.limit, evidence))
 }
 
-/// Most of the time passed when all had been sent.
-fn settling(evidence: &Evidence, receiver: &End) -> Option<Verdict> {
+/// Stable storage, where most of the time passed after the last byte.
+fn settling(evidence: &Evidence, receiver: &EndTimes) -> Option<Verdict> {
     let Evidence { sender, seconds, .. } = evidence;
     let settled = 1.0 - ratio(sender.span as f64 * 1e-9, *seconds);
     if sender.span == 0 || *seconds <= 0.0 || settled < SETTLING {
         return None;
     }
-    let told = format!("{} of the time was spent after the last byte had been sent", percent(settled));
-    small_files(evidence, receiver).or(Some(Verdict::new(Limiter::DestinationWrite, settled, told)))
+    let figures = format!("{} of the time passed after the last byte was sent", percent(settled));
+    small_files(evidence, receiver).or(Some(Verdict::new(Limiter::DestinationWrite, settled, figures)))
 }
 
-fn held(evidence: &Evidence, sender: &End) -> Option<Verdict> {
+fn held(evidence: &Evidence, sender: &EndTimes) -> Option<Verdict> {
     let flows = Flows { held: sender.held, ..flows(evidence) };
     (sender.held >= HELD && sender.load() < LOADED).then(|| flows.name(sender.held))
 }
 
-/// What the receiver's own work can have held back. Where the sender's TCP hardly ever met a full window, the receiver
-/// took all that came, however late its threads got to run.
-fn receiver_load(sender: &Stages, receiver: &End) -> f64 {
+/// The receiver's load as far as it can have limited the transfer. Where the sender's TCP hardly ever met a
+/// full window, the receiver took all data, however late its threads ran.
+fn receiver_load(sender: &Stages, receiver: &EndTimes) -> f64 {
     let (limited, busy) = (sender.tcp_rwnd_limited as f64, sender.tcp_busy as f64);
     if sender.tcp_looks > 0 && ratio(limited, busy) < TAKEN { 0.0 } else { receiver.load() }
 }
 
-fn by_load(evidence: &Evidence, from: &End, to: &End) -> Verdict {
+fn by_load(evidence: &Evidence, from: &EndTimes, to: &EndTimes) -> Verdict {
     let enough = if from.clocked && to.clocked { LOADED } else { LOADED_UNCLOCKED };
     let (sending, receiving) = (from.load(), receiver_load(&evidence.sender, to));
     if sending.max(receiving) < enough {
@@ -106,14 +107,15 @@ fn by_load(evidence: &Evidence, from: &End, to: &End) -> Verdict {
     small_files(evidence, end).unwrap_or_else(|| end.name(is_sender))
 }
 
-fn small_files(evidence: &Evidence, end: &End) -> Option<Verdict> {
+fn small_files(evidence: &Evidence, end: &EndTimes) -> Option<Verdict> {
     let (bytes, entries) = (evidence.sender.bytes as f64, evidence.sender.entries as f64);
     let (mean, share) = (ratio(bytes, entries), end.files);
     if entries < 1.0 || mean >= SMALL || share < FILES {
         return None;
     }
     let evidence = format!(
-        "{mean:.0} bytes in the mean, {:.0} files a second; opening, reading and making them takes {} of the {}'s time",
+        "{mean:.0} bytes on average, {:.0} files a second; \
+         opening, reading and creating them takes {} of the {}'s time",
         ratio(entries, evidence.seconds),
         percent(share),
         end.whose
@@ -142,36 +144,36 @@ fn flows(evidence: &Evidence) -> Flows {
 }
 
 /// One end's time, as shares of its workers' time.
-struct End {
+struct EndTimes {
     whose: &'static str,
-    /// The scheduler told of its time.
+    /// True where the scheduler's counters are known.
     clocked: bool,
-    /// Workers at a time.
+    /// Mean number of concurrent workers.
     workers: f64,
-    /// Running.
+    /// Share of running.
     cpu: f64,
-    /// Ready to run, without a processor.
+    /// Share of being ready to run without a processor.
     waited: f64,
-    /// Blocked in the socket.
+    /// Share of being blocked in the socket.
     starved_by_path: f64,
-    /// Blocked while reading or writing files, or waiting for the scan.
+    /// Share of being blocked while reading or writing files, or waiting for the scan.
     blocked_in_files: f64,
-    /// In these stages altogether.
+    /// Share of these stages, blocked or not.
     files: f64,
-    /// Held by the rate limit.
+    /// Share of waiting for the rate limit.
     limit: f64,
-    /// With a rate held a little below the path's.
+    /// Share of sending at a rate kept a little below the path's.
     held: f64,
-    /// Idle share of the host's processors; none where it isn't known.
+    /// Idle share of the host's processors; none where it is unknown.
     idle: Option<f64>,
-    /// Processors of the host; none where they aren't known.
+    /// Processors of the host; none where their number is unknown.
     processors: Option<f64>,
-    /// The process's share of the processors, over the whole time.
+    /// The process's share of the host's processor time.
     used: f64,
     bits: f64,
 }
 
-impl End {
+impl EndTimes {
     fn of(stages: &Stages, usage: Option<Usage>, whose: &'static str, seconds: f64) -> Self {
         let life = stages.lifetime as f64;
         let share = |time: u64| ratio(time as f64, life).min(1.0);
@@ -179,7 +181,7 @@ impl End {
         let (cpu, waited) = (of_clocked(stages.cpu), of_clocked(stages.waited));
         let files = (share(stages.queue) + share(stages.read) + share(stages.write)).min(1.0);
         let (socket, cipher) = (share(stages.socket), share(stages.cipher));
-        // What it ran outside the cipher, which never blocks, it ran in the other stages, in each for its part.
+        // The cipher never blocks. The time run outside it is divided among the other stages in proportion.
         let ran = (cpu + waited - cipher).max(0.0);
         let blocked = |stage: f64| (stage - ran * ratio(stage, socket + files)).max(0.0);
         let processors = usage.map(|usage| f64::from(usage.processors.max(1)));
@@ -206,12 +208,12 @@ impl End {
         }
     }
 
-    /// The share of its time in which it doesn't wait for the path.
+    /// Share of its time in which it doesn't wait for the path.
     fn load(&self) -> f64 {
         if self.used >= BUSY { 1.0 } else { 1.0 - self.starved_by_path }
     }
 
-    /// What its own time goes to.
+    /// The limiter at this end, by its largest share.
     fn name(&self, is_sender: bool) -> Verdict {
         let busy = (self.cpu + self.waited).min(1.0);
         if self.blocked_in_files > busy {
@@ -246,24 +248,26 @@ impl End {
         }
     }
 
-    /// More threads would have found a processor.
+    /// True where more threads would have found an idle processor.
     fn has_idle_processors(&self) -> bool {
         self.idle.is_some_and(|idle| idle >= IDLE)
             && self.processors.is_some_and(|processors| self.workers + 0.5 < processors)
     }
 
     fn processor_figures(&self) -> String {
-        let mut told = format!("its {:.0} workers ran for {} of their time", self.workers, percent(self.cpu));
+        let mut figures =
+            format!("its {:.0} workers ran for {} of their time", self.workers, percent(self.cpu));
         if self.clocked {
-            told += &format!(" and were ready without a processor for {}", percent(self.waited));
+            figures += &format!(" and were ready without a processor for {}", percent(self.waited));
         }
         if let Some(idle) = self.idle {
-            // Who waits while there are idle ones waits for what runs on these: work that would yield, only not at once.
+            // Workers that wait while processors are idle wait for low-priority work, which yields, but not
+            // at once.
             let yielding = self.waited >= STARVED && idle >= IDLE;
             let niced = if yielding { ", work at a lower priority included" } else { "" };
-            told += &format!("; the host was {} idle{niced}", percent(idle));
+            figures += &format!("; the host was {} idle{niced}", percent(idle));
         }
-        told
+        figures
     }
 }
 

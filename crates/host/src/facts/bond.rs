@@ -12,20 +12,21 @@ use crate::root::Root;
 pub struct Bond {
     /// `balance-rr`, `active-backup`, `balance-xor`, `broadcast`, `802.3ad`, `balance-tlb`, `balance-alb`.
     pub mode: Fact<String>,
-    /// What a flow's slave is chosen by: `layer2`, `layer2+3`, `layer3+4`, `encap2+3`, `encap3+4`, `vlan+srcmac`.
+    /// The hash that chooses a flow's slave: `layer2`, `layer2+3`, `layer3+4`, `encap2+3`, `encap3+4`,
+    /// `vlan+srcmac`.
     pub hash_policy: Fact<String>,
     /// Its interfaces.
     pub slaves: Fact<Vec<String>>,
-    /// The one in use, in a mode that uses one at a time.
+    /// The active interface, in a mode that uses one at a time.
     pub active_slave: Fact<String>,
     /// `slow` or `fast`, in mode 802.3ad.
     pub lacp_rate: Fact<String>,
-    /// Milliseconds between two looks at the slaves' carriers; 0: never.
+    /// Milliseconds between two checks of the slaves' carriers; 0: never.
     pub miimon: Fact<u32>,
 }
 
 impl Bond {
-    /// The bond of this name; not applicable where it is none.
+    /// The bond of this name; not applicable to other interfaces.
     pub(super) fn read(root: &Root, name: &str, driver: &Fact<String>) -> Fact<Self> {
         match driver {
             Fact::Known(driver) if driver == "bonding" => {}

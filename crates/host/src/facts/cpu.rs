@@ -15,39 +15,39 @@ const NODES: &str = "sys/devices/system/node";
 /// The processors of a host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Cpu {
-    /// Model, as the processor names itself.
+pub struct CpuFacts {
+    /// The processor's name for its model.
     pub model: Fact<String>,
-    /// Numbers of the logical processors on line.
+    /// Numbers of the online logical processors.
     pub online: Fact<Vec<u32>>,
-    /// Cores on line: sets of threads that share one.
+    /// Online cores: sets of threads that share one.
     pub cores: Fact<u32>,
-    /// Threads on line by the core that they share, each core once: `[[0, 4], [1, 5]]`.
+    /// Online threads by core: `[[0, 4], [1, 5]]`.
     pub siblings: Fact<Vec<Vec<u32>>>,
-    /// Sockets with a processor on line.
+    /// Sockets with an online processor.
     pub sockets: Fact<u32>,
     /// NUMA nodes.
     pub nodes: Fact<Vec<Node>>,
-    /// Of the instruction sets that matter to ciphers and hashes, those that are there, by the kernel's names: `aes`,
-    /// `pclmulqdq`, `vaes`, `vpclmulqdq`, `avx2`, `avx512f`, `sha_ni`; on Arm `aes`, `pmull`, `sha2`, `sve2`.
+    /// Present instruction sets that matter to ciphers and hashes, by the kernel's names: `aes`, `pclmulqdq`,
+    /// `vaes`, `vpclmulqdq`, `avx2`, `avx512f`, `sha_ni`; on Arm `aes`, `pmull`, `sha2`, `sve2`.
     pub features: Fact<Vec<String>>,
-    /// Frequency governor of each processor on line, by name, with how many have it.
+    /// Frequency governors of the online processors, by name, with their number of processors.
     pub governors: Fact<BTreeMap<String, u32>>,
-    /// What sets the frequency: `intel_pstate`, `amd-pstate-epp`, `acpi-cpufreq`.
+    /// The frequency driver: `intel_pstate`, `amd-pstate-epp`, `acpi-cpufreq`.
     pub frequency_driver: Fact<String>,
     /// The highest frequency of processor 0 in kHz.
     pub max_khz: Fact<u64>,
-    /// Whether the processors may run above their nominal frequency.
+    /// True if the processors may run above their nominal frequency.
     pub turbo: Fact<bool>,
-    /// Two threads a core: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`.
+    /// SMT, two threads a core: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`.
     pub smt: Fact<String>,
-    /// How they sleep while they have nothing to do.
+    /// Their idle states.
     pub idle: Idle,
-    /// Weaknesses of the processors, by name, and what the kernel does about them.
+    /// Vulnerabilities of the processors by name, each with the kernel's text on its mitigation.
     pub mitigations: Fact<BTreeMap<String, String>>,
-    /// AES-128-GCM on one thread in bytes a second, measured where the host is this one.
+    /// AES-128-GCM on one thread in bytes a second, measured on a live host.
     pub aes_128_gcm: Fact<f64>,
-    /// BLAKE3 on one thread in bytes a second, measured where the host is this one.
+    /// BLAKE3 on one thread in bytes a second, measured on a live host.
     pub blake3: Fact<f64>,
 }
 
@@ -57,25 +57,19 @@ pub struct Cpu {
 pub struct Node {
     /// Its number.
     pub number: u32,
-    /// Its processors on line; none where it is only memory.
+    /// Its online processors; none for a node of memory only.
     pub cpus: Fact<Vec<u32>>,
     /// Distances to the nodes in their order; 10 is to itself.
     pub distances: Fact<Vec<u32>>,
 }
 
-impl Cpu {
-    /// Logical processors on line.
+impl CpuFacts {
+    /// The number of online logical processors.
     pub fn threads(&self) -> Fact<u32> {
         self.online.as_ref().map(|cpus| u32::try_from(cpus.len()).unwrap_or(u32::MAX))
     }
 
-    /// The node of a processor.
-    pub fn node_of(&self, cpu: u32) -> Option<u32> {
-        let has = |node: &&Node| node.cpus.known().is_some_and(|cpus| cpus.contains(&cpu));
-        self.nodes.known()?.iter().find(has).map(|node| node.number)
-    }
-
-    /// Cores among these processors; none where it isn't known which threads share one.
+    /// The number of cores of these processors; none if their threads are unknown.
     pub fn cores_of(&self, cpus: &[u32]) -> Option<u32> {
         let cores = self.siblings.known()?;
         let core = |cpu: &u32| cores.iter().position(|threads| threads.contains(cpu));
@@ -83,13 +77,13 @@ impl Cpu {
         u32::try_from(all.len()).ok()
     }
 
-    /// Whether an instruction set is there.
+    /// True if the processor has an instruction set.
     pub fn has(&self, feature: &str) -> Fact<bool> {
         self.features.as_ref().map(|names| names.iter().any(|name| name == feature))
     }
 }
 
-impl Cpu {
+impl CpuFacts {
     pub(super) fn read(root: &Root, cpuinfo: &Fact<String>) -> Self {
         let online = cpu_list(root, &format!("{CPUS}/online"));
         let of_each = |file: &str| all_of(&online, |cpu| root.text(&format!("{CPUS}/cpu{cpu}/{file}")));
@@ -121,7 +115,7 @@ impl Cpu {
     }
 }
 
-/// The same of each processor.
+/// The same for each processor.
 fn all_of<T>(cpus: &Fact<Vec<u32>>, of: impl Fn(u32) -> Fact<T>) -> Fact<Vec<T>> {
     cpus.as_ref().and_then(|cpus| all(cpus.iter().map(|cpu| of(*cpu))))
 }
@@ -137,7 +131,7 @@ fn counted(values: Vec<String>) -> BTreeMap<String, u32> {
     })
 }
 
-/// Intel's own driver says it the other way round; others have "boost".
+/// Intel's own driver has "no_turbo"; others have "boost".
 fn turbo(root: &Root) -> Fact<bool> {
     flag(root, &format!("{CPUS}/intel_pstate/no_turbo"))
         .map(|no| !no)

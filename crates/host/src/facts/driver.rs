@@ -1,53 +1,53 @@
-//! What a driver answers to ethtool (include/uapi/linux/ethtool.h). None of it needs a privilege.
+//! A driver's answers to ethtool (include/uapi/linux/ethtool.h). No request needs a privilege.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What is plugged into a port.
+/// The connector of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Media {
-    /// 10GBASE-T and its like.
+    /// Twisted pair, as of 10GBASE-T.
     TwistedPair,
-    /// A transceiver with glass.
+    /// A transceiver for fibre.
     Fibre,
-    /// A copper cable with its plugs.
+    /// A direct-attach copper cable.
     DirectAttach,
-    /// Attachment unit interface, BNC or MII: of old.
+    /// An old connector: attachment unit interface, BNC or MII.
     Old,
-    /// Nothing is plugged in.
+    /// An empty port.
     Nothing,
-    /// Something else; drivers of virtual devices say so.
+    /// Another connector, as drivers of virtual devices report.
     Other,
 }
 
-/// Queues of a port. 0 where the driver has none of a kind.
+/// Queues of a port; 0 for a kind that the driver lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Channels {
-    /// For receiving only.
+    /// Queues for receiving only.
     pub rx: u32,
-    /// The most of them.
+    /// Their maximum.
     pub max_rx: u32,
-    /// For sending only.
+    /// Queues for sending only.
     pub tx: u32,
-    /// The most of them.
+    /// Their maximum.
     pub max_tx: u32,
-    /// For both.
+    /// Queues for both directions.
     pub combined: u32,
-    /// The most of them.
+    /// Their maximum.
     pub max_combined: u32,
 }
 
 impl Channels {
-    /// Queues that receive.
+    /// The number of queues that receive.
     pub fn receiving(&self) -> u32 {
         self.rx.saturating_add(self.combined)
     }
 
-    /// Queues that could receive: of either kind, since most drivers that offer both want one or the other. Queues of
-    /// one direction stand for a combined one in pairs only.
+    /// The most queues that can receive: of either kind, since most drivers that offer both allow one or the
+    /// other. Queues of one direction replace combined ones in pairs only.
     pub fn max_receiving(&self) -> u32 {
         match self.max_combined {
             0 => self.max_rx,
@@ -55,7 +55,7 @@ impl Channels {
         }
     }
 
-    /// What ethtool -L calls the kind of those that receive now, and the most of that kind.
+    /// The name for ethtool -L of the kind that receives now, and the maximum of that kind.
     pub fn receiving_kind(&self) -> (&'static str, u32) {
         if self.combined > 0 || self.max_rx == 0 {
             ("combined", self.max_combined)
@@ -71,29 +71,29 @@ impl Channels {
 pub struct Rings {
     /// For receiving.
     pub rx: u32,
-    /// The most of them.
+    /// Their maximum.
     pub max_rx: u32,
     /// For sending.
     pub tx: u32,
-    /// The most of them.
+    /// Their maximum.
     pub max_tx: u32,
 }
 
-/// How long a device waits before it interrupts.
+/// A device's delays before interrupts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Coalescing {
-    /// Microseconds after a packet was received.
+    /// Microseconds after a received packet.
     pub rx_usecs: u32,
-    /// Or packets; 0 doesn't count them.
+    /// The same in received packets; 0: no limit.
     pub rx_frames: u32,
-    /// Microseconds after a packet was sent.
+    /// Microseconds after a sent packet.
     pub tx_usecs: u32,
-    /// Or packets.
+    /// The same in sent packets.
     pub tx_frames: u32,
-    /// Whether the driver adapts it for receiving.
+    /// True if the driver adapts the delay of received packets.
     pub adaptive_rx: bool,
-    /// Whether the driver adapts it for sending.
+    /// True if the driver adapts the delay of sent packets.
     pub adaptive_tx: bool,
 }
 
@@ -101,9 +101,9 @@ pub struct Coalescing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Offload {
-    /// In force.
+    /// True if it is on.
     pub on: bool,
-    /// Nobody can change it.
+    /// True if it can't be changed.
     pub fixed: bool,
 }
 
@@ -111,21 +111,21 @@ pub struct Offload {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pause {
-    /// Agreed with the other end.
+    /// True if it is negotiated with the other end.
     pub autoneg: bool,
-    /// Obeyed.
+    /// True if received pause frames are obeyed.
     pub rx: bool,
-    /// Sent.
+    /// True if pause frames are sent.
     pub tx: bool,
 }
 
-/// How a packet's hash chooses its receive queue.
+/// Receive side scaling: the choice of receive queues by a hash.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rss {
     /// Receive rings.
     pub rings: u32,
-    /// Slots of the table by the ring that they name; empty where the driver has no table.
+    /// The number of table slots for each ring; empty if the driver has no table.
     pub slots: BTreeMap<u32, u32>,
 }
 

@@ -1,4 +1,4 @@
-//! Asks drivers, and reads what they answered.
+//! Requests to drivers, and parsers of their answers.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,22 +11,22 @@ use super::read::pairs;
 use super::{Channels, Coalescing, Fact, Media, Offload, Pause, Rings, Rss};
 use crate::root::Root;
 
-/// Asks drivers, each answer as lines `KEY VALUE`.
+/// Requests to drivers; each answer is lines `KEY VALUE`.
 pub(super) struct Drivers {
-    // None where there is no live host, or no socket.
+    // None without a live host or a socket.
     ethtool: Option<RefCell<Ethtool>>,
 }
 
-/// What a driver says about itself.
-pub(super) struct About {
+/// A driver's description of itself.
+pub(super) struct DriverIdentity {
     pub name: Fact<String>,
     pub version: Fact<String>,
     pub firmware: Fact<String>,
 }
 
-/// What a driver counts.
+/// A driver's statistics.
 pub(super) struct Statistics {
-    /// What isn't 0, and of the queues' counters what tells of losses.
+    /// Statistics other than 0; of the queues' counters only those of losses.
     pub all: Fact<BTreeMap<String, u64>>,
     /// Packets by receive queue.
     pub by_queue: Fact<BTreeMap<u32, u64>>,
@@ -38,19 +38,19 @@ impl Drivers {
         Self { ethtool: ethtool.map(RefCell::new) }
     }
 
-    pub(super) fn about(&self, root: &Root, port: &str) -> About {
+    pub(super) fn about(&self, root: &Root, port: &str) -> DriverIdentity {
         let text = self.answer(root, port, "driver", |ethtool| {
             let driver = ethtool.driver(port)?;
             Ok(format!("driver {}\nversion {}\nfirmware {}", driver.name, driver.version, driver.firmware))
         });
         let value = |key: &str| {
             text.clone().and_then(|text| match pairs(&text).get(key) {
-                // Those that have none say so in their own ways.
+                // Drivers without a value answer with different texts.
                 None | Some(&("" | "N/A" | "n/a")) => Fact::NotApplicable,
                 Some(value) => Fact::Known((*value).to_owned()),
             })
         };
-        About { name: value("driver"), version: value("version"), firmware: value("firmware") }
+        DriverIdentity { name: value("driver"), version: value("version"), firmware: value("firmware") }
     }
 
     pub(super) fn channels(&self, root: &Root, port: &str) -> Fact<Channels> {
@@ -117,7 +117,7 @@ impl Drivers {
         text.and_then(|text| match rss(&text) {
             Some(rss) => Fact::Known(rss),
             None => Fact::Unreadable(format!(
-                "the answer of {port}'s driver about its receive rings makes no sense"
+                "the answer of {port}'s driver about its receive rings is malformed"
             )),
         })
     }
@@ -170,7 +170,7 @@ impl Drivers {
             match pairs(&text).into_iter().map(number).collect() {
                 Some(numbers) => Fact::Known(Numbers(numbers)),
                 None => {
-                    Fact::Unreadable(format!("the answer of {port}'s driver about its {what} makes no sense"))
+                    Fact::Unreadable(format!("the answer of {port}'s driver about its {what} is malformed"))
                 }
             }
         })
@@ -185,12 +185,12 @@ impl Drivers {
     ) -> Fact<String> {
         root.answer(&format!("live/ethtool/{port}/{what}"), || match &self.ethtool {
             Some(ethtool) => ask(&mut ethtool.borrow_mut()),
-            None => Err(io::Error::other("no socket to ask drivers through")),
+            None => Err(io::Error::other("no socket for requests to drivers")),
         })
     }
 }
 
-/// Numbers by name; what a driver doesn't tell is 0.
+/// Numbers by name; a missing number is 0.
 struct Numbers(BTreeMap<String, u32>);
 
 impl Numbers {
@@ -217,7 +217,7 @@ fn is_of_queue(name: &str) -> bool {
         let rest = name.strip_prefix(prefix).map(|rest| rest.trim_start_matches(['-', '_', ' ', '[']));
         rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     };
-    // Of "rx_64_byte_packets" the number is a size.
+    // In "rx_64_byte_packets" the number is a size.
     let is_size = name.contains("byte_packets") || name.contains("_to_") || name.contains("bytes_phy");
     name.contains("queue")
         || name.starts_with('[')

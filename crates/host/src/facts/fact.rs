@@ -14,7 +14,7 @@ pub enum Fact<T> {
     Unreadable(String),
 }
 
-/// A value that nobody has read.
+/// A value that hasn't been read.
 impl<T> Default for Fact<T> {
     fn default() -> Self {
         Fact::Unreadable("not read".into())
@@ -35,7 +35,7 @@ impl<T> Fact<T> {
         self.and_then(|value| Fact::Known(f(value)))
     }
 
-    /// Maps a known value, which may turn out to be something else than a value.
+    /// Maps a known value to any fact.
     pub fn and_then<U>(self, f: impl FnOnce(T) -> Fact<U>) -> Fact<U> {
         match self {
             Fact::Known(value) => f(value),
@@ -44,7 +44,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// The same without taking it.
+    /// The same by reference.
     pub fn as_ref(&self) -> Fact<&T> {
         match self {
             Fact::Known(value) => Fact::Known(value),
@@ -53,7 +53,7 @@ impl<T> Fact<T> {
         }
     }
 
-    /// This, or another where the host has no such thing.
+    /// This fact, or another if this one isn't applicable.
     pub fn or_else(self, other: impl FnOnce() -> Fact<T>) -> Fact<T> {
         match self {
             Fact::NotApplicable => other(),

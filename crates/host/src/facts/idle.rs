@@ -1,4 +1,5 @@
-//! How deeply idle processors sleep: /sys/devices/system/cpu (the kernel's Documentation/admin-guide/pm/cpuidle.rst).
+//! Idle states of processors: /sys/devices/system/cpu (the kernel's
+//! Documentation/admin-guide/pm/cpuidle.rst).
 
 use serde::{Deserialize, Serialize};
 
@@ -8,15 +9,15 @@ use crate::root::Root;
 
 const CPUS: &str = "sys/devices/system/cpu";
 
-/// What processors do while they have nothing to do.
+/// The idle states of the processors.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Idle {
-    /// What puts them to sleep: `intel_idle`, `acpi_idle`, `haltpoll`; `none` where nothing does.
+    /// The driver: `intel_idle`, `acpi_idle`, `haltpoll`; `none` if there is none.
     pub driver: Fact<String>,
-    /// What chooses the state: `menu`, `teo`, `haltpoll`.
+    /// The governor, which chooses the state: `menu`, `teo`, `haltpoll`.
     pub governor: Fact<String>,
-    /// The states of the first processor on line, the lightest first.
+    /// The states of the first online processor, the lightest first.
     pub states: Fact<Vec<IdleState>>,
 }
 
@@ -28,11 +29,11 @@ pub struct IdleState {
     pub number: u32,
     /// `POLL`, `C1`, `C1E`, `C6`.
     pub name: Fact<String>,
-    /// Microseconds until a processor works again, at most.
+    /// The longest time in microseconds to wake.
     pub latency_us: Fact<u32>,
-    /// Microseconds that it must last to save anything.
+    /// Microseconds that the state must last to save energy.
     pub residency_us: Fact<u32>,
-    /// Processors on line that may not enter it (`disable`).
+    /// Online processors that may not enter it (`disable`).
     pub disabled: Fact<u32>,
 }
 
@@ -41,7 +42,7 @@ impl Idle {
         let dir = format!("{CPUS}/cpuidle");
         Self {
             driver: root.text(&format!("{dir}/current_driver")),
-            // Before Linux 5.8 only who can change it sees it under its name.
+            // Before Linux 5.8 the file has this name only if the governor can be changed.
             governor: root
                 .text(&format!("{dir}/current_governor"))
                 .or_else(|| root.text(&format!("{dir}/current_governor_ro"))),
@@ -49,7 +50,8 @@ impl Idle {
         }
     }
 
-    /// The deepest state that some of so many processors may enter, and its microseconds; none where that isn't known.
+    /// The deepest state that at least one of `processors` may enter, and its microseconds; none if that is
+    /// unknown.
     pub fn deepest(&self, processors: u32) -> Option<(&IdleState, u32)> {
         let latency = |state| IdleState::latency(state, processors);
         let all: Option<Vec<_>> =
@@ -59,7 +61,7 @@ impl Idle {
 }
 
 impl IdleState {
-    /// Microseconds, 0 where no processor may enter it.
+    /// Microseconds to wake; 0 if no processor may enter the state.
     fn latency(&self, processors: u32) -> Option<u32> {
         if self.disabled.get()? >= processors { Some(0) } else { self.latency_us.get() }
     }

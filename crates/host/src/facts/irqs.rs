@@ -1,4 +1,4 @@
-//! Interrupts of a device: which, where, and how often: /proc/interrupts and /proc/irq.
+//! Interrupts of a device, their processors and their counts: /proc/interrupts and /proc/irq.
 
 use std::collections::BTreeMap;
 
@@ -17,39 +17,40 @@ const MOST_CPUS: u32 = 8192;
 pub struct Irq {
     /// Its number.
     pub number: u32,
-    /// The driver's name for it: `eth0-TxRx-0`; not applicable while nobody asks for it.
+    /// The driver's name for it: `eth0-TxRx-0`; not applicable while no driver uses it.
     pub name: Fact<String>,
     /// Processors that may serve it.
     pub affinity: Fact<Vec<u32>>,
-    /// Processors that do.
+    /// Processors that serve it now.
     pub effective: Fact<Vec<u32>>,
-    /// How often each processor served it since boot; processors that never did are left out.
+    /// Its count since boot on each processor; processors that never served it are left out.
     pub counts: Fact<BTreeMap<u32, u64>>,
 }
 
 impl Irq {
-    /// How often it came since boot.
+    /// Its count since boot on all processors.
     pub fn total(&self) -> Fact<u64> {
         self.counts.as_ref().map(|counts| counts.values().sum())
     }
 }
 
 /// /proc/interrupts, by number.
-pub(super) struct Interrupts(Fact<BTreeMap<u32, Line>>);
+pub(super) struct InterruptTable(Fact<BTreeMap<u32, InterruptLine>>);
 
 #[derive(Clone, Default)]
-struct Line {
+struct InterruptLine {
     names: String,
     counts: BTreeMap<u32, u64>,
 }
 
-impl Interrupts {
+impl InterruptTable {
     pub(super) fn read(root: &Root) -> Self {
         let path = "proc/interrupts";
         Self(root.needed(path).and_then(|text| or_odd(path, &text, parse(&text))))
     }
 
-    /// Those of a PCI device; where it has none by message, the one on its pin, provided that it is the port's.
+    /// The interrupts of a PCI device: its message-signalled ones, or else the one on its pin, if that is the
+    /// port's.
     pub(super) fn of(&self, root: &Root, address: &str, port: &str) -> Fact<Vec<Irq>> {
         let dir = format!("sys/bus/pci/devices/{address}");
         let numbers = root.names(&format!("{dir}/msi_irqs")).map(|names| {
@@ -87,12 +88,12 @@ impl Interrupts {
     }
 }
 
-impl Line {
-    /// Behind the chip and the pin stand those who asked for it: `PCI-MSI 524288-edge   eth0-TxRx-0`.
+impl InterruptLine {
+    /// The names follow the chip and the pin: `PCI-MSI 524288-edge   eth0-TxRx-0`.
     fn name(&self) -> Fact<String> {
         let mut words = self.names.split_whitespace().skip(1);
         let pin = words.next().unwrap_or_default();
-        // Arm writes the pin and how it signals as two words.
+        // Arm writes the pin and its trigger as two words.
         let rest: Vec<&str> = if pin.contains('-') { words.collect() } else { words.skip(1).collect() };
         if rest.is_empty() { Fact::NotApplicable } else { Fact::Known(rest.join(" ")) }
     }
@@ -104,8 +105,8 @@ impl Line {
     }
 }
 
-/// The heading names the processors; without it no column means anything.
-fn parse(text: &str) -> Option<BTreeMap<u32, Line>> {
+/// The heading names the processors of the columns.
+fn parse(text: &str) -> Option<BTreeMap<u32, InterruptLine>> {
     let mut lines = text.lines();
     let number = |word: &str| word.strip_prefix("CPU")?.parse().ok().filter(|n: &u32| *n < MOST_CPUS);
     let cpus = lines.next()?.split_whitespace().map(number).collect::<Option<Vec<u32>>>()?;
@@ -113,13 +114,13 @@ fn parse(text: &str) -> Option<BTreeMap<u32, Line>> {
     is_heading.then(|| lines.filter_map(|line| row(line, &cpus)).collect())
 }
 
-fn row(line: &str, cpus: &[u32]) -> Option<(u32, Line)> {
+fn row(line: &str, cpus: &[u32]) -> Option<(u32, InterruptLine)> {
     let (number, rest) = line.split_once(':')?;
     let mut words = rest.split_whitespace();
     let counts =
         words.by_ref().take(cpus.len()).map(|word| word.parse().ok()).collect::<Option<Vec<u64>>>()?;
     let counts = cpus.iter().copied().zip(counts).filter(|(_, count)| *count > 0).collect();
-    Some((number.trim().parse().ok()?, Line { names: words.collect::<Vec<_>>().join(" "), counts }))
+    Some((number.trim().parse().ok()?, InterruptLine { names: words.collect::<Vec<_>>().join(" "), counts }))
 }
 
 #[cfg(test)]

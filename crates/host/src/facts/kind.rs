@@ -1,18 +1,18 @@
-//! What an interface is for a host, by its driver.
+//! The kind of an interface, by its driver.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Fact, Pci};
 
-/// What an interface is for a host.
+/// The kind of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A real device, or one that behaves as such.
+pub enum PortKind {
+    /// A physical device, or one that behaves like it.
     Physical,
-    /// A virtual function of a real device, given to a guest: igbvf, ixgbevf, iavf, or whatever has a `physfn`.
+    /// A virtual function of a physical device: igbvf, ixgbevf, iavf, or any device with a `physfn`.
     VirtualFunction,
-    /// A real device's imitation by a hypervisor: e1000, e1000e in a guest, 8139cp, pcnet32.
+    /// A physical device emulated by a hypervisor: e1000, e1000e in a guest, 8139cp, pcnet32.
     Emulated,
     /// A device made for guests: virtio, vmxnet3, Hyper-V's, Xen's, Amazon's, Google's.
     Paravirtual,
@@ -20,14 +20,14 @@ pub enum Kind {
     Software,
 }
 
-/// Drivers of functions that a physical device lends to guests.
+/// Drivers of virtual functions.
 const LENT: [&str; 5] = ["igbvf", "ixgbevf", "iavf", "i40evf", "enic_vf"];
-/// Devices of old that hypervisors imitate. In a real host they are real.
+/// Drivers of old devices that hypervisors emulate. On a physical host they are physical.
 const IMITATED: [&str; 7] = ["e1000", "e1000e", "8139cp", "8139too", "pcnet32", "ne2k-pci", "tulip"];
-/// Devices that exist for guests only.
+/// Drivers of paravirtual devices.
 const FOR_GUESTS: [&str; 8] =
     ["virtio_net", "vmxnet3", "hv_netvsc", "vif", "xen-netfront", "netfront", "ena", "gve"];
-/// The kernel's own.
+/// Drivers of the kernel's own interfaces.
 const SOFTWARE: [&str; 18] = [
     "bonding",
     "bridge",
@@ -53,27 +53,27 @@ const MELLANOX: u16 = 0x15b3;
 const MELLANOX_LENT: [u16; 9] = [0x1004, 0x1012, 0x1014, 0x1016, 0x1018, 0x101a, 0x101c, 0x101e, 0x1020];
 
 /// The kind of a port with this driver, in a guest or not, and on this PCI device.
-pub(super) fn of(driver: &Fact<String>, guest: &Fact<bool>, pci: &Fact<Pci>) -> Fact<Kind> {
+pub(super) fn of(driver: &Fact<String>, guest: &Fact<bool>, pci: &Fact<Pci>) -> Fact<PortKind> {
     driver.clone().and_then(|driver| match driver.as_str() {
-        name if LENT.contains(&name) => Fact::Known(Kind::VirtualFunction),
-        name if FOR_GUESTS.contains(&name) => Fact::Known(Kind::Paravirtual),
-        name if SOFTWARE.contains(&name) => Fact::Known(Kind::Software),
-        // Where the processor doesn't tell (it isn't x86), nobody imitates these.
+        name if LENT.contains(&name) => Fact::Known(PortKind::VirtualFunction),
+        name if FOR_GUESTS.contains(&name) => Fact::Known(PortKind::Paravirtual),
+        name if SOFTWARE.contains(&name) => Fact::Known(PortKind::Software),
+        // Without x86's flag for guests, these aren't emulated.
         name if IMITATED.contains(&name) => match guest {
-            Fact::Known(true) => Fact::Known(Kind::Emulated),
-            Fact::Known(false) | Fact::NotApplicable => Fact::Known(Kind::Physical),
+            Fact::Known(true) => Fact::Known(PortKind::Emulated),
+            Fact::Known(false) | Fact::NotApplicable => Fact::Known(PortKind::Physical),
             Fact::Unreadable(reason) => Fact::Unreadable(reason.clone()),
         },
         "mlx4_core" | "mlx5_core" => of_mellanox(pci),
-        _ => Fact::Known(Kind::Physical),
+        _ => Fact::Known(PortKind::Physical),
     })
 }
 
-/// One driver serves both.
-fn of_mellanox(pci: &Fact<Pci>) -> Fact<Kind> {
+/// One driver serves both physical and virtual functions.
+fn of_mellanox(pci: &Fact<Pci>) -> Fact<PortKind> {
     pci.clone().and_then(|pci| {
         let is_lent = |device| pci.vendor.known() == Some(&MELLANOX) && MELLANOX_LENT.contains(&device);
-        let kind = |device| if is_lent(device) { Kind::VirtualFunction } else { Kind::Physical };
+        let kind = |device| if is_lent(device) { PortKind::VirtualFunction } else { PortKind::Physical };
         pci.vendor.clone().and_then(|_| pci.device.clone().map(kind))
     })
 }
@@ -89,13 +89,13 @@ mod tests {
         };
         assert_eq!(
             (kind("e1000e", true), kind("e1000e", false)),
-            (Some(Kind::Emulated), Some(Kind::Physical))
+            (Some(PortKind::Emulated), Some(PortKind::Physical))
         );
-        assert_eq!(kind("ena", true), Some(Kind::Paravirtual));
-        assert_eq!(kind("ixgbevf", true), Some(Kind::VirtualFunction));
+        assert_eq!(kind("ena", true), Some(PortKind::Paravirtual));
+        assert_eq!(kind("ixgbevf", true), Some(PortKind::VirtualFunction));
         assert_eq!(
             (kind("bonding", false), kind("ixgbe", false)),
-            (Some(Kind::Software), Some(Kind::Physical))
+            (Some(PortKind::Software), Some(PortKind::Physical))
         );
     }
 
@@ -106,6 +106,6 @@ mod tests {
         let kind = |device| {
             of(&Fact::Known("mlx5_core".into()), &Fact::Known(true), &Fact::Known(pci(device))).get()
         };
-        assert_eq!((kind(0x1017), kind(0x1018)), (Some(Kind::Physical), Some(Kind::VirtualFunction)));
+        assert_eq!((kind(0x1017), kind(0x1018)), (Some(PortKind::Physical), Some(PortKind::VirtualFunction)));
     }
 }

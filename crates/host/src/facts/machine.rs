@@ -1,4 +1,4 @@
-//! What kind of machine it is: real or a guest, and what it does for guests of its own.
+//! The kind of machine: physical or a guest, and its support for guests of its own.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,31 +7,31 @@ use super::read::pairs;
 use crate::root::Root;
 use crate::{cpuinfo, hypervisor};
 
-/// The machine around the kernel. Each value has one source of its own; [`Machine::hypervisor`] joins them.
+/// The machine below the kernel. Each value has one source; [`Machine::hypervisor`] combines them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
-    /// Whether the processor says that a hypervisor is below (x86's flag).
+    /// True if the processor reports a hypervisor (x86's flag).
     pub guest: Fact<bool>,
-    /// The hypervisor's signature: CPUID leaf 0x4000_0000, as `KVMKVMKVM`.
+    /// The hypervisor's signature: CPUID leaf 0x4000_0000, such as `KVMKVMKVM`.
     pub signature: Fact<String>,
     /// /sys/hypervisor/type: `xen`.
     pub hypervisor_type: Fact<String>,
-    /// DMI: who made it.
+    /// DMI: the vendor.
     pub vendor: Fact<String>,
-    /// DMI: its product name.
+    /// DMI: the product name.
     pub product: Fact<String>,
-    /// DMI: who made its firmware.
+    /// DMI: the firmware's vendor.
     pub bios_vendor: Fact<String>,
-    /// Whether devices can be given to guests: the kernel has an IOMMU in use.
+    /// True if devices can be given to guests: the kernel uses an IOMMU.
     pub iommu: Fact<bool>,
-    /// Whether this host can run guests by KVM: /dev/kvm is there.
+    /// True if this host can run guests by KVM: /dev/kvm exists.
     pub kvm: Fact<bool>,
-    /// Whether the kernel can move guests' packets itself: /dev/vhost-net is there.
+    /// True if the kernel can move guests' packets itself: /dev/vhost-net exists.
     pub vhost_net: Fact<bool>,
-    /// Guests that run on this host: processes of QEMU, Cloud Hypervisor, Firecracker, crosvm.
+    /// The number of guests on this host: processes of QEMU, Cloud Hypervisor, Firecracker, crosvm.
     pub guests: Fact<u32>,
-    /// Kernel threads that move guests' packets (`vhost-PID`).
+    /// The number of kernel threads that move guests' packets (`vhost-PID`).
     pub vhost_threads: Fact<u32>,
 }
 
@@ -41,7 +41,7 @@ impl Machine {
         let count = |key: &str| {
             let value = |text: String| match pairs(&text).get(key).and_then(|value| value.parse().ok()) {
                 Some(count) => Fact::Known(count),
-                None => Fact::Unreadable(format!("/live/guests tells no {key}")),
+                None => Fact::Unreadable(format!("/live/guests lacks {key}")),
             };
             guests.clone().and_then(value)
         };
@@ -60,14 +60,14 @@ impl Machine {
         }
     }
 
-    /// The hypervisor that the host is a guest of: its name from /sys/hypervisor, DMI, or the processor; `unnamed`
-    /// where nothing but the processor's flag tells of it.
+    /// The hypervisor below the host: its name from /sys/hypervisor, DMI, or the processor; `unnamed` if only
+    /// the processor's flag reveals it.
     pub fn hypervisor(&self) -> Fact<String> {
         hypervisor::name(self)
     }
 }
 
-/// The flag is x86's; Arm has features of another meaning, and doesn't tell.
+/// The flag is x86's; Arm has no such flag.
 fn is_guest(cpuinfo: &str) -> Fact<bool> {
     match cpuinfo::flags(cpuinfo) {
         Some(cpuinfo::Flags::X86(flags)) => {

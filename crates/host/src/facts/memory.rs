@@ -9,28 +9,29 @@ use crate::root::Root;
 /// Memory, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Memory {
-    /// All that the kernel has.
+pub struct MemoryFacts {
+    /// The kernel's total.
     pub total: Fact<u64>,
-    /// What programs could still get without swapping.
+    /// Available to programs without swapping.
     pub available: Fact<u64>,
     /// Waiting to be written to storage.
     pub dirty: Fact<u64>,
     /// Swap space; 0 where there is none.
     pub swap_total: Fact<u64>,
-    /// Of it, unused.
+    /// Unused swap space.
     pub swap_free: Fact<u64>,
-    /// `vm.dirty_ratio`: percent of the available memory at which writers begin to wait; 0 where bytes are set.
+    /// `vm.dirty_ratio`: percent of the available memory at which writers begin to wait; 0 if a limit in
+    /// bytes is set.
     pub dirty_ratio: Fact<u32>,
     /// `vm.dirty_background_ratio`: percent at which writing in the background begins.
     pub dirty_background_ratio: Fact<u32>,
-    /// `vm.swappiness`: how readily programs' memory goes to swap space rather than the page cache, 0 to 200.
+    /// `vm.swappiness`: preference for swapping programs' memory over shrinking the page cache, 0 to 200.
     pub swappiness: Fact<u32>,
     /// `vm.min_free_kbytes`, in bytes.
     pub min_free: Fact<u64>,
 }
 
-impl Memory {
+impl MemoryFacts {
     pub(super) fn read(root: &Root) -> Self {
         let info = root.needed("proc/meminfo");
         let of = |key: &str| info.clone().and_then(|text| bytes(&text, key));

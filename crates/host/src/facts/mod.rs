@@ -1,6 +1,6 @@
 //! Facts about a host: each is known, not applicable, or unreadable with the reason.
 //!
-//! Every value has one source, so that a source that can't be read makes a value unreadable and never another one.
+//! Every value has one source, so that an unreadable source makes the value unreadable, and never wrong.
 
 mod bond;
 mod cpu;
@@ -33,28 +33,28 @@ use crate::root::Root;
 use crate::snapshot::Snapshot;
 
 pub use bond::Bond;
-pub use cpu::{Cpu, Node};
+pub use cpu::{CpuFacts, Node};
 pub use driver::{Channels, Coalescing, Media, Offload, Pause, Rings, Rss};
 pub use fact::Fact;
 pub use idle::{Idle, IdleState};
 pub use irqs::Irq;
-pub use kind::Kind;
+pub use kind::PortKind;
 pub use machine::Machine;
-pub use memory::Memory;
+pub use memory::MemoryFacts;
 pub use pci::{Bridge, Pci, PciLink};
-pub use port::{Counters, Port, Vlan};
+pub use port::{Port, PortCounters, Vlan};
 pub use qdisc::Qdisc;
-pub use softnet::{Softnet, SoftnetCpu};
+pub use softnet::{SoftnetCpu, SoftnetFacts};
 pub use ssh::Ssh;
 pub use steering::{RxQueue, TxQueue};
 pub use storage::{BlockDevice, FcHost, FileSystem, Storage};
-pub use strain::{Stall, Strain};
-pub use tcp::{Route, Tcp};
+pub use strain::{StallShares, Strain};
+pub use tcp::{RouteFacts, Tcp};
 
 /// The version of the JSON form; fields are only ever added.
 pub const SCHEMA: u32 = 1;
 
-/// What a host says about itself.
+/// The facts about a host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Facts {
@@ -67,15 +67,15 @@ pub struct Facts {
     /// Distribution, as PRETTY_NAME of os-release.
     pub distribution: Fact<String>,
     /// Processors.
-    pub cpu: Cpu,
+    pub cpu: CpuFacts,
     /// Memory.
-    pub memory: Memory,
-    /// Real or a guest.
+    pub memory: MemoryFacts,
+    /// Physical or a guest.
     pub machine: Machine,
     /// Network interfaces of the reader's namespace, sorted by name, loopback left out.
     pub ports: Fact<Vec<Port>>,
     /// The kernel's receive path.
-    pub softnet: Softnet,
+    pub softnet: SoftnetFacts,
     /// TCP.
     pub tcp: Tcp,
     /// File systems.
@@ -86,7 +86,7 @@ pub struct Facts {
     pub strain: Strain,
 }
 
-/// Nothing is known.
+/// Facts of which none is known.
 impl Default for Facts {
     fn default() -> Self {
         Self {
@@ -94,11 +94,11 @@ impl Default for Facts {
             hostname: Fact::default(),
             kernel: Fact::default(),
             distribution: Fact::default(),
-            cpu: Cpu::default(),
-            memory: Memory::default(),
+            cpu: CpuFacts::default(),
+            memory: MemoryFacts::default(),
             machine: Machine::default(),
             ports: Fact::default(),
-            softnet: Softnet::default(),
+            softnet: SoftnetFacts::default(),
             tcp: Tcp::default(),
             storage: Storage::default(),
             ssh: Ssh::default(),
@@ -108,39 +108,40 @@ impl Default for Facts {
 }
 
 impl Facts {
-    /// Those of this host, now. File systems are told of the given paths.
+    /// The facts of this host, now, with the file systems of the given paths.
     ///
-    /// Measuring what a thread encrypts and hashes takes some 50 ms of it.
+    /// Measuring the rates of ciphers and hashes takes about 50 ms.
     pub fn here(paths: &[PathBuf]) -> Self {
         Self::of(&Root::dir(Path::new("/")), paths)
     }
 
-    /// The same, with all that was read, from which [`Facts::of_snapshot`] makes the same facts anywhere.
+    /// The same, with a snapshot of everything read, from which [`Facts::of_snapshot`] makes the same facts
+    /// anywhere.
     pub fn here_with_snapshot(paths: &[PathBuf]) -> (Self, Snapshot) {
         let root = Root::dir(Path::new("/")).keeping();
         let facts = Self::of(&root, paths);
         (facts, root.into_kept())
     }
 
-    /// Those of the host whose `/` is a directory. Never fails: what can't be read says so in its place.
+    /// The facts of the host whose `/` is a directory. It never fails: unreadable facts hold the reason.
     pub fn read(root: &Path) -> Self {
         Self::of(&Root::dir(root), &[PathBuf::from("/")])
     }
 
-    /// The same, even of this host from its files alone.
+    /// The same from files alone, even on this host.
     pub(crate) fn of_files(root: &Path) -> Self {
         Self::of(&Root::files(root), &[])
     }
 
-    /// Those of the host that a snapshot was made on.
+    /// The facts of the host of a snapshot.
     pub fn of_snapshot(snapshot: &Snapshot) -> Self {
         Self::of(&Root::snapshot(snapshot), &[])
     }
 
-    /// Those of a snapshot's file, or of the host whose `/` is a directory.
+    /// The facts of a snapshot's file, or of the host whose `/` is a directory.
     ///
     /// # Errors
-    /// Where the path is neither, or can't be read.
+    /// If the path is neither, or can't be read.
     pub fn open(path: &Path) -> io::Result<Self> {
         if path.is_dir() {
             return Ok(Self::read(path));
@@ -156,11 +157,11 @@ impl Facts {
             hostname: root.needed("proc/sys/kernel/hostname"),
             kernel: root.needed("proc/sys/kernel/osrelease"),
             distribution: distribution(root),
-            cpu: Cpu::read(root, &cpuinfo),
-            memory: Memory::read(root),
+            cpu: CpuFacts::read(root, &cpuinfo),
+            memory: MemoryFacts::read(root),
             ports: ports::read(root, &machine.guest),
             machine,
-            softnet: Softnet::read(root),
+            softnet: SoftnetFacts::read(root),
             tcp: Tcp::read(root),
             storage: Storage::read(root, paths),
             ssh: Ssh::read(root),
@@ -168,7 +169,7 @@ impl Facts {
         }
     }
 
-    /// Whether neither the host, its processors, its memory nor its ports are known: that is no host.
+    /// True if neither the host, its processors, its memory nor its ports are known.
     pub fn is_nothing(&self) -> bool {
         let texts = [&self.hostname, &self.kernel, &self.distribution, &self.cpu.model];
         texts.iter().all(|text| text.known().is_none())
@@ -177,13 +178,13 @@ impl Facts {
             && self.ports.known().is_none()
     }
 
-    /// The interface of a name.
+    /// The interface with this name.
     pub fn port(&self, name: &str) -> Option<&Port> {
         self.ports.known()?.iter().find(|port| port.name == name)
     }
 }
 
-/// PRETTY_NAME of os-release (freedesktop's os-release(5)), with its quotes taken off.
+/// PRETTY_NAME of os-release (freedesktop's os-release(5)), without its quotes.
 fn distribution(root: &Root) -> Fact<String> {
     let text = root.text("etc/os-release").or_else(|| root.text("usr/lib/os-release"));
     text.and_then(|text| {

@@ -16,22 +16,22 @@ const EXPRESS: u8 = 0x10;
 pub struct Pci {
     /// Domain, bus, device and function: `0000:03:00.0`.
     pub address: String,
-    /// Vendor's number.
+    /// The vendor's number.
     pub vendor: Fact<u16>,
-    /// Device's number.
+    /// The device's number.
     pub device: Fact<u16>,
-    /// Its link to what is above it.
+    /// Its upstream link.
     pub link: PciLink,
-    /// The bridges above it, the nearest first, each with its link: a port's link is the one below it, for a port of
-    /// the processor or a switch's lower side; the one above it, for a switch's upper side.
+    /// The bridges above it, the nearest first, each with its link: the downstream one of a port of the
+    /// processor or of a switch's lower side, the upstream one of a switch's upper side.
     pub bridges: Vec<Bridge>,
-    /// Its NUMA node; not applicable where the firmware names none.
+    /// Its NUMA node; not applicable if the firmware names none.
     pub numa_node: Fact<u32>,
-    /// The processors next to it.
+    /// The processors of its node.
     pub local_cpus: Fact<Vec<u32>>,
-    /// Bytes of payload in a packet, at most, as set. Readable by root only.
+    /// The set maximum of a packet's payload in bytes. Readable by root only.
     pub max_payload: Fact<u32>,
-    /// Bytes in a read request, at most, as set. Readable by root only.
+    /// The set maximum of a read request in bytes. Readable by root only.
     pub max_read_request: Fact<u32>,
 }
 
@@ -45,28 +45,29 @@ pub struct Bridge {
     pub link: PciLink,
 }
 
-/// One PCI Express link. Not applicable where the device has none (a virtual one, or plain PCI).
+/// One PCI Express link. Not applicable to devices without one (virtual ones, or plain PCI).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PciLink {
-    /// Gigatransfers a second of each lane now: 2.5, 5, 8, 16, 32, 64. Idle links may be slower than they can be.
+    /// Present gigatransfers a second of each lane: 2.5, 5, 8, 16, 32, 64. Idle links may run below their
+    /// maximum.
     pub speed: Fact<f64>,
-    /// The same at most.
+    /// The maximum of them.
     pub max_speed: Fact<f64>,
-    /// Lanes now.
+    /// Present lanes.
     pub width: Fact<u32>,
-    /// Lanes at most.
+    /// The maximum of lanes.
     pub max_width: Fact<u32>,
 }
 
 impl Pci {
-    /// The device in which a path below /sys/devices ends.
+    /// The device at the end of a path below /sys/devices.
     pub(super) fn of(root: &Root, real: &str) -> Fact<Self> {
         let mut addresses = real.split('/').filter(|part| is_address(part)).rev();
         let Some(address) = addresses.next() else { return Fact::NotApplicable };
         let dir = format!("{DEVICES}/{address}");
         let control = device_control(root, &format!("{dir}/config"));
-        // Both fields are three bits, of which 0 says 128 bytes.
+        // Both fields are three bits; 0 means 128 bytes.
         let size = |shift: u32| control.clone().map(|word| 128_u32 << (u32::from(word) >> shift & 7));
         Fact::Known(Self {
             address: address.to_owned(),
@@ -107,7 +108,7 @@ fn is_address(part: &str) -> bool {
     next(4) && next(2) && next(2) && next(1) && fields.next().is_none() && part.contains('.')
 }
 
-/// "8.0 GT/s PCIe", or "Unknown" where there is no link.
+/// "8.0 GT/s PCIe", or "Unknown" without a link.
 fn speed(root: &Root, path: &str) -> Fact<f64> {
     root.text(path).and_then(|text| match text.split_whitespace().next() {
         Some("Unknown") => Fact::NotApplicable,
@@ -115,7 +116,7 @@ fn speed(root: &Root, path: &str) -> Fact<f64> {
     })
 }
 
-/// 0 or 255 where there is no link.
+/// 0 or 255 without a link.
 fn width(root: &Root, path: &str) -> Fact<u32> {
     number(root, path).and_then(|lanes| match lanes {
         0 | 255 => Fact::NotApplicable,
@@ -144,7 +145,7 @@ fn device_control(root: &Root, path: &str) -> Fact<u16> {
         }
         let byte = |at: u8| config.get(usize::from(at)).copied();
         let mut at = byte(0x34).unwrap_or(0);
-        // A list of capabilities that comes back to itself ends too.
+        // The loop also ends if the list of capabilities is circular.
         for _ in 0..48 {
             if at < 64 {
                 return Fact::NotApplicable;

@@ -1,4 +1,4 @@
-//! Network interfaces: /proc/net/dev, /sys/class/net and what drivers answer to ethtool.
+//! Network interfaces: /proc/net/dev, /sys/class/net and drivers' answers to ethtool.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::irqs::Irq;
 use super::pci::Pci;
 use super::qdisc::Qdisc;
 use super::steering::{RxQueue, TxQueue};
-use super::{Fact, Kind};
+use super::{Fact, PortKind};
 
 /// One network interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,23 +24,23 @@ pub struct Port {
     pub driver_version: Fact<String>,
     /// Its firmware's version.
     pub firmware: Fact<String>,
-    /// What it is for a host, by its driver.
-    pub kind: Fact<Kind>,
+    /// Its kind, by its driver.
+    pub kind: Fact<PortKind>,
     /// Options of the driver's module, by name; some are readable by root only.
     pub module_options: Fact<BTreeMap<String, Fact<String>>>,
     /// `up`, `down`, `unknown`, `lowerlayerdown` ...
     pub state: Fact<String>,
-    /// Whether it has a carrier; not applicable while it is down.
+    /// True if it has a carrier; not applicable while it is down.
     pub carrier: Fact<bool>,
     /// Maximum transmission unit in bytes.
     pub mtu: Fact<u32>,
-    /// Speed in Mbit/s; not applicable where it has none of its own, or while there is no carrier.
+    /// Speed in Mbit/s; not applicable to a port without a speed of its own, or without a carrier.
     pub speed_mbps: Fact<u64>,
     /// `full` or `half`.
     pub duplex: Fact<String>,
-    /// What is plugged in.
+    /// Its connector.
     pub media: Fact<Media>,
-    /// Packets that may wait in it, at most (`txqueuelen`).
+    /// The most packets that may wait in it (`txqueuelen`).
     pub tx_queue_len: Fact<u32>,
     /// Queues in use and possible.
     pub channels: Fact<Channels>,
@@ -50,34 +50,34 @@ pub struct Port {
     pub tx_queues: Fact<Vec<TxQueue>>,
     /// Rings between host and device.
     pub rings: Fact<Rings>,
-    /// How interrupts are gathered.
+    /// Its interrupt coalescing.
     pub coalescing: Fact<Coalescing>,
     /// Features, by the kernel's names: `tx-tcp-segmentation`, `rx-gro`, `rx-lro`, `tx-checksum-ip-generic`.
     pub offloads: Fact<BTreeMap<String, Offload>>,
     /// Flow control.
     pub pause: Fact<Pause>,
-    /// How receive queues are chosen.
+    /// Its choice of receive queues.
     pub rss: Fact<Rss>,
-    /// What the driver counts, by its own names. Only what isn't 0, and queues' counters only where they tell of drops
-    /// or errors.
+    /// The driver's statistics, by its own names. Only values other than 0, and of the queues' counters only
+    /// drops and errors.
     pub statistics: Fact<BTreeMap<String, u64>>,
-    /// Packets received by queue, as the driver counts them; queues without any may lack.
+    /// Packets received by queue, as the driver counts them; queues without packets may be missing.
     pub queue_packets: Fact<BTreeMap<u32, u64>>,
-    /// What the kernel counts: /sys/class/net/PORT/statistics.
-    pub counters: Counters,
+    /// The kernel's counters: /sys/class/net/PORT/statistics.
+    pub counters: PortCounters,
     /// Its PCI device; virtio's is its parent.
     pub pci: Fact<Pci>,
-    /// Where it is a virtual function: the PCI address of the physical one.
+    /// For a virtual function, the PCI address of the physical one.
     pub physical_function: Fact<String>,
-    /// Virtual functions that it could have; not applicable where it can have none.
+    /// The most virtual functions that it supports; not applicable if it supports none.
     pub total_vfs: Fact<u32>,
-    /// Virtual functions that it has.
+    /// Its present number of virtual functions.
     pub vfs: Fact<u32>,
     /// Its interrupts.
     pub interrupts: Fact<Vec<Irq>>,
     /// Queueing disciplines: the root one, and those below `mq`.
     pub qdiscs: Fact<Vec<Qdisc>>,
-    /// What it belongs to: a bond or a bridge.
+    /// The bond or bridge that it belongs to.
     pub master: Fact<String>,
     /// A bond's own values.
     pub bond: Fact<Bond>,
@@ -97,10 +97,10 @@ pub struct Vlan {
     pub lower: String,
 }
 
-/// What the kernel counts on each interface since it was made.
+/// The kernel's counters of an interface since it was created.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Counters {
+pub struct PortCounters {
     /// Bytes received.
     pub rx_bytes: Fact<u64>,
     /// Packets received.
@@ -109,23 +109,23 @@ pub struct Counters {
     pub rx_errors: Fact<u64>,
     /// Received and dropped by the kernel or its driver: no memory, no listener.
     pub rx_dropped: Fact<u64>,
-    /// Missed by the device since the host didn't fetch in time.
+    /// Missed by the device because the host didn't fetch in time.
     pub rx_missed: Fact<u64>,
-    /// Lost since a buffer was full.
+    /// Lost because a buffer was full.
     pub rx_fifo: Fact<u64>,
-    /// Bad checksums of frames: a cable, a transceiver.
+    /// Frames with wrong checksums, by a bad cable or transceiver.
     pub rx_crc: Fact<u64>,
-    /// Received and unwanted: wrong VLAN, no such protocol.
+    /// Received without a receiver: wrong VLAN, unknown protocol.
     pub rx_nohandler: Fact<u64>,
     /// Bytes sent.
     pub tx_bytes: Fact<u64>,
     /// Packets sent.
     pub tx_packets: Fact<u64>,
-    /// Not sent for any error.
+    /// Not sent because of an error.
     pub tx_errors: Fact<u64>,
-    /// Dropped before they were sent.
+    /// Dropped before sending.
     pub tx_dropped: Fact<u64>,
-    /// Times that the carrier came or went.
+    /// Changes of the carrier.
     pub carrier_changes: Fact<u64>,
 }
 
@@ -140,7 +140,7 @@ impl Port {
         self.tx_queues.as_ref().map(|queues| u32::try_from(queues.len()).unwrap_or(u32::MAX))
     }
 
-    /// Whether a feature is on.
+    /// True if a feature is on.
     pub fn offload(&self, name: &str) -> Fact<bool> {
         self.offloads
             .as_ref()

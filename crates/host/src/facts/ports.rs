@@ -2,19 +2,19 @@
 
 use super::bond::Bond;
 use super::drivers::Drivers;
-use super::irqs::{Interrupts, Irq};
+use super::irqs::{InterruptTable, Irq};
 use super::read::{flag, number, unless_down};
-use super::{Counters, Fact, Pci, Port, Qdisc, RxQueue, TxQueue, Vlan, kind, qdisc};
+use super::{Fact, Pci, Port, PortCounters, Qdisc, RxQueue, TxQueue, Vlan, kind, qdisc};
 use crate::root::Root;
 use std::collections::BTreeMap;
 
 const NET: &str = "sys/class/net";
 
-/// What the reading of all ports has in common.
-struct Host<'a> {
+/// The common inputs for all ports.
+struct PortInputs<'a> {
     root: &'a Root<'a>,
     drivers: Drivers,
-    interrupts: Interrupts,
+    interrupts: InterruptTable,
     qdiscs: Fact<Vec<(String, Qdisc)>>,
     vlans: Fact<String>,
     guest: &'a Fact<bool>,
@@ -22,14 +22,14 @@ struct Host<'a> {
 
 /// The interfaces of the reader's network namespace, sorted by name, loopback left out.
 ///
-/// /proc/net/dev belongs to the namespace of the process, /sys to the namespace in which it was mounted. So names
-/// come from the first, and what the second lacks says so.
+/// /proc/net/dev belongs to the namespace of the process, /sys to the namespace in which it was mounted. So
+/// the names come from the first, and files missing from the second are reported as unreadable.
 pub(super) fn read(root: &Root, guest: &Fact<bool>) -> Fact<Vec<Port>> {
     root.needed("proc/net/dev").map(|text| {
-        let host = Host {
+        let host = PortInputs {
             root,
             drivers: Drivers::new(root),
-            interrupts: Interrupts::read(root),
+            interrupts: InterruptTable::read(root),
             qdiscs: qdisc::read(root),
             vlans: root.text("proc/net/vlan/config"),
             guest,
@@ -50,14 +50,14 @@ fn names(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A name becomes part of a path, so it must be one component that stays below; and of commands that people paste into
-/// a shell, so it must be one word there.
+/// A name becomes part of a path, so it must be a single component; and of commands that people paste into a
+/// shell, so it must be a single word.
 fn is_plain(name: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || c.is_control() || "/;&|<>()$`\\\"'*?[]{}!#~".contains(c);
     !name.is_empty() && name != "." && name != ".." && !name.contains(odd)
 }
 
-impl Host<'_> {
+impl PortInputs<'_> {
     fn port(&self, name: String) -> Port {
         let (root, drivers, n) = (self.root, &self.drivers, name.as_str());
         let dir = format!("{NET}/{n}");
@@ -69,14 +69,7 @@ impl Host<'_> {
             firmware: about.firmware,
             kind: kind::of(&driver, self.guest, &pci),
             module_options: self.options(&driver),
-            state: there(root.text(&format!("{dir}/operstate")), &dir, "operstate"),
-            carrier: unless_down(there(flag(root, &format!("{dir}/carrier")), &dir, "carrier")),
-            mtu: there(number(root, &format!("{dir}/mtu")), &dir, "mtu"),
-            speed_mbps: unless_down(there(number(root, &format!("{dir}/speed")), &dir, "speed"))
-                .and_then(speed),
-            duplex: unless_down(root.text(&format!("{dir}/duplex"))).and_then(duplex),
             media: drivers.media(root, n),
-            tx_queue_len: number(root, &format!("{dir}/tx_queue_len")),
             channels: drivers.channels(root, n),
             rx_queues: RxQueue::read(root, n),
             tx_queues: TxQueue::read(root, n),
@@ -87,23 +80,39 @@ impl Host<'_> {
             rss: drivers.rss(root, n),
             statistics: statistics.all,
             queue_packets: statistics.by_queue,
-            counters: counters(root, &dir),
-            physical_function: root.link_name(&format!("{dir}/device/physfn")),
-            total_vfs: number(root, &format!("{dir}/device/sriov_totalvfs")),
-            vfs: number(root, &format!("{dir}/device/sriov_numvfs")),
             interrupts: self.interrupts(&pci, n),
             qdiscs: self.qdiscs(n),
-            master: root.link_name(&format!("{dir}/master")),
             bond: Bond::read(root, n, &driver),
             vlan: self.vlan(n),
-            bridge_ports: root.names(&format!("{dir}/brif")),
             driver,
             pci,
             name,
+            ..self.files(&dir)
         }
     }
 
-    /// The kernel's own interfaces have no device; drivers can be asked on a live host only.
+    /// The facts in an interface's directory; the others are unread.
+    fn files(&self, dir: &str) -> Port {
+        let root = self.root;
+        Port {
+            state: there(root.text(&format!("{dir}/operstate")), dir, "operstate"),
+            carrier: unless_down(there(flag(root, &format!("{dir}/carrier")), dir, "carrier")),
+            mtu: there(number(root, &format!("{dir}/mtu")), dir, "mtu"),
+            speed_mbps: unless_down(there(number(root, &format!("{dir}/speed")), dir, "speed"))
+                .and_then(speed),
+            duplex: unless_down(root.text(&format!("{dir}/duplex"))).and_then(duplex),
+            tx_queue_len: number(root, &format!("{dir}/tx_queue_len")),
+            counters: counters(root, dir),
+            physical_function: root.link_name(&format!("{dir}/device/physfn")),
+            total_vfs: number(root, &format!("{dir}/device/sriov_totalvfs")),
+            vfs: number(root, &format!("{dir}/device/sriov_numvfs")),
+            master: root.link_name(&format!("{dir}/master")),
+            bridge_ports: root.names(&format!("{dir}/brif")),
+            ..Port::default()
+        }
+    }
+
+    /// The kernel's own interfaces have no device; drivers answer on a live host only.
     fn driver(&self, dir: &str, told: Fact<String>) -> Fact<String> {
         match told {
             Fact::Known(name) => Fact::Known(name),
@@ -115,7 +124,7 @@ impl Host<'_> {
         let dir = driver.clone().map(|driver| format!("sys/module/{driver}/parameters"));
         let option = |dir: &str, name: String| (name.clone(), self.root.text(&format!("{dir}/{name}")));
         dir.and_then(|dir| {
-            // A name such as "802.1Q VLAN Support" is no module's.
+            // A name such as "802.1Q VLAN Support" isn't a module's.
             let names = if dir.contains(' ') { Fact::NotApplicable } else { self.root.names(&dir) };
             names.map(|names| names.into_iter().map(|name| option(&dir, name)).collect())
         })
@@ -146,14 +155,14 @@ impl Host<'_> {
     }
 }
 
-/// What every port has: its absence is a reason too.
+/// A file that every port has: its absence makes the fact unreadable.
 fn there<T>(fact: Fact<T>, dir: &str, file: &str) -> Fact<T> {
     fact.or_else(|| {
         Fact::Unreadable(format!("/{dir}/{file} is missing: /sys may show another network namespace"))
     })
 }
 
-/// A port without a speed of its own reads -1 (virtio) or 4294967295 on old kernels.
+/// A port without a speed of its own reports -1 (virtio), or 4294967295 on old kernels.
 fn speed(value: i64) -> Fact<u64> {
     match u64::try_from(value) {
         Ok(value) if value != u64::from(u32::MAX) => Fact::Known(value),
@@ -165,9 +174,9 @@ fn duplex(text: String) -> Fact<String> {
     if text == "unknown" { Fact::NotApplicable } else { Fact::Known(text) }
 }
 
-fn counters(root: &Root, dir: &str) -> Counters {
+fn counters(root: &Root, dir: &str) -> PortCounters {
     let of = |name: &str| number(root, &format!("{dir}/statistics/{name}"));
-    Counters {
+    PortCounters {
         rx_bytes: of("rx_bytes"),
         rx_packets: of("rx_packets"),
         rx_errors: of("rx_errors"),

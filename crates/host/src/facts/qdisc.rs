@@ -12,17 +12,17 @@ use crate::root::Root;
 pub struct Qdisc {
     /// `fq`, `fq_codel`, `mq`, `pfifo_fast`, `noqueue`.
     pub kind: String,
-    /// Whether it is the interface's root; the others are below `mq` and its like.
+    /// True for the interface's root; others are below `mq` or similar ones.
     pub root: bool,
-    /// Packets that it dropped.
+    /// Packets dropped.
     pub drops: u64,
-    /// Packets that had to wait for the device to take them.
+    /// Packets that had to wait because the device was busy.
     pub requeues: u64,
-    /// Packets that went over their limit.
+    /// Packets above the rate limit.
     pub overlimits: u64,
 }
 
-/// Those of all interfaces, each with its interface's name.
+/// The disciplines of all interfaces, each with its interface's name.
 pub(super) fn read(root: &Root) -> Fact<Vec<(String, Qdisc)>> {
     root.answer("live/qdiscs", netlink::qdiscs).map(|text| text.lines().filter_map(line).collect())
 }

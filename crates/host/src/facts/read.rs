@@ -1,4 +1,4 @@
-//! What texts of the kernel mean.
+//! Parsers of the kernel's texts.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ pub(super) fn number<T: FromStr>(root: &Root, path: &str) -> Fact<T> {
     root.text(path).and_then(|text| parsed(path, &text))
 }
 
-/// A file that holds 0 or another number.
+/// A file that holds 0 (false) or another number (true).
 pub(super) fn flag(root: &Root, path: &str) -> Fact<bool> {
     number::<i64>(root, path).map(|value| value != 0)
 }
@@ -45,12 +45,12 @@ pub(super) fn cpu_mask(root: &Root, path: &str) -> Fact<Vec<u32>> {
     root.text(path).and_then(|text| or_odd(path, &text, mask(&text)))
 }
 
-/// The number that a text is.
+/// A text as a number.
 pub(super) fn parsed<T: FromStr>(path: &str, text: &str) -> Fact<T> {
     or_odd(path, text, text.trim().parse().ok())
 }
 
-/// A value, or what was there instead.
+/// A value, or the text that isn't one.
 pub(super) fn or_odd<T>(path: &str, text: &str, value: Option<T>) -> Fact<T> {
     match value {
         Some(value) => Fact::Known(value),
@@ -62,7 +62,7 @@ fn start(text: &str) -> String {
     text.chars().take(60).collect()
 }
 
-/// The same of many: known where all are, not applicable where none is there.
+/// Many facts as one: known if all are known, not applicable if none exists.
 pub(super) fn all<T>(facts: impl IntoIterator<Item = Fact<T>>) -> Fact<Vec<T>> {
     let (mut known, mut absent) = (Vec::new(), false);
     for fact in facts {
@@ -75,16 +75,16 @@ pub(super) fn all<T>(facts: impl IntoIterator<Item = Fact<T>>) -> Fact<Vec<T>> {
     match (known.is_empty(), absent) {
         (true, _) => Fact::NotApplicable,
         (false, false) => Fact::Known(known),
-        (false, true) => Fact::Unreadable("only a part of it is there".into()),
+        (false, true) => Fact::Unreadable("only some of these files exist".into()),
     }
 }
 
-/// Lines "KEY VALUE", each value the rest of its line.
+/// Lines "KEY VALUE"; a value is the rest of its line.
 pub(super) fn pairs(text: &str) -> BTreeMap<&str, &str> {
     text.lines().filter_map(|line| line.split_once(' ')).map(|(key, value)| (key, value.trim())).collect()
 }
 
-/// Whether the driver of a port down answers so: it has no value now.
+/// True for the answer of a port that is down, which has no value now.
 pub(super) fn unless_down<T>(fact: Fact<T>) -> Fact<T> {
     match fact {
         Fact::Unreadable(reason) if reason.contains("Invalid argument") => Fact::NotApplicable,

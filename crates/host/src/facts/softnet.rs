@@ -1,4 +1,5 @@
-//! Where received packets wait for a processor: /proc/net/softnet_stat and /proc/sys/net/core.
+//! The backlogs in which received packets wait for a processor: /proc/net/softnet_stat and
+//! /proc/sys/net/core.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,27 +9,29 @@ use crate::root::Root;
 
 const STAT: &str = "proc/net/softnet_stat";
 
-/// The kernel's receive path. It is the host's, also when it is read in a namespace.
+/// The kernel's receive path, which is the host's, even if it is read in a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Softnet {
+pub struct SoftnetFacts {
     /// Counters of each processor.
     pub cpus: Fact<Vec<SoftnetCpu>>,
-    /// Packets that may wait for a processor (`netdev_max_backlog`).
+    /// The most packets that may wait for a processor (`netdev_max_backlog`).
     pub max_backlog: Fact<u32>,
-    /// Packets in one go (`netdev_budget`).
+    /// The most packets of one poll (`netdev_budget`).
     pub budget: Fact<u32>,
-    /// Microseconds in one go (`netdev_budget_usecs`).
+    /// The most microseconds of one poll (`netdev_budget_usecs`).
     pub budget_usecs: Fact<u32>,
-    /// Flows that are followed in all (`rps_sock_flow_entries`); 0: RFS is off.
+    /// The number of flows of RFS in all (`rps_sock_flow_entries`); 0: RFS is off.
     pub rps_sock_flow_entries: Fact<u32>,
     /// Microseconds of polling for a packet (`busy_poll`); 0: off.
     pub busy_poll: Fact<u32>,
     /// The same for reads (`busy_read`).
     pub busy_read: Fact<u32>,
-    /// Processors that drop packets of large flows first, as the kernel writes their mask (`flow_limit_cpu_bitmap`).
+    /// Processors that drop packets of large flows first, as the kernel writes their mask
+    /// (`flow_limit_cpu_bitmap`).
     pub flow_limit_cpus: Fact<String>,
-    /// Whether packets in a bridge pass the rules of iptables (`bridge-nf-call-iptables`); absent without br_netfilter.
+    /// True if bridged packets pass through iptables (`bridge-nf-call-iptables`); absent without
+    /// br_netfilter.
     pub bridge_calls_iptables: Fact<bool>,
 }
 
@@ -36,21 +39,21 @@ pub struct Softnet {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SoftnetCpu {
-    /// Its number; before Linux 5.10 the line's place among those on line.
+    /// Its number; before Linux 5.10 the line's place among the online processors.
     pub cpu: u32,
-    /// Packets worked on.
+    /// Packets processed.
     pub processed: u64,
-    /// Dropped since the backlog was full.
+    /// Dropped because the backlog was full.
     pub dropped: u64,
-    /// Times that the budget was used up.
+    /// Times that the budget was exhausted.
     pub squeezed: u64,
-    /// Times that another processor handed it packets (RPS).
+    /// Times that another processor gave it packets (RPS).
     pub rps: u64,
-    /// Dropped since one flow had too many.
+    /// Dropped because one flow had too many packets.
     pub flow_limit: u64,
 }
 
-impl Softnet {
+impl SoftnetFacts {
     pub(super) fn read(root: &Root) -> Self {
         let core = |name: &str| number(root, &format!("proc/sys/net/core/{name}"));
         Self {

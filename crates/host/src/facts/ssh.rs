@@ -1,4 +1,4 @@
-//! The ssh that is installed.
+//! The installed ssh.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,23 +7,23 @@ use crate::root::Root;
 use std::io;
 use std::process::{Command, Stdio};
 
-/// Where servers are; they are rarely in an ordinary user's PATH.
+/// Paths of the server, which is rarely in an ordinary user's PATH.
 const SERVERS: [&str; 4] = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/sbin/sshd", "/usr/bin/sshd"];
 
-/// ssh of a host, as its programs name themselves.
+/// The ssh of a host, by its programs' version messages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ssh {
     /// The client: `OpenSSH_9.2p1`.
     pub client: Fact<String>,
-    /// The server's program, whether it runs or not.
+    /// The server's program, even if it doesn't run.
     pub server: Fact<String>,
-    /// Ciphers that the client knows, in its order.
+    /// The client's ciphers, in its order of preference.
     pub ciphers: Fact<Vec<String>>,
 }
 
 impl Ssh {
-    /// Whether a version is one with the patches for high-performance networks.
+    /// True for a version with the patches for high-performance networks.
     pub fn is_hpn(version: &str) -> bool {
         version.to_ascii_lowercase().contains("hpn")
     }
@@ -41,7 +41,7 @@ impl Ssh {
     }
 }
 
-/// Old servers don't know -V; they complain, and say their version then.
+/// Old servers don't know -V; their error message includes the version.
 fn server() -> io::Result<String> {
     let found = SERVERS.iter().find(|path| std::path::Path::new(path).exists());
     let path = found.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
@@ -54,13 +54,13 @@ fn said(program: &str, arguments: &[&str]) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&text).chars().take(4096).collect())
 }
 
-/// `OpenSSH_9.2p1 Debian-2`: up to the library that follows.
+/// `OpenSSH_9.2p1 Debian-2`: the text before the library's version.
 fn version(text: String) -> Fact<String> {
     let start = text.find("OpenSSH").or_else(|| text.find("Dropbear"));
     let version = start.map(|at| text[at..].split([',', '\n']).next().unwrap_or_default().trim());
     match version {
         Some(version) => Fact::Known(version.to_owned()),
-        None => Fact::Unreadable("it doesn't say its version".into()),
+        None => Fact::Unreadable("its output has no version".into()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which processors work on a queue's packets: RPS, RFS and XPS (the kernel's Documentation/networking/scaling.rst).
+//! The processors of a queue's packets: RPS, RFS and XPS (the kernel's Documentation/networking/scaling.rst).
 
 use serde::{Deserialize, Serialize};
 
@@ -12,9 +12,9 @@ use crate::root::Root;
 pub struct RxQueue {
     /// Its number.
     pub number: u32,
-    /// Processors that its packets are spread over by software (RPS); empty where they stay.
+    /// Processors over which software spreads its packets (RPS); empty if they aren't spread.
     pub rps_cpus: Fact<Vec<u32>>,
-    /// Flows that are followed to their programs (RFS).
+    /// The number of flows that RFS directs to their programs.
     pub rps_flow_count: Fact<u32>,
 }
 
@@ -24,9 +24,9 @@ pub struct RxQueue {
 pub struct TxQueue {
     /// Its number.
     pub number: u32,
-    /// Processors that send by it (XPS). Not applicable where there is but one queue.
+    /// Processors that send through it (XPS). Not applicable if there is only one queue.
     pub xps_cpus: Fact<Vec<u32>>,
-    /// Bytes that may be in the device at once now (byte queue limits).
+    /// Present limit of bytes in the device (byte queue limits).
     pub byte_limit: Fact<u64>,
 }
 
@@ -62,7 +62,7 @@ impl TxQueue {
     }
 }
 
-/// Numbers of the queues whose names begin so.
+/// Numbers of the queues whose names have this prefix.
 fn numbered(root: &Root, port: &str, prefix: &str) -> Fact<Vec<u32>> {
     let dir = format!("sys/class/net/{port}/queues");
     let names = root.names(&dir).or_else(|| Fact::Unreadable(format!("/{dir} is missing")));

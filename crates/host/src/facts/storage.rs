@@ -1,4 +1,4 @@
-//! File systems of given paths and the devices below: /proc/self/mountinfo and /sys/class/block.
+//! File systems of given paths and their devices: /proc/self/mountinfo and /sys/class/block.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,25 +14,25 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FileSystem {
-    /// The path that was asked about.
+    /// The given path.
     pub path: String,
-    /// Where its file system is mounted.
+    /// The mount point of its file system.
     pub mount_point: Fact<String>,
     /// `ext4`, `xfs`, `btrfs`, `tmpfs`, `nfs4`, `overlay`.
     pub kind: Fact<String>,
-    /// What is mounted: `/dev/sda1`, `server:/export`.
+    /// The mounted source: `/dev/sda1`, `server:/export`.
     pub source: Fact<String>,
     /// Options, of the mount and of the file system.
     pub options: Fact<Vec<String>>,
-    /// Bytes in all.
+    /// Total bytes.
     pub total: Fact<u64>,
-    /// Bytes that an ordinary user can still write.
+    /// Free bytes for an ordinary user.
     pub free: Fact<u64>,
-    /// The block device; not applicable where there is none below (tmpfs, a network's).
+    /// The block device; not applicable without one (tmpfs, network file systems).
     pub device: Fact<BlockDevice>,
 }
 
-/// A block device: the whole one, of which a partition is a part.
+/// A whole block device, not a partition.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BlockDevice {
@@ -40,19 +40,19 @@ pub struct BlockDevice {
     pub name: String,
     /// Its model.
     pub model: Fact<String>,
-    /// Whether it turns.
+    /// True for a rotating disk.
     pub rotational: Fact<bool>,
     /// Bytes.
     pub size: Fact<u64>,
-    /// Scheduler in force.
+    /// The active scheduler.
     pub scheduler: Fact<String>,
-    /// Bytes that are read ahead.
+    /// Bytes of read-ahead.
     pub read_ahead: Fact<u64>,
     /// `write back` or `write through`.
     pub write_cache: Fact<String>,
     /// Queues of requests.
     pub queues: Fact<u32>,
-    /// Devices that it is made of: those of a RAID or a logical volume.
+    /// Component devices of a RAID or a logical volume.
     pub made_of: Fact<Vec<String>>,
 }
 
@@ -60,7 +60,7 @@ pub struct BlockDevice {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Storage {
-    /// One for each path that was asked about.
+    /// One for each given path.
     pub file_systems: Fact<Vec<FileSystem>>,
     /// Fibre Channel hosts, over Ethernet too, by their symbolic names: `fcoe v0.1 over eth2`.
     pub fc_hosts: Fact<Vec<FcHost>>,
@@ -72,7 +72,7 @@ pub struct Storage {
 pub struct FcHost {
     /// Its name: `host7`.
     pub name: String,
-    /// What it says about itself: driver and, over Ethernet, the port.
+    /// Its description of itself: the driver and, over Ethernet, the port.
     pub symbolic_name: Fact<String>,
 }
 
@@ -87,7 +87,7 @@ struct Mount {
 }
 
 impl Storage {
-    /// Of the paths on a live host; elsewhere of those that were asked about when the snapshot was made.
+    /// File systems of the paths on a live host; elsewhere of those that the snapshot holds.
     pub(super) fn read(root: &Root, paths: &[PathBuf]) -> Self {
         let paths = root.answer("live/paths", || Ok(real(paths)));
         let mounts =
@@ -104,7 +104,7 @@ impl Storage {
     }
 }
 
-/// Paths a line, absolute and without symbolic links, where that can be had.
+/// Paths, a line each, absolute and without symbolic links if they can be resolved.
 fn real(paths: &[PathBuf]) -> String {
     let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
     let lines = paths.iter().map(|path| real(path).to_string_lossy().replace('\n', "?"));
@@ -149,14 +149,14 @@ fn space(path: &str) -> io::Result<String> {
     Ok(format!("path {path}\nmount {mount}\ntotal {total}\nfree {free}"))
 }
 
-/// The number by which mountinfo names a path's mount; `-` where the kernel (before Linux 5.8) doesn't tell it.
+/// The number of a path's mount in mountinfo; `-` if the kernel (before Linux 5.8) doesn't report it.
 fn mount_id(path: &str) -> String {
     let told = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID);
     let told = told.ok().filter(|told| told.stx_mask & StatxFlags::MNT_ID.bits() != 0);
     told.map_or("-".into(), |told| told.stx_mnt_id.to_string())
 }
 
-/// Answers stand by the paths' numbers, so each says whose it is.
+/// Answers are stored by the paths' numbers, so each begins with its path.
 fn of_path(name: &str, text: String, path: &str) -> Fact<String> {
     match pairs(&text).get("path") {
         Some(of) if *of == path.trim() => Fact::Known(text),
@@ -164,8 +164,8 @@ fn of_path(name: &str, text: String, path: &str) -> Fact<String> {
     }
 }
 
-/// The mount that the kernel named for a path; where it can't, the nearest one above. Of those mounted at one place, the
-/// last hides the others.
+/// The mount that the kernel names for a path, or else the nearest one above. Of several at one mount point,
+/// the last hides the others.
 fn below<'a>(mounts: &'a [Mount], space: &str, path: &str) -> Fact<&'a Mount> {
     let found = match pairs(space).get("mount") {
         Some(&"-") => {
@@ -198,7 +198,7 @@ impl Mount {
     }
 }
 
-/// White space and backslashes stand as three octal digits.
+/// White space and backslashes are escaped as three octal digits.
 fn unescaped(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .into_iter()
@@ -206,7 +206,7 @@ fn unescaped(text: &str) -> String {
 }
 
 impl BlockDevice {
-    /// Major number 0 is no device's; some file systems over several devices have it and name one of them.
+    /// Major number 0 isn't a device's; some file systems on several devices have it and name one of them.
     fn below(root: &Root, mount: &Mount) -> Fact<Self> {
         let real = if mount.number.starts_with("0:") {
             match mount.source.strip_prefix("/dev/").filter(|name| !name.contains(['/', ' '])) {
@@ -216,7 +216,7 @@ impl BlockDevice {
         } else {
             root.real(&format!("sys/dev/block/{}", mount.number))
         };
-        // A partition's directory is in its device's: .../block/sda/sda1.
+        // A partition's directory is inside its device's: .../block/sda/sda1.
         let name = |real: String| real.split("/block/").nth(1)?.split('/').next().map(str::to_owned);
         real.and_then(|real| name(real).map_or(Fact::NotApplicable, Fact::Known))
             .map(|name| Self::read(root, name))
@@ -231,7 +231,7 @@ impl BlockDevice {
         Self {
             model: root.text(&path("device/model")),
             rotational: flag(root, &path("queue/rotational")),
-            // A sector is 512 bytes here, whatever the device's are.
+            // A sector is 512 bytes here, whatever the device's size of sectors.
             size: sectors.map(|sectors| sectors.saturating_mul(512)),
             scheduler: root.text(&path("queue/scheduler")).map(|text| in_force(&text)),
             read_ahead: number(root, &path("queue/read_ahead_kb")).map(|kib: u64| kib.saturating_mul(1024)),

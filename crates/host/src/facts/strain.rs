@@ -1,4 +1,4 @@
-//! What others take from the host, and what it waits for: /proc/stat and /proc/pressure.
+//! Stolen time and stalls of the host: /proc/stat and /proc/pressure.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,26 +7,26 @@ use super::read::or_odd;
 use crate::cpu_times::{self, CpuTimes};
 use crate::root::Root;
 
-/// How strained the host is.
+/// The host's strain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Strain {
-    /// Share of processor time since boot in which a processor was ready to run and the hypervisor ran others: 0 to 1.
+    /// Share of processor time since boot that the hypervisor gave to other guests, 0 to 1.
     pub steal: Fact<f64>,
-    /// Share of processor time since boot that was worked: 0 to 1.
+    /// Share of busy processor time since boot, 0 to 1.
     pub busy: Fact<f64>,
     /// Waiting for a processor.
-    pub cpu: Fact<Stall>,
+    pub cpu: Fact<StallShares>,
     /// Waiting for storage.
-    pub io: Fact<Stall>,
+    pub io: Fact<StallShares>,
     /// Waiting for memory.
-    pub memory: Fact<Stall>,
+    pub memory: Fact<StallShares>,
 }
 
 /// Percent of time in which tasks waited (the kernel's Documentation/accounting/psi.rst).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Stall {
+pub struct StallShares {
     /// Some task, in the last 10 seconds.
     pub some_10: f64,
     /// Some task, in the last 60 seconds.
@@ -44,9 +44,9 @@ impl Strain {
         Self {
             steal: times.clone().and_then(|times| share(&times, times.steal)),
             busy: times.and_then(|times| share(&times, busy(&times))),
-            cpu: Stall::read(root, "cpu"),
-            io: Stall::read(root, "io"),
-            memory: Stall::read(root, "memory"),
+            cpu: StallShares::read(root, "cpu"),
+            io: StallShares::read(root, "io"),
+            memory: StallShares::read(root, "memory"),
         }
     }
 }
@@ -63,11 +63,11 @@ fn share(times: &CpuTimes, part: u64) -> Fact<f64> {
     if total == 0 { Fact::NotApplicable } else { Fact::Known(part as f64 / total as f64) }
 }
 
-impl Stall {
+impl StallShares {
     fn read(root: &Root, resource: &str) -> Fact<Self> {
         let path = format!("proc/pressure/{resource}");
         let text = match root.text(&path) {
-            // A kernel that has it switched off (psi=0) answers EOPNOTSUPP: the host has no such thing either.
+            // A kernel with psi=0 answers EOPNOTSUPP, which is not applicable as well.
             Fact::Unreadable(reason) if reason.contains("not supported") => return Fact::NotApplicable,
             fact => fact,
         };

@@ -1,4 +1,4 @@
-//! TCP: /proc/sys/net, what it counts, and routes that say more.
+//! TCP: settings in /proc/sys/net, counters, and routes with settings of their own.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::root::Root;
 
 const IPV4: &str = "proc/sys/net/ipv4";
 const CORE: &str = "proc/sys/net/core";
-/// Of what the kernel counts, what tells of lost segments and short buffers.
+/// The kernel's counters of lost segments and full buffers.
 const COUNTERS: [&str; 18] = [
     "OutSegs",
     "InSegs",
@@ -33,7 +33,7 @@ const COUNTERS: [&str; 18] = [
     "ListenDrops",
 ];
 
-/// How TCP is set in the reader's network namespace (the kernel's Documentation/networking/ip-sysctl.rst).
+/// TCP's settings in the reader's network namespace (the kernel's Documentation/networking/ip-sysctl.rst).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Tcp {
@@ -47,58 +47,59 @@ pub struct Tcp {
     pub core_rmem_max: Fact<u64>,
     /// The most that a program may set as send buffer (`net.core.wmem_max`), in bytes.
     pub core_wmem_max: Fact<u64>,
-    /// Bytes of a socket's extras (`net.core.optmem_max`).
+    /// The most bytes of a socket's ancillary data (`net.core.optmem_max`).
     pub optmem_max: Fact<u64>,
-    /// Whether receive buffers grow by themselves.
+    /// True if receive buffers grow automatically.
     pub moderate_rcvbuf: Fact<bool>,
-    /// Share of the receive buffer that isn't window: 1 is half, 2 a quarter; negative: the window's power of two.
+    /// Share of the receive buffer that isn't window: 1 is half, 2 a quarter; negative: the window's power of
+    /// two.
     pub adv_win_scale: Fact<i32>,
-    /// Congestion control in force by default.
+    /// The default congestion control.
     pub congestion_control: Fact<String>,
-    /// Those that the kernel has loaded.
+    /// Congestion controls that the kernel has loaded.
     pub available: Fact<Vec<String>>,
     /// Queueing discipline of new interfaces (`net.core.default_qdisc`).
     pub default_qdisc: Fact<String>,
-    /// Whether segments carry their time.
+    /// True if segments carry timestamps.
     pub timestamps: Fact<bool>,
     /// Selective acknowledgements.
     pub sack: Fact<bool>,
     /// Windows beyond 64 KiB.
     pub window_scaling: Fact<bool>,
-    /// Looking for the path's MTU: 0 never, 1 after a black hole, 2 always.
+    /// Probing of the path's MTU: 0 never, 1 after a black hole, 2 always.
     pub mtu_probing: Fact<u32>,
-    /// Explicit congestion notification: 0 off, 1 asked for, 2 where the other asks.
+    /// Explicit congestion notification: 0 off, 1 requested, 2 if the other end requests it.
     pub ecn: Fact<u32>,
-    /// Whether a pause begins with a small window again.
+    /// True if connections restart with a small window after a pause.
     pub slow_start_after_idle: Fact<bool>,
-    /// Whether a connection's end is not remembered for the next one.
+    /// True if the metrics of ended connections are not cached.
     pub no_metrics_save: Fact<bool>,
-    /// Unsent bytes in a socket at which it takes no more.
+    /// Unsent bytes above which a socket accepts no more.
     pub notsent_lowat: Fact<u64>,
-    /// Connections that may wait for a program to take them (`net.core.somaxconn`).
+    /// The most connections that may wait to be accepted (`net.core.somaxconn`).
     pub somaxconn: Fact<u32>,
-    /// Connections that may wait for the other end's last word (`tcp_max_syn_backlog`).
+    /// The most half-open connections (`tcp_max_syn_backlog`).
     pub max_syn_backlog: Fact<u32>,
-    /// Counters since boot, by the names of /proc/net/snmp and netstat: `RetransSegs`, `OutSegs`, `TCPTimeouts`,
-    /// `TCPRcvQDrop`, `TCPBacklogDrop`, `PruneCalled`, `ListenDrops`.
+    /// Counters since boot, by the names of /proc/net/snmp and netstat: `RetransSegs`, `OutSegs`,
+    /// `TCPTimeouts`, `TCPRcvQDrop`, `TCPBacklogDrop`, `PruneCalled`, `ListenDrops`.
     pub counters: Fact<BTreeMap<String, u64>>,
-    /// Routes that set something of their own.
-    pub routes: Fact<Vec<Route>>,
+    /// Routes with settings of their own.
+    pub routes: Fact<Vec<RouteFacts>>,
 }
 
-/// A route that sets more than a way.
+/// A route with settings of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Route {
-    /// Where to: `default`, or an address and its prefix.
+pub struct RouteFacts {
+    /// Its destination: `default`, or an address and its prefix.
     pub destination: String,
-    /// By which interface.
+    /// Its interface.
     pub port: Option<String>,
     /// MTU.
     pub mtu: Option<u32>,
     /// The largest window, in bytes.
     pub window: Option<u32>,
-    /// Segments of the first flight.
+    /// Segments of the initial window.
     pub initcwnd: Option<u32>,
     /// Congestion control.
     pub congestion_control: Option<String>,
@@ -136,7 +137,7 @@ impl Tcp {
     }
 }
 
-/// Both files have lines in pairs: names, then values.
+/// Both files have pairs of lines: names, then values.
 fn counters(root: &Root) -> Fact<BTreeMap<String, u64>> {
     root.needed("proc/net/snmp").and_then(|snmp| {
         root.needed("proc/net/netstat").map(|netstat| {
@@ -153,13 +154,13 @@ fn in_pairs(text: &str, protocol: &str) -> Vec<(String, u64)> {
     pairs.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?))).collect()
 }
 
-/// `default eth0 mtu 1400 congctl bbr`; an interface that isn't told is `-`.
-fn route(line: &str) -> Route {
+/// `default eth0 mtu 1400 congctl bbr`; an unknown interface is `-`.
+fn route(line: &str) -> RouteFacts {
     let mut words = line.split_whitespace();
-    let mut route = Route {
+    let mut route = RouteFacts {
         destination: words.next().unwrap_or_default().to_owned(),
         port: words.next().filter(|name| *name != "-").map(str::to_owned),
-        ..Route::default()
+        ..RouteFacts::default()
     };
     while let (Some(key), Some(value)) = (words.next(), words.next()) {
         match key {

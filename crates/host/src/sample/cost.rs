@@ -52,8 +52,8 @@ impl Cost {
         }
     }
 
-    /// Bytes in the busier direction, of all interfaces but loopback: what the host carried. A payload that passes
-    /// through several interfaces of the host, as of a bridge, counts on each.
+    /// Bytes in the busier direction, of all interfaces but loopback: what the host carried. A payload that
+    /// passes through several interfaces of the host, as of a bridge, counts on each.
     pub fn carried(&self) -> u64 {
         let ports = || self.ports.iter().filter(|port| port.name != "lo");
         let received: u64 = ports().map(|port| port.received.bytes).fold(0, u64::saturating_add);

@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use super::{Recording, Series};
+use super::{Recording, TimeSeries};
 
 /// Counters by name.
-pub type Counters = BTreeMap<String, u64>;
+pub type CounterValues = BTreeMap<String, u64>;
 
 /// Counters at each moment, in seconds.
-pub(crate) type History = Vec<(f64, Counters)>;
+pub(crate) type History = Vec<(f64, CounterValues)>;
 
 /// The counters that `parse` finds in the texts of one kind.
-pub(crate) fn history(recording: &Recording, kind: &str, parse: impl Fn(&str) -> Counters) -> History {
+pub(crate) fn history(recording: &Recording, kind: &str, parse: impl Fn(&str) -> CounterValues) -> History {
     recording.texts(kind).map(|(seconds, text)| (seconds, parse(text))).collect()
 }
 
-/// What passed from the first moment to the last. A counter that went backwards, since what it belongs to was made
-/// anew, counts from there on; so does one that appeared.
-pub(crate) fn totals(history: &[(f64, Counters)]) -> Counters {
-    let mut totals = Counters::new();
+/// What passed from the first moment to the last. A counter that went backwards, since what it belongs to was
+/// made anew, counts from there on; so does one that appeared.
+pub(crate) fn totals(history: &[(f64, CounterValues)]) -> CounterValues {
+    let mut totals = CounterValues::new();
     for (_, name, passed) in steps(history) {
         let total = totals.entry(name.to_owned()).or_default();
         *total = total.saturating_add(passed);
@@ -26,24 +26,25 @@ pub(crate) fn totals(history: &[(f64, Counters)]) -> Counters {
     totals
 }
 
-/// How fast each counter grew, in `unit` for each `scale` of it a second. Each point stands at the end of its step.
-pub(crate) fn rates(kind: &str, unit: &str, scale: f64, history: &[(f64, Counters)]) -> Vec<Series> {
+/// How fast each counter grew, in `unit` for each `scale` of it a second. Each point stands at the end of its
+/// step.
+pub(crate) fn rates(kind: &str, unit: &str, scale: f64, history: &[(f64, CounterValues)]) -> Vec<TimeSeries> {
     let mut points: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
     for ((from, to), name, passed) in steps(history) {
         if to > from {
             points.entry(name).or_default().push((to, passed as f64 * scale / (to - from)));
         }
     }
-    points.into_iter().map(|(name, points)| Series::new(kind, name, unit, points)).collect()
+    points.into_iter().map(|(name, points)| TimeSeries::new(kind, name, unit, points)).collect()
 }
 
 /// Those that ever were something else than zero.
-pub(crate) fn moved(series: Vec<Series>) -> Vec<Series> {
+pub(crate) fn moved(series: Vec<TimeSeries>) -> Vec<TimeSeries> {
     series.into_iter().filter(|series| series.points.iter().any(|(_, value)| *value != 0.0)).collect()
 }
 
 /// Each counter's step from one moment to the next: the two moments, its name, and by how much it grew.
-fn steps(history: &[(f64, Counters)]) -> impl Iterator<Item = ((f64, f64), &str, u64)> {
+fn steps(history: &[(f64, CounterValues)]) -> impl Iterator<Item = ((f64, f64), &str, u64)> {
     history.windows(2).flat_map(|pair| {
         let ((from, earlier), (to, later)) = (&pair[0], &pair[1]);
         later.iter().filter_map(move |(name, now)| {

@@ -3,19 +3,22 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::source::{Held, Source};
-use super::{Kind, Recording, Series};
+use super::source::{KeptFile, TextSource};
+use super::{Recording, SampleKind, TimeSeries};
 use crate::cpu_times::{self, CpuSeconds, CpuTimes};
 
 const NAME: &str = "cpu";
 
-pub(super) const KIND: Kind =
-    Kind { name: NAME, open: |options| Box::new(Processors(Held::new(&options.root, "proc/stat"))), series };
+pub(super) const KIND: SampleKind = SampleKind {
+    name: NAME,
+    open: |options| Box::new(Processors(KeptFile::new(&options.root, "proc/stat"))),
+    series,
+};
 
 /// /proc/stat up to its counts of interrupts, which /proc/interrupts gives by processor.
-struct Processors(Held);
+struct Processors(KeptFile);
 
-impl Source for Processors {
+impl TextSource for Processors {
     fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         let start = text.len();
         self.0.read(text)?;
@@ -25,8 +28,8 @@ impl Source for Processors {
     }
 }
 
-/// Processor time of the whole host between the first and the last sample, in seconds by state. None where there
-/// are no two samples of it.
+/// Processor time of the whole host between the first and the last sample, in seconds by state. None where
+/// there are no two samples of it.
 pub fn cpu_seconds(recording: &Recording) -> Option<CpuSeconds> {
     let mut times = recording.texts(NAME).filter_map(|(_, text)| cpu_times::parse(text));
     let first = times.next()?;
@@ -41,7 +44,7 @@ pub fn peak_busy_percent(recording: &Recording) -> Option<f64> {
 }
 
 /// Shares in percent by state, of all processors together and of each.
-fn series(recording: &Recording) -> Vec<Series> {
+fn series(recording: &Recording) -> Vec<TimeSeries> {
     let moments: Vec<_> = recording.texts(NAME).map(|(seconds, text)| (seconds, processors(text))).collect();
     let mut points: BTreeMap<(usize, &str), Vec<(f64, f64)>> = BTreeMap::new();
     for pair in moments.windows(2) {
@@ -54,7 +57,8 @@ fn series(recording: &Recording) -> Vec<Series> {
         }
     }
     let name = |place: usize| if place == ALL { "all".to_owned() } else { format!("cpu{place}") };
-    let of = |((place, state), points)| Series::new(NAME, &format!("{} {state}", name(place)), "%", points);
+    let of =
+        |((place, state), points)| TimeSeries::new(NAME, &format!("{} {state}", name(place)), "%", points);
     points.into_iter().map(of).collect()
 }
 
@@ -93,7 +97,7 @@ fn shares(earlier: &CpuTimes, later: &CpuTimes) -> Option<[(&'static str, f64); 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Options, recording_of};
+    use crate::sample::{SamplerOptions, recording_of};
 
     #[test]
     fn states_are_told_for_the_host_and_for_each_processor() {
@@ -115,7 +119,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("proc")).unwrap();
         std::fs::write(root.path().join("proc/stat"), "cpu  1 2\ncpu0 1 2\nintr 5 0 0\nctxt 7\n").unwrap();
-        let options = Options { root: root.path().into(), ..Options::default() };
+        let options = SamplerOptions { root: root.path().into(), ..SamplerOptions::default() };
         let mut text = Vec::new();
         (KIND.open)(&options).read(&mut text).unwrap();
         assert_eq!(text, b"cpu  1 2\ncpu0 1 2");

@@ -1,4 +1,4 @@
-//! The TCP connections of the network namespace, as TCP_INFO tells them.
+//! The TCP connections of the network namespace, by TCP_INFO.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,29 +7,29 @@ use serde::{Deserialize, Serialize};
 
 use super::sock_diag::SockDiag;
 use super::sockets::followed;
-use super::source::Source;
-use super::{Kind, Options, Recording, Series};
+use super::source::TextSource;
+use super::{Recording, SampleKind, SamplerOptions, TimeSeries};
 
 const NAME: &str = "flows";
-/// Connections that get series of their own: those that moved the most.
+/// The number of connections with series of their own: those that moved the most.
 const SHOWN: usize = 16;
 
-pub(super) const KIND: Kind =
-    Kind { name: NAME, open: |options| Box::new(Connections::new(options)), series };
+pub(super) const KIND: SampleKind =
+    SampleKind { name: NAME, open: |options| Box::new(ConnectionSource::new(options)), series };
 
-struct Connections {
+struct ConnectionSource {
     sockets: Option<SockDiag>,
     text: String,
 }
 
-impl Connections {
-    fn new(options: &Options) -> Self {
+impl ConnectionSource {
+    fn new(options: &SamplerOptions) -> Self {
         let live = options.root.as_os_str() == "/";
         Self { sockets: live.then(SockDiag::open).and_then(Result::ok), text: String::new() }
     }
 }
 
-impl Source for Connections {
+impl TextSource for ConnectionSource {
     fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         let Some(sockets) = &mut self.sockets else {
             return Err(io::Error::other("the kernel can't be asked for TCP connections here"));
@@ -54,23 +54,26 @@ pub struct Flow {
     pub bytes_sent: u64,
     /// Bytes received meanwhile.
     pub bytes_received: u64,
-    /// Bytes that it moved in its busier direction between the first and the last sample in which it was seen.
+    /// Bytes that it moved in its busier direction between the first and the last sample in which it was
+    /// seen.
     #[serde(default)]
     pub bytes_seen: u64,
-    /// Segments sent again meanwhile.
+    /// Segments retransmitted meanwhile.
     pub retransmits: u64,
     /// Median of the smoothed round-trip times, in microseconds.
     pub rtt_us: u64,
-    /// The shortest round-trip time that the kernel has seen, in microseconds; 0 where it isn't known.
+    /// The shortest round-trip time that the kernel has measured, in microseconds; 0 if it is unknown.
     #[serde(default)]
     pub min_rtt_us: u64,
     /// Bytes of a segment.
     #[serde(default)]
     pub segment_size: u64,
-    /// Median of the peer's windows in bytes; 0 where it was mostly closed, or isn't known (before Linux 5.4).
+    /// Median of the peer's windows in bytes; 0 where it was mostly closed, or isn't known (before Linux
+    /// 5.4).
     #[serde(default)]
     pub window: u64,
-    /// Share of the samples in which the peer's window was less than half of the largest until then; 0 where it isn't known.
+    /// Share of the samples in which the peer's window was less than half of the largest until then; 0 where
+    /// it isn't known.
     #[serde(default)]
     pub window_closed: f64,
     /// Segments with data, sent and received meanwhile; 0 where it isn't known.
@@ -83,15 +86,15 @@ pub struct Flow {
     pub most_cwnd: u64,
     /// Microseconds meanwhile in which there was something to send.
     pub busy_us: u64,
-    /// Of these, limited by the peer's window.
+    /// Busy microseconds limited by the peer's window.
     pub rwnd_limited_us: u64,
-    /// Of these, limited by the own buffer.
+    /// Busy microseconds limited by the own buffer.
     pub sndbuf_limited_us: u64,
     /// First and last second in which it was seen.
     pub seen: (f64, f64),
 }
 
-/// All connections that were seen, those that moved the most first.
+/// All connections in the samples, those that moved the most first.
 pub fn flows(recording: &Recording) -> Vec<Flow> {
     flows_where(recording, |_| true)
 }
@@ -105,7 +108,7 @@ pub fn flows_of_followed(recording: &Recording) -> Vec<Flow> {
     })
 }
 
-fn flows_where(recording: &Recording, counts: impl Fn(&Moments<'_>) -> bool) -> Vec<Flow> {
+fn flows_where(recording: &Recording, counts: impl Fn(&ConnectionMoments<'_>) -> bool) -> Vec<Flow> {
     let histories = histories(recording);
     let counted = histories.values().filter(|moments| counts(moments));
     let mut flows: Vec<_> = counted.map(|moments| flow(recording, moments)).collect();
@@ -114,11 +117,11 @@ fn flows_where(recording: &Recording, counts: impl Fn(&Moments<'_>) -> bool) -> 
 }
 
 type Fields<'a> = BTreeMap<&'a str, &'a str>;
-type Moments<'a> = Vec<(f64, Fields<'a>)>;
+type ConnectionMoments<'a> = Vec<(f64, Fields<'a>)>;
 
 /// The moments of each connection, by its addresses and cookie.
-fn histories(recording: &Recording) -> BTreeMap<(&str, &str, &str), Moments<'_>> {
-    let mut all: BTreeMap<_, Moments<'_>> = BTreeMap::new();
+fn histories(recording: &Recording) -> BTreeMap<(&str, &str, &str), ConnectionMoments<'_>> {
+    let mut all: BTreeMap<_, ConnectionMoments<'_>> = BTreeMap::new();
     for (seconds, text) in recording.texts(NAME) {
         for (near, far, fields) in text.lines().filter_map(parse) {
             let cookie = fields.get("cookie").copied().unwrap_or_default();
@@ -143,12 +146,12 @@ fn number(fields: &Fields<'_>, name: &str) -> u64 {
     fields.get(name).and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
-fn flow(recording: &Recording, moments: &Moments<'_>) -> Flow {
+fn flow(recording: &Recording, moments: &ConnectionMoments<'_>) -> Flow {
     let (Some((from, first)), Some((to, last))) = (moments.first(), moments.last()) else {
         return Flow::default();
     };
     let text = |name| first.get(name).copied().unwrap_or_default().to_owned();
-    // One that was opened meanwhile has moved all that it tells.
+    // A connection opened during the recording has moved all of its bytes in it.
     let is_old = recording.samples.first().is_none_or(|sample| sample.seconds == *from);
     let grown = |name| number(last, name).saturating_sub(if is_old { number(first, name) } else { 0 });
     let between = |name| number(last, name).saturating_sub(number(first, name));
@@ -181,7 +184,7 @@ fn flow(recording: &Recording, moments: &Moments<'_>) -> Flow {
 }
 
 /// A window that still grows isn't closed: hence the largest until then.
-fn closed(moments: &Moments<'_>) -> f64 {
+fn closed(moments: &ConnectionMoments<'_>) -> f64 {
     let mut largest = 0;
     let is_closed = |window: u64| {
         largest = largest.max(window);
@@ -192,13 +195,13 @@ fn closed(moments: &Moments<'_>) -> f64 {
 }
 
 /// Of all connections their number; of the largest the rates and what TCP knows.
-fn series(recording: &Recording) -> Vec<Series> {
+fn series(recording: &Recording) -> Vec<TimeSeries> {
     let count = |(seconds, text): (f64, &str)| (seconds, text.lines().filter_map(parse).count() as f64);
     let counts: Vec<_> = recording.texts(NAME).map(count).collect();
     if counts.is_empty() {
         return Vec::new();
     }
-    let mut all = vec![Series::new(NAME, "all", "connections", counts)];
+    let mut all = vec![TimeSeries::new(NAME, "all", "connections", counts)];
     let mut histories: Vec<_> =
         histories(recording).into_values().filter(|moments| moments.len() > 1).collect();
     histories.sort_by_key(|moments| std::cmp::Reverse(moved(moments)));
@@ -206,19 +209,19 @@ fn series(recording: &Recording) -> Vec<Series> {
     all
 }
 
-fn moved(moments: &Moments<'_>) -> u64 {
+fn moved(moments: &ConnectionMoments<'_>) -> u64 {
     let sum =
         |fields: &Fields<'_>| number(fields, "bytes_acked").saturating_add(number(fields, "bytes_received"));
     let (first, last) = (moments.first(), moments.last());
     last.map_or(0, |last| sum(&last.1)).saturating_sub(first.map_or(0, |first| sum(&first.1)))
 }
 
-fn of_flow(moments: &Moments<'_>) -> Vec<Series> {
+fn of_flow(moments: &ConnectionMoments<'_>) -> Vec<TimeSeries> {
     let named = |name: &str| moments[0].1.get(name).copied().unwrap_or_default();
     let title = format!("{} > {}", named("near"), named("far"));
     let gauge = |what: &str, field: &str, unit: &str, scale: f64| {
         let points = moments.iter().map(|(at, fields)| (*at, number(fields, field) as f64 * scale)).collect();
-        Series::new(NAME, &format!("{title} {what}"), unit, points)
+        TimeSeries::new(NAME, &format!("{title} {what}"), unit, points)
     };
     let rate = |what: &str, field: &str, unit: &str, scale: f64| {
         let step = |pair: &[(f64, Fields<'_>)]| {
@@ -226,7 +229,7 @@ fn of_flow(moments: &Moments<'_>) -> Vec<Series> {
             let grown = number(later, field).saturating_sub(number(earlier, field)) as f64;
             (to > from).then(|| (*to, grown * scale / (to - from)))
         };
-        Series::new(NAME, &format!("{title} {what}"), unit, moments.windows(2).filter_map(step).collect())
+        TimeSeries::new(NAME, &format!("{title} {what}"), unit, moments.windows(2).filter_map(step).collect())
     };
     vec![
         rate("sent", "bytes_acked", "bit/s", 8.0),
@@ -276,7 +279,7 @@ mod tests {
             command.stdin(OwnedFd::from(given)).stdout(std::process::Stdio::null()).spawn().unwrap();
         drop(command);
         let (beside, mut other) = connection();
-        let options = Options { processes: vec![child.id()], ..Options::default() };
+        let options = SamplerOptions { processes: vec![child.id()], ..SamplerOptions::default() };
         let mut sampler = Sampler::new(&options);
         let mut bytes = sampler.heading();
         for _ in 0..2 {

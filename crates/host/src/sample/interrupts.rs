@@ -2,54 +2,54 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::counters::{self, Counters, History};
-use super::source::Held;
-use super::{Kind, Recording, Series};
+use super::counters::{self, CounterValues, History};
+use super::source::KeptFile;
+use super::{Recording, SampleKind, TimeSeries};
 
 const HARD_NAME: &str = "interrupts";
 const SOFT_NAME: &str = "softirqs";
 /// More processors than any host has; a larger number is no processor's.
 const MOST_PROCESSORS: usize = 8192;
 
-pub(super) const HARD: Kind = Kind {
+pub(super) const HARD: SampleKind = SampleKind {
     name: HARD_NAME,
-    open: |options| Held::boxed(&options.root, "proc/interrupts"),
+    open: |options| KeptFile::boxed(&options.root, "proc/interrupts"),
     series: |recording| series(recording, HARD_NAME),
 };
 
-pub(super) const SOFT: Kind = Kind {
+pub(super) const SOFT: SampleKind = SampleKind {
     name: SOFT_NAME,
-    open: |options| Held::boxed(&options.root, "proc/softirqs"),
+    open: |options| KeptFile::boxed(&options.root, "proc/softirqs"),
     series: |recording| series(recording, SOFT_NAME),
 };
 
 /// How often one source interrupted each processor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Interrupts {
-    /// The interrupt's number and device (`28 virtio0-input.0`), or its short name and meaning (`LOC Local timer
-    /// interrupts`); of soft interrupts the name.
+pub struct InterruptCounts {
+    /// The interrupt's number and device (`28 virtio0-input.0`), or its short name and meaning (`LOC Local
+    /// timer interrupts`); of soft interrupts the name.
     pub source: String,
     /// Interrupts, by the processor's number; 0 for processors that are off line.
     pub per_processor: Vec<u64>,
 }
 
-/// Hard interrupts between the first and the last sample, in the order of the kernel's names. Sources that never
-/// interrupted are left out.
-pub fn interrupts(recording: &Recording) -> Vec<Interrupts> {
+/// Hard interrupts between the first and the last sample, in the order of the kernel's names. Sources that
+/// never interrupted are left out.
+pub fn interrupts(recording: &Recording) -> Vec<InterruptCounts> {
     between(recording, HARD_NAME)
 }
 
 /// The same of soft interrupts.
-pub fn softirqs(recording: &Recording) -> Vec<Interrupts> {
+pub fn softirqs(recording: &Recording) -> Vec<InterruptCounts> {
     between(recording, SOFT_NAME)
 }
 
-fn between(recording: &Recording, kind: &str) -> Vec<Interrupts> {
+fn between(recording: &Recording, kind: &str) -> Vec<InterruptCounts> {
     let totals = counters::totals(&history(recording, kind));
-    let mut found: Vec<Interrupts> = Vec::new();
+    let mut found: Vec<InterruptCounts> = Vec::new();
     for (processor, source, count) in totals.iter().filter_map(|(name, count)| split(name, *count)) {
         if found.last().is_none_or(|last| last.source != source) {
-            found.push(Interrupts { source: source.to_owned(), per_processor: Vec::new() });
+            found.push(InterruptCounts { source: source.to_owned(), per_processor: Vec::new() });
         }
         let Some(last) = found.last_mut() else { continue };
         let length = last.per_processor.len().max(processor + 1);
@@ -62,14 +62,14 @@ fn between(recording: &Recording, kind: &str) -> Vec<Interrupts> {
 }
 
 /// Makes all rows as long as the longest.
-fn level(rows: &mut [Interrupts]) {
+fn level(rows: &mut [InterruptCounts]) {
     let longest = rows.iter().map(|row| row.per_processor.len()).max().unwrap_or(0);
     rows.iter_mut().for_each(|row| row.per_processor.resize(longest, 0));
 }
 
-fn series(recording: &Recording, kind: &str) -> Vec<Series> {
+fn series(recording: &Recording, kind: &str) -> Vec<TimeSeries> {
     let rates = counters::rates(kind, "1/s", 1.0, &history(recording, kind));
-    let named = |mut series: Series| {
+    let named = |mut series: TimeSeries| {
         if let Some((processor, source, _)) = split(&series.name, 0) {
             series.name = format!("{source} cpu{processor}");
         }
@@ -83,7 +83,7 @@ fn history(recording: &Recording, kind: &str) -> History {
 }
 
 /// Counters by source and processor; see [`split`].
-fn parse(text: &str) -> Counters {
+fn parse(text: &str) -> CounterValues {
     let mut lines = text.lines();
     let head = lines.next().unwrap_or_default().split_whitespace();
     let processors: Vec<usize> = head
@@ -131,7 +131,7 @@ mod tests {
         let last = FIRST.replace("0 14", "5 100").replace("10 20", "11 22");
         let recording = recording_of(HARD_NAME, &[FIRST, &last]);
         let found = interrupts(&recording);
-        let row = |source: &str, per_processor: [u64; 3]| Interrupts {
+        let row = |source: &str, per_processor: [u64; 3]| InterruptCounts {
             source: source.into(),
             per_processor: per_processor.to_vec(),
         };
@@ -146,7 +146,7 @@ mod tests {
     fn soft_interrupts_have_names_alone() {
         let text = |n| format!("    CPU0 CPU1\n   HI: 0 0\nNET_RX: {n} 7\n");
         let found = softirqs(&recording_of(SOFT_NAME, &[&text(1), &text(9)]));
-        assert_eq!(found, [Interrupts { source: "NET_RX".into(), per_processor: vec![8, 0] }]);
+        assert_eq!(found, [InterruptCounts { source: "NET_RX".into(), per_processor: vec![8, 0] }]);
     }
 
     #[test]

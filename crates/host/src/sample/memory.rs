@@ -1,12 +1,12 @@
 //! Memory: /proc/meminfo (proc_meminfo(5)).
 
-use super::source::Held;
-use super::{Kind, Recording, Series};
+use super::source::KeptFile;
+use super::{Recording, SampleKind, TimeSeries};
 
 const NAME: &str = "memory";
 
-pub(super) const KIND: Kind =
-    Kind { name: NAME, open: |options| Held::boxed(&options.root, "proc/meminfo"), series };
+pub(super) const KIND: SampleKind =
+    SampleKind { name: NAME, open: |options| KeptFile::boxed(&options.root, "proc/meminfo"), series };
 
 /// What is shown over time; the recording holds the rest too.
 const SHOWN: [&str; 11] = [
@@ -28,13 +28,13 @@ pub fn least_available(recording: &Recording) -> Option<u64> {
     recording.texts(NAME).filter_map(|(_, text)| value(text, "MemAvailable")).min()
 }
 
-fn series(recording: &Recording) -> Vec<Series> {
+fn series(recording: &Recording) -> Vec<TimeSeries> {
     let points = |key: &str| {
         let values =
             recording.texts(NAME).filter_map(|(seconds, text)| Some((seconds, value(text, key)? as f64)));
         values.collect::<Vec<_>>()
     };
-    let all = SHOWN.iter().map(|key| Series::new(NAME, key, "byte", points(key)));
+    let all = SHOWN.iter().map(|key| TimeSeries::new(NAME, key, "byte", points(key)));
     all.filter(|series| !series.points.is_empty()).collect()
 }
 

@@ -1,5 +1,5 @@
-//! The sampler: what a host's counters say every interval, recorded as the kernel's own text and parsed when it is
-//! read.
+//! The sampler: what a host's counters say every interval, recorded as the kernel's own text and parsed when
+//! it is read.
 //!
 //! A [`Recorder`] makes a recording, a [`Recording`] reads it. Its form on disk and between two ends is
 //! specified in docs/formats.md. Each kind of data is one file here and one line of `KINDS`.
@@ -26,37 +26,37 @@ mod tape;
 mod tcp;
 
 pub use cost::Cost;
-pub use counters::Counters;
+pub use counters::CounterValues;
 pub use cpu::{cpu_seconds, peak_busy_percent};
 pub use flows::{Flow, flows, flows_of_followed};
-pub use interrupts::{Interrupts, interrupts, softirqs};
+pub use interrupts::{InterruptCounts, interrupts, softirqs};
 pub use memory::least_available;
 pub use ports::{PortTotals, Traffic, ports};
 pub use pressure::{Stall, stalls};
 pub use processes::{ProcessSeconds, ProcessTime, process_seconds, process_times, user_seconds};
 pub use queues::queues;
 pub use recorder::Recorder;
-pub use recording::{About, Recording, RecordingError, Sample};
-pub use sampler::{DEFAULT_INTERVAL, Options, Sampler, clamped};
-pub use series::{Series, series};
+pub use recording::{Recording, RecordingError, RecordingInfo, Sample};
+pub use sampler::{DEFAULT_INTERVAL, Sampler, SamplerOptions, clamped};
+pub use series::{TimeSeries, series};
 pub use softnet::{Softnet, softnet};
 pub use tape::MOST_BYTES;
 pub use tcp::{TcpTotals, tcp, tcp_totals};
 
-use source::Source;
+use source::TextSource;
 
 /// One kind of data.
-pub(crate) struct Kind {
+pub(crate) struct SampleKind {
     /// Its name in recordings.
     name: &'static str,
     /// What it is recorded from.
-    open: fn(&Options) -> Box<dyn Source>,
+    open: fn(&SamplerOptions) -> Box<dyn TextSource>,
     /// What it says over time.
-    series: fn(&Recording) -> Vec<Series>,
+    series: fn(&Recording) -> Vec<TimeSeries>,
 }
 
 /// Every kind of data that is recorded.
-pub(crate) const KINDS: &[Kind] = &[
+pub(crate) const KINDS: &[SampleKind] = &[
     cpu::KIND,
     interrupts::HARD,
     interrupts::SOFT,
@@ -78,6 +78,6 @@ fn recording_of(kind: &str, texts: &[&str]) -> Recording {
         seconds: at as f64,
         texts: vec![(kind.to_owned(), (*text).to_owned())],
     };
-    let about = About { ticks_per_second: 100, ..About::default() };
+    let about = RecordingInfo { ticks_per_second: 100, ..RecordingInfo::default() };
     Recording { about, samples: texts.iter().enumerate().map(sample).collect(), missing: Vec::new() }
 }

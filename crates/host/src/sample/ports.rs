@@ -1,18 +1,18 @@
 //! Network interfaces: /proc/net/dev (proc_pid_net(5)), of the network namespace of the process that records.
 //!
-//! Bytes are those of the wire layer as the kernel sees it: Ethernet headers included, preamble, checksum and gap not.
-//! Packets are the kernel's too: with segmentation offload up to 64 KiB on virtual links.
+//! Bytes are those of the wire layer as the kernel sees it: Ethernet headers included, preamble, checksum and
+//! gap not. Packets are the kernel's too: with segmentation offload up to 64 KiB on virtual links.
 
 use serde::{Deserialize, Serialize};
 
-use super::counters::{self, Counters, History};
-use super::source::Held;
-use super::{Kind, Recording, Series};
+use super::counters::{self, CounterValues, History};
+use super::source::KeptFile;
+use super::{Recording, SampleKind, TimeSeries};
 
 const NAME: &str = "ports";
 
-pub(super) const KIND: Kind =
-    Kind { name: NAME, open: |options| Held::boxed(&options.root, "proc/net/dev"), series };
+pub(super) const KIND: SampleKind =
+    SampleKind { name: NAME, open: |options| KeptFile::boxed(&options.root, "proc/net/dev"), series };
 
 /// The columns in the kernel's order; those that aren't read have no name.
 const COLUMNS: [&str; 12] = [
@@ -83,7 +83,7 @@ pub fn ports(recording: &Recording) -> Vec<PortTotals> {
     names.iter().map(port).collect()
 }
 
-fn series(recording: &Recording) -> Vec<Series> {
+fn series(recording: &Recording) -> Vec<TimeSeries> {
     let mut all = counters::rates(NAME, "1/s", 1.0, &history(recording));
     for series in &mut all {
         if let Some(name) = series.name.strip_suffix(" bytes") {
@@ -100,8 +100,8 @@ fn history(recording: &Recording) -> History {
 }
 
 /// Counters of each interface, by its name and the column's.
-fn parse(text: &str) -> Counters {
-    let mut counters = Counters::new();
+fn parse(text: &str) -> CounterValues {
+    let mut counters = CounterValues::new();
     // Two lines of headings hold '|'.
     for line in text.lines().filter(|line| !line.contains('|')) {
         let Some((name, values)) = line.rsplit_once(':') else { continue };

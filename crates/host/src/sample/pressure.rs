@@ -5,27 +5,27 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::counters::{self, Counters, History};
-use super::source::{Held, Source};
-use super::{Kind, Recording, Series};
+use super::counters::{self, CounterValues, History};
+use super::source::{KeptFile, TextSource};
+use super::{Recording, SampleKind, TimeSeries};
 
 const NAME: &str = "pressure";
 const RESOURCES: [&str; 3] = ["cpu", "io", "memory"];
 
-pub(super) const KIND: Kind =
-    Kind { name: NAME, open: |options| Box::new(Pressure::new(&options.root)), series };
+pub(super) const KIND: SampleKind =
+    SampleKind { name: NAME, open: |options| Box::new(PressureFiles::new(&options.root)), series };
 
 /// The files of the three resources; each line gets its resource in front.
-struct Pressure(Vec<(&'static str, Held)>);
+struct PressureFiles(Vec<(&'static str, KeptFile)>);
 
-impl Pressure {
+impl PressureFiles {
     fn new(root: &Path) -> Self {
-        let held = |name: &'static str| (name, Held::new(root, &format!("proc/pressure/{name}")));
+        let held = |name: &'static str| (name, KeptFile::new(root, &format!("proc/pressure/{name}")));
         Self(RESOURCES.map(held).into())
     }
 }
 
-impl Source for Pressure {
+impl TextSource for PressureFiles {
     fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         for (name, held) in &mut self.0 {
             let mut lines = Vec::new();
@@ -56,7 +56,7 @@ pub fn stalls(recording: &Recording) -> Vec<Stall> {
 }
 
 /// Shares of wall time in percent.
-fn series(recording: &Recording) -> Vec<Series> {
+fn series(recording: &Recording) -> Vec<TimeSeries> {
     counters::rates(NAME, "%", 1e-4, &history(recording))
 }
 
@@ -65,7 +65,7 @@ fn history(recording: &Recording) -> History {
 }
 
 /// Microseconds by resource and "some" or "full".
-fn parse(text: &str) -> Counters {
+fn parse(text: &str) -> CounterValues {
     let line = |line: &str| {
         let mut words = line.split_whitespace();
         let (resource, which) = (words.next()?, words.next()?);

@@ -1,5 +1,5 @@
-//! Processor time of chosen processes and their descendants: lines of /proc/PID/stat (proc_pid_stat(5)), and one of their
-//! sockets.
+//! Processor time of chosen processes and their descendants: lines of /proc/PID/stat (proc_pid_stat(5)), and
+//! one of their sockets.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::sampler::thread_seconds;
 use super::sockets::{Sockets, open_in};
-use super::source::{Source, read_whole};
-use super::{Kind, Options, Recording, Series};
+use super::source::{TextSource, read_whole};
+use super::{Recording, SampleKind, SamplerOptions, TimeSeries};
 
 pub(super) const NAME: &str = "processes";
 /// New descendants are looked for at most this often, and with at most this share of a processor.
@@ -21,7 +21,8 @@ const SEARCH_SHARE: f64 = 0.001;
 /// The most processes that are followed at a time.
 const MOST: usize = 256;
 
-pub(super) const KIND: Kind = Kind { name: NAME, open: |options| Box::new(Trees::new(options)), series };
+pub(super) const KIND: SampleKind =
+    SampleKind { name: NAME, open: |options| Box::new(Trees::new(options)), series };
 
 /// The processes that are followed.
 struct Trees {
@@ -33,7 +34,7 @@ struct Trees {
 }
 
 impl Trees {
-    fn new(options: &Options) -> Self {
+    fn new(options: &SamplerOptions) -> Self {
         let (roots, names) = (options.processes.clone(), options.names.clone());
         Self { proc: options.root.join("proc"), roots, names, held: BTreeMap::new(), search: None }
     }
@@ -57,8 +58,8 @@ impl Trees {
         Ok(())
     }
 
-    /// The children of those that are followed, where the kernel lists them (CONFIG_PROC_CHILDREN): cheap enough for every
-    /// sample. Those of other threads than the first are found by the search.
+    /// The children of those that are followed, where the kernel lists them (CONFIG_PROC_CHILDREN): cheap
+    /// enough for every sample. Those of other threads than the first are found by the search.
     fn follow_children(&mut self) {
         let mut parents: Vec<u32> = self.held.keys().copied().collect();
         while let Some(parent) = parents.pop() {
@@ -71,14 +72,14 @@ impl Trees {
         }
     }
 
-    fn running(&self) -> io::Result<BTreeMap<u32, Process>> {
+    fn running(&self) -> io::Result<BTreeMap<u32, ProcessStat>> {
         let names = fs::read_dir(&self.proc)?.flatten().map(|entry| entry.file_name());
         let pids = names.filter_map(|name| name.to_str()?.parse::<u32>().ok());
-        let process = |pid| Process::parse(&fs::read_to_string(self.stat(pid)).ok()?);
+        let process = |pid| ProcessStat::parse(&fs::read_to_string(self.stat(pid)).ok()?);
         Ok(pids.filter_map(process).map(|process| (process.pid, process)).collect())
     }
 
-    fn is_root(&self, process: &Process) -> bool {
+    fn is_root(&self, process: &ProcessStat) -> bool {
         self.roots.contains(&process.pid) || self.names.contains(&process.name)
     }
 
@@ -94,7 +95,7 @@ impl Trees {
     }
 }
 
-impl Source for Trees {
+impl TextSource for Trees {
     fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         if self.roots.is_empty() && self.names.is_empty() {
             return Err(io::Error::other("no processes were named"));
@@ -130,7 +131,7 @@ fn has_ended(line: &[u8]) -> bool {
 
 /// One line of /proc/PID/stat. Times are in ticks.
 #[derive(Clone, Debug, PartialEq)]
-struct Process {
+struct ProcessStat {
     pid: u32,
     name: String,
     parent: u32,
@@ -147,7 +148,7 @@ struct Process {
     threads: u64,
 }
 
-impl Process {
+impl ProcessStat {
     fn parse(line: &str) -> Option<Self> {
         // The name may hold anything, also brackets.
         let (pid, rest) = line.split_once(" (")?;
@@ -219,10 +220,10 @@ pub struct ProcessTime {
 /// The same of each process that was followed, in two samples at least.
 pub fn process_times(recording: &Recording) -> Vec<ProcessTime> {
     let mut all: BTreeMap<(u32, u64), (ProcessTime, f64, f64)> = BTreeMap::new();
-    for Step { from, to, used } in steps(recording) {
+    for ProcessStep { from, to, used } in steps(recording) {
         for Used { process, seconds, seen } in used {
             let first = || {
-                let Process { pid, name, .. } = process.clone();
+                let ProcessStat { pid, name, .. } = process.clone();
                 (
                     ProcessTime { pid, name, processors: 0.0, threads: 0, waits: 0.0, seen: (from, to) },
                     0.0,
@@ -246,9 +247,9 @@ pub fn process_times(recording: &Recording) -> Vec<ProcessTime> {
     all.into_values().map(mean).collect()
 }
 
-/// Seconds in user mode between the first and the last sample, of the processes that were followed and of all their
-/// descendants, also those that were never seen and ended: whoever waits for a process gets its time. None where none was
-/// followed, or as many as can be.
+/// Seconds in user mode between the first and the last sample, of the processes that were followed and of all
+/// their descendants, also those that were never seen and ended: whoever waits for a process gets its time.
+/// None where none was followed, or as many as can be.
 pub fn user_seconds(recording: &Recording) -> Option<f64> {
     let moments = moments(recording);
     let ((from, first), (_, last)) = (moments.first()?, moments.last()?);
@@ -267,7 +268,7 @@ pub fn user_seconds(recording: &Recording) -> Option<f64> {
 }
 
 /// Percent of one processor, of each and of all together.
-fn series(recording: &Recording) -> Vec<Series> {
+fn series(recording: &Recording) -> Vec<TimeSeries> {
     let mut points: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     for step in steps(recording).into_iter().filter(|step| step.to > step.from) {
         let percent = |seconds: f64| 100.0 * seconds / (step.to - step.from);
@@ -278,11 +279,11 @@ fn series(recording: &Recording) -> Vec<Series> {
             points.entry(name).or_default().push((step.to, percent(*seconds)));
         }
     }
-    points.into_iter().map(|(name, points)| Series::new(NAME, &name, "%", points)).collect()
+    points.into_iter().map(|(name, points)| TimeSeries::new(NAME, &name, "%", points)).collect()
 }
 
 /// What happened from one sample to the next.
-struct Step {
+struct ProcessStep {
     from: f64,
     to: f64,
     used: Vec<Used>,
@@ -290,30 +291,30 @@ struct Step {
 
 /// What a process used in a step.
 struct Used {
-    process: Process,
+    process: ProcessStat,
     seconds: f64,
     /// It was seen at the step's end, and not only later.
     seen: bool,
 }
 
-type Moment = BTreeMap<u32, Process>;
+type Moment = BTreeMap<u32, ProcessStat>;
 
 /// The processes of each sample, with its second.
 fn moments(recording: &Recording) -> Vec<(f64, Moment)> {
     let moment = |text: &str| -> Moment {
-        text.lines().filter_map(Process::parse).map(|process| (process.pid, process)).collect()
+        text.lines().filter_map(ProcessStat::parse).map(|process| (process.pid, process)).collect()
     };
     recording.texts(NAME).map(|(seconds, text)| (seconds, moment(text))).collect()
 }
 
-fn steps(recording: &Recording) -> Vec<Step> {
+fn steps(recording: &Recording) -> Vec<ProcessStep> {
     let moments = moments(recording);
     let hz = recording.about.ticks_per_second.max(1) as f64;
     let boot = recording.about.boot;
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<ProcessStep> = Vec::new();
     for pair in moments.windows(2) {
         let ((from, earlier), (to, later)) = (&pair[0], &pair[1]);
-        steps.push(Step { from: *from, to: *to, used: Vec::new() });
+        steps.push(ProcessStep { from: *from, to: *to, used: Vec::new() });
         for now in later.values() {
             if let Some(ticks) = used(now, earlier, later) {
                 add(&mut steps, now, *from, ticks as f64 / hz);
@@ -330,7 +331,7 @@ fn steps(recording: &Recording) -> Vec<Step> {
 }
 
 /// Adds what a process used from `from` to the end of the last step, evenly over the steps.
-fn add(steps: &mut [Step], process: &Process, from: f64, seconds: f64) {
+fn add(steps: &mut [ProcessStep], process: &ProcessStat, from: f64, seconds: f64) {
     let Some((last, before)) = steps.split_last_mut() else { return };
     let span = last.to - from;
     let mut left = seconds;
@@ -342,9 +343,9 @@ fn add(steps: &mut [Step], process: &Process, from: f64, seconds: f64) {
     last.used.push(Used { process: process.clone(), seconds: left.max(0.0), seen: true });
 }
 
-/// Ticks that a process used since the earlier moment; none where it wasn't seen then. Of its children's time, which it
-/// gets when it has waited for them, those that were followed have been counted before.
-fn used(now: &Process, earlier: &Moment, later: &Moment) -> Option<u64> {
+/// Ticks that a process used since the earlier moment; none where it wasn't seen then. Of its children's
+/// time, which it gets when it has waited for them, those that were followed have been counted before.
+fn used(now: &ProcessStat, earlier: &Moment, later: &Moment) -> Option<u64> {
     let before = earlier.get(&now.pid).filter(|before| before.started == now.started)?;
     let ended = earlier.values().filter(|process| process.parent == now.pid && !is_there(process, later));
     let counted =
@@ -354,7 +355,7 @@ fn used(now: &Process, earlier: &Moment, later: &Moment) -> Option<u64> {
     Some(own.saturating_add(children))
 }
 
-fn is_there(process: &Process, moment: &Moment) -> bool {
+fn is_there(process: &ProcessStat, moment: &Moment) -> bool {
     moment.get(&process.pid).is_some_and(|other| other.started == process.started)
 }
 
@@ -435,15 +436,15 @@ mod tests {
     #[test]
     fn descendants_are_found_and_those_that_ended_forgotten() {
         let mut child = std::process::Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
-        let options = Options { processes: vec![child.id()], ..Options::default() };
+        let options = SamplerOptions { processes: vec![child.id()], ..SamplerOptions::default() };
         let mut trees = Trees::new(&options);
         let mut read = || {
             let mut text = Vec::new();
             trees.read(&mut text).unwrap();
             let text = String::from_utf8(text).unwrap();
-            text.lines().filter_map(Process::parse).collect::<Vec<_>>()
+            text.lines().filter_map(ProcessStat::parse).collect::<Vec<_>>()
         };
-        let is_sleep = |process: &&Process| process.name == "sleep";
+        let is_sleep = |process: &&ProcessStat| process.name == "sleep";
         let deadline = Instant::now() + Duration::from_secs(10);
         let sleep = loop {
             if let Some(found) = read().iter().find(is_sleep) {

@@ -1,25 +1,25 @@
-//! What network drivers count by queue and otherwise: `ethtool -S`, of the network namespace of the thread that
-//! starts to record. Each line of the text is an interface, a statistic, a colon and its value.
+//! What network drivers count by queue and otherwise: `ethtool -S`, of the network namespace of the thread
+//! that starts to record. Each line of the text is an interface, a statistic, a colon and its value.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use linerate_sys::ethtool::Ethtool;
 
-use super::counters::{self, Counters, History};
-use super::source::{Held, Source};
-use super::{Kind, Options, Recording};
+use super::counters::{self, CounterValues, History};
+use super::source::{KeptFile, TextSource};
+use super::{Recording, SampleKind, SamplerOptions};
 
 const NAME: &str = "queues";
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: SampleKind = SampleKind {
     name: NAME,
-    open: |options| Box::new(Drivers::new(options)),
+    open: |options| Box::new(StatisticsSource::new(options)),
     series: |recording| counters::moved(counters::rates(NAME, "1/s", 1.0, &history(recording))),
 };
 
 /// By how much each statistic grew between the first and the last sample, as `eth0 rx_queue_0_packets`.
-pub fn queues(recording: &Recording) -> Counters {
+pub fn queues(recording: &Recording) -> CounterValues {
     counters::totals(&history(recording))
 }
 
@@ -27,7 +27,7 @@ fn history(recording: &Recording) -> History {
     counters::history(recording, NAME, parse)
 }
 
-fn parse(text: &str) -> Counters {
+fn parse(text: &str) -> CounterValues {
     let line = |line: &str| {
         let (name, value) = line.rsplit_once(": ")?;
         Some((name.to_owned(), value.parse().ok()?))
@@ -35,19 +35,19 @@ fn parse(text: &str) -> Counters {
     text.lines().filter_map(line).collect()
 }
 
-struct Drivers {
+struct StatisticsSource {
     /// None where there is no real host, or no socket.
     ethtool: Option<Ethtool>,
-    interfaces: Held,
+    interfaces: KeptFile,
     /// The statistics' names; none for an interface without any.
     names: BTreeMap<String, Option<Vec<String>>>,
 }
 
-impl Drivers {
-    fn new(options: &Options) -> Self {
+impl StatisticsSource {
+    fn new(options: &SamplerOptions) -> Self {
         let live = options.root.as_os_str() == "/";
         let ethtool = live.then(Ethtool::open).and_then(Result::ok);
-        Self { ethtool, interfaces: Held::new(&options.root, "proc/net/dev"), names: BTreeMap::new() }
+        Self { ethtool, interfaces: KeptFile::new(&options.root, "proc/net/dev"), names: BTreeMap::new() }
     }
 
     fn interfaces(&mut self) -> io::Result<Vec<String>> {
@@ -59,7 +59,7 @@ impl Drivers {
     }
 }
 
-impl Source for Drivers {
+impl TextSource for StatisticsSource {
     fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         let interfaces = self.interfaces()?;
         let Some(ethtool) = &mut self.ethtool else {
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_live_host_is_asked() {
         let mut text = Vec::new();
-        (KIND.open)(&Options::default()).read(&mut text).unwrap();
+        (KIND.open)(&SamplerOptions::default()).read(&mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         assert_eq!(parse(&text).len(), text.lines().count(), "{text}");
     }

@@ -5,22 +5,22 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::sampler::{Options, Sampler, clamped};
+use super::sampler::{Sampler, SamplerOptions, clamped};
 use super::tape::Tape;
 
-/// A recording under way. Dropping it ends the thread.
+/// A running recording. Dropping it ends the thread.
 pub struct Recorder {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTape>,
     thread: Option<JoinHandle<()>>,
     interval: Duration,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct SharedTape {
+    state: Mutex<TapeState>,
     changed: Condvar,
 }
 
-struct State {
+struct TapeState {
     tape: Tape,
     stopped: bool,
 }
@@ -29,14 +29,14 @@ impl Recorder {
     /// Takes the first sample before it returns, and then one every interval (see [`clamped`]).
     ///
     /// # Errors
-    /// Where no thread can be started.
-    pub fn start(options: &Options) -> io::Result<Self> {
+    /// If no thread can be started.
+    pub fn start(options: &SamplerOptions) -> io::Result<Self> {
         let interval = clamped(options.interval);
         let mut sampler = Sampler::new(options);
         let mut tape = Tape::new(sampler.heading());
         tape.push(sample(&mut sampler, true));
-        let state = Mutex::new(State { tape, stopped: false });
-        let shared = Arc::new(Shared { state, changed: Condvar::new() });
+        let state = Mutex::new(TapeState { tape, stopped: false });
+        let shared = Arc::new(SharedTape { state, changed: Condvar::new() });
         let theirs = shared.clone();
         let thread = Builder::new().name("sampler".into()).spawn(move || theirs.run(sampler, interval))?;
         Ok(Self { shared, thread: Some(thread), interval })
@@ -47,12 +47,12 @@ impl Recorder {
         self.interval
     }
 
-    /// What was recorded since it was last taken. All that was taken, joined, is the recording.
+    /// Takes the samples since the last call. All parts, joined, are the recording.
     pub fn take(&self) -> Vec<u8> {
         self.shared.lock().tape.take()
     }
 
-    /// Takes a last sample, ends, and gives what was not yet taken.
+    /// Takes a last sample, ends the recording, and returns the samples not taken yet.
     pub fn stop(mut self) -> Vec<u8> {
         self.end();
         self.take()
@@ -62,7 +62,7 @@ impl Recorder {
         self.shared.lock().stopped = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // One that panicked has recorded all that it could.
+            // A thread that panicked has kept its samples.
             let _ = thread.join();
         }
     }
@@ -74,7 +74,7 @@ impl Drop for Recorder {
     }
 }
 
-impl Shared {
+impl SharedTape {
     fn run(&self, mut sampler: Sampler, interval: Duration) {
         let mut due = Instant::now();
         loop {
@@ -88,7 +88,7 @@ impl Shared {
         }
     }
 
-    /// True where it was stopped.
+    /// True if it was stopped.
     fn wait_until(&self, due: Instant) -> bool {
         let mut state = self.lock();
         loop {
@@ -101,7 +101,7 @@ impl Shared {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TapeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -112,7 +112,7 @@ fn sample(sampler: &mut Sampler, whole: bool) -> Vec<u8> {
     text
 }
 
-/// The next moment of an even beat. What a suspended or busy host has missed is not made up for.
+/// The next moment of an even beat. Moments missed by a suspended or busy host are not made up for.
 fn next(last: Instant, interval: Duration, now: Instant) -> Instant {
     let due = last + interval;
     if due < now { now + interval } else { due }
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_in_pieces_is_one_recording() {
-        let options = Options { interval: Duration::from_millis(40), ..Options::default() };
+        let options = SamplerOptions { interval: Duration::from_millis(40), ..SamplerOptions::default() };
         let recorder = Recorder::start(&options).unwrap();
         std::thread::sleep(Duration::from_millis(150));
         let mut bytes = recorder.take();

@@ -2,30 +2,30 @@
 
 use std::fmt::{Display, Formatter};
 
-/// The first line: what it is, and the version of its form.
+/// The first line: the name of the form, and its version.
 pub(crate) const MAGIC: &str = "linerate recording 1";
 
 /// A recording: the texts of a host's counters at several moments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
     /// The host and the time.
-    pub about: About,
+    pub about: RecordingInfo,
     /// The samples, in the order of time.
     pub samples: Vec<Sample>,
     /// Kinds of data that couldn't be read, each with the reason.
     pub missing: Vec<(String, String)>,
 }
 
-/// What holds for the whole recording.
+/// Properties of the whole recording.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct About {
+pub struct RecordingInfo {
     /// The host's name.
     pub host: String,
     /// The moment of 0 seconds, in seconds since 1970-01-01 UTC.
     pub started: f64,
     /// The same moment in seconds since the host was booted.
     pub boot: f64,
-    /// Seconds between two samples, as intended.
+    /// The intended seconds between two samples.
     pub interval: f64,
     /// Ticks in a second (USER_HZ), in which processor times are counted.
     pub ticks_per_second: u64,
@@ -40,25 +40,25 @@ pub struct Sample {
     pub texts: Vec<(String, String)>,
 }
 
-/// Why bytes aren't a recording.
+/// The reason that bytes aren't a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordingError {
-    /// They begin with something else.
+    /// The first line is wrong.
     NoRecording,
-    /// A line belongs to none.
+    /// A line has no place in a recording.
     Line {
         /// Bytes before it.
         at: usize,
-        /// It, or its beginning.
+        /// The line, or its beginning.
         line: String,
     },
 }
 
 impl Recording {
-    /// Reads a recording. A last sample that was cut off, as by a crash, is left out.
+    /// Reads a recording. A last sample that was cut off, for example by a crash, is left out.
     ///
     /// # Errors
-    /// Where the bytes aren't one, or are damaged.
+    /// If the bytes aren't a recording, or are damaged.
     pub fn parse(bytes: &[u8]) -> Result<Self, RecordingError> {
         let mut lines = Lines { bytes, at: 0 };
         if lines.next() != Some(MAGIC.as_bytes()) {
@@ -69,10 +69,10 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Adds what was recorded later: what [`super::Recorder::take`] gives after the first time.
+    /// Adds later samples: the result of [`super::Recorder::take`] after the first call.
     ///
     /// # Errors
-    /// Where the bytes continue no recording, or not this one.
+    /// If the bytes don't continue this recording.
     pub fn extend(&mut self, continuation: &[u8]) -> Result<(), RecordingError> {
         self.read(Lines { bytes: continuation, at: 0 })
     }
@@ -92,7 +92,7 @@ impl Recording {
         }
     }
 
-    /// Takes one line and what belongs to it; none where it has no place here.
+    /// Takes one line with its text; none if it has no place here.
     fn take(&mut self, line: &str, lines: &mut Lines<'_>) -> Option<Taken> {
         let (mark, rest) = line.split_once(' ')?;
         match mark {
@@ -146,8 +146,8 @@ impl Recording {
         })
     }
 
-    /// Keeps samples at least so many seconds apart, the first and the last two among them. Counters only grow, so what is
-    /// between two samples that stay isn't lost.
+    /// Keeps samples at least so many seconds apart, the first and the last two among them. Counters only
+    /// grow, so what is between two samples that stay isn't lost.
     pub fn thin(&mut self, seconds: f64) {
         let (mut place, mut kept, last) = (0, f64::NEG_INFINITY, self.samples.len());
         self.samples.retain(|sample| {
@@ -174,7 +174,7 @@ enum Taken {
     Cut,
 }
 
-impl About {
+impl RecordingInfo {
     /// A value that isn't known is left out, so that later versions may add some.
     fn set(&mut self, key: &str, value: &str) -> Option<Taken> {
         let number = || value.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
@@ -190,7 +190,7 @@ impl About {
     }
 }
 
-impl Display for About {
+impl Display for RecordingInfo {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let Self { host, started, boot, interval, ticks_per_second } = self;
         let host: String = host.chars().filter(|c| !c.is_control()).collect();

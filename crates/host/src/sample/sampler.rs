@@ -6,71 +6,72 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::recording::{About, MAGIC};
-use super::source::Source;
-use super::{KINDS, Kind};
+use super::recording::{MAGIC, RecordingInfo};
+use super::source::TextSource;
+use super::{KINDS, SampleKind};
 
-/// How often samples are taken unless something else is asked for.
+/// The default interval of samples.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(250);
-/// A shorter interval would measure the sampler.
+/// The shortest interval; a shorter one would measure the sampler.
 const SHORTEST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(60);
-/// The share of a processor that all kinds of data together may cost before the dear ones are read less often.
+/// The share of a processor that all kinds of data together may cost before the dear ones are read less
+/// often.
 const ALL: f64 = 0.008;
-/// What each of them may cost then.
+/// The share that each kind may cost then.
 const SHARE: f64 = ALL / KINDS.len() as f64;
-/// The most processes, and names of processes, that are followed.
+/// The most processes, and names of processes, to follow.
 const MOST_WATCHED: usize = 64;
 
-/// What is sampled.
+/// Options of a sampler.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SamplerOptions {
     /// Time between two samples.
     pub interval: Duration,
-    /// Processes that are followed with their descendants.
+    /// Processes to follow, with their descendants.
     pub processes: Vec<u32>,
-    /// Names of programs, as in /proc/PID/comm, whose processes are followed likewise.
+    /// Names of programs, as in /proc/PID/comm, whose processes are followed as well.
     pub names: Vec<String>,
-    /// The directory that stands for `/`. What has no file is recorded only where it is `/` itself.
+    /// The directory in place of `/`. Data without a file are recorded only if it is `/` itself.
     pub root: PathBuf,
 }
 
-impl Default for Options {
+impl Default for SamplerOptions {
     fn default() -> Self {
         Self { interval: DEFAULT_INTERVAL, processes: Vec::new(), names: Vec::new(), root: "/".into() }
     }
 }
 
-/// The interval that is used where this one is asked for: at least 20 ms, at most a minute.
+/// The interval limited to 20 ms to a minute.
 pub fn clamped(interval: Duration) -> Duration {
     interval.clamp(SHORTEST, LONGEST)
 }
 
-/// Reads a host's counters. Those of the network are of the calling thread's namespace.
+/// Reads a host's counters; those of the network belong to the calling thread's namespace.
 pub struct Sampler {
     begun: Instant,
     interval: Duration,
-    channels: Vec<Channel>,
+    channels: Vec<OpenKind>,
 }
 
 impl Sampler {
-    /// Opens what is sampled. What can't be read says so in the recording.
-    pub fn new(options: &Options) -> Self {
+    /// Opens the sources. The recording names unreadable ones, with the reason.
+    pub fn new(options: &SamplerOptions) -> Self {
         let mut options = options.clone();
         options.processes.truncate(MOST_WATCHED);
         options.names.truncate(MOST_WATCHED);
-        let channels = KINDS.iter().map(|kind| Channel::open(kind, &options)).collect();
+        let channels = KINDS.iter().map(|kind| OpenKind::open(kind, &options)).collect();
         Self { begun: Instant::now(), interval: clamped(options.interval), channels }
     }
 
-    /// What a recording begins with. Call it before the first sample: it tells when that was.
+    /// The head of a recording. Call it before the first sample, because it holds the time.
     pub fn heading(&self) -> Vec<u8> {
         let boot = clock_gettime(ClockId::Boottime);
         let elapsed = self.begun.elapsed();
         let started =
             SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(elapsed);
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let about = About {
+        let about = RecordingInfo {
             host: host.trim().to_owned(),
             started: started.as_secs_f64(),
             boot: boot.tv_sec as f64 + boot.tv_nsec as f64 * 1e-9 - elapsed.as_secs_f64(),
@@ -80,8 +81,8 @@ impl Sampler {
         format!("{MAGIC}\n{about}").into_bytes()
     }
 
-    /// Appends one sample. A kind of data that costs much is left out of some of them, unless the sample must be
-    /// `whole`, as the first and the last should.
+    /// Appends one sample. A kind of data that costs much is left out of some of them, unless the sample must
+    /// be `whole`, as the first and the last should.
     pub fn sample(&mut self, whole: bool, recording: &mut Vec<u8>) {
         recording.extend_from_slice(format!("@ {:.6}\n", self.begun.elapsed().as_secs_f64()).as_bytes());
         let interval = self.interval.as_secs_f64();
@@ -94,28 +95,28 @@ impl Sampler {
     }
 }
 
-/// One kind of data under way.
-struct Channel {
+/// One kind of data with its open source.
+struct OpenKind {
     name: &'static str,
-    source: Box<dyn Source>,
+    source: Box<dyn TextSource>,
     text: Vec<u8>,
-    /// Samples that it still sits out.
+    /// The number of samples that it still skips.
     out: u32,
-    /// What the last reading cost, in processor seconds.
+    /// The cost of the last reading, in processor seconds.
     last: f64,
-    /// The less of the last two: one dear reading alone, such as the first, is forgiven.
+    /// The lower cost of the last two: a single costly reading, such as the first, is forgiven.
     cost: f64,
-    /// Why it couldn't be read, once that was told.
+    /// True once the reason that it couldn't be read was recorded.
     told: bool,
 }
 
-impl Channel {
-    fn open(kind: &Kind, options: &Options) -> Self {
+impl OpenKind {
+    fn open(kind: &SampleKind, options: &SamplerOptions) -> Self {
         let source = (kind.open)(options);
         Self { name: kind.name, source, text: Vec::new(), out: 0, last: 0.0, cost: 0.0, told: false }
     }
 
-    /// False where it sits this sample out.
+    /// False if it skips this sample.
     fn sample(&mut self, whole: bool, recording: &mut Vec<u8>) -> bool {
         if self.out > 0 && !whole {
             self.out -= 1;
@@ -130,7 +131,7 @@ impl Channel {
         true
     }
 
-    /// Sits out as many samples as keep it within its share of each, in seconds.
+    /// Skips enough samples to stay within its share of each, in seconds.
     fn spare(&mut self, share: f64) {
         self.out = (self.cost / share) as u32;
     }
@@ -152,7 +153,7 @@ impl Channel {
     }
 }
 
-/// Processor time of this thread: how much a busy host delays it doesn't count.
+/// Processor time of this thread, so that delays on a busy host don't count.
 pub(crate) fn thread_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
@@ -165,7 +166,7 @@ mod tests {
     /// Costs 3 ms, which is more than 0.8 % of 250 ms.
     struct Dear;
 
-    impl Source for Dear {
+    impl TextSource for Dear {
         fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
             text.extend_from_slice(b"x");
             let begun = thread_seconds();
@@ -177,8 +178,8 @@ mod tests {
     #[test]
     fn what_costs_much_is_read_less_often_but_in_a_whole_sample() {
         let (begun, interval) = (Instant::now(), DEFAULT_INTERVAL);
-        let dear = Kind { name: "dear", open: |_| Box::new(Dear), series: |_| Vec::new() };
-        let channels = vec![Channel::open(&dear, &Options::default())];
+        let dear = SampleKind { name: "dear", open: |_| Box::new(Dear), series: |_| Vec::new() };
+        let channels = vec![OpenKind::open(&dear, &SamplerOptions::default())];
         let mut sampler = Sampler { begun, interval, channels };
         let mut read = |whole| {
             let mut recording = Vec::new();

@@ -1,4 +1,4 @@
-//! What a recording says over time, all kinds of data in one form.
+//! The data of a recording over time, all kinds in one form.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,10 +6,10 @@ use super::{KINDS, Recording};
 
 /// One quantity over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Series {
+pub struct TimeSeries {
     /// The kind of data: `cpu`, `ports` ...
     pub kind: String,
-    /// What it is of: `all busy`, `eth0 received`.
+    /// The subject: `all busy`, `eth0 received`.
     pub name: String,
     /// Its unit: `%`, `bit/s`, `1/s`.
     pub unit: String,
@@ -17,13 +17,13 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-impl Series {
+impl TimeSeries {
     pub(crate) fn new(kind: &str, name: &str, unit: &str, points: Vec<(f64, f64)>) -> Self {
         Self { kind: kind.into(), name: name.into(), unit: unit.into(), points }
     }
 }
 
-/// Everything that a recording says over time, in the order of the kinds of data.
-pub fn series(recording: &Recording) -> Vec<Series> {
+/// All series of a recording, in the order of the kinds of data.
+pub fn series(recording: &Recording) -> Vec<TimeSeries> {
     KINDS.iter().flat_map(|kind| (kind.series)(recording)).collect()
 }

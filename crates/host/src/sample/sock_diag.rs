@@ -1,7 +1,7 @@
 //! Asks the kernel for the TCP connections of a network namespace (sock_diag(7)), each as one line of text.
 //!
-//! The layouts are those of include/uapi/linux/inet_diag.h and include/uapi/linux/tcp.h, which only ever grow at
-//! their ends.
+//! The layouts are those of include/uapi/linux/inet_diag.h and include/uapi/linux/tcp.h, which only ever grow
+//! at their ends.
 
 use std::fmt::Write as _;
 use std::io;
@@ -115,8 +115,8 @@ fn request(family: u8) -> [u8; 72] {
     bytes
 }
 
-/// One connection: both addresses, the state, the cookie that no other connection has, the queues, the socket's inode (0
-/// once nobody has it open), and what TCP_INFO tells.
+/// One connection: both addresses, the state, the cookie that no other connection has, the queues, the
+/// socket's inode (0 once nobody has it open), and what TCP_INFO tells.
 fn line(message: &[u8], text: &mut String) {
     let Some((near, far)) = ends(message) else { return };
     let get = |at, size| number(message, at, size).unwrap_or(0);

@@ -1,6 +1,8 @@
-//! The sockets that processes have open, by which their connections are known: links in /proc/PID/fd (proc_pid_fd(5)).
+//! The sockets that processes have open, by which their connections are known: links in /proc/PID/fd
+//! (proc_pid_fd(5)).
 //!
-//! They are one line among those of the processes: `sockets INODE ...`, with `?` for those that may not be seen.
+//! They are one line among those of the processes: `sockets INODE ...`, with `?` for those that may not be
+//! seen.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -64,7 +66,8 @@ fn inode(target: &Path) -> Option<u64> {
     target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// All that the processes that were followed had open at any moment; none where that isn't known of each of them.
+/// All that the processes that were followed had open at any moment; none where that isn't known of each of
+/// them.
 pub(super) fn followed(recording: &Recording) -> Option<BTreeSet<u64>> {
     let lines = recording.texts(super::processes::NAME).flat_map(|(_, text)| text.lines());
     let mut words = lines.filter_map(|line| line.strip_prefix(WORD)).peekable();

@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::counters::{self, Counters, History};
-use super::source::Held;
-use super::{Kind, Recording};
+use super::counters::{self, CounterValues, History};
+use super::source::KeptFile;
+use super::{Recording, SampleKind};
 
 const NAME: &str = "softnet";
 
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: SampleKind = SampleKind {
     name: NAME,
-    open: |options| Held::boxed(&options.root, "proc/net/softnet_stat"),
+    open: |options| KeptFile::boxed(&options.root, "proc/net/softnet_stat"),
     series: |recording| counters::rates(NAME, "1/s", 1.0, &history(recording)),
 };
 
@@ -37,8 +37,8 @@ fn history(recording: &Recording) -> History {
 }
 
 /// Three columns of each line, in hexadecimal; by processor and for all.
-fn parse(text: &str) -> Counters {
-    let mut counters = Counters::new();
+fn parse(text: &str) -> CounterValues {
+    let mut counters = CounterValues::new();
     for (line, place) in text.lines().zip(0..) {
         let values: Vec<u64> =
             line.split_whitespace().map_while(|word| u64::from_str_radix(word, 16).ok()).collect();

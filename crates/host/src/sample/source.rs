@@ -1,31 +1,31 @@
-//! Where a kind of data is recorded from.
+//! The sources of recorded data.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// More than any file that is recorded holds, 4,096 processors included.
+/// More bytes than any recorded file, even with 4,096 processors.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Gives the text of one kind of data.
-pub(crate) trait Source: Send {
+/// The source of one kind of data.
+pub(crate) trait TextSource: Send {
     /// Appends the text as it is now.
     fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()>;
 }
 
 /// A file that is kept open and read from its beginning each time, which /proc renews.
-pub(crate) struct Held {
+pub(crate) struct KeptFile {
     path: PathBuf,
     file: Option<File>,
 }
 
-impl Held {
+impl KeptFile {
     pub fn new(root: &Path, path: &str) -> Self {
         Self { path: root.join(path), file: None }
     }
 
-    pub fn boxed(root: &Path, path: &str) -> Box<dyn Source> {
+    pub fn boxed(root: &Path, path: &str) -> Box<dyn TextSource> {
         Box::new(Self::new(root, path))
     }
 
@@ -37,11 +37,11 @@ impl Held {
     }
 }
 
-impl Source for Held {
+impl TextSource for KeptFile {
     fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         let result = self.open().and_then(|file| read_whole(file, text));
         if result.is_err() {
-            // What it stood for may be gone and come again.
+            // The thing behind the file may have gone and come again.
             self.file = None;
         }
         result.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display())))
@@ -53,7 +53,7 @@ pub(crate) fn read_whole(file: &File, text: &mut Vec<u8>) -> io::Result<()> {
     let start = text.len();
     let mut end = start;
     loop {
-        // The kernel gives a page or so at a time; what is read at once is of one moment.
+        // The kernel returns about a page at a time; the bytes of one read are of one moment.
         text.resize(end + (16 << 10), 0);
         let got = file.read_at(&mut text[end..], (end - start) as u64);
         end += *got.as_ref().unwrap_or(&0);
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_held_file_is_read_anew_each_time() {
         let root = tempfile::tempdir().unwrap();
-        let mut held = Held::new(root.path(), "x");
+        let mut held = KeptFile::new(root.path(), "x");
         assert!(held.read(&mut Vec::new()).is_err());
         for content in ["one\n".to_owned(), "2\n".repeat(50_000)] {
             std::fs::write(root.path().join("x"), &content).unwrap();
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn proc_renews_a_held_file() {
-        let mut held = Held::new(Path::new("/"), "proc/uptime");
+        let mut held = KeptFile::new(Path::new("/"), "proc/uptime");
         let mut read = || {
             let mut text = Vec::new();
             held.read(&mut text).map(|()| text)

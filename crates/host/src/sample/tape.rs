@@ -1,6 +1,6 @@
-//! What a recorder holds until it is taken.
+//! The samples that a recorder holds until they are taken.
 
-/// The most bytes that are held. A longer recording keeps every second of its samples, then every fourth.
+/// The most bytes held. A longer recording keeps every second of its samples, then every fourth.
 pub const MOST_BYTES: usize = 64 << 20;
 
 /// Samples in the order in which they were taken.
@@ -9,7 +9,7 @@ pub(crate) struct Tape {
     heading: Vec<u8>,
     samples: Vec<Vec<u8>>,
     bytes: usize,
-    /// How many intervals pass between two samples that are kept.
+    /// The number of intervals between two kept samples.
     stride: u32,
 }
 
@@ -30,7 +30,7 @@ impl Tape {
         self.stride
     }
 
-    /// Everything that wasn't taken yet, in the form of a recording or of its continuation.
+    /// Takes all held samples, in the form of a recording or of its continuation.
     pub fn take(&mut self) -> Vec<u8> {
         let mut taken = std::mem::take(&mut self.heading);
         taken.extend(self.samples.drain(..).flatten());
@@ -38,7 +38,7 @@ impl Tape {
         taken
     }
 
-    /// Counters only grow, so what is between two samples that stay isn't lost.
+    /// Counters only grow, so the growth between two kept samples isn't lost.
     fn thin(&mut self) {
         let mut place = 0;
         self.samples.retain(|_| {

@@ -1,24 +1,24 @@
-//! TCP's counters of the network namespace: /proc/net/snmp and /proc/net/netstat (RFC 4022, RFC 1213; the kernel's
-//! Documentation/networking/snmp_counter.rst).
+//! TCP's counters of the network namespace: /proc/net/snmp and /proc/net/netstat (RFC 4022, RFC 1213; the
+//! kernel's Documentation/networking/snmp_counter.rst).
 
 use serde::{Deserialize, Serialize};
 
-use super::counters::{self, Counters, History};
-use super::source::Held;
-use super::{Kind, Recording, Series};
+use super::counters::{self, CounterValues, History};
+use super::source::KeptFile;
+use super::{Recording, SampleKind, TimeSeries};
 
 const SNMP_NAME: &str = "snmp";
 const NETSTAT_NAME: &str = "netstat";
 
-pub(super) const SNMP: Kind = Kind {
+pub(super) const SNMP: SampleKind = SampleKind {
     name: SNMP_NAME,
-    open: |options| Held::boxed(&options.root, "proc/net/snmp"),
+    open: |options| KeptFile::boxed(&options.root, "proc/net/snmp"),
     series: |recording| series(recording, SNMP_NAME),
 };
 
-pub(super) const NETSTAT: Kind = Kind {
+pub(super) const NETSTAT: SampleKind = SampleKind {
     name: NETSTAT_NAME,
-    open: |options| Held::boxed(&options.root, "proc/net/netstat"),
+    open: |options| KeptFile::boxed(&options.root, "proc/net/netstat"),
     series: |recording| series(recording, NETSTAT_NAME),
 };
 
@@ -45,8 +45,9 @@ pub struct TcpTotals {
     pub listen_drops: u64,
 }
 
-/// What the counters of TCP grew by between the first and the last sample: `RetransSegs`, `TCPTimeouts` and so on.
-pub fn tcp(recording: &Recording) -> Counters {
+/// What the counters of TCP grew by between the first and the last sample: `RetransSegs`, `TCPTimeouts` and
+/// so on.
+pub fn tcp(recording: &Recording) -> CounterValues {
     let snmp = counters::totals(&history(recording, SNMP_NAME));
     let netstat = counters::totals(&history(recording, NETSTAT_NAME));
     let all = snmp.into_iter().chain(netstat);
@@ -74,7 +75,7 @@ pub fn tcp_totals(recording: &Recording) -> TcpTotals {
 }
 
 /// Rates of the counters that moved, and the number of connections.
-fn series(recording: &Recording, kind: &str) -> Vec<Series> {
+fn series(recording: &Recording, kind: &str) -> Vec<TimeSeries> {
     let history = history(recording, kind);
     let rates = counters::moved(counters::rates(kind, "1/s", 1.0, &history));
     let mut all: Vec<_> =
@@ -82,7 +83,7 @@ fn series(recording: &Recording, kind: &str) -> Vec<Series> {
     let established = history.iter().filter_map(|(at, of)| Some((*at, *of.get("Tcp CurrEstab")? as f64)));
     let points: Vec<_> = established.collect();
     if !points.is_empty() {
-        all.push(Series::new(kind, "Tcp CurrEstab", "connections", points));
+        all.push(TimeSeries::new(kind, "Tcp CurrEstab", "connections", points));
     }
     all
 }
@@ -92,8 +93,8 @@ fn history(recording: &Recording, kind: &str) -> History {
 }
 
 /// Two lines for each protocol: names, then values. Negative values are limits that aren't set.
-fn parse(text: &str) -> Counters {
-    let mut counters = Counters::new();
+fn parse(text: &str) -> CounterValues {
+    let mut counters = CounterValues::new();
     let lines: Vec<&str> = text.lines().collect();
     for pair in lines.windows(2) {
         let (Some((protocol, names)), Some((same, values))) =

@@ -1,4 +1,4 @@
-//! Two threads a link that carry packets from one interface to the other.
+//! Two threads for each link, which carry packets from one interface to the other.
 
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -15,64 +15,66 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::line::{Line, Seen};
-use super::{Counts, Wan};
+use super::line::{LinkLine, ReadTimes};
+use super::{SegmentCounts, Wan};
 use crate::rate::Rate;
 use crate::state::write_private;
 
-/// How often what was counted is written down.
+/// Interval at which the counts are written.
 const TELL_EVERY: Duration = Duration::from_millis(500);
 
-/// What each thread counted.
-type Shared = Arc<Mutex<Vec<[Counts; 2]>>>;
+/// The counts of each thread.
+type SharedCounts = Arc<Mutex<Vec<[SegmentCounts; 2]>>>;
 
-/// Packets that are read, or handed over, before the other has its turn.
+/// Packets that are read before delivery has its turn, and the reverse.
 const BATCH: usize = 16;
 
-/// What an emulator is told, as JSON on its command line.
+/// The job of an emulator, as JSON on its command line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Job {
+pub(crate) struct EmulatorJob {
     /// The two ends of each link.
-    pub(crate) links: Vec<[Interface; 2]>,
+    pub(crate) links: Vec<[TunInterface; 2]>,
     /// Each link's rate in each direction; none for open ones.
     pub(crate) rate: Option<Rate>,
     pub(crate) wan: Wan,
-    /// Where to write what was counted.
+    /// The file for the counts.
     pub(crate) counts: PathBuf,
 }
 
-/// An interface to be made.
+/// An interface to create.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Interface {
-    /// The file that stands for its network namespace.
+pub(crate) struct TunInterface {
+    /// The file of its network namespace.
     pub(crate) namespace: PathBuf,
     pub(crate) name: String,
 }
 
-/// Is an emulator: makes the interfaces that `job` names, prints `ready`, or what is wrong, and carries packets until it is
-/// killed. This is what a program that makes labs does when it is started with [`super::SUBCOMMAND`] and the job.
+/// Runs as an emulator: creates the interfaces of `job`, prints `ready` or the error, and carries packets
+/// until it is killed. A program that makes labs calls this when it is started with [`super::SUBCOMMAND`] and
+/// the job.
 ///
 /// # Errors
-/// When the job can't be read, an interface can't be made (said on standard output as well), or one was taken away.
+/// If the job can't be read, an interface can't be created (also printed on standard output), or one was
+/// removed.
 pub fn serve(job: &str) -> io::Result<()> {
     let prepared = prepare(job);
     let told = prepared.as_ref().map_or_else(|error| error.to_string(), |_| "ready".into());
     writeln!(io::stdout(), "{}", told.replace('\n', " "))?;
     let (job, links) = prepared?;
-    // Late packets make a link that isn't the one asked for. Only root may ask for more than its share of a processor.
+    // Late packets falsify the link's delay. Only root may raise the priority.
     let _ = rustix::process::setpriority_process(None, -10);
     run(&job, links)
 }
 
-fn prepare(job: &str) -> io::Result<(Job, Vec<[Arc<Tun>; 2]>)> {
-    let job: Job = serde_json::from_str(job)?;
-    let made = |[near, far]: &[Interface; 2]| Ok([Arc::new(make(near)?), Arc::new(make(far)?)]);
+fn prepare(job: &str) -> io::Result<(EmulatorJob, Vec<[Arc<Tun>; 2]>)> {
+    let job: EmulatorJob = serde_json::from_str(job)?;
+    let made = |[near, far]: &[TunInterface; 2]| Ok([Arc::new(make(near)?), Arc::new(make(far)?)]);
     let links = job.links.iter().map(made).collect::<io::Result<_>>()?;
     Ok((job, links))
 }
 
-fn make(interface: &Interface) -> io::Result<Tun> {
-    let Interface { namespace, name } = interface;
+fn make(interface: &TunInterface) -> io::Result<Tun> {
+    let TunInterface { namespace, name } = interface;
     let failed =
         |what: String| move |error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"));
     let file = std::fs::File::open(namespace).map_err(failed(format!("opening {}", namespace.display())))?;
@@ -81,20 +83,20 @@ fn make(interface: &Interface) -> io::Result<Tun> {
         .map_err(failed(format!("making the interface {name} in {}", namespace.display())))
 }
 
-/// Carries until one thread can't any more, and writes down now and then what was counted.
-fn run(job: &Job, links: Vec<[Arc<Tun>; 2]>) -> io::Result<()> {
-    let counts: Shared = Arc::new(Mutex::new(vec![[Counts::default(); 2]; links.len()]));
+/// Carries packets until one thread fails, and writes the counts at intervals.
+fn run(job: &EmulatorJob, links: Vec<[Arc<Tun>; 2]>) -> io::Result<()> {
+    let counts: SharedCounts = Arc::new(Mutex::new(vec![[SegmentCounts::default(); 2]; links.len()]));
     let (ended, end) = mpsc::channel();
     for (link, [near, far]) in links.into_iter().enumerate() {
         let ways = [(near.clone(), far.clone()), (far, near)];
         for (direction, (from, to)) in ways.into_iter().enumerate() {
             let seed = job.wan.seed.wrapping_add((2 * link + direction) as u64);
-            let line = Line::new(job.rate, &job.wan, seed);
+            let line = LinkLine::new(job.rate, &job.wan, seed);
             let place = (link, direction);
             let carrier =
                 Carrier { from, to, line, clock: Instant::now(), empty: 0, counts: counts.clone(), place };
             let ended = ended.clone();
-            // The receiver is there as long as this process.
+            // The receiver lives as long as this process.
             let carry = move || drop(ended.send(carrier.run()));
             std::thread::Builder::new().name(format!("link {link}")).spawn(carry)?;
         }
@@ -110,7 +112,7 @@ fn run(job: &Job, links: Vec<[Arc<Tun>; 2]>) -> io::Result<()> {
     }
 }
 
-fn tell(job: &Job, counts: &Shared, written: &mut Vec<[Counts; 2]>) -> io::Result<()> {
+fn tell(job: &EmulatorJob, counts: &SharedCounts, written: &mut Vec<[SegmentCounts; 2]>) -> io::Result<()> {
     let now = counts.lock().unwrap_or_else(PoisonError::into_inner).clone();
     if now != *written {
         let partial = job.counts.with_extension("json.new");
@@ -121,22 +123,22 @@ fn tell(job: &Job, counts: &Shared, written: &mut Vec<[Counts; 2]>) -> io::Resul
     Ok(())
 }
 
-/// What one thread does.
+/// The work of one thread.
 struct Carrier {
     from: Arc<Tun>,
     to: Arc<Tun>,
-    line: Line,
+    line: LinkLine,
     clock: Instant,
-    /// When no packet waited the last time.
+    /// The last time at which no packet waited.
     empty: u64,
-    counts: Shared,
-    /// Which link, and which direction of it.
+    counts: SharedCounts,
+    /// Its link and direction.
     place: (usize, usize),
 }
 
 impl Carrier {
     fn run(mut self) -> io::Result<Infallible> {
-        // A timer may fire 50 us late otherwise. It is for this thread only.
+        // Otherwise a timer may fire 50 us late. The setting is for this thread only.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         loop {
             let more = self.take()?;
@@ -148,12 +150,12 @@ impl Carrier {
         }
     }
 
-    /// Reads a batch. Says whether there may be more.
+    /// Reads a batch; true if there may be more.
     fn take(&mut self) -> io::Result<bool> {
         for _ in 0..BATCH {
             match self.from.read(self.line.buffer()) {
                 Ok(length) => {
-                    let seen = Seen { since: self.empty, now: self.now() };
+                    let seen = ReadTimes { since: self.empty, now: self.now() };
                     self.line.accept(seen, length);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -167,12 +169,12 @@ impl Carrier {
         Ok(true)
     }
 
-    /// Hands over a batch of what has arrived. Says whether that was all.
+    /// Delivers a batch of arrived packets; true if that was all.
     fn give(&mut self) -> bool {
         for _ in 0..BATCH {
             let now = self.now();
             let Some(packet) = self.line.arrived(now) else { return true };
-            // A host whose interface is down, or that has no memory, misses a packet, as any host does.
+            // A host whose interface is down, or that lacks memory, loses the packet, as any host does.
             let _ = self.to.write(packet);
             self.line.hand_over(now);
         }
@@ -184,7 +186,7 @@ impl Carrier {
         counts[self.place.0][self.place.1] = self.line.counts();
     }
 
-    /// Sleeps until there is a packet to read or to hand over.
+    /// Sleeps until there is a packet to read or to deliver.
     fn wait(&self) -> io::Result<()> {
         let left = self.line.next_release().map(|release| release.saturating_sub(self.now()));
         let timeout = left

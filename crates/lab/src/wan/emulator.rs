@@ -1,4 +1,4 @@
-//! The process in which packets are carried, as the lab sees it.
+//! The process that carries packets, from the lab's side.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -10,14 +10,14 @@ use std::time::Duration;
 use linerate_sys::netns;
 use rustix::process::Signal;
 
-use super::carry::{Interface, Job};
-use super::{Counts, SUBCOMMAND, Wan};
+use super::carry::{EmulatorJob, TunInterface};
+use super::{SUBCOMMAND, SegmentCounts, Wan};
 use crate::child::Child;
 use crate::error::LabError;
 use crate::process::Process;
-use crate::state::{Description, Host};
+use crate::state::{Description, LabHost};
 
-/// How long it may take to make its interfaces, on a host under full load.
+/// The longest time to create its interfaces, on a host under full load.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running emulator, with the interfaces of all links.
@@ -25,8 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Emulator(Child);
 
 impl Emulator {
-    /// Starts `program` as the emulator of this lab and waits until its interfaces are there, still down. It runs in the
-    /// namespace of host b, where it is found by whoever takes the lab down. Unless `kept`, it ends with this process.
+    /// Starts `program` as the emulator of this lab and waits until its interfaces exist, still down. It runs
+    /// in the namespace of host b, where the lab's removal finds it. Unless `kept`, it ends with this
+    /// process.
     pub(crate) fn start(
         program: &Path,
         directory: &Path,
@@ -41,7 +42,7 @@ impl Emulator {
             Child::spawn("emulator", command(program, directory, lab, wan, kept)?).map_err(failed)?;
         match first_line(output).unwrap_or_else(|reason| reason).as_str() {
             "ready" => Ok(Self(child)),
-            "" => Err(give_up(child, &format!("{} ended without a word", program.display()))),
+            "" => Err(give_up(child, &format!("{} ended without output", program.display()))),
             reason => Err(give_up(child, reason)),
         }
     }
@@ -50,15 +51,15 @@ impl Emulator {
         self.0.process()
     }
 
-    /// Ends it, and with it its interfaces.
+    /// Ends the process, and thus its interfaces.
     pub(crate) fn stop(self) {
         self.0.stop();
     }
 }
 
-/// What the emulator of a lab with this directory counted, half a second ago at most: of each link the direction from a to b,
-/// then the other. Empty where there is none.
-pub(crate) fn counts(directory: &Path) -> Vec<[Counts; 2]> {
+/// The counts of the emulator of the lab with this directory, at most half a second old: for each link the
+/// direction from a to b, then the other. Empty without an emulator.
+pub(crate) fn counts(directory: &Path) -> Vec<[SegmentCounts; 2]> {
     let text = std::fs::read(counts_file(directory)).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
 }
@@ -79,7 +80,7 @@ fn command(
     wan: &Wan,
     kept: bool,
 ) -> Result<Command, LabError> {
-    let job = Job { links: links(lab), rate: lab.link, wan: *wan, counts: counts_file(directory) };
+    let job = EmulatorJob { links: links(lab), rate: lab.link, wan: *wan, counts: counts_file(directory) };
     let job =
         serde_json::to_string(&job).map_err(|error| LabError::Emulator { reason: error.to_string() })?;
     let path = lab.b.namespace_path();
@@ -89,7 +90,7 @@ fn command(
     let mut command = Command::new(program);
     command.args([SUBCOMMAND, &job]).current_dir("/");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
-    // By this it is known as the lab's own even where the namespace has no name any more.
+    // The variable marks the process as the lab's own, even after the namespace has lost its name.
     command.env("LINERATE_LAB", lab.name.as_str());
     netns::enter(&mut command, namespace.into());
     netns::new_session(&mut command);
@@ -99,8 +100,8 @@ fn command(
     Ok(command)
 }
 
-fn links(lab: &Description) -> Vec<[Interface; 2]> {
-    let end = |host: &Host, name: String| Interface { namespace: host.namespace_path(), name };
+fn links(lab: &Description) -> Vec<[TunInterface; 2]> {
+    let end = |host: &LabHost, name: String| TunInterface { namespace: host.namespace_path(), name };
     let pairs = lab.a.ports().into_iter().zip(lab.b.ports());
     pairs.map(|(near, far)| [end(&lab.a, near.interface), end(&lab.b, far.interface)]).collect()
 }
@@ -111,7 +112,7 @@ fn first_line(output: Option<ChildStdout>) -> Result<String, String> {
     let read = move || {
         let mut line = String::new();
         let read = BufReader::new(output).read_line(&mut line);
-        // Nobody listens any more to one that was too slow.
+        // If the emulator was too slow, the receiver has gone.
         let _ = sender.send(read.map(|_| line.trim().to_owned()));
     };
     std::thread::Builder::new().name("emulator".into()).spawn(read).map_err(|error| error.to_string())?;

@@ -1,15 +1,15 @@
-//! Packets under way, in one piece of memory that is used round and round: nothing is allocated or copied for each.
+//! Packets in flight, in a ring of memory: nothing is allocated or copied for each packet.
 
 use std::collections::VecDeque;
 
 /// The longest packet with its header, rounded up.
 pub(crate) const LONGEST: usize = 65_600;
 
-/// Packets that leave in the order in which they came, each at its time.
+/// Packets that leave in the order of their arrival, each at its time.
 #[derive(Debug)]
 pub(crate) struct Fifo {
     bytes: Vec<u8>,
-    /// Where the next packet goes.
+    /// The place of the next packet.
     head: usize,
     packets: VecDeque<Waiting>,
 }
@@ -22,19 +22,19 @@ struct Waiting {
 }
 
 impl Fifo {
-    /// Room for so many bytes at least. Memory is taken as it is used.
+    /// A ring for at least this number of bytes. The kernel allocates memory on first use.
     pub(crate) fn new(bytes: usize) -> Self {
         Self { bytes: vec![0; bytes + 4 * LONGEST], head: 0, packets: VecDeque::new() }
     }
 
-    /// Where the next packet may be written; none while too much is under way.
+    /// The memory for the next packet; none while the ring is full.
     pub(crate) fn room(&mut self) -> Option<&mut [u8]> {
         let Some(first) = self.packets.front() else {
             // From the start, where memory is in the processor's cache.
             self.head = 0;
             return Some(&mut self.bytes[..LONGEST]);
         };
-        // Head and first packet never meet: where they did, full would look like empty.
+        // Head and first packet never meet: otherwise a full ring would look empty.
         let free = if self.head > first.start { self.bytes.len() } else { first.start.saturating_sub(1) };
         if free - self.head < LONGEST {
             if self.head <= first.start || first.start <= LONGEST {
@@ -50,14 +50,14 @@ impl Fifo {
         &self.bytes[self.head..][..length.min(LONGEST)]
     }
 
-    /// Keeps them as a packet that leaves at this time.
+    /// Keeps these bytes as a packet that leaves at this time.
     pub(crate) fn push(&mut self, length: usize, release: u64) {
         let length = length.min(LONGEST);
         self.packets.push_back(Waiting { start: self.head, length, release });
         self.head += length;
     }
 
-    /// When the first packet leaves.
+    /// The time at which the first packet leaves.
     pub(crate) fn next_release(&self) -> Option<u64> {
         self.packets.front().map(|packet| packet.release)
     }
@@ -67,7 +67,7 @@ impl Fifo {
         self.packets.front().map(|packet| &self.bytes[packet.start..][..packet.length])
     }
 
-    /// Forgets the first packet.
+    /// Removes the first packet.
     pub(crate) fn pop(&mut self) {
         self.packets.pop_front();
     }

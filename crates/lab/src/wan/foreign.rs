@@ -1,26 +1,26 @@
-//! For the fuzzer and the replay of its corpus: packets that somebody in a namespace made.
+//! For the fuzzer and the replay of its corpus: arbitrary packets from a namespace.
 
 use linerate_sys::tun::HEADER_BYTES;
 
-use super::packet::{FRAMING, Shape, cut};
+use super::packet::{FRAMING, PacketShape, cut};
 
-/// Two bytes say where the rest, a packet as a TUN interface gives it, is cut in two.
+/// The first two bytes give the place at which the rest, a packet of a TUN interface, is cut in two.
 ///
 /// # Panics
-/// Where the two parts aren't the whole.
+/// If the two parts don't add up to the whole.
 pub fn packet(data: &[u8]) {
     let Some((at, bytes)) = data.split_first_chunk() else { return };
-    let Some(shape) = Shape::of(bytes) else { return };
+    let Some(shape) = PacketShape::of(bytes) else { return };
     let at = usize::from(u16::from_le_bytes(*at)) % (shape.segments + 1);
     let (mut first, mut last) = (Vec::new(), Vec::new());
     cut(bytes, &shape, 0..at.max(1), &mut first);
     assert!(first.len() <= bytes.len() && shape.wire_bytes(&(0..at.max(1))) > FRAMING);
     if (1..shape.segments).contains(&at) {
         cut(bytes, &shape, at..shape.segments, &mut last);
-        let headers = Shape::of(&first).map(|_| first.len() + last.len() - bytes.len());
+        let headers = PacketShape::of(&first).map(|_| first.len() + last.len() - bytes.len());
         assert!(headers.is_some_and(|headers| headers > HEADER_BYTES), "each has headers");
         // A piece of several segments is cut further as the whole is.
-        let again = Shape::of(&last).expect("it is a packet");
+        let again = PacketShape::of(&last).expect("it is a packet");
         assert!(again.segments == 1 || again.segments == shape.segments - at);
     }
 }

@@ -3,48 +3,48 @@
 use std::ops::Range;
 
 use super::fifo::{Fifo, LONGEST};
-use super::loss::Losses;
-use super::packet::{Shape, cut};
+use super::loss::LossDraws;
+use super::packet::{PacketShape, cut};
 use super::shaper::Shaper;
-use super::{Counts, Wan};
+use super::{SegmentCounts, Wan};
 use crate::rate::Rate;
 
-/// What an open link is taken to carry when memory for it is set aside, in bits per second.
+/// The rate in bits per second for which memory of an open link is allocated.
 const OPEN: u64 = 40_000_000_000;
 
-/// How late packets may leave before there is no memory for more, in nanoseconds.
+/// The delay of deliveries in nanoseconds that the memory allows for.
 const LATE: u64 = 20_000_000;
 
-/// How long a link may take for what leaves it at once, in nanoseconds: a super-packet is cut where it would take longer,
-/// so that it doesn't arrive as one long after its first segment should have.
+/// The longest time of one piece on the link, in nanoseconds: a longer super-packet is cut, so that its first
+/// segments don't arrive late.
 const AT_ONCE: u64 = 750_000;
 
-/// One direction of the link. Times are nanoseconds since any one moment.
+/// One direction of the link. Times are nanoseconds since an arbitrary moment.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct LinkLine {
     shaper: Option<Shaper>,
-    losses: Losses,
-    /// Nanoseconds between leaving the link and arriving.
+    losses: LossDraws,
+    /// Nanoseconds between leaving the link and arrival.
     delay: u64,
     /// The largest part of a super-packet that is queued as one, in bytes on the wire.
     at_once: u64,
     fifo: Fifo,
-    /// Where a packet is read to that has to be cut or for which there is no memory.
+    /// The buffer of a packet that has to be cut or for which the ring has no memory.
     aside: Vec<u8>,
     piece: Vec<u8>,
     is_aside: bool,
-    counts: Counts,
+    counts: SegmentCounts,
 }
 
-/// When a packet was seen, and when there was certainly none.
+/// The time at which a packet was seen, and the last time without one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ReadTimes {
     pub(crate) since: u64,
     pub(crate) now: u64,
 }
 
-impl Line {
-    /// A line with this rate, open when none; `seed` chooses which segments are lost.
+impl LinkLine {
+    /// A line with this rate, open if none; `seed` determines the lost segments.
     pub(crate) fn new(rate: Option<Rate>, wan: &Wan, seed: u64) -> Self {
         let delay = wan.rtt.one_way_ns();
         let queue = wan.queue_bytes(rate).unwrap_or(0);
@@ -53,18 +53,18 @@ impl Line {
         let memory = in_time(delay + LATE) + u128::from(queue);
         Self {
             shaper: rate.map(|rate| Shaper::new(rate, queue)),
-            losses: Losses::new(wan.loss, seed),
+            losses: LossDraws::new(wan.loss, seed),
             delay,
             at_once: u64::try_from(in_time(AT_ONCE)).unwrap_or(u64::MAX),
             fifo: Fifo::new(usize::try_from(memory).unwrap_or(usize::MAX / 2)),
             aside: vec![0; LONGEST],
             piece: Vec::with_capacity(LONGEST),
             is_aside: false,
-            counts: Counts::default(),
+            counts: SegmentCounts::default(),
         }
     }
 
-    /// Where the next packet is to be read to.
+    /// The memory for the next packet.
     pub(crate) fn buffer(&mut self) -> &mut [u8] {
         match self.fifo.room() {
             Some(room) => {
@@ -78,11 +78,11 @@ impl Line {
         }
     }
 
-    /// Takes the packet that was read to [`Line::buffer`].
-    pub(crate) fn accept(&mut self, seen: Seen, length: usize) {
+    /// Takes the packet that was read into [`LinkLine::buffer`].
+    pub(crate) fn accept(&mut self, seen: ReadTimes, length: usize) {
         let bytes =
             if self.is_aside { &self.aside[..length.min(LONGEST)] } else { self.fifo.written(length) };
-        let Some(shape) = Shape::of(bytes) else { return };
+        let Some(shape) = PacketShape::of(bytes) else { return };
         self.counts.segments += shape.segments as u64;
         if self.is_aside {
             self.counts.dropped += shape.segments as u64;
@@ -103,24 +103,24 @@ impl Line {
         self.next_release().filter(|release| *release <= now).and_then(|_| self.fifo.first())
     }
 
-    /// Forgets the first packet, which was handed over at this time.
+    /// Removes the first packet, which was delivered at this time.
     pub(crate) fn hand_over(&mut self, now: u64) {
         let late = now.saturating_sub(self.fifo.next_release().unwrap_or(now));
         self.counts.latest_ns = self.counts.latest_ns.max(late);
         self.fifo.pop();
     }
 
-    /// When the first packet arrives.
+    /// The arrival time of the first packet.
     pub(crate) fn next_release(&self) -> Option<u64> {
         self.fifo.next_release()
     }
 
-    /// What became of all segments until now.
-    pub(crate) fn counts(&self) -> Counts {
+    /// Counts of all segments so far.
+    pub(crate) fn counts(&self) -> SegmentCounts {
         self.counts
     }
 
-    fn accept_parts(&mut self, seen: Seen, length: usize, shape: &Shape, mut passed: usize) {
+    fn accept_parts(&mut self, seen: ReadTimes, length: usize, shape: &PacketShape, mut passed: usize) {
         let mut first = 0;
         loop {
             self.accept_run(seen, length, shape, first..first + passed);
@@ -134,8 +134,8 @@ impl Line {
         }
     }
 
-    /// Queues segments that lie together, in pieces that the link sends at once, as far as there is room.
-    fn accept_run(&mut self, seen: Seen, length: usize, shape: &Shape, run: Range<usize>) {
+    /// Queues adjacent segments in pieces, as far as there is room.
+    fn accept_run(&mut self, seen: ReadTimes, length: usize, shape: &PacketShape, run: Range<usize>) {
         let step = usize::try_from(self.at_once / shape.wire_bytes_of_one()).unwrap_or(usize::MAX).max(1);
         let mut first = run.start;
         while first < run.end {
@@ -147,7 +147,7 @@ impl Line {
         }
     }
 
-    fn keep(&mut self, seen: Seen, length: usize, shape: &Shape, range: Range<usize>) -> bool {
+    fn keep(&mut self, seen: ReadTimes, length: usize, shape: &PacketShape, range: Range<usize>) -> bool {
         if range.is_empty() {
             return true;
         }
@@ -160,26 +160,26 @@ impl Line {
         true
     }
 
-    /// A segment is lost on its way: it took its time on the link, and doesn't arrive.
-    fn lose(&mut self, seen: Seen, shape: &Shape, segment: usize) {
+    /// Counts a lost segment, which uses its time on the link but doesn't arrive.
+    fn lose(&mut self, seen: ReadTimes, shape: &PacketShape, segment: usize) {
         self.counts.lost += 1;
         if self.fitting(shape, seen.now) > 0 {
             self.send(seen, shape.wire_bytes(&(segment..segment + 1)));
         }
     }
 
-    fn send(&mut self, seen: Seen, bytes: u64) -> u64 {
+    fn send(&mut self, seen: ReadTimes, bytes: u64) -> u64 {
         let left = self.shaper.as_mut().map_or(seen.now, |shaper| shaper.send(seen.since, seen.now, bytes));
         left.saturating_add(self.delay)
     }
 
-    fn fits_at_once(&self, shape: &Shape, now: u64) -> bool {
+    fn fits_at_once(&self, shape: &PacketShape, now: u64) -> bool {
         let short = shape.segments == 1 || shape.wire_bytes(&(0..shape.segments)) <= self.at_once;
         short && self.fitting(shape, now) >= shape.segments
     }
 
-    /// How many segments the queue has room for. A free link takes one whatever the queue's size.
-    fn fitting(&self, shape: &Shape, now: u64) -> usize {
+    /// The number of segments that fit in the queue. A free link takes one, whatever the queue's size.
+    fn fitting(&self, shape: &PacketShape, now: u64) -> usize {
         let Some(shaper) = &self.shaper else { return usize::MAX };
         let fitting = usize::try_from(shaper.room(now) / shape.wire_bytes_of_one()).unwrap_or(usize::MAX);
         fitting.max(usize::from(shaper.is_idle(now)))

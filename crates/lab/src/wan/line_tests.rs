@@ -10,17 +10,17 @@ fn wan(rtt: &str, loss: &str) -> Wan {
     Wan { rtt, loss, ..Wan::default() }
 }
 
-fn line(rate: &str, wan: &Wan) -> Line {
-    Line::new(crate::rate::parse_link(rate).expect("a rate"), wan, 11)
+fn line(rate: &str, wan: &Wan) -> LinkLine {
+    LinkLine::new(crate::rate::parse_link(rate).expect("a rate"), wan, 11)
 }
 
-fn offer(line: &mut Line, now: u64, bytes: &[u8]) {
+fn offer(line: &mut LinkLine, now: u64, bytes: &[u8]) {
     line.buffer()[..bytes.len()].copy_from_slice(bytes);
-    line.accept(Seen { since: now, now }, bytes.len());
+    line.accept(ReadTimes { since: now, now }, bytes.len());
 }
 
 /// Everything that is under way, with the times at which it arrives.
-fn drain(line: &mut Line) -> Vec<(u64, Vec<u8>)> {
+fn drain(line: &mut LinkLine) -> Vec<(u64, Vec<u8>)> {
     let mut arrived = Vec::new();
     while let Some(release) = line.next_release() {
         assert!(release.checked_sub(1).is_none_or(|before| line.arrived(before).is_none()));
@@ -56,7 +56,7 @@ fn headers_of_every_segment_take_their_time() {
     let gigabits = arrived as f64 * 8.0 / (last - 5 * MS) as f64;
     // 1448 bytes of 1538 are payload.
     assert!((gigabits - 9.415).abs() < 0.02, "{gigabits} Gbit/s");
-    let Counts { segments, dropped, .. } = line.counts();
+    let SegmentCounts { segments, dropped, .. } = line.counts();
     assert!((0.1..0.3).contains(&(dropped as f64 / segments as f64)), "13 Gbit/s were offered");
 }
 
@@ -82,7 +82,7 @@ fn loss_is_by_segment_and_spares_the_others() {
         assert!((lost as f64 / expected - 1.0).abs() < 0.1, "{share}: {lost} of {sent}");
         assert_eq!(
             line.counts(),
-            Counts { segments: sent as u64, lost: lost as u64, dropped: 0, latest_ns: 0 }
+            SegmentCounts { segments: sent as u64, lost: lost as u64, dropped: 0, latest_ns: 0 }
         );
     }
 }
@@ -127,7 +127,7 @@ fn without_memory_packets_are_dropped_and_counted() {
         offer(&mut line, number, &Sample::of(45, 0).bytes());
     }
     let arrived: usize = drain(&mut line).iter().map(|(_, piece)| wire(piece).len()).sum();
-    let Counts { segments, dropped, .. } = line.counts();
+    let SegmentCounts { segments, dropped, .. } = line.counts();
     assert_eq!((segments, arrived as u64 + dropped), (900, 900));
     assert!((100..200).contains(&arrived), "{arrived} segments in memory for four super-packets");
 }
@@ -162,7 +162,7 @@ proptest! {
         let arrivals = drain(&mut line);
         prop_assert!(arrivals.is_sorted_by_key(|(time, _)| *time));
         let arrived: Vec<_> = arrivals.iter().flat_map(|(_, piece)| wire(piece)).collect();
-        let Counts { segments, lost, dropped, .. } = line.counts();
+        let SegmentCounts { segments, lost, dropped, .. } = line.counts();
         prop_assert_eq!((sent.len() as u64, arrived.len() as u64), (segments, segments - lost - dropped));
         // What arrives is what was sent, in that order, unchanged.
         let mut rest = sent.iter();

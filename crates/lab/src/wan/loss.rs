@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 /// The share of segments that a link loses, 0 to 50 %, in steps of a billionth.
 ///
-/// Written as a percentage: `0.01%`. A bare number is refused, since it could be a share or a percentage.
+/// Written as a percentage: `0.01%`. A bare number is refused, because it could be a share or a percentage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Loss(u32);
 
-/// Why a text isn't a [`Loss`].
+/// The error of a text that isn't a [`Loss`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no share of segments to lose: write a percentage from 0% to 50%, such as 0.01%")]
+#[error("{0:?} isn't a share of segments to lose; write a percentage from 0% to 50%, such as 0.01%")]
 pub struct LossError(String);
 
 /// Billionths in a percent.
@@ -63,23 +63,24 @@ impl From<Loss> for String {
     }
 }
 
-/// Says of each segment in turn whether it is lost: independent draws, the same for the same seed.
+/// Decides for each segment in turn whether it is lost, by independent draws that repeat for the same seed.
 #[derive(Debug)]
-pub(crate) struct Losses {
+pub(crate) struct LossDraws {
     share: f64,
     rng: fastrand::Rng,
-    /// How many segments pass before the next that is lost.
+    /// The number of segments that pass before the next lost one.
     left: u64,
 }
 
-impl Losses {
+impl LossDraws {
     pub(crate) fn new(loss: Loss, seed: u64) -> Self {
         let mut losses = Self { share: loss.share(), rng: fastrand::Rng::with_seed(seed), left: 0 };
         losses.left = losses.draw();
         losses
     }
 
-    /// Of the next `segments`, how many pass before one is lost; that one is used up too. All, when none is lost.
+    /// The number of the next `segments` that pass before one is lost, which is used up too; all of them if
+    /// none is lost.
     pub(crate) fn pass(&mut self, segments: usize) -> usize {
         if let Some(left) = self.left.checked_sub(segments as u64) {
             self.left = left;
@@ -90,7 +91,8 @@ impl Losses {
         passed
     }
 
-    /// How many independent draws succeed before one fails: a geometric distribution, by its inverse.
+    /// The number of independent draws that succeed before one fails: a geometric distribution, by its
+    /// inverse.
     fn draw(&mut self) -> u64 {
         if self.share == 0.0 {
             return u64::MAX;
@@ -108,8 +110,8 @@ mod tests {
         text.parse().expect(text)
     }
 
-    /// How many of `segments` are lost when they come in super-packets of `size`.
-    fn lost(losses: &mut Losses, segments: usize, size: usize) -> usize {
+    /// The number of `segments` that are lost, if they come in super-packets of `size`.
+    fn lost(losses: &mut LossDraws, segments: usize, size: usize) -> usize {
         let mut lost = 0;
         for _ in 0..segments / size {
             let mut rest = size;
@@ -140,7 +142,7 @@ mod tests {
         for (text, segments) in [("0.01%", 20_000_000), ("1%", 1_000_000), ("50%", 100_000)] {
             for size in [1, 7, 45] {
                 let expected = loss(text).share() * segments as f64;
-                let counted = lost(&mut Losses::new(loss(text), 7), segments, size) as f64;
+                let counted = lost(&mut LossDraws::new(loss(text), 7), segments, size) as f64;
                 let deviation = (expected * (1.0 - loss(text).share())).sqrt();
                 assert!((counted - expected).abs() < 5.0 * deviation, "{text} by {size}: {counted}");
             }
@@ -150,7 +152,7 @@ mod tests {
     #[test]
     fn which_are_lost_depends_on_the_seed_and_not_on_the_packets() {
         let positions = |seed, size: usize| {
-            let mut losses = Losses::new(loss("1%"), seed);
+            let mut losses = LossDraws::new(loss("1%"), seed);
             let (mut at, mut found) = (0, Vec::new());
             while at < 10_000 {
                 let rest = size - at % size;
@@ -168,6 +170,6 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_where_nothing_should_be() {
-        assert_eq!(lost(&mut Losses::new(Loss::default(), 1), 1_000_000, 10), 0);
+        assert_eq!(lost(&mut LossDraws::new(Loss::default(), 1), 1_000_000, 10), 0);
     }
 }

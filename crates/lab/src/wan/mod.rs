@@ -2,11 +2,11 @@
 //!
 //! | file | does |
 //! | --- | --- |
-//! | `packet.rs` | a super-packet's segments, and cutting some of them out |
-//! | `loss.rs`, `shaper.rs`, `fifo.rs` | which are lost; rate and queue; what is under way |
+//! | `packet.rs` | a super-packet's segments, and packets of some of them |
+//! | `loss.rs`, `shaper.rs`, `fifo.rs` | random loss; rate and queue; packets in flight |
 //! | `line.rs` | one direction, made of these, in simulated time |
-//! | `carry.rs` | two threads a link that carry packets from one interface to the other |
-//! | `emulator.rs` | the process in which they run, as the lab sees it |
+//! | `carry.rs` | two threads for each link, which carry packets from one interface to the other |
+//! | `emulator.rs` | the process of these threads, from the lab's side |
 
 mod carry;
 mod emulator;
@@ -29,13 +29,14 @@ pub use rtt::{Rtt, RttError};
 
 use crate::rate::Rate;
 
-/// The subcommand with which a program that makes labs starts itself as an emulator; [`serve`] is what it runs.
+/// The subcommand with which a program that makes labs starts itself as an emulator; [`serve`] is what it
+/// runs.
 pub const SUBCOMMAND: &str = "wan";
 
-/// The shortest queue where the round trip is shorter: that of the link without an emulator.
+/// The least time of the queue, for short round trips: that of a link without an emulator.
 const LEAST_QUEUE_NS: u64 = 20_000_000;
 
-/// What a TCP window is sized for on an open link, in bits per second.
+/// The rate in bits per second for which TCP windows are sized on an open link.
 const WINDOW_RATE: u64 = 10_000_000_000;
 
 /// The least of the largest TCP buffers, in bytes.
@@ -46,12 +47,12 @@ const LEAST_BUFFER: u64 = 128 << 20;
 pub struct Wan {
     /// The round trip that the link adds, half of it each way.
     pub rtt: Rtt,
-    /// The share of segments that get lost, in each direction.
+    /// The share of lost segments in each direction.
     pub loss: Loss,
-    /// Bytes that may wait at each end of a link with a rate, headers and framing included; none is
-    /// what the link carries in one round trip, or in 20 ms where that is more.
+    /// Bytes that may wait at each end of a link with a rate, headers and framing included; none for the
+    /// amount of one round trip, or of 20 ms if that is more.
     pub queue: Option<u64>,
-    /// Which segments are lost: the same for the same seed.
+    /// The seed of the losses, which repeat for the same seed.
     pub seed: u64,
 }
 
@@ -63,8 +64,9 @@ impl Wan {
         rate.map(|rate| self.queue.unwrap_or_else(|| carried(rate)))
     }
 
-    /// The largest TCP buffer with which one connection fills the link, in bytes: four times what is under way in a round
-    /// trip, since the kernel counts its own overhead and lets a sender have twice its window; at least 128 MiB.
+    /// The largest TCP buffer with which one connection fills the link, in bytes: four times the bytes in
+    /// flight, since the kernel counts its own overhead and allows a sender twice its window; at least 128
+    /// MiB.
     pub(crate) fn tcp_buffer_max(&self, rate: Option<Rate>) -> u64 {
         let bits = rate.map_or(WINDOW_RATE, Rate::bits_per_second);
         (4 * in_time(bits, self.rtt.ns())).clamp(LEAST_BUFFER, i32::MAX as u64)
@@ -76,15 +78,15 @@ fn in_time(bits_per_second: u64, ns: u64) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX / 8)
 }
 
-/// What became of the segments that were sent over one direction of a link.
+/// Counts of the segments in one direction of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    /// All that were sent.
+pub struct SegmentCounts {
+    /// Segments sent.
     pub segments: u64,
     /// Lost on purpose.
     pub lost: u64,
-    /// Dropped for want of room in the queue.
+    /// Dropped because the queue was full.
     pub dropped: u64,
-    /// How late the latest packet was handed over, in nanoseconds: the machine had no processor for it in time.
+    /// The largest delay of a delivery in nanoseconds, for lack of a processor.
     pub latest_ns: u64,
 }

@@ -1,16 +1,16 @@
-//! A packet as a TUN interface gives it: a header of 10 bytes that says how to cut and complete it
+//! A packet of a TUN interface: a header of 10 bytes that describes its segmentation and checksum
 //! (`struct virtio_net_hdr`, include/uapi/linux/virtio_net.h), then an IP packet of up to 64 KiB.
 //!
-//! A *super-packet* holds what goes over a wire as many TCP *segments*, each with a copy of its headers.
+//! A *super-packet* stands for many TCP *segments* on a wire, each with a copy of its headers.
 
 use std::ops::Range;
 
 use linerate_sys::tun::HEADER_BYTES;
 
-/// What Ethernet adds to each IP packet: preamble 8, header 14, checksum 4, gap 12 (IEEE 802.3).
+/// Bytes that Ethernet adds to each IP packet: preamble 8, header 14, checksum 4, gap 12 (IEEE 802.3).
 pub const FRAMING: u64 = 38;
 
-/// The least that an Ethernet frame carries; a shorter packet is filled up.
+/// The least payload of an Ethernet frame; a shorter packet is padded.
 const LEAST_PACKET: u64 = 46;
 
 /// VIRTIO_NET_HDR_F_NEEDS_CSUM: the transport's checksum holds its pseudo-header's sum only.
@@ -22,13 +22,13 @@ const GSO_TCP6: u8 = 4;
 /// VIRTIO_NET_HDR_GSO_ECN, a bit beside the types.
 const GSO_ECN: u8 = 0x80;
 
-/// Where in the header of 10 bytes; numbers are in the host's order.
+/// Offsets in the header of 10 bytes; numbers are in the host's order.
 const GSO_TYPE: usize = 1;
 const GSO_SIZE: usize = 4;
 const CHECKSUM_START: usize = 6;
 const CHECKSUM_OFFSET: usize = 8;
 
-/// In a TCP header.
+/// Offsets in a TCP header.
 const TCP_SEQUENCE: usize = 4;
 const TCP_LENGTH: usize = 12;
 const TCP_FLAGS: usize = 13;
@@ -37,14 +37,14 @@ const TCP_LEAST: usize = 20;
 const FIN_AND_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 
-/// How a packet goes over the wire.
+/// The segments of a packet on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
-    /// How many segments it is. A packet that isn't cut is one.
+pub(crate) struct PacketShape {
+    /// The number of segments; 1 for a packet that isn't segmented.
     pub(crate) segments: usize,
-    /// Bytes of the IP packet before the TCP payload; of a packet that isn't cut, all of it.
+    /// Bytes of the IP packet before the TCP payload; all bytes of a packet that isn't segmented.
     headers: usize,
-    /// Where the TCP header begins in the IP packet.
+    /// Offset of the TCP header in the IP packet.
     transport: usize,
     /// Bytes of payload in each segment but the last.
     step: usize,
@@ -52,9 +52,9 @@ pub(crate) struct Shape {
     payload: usize,
 }
 
-impl Shape {
-    /// The shape of what was read; none for what is too short to be a packet. A super-packet of a kind that wasn't asked
-    /// for, or whose headers don't fit, is one segment: it passes or is dropped as a whole.
+impl PacketShape {
+    /// The shape of the bytes read; none if they are too short for a packet. A super-packet of an unexpected
+    /// kind, or with inconsistent headers, is one segment: it passes or is dropped as a whole.
     pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         let (header, packet) = bytes.split_at_checked(HEADER_BYTES)?;
         let whole = Self { segments: 1, headers: packet.len(), transport: 0, step: packet.len(), payload: 0 };
@@ -78,17 +78,17 @@ impl Shape {
         Some(Self { segments: payload.div_ceil(step).max(1), headers, transport, step, payload })
     }
 
-    /// What these segments take on an Ethernet, in bytes: headers and framing of each.
+    /// Bytes of these segments on an Ethernet, with the headers and framing of each.
     pub(crate) fn wire_bytes(&self, range: &Range<usize>) -> u64 {
         let count = range.len() as u64;
         let payload = self.part(range).len() as u64;
         let headers = self.headers as u64;
-        // Only a packet that isn't cut can be shorter than a frame: a segment has 40 bytes of headers and a payload of
-        // the size that the kernel chose, the last one perhaps less.
+        // Only an unsegmented packet can be shorter than a frame: a segment has 40 bytes of headers and a
+        // payload of the size that the kernel chose, the last one perhaps less.
         (count * headers + payload).max(count * LEAST_PACKET) + count * FRAMING
     }
 
-    /// What a segment other than the last takes on an Ethernet.
+    /// Bytes on an Ethernet of a segment other than the last.
     pub(crate) fn wire_bytes_of_one(&self) -> u64 {
         self.wire_bytes(&(0..1))
     }
@@ -99,9 +99,9 @@ impl Shape {
     }
 }
 
-/// Writes the packet that holds only these segments of `bytes` to `piece`, which it replaces: what a network card would
-/// give if these and no others had come.
-pub(crate) fn cut(bytes: &[u8], shape: &Shape, range: Range<usize>, piece: &mut Vec<u8>) {
+/// Writes the packet that holds only these segments of `bytes` to `piece`, which it replaces: the packet of a
+/// network card that received these and no others.
+pub(crate) fn cut(bytes: &[u8], shape: &PacketShape, range: Range<usize>, piece: &mut Vec<u8>) {
     piece.clear();
     if range == (0..shape.segments) {
         piece.extend_from_slice(bytes);
@@ -138,8 +138,8 @@ fn mend_ip(packet: &mut [u8], gone: usize, first: usize) {
     put(packet, 10, !sum(&packet[..length]));
 }
 
-/// The sequence number, the flags that only the first or the last segment carries, and the pseudo-header's length in the
-/// checksum.
+/// The sequence number, the flags that only the first or the last segment carries, and the pseudo-header's
+/// length in the checksum.
 fn mend_tcp(tcp: &mut [u8], skipped: usize, gone: usize, (has_first, has_last): (bool, bool)) {
     let sequence = [0, 1, 2, 3].map(|at| tcp[TCP_SEQUENCE + at]);
     let sequence = u32::from_be_bytes(sequence).wrapping_add(skipped as u32);
@@ -150,7 +150,7 @@ fn mend_tcp(tcp: &mut [u8], skipped: usize, gone: usize, (has_first, has_last): 
     if !has_first {
         tcp[TCP_FLAGS] &= !CWR;
     }
-    // In ones' complement, taking away is adding the complement (RFC 1624).
+    // In ones' complement, subtraction is addition of the complement (RFC 1624).
     let checksum = u32::from(get(tcp, TCP_CHECKSUM)) + u32::from(!(gone as u16));
     put(tcp, TCP_CHECKSUM, fold(checksum));
 }

@@ -158,7 +158,7 @@ pub(crate) fn samples() -> impl Strategy<Value = Sample> {
 
 /// The runs between lost segments, each cut out.
 fn pieces(bytes: &[u8], lost: &[bool]) -> Vec<Vec<u8>> {
-    let shape = Shape::of(bytes).expect("a packet");
+    let shape = PacketShape::of(bytes).expect("a packet");
     let (mut pieces, mut first) = (Vec::new(), 0);
     let lost = (0..shape.segments).filter(|at| lost[*at]);
     for end in lost.chain([shape.segments]) {
@@ -183,7 +183,7 @@ proptest! {
         let bytes = sample.bytes();
         let carried = wire(&bytes);
         let expected: Vec<_> = carried.iter().zip(&losses).filter(|(_, lost)| !**lost).map(|(p, _)| p.clone()).collect();
-        prop_assert_eq!(Shape::of(&bytes).expect("a packet").segments, carried.len());
+        prop_assert_eq!(PacketShape::of(&bytes).expect("a packet").segments, carried.len());
         let left: Vec<_> = pieces(&bytes, &losses).iter().flat_map(|piece| wire(piece)).collect();
         prop_assert!(left == expected, "{} of {} packets, {} expected", left.len(), carried.len(), expected.len());
     }
@@ -191,10 +191,11 @@ proptest! {
     #[test]
     fn the_wire_carries_headers_and_framing_of_every_segment(sample in samples()) {
         let bytes = sample.bytes();
-        let shape = Shape::of(&bytes).expect("a packet");
+        let shape = PacketShape::of(&bytes).expect("a packet");
         let framed = |packet: &Vec<u8>| packet.len().max(46) as u64 + 38;
         let expected: u64 = wire(&bytes).iter().map(framed).sum();
-        // A last segment of a few bytes may be shorter than a frame; together with the others it isn't filled up.
+        // A last segment of a few bytes may be shorter than a frame; together with the others it isn't filled
+        // up.
         let filled = if shape.segments > 1 { 46 } else { 0 };
         prop_assert!(expected.abs_diff(shape.wire_bytes(&(0..shape.segments))) <= filled);
     }
@@ -209,7 +210,7 @@ proptest! {
             bytes[6..8].copy_from_slice(&transport.to_ne_bytes());
             bytes[10] = if kind == 1 { 0x40 | bytes[10] & 15 } else { 0x60 };
         }
-        if let Some(shape) = Shape::of(&bytes) {
+        if let Some(shape) = PacketShape::of(&bytes) {
             let mut piece = Vec::new();
             for first in 0..shape.segments.min(20) {
                 cut(&bytes, &shape, first..first + 1, &mut piece);
@@ -225,7 +226,10 @@ fn what_is_lost_in_the_middle_leaves_two_super_packets() {
     let mut lost = [false; 10];
     lost[4] = true;
     let [near, far] = &pieces(&bytes, &lost)[..] else { panic!("two pieces") };
-    assert_eq!([near, far].map(|piece| Shape::of(piece).map(|shape| shape.segments)), [Some(4), Some(5)]);
+    assert_eq!(
+        [near, far].map(|piece| PacketShape::of(piece).map(|shape| shape.segments)),
+        [Some(4), Some(5)]
+    );
     let flags = |piece: &[u8]| piece[HEADER_BYTES + 20 + 13];
     assert_eq!((flags(near), flags(far)), (0x10, 0x18), "only the last segment is pushed");
 }
@@ -233,14 +237,14 @@ fn what_is_lost_in_the_middle_leaves_two_super_packets() {
 #[test]
 fn what_is_no_super_packet_is_one_segment() {
     let mut bytes = Sample::of(10, 1).bytes();
-    assert_eq!(Shape::of(&bytes).map(|shape| shape.segments), Some(10));
+    assert_eq!(PacketShape::of(&bytes).map(|shape| shape.segments), Some(10));
     // UDP fragmentation offload wasn't asked for.
     bytes[1] = 3;
-    assert_eq!(Shape::of(&bytes).map(|shape| shape.segments), Some(1));
+    assert_eq!(PacketShape::of(&bytes).map(|shape| shape.segments), Some(1));
     let acknowledgement = Sample { payload: 0, ..Sample::of(1, 1) }.bytes();
-    let shape = Shape::of(&acknowledgement).expect("a packet");
+    let shape = PacketShape::of(&acknowledgement).expect("a packet");
     assert_eq!((shape.segments, shape.wire_bytes(&(0..1))), (1, 52 + 38));
     for short in [0, 5, HEADER_BYTES] {
-        assert_eq!(Shape::of(&bytes[..short]), None);
+        assert_eq!(PacketShape::of(&bytes[..short]), None);
     }
 }

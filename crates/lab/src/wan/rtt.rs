@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct Rtt(u64);
 
-/// Why a text isn't an [`Rtt`].
+/// The error of a text that isn't an [`Rtt`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no round-trip time: write a number and us, ms or s, up to 1s, such as 50ms")]
+#[error("{0:?} isn't a round-trip time; write a number and us, ms or s, up to 1s, such as 50ms")]
 pub struct RttError(String);
 
 const UNITS: [(&str, u64); 4] = [("us", 1000), ("ms", 1_000_000), ("ns", 1), ("s", 1_000_000_000)];

@@ -2,44 +2,46 @@
 
 use crate::rate::Rate;
 
-/// Femtoseconds in a nanosecond: the time of a byte at 3 Gbit/s is no whole number of anything larger.
+/// Femtoseconds in a nanosecond: the time of a byte at 3 Gbit/s isn't a whole number of larger units.
 const FINE: u128 = 1_000_000;
 
-/// Sends at a rate what waits in a bounded queue, first in first out. What doesn't fit isn't taken (drop-tail).
+/// Sends packets from a bounded queue at a rate, first in first out. Packets that don't fit are refused
+/// (drop-tail).
 #[derive(Debug)]
 pub(crate) struct Shaper {
     /// Femtoseconds that a byte takes.
     byte: u128,
     /// Bytes that may wait.
     queue: u64,
-    /// How far in the past a packet may have arrived that is seen only now, in femtoseconds.
+    /// The longest credit for a packet that the thread sees late, in femtoseconds.
     patience: u128,
-    /// When the link is free again, in femtoseconds.
+    /// The time at which the link is free, in femtoseconds.
     free: u128,
 }
 
 impl Shaper {
-    /// A link at this rate whose queue holds so many bytes.
+    /// A link at this rate, with a queue of this number of bytes.
     pub(crate) fn new(rate: Rate, queue: u64) -> Self {
         let byte = 8 * 1_000_000_000 * FINE / u128::from(rate.bits_per_second());
         Self { byte, queue, patience: u128::from(rate.burst()) * byte, free: 0 }
     }
 
-    /// How many bytes can still wait at this time (nanoseconds).
+    /// Free bytes in the queue at this time (nanoseconds).
     pub(crate) fn room(&self, now: u64) -> u64 {
         let waiting = self.free.saturating_sub(u128::from(now) * FINE) / self.byte;
         self.queue.saturating_sub(u64::try_from(waiting).unwrap_or(u64::MAX))
     }
 
-    /// Whether nothing waits.
+    /// True if the queue is empty.
     pub(crate) fn is_idle(&self, now: u64) -> bool {
         self.free <= u128::from(now) * FINE
     }
 
-    /// Queues bytes that arrived between `since` and `now`, and gives the time at which the last of them has left.
+    /// Queues bytes that arrived between `since` and `now`, and returns the time at which the last of them
+    /// has left.
     ///
-    /// A thread that runs late sees late what arrived before: the link was free to send it meanwhile, within the burst
-    /// that a token bucket of this rate has.
+    /// A thread that runs late sees packets late: the link could have sent them meanwhile, within the burst
+    /// of a token bucket of this rate.
     pub(crate) fn send(&mut self, since: u64, now: u64, bytes: u64) -> u64 {
         let earliest = (u128::from(now) * FINE).saturating_sub(self.patience).max(u128::from(since) * FINE);
         self.free = self.free.max(earliest) + u128::from(bytes) * self.byte;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use linerate_lab::{End, Lab, Options};
+use linerate_lab::{End, Lab, LabOptions};
 use linerate_testing::{has_all, is_root};
 use tempfile::TempDir;
 
@@ -29,12 +29,12 @@ pub fn example() -> PathBuf {
 }
 
 /// Options with a link of this rate and a name that no other test has.
-pub fn options(name: &str, link: &str) -> Options {
+pub fn options(name: &str, link: &str) -> LabOptions {
     let name = format!("test-{name}-{}", std::process::id());
-    Options {
+    LabOptions {
         name: Some(name.parse().expect("a good name")),
         link: linerate_lab::parse_link(link).expect("a link"),
-        ..Options::default()
+        ..LabOptions::default()
     }
 }
 
@@ -86,8 +86,8 @@ impl Program {
         let directory = tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o755)).tempdir();
         let directory = directory.expect("a temporary directory");
         let built = example();
-        // A copy, because the build directory may be closed to the user; by another process, because a descriptor
-        // open for writing here could slip into another test's child and make the program "busy".
+        // A copy, because the build directory may be closed to the user; by another process, because a
+        // descriptor open for writing here could slip into another test's child and make the program "busy".
         let copied = Command::new("cp").arg(&built).arg(directory.path().join("lab")).status();
         assert!(copied.is_ok_and(|status| status.success()), "cargo builds examples for its tests");
         let runtime = directory.path().join("runtime");

@@ -1,28 +1,28 @@
-//! A response's body, read in whatever pieces it comes.
+//! A response's body, read in pieces of any size.
 
-use super::chunks::Chunks;
-use super::head::{BadReply, Length};
+use super::chunks::ChunkedBody;
+use super::head::{BadReply, BodyLength};
 
-/// What is still to come of a body.
+/// The rest of a body.
 #[derive(Debug)]
 pub enum Body {
     Known(u64),
-    Chunked(Chunks),
+    Chunked(ChunkedBody),
     Closed,
 }
 
-impl From<Length> for Body {
-    fn from(length: Length) -> Self {
+impl From<BodyLength> for Body {
+    fn from(length: BodyLength) -> Self {
         match length {
-            Length::Known(bytes) => Self::Known(bytes),
-            Length::Chunked => Self::Chunked(Chunks::new()),
-            Length::Closed => Self::Closed,
+            BodyLength::Known(bytes) => Self::Known(bytes),
+            BodyLength::Chunked => Self::Chunked(ChunkedBody::new()),
+            BodyLength::Closed => Self::Closed,
         }
     }
 }
 
 impl Body {
-    /// True behind the last byte.
+    /// True after the last byte.
     pub fn is_done(&self) -> bool {
         match self {
             Self::Known(left) => *left == 0,
@@ -31,10 +31,11 @@ impl Body {
         }
     }
 
-    /// Takes what belongs to the body: how many bytes that is, and how many of them are payload.
+    /// Takes the bytes that belong to the body; returns their number, and the number of payload bytes among
+    /// them.
     ///
     /// # Errors
-    /// Where it isn't framed as announced.
+    /// If its framing isn't the announced one.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(usize, u64), BadReply> {
         match self {
             Self::Known(left) => {

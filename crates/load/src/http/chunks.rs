@@ -1,4 +1,4 @@
-//! A chunked body (RFC 9112, section 7.1), read in whatever pieces it comes.
+//! A chunked body (RFC 9112, section 7.1), read in pieces of any size.
 
 use httparse::Status;
 
@@ -6,51 +6,52 @@ use super::head::BadReply;
 
 /// The longest line: a chunk's size with extensions, or a trailer.
 const LONGEST_LINE: usize = 8 * 1024;
-/// Trailer lines that are taken.
+/// The most trailer lines.
 const MOST_TRAILERS: u32 = 64;
 
-/// Where in a chunked body the next byte stands.
+/// The place of the next byte in a chunked body.
 #[derive(Debug)]
-pub struct Chunks {
-    place: Place,
+pub struct ChunkedBody {
+    place: ChunkPlace,
     line: Vec<u8>,
     trailers: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ChunkPlace {
     Size,
     Data(u64),
-    /// The empty line behind a chunk's data.
+    /// The empty line after a chunk's data.
     Behind,
     Trailer,
     End,
 }
 
-impl Chunks {
+impl ChunkedBody {
     pub fn new() -> Self {
-        Self { place: Place::Size, line: Vec::new(), trailers: 0 }
+        Self { place: ChunkPlace::Size, line: Vec::new(), trailers: 0 }
     }
 
-    /// True behind the last byte.
+    /// True after the last byte.
     pub fn is_done(&self) -> bool {
-        self.place == Place::End
+        self.place == ChunkPlace::End
     }
 
-    /// Takes what belongs to the body: how many bytes that is, and how many of them are payload.
+    /// Takes the bytes that belong to the body; returns their number, and the number of payload bytes among
+    /// them.
     ///
     /// # Errors
-    /// Where it isn't in chunks.
+    /// If the chunks are malformed.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(usize, u64), BadReply> {
         let (mut taken, mut payload) = (0, 0);
         while taken < bytes.len() && !self.is_done() {
             let rest = &bytes[taken..];
-            if let Place::Data(left) = self.place {
+            if let ChunkPlace::Data(left) = self.place {
                 let length = rest.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                 taken += length;
                 payload += length as u64;
                 let left = left - length as u64;
-                self.place = if left == 0 { Place::Behind } else { Place::Data(left) };
+                self.place = if left == 0 { ChunkPlace::Behind } else { ChunkPlace::Data(left) };
             } else {
                 taken += self.take_line(rest)?;
             }
@@ -72,18 +73,18 @@ impl Chunks {
         Ok(length)
     }
 
-    fn next_place(&mut self) -> Result<Place, BadReply> {
+    fn next_place(&mut self) -> Result<ChunkPlace, BadReply> {
         let is_empty = self.line == b"\r\n" || self.line == b"\n";
         match self.place {
-            Place::Size => match httparse::parse_chunk_size(&self.line) {
-                Ok(Status::Complete((_, 0))) => Ok(Place::Trailer),
-                Ok(Status::Complete((_, size))) => Ok(Place::Data(size)),
-                _ => Err(garbage("a chunk's size is no number")),
+            ChunkPlace::Size => match httparse::parse_chunk_size(&self.line) {
+                Ok(Status::Complete((_, 0))) => Ok(ChunkPlace::Trailer),
+                Ok(Status::Complete((_, size))) => Ok(ChunkPlace::Data(size)),
+                _ => Err(garbage("a chunk's size isn't a number")),
             },
-            Place::Behind if is_empty => Ok(Place::Size),
-            Place::Behind => Err(garbage("a chunk is longer than its size")),
-            Place::Trailer if is_empty => Ok(Place::End),
-            Place::Trailer if self.trailers == MOST_TRAILERS => Err(garbage("its trailers have no end")),
+            ChunkPlace::Behind if is_empty => Ok(ChunkPlace::Size),
+            ChunkPlace::Behind => Err(garbage("a chunk is longer than its size")),
+            ChunkPlace::Trailer if is_empty => Ok(ChunkPlace::End),
+            ChunkPlace::Trailer if self.trailers == MOST_TRAILERS => Err(garbage("its trailers have no end")),
             place => {
                 self.trailers += 1;
                 Ok(place)

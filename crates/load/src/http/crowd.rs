@@ -1,16 +1,16 @@
-//! Closed-loop users: each fetches its object again as soon as it has it.
+//! Closed-loop users: each fetches its object again as soon as the last reply ends.
 
 use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::{LoadError, joined};
-use crate::window::{Phases, Stop, Window};
+use crate::window::{Phases, StopFlag, Window};
 
 use super::probe::probe;
-use super::tally::Tally;
+use super::tally::UserTally;
 use super::url::Url;
-use super::worker::Worker;
+use super::worker::UserWorker;
 
 /// The most users of one client.
 pub const MOST_USERS: u32 = 100_000;
@@ -20,28 +20,28 @@ pub const MOST_THREADS: u32 = 64;
 /// A load of users.
 #[derive(Clone, Debug)]
 pub struct Crowd {
-    /// What they fetch; users are spread over them.
+    /// The URLs; users are spread over them.
     pub urls: Vec<Url>,
-    /// How many.
+    /// The number of users.
     pub users: u32,
-    /// They start evenly in the warm-up, the ramp.
+    /// Timing; users start evenly over the warm-up.
     pub window: Window,
-    /// A connection for each request, which the server closes.
+    /// True for a connection for each request, which the server closes.
     pub new_connections: bool,
     /// Threads that share the users.
     pub threads: u32,
-    /// A request without a whole reply by then has failed.
+    /// Time after which a request without a whole reply has failed.
     pub timeout: Duration,
-    /// Time between two requests of a user, at least; none for as fast as it goes.
+    /// The least time between two requests of a user; none for no pause.
     pub pace: Option<Duration>,
 }
 
 impl Crowd {
-    /// Fetches each object once, and says how many bytes the largest has.
+    /// Fetches each object once, and returns the bytes of the largest.
     ///
     /// # Errors
-    /// Where one can't be fetched.
-    pub fn probe(&self, stop: &Stop) -> Result<u64, LoadError> {
+    /// If one can't be fetched.
+    pub fn probe(&self, stop: &StopFlag) -> Result<u64, LoadError> {
         let mut largest = 0;
         for url in &self.urls {
             largest = largest.max(probe(url, self.timeout, stop)?);
@@ -52,16 +52,16 @@ impl Crowd {
     /// Runs the users to the end of the window.
     ///
     /// # Errors
-    /// Where nothing was fetched, with the first reason.
-    pub fn run(&self, stop: &Stop) -> Result<Tally, LoadError> {
+    /// If nothing was fetched, with the first reason.
+    pub fn run(&self, stop: &StopFlag) -> Result<UserTally, LoadError> {
         self.check()?;
         let phases = self.window.after(Instant::now());
-        let tallies: Vec<io::Result<Tally>> = thread::scope(|scope| {
+        let tallies: Vec<io::Result<UserTally>> = thread::scope(|scope| {
             let start = |place| scope.spawn(move || self.work(place, phases, stop));
             let threads: Vec<_> = (0..self.threads.min(self.users)).map(start).collect();
             threads.into_iter().map(|thread| joined(thread.join())).collect()
         });
-        let mut sum = Tally::default();
+        let mut sum = UserTally::default();
         for tally in tallies {
             sum.add(tally.map_err(|error| LoadError::System("watching the users' connections", error))?);
         }
@@ -81,12 +81,12 @@ impl Crowd {
         }
     }
 
-    fn work(&self, place: u32, phases: Phases, stop: &Stop) -> io::Result<Tally> {
+    fn work(&self, place: u32, phases: Phases, stop: &StopFlag) -> io::Result<UserTally> {
         let threads = self.threads.min(self.users);
-        Worker::new(self, place, threads, phases, stop)?.run()
+        UserWorker::new(self, place, threads, phases, stop)?.run()
     }
 
-    fn something(&self, tally: Tally) -> Result<Tally, LoadError> {
+    fn something(&self, tally: UserTally) -> Result<UserTally, LoadError> {
         if tally.latency.count() > 0 {
             return Ok(tally);
         }

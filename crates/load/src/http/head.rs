@@ -3,31 +3,31 @@
 use httparse::{EMPTY_HEADER, Header, Response, Status};
 use thiserror::Error;
 
-/// The longest head that is taken.
+/// The longest head.
 pub const LONGEST_HEAD: usize = 16 * 1024;
 const MOST_HEADERS: usize = 96;
 
-/// What is wrong with a reply.
+/// Errors of a reply.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadReply {
-    /// Not a response, or one that can't be told apart from garbage.
+    /// Bytes that aren't a well-formed response.
     #[error("it isn't HTTP: {0}")]
     Garbage(String),
-    /// No end of the head in sight.
+    /// A head without an end.
     #[error("its head is longer than {} KiB", LONGEST_HEAD / 1024)]
     LongHead,
     /// The connection ended before the reply did.
     #[error("the server closed the connection {0} bytes into the reply, before its end")]
     Short(u64),
-    /// Bytes behind the reply that nobody asked for.
+    /// More bytes than announced.
     #[error("the server sent more than it announced")]
     Long,
 }
 
-/// How a body ends (RFC 9112, section 6.3).
+/// The end of a body (RFC 9112, section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Length {
-    /// After so many bytes.
+pub enum BodyLength {
+    /// After this number of bytes.
     Known(u64),
     /// With its last chunk.
     Chunked,
@@ -35,24 +35,24 @@ pub enum Length {
     Closed,
 }
 
-/// What a response's head says.
+/// The head of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
-    /// 200 is as it should be.
+pub struct ResponseHead {
+    /// The status; 200 is success.
     pub status: u16,
-    /// How the body ends.
-    pub length: Length,
-    /// True where the connection can take the next request.
+    /// The end of the body.
+    pub length: BodyLength,
+    /// True if the connection can take the next request.
     pub keep: bool,
-    /// Where a redirect points.
+    /// The target of a redirect.
     pub location: Option<String>,
 }
 
-impl Head {
-    /// Reads a head from the first bytes of a reply, and says how long it is; none where there must be more.
+impl ResponseHead {
+    /// Reads a head and its length from the first bytes of a reply; none if it is incomplete.
     ///
     /// # Errors
-    /// Where it can't become a head.
+    /// If the bytes can't be a head.
     pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, BadReply> {
         let mut headers = [EMPTY_HEADER; MOST_HEADERS];
         let mut response = Response::new(&mut headers);
@@ -66,7 +66,7 @@ impl Head {
     fn of(response: &Response<'_, '_>) -> Result<Self, BadReply> {
         let (status, headers) = (response.code.unwrap_or_default(), &*response.headers);
         let length = match status {
-            100..200 | 204 | 304 => Length::Known(0),
+            100..200 | 204 | 304 => BodyLength::Known(0),
             _ => length(headers)?,
         };
         let says = |word: &str| tokens(headers, "connection").any(|token| token.eq_ignore_ascii_case(word));
@@ -75,24 +75,24 @@ impl Head {
         Ok(Self {
             status,
             length,
-            keep: persistent && length != Length::Closed,
+            keep: persistent && length != BodyLength::Closed,
             location: location.map(|value| value.escape_debug().to_string()),
         })
     }
 }
 
-fn length(headers: &[Header<'_>]) -> Result<Length, BadReply> {
+fn length(headers: &[Header<'_>]) -> Result<BodyLength, BadReply> {
     let mut codings = tokens(headers, "transfer-encoding");
     match (codings.next(), codings.next()) {
-        (Some(one), None) if one.eq_ignore_ascii_case("chunked") => return Ok(Length::Chunked),
+        (Some(one), None) if one.eq_ignore_ascii_case("chunked") => return Ok(BodyLength::Chunked),
         (Some(other), _) => return Err(BadReply::Garbage(format!("transfer coding {other:?} is unknown"))),
         (None, _) => {}
     }
     let mut lengths = tokens(headers, "content-length");
-    let Some(first) = lengths.next() else { return Ok(Length::Closed) };
+    let Some(first) = lengths.next() else { return Ok(BodyLength::Closed) };
     let number = first.parse().ok().filter(|_| first.bytes().all(|byte| byte.is_ascii_digit()));
     match number {
-        Some(number) if lengths.all(|other| other == first) => Ok(Length::Known(number)),
+        Some(number) if lengths.all(|other| other == first) => Ok(BodyLength::Known(number)),
         _ => Err(BadReply::Garbage(format!("its length {first:?} isn't one number"))),
     }
 }
@@ -111,22 +111,22 @@ fn tokens<'a>(headers: &'a [Header<'_>], name: &'a str) -> impl Iterator<Item = 
 mod tests {
     use super::*;
 
-    fn head(text: &str) -> Result<Head, BadReply> {
-        Ok(Head::parse(text.as_bytes())?.expect("a whole head").0)
+    fn head(text: &str) -> Result<ResponseHead, BadReply> {
+        Ok(ResponseHead::parse(text.as_bytes())?.expect("a whole head").0)
     }
 
     #[test]
     fn the_body_ends_as_the_head_says() {
         let of = |headers: &str| head(&format!("HTTP/1.1 200 OK\r\n{headers}\r\n")).unwrap();
-        assert_eq!(of("Content-Length: 12\r\n").length, Length::Known(12));
-        assert_eq!(of("Transfer-Encoding: chunked\r\nContent-Length: 12\r\n").length, Length::Chunked);
+        assert_eq!(of("Content-Length: 12\r\n").length, BodyLength::Known(12));
+        assert_eq!(of("Transfer-Encoding: chunked\r\nContent-Length: 12\r\n").length, BodyLength::Chunked);
         let closed = of("Server: x\r\n");
-        assert!(closed.length == Length::Closed && !closed.keep);
+        assert!(closed.length == BodyLength::Closed && !closed.keep);
         assert!(of("content-length: 1\r\nConnection: Upgrade, keep-alive\r\n").keep);
         assert!(!of("content-length: 1\r\nConnection: foo, Close\r\n").keep);
         assert_eq!(
             head("HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n").unwrap().length,
-            Length::Known(0)
+            BodyLength::Known(0)
         );
         assert!(!head("HTTP/1.0 200 OK\r\nContent-Length: 9\r\n\r\n").unwrap().keep);
     }

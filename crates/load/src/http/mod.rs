@@ -1,4 +1,4 @@
-//! HTTP/1.1 (RFC 9112): users who fetch objects in a closed loop, and a server that has one in memory.
+//! HTTP/1.1 (RFC 9112): users who fetch objects in a closed loop, and a server with one in memory.
 
 mod body;
 mod chunks;
@@ -15,8 +15,8 @@ mod user;
 mod worker;
 
 pub use crowd::{Crowd, MOST_THREADS, MOST_USERS};
-pub use optimum::{Found, fewest_best};
+pub use optimum::{Optimum, fewest_best};
 pub use report::{little, report};
 pub use server::{HttpService, LARGEST_OBJECT};
-pub use tally::{Counts, Tally};
+pub use tally::{ByteCounts, UserTally};
 pub use url::Url;

@@ -1,61 +1,61 @@
-//! How many users reach the highest rate: a search without a clock or a socket.
+//! The number of users with the highest rate: a search without a clock or a socket.
 
 use crate::error::LoadError;
-use crate::report::Step;
+use crate::report::SearchStep;
 
-/// Rates within this part of the best count as the best.
+/// Rates within this share of the best count as the best.
 const PLATEAU: f64 = 0.01;
-/// Neighbours closer than this part are not told apart.
+/// The search ends where neighbours are closer than this share.
 const RESOLUTION: f64 = 0.05;
-/// Doublings without a gain, after which the best lies behind.
+/// Doublings without a gain after which the search turns back.
 const PATIENCE: u32 = 2;
 const GOLDEN: f64 = 0.618;
 
-/// What the search found.
+/// The result of the search.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct Optimum {
     /// The fewest users whose rate is within 1 % of the best.
     pub users: u32,
     /// Every measurement, in the order in which they were made.
-    pub steps: Vec<Step>,
+    pub steps: Vec<SearchStep>,
 }
 
-/// Measures with 1, 2, 4, ... users up to `most` until two doublings in a row bring nothing, looks for the best between
-/// the neighbours of the best of these (golden section, for a curve with one summit), and then for the fewest users
-/// within 1 % of it (bisection). `measure` gives the rate of so many users.
+/// Measures with 1, 2, 4, ... users up to `most` until two doublings in a row bring no gain; searches for the
+/// best between the neighbours of the best of these (golden section, for a curve with one maximum), and then
+/// for the fewest users within 1 % of it (bisection). `measure` returns the rate of a number of users.
 ///
 /// # Errors
-/// What `measure` says.
+/// Those of `measure`.
 pub fn fewest_best(
     most: u32,
     measure: impl FnMut(u32) -> Result<f64, LoadError>,
-) -> Result<Found, LoadError> {
-    let mut search = Search { measure, steps: Vec::new() };
+) -> Result<Optimum, LoadError> {
+    let mut search = UserSearch { measure, steps: Vec::new() };
     search.double(most.max(1))?;
     search.climb()?;
     let users = search.descend()?;
-    Ok(Found { users, steps: search.steps })
+    Ok(Optimum { users, steps: search.steps })
 }
 
-struct Search<M> {
+struct UserSearch<M> {
     measure: M,
-    steps: Vec<Step>,
+    steps: Vec<SearchStep>,
 }
 
-impl<M: FnMut(u32) -> Result<f64, LoadError>> Search<M> {
-    /// The rate of so many users, measured at most once.
+impl<M: FnMut(u32) -> Result<f64, LoadError>> UserSearch<M> {
+    /// The rate of this number of users, measured at most once.
     fn rate(&mut self, count: u32) -> Result<f64, LoadError> {
         if let Some(step) = self.steps.iter().find(|step| step.count == count) {
             return Ok(step.reached);
         }
         let reached = (self.measure)(count)?;
-        self.steps.push(Step { count, reached });
+        self.steps.push(SearchStep { count, reached });
         Ok(reached)
     }
 
-    fn best(&self) -> Step {
-        let most = |a: Step, b: Step| if b.reached > a.reached { b } else { a };
-        self.steps.iter().copied().reduce(most).unwrap_or(Step { count: 1, reached: 0.0 })
+    fn best(&self) -> SearchStep {
+        let most = |a: SearchStep, b: SearchStep| if b.reached > a.reached { b } else { a };
+        self.steps.iter().copied().reduce(most).unwrap_or(SearchStep { count: 1, reached: 0.0 })
     }
 
     fn double(&mut self, most: u32) -> Result<(), LoadError> {
@@ -75,7 +75,7 @@ impl<M: FnMut(u32) -> Result<f64, LoadError>> Search<M> {
         let counts = || self.steps.iter().map(|step| step.count);
         let mut low = counts().filter(|count| *count < best).max().unwrap_or(best);
         let mut high = counts().filter(|count| *count > best).min().unwrap_or(best);
-        // Two different counts lie between these only where they are at least three apart.
+        // Two different counts lie between these only if they are at least three apart.
         while is_wide(low, high) && high - low > 2 {
             let width = f64::from(high - low);
             let left = high - (width * GOLDEN).round() as u32;
@@ -93,7 +93,7 @@ impl<M: FnMut(u32) -> Result<f64, LoadError>> Search<M> {
     fn descend(&mut self) -> Result<u32, LoadError> {
         loop {
             let floor = self.best().reached * (1.0 - PLATEAU);
-            let reach = |step: &&Step| step.reached >= floor;
+            let reach = |step: &&SearchStep| step.reached >= floor;
             let high = self.steps.iter().filter(reach).map(|step| step.count).min().unwrap_or(1);
             let below = self.steps.iter().filter(|step| !reach(step) && step.count < high);
             let low = below.map(|step| step.count).max().unwrap_or(high);
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn found(most: u32, curve: impl Fn(u32) -> f64) -> Found {
+    fn found(most: u32, curve: impl Fn(u32) -> f64) -> Optimum {
         fewest_best(most, |users| Ok(curve(users))).unwrap()
     }
 
@@ -131,7 +131,8 @@ mod tests {
     }
 
     proptest! {
-        /// A server that gains by each user up to `knee`, stays there up to `end`, and loses `loss` by each one more.
+        /// A server whose rate grows with each user up to `knee`, is constant up to `end`, and loses `loss`
+        /// with each further one.
         #[test]
         fn the_fewest_on_the_plateau_are_found(knee in 1u32..3000, plateau in 1.0f64..4.0, loss in 0.0f64..0.01) {
             let (summit, end) = (f64::from(knee), f64::from(knee) * plateau);

@@ -1,27 +1,27 @@
-//! One request before the load: what is wrong with a URL is said at once, and plainly.
+//! One request before the load, so that a wrong URL is reported at once.
 
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::error::LoadError;
-use crate::serve::{Patient, prepare};
-use crate::window::Stop;
+use crate::serve::{PatientStream, prepare};
+use crate::window::StopFlag;
 
 use super::reply::Reply;
 use super::url::Url;
 
 const BLOCK: usize = 64 * 1024;
 
-/// Fetches the object once, and says how many bytes it has.
+/// Fetches the object once, and returns its size in bytes.
 ///
 /// # Errors
-/// Where it can't be fetched, or the answer isn't the object.
-pub fn probe(url: &Url, timeout: Duration, stop: &Stop) -> Result<u64, LoadError> {
+/// If it can't be fetched, or the answer isn't the object.
+pub fn probe(url: &Url, timeout: Duration, stop: &StopFlag) -> Result<u64, LoadError> {
     let connection = TcpStream::connect_timeout(&url.address(), timeout)
         .map_err(|error| LoadError::Connect(url.address(), error))?;
     let peer = |why: String| LoadError::Peer(url.to_string(), why);
     prepare(&connection).map_err(|error| peer(error.to_string()))?;
-    let patient = Patient { connection: &connection, stop, patience: timeout };
+    let patient = PatientStream { connection: &connection, stop, patience: timeout };
     let (reply, bytes) =
         fetch(&patient, url).map_err(|why| if stop.is_set() { LoadError::Interrupted } else { peer(why) })?;
     match reply.head().map(|head| (head.status, head.location.as_deref())) {
@@ -29,20 +29,18 @@ pub fn probe(url: &Url, timeout: Duration, stop: &Stop) -> Result<u64, LoadError
         Some((status @ 300..400, Some(location))) => Err(peer(format!(
             "it answers {status}, a redirect to {location}, which isn't followed; give the URL of the object itself"
         ))),
-        Some((status, _)) => {
-            Err(peer(format!("it answers {status}; give the URL of an object that is there")))
-        }
+        Some((status, _)) => Err(peer(format!("it answers {status}; give the URL of an existing object"))),
         None => Err(peer("it answers without a head".into())),
     }
 }
 
-fn fetch(patient: &Patient<'_>, url: &Url) -> Result<(Reply, u64), String> {
+fn fetch(patient: &PatientStream<'_>, url: &Url) -> Result<(Reply, u64), String> {
     let said = |error: std::io::Error| format!("no whole reply: {error}");
     patient.write_all(&url.request(true)).map_err(said)?;
     let (mut reply, mut bytes, mut buffer) = (Reply::default(), 0, vec![0; BLOCK]);
     let deadline = Instant::now() + patient.patience;
     loop {
-        // Also of a reply that comes by and by, or has no end.
+        // The limit also holds for a reply that arrives slowly or without an end.
         if Instant::now() > deadline {
             return Err(format!("no whole reply within {} s", patient.patience.as_secs_f64()));
         }

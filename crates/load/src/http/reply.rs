@@ -1,26 +1,26 @@
-//! One reply, read in whatever pieces it comes. No sockets: what is read is fed in.
+//! One reply, read in pieces of any size, without sockets: the caller passes the bytes in.
 
 use super::body::Body;
-use super::head::{BadReply, Head, LONGEST_HEAD};
+use super::head::{BadReply, LONGEST_HEAD, ResponseHead};
 
-/// A reply that is under way.
+/// A reply in progress.
 #[derive(Debug, Default)]
 pub struct Reply {
-    head: Option<Head>,
+    head: Option<ResponseHead>,
     body: Option<Body>,
     /// The head so far.
     gathered: Vec<u8>,
     received: u64,
 }
 
-/// What a piece held.
+/// The contents of a piece.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Piece {
+pub struct ReplyPiece {
     /// Payload bytes.
     pub payload: u64,
     /// Bytes of head and framing.
     pub framing: u64,
-    /// True where the reply is whole.
+    /// True once the reply is complete.
     pub done: bool,
 }
 
@@ -31,12 +31,12 @@ impl Reply {
         (self.head, self.body, self.received) = (None, None, 0);
     }
 
-    /// The head, once it is there.
-    pub fn head(&self) -> Option<&Head> {
+    /// The head, once it is complete.
+    pub fn head(&self) -> Option<&ResponseHead> {
         self.head.as_ref()
     }
 
-    /// True where nothing of it has come yet.
+    /// True before its first byte.
     pub fn is_untouched(&self) -> bool {
         self.received == 0
     }
@@ -44,14 +44,14 @@ impl Reply {
     /// Takes the next bytes.
     ///
     /// # Errors
-    /// Where they can't belong to a reply.
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<Piece, BadReply> {
+    /// If they can't belong to a reply.
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<ReplyPiece, BadReply> {
         self.received += bytes.len() as u64;
         let mut rest = bytes;
         while self.body.is_none() {
             match self.feed_head(rest)? {
                 Some(taken) => rest = &rest[taken..],
-                None => return Ok(Piece { framing: bytes.len() as u64, ..Piece::default() }),
+                None => return Ok(ReplyPiece { framing: bytes.len() as u64, ..ReplyPiece::default() }),
             }
         }
         let body = self.body.as_mut().expect("the loop above ends with a body");
@@ -59,13 +59,13 @@ impl Reply {
         if taken < rest.len() {
             return Err(BadReply::Long);
         }
-        Ok(Piece { payload, framing: bytes.len() as u64 - payload, done: body.is_done() })
+        Ok(ReplyPiece { payload, framing: bytes.len() as u64 - payload, done: body.is_done() })
     }
 
-    /// The connection has ended: true where that is the reply's end.
+    /// Handles the connection's end: true if that is the reply's end.
     ///
     /// # Errors
-    /// Where there should have been more.
+    /// If more was announced.
     pub fn end(&self) -> Result<(), BadReply> {
         match &self.body {
             Some(Body::Closed) => Ok(()),
@@ -74,13 +74,13 @@ impl Reply {
         }
     }
 
-    /// How many of these bytes belong to the head, where it ends in them; none where it goes on. Interim heads (1xx)
-    /// are passed over.
+    /// The number of these bytes that belong to the head, if it ends in them; none if it continues. Interim
+    /// heads (1xx) are skipped.
     fn feed_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, BadReply> {
         let before = self.gathered.len();
         let room = LONGEST_HEAD - before;
         self.gathered.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        let Some((head, length)) = Head::parse(&self.gathered)? else {
+        let Some((head, length)) = ResponseHead::parse(&self.gathered)? else {
             return if self.gathered.len() == LONGEST_HEAD { Err(BadReply::LongHead) } else { Ok(None) };
         };
         self.gathered.clear();
@@ -88,7 +88,7 @@ impl Reply {
             self.body = Some(head.length.into());
             self.head = Some(head);
         }
-        // What was gathered before held no whole head, so this one ends behind it.
+        // The bytes gathered before held no complete head, so this one ends after them.
         Ok(Some(length.saturating_sub(before)))
     }
 }
@@ -103,7 +103,7 @@ mod tests {
     const INTERIM: &[u8] =
         b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody";
 
-    /// Payload and framing of a reply that comes in pieces of these sizes.
+    /// Payload and framing of a reply that arrives in pieces of these sizes.
     fn fed(bytes: &[u8], sizes: &[usize]) -> Result<(u64, u64, bool), BadReply> {
         let (mut reply, mut rest, mut sum) = (Reply::default(), bytes, (0, 0, false));
         for size in sizes.iter().chain(std::iter::repeat(&usize::MAX)) {

@@ -1,18 +1,18 @@
-//! What a crowd found, and whether it can be true.
+//! The report of a crowd, with a check of its plausibility.
 
-use crate::report::{Report, per_second};
+use crate::report::{LoadReport, per_second};
 
 use super::crowd::Crowd;
-use super::tally::Tally;
+use super::tally::UserTally;
 
-/// How far the closed loop's users may be from rate x response time.
+/// The largest deviation of the number of users from rate x response time.
 const TOLERANCE: f64 = 0.05;
 
 /// The report of a crowd.
-pub fn report(crowd: &Crowd, tally: &Tally) -> Report {
+pub fn report(crowd: &Crowd, tally: &UserTally) -> LoadReport {
     let (count, seconds) = (tally.latency.count(), crowd.window.measured.as_secs_f64());
-    let mut report =
-        Report::new("http", tally.counts.payload, seconds).with_transactions(count, tally.latency.summary());
+    let mut report = LoadReport::new("http", tally.counts.payload, seconds)
+        .with_transactions(count, tally.latency.summary());
     report.users = Some(crowd.users);
     report.bytes_out = Some(tally.counts.sent);
     report.header_bytes = Some(tally.counts.framing);
@@ -26,7 +26,7 @@ pub fn report(crowd: &Crowd, tally: &Tally) -> Report {
     report
 }
 
-fn failures(tally: &Tally) -> Option<String> {
+fn failures(tally: &UserTally) -> Option<String> {
     let errors = &tally.errors;
     let connections: u64 = tally.connections.iter().map(|connections| connections.failed).sum();
     let statuses: u64 = errors.statuses.values().sum();
@@ -42,9 +42,9 @@ fn failures(tally: &Tally) -> Option<String> {
     (!told.is_empty()).then(|| format!("{}{first}", told.join(", ")))
 }
 
-/// Little's law for a closed loop without time to think: users = rate x mean response time. What is missing was spent
-/// outside of requests that were answered: in failures, or in a window that is short beside the response time.
-/// (J. D. C. Little, "A proof for the queuing formula L = lambda W", 1961.)
+/// Little's law for a closed loop without think time: users = rate x mean response time. The difference was
+/// spent outside of answered requests: in failures, or because the window is short compared with the response
+/// time. (J. D. C. Little, "A proof for the queuing formula L = lambda W", 1961.)
 pub fn little(users: u32, per_second: f64, mean_seconds: f64) -> Option<String> {
     let (users, seen) = (f64::from(users), per_second * mean_seconds);
     ((seen / users - 1.0).abs() > TOLERANCE).then(|| {

@@ -1,5 +1,5 @@
-//! A server with one object in memory: GET and HEAD, kept connections, a thread for each. It sends no Date: what it
-//! serves has none.
+//! A server with one object in memory: GET and HEAD, persistent connections, a thread for each. It sends no
+//! Date, because the object has none.
 
 use std::io;
 use std::net::{Shutdown, TcpStream};
@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 
 use httparse::{EMPTY_HEADER, Error, Request, Status};
 
-use crate::serve::{Patient, Service};
-use crate::window::Stop;
+use crate::serve::{PatientStream, Service};
+use crate::window::StopFlag;
 
 /// The largest object.
 pub const LARGEST_OBJECT: u64 = 1 << 30;
 /// The longest head of a request.
 const LONGEST_HEAD: usize = 16 * 1024;
 const MOST_HEADERS: usize = 64;
-/// How long a kept connection may be silent.
+/// The longest silence of a persistent connection.
 const IDLE: Duration = Duration::from_secs(60);
-/// How long a head may take.
+/// The longest time for a request's head.
 const HEAD: Duration = Duration::from_secs(10);
-/// Where the object is; the second for those who don't want to type.
+/// Paths of the object; the second one is shorter to type.
 const PATHS: [&str; 2] = ["/object", "/"];
-/// What a client may still send behind a refusal.
+/// The most bytes that a client may send after a refusal.
 const REST: usize = 64 * 1024;
 
 /// Serves one object.
@@ -29,22 +29,22 @@ pub struct HttpService {
     object: Vec<u8>,
 }
 
-/// What a client is told.
+/// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
+enum ServerAnswer {
     Object { body: bool, keep: bool },
     Refusal { status: &'static str, keep: bool },
 }
 
 impl HttpService {
-    /// An object of so many bytes, which don't compress.
+    /// An object of this number of incompressible bytes.
     pub fn new(bytes: usize) -> Self {
         let mut object = vec![0; bytes];
         fastrand::Rng::with_seed(3).fill(&mut object);
         Self { object }
     }
 
-    fn talk(&self, patient: &Patient<'_>) -> io::Result<()> {
+    fn talk(&self, patient: &PatientStream<'_>) -> io::Result<()> {
         let (mut buffer, mut filled) = (vec![0; LONGEST_HEAD], 0);
         loop {
             let (answer, used) = match read_head(patient, &mut buffer, &mut filled)? {
@@ -60,25 +60,25 @@ impl HttpService {
         }
     }
 
-    fn tell(&self, patient: &Patient<'_>, answer: Answer) -> io::Result<()> {
+    fn tell(&self, patient: &PatientStream<'_>, answer: ServerAnswer) -> io::Result<()> {
         match answer {
-            Answer::Object { body, keep } => {
+            ServerAnswer::Object { body, keep } => {
                 let head = head("200 OK", self.object.len(), keep);
                 patient.write_both(head.as_bytes(), if body { &self.object } else { &[] })
             }
-            Answer::Refusal { status, keep } => patient.write_all(head(status, 0, keep).as_bytes()),
+            ServerAnswer::Refusal { status, keep } => patient.write_all(head(status, 0, keep).as_bytes()),
         }
     }
 }
 
 impl Service for HttpService {
-    fn serve(&self, connection: TcpStream, stop: &Stop) {
-        // A client that went away in the middle is its own user's business.
-        let _ = self.talk(&Patient { connection: &connection, stop, patience: IDLE });
+    fn serve(&self, connection: TcpStream, stop: &StopFlag) {
+        // A client that goes away early is no error of the server.
+        let _ = self.talk(&PatientStream { connection: &connection, stop, patience: IDLE });
     }
 }
 
-impl Answer {
+impl ServerAnswer {
     fn keeps(self) -> bool {
         match self {
             Self::Object { keep, .. } | Self::Refusal { keep, .. } => keep,
@@ -129,23 +129,23 @@ fn head(status: &str, length: usize, keep: bool) -> String {
     )
 }
 
-/// The answer to the next request, and how long its head is; none where the client is done.
+/// The answer to the next request, and the length of the request's head; none at the client's end.
 fn read_head(
-    patient: &Patient<'_>,
+    patient: &PatientStream<'_>,
     buffer: &mut [u8],
     filled: &mut usize,
-) -> io::Result<Option<(Answer, usize)>> {
+) -> io::Result<Option<(ServerAnswer, usize)>> {
     let mut begun = None;
     loop {
         match parse(&buffer[..*filled]) {
             Some(found) => return Ok(Some(found)),
             None if *filled == buffer.len() => {
-                return Ok(Some((Answer::refuse("431 Request Header Fields Too Large"), *filled)));
+                return Ok(Some((ServerAnswer::refuse("431 Request Header Fields Too Large"), *filled)));
             }
             None => {}
         }
         if begun.is_some_and(|begun: Instant| begun.elapsed() > HEAD) {
-            return Ok(Some((Answer::refuse("408 Request Timeout"), *filled)));
+            return Ok(Some((ServerAnswer::refuse("408 Request Timeout"), *filled)));
         }
         let n = patient.read(&mut buffer[*filled..])?;
         if n == 0 {
@@ -156,23 +156,23 @@ fn read_head(
     }
 }
 
-fn parse(bytes: &[u8]) -> Option<(Answer, usize)> {
+fn parse(bytes: &[u8]) -> Option<(ServerAnswer, usize)> {
     let mut headers = [EMPTY_HEADER; MOST_HEADERS];
     let mut request = Request::new(&mut headers);
     match request.parse(bytes) {
         Ok(Status::Partial) => None,
-        Ok(Status::Complete(length)) => Some((Answer::to(&request), length)),
+        Ok(Status::Complete(length)) => Some((ServerAnswer::to(&request), length)),
         Err(Error::TooManyHeaders) => {
-            Some((Answer::refuse("431 Request Header Fields Too Large"), bytes.len()))
+            Some((ServerAnswer::refuse("431 Request Header Fields Too Large"), bytes.len()))
         }
-        Err(_) => Some((Answer::refuse("400 Bad Request"), bytes.len())),
+        Err(_) => Some((ServerAnswer::refuse("400 Bad Request"), bytes.len())),
     }
 }
 
-/// Closes so that the client can still read what it was told: a close with unread bytes would reset the connection.
-fn finish(patient: &Patient<'_>, buffer: &mut [u8]) -> io::Result<()> {
+/// Closes so that the client can still read the answer: closing with unread bytes would reset the connection.
+fn finish(patient: &PatientStream<'_>, buffer: &mut [u8]) -> io::Result<()> {
     patient.connection.shutdown(Shutdown::Write)?;
-    let patient = Patient { patience: Duration::from_secs(1), ..*patient };
+    let patient = PatientStream { patience: Duration::from_secs(1), ..*patient };
     let mut rest = REST;
     while rest > 0 {
         match patient.read(buffer)? {
@@ -188,20 +188,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn answer(text: &str) -> Answer {
+    fn answer(text: &str) -> ServerAnswer {
         parse(text.as_bytes()).expect("a whole head").0
     }
 
     #[test]
     fn requests_get_the_answer_that_fits() {
-        let object = |body, keep| Answer::Object { body, keep };
+        let object = |body, keep| ServerAnswer::Object { body, keep };
         assert_eq!(answer("GET /object HTTP/1.1\r\n\r\n"), object(true, true));
         assert_eq!(answer("GET /?x HTTP/1.1\r\nConnection: Close\r\n\r\n"), object(true, false));
         assert_eq!(answer("HEAD / HTTP/1.0\r\n\r\n"), object(false, false));
         assert_eq!(answer("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"), object(true, true));
         let refused = |text: &str, want: &str| {
             assert!(
-                matches!(answer(text), Answer::Refusal { status, .. } if status.starts_with(want)),
+                matches!(answer(text), ServerAnswer::Refusal { status, .. } if status.starts_with(want)),
                 "{text}"
             );
         };

@@ -1,12 +1,12 @@
-//! What users count.
+//! The counts of users.
 
-use crate::latency::Latency;
-use crate::report::{Connections, Errors};
+use crate::latency::LatencyHistogram;
+use crate::report::{ConnectionCounts, Errors};
 
 /// Bytes in the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Payload of replies that were as asked for.
+pub struct ByteCounts {
+    /// Payload of replies with the wanted status.
     pub payload: u64,
     /// Heads, chunk framing, and replies with another status.
     pub framing: u64,
@@ -14,23 +14,23 @@ pub struct Counts {
     pub sent: u64,
 }
 
-/// What a worker's users counted, or all.
+/// The counts of a worker's users, or of all users.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct UserTally {
     /// Times of the requests whose replies ended in the window.
-    pub latency: Latency,
+    pub latency: LatencyHistogram,
     /// Bytes in the window.
-    pub counts: Counts,
+    pub counts: ByteCounts,
     /// By server, over the whole run.
-    pub connections: Vec<Connections>,
+    pub connections: Vec<ConnectionCounts>,
     /// Over the whole run.
     pub errors: Errors,
-    /// What the first failure was.
+    /// The reason of the first failure.
     pub reason: Option<String>,
 }
 
-impl Tally {
-    /// Takes in what others counted.
+impl UserTally {
+    /// Adds other counts.
     pub fn add(&mut self, other: Self) {
         self.latency.add(&other.latency);
         self.counts.payload += other.counts.payload;

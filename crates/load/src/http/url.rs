@@ -1,4 +1,4 @@
-//! Where a user fetches from.
+//! The URL that a user fetches.
 
 use std::fmt::{self, Display, Formatter};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -12,7 +12,7 @@ use crate::error::LoadError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     text: String,
-    /// Host and port as the `Host` header says them.
+    /// Host and port as in the `Host` header.
     authority: String,
     path: String,
     address: SocketAddr,
@@ -41,20 +41,20 @@ impl FromStr for Url {
 
     fn from_str(text: &str) -> Result<Self, LoadError> {
         let wrong = |why: &str| {
-            LoadError::Arguments(format!("'{text}' is no URL to load: {why}; write http://HOST:PORT/PATH"))
+            LoadError::Arguments(format!("'{text}' is not a URL to load: {why}; write http://HOST:PORT/PATH"))
         };
         let uri: Uri = text.parse().map_err(|error: http::uri::InvalidUri| wrong(&error.to_string()))?;
         if uri.scheme_str() != Some("http") {
-            return Err(wrong("only http is spoken, without TLS"));
+            return Err(wrong("only http without TLS is supported"));
         }
         let authority = uri.authority().ok_or_else(|| wrong("it has no host"))?;
         if authority.as_str().contains('@') {
-            return Err(wrong("users and passwords aren't sent"));
+            return Err(wrong("users and passwords aren't supported"));
         }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']');
         let port = match (authority.port_u16(), authority.as_str().rsplit_once(':')) {
             (Some(port), _) => port,
-            (None, Some((_, rest))) if !rest.ends_with(']') => return Err(wrong("its port isn't one")),
+            (None, Some((_, rest))) if !rest.ends_with(']') => return Err(wrong("its port isn't a number")),
             (None, _) => 80,
         };
         let mut addresses = (host, port).to_socket_addrs().map_err(|error| wrong(&error.to_string()))?;

@@ -1,4 +1,4 @@
-//! One user: a connection, and the request that is under way on it.
+//! One user: a connection, and the pending request on it.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -7,61 +7,62 @@ use std::time::{Duration, Instant};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 
-use crate::pace::Pace;
+use crate::pace::WorkPace;
 
-use super::reply::{Piece, Reply};
+use super::reply::{Reply, ReplyPiece};
 
-/// How long a server may take to close a connection behind its last reply.
+/// The longest time for a server to close a connection after its last reply.
 const CLOSING: Duration = Duration::from_millis(200);
 
-/// What a user waits for.
+/// The event that a user waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Its time.
+pub enum UserState {
+    /// The time of its next request.
     Resting,
     /// The connection.
     Connecting,
     /// The reply.
     Asking,
-    /// The server's end of a connection whose last reply is there.
+    /// The server's close of a connection whose last reply has arrived.
     Closing,
 }
 
-/// What came of an event.
+/// The outcome of an event.
 #[derive(Debug)]
-pub enum Step {
-    /// There must be more.
+pub enum UserStep {
+    /// The reply isn't complete yet.
     Waiting,
-    /// The reply was whole at this moment.
+    /// The reply was complete at this moment.
     Whole(Instant),
-    /// A connection that was to be closed is closed.
+    /// The server has closed the connection.
     Closed,
 }
 
-/// Why a request failed.
+/// The reason that a request failed.
 #[derive(Debug)]
-pub enum Failure {
+pub enum RequestFailure {
     /// No connection.
     Connect(io::Error),
-    /// The server had closed a kept connection before it saw the request; a new one takes it (RFC 9112, 9.3.1).
+    /// The server had closed a persistent connection before it saw the request, which a new one repeats (RFC
+    /// 9112, 9.3.1).
     Stale,
-    /// No reply that makes sense.
+    /// A malformed reply.
     Broken(String),
 }
 
 /// A user.
 pub struct User {
-    /// Which URL it fetches.
+    /// The place of its URL in the list.
     pub target: usize,
-    /// What it waits for.
-    pub state: State,
-    /// When the request was decided on.
+    /// The event that it waits for.
+    pub state: UserState,
+    /// The moment at which the request was due.
     pub begun: Instant,
-    /// When it is given up.
+    /// The moment at which the request times out.
     pub deadline: Instant,
-    /// When requests are due; none where the next follows the reply.
-    pub pace: Option<Pace>,
-    /// The reply, as far as it has come.
+    /// The times at which requests are due; none if each follows the last reply.
+    pub pace: Option<WorkPace>,
+    /// The reply so far.
     pub reply: Reply,
     connection: Option<TcpStream>,
     sent: usize,
@@ -69,10 +70,10 @@ pub struct User {
 }
 
 impl User {
-    pub fn new(target: usize, pace: Option<Pace>, now: Instant) -> Self {
+    pub fn new(target: usize, pace: Option<WorkPace>, now: Instant) -> Self {
         Self {
             target,
-            state: State::Resting,
+            state: UserState::Resting,
             begun: now,
             deadline: now,
             pace,
@@ -87,27 +88,27 @@ impl User {
         self.connection.is_some()
     }
 
-    /// Asks for a connection; an event tells how that ended.
+    /// Starts a connection; an event reports the outcome.
     ///
     /// # Errors
-    /// What the system says at once.
+    /// Immediate errors of the system.
     pub fn connect(&mut self, to: SocketAddr, registry: &Registry, token: Token) -> io::Result<()> {
         let mut connection = TcpStream::connect(to)?;
         registry.register(&mut connection, token, Interest::READABLE | Interest::WRITABLE)?;
         self.connection = Some(connection);
-        (self.state, self.reused) = (State::Connecting, false);
+        (self.state, self.reused) = (UserState::Connecting, false);
         Ok(())
     }
 
-    /// Gives the connection up.
+    /// Drops the connection.
     pub fn disconnect(&mut self) {
         self.connection = None;
     }
 
-    /// True where the connection has been made; the request may follow.
+    /// True once the connection is established.
     ///
     /// # Errors
-    /// Where it won't be made.
+    /// If it can't be established.
     pub fn is_made(&mut self) -> io::Result<bool> {
         let Some(connection) = &self.connection else { return Ok(false) };
         if let Some(error) = connection.take_error()? {
@@ -120,45 +121,46 @@ impl User {
         }
     }
 
-    /// Begins to ask on the connection that is there.
+    /// Sends the request on the open connection.
     ///
     /// # Errors
-    /// As [`User::step`].
-    pub fn ask(&mut self, request: &[u8]) -> Result<(), Failure> {
+    /// Those of [`User::step`].
+    pub fn ask(&mut self, request: &[u8]) -> Result<(), RequestFailure> {
         self.reply.clear();
-        (self.state, self.sent) = (State::Asking, 0);
+        (self.state, self.sent) = (UserState::Asking, 0);
         self.send(request)
     }
 
     /// Keeps the connection for the next request.
     pub fn rest(&mut self) {
-        (self.state, self.reused) = (State::Resting, self.connection.is_some());
+        (self.state, self.reused) = (UserState::Resting, self.connection.is_some());
     }
 
-    /// Lets the server close the connection first, so that the port that waits for late segments is the server's.
+    /// Lets the server close the connection first, so that the server's port is the one in TIME_WAIT.
     pub fn close(&mut self, now: Instant) {
-        (self.state, self.deadline) = (State::Closing, now + CLOSING);
+        (self.state, self.deadline) = (UserState::Closing, now + CLOSING);
     }
 
-    /// Goes on as far as the connection lets it. `to_end`: the peer's end is known to be near, read up to it; otherwise
-    /// a read that doesn't fill the buffer has emptied the socket, and the next bytes make an event (epoll(7)).
+    /// Continues as far as the connection allows. With `to_end`, the peer's end is known to be near: read up
+    /// to it. Otherwise a read that doesn't fill the buffer has emptied the socket, and the next bytes cause
+    /// an event (epoll(7)).
     ///
     /// # Errors
-    /// Why the request failed.
+    /// The reason that the request failed.
     pub fn step(
         &mut self,
         request: &[u8],
         buffer: &mut [u8],
         to_end: bool,
-        mut count: impl FnMut(Piece, u16, Instant),
-    ) -> Result<Step, Failure> {
-        if self.state == State::Asking {
+        mut count: impl FnMut(ReplyPiece, u16, Instant),
+    ) -> Result<UserStep, RequestFailure> {
+        if self.state == UserState::Asking {
             self.send(request)?;
         }
         loop {
-            let Some(connection) = &mut self.connection else { return Ok(Step::Waiting) };
+            let Some(connection) = &mut self.connection else { return Ok(UserStep::Waiting) };
             match connection.read(buffer) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Step::Waiting),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(UserStep::Waiting),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return self.ended(Some(error)),
                 Ok(0) => return self.ended(None),
@@ -167,54 +169,56 @@ impl User {
                     let piece = self.take(&buffer[..n])?;
                     count(piece, self.reply.head().map_or(0, |head| head.status), now);
                     if piece.done {
-                        return Ok(Step::Whole(now));
+                        return Ok(UserStep::Whole(now));
                     }
                     if n < buffer.len() && !to_end {
-                        return Ok(Step::Waiting);
+                        return Ok(UserStep::Waiting);
                     }
-                    // A server that never stops must not keep its user from giving up.
+                    // The user must time out even if the server sends without end.
                     if now >= self.deadline {
-                        return Ok(Step::Waiting);
+                        return Ok(UserStep::Waiting);
                     }
                 }
             }
         }
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<Piece, Failure> {
+    fn take(&mut self, bytes: &[u8]) -> Result<ReplyPiece, RequestFailure> {
         match self.state {
-            State::Asking => self.reply.feed(bytes).map_err(|bad| Failure::Broken(bad.to_string())),
-            _ => Err(Failure::Broken("the server sent what nobody asked for".into())),
+            UserState::Asking => {
+                self.reply.feed(bytes).map_err(|bad| RequestFailure::Broken(bad.to_string()))
+            }
+            _ => Err(RequestFailure::Broken("the server sent data without a request".into())),
         }
     }
 
-    fn send(&mut self, request: &[u8]) -> Result<(), Failure> {
+    fn send(&mut self, request: &[u8]) -> Result<(), RequestFailure> {
         while self.sent < request.len() {
-            let Some(connection) = &mut self.connection else { return Err(Failure::Stale) };
+            let Some(connection) = &mut self.connection else { return Err(RequestFailure::Stale) };
             match connection.write(&request[self.sent..]) {
                 Ok(n) => self.sent += n,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) if self.reused => return Err(Failure::Stale),
-                Err(error) => return Err(Failure::Broken(error.to_string())),
+                Err(_) if self.reused => return Err(RequestFailure::Stale),
+                Err(error) => return Err(RequestFailure::Broken(error.to_string())),
             }
         }
         Ok(())
     }
 
-    /// The connection has ended, in order or with an error.
-    fn ended(&mut self, error: Option<io::Error>) -> Result<Step, Failure> {
+    /// Handles the connection's end, with or without an error.
+    fn ended(&mut self, error: Option<io::Error>) -> Result<UserStep, RequestFailure> {
         self.connection = None;
-        if self.state != State::Asking {
-            return Ok(Step::Closed);
+        if self.state != UserState::Asking {
+            return Ok(UserStep::Closed);
         }
         if self.reused && self.reply.is_untouched() {
-            return Err(Failure::Stale);
+            return Err(RequestFailure::Stale);
         }
         if let Some(error) = error {
-            return Err(Failure::Broken(format!("the connection ended within the reply: {error}")));
+            return Err(RequestFailure::Broken(format!("the connection ended within the reply: {error}")));
         }
-        self.reply.end().map_err(|bad| Failure::Broken(bad.to_string()))?;
-        Ok(Step::Whole(Instant::now()))
+        self.reply.end().map_err(|bad| RequestFailure::Broken(bad.to_string()))?;
+        Ok(UserStep::Whole(Instant::now()))
     }
 }

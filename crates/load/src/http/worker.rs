@@ -7,54 +7,54 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
 
-use crate::pace::Pace;
-use crate::report::Connections;
-use crate::window::{Phases, Stop};
+use crate::pace::WorkPace;
+use crate::report::ConnectionCounts;
+use crate::window::{Phases, StopFlag};
 
 use super::crowd::Crowd;
-use super::reply::Piece;
-use super::tally::{Counts, Tally};
-use super::user::{Failure, State, Step, User};
+use super::reply::ReplyPiece;
+use super::tally::{ByteCounts, UserTally};
+use super::user::{RequestFailure, User, UserState, UserStep};
 
-/// Read at once: as much as stays in a processor's second-level cache.
+/// Bytes of a read: they stay in a processor's second-level cache.
 const BLOCK: usize = 64 * 1024;
-/// How often deadlines and the stop are looked at.
+/// Interval of the checks of deadlines and the stop flag.
 const SWEEP: Duration = Duration::from_millis(100);
-/// Rest of a user whose request failed.
+/// Pause of a user after a failed request.
 const REST: Duration = Duration::from_millis(100);
 const EVENTS: usize = 1024;
 
-pub struct Worker<'a> {
+pub struct UserWorker<'a> {
     crowd: &'a Crowd,
     phases: Phases,
-    stop: &'a Stop,
+    stop: &'a StopFlag,
     requests: Vec<Vec<u8>>,
     users: Vec<User>,
-    /// When which resting user begins.
+    /// The times at which pausing users begin.
     timers: BinaryHeap<Reverse<(Instant, usize)>>,
     poll: Poll,
     buffer: Vec<u8>,
     sweep: Instant,
-    tally: Tally,
+    tally: UserTally,
 }
 
-impl<'a> Worker<'a> {
+impl<'a> UserWorker<'a> {
     /// The worker `place`, with every `threads`-th user.
     ///
     /// # Errors
-    /// Where there is no epoll.
+    /// If epoll fails.
     pub fn new(
         crowd: &'a Crowd,
         place: u32,
         threads: u32,
         phases: Phases,
-        stop: &'a Stop,
+        stop: &'a StopFlag,
     ) -> io::Result<Self> {
         let requests = crowd.urls.iter().map(|url| url.request(crowd.new_connections)).collect();
         let connections = crowd
             .urls
             .iter()
-            .map(|url| Connections { port: url.address().to_string(), ..Connections::default() });
+            .map(|url| ConnectionCounts { port: url.address().to_string(), ..ConnectionCounts::default() });
         let mut worker = Self {
             crowd,
             phases,
@@ -65,17 +65,17 @@ impl<'a> Worker<'a> {
             poll: Poll::new()?,
             buffer: vec![0; BLOCK],
             sweep: phases.begin,
-            tally: Tally { connections: connections.collect(), ..Tally::default() },
+            tally: UserTally { connections: connections.collect(), ..UserTally::default() },
         };
         (place..crowd.users).step_by(threads as usize).for_each(|user| worker.admit(user));
         Ok(worker)
     }
 
-    /// Users begin evenly over the ramp.
+    /// Users begin evenly over the warm-up.
     fn admit(&mut self, number: u32) {
         let ramp = self.crowd.window.warm_up;
         let begin = self.phases.begin + ramp.mul_f64(f64::from(number) / f64::from(self.crowd.users));
-        let pace = self.crowd.pace.map(|interval| Pace::new(interval, begin));
+        let pace = self.crowd.pace.map(|interval| WorkPace::new(interval, begin));
         self.timers.push(Reverse((begin, self.users.len())));
         self.users.push(User::new(number as usize % self.crowd.urls.len(), pace, begin));
     }
@@ -83,8 +83,8 @@ impl<'a> Worker<'a> {
     /// Lets the users fetch to the end of the window.
     ///
     /// # Errors
-    /// Where epoll fails.
-    pub fn run(mut self) -> io::Result<Tally> {
+    /// If epoll fails.
+    pub fn run(mut self) -> io::Result<UserTally> {
         let mut events = Events::with_capacity(EVENTS);
         loop {
             let now = Instant::now();
@@ -133,7 +133,7 @@ impl<'a> Worker<'a> {
         let to = self.crowd.urls[user.target].address();
         self.tally.connections[user.target].attempted += 1;
         if let Err(error) = user.connect(to, self.poll.registry(), Token(place)) {
-            self.failed(place, Failure::Connect(error));
+            self.failed(place, RequestFailure::Connect(error));
         }
     }
 
@@ -148,12 +148,12 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Something happened on a user's connection.
+    /// Handles an event on a user's connection.
     fn advance(&mut self, place: usize, to_end: bool) {
         let user = &mut self.users[place];
-        if user.state == State::Connecting {
+        if user.state == UserState::Connecting {
             return match user.is_made() {
-                Err(error) => self.failed(place, Failure::Connect(error)),
+                Err(error) => self.failed(place, RequestFailure::Connect(error)),
                 Ok(false) => {}
                 Ok(true) => {
                     self.tally.connections[user.target].made += 1;
@@ -164,17 +164,17 @@ impl<'a> Worker<'a> {
         let (phases, counts) = (self.phases, &mut self.tally.counts);
         let count = |piece, status, now| count(counts, piece, status, phases.counts(now));
         match user.step(&self.requests[user.target], &mut self.buffer, to_end, count) {
-            Ok(Step::Waiting) => {}
-            Ok(Step::Whole(now)) => self.whole(place, now, to_end),
-            Ok(Step::Closed) if self.users[place].state == State::Closing => {
+            Ok(UserStep::Waiting) => {}
+            Ok(UserStep::Whole(now)) => self.whole(place, now, to_end),
+            Ok(UserStep::Closed) if self.users[place].state == UserState::Closing => {
                 self.settle(place, Instant::now(), true);
             }
-            Ok(Step::Closed) => {}
+            Ok(UserStep::Closed) => {}
             Err(failure) => self.failed(place, failure),
         }
     }
 
-    /// A reply is there. Where the connection's end is near (`to_end`) no further event will tell of it.
+    /// Handles a reply. If the connection's end is near (`to_end`), no further event will report it.
     fn whole(&mut self, place: usize, now: Instant, to_end: bool) {
         let user = &mut self.users[place];
         if !self.crowd.new_connections || !user.is_connected() {
@@ -186,7 +186,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Counts a request that is done: with its reply, or with the end of the connection that was made for it.
+    /// Counts a finished request: at its reply, or at the end of the connection that was made for it.
     fn settle(&mut self, place: usize, now: Instant, to_end: bool) {
         let user = &mut self.users[place];
         let (status, keep) = user.reply.head().map_or((0, false), |head| (head.status, head.keep));
@@ -211,18 +211,18 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn failed(&mut self, place: usize, failure: Failure) {
+    fn failed(&mut self, place: usize, failure: RequestFailure) {
         let user = &mut self.users[place];
         user.disconnect();
         let reason = match failure {
-            // One that was kept for nothing, not in the middle of a request.
-            _ if user.state == State::Resting => return,
-            Failure::Stale => return self.connect(place),
-            Failure::Connect(error) => {
+            // An idle persistent connection, not one in the middle of a request.
+            _ if user.state == UserState::Resting => return,
+            RequestFailure::Stale => return self.connect(place),
+            RequestFailure::Connect(error) => {
                 self.tally.connections[user.target].failed += 1;
                 format!("connecting to {}: {}", self.crowd.urls[user.target].address(), meaning(&error))
             }
-            Failure::Broken(reason) => {
+            RequestFailure::Broken(reason) => {
                 self.tally.errors.broken += 1;
                 format!("{}: {reason}", self.crowd.urls[user.target])
             }
@@ -244,7 +244,7 @@ impl<'a> Worker<'a> {
         self.sweep = now + SWEEP;
         for place in 0..self.users.len() {
             let user = &self.users[place];
-            if user.state != State::Resting && user.deadline <= now {
+            if user.state != UserState::Resting && user.deadline <= now {
                 self.give_up(place, now);
             }
         }
@@ -255,16 +255,16 @@ impl<'a> Worker<'a> {
         user.disconnect();
         let url = &self.crowd.urls[user.target];
         match user.state {
-            State::Closing => return self.settle(place, now, true),
-            State::Connecting => self.tally.connections[user.target].failed += 1,
-            State::Asking | State::Resting => self.tally.errors.timeouts += 1,
+            UserState::Closing => return self.settle(place, now, true),
+            UserState::Connecting => self.tally.connections[user.target].failed += 1,
+            UserState::Asking | UserState::Resting => self.tally.errors.timeouts += 1,
         }
         let reason = format!("{url}: no whole reply within {} s", self.crowd.timeout.as_secs_f64());
         self.rest(place, reason);
     }
 }
 
-fn count(counts: &mut Counts, piece: Piece, status: u16, in_window: bool) {
+fn count(counts: &mut ByteCounts, piece: ReplyPiece, status: u16, in_window: bool) {
     if !in_window {
         return;
     }

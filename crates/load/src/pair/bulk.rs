@@ -8,26 +8,26 @@ use std::time::Instant;
 use socket2::SockRef;
 
 use crate::error::{LoadError, joined};
-use crate::pace::{Pace, interval};
-use crate::report::{Connections, Pair, Report, per_second};
-use crate::serve::Patient;
-use crate::window::{Phases, Stop, Window};
+use crate::pace::{WorkPace, interval};
+use crate::report::{ConnectionCounts, LoadReport, PairReport, per_second};
+use crate::serve::PatientStream;
+use crate::window::{Phases, StopFlag, Window};
 
 use super::client::meaning;
-use super::hello::{Role, TALLY, Tally};
+use super::hello::{ReceiverTally, Role, TALLY};
 use super::{PATIENCE, check, connect};
 
-/// Written at once; as iperf3's block.
+/// Bytes of a write, like iperf3's block.
 const BLOCK: usize = 128 * 1024;
-/// Written at once where a rate is set, so that the rate is smooth.
+/// Bytes of a write at a set rate, so that the rate is smooth.
 const SMALL_BLOCK: usize = 16 * 1024;
 
-/// How much is sent.
+/// The amount to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// For so long; the receivers don't count the warm-up.
+    /// Data for this time; the receivers don't count the warm-up.
     Time(Window),
-    /// So many bytes by all pairs together, all counted.
+    /// This number of bytes by all pairs together, all of which count.
     Bytes(u64),
 }
 
@@ -36,34 +36,34 @@ pub enum Amount {
 pub struct Bulk {
     /// The receivers; pairs are spread over them.
     pub to: Vec<SocketAddr>,
-    /// How many at once, each a connection and a thread.
+    /// The number of pairs, each a connection and a thread.
     pub pairs: usize,
-    /// How much.
+    /// The amount to send.
     pub amount: Amount,
-    /// Socket buffers at both ends in bytes; the kernel's own tuning where none is given.
+    /// Socket buffers at both ends in bytes; none for the kernel's own tuning.
     pub window: Option<u32>,
-    /// Small segments leave at once (TCP_NODELAY).
+    /// True to send small segments at once (TCP_NODELAY).
     pub no_delay: bool,
-    /// Bytes a second of each pair; as fast as it goes where none is given.
+    /// Bytes a second of each pair; none for no limit.
     pub pace: Option<f64>,
 }
 
-/// What the receivers counted.
+/// The counts of the receivers.
 #[derive(Clone, Debug, Default)]
 pub struct BulkResult {
-    /// Each pair: to whom, and what arrived there.
-    pub pairs: Vec<Pair>,
-    /// The smallest buffers that the kernel gave at the sending and at the receiving end, as getsockopt(2) says them:
-    /// twice what is usable.
+    /// The receiver of each pair, and its counts.
+    pub pairs: Vec<PairReport>,
+    /// The smallest buffers at the sending and at the receiving end, as getsockopt(2) reports them: twice the
+    /// usable size.
     pub buffers: (u64, u64),
 }
 
 impl Bulk {
-    /// Sends with all pairs, and asks the receivers what arrived.
+    /// Sends with all pairs, and collects the receivers' counts.
     ///
     /// # Errors
-    /// Where a receiver doesn't answer, speaks something else or ends early.
-    pub fn run(&self, stop: &Stop) -> Result<BulkResult, LoadError> {
+    /// If a receiver doesn't answer, speaks another protocol or ends early.
+    pub fn run(&self, stop: &StopFlag) -> Result<BulkResult, LoadError> {
         check(&self.to, self.pairs)?;
         let begin = Instant::now();
         let sent: Vec<_> = thread::scope(|scope| {
@@ -83,20 +83,25 @@ impl Bulk {
         Ok(result)
     }
 
-    fn pair(&self, place: usize, begin: Instant, stop: &Stop) -> Result<(Pair, (u64, u64)), LoadError> {
+    fn pair(
+        &self,
+        place: usize,
+        begin: Instant,
+        stop: &StopFlag,
+    ) -> Result<(PairReport, (u64, u64)), LoadError> {
         let to = self.to[place % self.to.len()];
         let connection = connect(to, self.window).map_err(|error| LoadError::Connect(to, error))?;
-        let patient = Patient { connection: &connection, stop, patience: PATIENCE };
+        let patient = PatientStream { connection: &connection, stop, patience: PATIENCE };
         let sent = self.send(&patient, place as u64, begin);
         let tally = sent.map_err(|error| LoadError::Peer(to.to_string(), meaning(&error)))?;
         let buffer = SockRef::from(&connection).send_buffer_size().unwrap_or_default() as u64;
         let seconds = tally.nanos as f64 * 1e-9;
         let bits_per_second = per_second(tally.bytes as f64 * 8.0, seconds);
-        let pair = Pair { to: to.to_string(), bytes: tally.bytes, seconds, bits_per_second };
+        let pair = PairReport { to: to.to_string(), bytes: tally.bytes, seconds, bits_per_second };
         Ok((pair, (buffer, tally.buffer)))
     }
 
-    fn send(&self, patient: &Patient<'_>, place: u64, begin: Instant) -> io::Result<Tally> {
+    fn send(&self, patient: &PatientStream<'_>, place: u64, begin: Instant) -> io::Result<ReceiverTally> {
         let connection = patient.connection;
         connection.set_nodelay(self.no_delay)?;
         let role = Role::Bulk { warm_up_us: self.warm_up_us(), window: self.window.unwrap_or(0) };
@@ -108,7 +113,7 @@ impl Bulk {
         connection.shutdown(Shutdown::Write)?;
         let mut tally = [0; TALLY];
         patient.fill(&mut tally)?;
-        believable(Tally::decode(&tally), sent)
+        believable(ReceiverTally::decode(&tally), sent)
     }
 
     fn warm_up_us(&self) -> u64 {
@@ -118,12 +123,12 @@ impl Bulk {
         }
     }
 
-    /// Gives the bytes that were sent.
-    fn send_for(&self, patient: &Patient<'_>, phases: Phases) -> io::Result<u64> {
+    /// Returns the number of sent bytes.
+    fn send_for(&self, patient: &PatientStream<'_>, phases: Phases) -> io::Result<u64> {
         let mut sent = 0;
         let block = vec![0; if self.pace.is_some() { SMALL_BLOCK } else { BLOCK }];
         let of_block = |bytes_per_second| interval(bytes_per_second / block.len() as f64);
-        let mut pace = self.pace.map(|rate| Pace::new(of_block(rate), phases.begin));
+        let mut pace = self.pace.map(|rate| WorkPace::new(of_block(rate), phases.begin));
         let mut now = Instant::now();
         while !phases.is_over(now) {
             if let Some(pace) = &mut pace {
@@ -140,12 +145,12 @@ impl Bulk {
     }
 
     /// The report.
-    pub fn report(&self, result: &BulkResult) -> Report {
+    pub fn report(&self, result: &BulkResult) -> LoadReport {
         let bytes = result.pairs.iter().map(|pair| pair.bytes).sum();
         let seconds = result.pairs.iter().map(|pair| pair.seconds).fold(0.0, f64::max);
-        let mut report = Report::new("pairs", bytes, seconds);
+        let mut report = LoadReport::new("pairs", bytes, seconds);
         for pair in &result.pairs {
-            let one = Connections { port: pair.to.clone(), attempted: 1, made: 1, failed: 0 };
+            let one = ConnectionCounts { port: pair.to.clone(), attempted: 1, made: 1, failed: 0 };
             one.add_to(&mut report.connections);
         }
         report.fairness = fairness(&result.pairs);
@@ -154,7 +159,7 @@ impl Bulk {
         report
     }
 
-    /// The kernel doubles what is asked for, for its own book-keeping (socket(7)).
+    /// The kernel doubles the requested size for its own bookkeeping (socket(7)).
     fn smaller_window(&self, (sending, receiving): (u64, u64)) -> Option<String> {
         let window = u64::from(self.window?);
         let given = sending.min(receiving) / 2;
@@ -168,19 +173,19 @@ impl Bulk {
 }
 
 /// The slowest pair's rate over the fastest's.
-fn fairness(pairs: &[Pair]) -> Option<f64> {
+fn fairness(pairs: &[PairReport]) -> Option<f64> {
     let rates = || pairs.iter().map(|pair| pair.bits_per_second);
     let (least, most) = (rates().reduce(f64::min)?, rates().reduce(f64::max)?);
     (most > 0.0).then(|| least / most)
 }
 
-/// What the pair at `place` of `pairs` sends of `bytes`.
+/// The share of `bytes` that the pair at `place` of `pairs` sends.
 fn share(bytes: u64, pairs: u64, place: u64) -> u64 {
     bytes / pairs + u64::from(place < bytes % pairs)
 }
 
-/// Gives the bytes that were sent.
-fn send_bytes(patient: &Patient<'_>, bytes: u64) -> io::Result<u64> {
+/// Returns the number of sent bytes.
+fn send_bytes(patient: &PatientStream<'_>, bytes: u64) -> io::Result<u64> {
     let block = vec![0; BLOCK];
     let mut left = bytes;
     while left > 0 {
@@ -190,13 +195,13 @@ fn send_bytes(patient: &Patient<'_>, bytes: u64) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// A receiver's word counts up to what it was sent.
-fn believable(tally: Tally, sent: u64) -> io::Result<Tally> {
+/// A receiver may not count more than it was sent.
+fn believable(tally: ReceiverTally, sent: u64) -> io::Result<ReceiverTally> {
     if tally.bytes <= sent {
         return Ok(tally);
     }
-    let told = format!("it says that {} bytes arrived, and {sent} were sent", tally.bytes);
-    Err(io::Error::new(io::ErrorKind::InvalidData, told))
+    let message = format!("it reports {} received bytes, but {sent} were sent", tally.bytes);
+    Err(io::Error::new(io::ErrorKind::InvalidData, message))
 }
 
 #[cfg(test)]
@@ -213,7 +218,8 @@ mod tests {
 
     #[test]
     fn fairness_is_the_slowest_over_the_fastest() {
-        let pair = |bits_per_second| Pair { to: String::new(), bytes: 1, seconds: 1.0, bits_per_second };
+        let pair =
+            |bits_per_second| PairReport { to: String::new(), bytes: 1, seconds: 1.0, bits_per_second };
         assert_eq!(fairness(&[pair(5.0), pair(10.0)]), Some(0.5));
         assert_eq!(fairness(&[]), None);
     }

@@ -1,4 +1,4 @@
-//! Request/response over one connection, and with a connection for each.
+//! Request/response over one connection, or with a connection for each.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,24 +6,24 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::{LoadError, joined};
-use crate::latency::Latency;
-use crate::pace::{Pace, interval};
-use crate::report::{Connections, Errors, Report};
-use crate::serve::Patient;
-use crate::window::{Phases, Stop, Window};
+use crate::latency::LatencyHistogram;
+use crate::pace::{WorkPace, interval};
+use crate::report::{ConnectionCounts, Errors, LoadReport};
+use crate::serve::PatientStream;
+use crate::window::{Phases, StopFlag, Window};
 
 use super::hello::Role;
 use super::server::give;
 use super::{PATIENCE, check, connect};
 
-/// The most that is read or written at once.
+/// The most bytes of one read or write.
 const BLOCK: usize = 64 * 1024;
-/// Rest after a connection that could not be made.
+/// Pause after a failed connection.
 const REST: Duration = Duration::from_millis(20);
 
-/// Whether connections are kept.
+/// The use of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
+pub enum ConnectionStyle {
     /// All requests of a pair on one connection (netperf's TCP_RR).
     Kept,
     /// Connect, request, response, close (netperf's TCP_CRR).
@@ -35,27 +35,27 @@ pub enum Style {
 pub struct Transactions {
     /// The servers; pairs are spread over them.
     pub to: Vec<SocketAddr>,
-    /// How many at once.
+    /// The number of concurrent pairs.
     pub pairs: usize,
     /// Bytes of a request.
     pub request: u32,
     /// Bytes of a response.
     pub response: u32,
-    /// Whether connections are kept.
-    pub style: Style,
-    /// Transactions a second of each pair; none for as many as there can be.
+    /// The use of connections.
+    pub style: ConnectionStyle,
+    /// Transactions a second of each pair; none for as many as possible.
     pub pace: Option<f64>,
-    /// How long.
+    /// Timing.
     pub window: Window,
 }
 
-/// What a pair counted, or all of them.
+/// The counts of a pair, or of all pairs.
 #[derive(Clone, Debug, Default)]
 pub struct TransactionsResult {
     /// Times of the transactions that ended in the window.
-    pub latency: Latency,
+    pub latency: LatencyHistogram,
     /// Connections by server.
-    pub connections: Vec<Connections>,
+    pub connections: Vec<ConnectionCounts>,
     /// Transactions that failed.
     pub errors: Errors,
     /// The first failure's reason.
@@ -66,8 +66,8 @@ impl Transactions {
     /// Runs all pairs to the end of the window.
     ///
     /// # Errors
-    /// Where a server doesn't answer or speaks something else.
-    pub fn run(&self, stop: &Stop) -> Result<TransactionsResult, LoadError> {
+    /// If a server doesn't answer or speaks another protocol.
+    pub fn run(&self, stop: &StopFlag) -> Result<TransactionsResult, LoadError> {
         check(&self.to, self.pairs)?;
         if self.request == 0 || self.response == 0 {
             return Err(LoadError::Arguments("a request and a response have at least one byte".into()));
@@ -94,29 +94,29 @@ impl Transactions {
         LoadError::Peer(self.to[0].to_string(), format!("no transaction ended in the window: {reason}"))
     }
 
-    fn pair(&self, to: SocketAddr, phases: Phases, stop: &Stop) -> Result<TransactionsResult, LoadError> {
-        let mut pair = Pair {
+    fn pair(&self, to: SocketAddr, phases: Phases, stop: &StopFlag) -> Result<TransactionsResult, LoadError> {
+        let mut pair = PairThread {
             load: self,
             to,
             stop,
             buffer: vec![0; BLOCK],
             seen: TransactionsResult {
-                connections: vec![Connections { port: to.to_string(), ..Connections::default() }],
+                connections: vec![ConnectionCounts { port: to.to_string(), ..ConnectionCounts::default() }],
                 ..TransactionsResult::default()
             },
         };
         match self.style {
-            Style::Kept => pair.kept(phases)?,
-            Style::Each => pair.each(phases)?,
+            ConnectionStyle::Kept => pair.kept(phases)?,
+            ConnectionStyle::Each => pair.each(phases)?,
         }
         Ok(pair.seen)
     }
 
     /// The report.
-    pub fn report(&self, result: &TransactionsResult) -> Report {
-        let kind = if self.style == Style::Kept { "rr" } else { "crr" };
+    pub fn report(&self, result: &TransactionsResult) -> LoadReport {
+        let kind = if self.style == ConnectionStyle::Kept { "rr" } else { "crr" };
         let (count, seconds) = (result.latency.count(), self.window.measured.as_secs_f64());
-        let mut report = Report::new(kind, count * u64::from(self.response), seconds)
+        let mut report = LoadReport::new(kind, count * u64::from(self.response), seconds)
             .with_transactions(count, result.latency.summary());
         report.bytes_out = Some(count * u64::from(self.request));
         report.connections.clone_from(&result.connections);
@@ -152,7 +152,7 @@ impl TransactionsResult {
     }
 }
 
-/// What an error of a pair means to people.
+/// The message of a pair's error.
 pub(super) fn meaning(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::TimedOut => format!(
@@ -173,18 +173,18 @@ pub(super) fn meaning(error: &io::Error) -> String {
     }
 }
 
-struct Pair<'a> {
+struct PairThread<'a> {
     load: &'a Transactions,
     to: SocketAddr,
-    stop: &'a Stop,
+    stop: &'a StopFlag,
     buffer: Vec<u8>,
     seen: TransactionsResult,
 }
 
-impl Pair<'_> {
+impl PairThread<'_> {
     fn kept(&mut self, phases: Phases) -> Result<(), LoadError> {
         let connection = self.connect().map_err(|error| LoadError::Connect(self.to, error))?;
-        let patient = Patient { connection: &connection, stop: self.stop, patience: PATIENCE };
+        let patient = PatientStream { connection: &connection, stop: self.stop, patience: PATIENCE };
         let Transactions { request, response, .. } = *self.load;
         let hello = Role::Transactions { request, response }.encode();
         patient.write_all(&hello).map_err(|error| self.broken(&error))?;
@@ -194,7 +194,7 @@ impl Pair<'_> {
         })
     }
 
-    /// A failed transaction is counted, and the next one tried: that is what the load is to show.
+    /// Counts a failed transaction, and tries the next one: failures are part of the result.
     fn each(&mut self, phases: Phases) -> Result<(), LoadError> {
         self.repeat(phases, |pair| {
             let done = pair.single();
@@ -206,13 +206,13 @@ impl Pair<'_> {
         })
     }
 
-    /// Transactions, each when it is due, to the end of the window; those that end in it are counted.
+    /// Runs due transactions to the end of the window, and counts those that end in it.
     fn repeat(
         &mut self,
         phases: Phases,
         mut transaction: impl FnMut(&mut Self) -> Result<bool, LoadError>,
     ) -> Result<(), LoadError> {
-        let mut pace = self.load.pace.map(|rate| Pace::new(interval(rate), phases.begin));
+        let mut pace = self.load.pace.map(|rate| WorkPace::new(interval(rate), phases.begin));
         let mut begun = Instant::now();
         while !phases.is_over(begun) && !self.stop.is_set() {
             if let Some(pace) = &mut pace {
@@ -230,16 +230,16 @@ impl Pair<'_> {
         Ok(())
     }
 
-    fn exchange(&mut self, patient: &Patient<'_>) -> io::Result<()> {
+    fn exchange(&mut self, patient: &PatientStream<'_>) -> io::Result<()> {
         give(patient, self.load.request as usize, &self.buffer)?;
         patient.take(self.load.response as usize, &mut self.buffer)
     }
 
-    /// The hello and the request leave in one segment where they fit. The server closes first, so that the ports which
-    /// wait for late segments are its, not ours.
+    /// Sends the hello and the request in one segment if they fit. The server closes first, so that its ports
+    /// are the ones in TIME_WAIT.
     fn single(&mut self) -> io::Result<()> {
         let connection = self.connect()?;
-        let patient = Patient { connection: &connection, stop: self.stop, patience: PATIENCE };
+        let patient = PatientStream { connection: &connection, stop: self.stop, patience: PATIENCE };
         let done = self.ask_once(&patient);
         if let Err(error) = &done {
             self.seen.failed(error);
@@ -247,7 +247,7 @@ impl Pair<'_> {
         done
     }
 
-    fn ask_once(&mut self, patient: &Patient<'_>) -> io::Result<()> {
+    fn ask_once(&mut self, patient: &PatientStream<'_>) -> io::Result<()> {
         let Transactions { request, response, .. } = *self.load;
         let hello = Role::Single { request, response }.encode();
         let first = (hello.len() + request as usize).min(self.buffer.len());
@@ -257,7 +257,7 @@ impl Pair<'_> {
         patient.take(response as usize, &mut self.buffer)?;
         match patient.read(&mut self.buffer)? {
             0 => Ok(()),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the reply is longer than asked for")),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "the reply is longer than requested")),
         }
     }
 

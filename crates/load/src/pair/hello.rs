@@ -1,27 +1,28 @@
-//! What a pair's client says first, and what a bulk receiver says at the end. All numbers are big-endian.
+//! The first message of a pair's client, and the last one of a bulk receiver. All numbers are big-endian.
 
 /// The first bytes of every connection.
 const MAGIC: [u8; 8] = *b"\x02LRLOAD1";
-/// With it begins no other protocol that a server of ours speaks.
+/// The first byte; no other protocol of our servers begins with it.
 pub const FIRST_BYTE: u8 = MAGIC[0];
 /// Length of a hello.
 pub const HELLO: usize = 28;
 /// Length of a tally.
 pub const TALLY: usize = 24;
 
-/// What the connection is for.
+/// The purpose of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Requests and responses of so many bytes.
+    /// Requests and responses of these sizes in bytes.
     Transactions { request: u32, response: u32 },
-    /// One of these, then the server closes.
+    /// One request and response, then the server closes.
     Single { request: u32, response: u32 },
-    /// Bytes to count, beginning so long after the first; with a receive buffer of `window` bytes (0: the kernel's).
+    /// Bytes to count from `warm_up` after the first on, with a receive buffer of `window` bytes (0: the
+    /// kernel's default).
     Bulk { warm_up_us: u64, window: u32 },
 }
 
 impl Role {
-    /// As it is sent.
+    /// Its bytes on the wire.
     pub fn encode(self) -> [u8; HELLO] {
         let (kind, a, b) = match self {
             Self::Transactions { request, response } => (1u32, u64::from(request), response),
@@ -36,7 +37,7 @@ impl Role {
         bytes
     }
 
-    /// As it was sent; none where a stranger sent something else.
+    /// Decodes it; none for a stranger's bytes.
     pub fn decode(bytes: &[u8; HELLO]) -> Option<Self> {
         if bytes[..8] != MAGIC || bytes[24..] != [0; 4] {
             return None;
@@ -53,19 +54,19 @@ impl Role {
     }
 }
 
-/// What a receiver counted.
+/// The counts of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct ReceiverTally {
     /// Bytes after the warm-up.
     pub bytes: u64,
-    /// From the first of these to the last.
+    /// Time from the first of these to the last.
     pub nanos: u64,
-    /// The receive buffer that the kernel gave, as getsockopt(2) says it.
+    /// The receive buffer in bytes, as getsockopt(2) reports it.
     pub buffer: u64,
 }
 
-impl Tally {
-    /// As it is sent.
+impl ReceiverTally {
+    /// Its bytes on the wire.
     pub fn encode(self) -> [u8; TALLY] {
         let mut bytes = [0; TALLY];
         for (place, value) in bytes.chunks_exact_mut(8).zip([self.bytes, self.nanos, self.buffer]) {
@@ -74,7 +75,7 @@ impl Tally {
         bytes
     }
 
-    /// As it was sent.
+    /// Decodes it.
     pub fn decode(bytes: &[u8; TALLY]) -> Self {
         let mut numbers =
             bytes.chunks_exact(8).map(|n| n.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)));
@@ -99,8 +100,8 @@ mod tests {
             for role in roles {
                 prop_assert_eq!(Role::decode(&role.encode()), Some(role));
             }
-            let tally = Tally { bytes: c, nanos: u64::from(a), buffer: u64::from(b) };
-            prop_assert_eq!(Tally::decode(&tally.encode()), tally);
+            let tally = ReceiverTally { bytes: c, nanos: u64::from(a), buffer: u64::from(b) };
+            prop_assert_eq!(ReceiverTally::decode(&tally.encode()), tally);
         }
 
         #[test]

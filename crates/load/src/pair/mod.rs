@@ -1,5 +1,5 @@
-//! Endpoint pairs, each a TCP connection with a thread of its own: request/response, a connection for each request
-//! and response, and bulk; and the server for all three.
+//! Endpoint pairs, each a TCP connection with a thread of its own: request/response, a connection for each
+//! request and response, and bulk; and the server for all three.
 
 mod bulk;
 mod client;
@@ -7,7 +7,7 @@ mod hello;
 mod server;
 
 pub use bulk::{Amount, Bulk, BulkResult};
-pub use client::{Style, Transactions, TransactionsResult};
+pub use client::{ConnectionStyle, Transactions, TransactionsResult};
 pub use hello::FIRST_BYTE;
 pub use server::{PairService, WORKERS};
 
@@ -19,12 +19,12 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::error::LoadError;
 use crate::serve::prepare;
 
-/// How long a connection may take to be made, and a peer to say anything.
+/// The longest time for a connection, and for a peer's answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-/// The most pairs that one client makes.
+/// The most pairs of one client.
 pub const MOST_PAIRS: usize = 4096;
 
-/// Connects, with a send buffer of `window` bytes where one is wanted.
+/// Connects, with a send buffer of `window` bytes if one is given.
 fn connect(to: SocketAddr, window: Option<u32>) -> std::io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
     if let Some(window) = window {

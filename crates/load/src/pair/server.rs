@@ -6,33 +6,33 @@ use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
-use crate::serve::{Patient, Service};
-use crate::window::Stop;
+use crate::serve::{PatientStream, Service};
+use crate::window::StopFlag;
 
 use super::PATIENCE;
-use super::hello::{HELLO, Role, Tally};
+use super::hello::{HELLO, ReceiverTally, Role};
 
-/// Connections that are served at once, where nothing else is asked for.
+/// The default number of connections that are served at once.
 pub const WORKERS: usize = 256;
-/// Read at once; as iperf3's block.
+/// Bytes of a read, like iperf3's block.
 const BLOCK: usize = 128 * 1024;
-/// How long a client may say nothing between two transactions.
+/// The longest silence of a client between two transactions.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Answers requests and counts bulk.
 pub struct PairService;
 
 impl Service for PairService {
-    fn serve(&self, connection: TcpStream, stop: &Stop) {
-        let patient = Patient { connection: &connection, stop, patience: PATIENCE };
+    fn serve(&self, connection: TcpStream, stop: &StopFlag) {
+        let patient = PatientStream { connection: &connection, stop, patience: PATIENCE };
         let mut hello = [0; HELLO];
         if patient.fill(&mut hello).is_err() {
             return;
         }
-        // A client that went away in the middle is its own user's business; a stranger is dropped.
+        // A client that goes away early is no error of the server; a stranger is dropped.
         let _ = match Role::decode(&hello) {
             Some(Role::Transactions { request, response }) => {
-                let patient = Patient { patience: IDLE, ..patient };
+                let patient = PatientStream { patience: IDLE, ..patient };
                 answer(&patient, request as usize, response as usize, usize::MAX)
             }
             Some(Role::Single { request, response }) => {
@@ -46,11 +46,11 @@ impl Service for PairService {
     }
 }
 
-/// The longest request and response that are served, in bytes.
+/// The longest request and response, in bytes.
 const LONGEST: usize = 1 << 30;
 
-/// A request of no bytes is none: 28 bytes would be answered for ever.
-fn answer(patient: &Patient<'_>, request: usize, response: usize, times: usize) -> io::Result<()> {
+/// Requests have at least one byte: otherwise a hello of 28 bytes would be answered for ever.
+fn answer(patient: &PatientStream<'_>, request: usize, response: usize, times: usize) -> io::Result<()> {
     if !(1..=LONGEST).contains(&request) || response > LONGEST {
         return Err(io::ErrorKind::InvalidData.into());
     }
@@ -62,8 +62,8 @@ fn answer(patient: &Patient<'_>, request: usize, response: usize, times: usize) 
     Ok(())
 }
 
-/// Sends so many bytes, whatever they are.
-pub(super) fn give(patient: &Patient<'_>, mut bytes: usize, buffer: &[u8]) -> io::Result<()> {
+/// Sends this number of arbitrary bytes.
+pub(super) fn give(patient: &PatientStream<'_>, mut bytes: usize, buffer: &[u8]) -> io::Result<()> {
     while bytes > 0 {
         let length = bytes.min(buffer.len());
         patient.write_all(&buffer[..length])?;
@@ -72,7 +72,7 @@ pub(super) fn give(patient: &Patient<'_>, mut bytes: usize, buffer: &[u8]) -> io
     Ok(())
 }
 
-fn count(patient: &Patient<'_>, warm_up: Duration, window: u32) -> io::Result<()> {
+fn count(patient: &PatientStream<'_>, warm_up: Duration, window: u32) -> io::Result<()> {
     let socket = SockRef::from(patient.connection);
     if window > 0 {
         socket.set_recv_buffer_size(window as usize)?;
@@ -82,8 +82,8 @@ fn count(patient: &Patient<'_>, warm_up: Duration, window: u32) -> io::Result<()
     patient.write_all(&tally.encode())
 }
 
-fn receive(patient: &Patient<'_>, warm_up: Duration) -> io::Result<Tally> {
-    let (mut buffer, mut tally, mut from) = (vec![0; BLOCK], Tally::default(), None);
+fn receive(patient: &PatientStream<'_>, warm_up: Duration) -> io::Result<ReceiverTally> {
+    let (mut buffer, mut tally, mut from) = (vec![0; BLOCK], ReceiverTally::default(), None);
     loop {
         let n = patient.read(&mut buffer)?;
         if n == 0 {

@@ -1,12 +1,12 @@
-//! How many tiles fit: a search without a clock or a socket.
+//! The number of tiles that fit: a search without a clock or a socket.
 
 use crate::error::LoadError;
 
-/// The most tiles of which `fits` is true: tried with 1, 2, 4, ... up to `most`, then by bisection between the last that
-/// fitted and the first that didn't. 0 where not even one fits.
+/// The most tiles for which `fits` is true: tried with 1, 2, 4, ... up to `most`, then by bisection between
+/// the last success and the first failure. 0 if not even one fits.
 ///
 /// # Errors
-/// What `fits` says.
+/// Those of `fits`.
 pub fn fullest(most: u32, mut fits: impl FnMut(u32) -> Result<bool, LoadError>) -> Result<u32, LoadError> {
     let (mut good, mut bad) = (0, most.saturating_add(1));
     let mut next = 1;

@@ -1,4 +1,5 @@
-//! Tiles, after VMmark's: a mix of loads in one unit, each with a target rate; a host holds as many tiles as reach it.
+//! Tiles, after VMmark's: units of mixed loads with target rates. A host's capacity is the number of tiles
+//! that reach them.
 
 mod full;
 mod score;
@@ -14,17 +15,17 @@ use std::thread;
 use crate::error::{LoadError, joined};
 use crate::http::{self, Crowd, Url};
 use crate::pace::interval;
-use crate::pair::{Amount, Bulk, Style, Transactions, TransactionsResult};
-use crate::report::{Connections, Loads, Report, Tile};
-use crate::window::{Stop, Window};
+use crate::pair::{Amount, Bulk, ConnectionStyle, Transactions, TransactionsResult};
+use crate::report::{ConnectionCounts, LoadReport, Loads, Tile};
+use crate::window::{StopFlag, Window};
 
-/// What one tile does: 20 objects a second, 500 small transactions a second, a file transfer of 50 Mbit/s, and ten
-/// heartbeats a second on a connection that is idle otherwise. With objects of 512 kB that is 132 Mbit/s of payload, so
-/// that a link of 1 Gbit/s holds seven tiles and one of 10 Gbit/s seventy.
+/// The targets of one tile: 20 objects a second, 500 small transactions a second, a file transfer of 50
+/// Mbit/s, and ten heartbeats a second on an otherwise idle connection. With objects of 512 kB that is 132
+/// Mbit/s of payload, so that a link of 1 Gbit/s holds seven tiles and one of 10 Gbit/s seventy.
 pub const TARGETS: Loads = Loads { web: 20.0, rr: 500.0, bulk: 50e6, idle: 10.0 };
 /// Users that share a tile's web requests.
 const WEB_USERS: u32 = 5;
-/// A tile in which a load falls below this part of its target is one too many.
+/// Share of a target below which a tile has failed.
 pub const QUALITY: f64 = 0.9;
 /// Bytes of a small request and of its response.
 const SMALL: u32 = 128;
@@ -38,38 +39,38 @@ pub struct Tiles {
     pub to: Vec<SocketAddr>,
     /// Objects; tiles are spread over them.
     pub urls: Vec<Url>,
-    /// What each load tries to reach.
+    /// The target of each load.
     pub targets: Loads,
-    /// What a rate counts as 1 in the score.
+    /// The rates that count as 1 in the score.
     pub reference: Loads,
-    /// How long.
+    /// Timing.
     pub window: Window,
 }
 
-/// What some tiles reached.
+/// The result of a number of tiles.
 #[derive(Clone, Debug)]
 pub struct TilesResult {
     tiles: Vec<Tile>,
     bytes: u64,
-    web: http::Tally,
+    web: http::UserTally,
     small: TransactionsResult,
-    connections: Vec<Connections>,
+    connections: Vec<ConnectionCounts>,
 }
 
 struct One {
     rates: Loads,
     bytes: u64,
-    web: http::Tally,
+    web: http::UserTally,
     small: TransactionsResult,
-    connections: Vec<Connections>,
+    connections: Vec<ConnectionCounts>,
 }
 
 impl Tiles {
-    /// Runs so many tiles to the end of the window.
+    /// Runs this number of tiles to the end of the window.
     ///
     /// # Errors
-    /// Where one of a tile's loads can't be made, or does nothing at all.
-    pub fn run(&self, tiles: u32, stop: &Stop) -> Result<TilesResult, LoadError> {
+    /// If one of a tile's loads can't start, or completes nothing.
+    pub fn run(&self, tiles: u32, stop: &StopFlag) -> Result<TilesResult, LoadError> {
         self.check(tiles)?;
         let ones: Vec<_> = thread::scope(|scope| {
             let start = |place| scope.spawn(move || self.tile(place as usize, stop));
@@ -79,7 +80,7 @@ impl Tiles {
         let mut result = TilesResult {
             tiles: Vec::new(),
             bytes: 0,
-            web: http::Tally::default(),
+            web: http::UserTally::default(),
             small: TransactionsResult::default(),
             connections: Vec::new(),
         };
@@ -105,7 +106,7 @@ impl Tiles {
         }
     }
 
-    fn tile(&self, place: usize, stop: &Stop) -> Result<One, LoadError> {
+    fn tile(&self, place: usize, stop: &StopFlag) -> Result<One, LoadError> {
         let (crowd, bulk) = (self.web(place), self.bulk(place));
         let (rr, idle) = (self.small(place, self.targets.rr), self.small(place, self.targets.idle));
         let (web, bulk, rr, idle) = thread::scope(|scope| {
@@ -126,7 +127,7 @@ impl Tiles {
         };
         rr.add(idle);
         let to = self.to[place % self.to.len()].to_string();
-        let connections = vec![Connections { port: to, attempted: 1, made: 1, failed: 0 }];
+        let connections = vec![ConnectionCounts { port: to, attempted: 1, made: 1, failed: 0 }];
         Ok(One { rates, bytes: web.counts.payload + bulk_bytes, web, small: rr, connections })
     }
 
@@ -148,7 +149,7 @@ impl Tiles {
             pairs: 1,
             request: SMALL,
             response: SMALL,
-            style: Style::Kept,
+            style: ConnectionStyle::Kept,
             pace: Some(pace),
             window: self.window,
         }
@@ -166,9 +167,9 @@ impl Tiles {
     }
 
     /// The report. Its latency is that of the web requests.
-    pub fn report(&self, result: &TilesResult) -> Report {
+    pub fn report(&self, result: &TilesResult) -> LoadReport {
         let count = result.web.latency.count() + result.small.latency.count();
-        let mut report = Report::new("tile", result.bytes, self.window.measured.as_secs_f64())
+        let mut report = LoadReport::new("tile", result.bytes, self.window.measured.as_secs_f64())
             .with_transactions(count, result.web.latency.summary());
         report.connections.clone_from(&result.connections);
         report.errors = Some(result.web.errors.clone());
@@ -183,12 +184,12 @@ impl Tiles {
 }
 
 impl TilesResult {
-    /// The tiles' scores added up.
+    /// The sum of the tiles' scores.
     pub fn score(&self) -> f64 {
         self.tiles.iter().map(|tile| tile.score).sum()
     }
 
-    /// True where every load of every tile reached its target, as good as.
+    /// True if every load of every tile nearly reached its target.
     pub fn is_good(&self, targets: &Loads) -> bool {
         self.tiles.iter().all(|tile| worst(&tile.rates, targets) >= QUALITY)
     }

@@ -2,7 +2,7 @@
 
 use crate::report::{Loads, Tile};
 
-/// The geometric mean of the rates over the reference rates: no load can make up for another that starves.
+/// The geometric mean of the rates over the reference rates: a fast load can't make up for a starved one.
 pub fn score(rates: &Loads, reference: &Loads) -> f64 {
     let product: f64 = ratios(rates, reference).iter().product();
     product.powf(0.25)
@@ -22,7 +22,7 @@ pub fn mean(tiles: &[Tile]) -> Option<Loads> {
     (!tiles.is_empty()).then_some(mean)
 }
 
-/// True where every rate can be divided by.
+/// True if every rate is a usable divisor.
 pub fn is_usable(loads: &Loads) -> bool {
     [loads.web, loads.rr, loads.bulk, loads.idle].iter().all(|rate| rate.is_finite() && *rate > 0.0)
 }

@@ -1,4 +1,4 @@
-//! Both of a tile's servers at one port.
+//! Both servers of a tile at one port.
 
 use std::io::ErrorKind;
 use std::net::TcpStream;
@@ -6,25 +6,26 @@ use std::net::TcpStream;
 use crate::http::HttpService;
 use crate::pair::{FIRST_BYTE, PairService};
 use crate::serve::Service;
-use crate::window::Stop;
+use crate::window::StopFlag;
 
-/// Looks, while nothing has come, so many times at the stop: ten seconds in all.
+/// Checks of the stop flag while no byte has arrived: ten seconds in all.
 const LOOKS: u32 = 50;
 
-/// Serves endpoint pairs and HTTP: the first byte of a connection tells which, since no HTTP method begins with it.
+/// Serves endpoint pairs and HTTP, by the first byte of a connection: no HTTP method begins with that of a
+/// pair.
 pub struct TileService {
     object: HttpService,
 }
 
 impl TileService {
-    /// With an object of so many bytes.
+    /// A server with an object of this number of bytes.
     pub fn new(bytes: usize) -> Self {
         Self { object: HttpService::new(bytes) }
     }
 }
 
 impl Service for TileService {
-    fn serve(&self, connection: TcpStream, stop: &Stop) {
+    fn serve(&self, connection: TcpStream, stop: &StopFlag) {
         match first_byte(&connection, stop) {
             Some(FIRST_BYTE) => PairService.serve(connection, stop),
             Some(_) => self.object.serve(connection, stop),
@@ -33,8 +34,8 @@ impl Service for TileService {
     }
 }
 
-/// None where the client says nothing.
-fn first_byte(connection: &TcpStream, stop: &Stop) -> Option<u8> {
+/// None if the client sends nothing.
+fn first_byte(connection: &TcpStream, stop: &StopFlag) -> Option<u8> {
     let mut byte = [0];
     for _ in 0..LOOKS {
         match connection.peek(&mut byte) {

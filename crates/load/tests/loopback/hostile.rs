@@ -1,8 +1,9 @@
-//! HTTP peers that misbehave: nothing hangs, grows without bounds or panics, and the user hears what is wrong.
+//! HTTP peers that misbehave: nothing hangs, grows without bounds or panics, and the user hears what is
+//! wrong.
 
 use crate::support::{Peer, crowd, http_server, ms, request, said, url};
 use linerate_load::http::Crowd;
-use linerate_load::window::Stop;
+use linerate_load::window::StopFlag;
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 /// What the user hears when nothing else is served.
 fn heard(peer: &Peer) -> String {
     let crowd = Crowd { timeout: ms(200), ..crowd(vec![url(peer.address, "/")], 2) };
-    let (begun, stop) = (Instant::now(), Stop::default());
+    let (begun, stop) = (Instant::now(), StopFlag::default());
     let probed = crowd.probe(&stop).unwrap_err().to_string();
     let error = crowd.run(&stop).unwrap_err().to_string();
     assert!(begun.elapsed() < Duration::from_secs(20), "{error}");

@@ -3,7 +3,7 @@
 use crate::support::{OBJECT, Peer, crowd, http_server, ms, nobody, request, said, url, window};
 use linerate_load::error::LoadError;
 use linerate_load::http::{Crowd, report};
-use linerate_load::window::Stop;
+use linerate_load::window::StopFlag;
 use std::io::Write;
 
 #[test]
@@ -11,8 +11,8 @@ fn users_fetch_in_a_closed_loop() {
     let (one, two) = (http_server(20), http_server(20));
     let urls = vec![url(one.address(), "/object"), url(two.address(), "/?again")];
     let crowd = crowd(urls, 8);
-    assert_eq!(crowd.probe(&Stop::default()).unwrap(), OBJECT as u64);
-    let tally = crowd.run(&Stop::default()).unwrap();
+    assert_eq!(crowd.probe(&StopFlag::default()).unwrap(), OBJECT as u64);
+    let tally = crowd.run(&StopFlag::default()).unwrap();
     let report = report(&crowd, &tally);
     let count = report.transactions.unwrap();
     // A reply that lies across an edge of the window counts in part.
@@ -30,7 +30,7 @@ fn users_fetch_in_a_closed_loop() {
 fn each_request_may_have_its_connection() {
     let server = http_server(20);
     let crowd = Crowd { new_connections: true, ..crowd(vec![url(server.address(), "/")], 4) };
-    let tally = crowd.run(&Stop::default()).unwrap();
+    let tally = crowd.run(&StopFlag::default()).unwrap();
     let port = &tally.connections[0];
     assert!(tally.latency.count() > 20 && port.made >= tally.latency.count(), "{tally:?}");
     assert_eq!((port.failed, tally.reason), (0, None));
@@ -40,7 +40,7 @@ fn each_request_may_have_its_connection() {
 fn more_users_than_workers_wait() {
     let server = http_server(2);
     let crowd = Crowd { new_connections: true, ..crowd(vec![url(server.address(), "/")], 12) };
-    let tally = crowd.run(&Stop::default()).unwrap();
+    let tally = crowd.run(&StopFlag::default()).unwrap();
     assert!(tally.latency.count() > 12 && tally.errors.is_none(), "{tally:?}");
 }
 
@@ -49,7 +49,7 @@ fn paced_users_keep_their_pace() {
     let server = http_server(20);
     let crowd =
         Crowd { pace: Some(ms(50)), window: window(50, 1000), ..crowd(vec![url(server.address(), "/")], 4) };
-    let count = crowd.run(&Stop::default()).unwrap().latency.count();
+    let count = crowd.run(&StopFlag::default()).unwrap().latency.count();
     assert!((50..=88).contains(&count), "{count}");
 }
 
@@ -61,8 +61,8 @@ fn chunked_replies_and_those_that_end_with_the_connection_are_read() {
     let closed = Peer::answering_once(b"HTTP/1.0 200 OK\r\n\r\nhello world");
     for address in [chunked.address, closed.address] {
         let crowd = crowd(vec![url(address, "/")], 2);
-        assert_eq!(crowd.probe(&Stop::default()).unwrap(), 11);
-        let tally = crowd.run(&Stop::default()).unwrap();
+        assert_eq!(crowd.probe(&StopFlag::default()).unwrap(), 11);
+        let tally = crowd.run(&StopFlag::default()).unwrap();
         assert!(tally.latency.count() > 5 && tally.errors.is_none(), "{tally:?}");
     }
 }
@@ -76,7 +76,7 @@ fn a_kept_connection_that_the_server_closes_is_made_again() {
             }
         }
     });
-    let tally = crowd(vec![url(server.address, "/")], 2).run(&Stop::default()).unwrap();
+    let tally = crowd(vec![url(server.address, "/")], 2).run(&StopFlag::default()).unwrap();
     let count = tally.latency.count();
     assert!(count > 9 && tally.errors.is_none() && tally.connections[0].made > count / 4, "{tally:?}");
 }
@@ -85,14 +85,14 @@ fn a_kept_connection_that_the_server_closes_is_made_again() {
 fn statuses_are_counted_and_redirects_said() {
     let server = http_server(8);
     let missing = crowd(vec![url(server.address(), "/missing")], 2);
-    let said = |crowd: &Crowd| crowd.probe(&Stop::default()).unwrap_err().to_string();
+    let said = |crowd: &Crowd| crowd.probe(&StopFlag::default()).unwrap_err().to_string();
     assert!(said(&missing).contains("404"));
     let mixed = crowd(vec![url(server.address(), "/"), url(server.address(), "/missing")], 2);
-    let tally = mixed.run(&Stop::default()).unwrap();
+    let tally = mixed.run(&StopFlag::default()).unwrap();
     assert!(tally.errors.statuses[&404] > 5, "{tally:?}");
     let warnings = report(&mixed, &tally).warnings;
     assert!(warnings.iter().any(|warning| warning.contains("status")), "{warnings:?}");
-    let none = missing.run(&Stop::default()).unwrap_err().to_string();
+    let none = missing.run(&StopFlag::default()).unwrap_err().to_string();
     assert!(none.contains("404"), "{none}");
     let moved = Peer::answering(b"HTTP/1.1 301 Moved\r\nLocation: http://else/\r\nContent-Length: 0\r\n\r\n");
     let redirect = said(&crowd(vec![url(moved.address, "/")], 1));
@@ -104,8 +104,8 @@ fn nobody_there_is_counted_and_said() {
     let server = http_server(8);
     let gone = nobody();
     let crowd = crowd(vec![url(server.address(), "/"), url(gone, "/")], 4);
-    assert!(matches!(crowd.probe(&Stop::default()), Err(LoadError::Connect(to, _)) if to == gone));
-    let tally = crowd.run(&Stop::default()).unwrap();
+    assert!(matches!(crowd.probe(&StopFlag::default()), Err(LoadError::Connect(to, _)) if to == gone));
+    let tally = crowd.run(&StopFlag::default()).unwrap();
     let port = &tally.connections[1];
     assert!(port.made == 0 && port.failed >= 4 && port.attempted == port.failed, "{tally:?}");
     assert!(tally.reason.unwrap().contains("refused"));

@@ -2,7 +2,7 @@
 
 use crate::support::{any, crowd, ms, url};
 use linerate_load::http::Crowd;
-use linerate_load::window::Stop;
+use linerate_load::window::StopFlag;
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -70,9 +70,9 @@ fn configuration(dir: &Path, address: SocketAddr) -> String {
 fn nginx_serves_users_without_a_failure() {
     let Some(nginx) = Nginx::start() else { return };
     let kept = crowd(vec![url(nginx.address, "/object")], 10);
-    assert_eq!(kept.probe(&Stop::default()).unwrap(), SIZE as u64);
+    assert_eq!(kept.probe(&StopFlag::default()).unwrap(), SIZE as u64);
     for crowd in [kept.clone(), Crowd { new_connections: true, ..kept }] {
-        let tally = crowd.run(&Stop::default()).unwrap();
+        let tally = crowd.run(&StopFlag::default()).unwrap();
         let port = &tally.connections[0];
         assert!(tally.latency.count() > 10 && tally.errors.is_none() && port.failed == 0, "{tally:?}");
         // At the end a user may be about to connect.
@@ -80,8 +80,10 @@ fn nginx_serves_users_without_a_failure() {
         let payload = tally.counts.payload.abs_diff(tally.latency.count() * SIZE as u64);
         assert!(payload <= 10 * SIZE as u64, "{tally:?}");
     }
-    let moved = crowd(vec![url(nginx.address, "/old")], 1).probe(&Stop::default()).unwrap_err().to_string();
+    let moved =
+        crowd(vec![url(nginx.address, "/old")], 1).probe(&StopFlag::default()).unwrap_err().to_string();
     assert!(moved.contains("302") && moved.contains("/object"), "{moved}");
-    let gone = crowd(vec![url(nginx.address, "/none")], 1).probe(&Stop::default()).unwrap_err().to_string();
+    let gone =
+        crowd(vec![url(nginx.address, "/none")], 1).probe(&StopFlag::default()).unwrap_err().to_string();
     assert!(gone.contains("404"), "{gone}");
 }

@@ -3,14 +3,14 @@
 use crate::support::{Peer, any, crowd, http_server, nobody, pair_server, said, url, window};
 use linerate_load::error::LoadError;
 use linerate_load::http::Crowd;
-use linerate_load::pair::{Amount, Bulk, PairService, Style, Transactions};
-use linerate_load::serve::Server;
-use linerate_load::window::Stop;
+use linerate_load::pair::{Amount, Bulk, ConnectionStyle, PairService, Transactions};
+use linerate_load::serve::LoadServer;
+use linerate_load::window::StopFlag;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-fn transactions(to: Vec<SocketAddr>, style: Style) -> Transactions {
+fn transactions(to: Vec<SocketAddr>, style: ConnectionStyle) -> Transactions {
     Transactions { to, pairs: 2, request: 1, response: 1, style, pace: None, window: window(50, 300) }
 }
 
@@ -21,9 +21,12 @@ fn bulk(to: SocketAddr, amount: Amount) -> Bulk {
 #[test]
 fn requests_and_responses_are_counted_and_timed() {
     let server = pair_server();
-    let load =
-        Transactions { request: 200, response: 300_000, ..transactions(vec![server.address()], Style::Kept) };
-    let report = load.report(&load.run(&Stop::default()).unwrap());
+    let load = Transactions {
+        request: 200,
+        response: 300_000,
+        ..transactions(vec![server.address()], ConnectionStyle::Kept)
+    };
+    let report = load.report(&load.run(&StopFlag::default()).unwrap());
     let count = report.transactions.unwrap();
     assert!(count > 10, "{report:?}");
     assert_eq!((report.kind, report.bytes, report.bytes_out), ("rr", count * 300_000, Some(count * 200)));
@@ -37,8 +40,8 @@ fn requests_and_responses_are_counted_and_timed() {
 #[test]
 fn each_transaction_has_its_connection() {
     let (one, two) = (pair_server(), pair_server());
-    let load = transactions(vec![one.address(), two.address()], Style::Each);
-    let report = load.report(&load.run(&Stop::default()).unwrap());
+    let load = transactions(vec![one.address(), two.address()], ConnectionStyle::Each);
+    let report = load.report(&load.run(&StopFlag::default()).unwrap());
     let made: u64 = report.connections.iter().map(|connections| connections.made).sum();
     assert_eq!((report.kind, report.connections.len()), ("crr", 2));
     assert!(made >= report.transactions.unwrap() && report.transactions.unwrap() > 10, "{report:?}");
@@ -51,9 +54,9 @@ fn a_pace_is_kept() {
     let load = Transactions {
         pace: Some(50.0),
         window: window(0, 1000),
-        ..transactions(vec![server.address()], Style::Kept)
+        ..transactions(vec![server.address()], ConnectionStyle::Kept)
     };
-    let count = load.run(&Stop::default()).unwrap().latency.count();
+    let count = load.run(&StopFlag::default()).unwrap().latency.count();
     assert!((60..=102).contains(&count), "{count}");
 }
 
@@ -61,7 +64,7 @@ fn a_pace_is_kept() {
 fn bulk_is_what_the_receiver_counted() {
     let server = pair_server();
     let load = bulk(server.address(), Amount::Bytes(40_000_003));
-    let report = load.report(&load.run(&Stop::default()).unwrap());
+    let report = load.report(&load.run(&StopFlag::default()).unwrap());
     assert_eq!((report.bytes, report.pairs.len(), report.connections[0].made), (40_000_003, 4, 4));
     assert!(report.seconds > 0.0 && report.fairness.unwrap() > 0.0 && report.fairness.unwrap() <= 1.0);
 }
@@ -71,7 +74,7 @@ fn the_warm_up_of_bulk_does_not_count() {
     let server = pair_server();
     let load = Bulk { window: Some(64 * 1024), ..bulk(server.address(), Amount::Time(window(300, 300))) };
     let begun = Instant::now();
-    let report = load.report(&load.run(&Stop::default()).unwrap());
+    let report = load.report(&load.run(&StopFlag::default()).unwrap());
     assert!(begun.elapsed() >= Duration::from_millis(600));
     assert!(report.bytes > 0 && report.seconds > 0.1 && report.seconds < 0.55, "{report:?}");
     assert_eq!(report.warnings, [""; 0]);
@@ -82,7 +85,7 @@ fn a_paced_bulk_keeps_its_rate() {
     let server = pair_server();
     let time = Amount::Time(window(100, 900));
     let load = Bulk { pairs: 1, pace: Some(2e6), ..bulk(server.address(), time) };
-    let report = load.report(&load.run(&Stop::default()).unwrap());
+    let report = load.report(&load.run(&StopFlag::default()).unwrap());
     let rate = report.pairs[0].bits_per_second / 8.0;
     assert!((1e6..2.2e6).contains(&rate), "{rate}");
 }
@@ -90,28 +93,28 @@ fn a_paced_bulk_keeps_its_rate() {
 #[test]
 fn nobody_there_is_said_plainly() {
     let address = nobody();
-    let kept = transactions(vec![address], Style::Kept).run(&Stop::default());
+    let kept = transactions(vec![address], ConnectionStyle::Kept).run(&StopFlag::default());
     assert!(matches!(kept, Err(LoadError::Connect(to, _)) if to == address));
-    let each = transactions(vec![address], Style::Each).run(&Stop::default()).unwrap_err();
+    let each = transactions(vec![address], ConnectionStyle::Each).run(&StopFlag::default()).unwrap_err();
     assert!(each.to_string().contains("no transaction"), "{each}");
-    assert!(bulk(address, Amount::Bytes(5)).run(&Stop::default()).is_err());
-    assert!(matches!(bulk(address, Amount::Bytes(5)).run(&Stop::default()), Err(LoadError::Connect(..))));
+    assert!(bulk(address, Amount::Bytes(5)).run(&StopFlag::default()).is_err());
+    assert!(matches!(bulk(address, Amount::Bytes(5)).run(&StopFlag::default()), Err(LoadError::Connect(..))));
 }
 
 #[test]
 fn impossible_arguments_are_refused() {
-    let wrong = |load: Transactions| matches!(load.run(&Stop::default()), Err(LoadError::Arguments(_)));
-    assert!(wrong(transactions(Vec::new(), Style::Kept)));
-    assert!(wrong(Transactions { pairs: 0, ..transactions(vec![any()], Style::Kept) }));
-    assert!(wrong(Transactions { request: 0, ..transactions(vec![any()], Style::Kept) }));
+    let wrong = |load: Transactions| matches!(load.run(&StopFlag::default()), Err(LoadError::Arguments(_)));
+    assert!(wrong(transactions(Vec::new(), ConnectionStyle::Kept)));
+    assert!(wrong(Transactions { pairs: 0, ..transactions(vec![any()], ConnectionStyle::Kept) }));
+    assert!(wrong(Transactions { request: 0, ..transactions(vec![any()], ConnectionStyle::Kept) }));
 }
 
 #[test]
 fn a_stranger_is_not_served_and_harms_nobody() {
-    let server = Server::start(any(), 1, PairService).unwrap();
+    let server = LoadServer::start(any(), 1, PairService).unwrap();
     assert_eq!(said(server.address(), &[b'x'; 4096]), Some(String::new()));
-    let load = Transactions { pairs: 1, ..transactions(vec![server.address()], Style::Kept) };
-    assert!(load.run(&Stop::default()).unwrap().latency.count() > 0);
+    let load = Transactions { pairs: 1, ..transactions(vec![server.address()], ConnectionStyle::Kept) };
+    assert!(load.run(&StopFlag::default()).unwrap().latency.count() > 0);
 }
 
 /// 28 bytes, and then nothing: a request of no bytes would be answered without end.
@@ -133,14 +136,16 @@ fn a_peer_that_leaves_or_says_too_much_is_an_error() {
     let leaves = Peer::start(|mut connection| {
         let _ = connection.read(&mut [0; 64]);
     });
-    let error = transactions(vec![leaves.address], Style::Kept).run(&Stop::default()).unwrap_err();
+    let error =
+        transactions(vec![leaves.address], ConnectionStyle::Kept).run(&StopFlag::default()).unwrap_err();
     assert!(error.to_string().contains("closed"), "{error}");
-    assert!(bulk(leaves.address, Amount::Bytes(1 << 22)).run(&Stop::default()).is_err());
+    assert!(bulk(leaves.address, Amount::Bytes(1 << 22)).run(&StopFlag::default()).is_err());
     let talks = Peer::start(|mut connection| {
         let _ = connection.read(&mut [0; 64]);
         let _ = connection.write_all(&[0; 100]);
     });
-    let error = transactions(vec![talks.address], Style::Each).run(&Stop::default()).unwrap_err();
+    let error =
+        transactions(vec![talks.address], ConnectionStyle::Each).run(&StopFlag::default()).unwrap_err();
     assert!(error.to_string().contains("longer"), "{error}");
 }
 
@@ -151,7 +156,7 @@ fn a_receiver_that_counts_more_than_it_was_sent_is_an_error() {
         let _ = connection.write_all(&[0xff; 24]);
     });
     for amount in [Amount::Bytes(100_000), Amount::Time(window(0, 50))] {
-        let error = bulk(lies.address, amount).run(&Stop::default()).unwrap_err();
+        let error = bulk(lies.address, amount).run(&StopFlag::default()).unwrap_err();
         assert!(error.to_string().contains("18446744073709551615 bytes arrived"), "{error}");
     }
 }
@@ -161,7 +166,7 @@ fn a_server_ends_while_its_clients_keep_it_busy() {
     let (pairs, web) = (pair_server(), http_server(4));
     let bulk = bulk(pairs.address(), Amount::Time(window(0, 8000)));
     let crowd = Crowd { window: window(0, 8000), ..crowd(vec![url(web.address(), "/")], 2) };
-    let stop = Stop::default();
+    let stop = StopFlag::default();
     let took = std::thread::scope(|scope| {
         scope.spawn(|| bulk.run(&stop));
         scope.spawn(|| crowd.run(&stop));
@@ -178,9 +183,11 @@ fn a_server_ends_while_its_clients_keep_it_busy() {
 #[test]
 fn a_stop_ends_a_load_and_a_server_early() {
     let server = pair_server();
-    let (stop, begun) = (Stop::default(), Instant::now());
-    let long =
-        Transactions { window: window(0, 60_000), ..transactions(vec![server.address()], Style::Kept) };
+    let (stop, begun) = (StopFlag::default(), Instant::now());
+    let long = Transactions {
+        window: window(0, 60_000),
+        ..transactions(vec![server.address()], ConnectionStyle::Kept)
+    };
     let stopper = stop.clone();
     let thread = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(100));

@@ -2,7 +2,7 @@
 
 use linerate_load::http::{Crowd, HttpService, Url};
 use linerate_load::pair::PairService;
-use linerate_load::serve::Server;
+use linerate_load::serve::LoadServer;
 use linerate_load::window::Window;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -23,12 +23,12 @@ pub fn window(warm_up: u64, measured: u64) -> Window {
     Window { warm_up: ms(warm_up), measured: ms(measured) }
 }
 
-pub fn pair_server() -> Server {
-    Server::start(any(), 16, PairService).unwrap()
+pub fn pair_server() -> LoadServer {
+    LoadServer::start(any(), 16, PairService).unwrap()
 }
 
-pub fn http_server(workers: usize) -> Server {
-    Server::start(any(), workers, HttpService::new(OBJECT)).unwrap()
+pub fn http_server(workers: usize) -> LoadServer {
+    LoadServer::start(any(), workers, HttpService::new(OBJECT)).unwrap()
 }
 
 pub fn url(address: SocketAddr, path: &str) -> Url {

@@ -1,5 +1,5 @@
-//! Asks network drivers (include/uapi/linux/ethtool.h). Here: the statistics that they keep, by queue and as a whole,
-//! which `ethtool -S` shows (`ETHTOOL_GSTATS`).
+//! Queries of network drivers (include/uapi/linux/ethtool.h). This file: drivers' statistics, by queue and in
+//! total, as `ethtool -S` shows them (`ETHTOOL_GSTATS`).
 
 mod settings;
 
@@ -20,24 +20,24 @@ const SET_INFO: u32 = 0x37;
 const SET: u32 = 1;
 /// ETH_GSTRING_LEN.
 const NAME: usize = 32;
-/// The most statistics that are asked for; the largest drivers have some thousands.
+/// The most statistics that are read; the largest drivers have some thousands.
 const MOST: usize = 1 << 15;
-/// The kernel writes as many values as the driver has, however many were asked for. A driver would have to gain more
-/// than these between two system calls before they ended behind the buffer.
+/// The kernel writes all of the driver's values, however many were requested. The buffer overflows only if a
+/// driver gains more than this number between two system calls.
 const ROOM: usize = 2 * MOST;
 
-/// Asks drivers of this network namespace.
+/// A socket for queries of this network namespace's drivers.
 pub struct Ethtool {
     socket: OwnedFd,
-    // Most of it is never touched and so costs no memory.
+    // Most of the buffer is never touched and so costs no memory.
     buffer: Vec<u8>,
 }
 
 impl Ethtool {
-    /// Opens the socket through which drivers are asked. It stays in the namespace of the calling thread.
+    /// Opens the socket, which stays in the namespace of the calling thread.
     ///
     /// # Errors
-    /// Where no socket can be had.
+    /// If no socket can be opened.
     pub fn open() -> io::Result<Self> {
         let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         Ok(Self { socket, buffer: vec![0; 12 + ROOM * NAME] })
@@ -46,7 +46,7 @@ impl Ethtool {
     /// The names of an interface's statistics, in the order of their values.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` where its driver has none, `ENODEV` where there is no such interface.
+    /// `EOPNOTSUPP` if its driver has none, `ENODEV` if there is no such interface.
     pub fn names(&mut self, interface: &str) -> io::Result<Vec<String>> {
         self.set(interface, SET)
     }
@@ -54,7 +54,7 @@ impl Ethtool {
     /// The values of an interface's statistics.
     ///
     /// # Errors
-    /// As [`Ethtool::names`].
+    /// Those of [`Ethtool::names`].
     pub fn values(&mut self, interface: &str) -> io::Result<Vec<u64>> {
         let count = self.count(interface, SET)?;
         self.put([STATISTICS, u32::try_from(count).unwrap_or(0), 0]);
@@ -73,7 +73,7 @@ impl Ethtool {
         Ok(self.buffer[12..12 + told * NAME].chunks(NAME).map(name).collect())
     }
 
-    /// How many strings of a set the driver has at this moment.
+    /// The driver's present number of strings in a set.
     fn count(&mut self, interface: &str, set: u32) -> io::Result<usize> {
         self.put([SET_INFO, 0, 0]);
         // struct ethtool_sset_info: the mask of sets, 64 bits, then a count for each set that the driver has.
@@ -112,11 +112,11 @@ impl Ethtool {
             *to = *from as libc::c_char;
         }
         request.ifr_ifru.ifru_data = self.buffer.as_mut_ptr().cast();
-        // SAFETY: `request` and the buffer that it points to outlive the call. What the kernel writes is either a
-        // structure of at most 196 bytes; or a header of at most 48 bytes and as many words as the question said that
-        // it has room for (at most 65,536), or at most 3 x 127 words of link modes; or a header of at most 16 bytes
-        // and one name (32 bytes) or value (8) for each string of a set. `count` has refused more than MOST of them
-        // just before, and the buffer has room for twice as many names.
+        // SAFETY: `request` and the buffer that it points to outlive the call. The kernel writes either a
+        // structure of at most 196 bytes; or a header of at most 48 bytes and as many words as the request
+        // has room for (at most 65,536), or at most 3 x 127 words of link modes; or a header of at most 16
+        // bytes and one name (32 bytes) or value (8) for each string of a set. `count` has just refused more
+        // than MOST of them, and the buffer has room for twice as many names.
         let result =
             unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -1,6 +1,7 @@
-//! What else a driver answers: its name, its queues, rings and features, how it gathers interrupts.
+//! Further answers of a driver: its name, its queues, rings and features, its interrupt coalescing.
 //!
-//! Every answer is a structure of 32-bit words that begins with the question's number. None needs a privilege.
+//! Every answer is a structure of 32-bit words that begins with the request's number. No request needs a
+//! privilege.
 
 use std::io;
 
@@ -14,12 +15,12 @@ const INDIRECTION: u32 = 0x38;
 const LINK: u32 = 0x4c;
 /// ETH_SS_FEATURES: the set of strings that names features.
 const FEATURE_NAMES: u32 = 4;
-/// Most slots of an indirection table that are asked for; the largest drivers have some thousands.
+/// The most slots of an indirection table that are read; the largest drivers have some thousands.
 const MOST_SLOTS: u32 = 1 << 16;
-/// Most words of link modes; the kernel has three or four.
+/// The most words of link modes; the kernel has three or four.
 const MOST_MODES: usize = 32;
 
-/// Numbers that a driver can be asked for: their names, and which word of the answer each is.
+/// Numbers in a driver's answer: their names, and the word of each.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
     command: u32,
@@ -52,16 +53,16 @@ pub const COALESCING: Question = Question {
 /// Flow control (`ETHTOOL_GPAUSEPARAM`).
 pub const PAUSE: Question = Question { command: 0x12, fields: &[("autoneg", 1), ("rx", 2), ("tx", 3)] };
 
-/// Who a driver is.
+/// A driver's identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Driver {
     /// Its name.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// Its device's firmware; empty where it doesn't tell.
+    /// Its device's firmware version; empty where it is unknown.
     pub firmware: String,
-    /// Where its device is: a PCI address, mostly.
+    /// Its device's place: mostly a PCI address.
     pub bus: String,
 }
 
@@ -70,13 +71,13 @@ pub struct Driver {
 pub struct Feature {
     /// Its name.
     pub name: String,
-    /// In force.
+    /// True where it is on.
     pub on: bool,
-    /// Nobody can change it.
+    /// True where it can't be changed.
     pub fixed: bool,
 }
 
-/// How receive queues are chosen.
+/// The choice of receive queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
     /// Receive rings.
@@ -86,10 +87,10 @@ pub struct Spread {
 }
 
 impl Ethtool {
-    /// Asks for numbers, and gives them with their names.
+    /// Reads a group of numbers, with their names.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` where the driver can't tell, `ENODEV` where there is no such interface.
+    /// `EOPNOTSUPP` if the driver doesn't support the request, `ENODEV` if there is no such interface.
     pub fn numbers(&mut self, interface: &str, question: Question) -> io::Result<Vec<(&'static str, u32)>> {
         self.clear();
         self.put([question.command, 0, 0]);
@@ -97,10 +98,10 @@ impl Ethtool {
         Ok(question.fields.iter().map(|(name, at)| (*name, self.word(at * 4))).collect())
     }
 
-    /// Who the driver is.
+    /// The driver's identity.
     ///
     /// # Errors
-    /// As [`Ethtool::numbers`].
+    /// Those of [`Ethtool::numbers`].
     pub fn driver(&mut self, interface: &str) -> io::Result<Driver> {
         self.clear();
         self.put([DRIVER, 0, 0]);
@@ -112,7 +113,7 @@ impl Ethtool {
     /// Its features, in the kernel's order.
     ///
     /// # Errors
-    /// As [`Ethtool::numbers`].
+    /// Those of [`Ethtool::numbers`].
     pub fn features(&mut self, interface: &str) -> io::Result<Vec<Feature>> {
         let names = self.set(interface, FEATURE_NAMES)?;
         self.clear();
@@ -121,14 +122,14 @@ impl Ethtool {
         let bit = |word: usize, i: usize| self.word(8 + i / 32 * 16 + word * 4) >> (i % 32) & 1 == 1;
         let feature = |(i, name)| Feature { name, on: bit(2, i), fixed: !bit(0, i) };
         let all = names.into_iter().enumerate().map(feature);
-        // Bits that mean nothing have no name.
+        // Unused bits have no name.
         Ok(all.filter(|feature| !feature.name.is_empty()).collect())
     }
 
-    /// How its receive queues are chosen.
+    /// The choice of its receive queues.
     ///
     /// # Errors
-    /// As [`Ethtool::numbers`].
+    /// Those of [`Ethtool::numbers`].
     pub fn spread(&mut self, interface: &str) -> io::Result<Spread> {
         self.clear();
         self.put([RX_RINGS, 0, 0]);
@@ -150,15 +151,15 @@ impl Ethtool {
         Ok((0..size as usize).map(|i| self.word(8 + i * 4)).collect())
     }
 
-    /// What is plugged in: the kernel's number (`PORT_TP` 0, `PORT_FIBRE` 3, `PORT_DA` 5 ...).
+    /// The kind of connector, by the kernel's number (`PORT_TP` 0, `PORT_FIBRE` 3, `PORT_DA` 5 ...).
     ///
     /// # Errors
-    /// As [`Ethtool::numbers`].
+    /// Those of [`Ethtool::numbers`].
     pub fn media(&mut self, interface: &str) -> io::Result<u8> {
         self.clear();
         self.put([LINK, 0, 0]);
         self.ask(interface)?;
-        // The first answer tells, as a negative number, how many words of link modes the second has to have room for.
+        // The first answer is the negative number of words that the second request needs for link modes.
         let words = (self.buffer[15] as i8).unsigned_abs();
         if usize::from(words) > MOST_MODES {
             return Err(io::Error::other(format!("{interface} has {words} words of link modes")));
@@ -170,7 +171,7 @@ impl Ethtool {
         Ok(self.buffer[9])
     }
 
-    /// Answers that are shorter than expected leave zeros, not an older answer.
+    /// A shorter answer than expected leaves zeros, not parts of an earlier answer.
     fn clear(&mut self) {
         self.buffer[..4096].fill(0);
     }

@@ -2,7 +2,7 @@
 
 use linerate_host::CpuTimes;
 use linerate_sys::tcp::TcpInfo;
-use linerate_sys::usage::{Who, usage};
+use linerate_sys::usage::{UsageOf, usage};
 use linerate_wire::stages::{Stages, Usage};
 use std::path::Path;
 use std::sync::Mutex;
@@ -274,8 +274,8 @@ impl HostTimes {
 
 /// Processor time and memory that this process has used so far, its ended children included.
 pub fn process_usage() -> Usage {
-    let own = usage(Who::Process);
-    let children = usage(Who::Children);
+    let own = usage(UsageOf::Process);
+    let children = usage(UsageOf::Children);
     Usage {
         cpu_seconds: own.cpu_seconds + children.cpu_seconds,
         peak_rss_bytes: own.peak_rss_bytes,

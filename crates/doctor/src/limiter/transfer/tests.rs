@@ -115,7 +115,7 @@ fn without_the_scheduler_the_stages_alone_tell() {
 }
 
 #[test]
-fn small_files_are_told_from_slow_storage() {
+fn small_files_differ_from_slow_storage() {
     let small = |stages: Stages| Stages { entries: 1_000_000, ..stages };
     assert_eq!(named(small(sender(80, 10, 10, 60, 2)), idle_receiver()), Limiter::SmallFiles);
     assert_eq!(named(small(idle_sender()), receiver(10, 5, 85, 90, 2)), Limiter::SmallFiles);
@@ -187,7 +187,7 @@ fn the_path_is_looked_at_where_both_wait() {
     let window = verdict(tcp, idle_receiver());
     assert_eq!(window.limiter, Limiter::Window);
     assert!(
-        window.evidence.contains("about 50.0 kB under way in each of 1 flows, round trip 50 ms"),
+        window.evidence.contains("about 50.0 kB in flight in each of 1 flows, round trip 50 ms"),
         "{}",
         window.evidence
     );
