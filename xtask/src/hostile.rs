@@ -9,7 +9,7 @@ use crate::{built_release, call, repository};
 
 /// What is asked for.
 #[derive(Debug, PartialEq)]
-struct Options {
+struct HostileOptions {
     seconds: u64,
     all: bool,
     program: Option<PathBuf>,
@@ -17,7 +17,7 @@ struct Options {
     others: Vec<String>,
 }
 
-impl Options {
+impl HostileOptions {
     fn parse(arguments: &[String]) -> anyhow::Result<Self> {
         let mut options = Self { seconds: 60, all: false, program: None, others: Vec::new() };
         let mut words = arguments.iter();
@@ -59,7 +59,7 @@ impl Options {
 
 /// Runs it, and fails where anything was wrong.
 pub fn run(arguments: &[String]) -> anyhow::Result<()> {
-    let options = Options::parse(arguments)?;
+    let options = HostileOptions::parse(arguments)?;
     let program = options.program.clone().map_or_else(built_release, Ok)?;
     let driver = repository().join("crates/cli/tests/peer/run.py");
     call(Command::new("python3").arg("-B").arg(driver).arg("--program").arg(program).args(options.words()))
@@ -69,8 +69,8 @@ pub fn run(arguments: &[String]) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> anyhow::Result<Options> {
-        Options::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    fn parse(line: &str) -> anyhow::Result<HostileOptions> {
+        HostileOptions::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]

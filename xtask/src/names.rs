@@ -24,7 +24,7 @@ struct Definition {
 
 /// A word, a literal or a punctuation mark, with its line; comments leave none.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Token<'a> {
+struct CodeToken<'a> {
     text: &'a str,
     line: usize,
 }
@@ -131,11 +131,11 @@ fn module(file: &Path, name: &str) -> [PathBuf; 2] {
 /// The types that a file defines outside of functions and tests, and the modules that it declares for tests.
 #[derive(Debug, Default)]
 struct Items<'a> {
-    types: Vec<Token<'a>>,
+    types: Vec<CodeToken<'a>>,
     test_modules: Vec<&'a str>,
 }
 
-fn items<'a>(tokens: &[Token<'a>]) -> Items<'a> {
+fn items<'a>(tokens: &[CodeToken<'a>]) -> Items<'a> {
     let mut found = Items::default();
     let (mut at, mut is_test, mut path) = (0, false, None);
     let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
@@ -176,7 +176,7 @@ fn items<'a>(tokens: &[Token<'a>]) -> Items<'a> {
 }
 
 /// The place behind an item: behind its `;`, or the `}` of its block.
-fn item(tokens: &[Token<'_>], from: usize) -> usize {
+fn item(tokens: &[CodeToken<'_>], from: usize) -> usize {
     let mut at = from;
     while let Some(token) = tokens.get(at) {
         match token.text {
@@ -190,7 +190,7 @@ fn item(tokens: &[Token<'_>], from: usize) -> usize {
 }
 
 /// The place behind the next group in brackets.
-fn group(tokens: &[Token<'_>], from: usize) -> usize {
+fn group(tokens: &[CodeToken<'_>], from: usize) -> usize {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate().skip(from) {
         match token.text {
@@ -205,14 +205,14 @@ fn group(tokens: &[Token<'_>], from: usize) -> usize {
     tokens.len()
 }
 
-fn tokens(text: &str) -> Vec<Token<'_>> {
+fn tokens(text: &str) -> Vec<CodeToken<'_>> {
     let mut found = Vec::new();
     let (mut rest, mut line) = (text, 1);
     while let Some(first) = rest.chars().next() {
         let length = literal(rest).unwrap_or_else(|| word(rest).max(first.len_utf8()));
         let (token, behind) = rest.split_at(length);
         if !first.is_whitespace() && !token.starts_with("//") && !token.starts_with("/*") {
-            found.push(Token { text: token, line });
+            found.push(CodeToken { text: token, line });
         }
         line += token.matches('\n').count();
         rest = behind;

@@ -61,7 +61,7 @@ pub struct CleanArgs {
 
 /// What was found so far.
 #[derive(Default)]
-struct Found {
+struct CleanedUp {
     leftovers: u64,
     bytes: u64,
 }
@@ -72,7 +72,7 @@ struct Found {
 /// Where the directory or the far end can't be reached.
 pub fn run(args: CleanArgs) -> Result<Code, Failure> {
     let output = Arc::new(Output::new(args.style()));
-    let (meters, mut found) = (Meters::default(), Found::default());
+    let (meters, mut found) = (Meters::default(), CleanedUp::default());
     let cleaned = match Spec::parse(&args.destination) {
         Spec::Local(path) => args.clean(&path, &output, &meters, &mut found),
         Spec::Remote(host, path) => args.clean_far(&host, path, &output, &meters, &mut found),
@@ -95,7 +95,7 @@ impl CleanArgs {
         path: &OsStr,
         output: &Arc<Output>,
         meters: &Meters,
-        found: &mut Found,
+        found: &mut CleanedUp,
     ) -> Result<(), Failure> {
         let reporter = Reporter::new(output.clone(), meters);
         let root = Bounds::here().name(path.as_bytes())?.directory()?;
@@ -110,7 +110,7 @@ impl CleanArgs {
         destination: Vec<u8>,
         output: &Arc<Output>,
         meters: &Meters,
-        found: &mut Found,
+        found: &mut CleanedUp,
     ) -> Result<(), Failure> {
         let far_end = self.reach.far_end(host, self.quiet)?;
         let near = NearEnd { interrupted: interrupted()?, observer: output.clone(), meters: meters.clone() };
@@ -120,7 +120,7 @@ impl CleanArgs {
         Ok(())
     }
 
-    fn show(&self, output: &Output, left: &Leftover, found: &mut Found) {
+    fn show(&self, output: &Output, left: &Leftover, found: &mut CleanedUp) {
         found.leftovers += 1;
         // A far end may send any numbers.
         found.bytes = found.bytes.saturating_add(left.size);
@@ -132,10 +132,10 @@ impl CleanArgs {
         }
     }
 
-    fn conclude(&self, output: &Output, found: &Found, failed: u64) -> Code {
+    fn conclude(&self, output: &Output, found: &CleanedUp, failed: u64) -> Code {
         let code = Code::of_problems(failed, 0, 0);
         if self.json {
-            let Found { leftovers, bytes } = *found;
+            let CleanedUp { leftovers, bytes } = *found;
             let (dry_run, exit) = (self.dry_run, code.number());
             output.event(&Event::Cleaned { dry_run, leftovers, bytes, failed, exit });
         }

@@ -20,7 +20,7 @@ pub const ARCHIVE: Keep = Keep {
 };
 
 /// One thing that can be kept, or not.
-struct Part {
+struct KeepPart {
     name: &'static str,
     without: &'static str,
     help: &'static str,
@@ -29,8 +29,8 @@ struct Part {
     set: fn(&mut Keep, bool),
 }
 
-const PARTS: [Part; 11] = [
-    Part {
+const PARTS: [KeepPart; 11] = [
+    KeepPart {
         name: "perms",
         without: "no-perms",
         help: "Keep permission bits, with setuid, setgid and sticky",
@@ -41,63 +41,63 @@ const PARTS: [Part; 11] = [
             keep.acls &= on;
         },
     },
-    Part {
+    KeepPart {
         name: "times",
         without: "no-times",
         help: "Keep times, to the nanosecond",
         compared: Some("Times of modification, to the nanosecond"),
         set: |keep, on| keep.times = on,
     },
-    Part {
+    KeepPart {
         name: "owner",
         without: "no-owner",
         help: "Keep owners, by name where both hosts know it; only root can",
         compared: Some("Owners, the same by name or by number"),
         set: |keep, on| keep.owner = on,
     },
-    Part {
+    KeepPart {
         name: "group",
         without: "no-group",
         help: "Keep groups likewise; an ordinary user those that it belongs to",
         compared: Some("Groups likewise"),
         set: |keep, on| keep.group = on,
     },
-    Part {
+    KeepPart {
         name: "numeric-ids",
         without: "no-numeric-ids",
         help: "Owners and groups by number, whatever their names",
         compared: Some("Owners and groups by number alone"),
         set: |keep, on| keep.numeric_ids = on,
     },
-    Part {
+    KeepPart {
         name: "hard-links",
         without: "no-hard-links",
         help: "Names of one file stay names of one file, across all sources",
         compared: Some("Which names are names of one file"),
         set: |keep, on| keep.hard_links = on,
     },
-    Part {
+    KeepPart {
         name: "devices",
         without: "no-devices",
         help: "Copy device nodes; only root can",
         compared: None,
         set: |keep, on| keep.devices = on,
     },
-    Part {
+    KeepPart {
         name: "specials",
         without: "no-specials",
         help: "Copy fifos and sockets",
         compared: None,
         set: |keep, on| keep.specials = on,
     },
-    Part {
+    KeepPart {
         name: "xattrs",
         without: "no-xattrs",
         help: "Keep extended attributes; an ordinary user those in 'user.'",
         compared: Some("Extended attributes; those outside 'user.' where both ends are root"),
         set: |keep, on| keep.xattrs = on,
     },
-    Part {
+    KeepPart {
         name: "acls",
         without: "no-acls",
         help: "Keep POSIX ACLs, default ones too; this keeps the permission bits",
@@ -109,7 +109,7 @@ const PARTS: [Part; 11] = [
             }
         },
     },
-    Part {
+    KeepPart {
         name: "sparse",
         without: "no-sparse",
         help: "Holes stay holes",
@@ -177,7 +177,7 @@ fn add(
     command: Command,
     heading: &'static str,
     everything: &'static str,
-    help: fn(&Part) -> Option<&'static str>,
+    help: fn(&KeepPart) -> Option<&'static str>,
 ) -> Command {
     let command = command.arg(flag("archive", heading).short('a').help(everything));
     let parts = PARTS.iter().filter_map(|part| Some((part, help(part)?)));

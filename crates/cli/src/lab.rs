@@ -90,7 +90,7 @@ enum LabAction {
     Run(LabRunArgs),
     /// Make a lab that stays until it is taken down (as root)
     #[command(before_long_help = UP_EXAMPLES)]
-    Up(Shape),
+    Up(LabShape),
     /// Take a lab down: its processes, namespaces, link and files
     #[command(before_long_help = DOWN_EXAMPLES)]
     Down(Down),
@@ -102,19 +102,19 @@ enum LabAction {
 #[derive(Debug, Args)]
 struct LabRunArgs {
     #[command(flatten)]
-    shape: Shape,
+    shape: LabShape,
     /// The command and its arguments; its exit code becomes this one's
     #[arg(required = true, last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]
-struct Shape {
+struct LabShape {
     /// Rate each way: 10gbit, 2.5gbit, 100mbit, or open
     ///
     /// An open link isn't shaped.
     #[arg(long, value_name = "RATE", default_value = "open", value_parser = read_link)]
-    link: Link,
+    link: LabLink,
     /// Parallel links of that rate, 1 to 8, each its own network
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
     links: Option<u32>,
@@ -188,7 +188,7 @@ pub fn emulate(args: WanArgs) -> Result<Code, Failure> {
 
 /// A link as an argument: clap would take a bare `Option` for "may be left out".
 #[derive(Clone, Copy, Debug)]
-struct Link(Option<Rate>);
+struct LabLink(Option<Rate>);
 
 /// Carries out `linerate lab`.
 ///
@@ -208,7 +208,7 @@ fn run_command(run: &LabRunArgs) -> anyhow::Result<Code> {
     Ok(Code::Command(linerate_lab::run(&run.shape.options(false), &run.command)?))
 }
 
-fn up(shape: &Shape) -> anyhow::Result<Code> {
+fn up(shape: &LabShape) -> anyhow::Result<Code> {
     let lab = Lab::up(&shape.options(true)).map_err(|error| match error {
         linerate_lab::LabError::Unprivileged => linerate_lab::LabError::KeptNeedsRoot,
         other => other,
@@ -301,8 +301,8 @@ fn describe_link(lab: &Description) -> String {
     format!("{link} with a round trip of {} and a loss of {}", wan.rtt, wan.loss)
 }
 
-fn read_link(text: &str) -> Result<Link, linerate_lab::RateError> {
-    parse_link(text).map(Link)
+fn read_link(text: &str) -> Result<LabLink, linerate_lab::RateError> {
+    parse_link(text).map(LabLink)
 }
 
 fn read_congestion(text: &str) -> Result<String, String> {
@@ -312,7 +312,7 @@ fn read_congestion(text: &str) -> Result<String, String> {
     if listed { Ok(text.into()) } else { Err(format!("this kernel has: {}", known.trim())) }
 }
 
-impl Shape {
+impl LabShape {
     fn wan(&self) -> Option<Wan> {
         let asked = self.rtt.is_some() || self.loss.is_some() || self.queue.is_some();
         let (rtt, loss) = (self.rtt.unwrap_or_default(), self.loss.unwrap_or_default());

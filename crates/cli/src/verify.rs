@@ -88,7 +88,7 @@ pub fn run(args: VerifyArgs) -> Result<Code, Failure> {
 }
 
 /// The two trees, by where they are.
-struct Trees {
+struct ComparedTrees {
     near: OsString,
     host: OsString,
     far: Vec<u8>,
@@ -97,7 +97,7 @@ struct Trees {
 
 impl VerifyArgs {
     fn compare(&self, output: &Arc<Output>) -> Result<Code, Failure> {
-        let ends = Trees::find(&self.source, &self.destination).map_err(Failure::usage)?;
+        let ends = ComparedTrees::find(&self.source, &self.destination).map_err(Failure::usage)?;
         let interrupted = interrupted()?;
         // Before any login: a name that was mistyped needs none.
         let near = open(&Bounds::here(), ends.near.as_bytes())?;
@@ -152,7 +152,7 @@ impl VerifyArgs {
     }
 }
 
-impl Trees {
+impl ComparedTrees {
     fn find(source: &OsStr, destination: &OsStr) -> Result<Self, String> {
         match (Spec::parse(source), Spec::parse(destination)) {
             (Spec::Local(near), Spec::Remote(host, far)) => {
@@ -176,7 +176,8 @@ mod tests {
 
     #[test]
     fn one_end_is_here_and_one_is_far() {
-        let find = |source: &str, destination: &str| Trees::find(source.as_ref(), destination.as_ref());
+        let find =
+            |source: &str, destination: &str| ComparedTrees::find(source.as_ref(), destination.as_ref());
         assert!(find("a", "h:b").is_ok_and(|ends| ends.near_is_source && ends.far == b"b"));
         assert!(find("h:a", "b").is_ok_and(|ends| !ends.near_is_source && ends.near == "b"));
         assert!(find("a", "b").is_err() && find("h:a", "g:b").is_err());

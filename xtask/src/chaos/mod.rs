@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::{built_release, call};
 pub use far::run as far;
-use run::{Bed, Ended, Way};
+use run::{ChaosBed, EndWay, RunEnd};
 use watch::Watch;
 
 /// From so many kills on the bytes that were sent again are judged. In fewer, what waited for busy storage at
@@ -28,7 +28,7 @@ const MAX_BEYOND: f64 = 2.0;
 const INSIDE: &str = "LINERATE_CHAOS_INSIDE";
 
 /// What is asked for.
-pub struct Options {
+pub struct ChaosOptions {
     kills: u32,
     size: u64,
     seed: u64,
@@ -36,7 +36,7 @@ pub struct Options {
     program: Option<PathBuf>,
 }
 
-impl Options {
+impl ChaosOptions {
     fn parse(arguments: &[String]) -> anyhow::Result<Self> {
         let directory = std::env::temp_dir();
         let mut options =
@@ -68,7 +68,7 @@ fn bytes(text: &str) -> Option<u64> {
 
 /// Runs the test, in a network namespace of its own.
 pub fn run(arguments: &[String]) -> anyhow::Result<()> {
-    let options = Options::parse(arguments)?;
+    let options = ChaosOptions::parse(arguments)?;
     if std::env::var_os(INSIDE).is_none() {
         return enter(arguments);
     }
@@ -76,7 +76,7 @@ pub fn run(arguments: &[String]) -> anyhow::Result<()> {
     let program = options.program.clone().map_or_else(built_release, Ok)?;
     println!("chaos: {} kills, {} MB, seed {}", options.kills, options.size / 1_000_000, options.seed);
     let mut rng = Rng::with_seed(options.seed);
-    let bed = Bed::make(&options.directory, program, options.size, &mut rng)?;
+    let bed = ChaosBed::make(&options.directory, program, options.size, &mut rng)?;
     let outcome = Test::new(&bed, rng).and_then(|mut test| test.run(options.kills));
     bed.remove();
     outcome
@@ -108,7 +108,7 @@ struct Figures {
 }
 
 struct Test<'a> {
-    bed: &'a Bed,
+    bed: &'a ChaosBed,
     rng: Rng,
     /// Bytes on the wire, and the time, of a run that nobody disturbs.
     undisturbed: (u64, Duration),
@@ -116,13 +116,13 @@ struct Test<'a> {
 }
 
 impl<'a> Test<'a> {
-    fn new(bed: &'a Bed, rng: Rng) -> anyhow::Result<Self> {
+    fn new(bed: &'a ChaosBed, rng: Rng) -> anyhow::Result<Self> {
         // The first one brings the program, the second is measured.
         let mut undisturbed = Default::default();
         for _ in 0..2 {
             let (before, begun) = (run::sent()?, Instant::now());
-            let ended = bed.start(Way::Push, 4)?.end()?;
-            if ended != Ended::Done {
+            let ended = bed.start(EndWay::Push, 4)?.end()?;
+            if ended != RunEnd::Done {
                 bail!("a run that nobody disturbed failed: {ended:?}");
             }
             undisturbed = (run::sent()? - before, begun.elapsed());
@@ -143,7 +143,7 @@ impl<'a> Test<'a> {
 
     /// One destination, from nothing to the end.
     fn cycle(&mut self, kills: u32) -> anyhow::Result<()> {
-        let way = if self.rng.bool() { Way::Push } else { Way::Pull };
+        let way = if self.rng.bool() { EndWay::Push } else { EndWay::Pull };
         let watch = Watch::start(&self.bed.tree, &self.bed.destination);
         let (before, mut allowed) = (run::sent()?, 0);
         loop {
@@ -159,8 +159,8 @@ impl<'a> Test<'a> {
                 continue;
             }
             match running.end()? {
-                Ended::Done => break,
-                Ended::Failed(why) => {
+                RunEnd::Done => break,
+                RunEnd::Failed(why) => {
                     self.figures.wrong.push(format!("a run failed: {why}"));
                     break;
                 }

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Which way the files go.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Way {
+pub enum EndWay {
     Push,
     Pull,
 }
@@ -35,13 +35,13 @@ pub const WHOM: [Whom; 4] = [Whom::Sender, Whom::Receiver, Whom::Shell, Whom::Bo
 
 /// How a run ended that was not killed.
 #[derive(Debug, PartialEq)]
-pub enum Ended {
+pub enum RunEnd {
     Done,
     Failed(String),
 }
 
 /// Directories and programs.
-pub struct Bed {
+pub struct ChaosBed {
     top: PathBuf,
     pub tree: PathBuf,
     pub destination: PathBuf,
@@ -49,7 +49,7 @@ pub struct Bed {
     largest: u64,
 }
 
-impl Bed {
+impl ChaosBed {
     pub fn make(directory: &Path, program: PathBuf, size: u64, rng: &mut Rng) -> anyhow::Result<Self> {
         let top = directory.join(format!("linerate-chaos-{}", std::process::id()));
         let (tree, destination) = (top.join("source/tree"), top.join("there/tree"));
@@ -64,7 +64,7 @@ impl Bed {
         (self.largest / (4 * u64::from(streams))).next_power_of_two().clamp(4 << 20, 64 << 20)
     }
 
-    pub fn start(&self, way: Way, streams: u32) -> anyhow::Result<Running> {
+    pub fn start(&self, way: EndWay, streams: u32) -> anyhow::Result<RunningCopy> {
         let shell = format!("{} chaos-far", std::env::current_exe()?.display());
         let far = |path: &Path| format!("far:{}", path.display());
         let near = |path: &Path| path.display().to_string();
@@ -72,8 +72,8 @@ impl Bed {
         // again, and not, as scp's rules have it, in what it has made.
         let there = self.top.join("there");
         let (from, to) = match way {
-            Way::Push => (near(&self.tree), far(&there)),
-            Way::Pull => (far(&self.tree), near(&there)),
+            EndWay::Push => (near(&self.tree), far(&there)),
+            EndWay::Pull => (far(&self.tree), near(&there)),
         };
         let (agent, said) = (self.top.join("agent"), self.top.join("said"));
         let _ = fs::remove_file(&agent);
@@ -85,7 +85,7 @@ impl Bed {
             .stdout(Stdio::null())
             .stderr(File::create(&said)?)
             .spawn()?;
-        Ok(Running { child, agent, said })
+        Ok(RunningCopy { child, agent, said })
     }
 
     /// Makes the destination as it was at first.
@@ -108,13 +108,13 @@ impl Bed {
 }
 
 /// A run under way.
-pub struct Running {
+pub struct RunningCopy {
     child: Child,
     agent: PathBuf,
     said: PathBuf,
 }
 
-impl Running {
+impl RunningCopy {
     pub fn ends_within(&mut self, patience: Duration) -> anyhow::Result<bool> {
         let begun = Instant::now();
         while begun.elapsed() < patience {
@@ -126,24 +126,24 @@ impl Running {
         Ok(false)
     }
 
-    pub fn end(mut self) -> anyhow::Result<Ended> {
+    pub fn end(mut self) -> anyhow::Result<RunEnd> {
         if !self.ends_within(PATIENCE)? {
             self.child.kill()?;
-            return Ok(Ended::Failed(format!("it hangs; {}", fs::read_to_string(&self.said)?)));
+            return Ok(RunEnd::Failed(format!("it hangs; {}", fs::read_to_string(&self.said)?)));
         }
         let status = self.child.wait()?;
         self.wait_for_agent()?;
         if status.success() {
-            return Ok(Ended::Done);
+            return Ok(RunEnd::Done);
         }
-        Ok(Ended::Failed(format!("{status}: {}", fs::read_to_string(&self.said)?)))
+        Ok(RunEnd::Failed(format!("{status}: {}", fs::read_to_string(&self.said)?)))
     }
 
     /// Kills, and waits until nobody of this run is there any more.
-    pub fn kill(mut self, whom: Whom, way: Way) -> anyhow::Result<()> {
+    pub fn kill(mut self, whom: Whom, way: EndWay) -> anyhow::Result<()> {
         let client = Some(self.child.id() as i32);
         let (sender, receiver) =
-            if way == Way::Push { (client, self.agent()) } else { (self.agent(), client) };
+            if way == EndWay::Push { (client, self.agent()) } else { (self.agent(), client) };
         let victims = match whom {
             Whom::Sender => [sender, None],
             Whom::Receiver => [receiver, None],

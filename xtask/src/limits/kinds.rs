@@ -1,7 +1,7 @@
 //! The limits that are made on purpose.
 
 /// One kind of limit, and its name.
-pub struct Kind {
+pub struct LimitKind {
     /// What is made, for people and to choose it.
     pub made: &'static str,
     /// The limiter that is to be named.
@@ -13,96 +13,111 @@ pub struct Kind {
 }
 
 /// Every kind.
-pub const KINDS: &[Kind] = &[
-    Kind { made: "link-1g", expected: "network", lab: "--link 1gbit", script: "$CP $WORK/mid b:$WORK/out" },
+pub const KINDS: &[LimitKind] = &[
+    LimitKind {
+        made: "link-1g",
+        expected: "network",
+        lab: "--link 1gbit",
+        script: "$CP $WORK/mid b:$WORK/out",
+    },
     // From memory to memory: writing files too would fill a host of two processors.
-    Kind { made: "link-10g", expected: "network", lab: "--link 10gbit", script: "$STREAM --streams 2 b" },
-    Kind {
+    LimitKind {
+        made: "link-10g",
+        expected: "network",
+        lab: "--link 10gbit",
+        script: "$STREAM --streams 2 b",
+    },
+    LimitKind {
         made: "window",
         expected: "window",
         lab: "--link 1gbit --rtt 50ms --tcp-buffer-max 300000",
         script: "$CP --streams 2 $WORK/little b:$WORK/out",
     },
-    Kind {
+    LimitKind {
         made: "loss",
         expected: "loss",
         lab: "--link 1gbit --rtt 20ms --loss 1% --congestion cubic",
         script: "$CP --streams 4 $WORK/few b:$WORK/out",
     },
-    Kind {
+    LimitKind {
         made: "bwlimit",
         expected: "rate-limit",
         lab: "",
         script: "$CP --bwlimit 30m $WORK/little b:$WORK/out",
     },
-    Kind { made: "tiny-files", expected: "small-files", lab: "", script: "$CP -r $WORK/tiny b:$WORK/out" },
-    Kind {
+    LimitKind {
+        made: "tiny-files",
+        expected: "small-files",
+        lab: "",
+        script: "$CP -r $WORK/tiny b:$WORK/out",
+    },
+    LimitKind {
         made: "slow-source",
         expected: "source-read",
         lab: "",
         script: "near blkio; $CP $WORK/slow/source b:$WORK/out",
     },
-    Kind {
+    LimitKind {
         made: "slow-destination",
         expected: "destination-write",
         lab: "",
         script: "far blkio; $CP $WORK/little b:$WORK/slow/out",
     },
-    Kind {
+    LimitKind {
         made: "busy-sender",
         expected: "sender-cpu",
         lab: "",
         script: "near cpu; $CP $WORK/mid b:$WORK/out",
     },
-    Kind {
+    LimitKind {
         made: "busy-receiver",
         expected: "receiver-cpu",
         lab: "",
         script: "far cpu; $CP $WORK/mid b:$WORK/out",
     },
-    Kind {
+    LimitKind {
         made: "one-stream",
         expected: "one-thread",
         lab: "",
         script: "$CP --streams 1 $WORK/big b:$WORK/out",
     },
-    Kind {
+    LimitKind {
         made: "measure-scp",
         expected: "one-thread",
         lab: "",
         script: "$MEASURE -- $SCP -C $WORK/mid b:$WORK/out",
     },
-    Kind {
+    LimitKind {
         made: "measure-rsync",
         expected: "one-thread",
         lab: "",
         script: "$MEASURE -- rsync -e \"$SSH\" --compress --compress-choice=zlib --compress-level=9 $WORK/mid b:$WORK/out/",
     },
-    Kind {
+    LimitKind {
         made: "measure-slow-far-end",
         expected: "far-end-tool",
         lab: "",
         script: "far cpu; $MEASURE -- $SCP $WORK/mid b:$WORK/out",
     },
-    Kind {
+    LimitKind {
         made: "measure-slow-source",
         expected: "source-read",
         lab: "",
         script: "near blkio; $MEASURE -- $SCP $WORK/slow/source b:$WORK/out",
     },
-    Kind {
+    LimitKind {
         made: "measure-slow-destination",
         expected: "destination-write",
         lab: "",
         script: "near blkio; $MEASURE -- $SCP b:$WORK/little $WORK/slow/out",
     },
-    Kind {
+    LimitKind {
         made: "measure-link",
         expected: "network",
         lab: "--link 100mbit",
         script: "$MEASURE -- $SCP $WORK/little b:$WORK/out",
     },
-    Kind {
+    LimitKind {
         made: "measure-bwlimit",
         expected: "rate-limit",
         lab: "",

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use anyhow::{Context, bail};
-use kinds::{KINDS, Kind};
+use kinds::{KINDS, LimitKind};
 
 use crate::cargo;
 
@@ -17,7 +17,7 @@ const BED: &str = include_str!("bed.sh");
 const BOUND: f64 = 0.95;
 
 /// `--tries N`, `--only KIND,KIND`, `--program FILE`.
-struct Options {
+struct LimitOptions {
     tries: u32,
     only: Vec<String>,
     program: Option<PathBuf>,
@@ -25,12 +25,12 @@ struct Options {
 
 /// Makes the limits and prints the table; fails where too few are named right.
 pub fn run(arguments: &[String]) -> anyhow::Result<()> {
-    let options = Options::parse(arguments)?;
+    let options = LimitOptions::parse(arguments)?;
     if let Some(reason) = missing() {
         bail!("limits can't be made here: {reason}");
     }
-    let chosen: Vec<&Kind> = KINDS.iter().filter(|kind| options.is_chosen(kind)).collect();
-    let bed = Bed::up(options.program()?)?;
+    let chosen: Vec<&LimitKind> = KINDS.iter().filter(|kind| options.is_chosen(kind)).collect();
+    let bed = LimitBed::up(options.program()?)?;
     println!("{:<26} {:<18} {:>6}  named otherwise", "made", "expected", "right");
     let mut right = 0;
     for kind in &chosen {
@@ -47,7 +47,7 @@ pub fn run(arguments: &[String]) -> anyhow::Result<()> {
 }
 
 /// A row of the table; how many were right.
-fn show(kind: &Kind, named: &[String]) -> u32 {
+fn show(kind: &LimitKind, named: &[String]) -> u32 {
     let is_right = |verdict: &&String| verdict.split(':').next() == Some(kind.expected);
     let right = named.iter().filter(is_right).count();
     let others: Vec<&str> = named.iter().filter(|verdict| !is_right(verdict)).map(String::as_str).collect();
@@ -59,7 +59,7 @@ fn show(kind: &Kind, named: &[String]) -> u32 {
     right as u32
 }
 
-impl Options {
+impl LimitOptions {
     fn parse(arguments: &[String]) -> anyhow::Result<Self> {
         let mut options = Self { tries: 5, only: Vec::new(), program: None };
         let mut words = arguments.iter();
@@ -84,7 +84,7 @@ impl Options {
         }
     }
 
-    fn is_chosen(&self, kind: &Kind) -> bool {
+    fn is_chosen(&self, kind: &LimitKind) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| name == kind.made)
     }
 
@@ -130,12 +130,12 @@ fn missing() -> Option<String> {
 }
 
 /// Where the limits are made; it goes when this is dropped.
-struct Bed {
+struct LimitBed {
     program: PathBuf,
     work: PathBuf,
 }
 
-impl Bed {
+impl LimitBed {
     fn up(program: PathBuf) -> anyhow::Result<Self> {
         let bed = Self { program, work: format!("/dev/shm/linerate-limits-{}", std::process::id()).into() };
         bed.must("bed_up")?;
@@ -143,7 +143,7 @@ impl Bed {
     }
 
     /// One try: the name, a colon, and why.
-    fn name(&self, kind: &Kind) -> anyhow::Result<String> {
+    fn name(&self, kind: &LimitKind) -> anyhow::Result<String> {
         self.must("bed_again")?;
         let script = format!("{BED}\n{}\n", kind.script);
         let mut lab = self.command(&self.program);
@@ -170,7 +170,7 @@ impl Bed {
     }
 }
 
-impl Drop for Bed {
+impl Drop for LimitBed {
     fn drop(&mut self) {
         // What is left is in memory and goes with it.
         if let Err(error) = self.must("bed_down") {

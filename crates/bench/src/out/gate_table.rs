@@ -4,7 +4,7 @@ use linerate_quantity::three;
 
 use super::grid::{Grid, wrap};
 use crate::record::{Record, Relation};
-use crate::stats::{GateRow, Interval, LEAST_BLOCKS, Verdict};
+use crate::stats::{BoundVerdict, GateRow, Interval, LEAST_BLOCKS};
 
 /// The rows, why missed ones are missed, and the outcome.
 pub fn gate_table(record: &Record, rows: &[GateRow]) -> String {
@@ -15,7 +15,7 @@ pub fn gate_table(record: &Record, rows: &[GateRow]) -> String {
     let mut lines = grid.lines();
     lines.push(String::new());
     for row in rows {
-        if let Verdict::Missed { reason } = &row.verdict {
+        if let BoundVerdict::Missed { reason } = &row.verdict {
             lines.extend(wrap(&format!("MISSED {}: {reason}", row.bound.name), 2));
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::bed::Bed;
 use super::programs;
-use super::settings::Settings;
+use super::settings::HostSettings;
 use super::setup::{Event, RunnerError, Setup};
 use super::stock::Stock;
 use crate::record::Outcome;
@@ -35,10 +35,10 @@ pub(super) fn check_beds(
 pub(super) fn read_settings(
     setup: &Setup,
     beds: &BTreeMap<String, Box<dyn Bed + '_>>,
-) -> Result<BTreeMap<String, Settings>, RunnerError> {
+) -> Result<BTreeMap<String, HostSettings>, RunnerError> {
     let mut found = BTreeMap::new();
     for (link, bed) in beds {
-        let read = Settings::read(setup.study, link, bed.as_ref(), setup.work, &setup.stop);
+        let read = HostSettings::read(setup.study, link, bed.as_ref(), setup.work, &setup.stop);
         let read = read.map_err(|reason| RunnerError::Bed { link: link.clone(), reason })?;
         found.insert(link.clone(), read);
     }

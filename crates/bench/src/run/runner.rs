@@ -17,7 +17,7 @@ use super::head;
 use super::order;
 use super::preparation::{barred, check_beds, make_data, read_settings, sources};
 use super::samples::{self, Surroundings};
-use super::settings::Settings;
+use super::settings::HostSettings;
 use super::setup::{Event, Phase, RunnerError, Setup};
 use super::stock::Stock;
 
@@ -25,7 +25,7 @@ use super::stock::Stock;
 pub struct Runner<'a> {
     setup: Setup<'a>,
     /// Settings by link. Before the beds, in which they are put back.
-    settings: BTreeMap<String, Settings>,
+    settings: BTreeMap<String, HostSettings>,
     beds: BTreeMap<String, Box<dyn Bed + 'a>>,
     stock: Stock,
     store: Store,

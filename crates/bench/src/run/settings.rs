@@ -19,14 +19,14 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The settings of one link's hosts. Dropping it puts the original values back; so does the next lab of this
 /// user where this process is killed.
-pub(crate) struct Settings {
+pub(crate) struct HostSettings {
     specs: Vec<SettingSpec>,
     /// By setting and host: the value before the study, and the one that was set last.
     values: BTreeMap<(String, String), (String, String)>,
     journal: Option<UndoJournal>,
 }
 
-impl Settings {
+impl HostSettings {
     /// Reads the original values of the settings that cases of this link name, and writes down how to put
     /// them back.
     ///
@@ -38,7 +38,7 @@ impl Settings {
         bed: &dyn Bed,
         work: &Path,
         stop: &Stop,
-    ) -> Result<Settings, String> {
+    ) -> Result<HostSettings, String> {
         let cases = || study.cases.iter().filter(|case| case.link == link);
         let used = |spec: &&SettingSpec| cases().any(|case| case.settings.contains_key(&spec.name));
         let specs: Vec<SettingSpec> = study.settings.iter().filter(used).cloned().collect();
@@ -53,7 +53,7 @@ impl Settings {
         }
         let journal =
             if undos.is_empty() { None } else { Some(UndoJournal::open(undos).map_err(|e| e.to_string())?) };
-        Ok(Settings { specs, values, journal })
+        Ok(HostSettings { specs, values, journal })
     }
 
     /// Gives every setting the case's level, or its original value where the case has none, and reads it

@@ -18,13 +18,13 @@ pub struct GateRow {
     /// What is compared with the limit: the median, or the worst block where every block must hold.
     pub value: Option<f64>,
     /// Whether it holds.
-    pub verdict: Verdict,
+    pub verdict: BoundVerdict,
 }
 
 /// Whether a bound holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
-pub enum Verdict {
+pub enum BoundVerdict {
     /// It holds.
     Ok,
     /// It doesn't, or can't be told: a run that it needs failed.
@@ -43,7 +43,7 @@ pub fn gate(record: &Record) -> Vec<GateRow> {
 impl GateRow {
     /// True where the bound holds.
     pub fn holds(&self) -> bool {
-        self.verdict == Verdict::Ok
+        self.verdict == BoundVerdict::Ok
     }
 }
 
@@ -63,14 +63,14 @@ fn row(record: &Record, bound: &Bound) -> GateRow {
     let compared =
         if bound.every_block { worst(&values, bound.relation) } else { estimate.map(|e| e.median) };
     let verdict = match hindrance(record, &expression, values.len()) {
-        Some(reason) => Verdict::Missed { reason },
+        Some(reason) => BoundVerdict::Missed { reason },
         None => compare(compared, &bound),
     };
     GateRow { bound, estimate, value: compared, verdict }
 }
 
 fn missed(bound: Bound, reason: String) -> GateRow {
-    GateRow { bound, estimate: None, value: None, verdict: Verdict::Missed { reason } }
+    GateRow { bound, estimate: None, value: None, verdict: BoundVerdict::Missed { reason } }
 }
 
 /// The value that is furthest towards the wrong side.
@@ -97,13 +97,17 @@ fn hindrance(record: &Record, expression: &Expression, values: usize) -> Option<
         .or_else(|| (values < blocks).then(|| format!("only {values} of {blocks} blocks gave a value")))
 }
 
-fn compare(value: Option<f64>, bound: &Bound) -> Verdict {
-    let Some(value) = value else { return Verdict::Missed { reason: "no block gave a value".into() } };
+fn compare(value: Option<f64>, bound: &Bound) -> BoundVerdict {
+    let Some(value) = value else { return BoundVerdict::Missed { reason: "no block gave a value".into() } };
     let holds = match bound.relation {
         Relation::AtLeast => value >= bound.limit,
         Relation::AtMost => value <= bound.limit,
     };
-    if holds { Verdict::Ok } else { Verdict::Missed { reason: "the value is beyond the bound".into() } }
+    if holds {
+        BoundVerdict::Ok
+    } else {
+        BoundVerdict::Missed { reason: "the value is beyond the bound".into() }
+    }
 }
 
 #[cfg(test)]
@@ -162,7 +166,7 @@ mod tests {
             bound("payload_rate(cp)", Relation::AtLeast, 1.0),
         ];
         let rows = gate(&record);
-        assert!(matches!(&rows[0].verdict, Verdict::Missed { reason } if reason.contains("disk full")));
+        assert!(matches!(&rows[0].verdict, BoundVerdict::Missed { reason } if reason.contains("disk full")));
         assert_eq!(rows[0].estimate.unwrap().blocks, 4);
         assert!(rows[1].holds());
     }
@@ -175,10 +179,13 @@ mod tests {
         record.bounds[0].expression = "payload_rate(cp)".into();
         record.runs.retain(|run| run.block < 4);
         let row = gate(&record).remove(0);
-        assert!(matches!(&row.verdict, Verdict::Missed { reason } if reason.contains("4 of 5")), "{row:?}");
+        assert!(
+            matches!(&row.verdict, BoundVerdict::Missed { reason } if reason.contains("4 of 5")),
+            "{row:?}"
+        );
         record.runs[0].outcome = Outcome::Unavailable { reason: "cp isn't installed".into() };
         assert!(
-            matches!(&gate(&record)[0].verdict, Verdict::Missed { reason } if reason.contains("installed"))
+            matches!(&gate(&record)[0].verdict, BoundVerdict::Missed { reason } if reason.contains("installed"))
         );
         record.bounds[0].expression = "payload_rate(zebra)".into();
         assert!(!gate(&record)[0].holds());

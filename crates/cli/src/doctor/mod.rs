@@ -84,7 +84,7 @@ pub struct DoctorArgs {
 }
 
 /// One host, with the name that the user calls it by.
-pub struct Named {
+pub struct NamedHost {
     /// The name.
     pub name: String,
     /// Its facts.
@@ -146,16 +146,16 @@ impl DoctorArgs {
         self.target.map_or(Need::OfPorts, Need::Target)
     }
 
-    fn asked(&self) -> Result<Vec<Named>, Failure> {
+    fn asked(&self) -> Result<Vec<NamedHost>, Failure> {
         if self.hosts.is_empty() {
             return Ok(vec![host(OsStr::new(HERE), &self.reach)?]);
         }
         self.hosts.iter().map(|name| host(name, &self.reach)).collect()
     }
 
-    fn read(&self) -> Result<Vec<Named>, Failure> {
+    fn read(&self) -> Result<Vec<NamedHost>, Failure> {
         let one = |root: &PathBuf| {
-            let host = Named { name: root.display().to_string(), facts: open(root)? };
+            let host = NamedHost { name: root.display().to_string(), facts: open(root)? };
             if host.facts.is_nothing() { Err(no_host(&host.name)) } else { Ok(host) }
         };
         self.root.iter().map(one).collect()
@@ -185,7 +185,7 @@ impl Report {
     }
 }
 
-impl Named {
+impl NamedHost {
     fn view(&self, need: Need) -> Host<'_> {
         Host { name: &self.name, facts: &self.facts, need }
     }
@@ -227,10 +227,10 @@ fn unreadable(facts: &Facts) -> usize {
 }
 
 /// Asks a host, or this one.
-fn host(name: &OsStr, reach: &Reach) -> Result<Named, Failure> {
+fn host(name: &OsStr, reach: &Reach) -> Result<NamedHost, Failure> {
     let facts =
         if name == HERE { Facts::here(&usual_paths()) } else { Facts::of_snapshot(&ask(name, &[], reach)?) };
-    Ok(Named { name: name.to_string_lossy().into_owned(), facts })
+    Ok(NamedHost { name: name.to_string_lossy().into_owned(), facts })
 }
 
 /// A rate in bits a second.

@@ -6,7 +6,7 @@ use linerate_wire::path::printable;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use super::{HERE, Named, Report, far, host, rtt};
+use super::{HERE, NamedHost, Report, far, host, rtt};
 use crate::common::failure::Failure;
 use crate::common::reach::Reach;
 use crate::common::summary::Summary;
@@ -36,7 +36,7 @@ fn measure_there(from: &OsStr, to: &OsStr, reach: &Reach) -> PathMeasurements {
     })
 }
 
-fn report(near: &Named, far: &Named, need: Need, measured: PathMeasurements) -> Report {
+fn report(near: &NamedHost, far: &NamedHost, need: Need, measured: PathMeasurements) -> Report {
     let path = Path { from: near.view(need), to: far.view(need), measured }.needing();
     let ends = [near.view(need), far.view(need)];
     let slower = if ends[0].rate() <= ends[1].rate() { ends[0] } else { ends[1] };
@@ -92,7 +92,7 @@ mod tests {
     use linerate_host::facts::{Port, PortKind};
     use linerate_host::{Fact, Facts};
 
-    fn host(mbps: Fact<u64>) -> Named {
+    fn host(mbps: Fact<u64>) -> NamedHost {
         let port = Port {
             name: "eth0".into(),
             kind: Fact::Known(PortKind::Physical),
@@ -100,7 +100,7 @@ mod tests {
             speed_mbps: mbps,
             ..Port::default()
         };
-        Named { name: "a".into(), facts: Facts { ports: Fact::Known(vec![port]), ..Facts::default() } }
+        NamedHost { name: "a".into(), facts: Facts { ports: Fact::Known(vec![port]), ..Facts::default() } }
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl FactsArgs {
             (None, _) => self.here()?,
         };
         if self.json {
-            json(&Told { r#type: "facts", facts: &facts });
+            json(&FactsOf { r#type: "facts", facts: &facts });
         } else if self.snapshot.is_none() {
             say!("{}", table::text(&facts));
         }
@@ -120,7 +120,7 @@ pub fn open(root: &Path) -> Result<Facts, Failure> {
 }
 
 #[derive(serde::Serialize)]
-struct Told<'a> {
+struct FactsOf<'a> {
     r#type: &'a str,
     #[serde(flatten)]
     facts: &'a Facts,

@@ -8,7 +8,7 @@ use linerate_load::window::{StopFlag, Window};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use super::{Form, parse_count, parse_seconds};
+use super::{ReportForm, parse_count, parse_seconds};
 
 /// Threads where nobody asks for a number: more only take processors from what is measured.
 const MOST_THREADS: usize = 4;
@@ -44,7 +44,7 @@ pub struct HttpArgs {
     #[arg(long, value_name = "N")]
     threads: Option<u32>,
     #[command(flatten)]
-    pub(super) form: Form,
+    pub(super) form: ReportForm,
 }
 
 impl HttpArgs {

@@ -64,7 +64,7 @@ enum LoadCommand {
 pub fn run(args: LoadArgs) -> Result<Code, Failure> {
     linerate_sys::limits::raise_open_files();
     let stop = StopFlag::from(interrupted()?);
-    let (report, form): (LoadReport, Form) = match args.kind {
+    let (report, form): (LoadReport, ReportForm) = match args.kind {
         LoadCommand::Rr(args) => (args.run(linerate_load::pair::ConnectionStyle::Kept, &stop)?, args.form),
         LoadCommand::Crr(args) => (args.run(linerate_load::pair::ConnectionStyle::Each, &stop)?, args.form),
         LoadCommand::Pairs(args) => (args.run(&stop)?, args.form),
@@ -89,7 +89,7 @@ impl From<LoadError> for Failure {
 
 /// How the result is printed.
 #[derive(Clone, Copy, Debug, Args)]
-struct Form {
+struct ReportForm {
     /// Print the result as a JSON line on standard output
     #[arg(long)]
     json: bool,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::units::parse_size;
 
-use super::{Form, Length, parse_address, parse_seconds};
+use super::{Length, ReportForm, parse_address, parse_seconds};
 
 /// Who talks to whom.
 #[derive(Clone, Debug, Args)]
@@ -37,7 +37,7 @@ pub struct TransactionArgs {
     #[command(flatten)]
     length: Length,
     #[command(flatten)]
-    pub(super) form: Form,
+    pub(super) form: ReportForm,
 }
 
 impl TransactionArgs {
@@ -77,7 +77,7 @@ pub struct BulkArgs {
     #[arg(long)]
     no_delay: bool,
     #[command(flatten)]
-    pub(super) form: Form,
+    pub(super) form: ReportForm,
 }
 
 impl BulkArgs {

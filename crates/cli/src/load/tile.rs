@@ -12,7 +12,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::{Form, Length, parse_address, parse_count};
+use super::{Length, ReportForm, parse_address, parse_count};
 
 /// What `linerate load tile` takes.
 #[derive(Debug, Args)]
@@ -40,7 +40,7 @@ pub struct TileArgs {
     #[command(flatten)]
     length: Length,
     #[command(flatten)]
-    pub(super) form: Form,
+    pub(super) form: ReportForm,
 }
 
 impl TileArgs {

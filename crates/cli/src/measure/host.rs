@@ -21,7 +21,7 @@ use crate::exit::Code;
 /// One host under way.
 pub struct Host {
     name: String,
-    source: Source,
+    source: SampleSource,
     recording: Recording,
     /// All that was taken, as it is kept.
     bytes: Vec<u8>,
@@ -29,7 +29,7 @@ pub struct Host {
     spacing: f64,
 }
 
-enum Source {
+enum SampleSource {
     Here(Box<Recorder>),
     There(Box<HostAgent>),
     /// Another host that went away.
@@ -57,7 +57,7 @@ impl Host {
         let recorder = Recorder::start(&options);
         let recorder =
             recorder.map_err(|error| Failure::failed(format!("sampling can't be started: {error}")))?;
-        let mut host = Self::new(String::new(), Source::Here(Box::new(recorder)))?;
+        let mut host = Self::new(String::new(), SampleSource::Here(Box::new(recorder)))?;
         host.name.clone_from(&host.recording.about.host);
         Ok(host)
     }
@@ -81,11 +81,11 @@ impl Host {
             Ok(agent)
         });
         let agent = started.map_err(|error| Failure(format!("{name}: {error}"), Code::FarEnd))?;
-        Self::new(name, Source::There(Box::new(agent)))
+        Self::new(name, SampleSource::There(Box::new(agent)))
     }
 
     /// The heading and the first sample are there at once.
-    fn new(name: String, source: Source) -> Result<Self, Failure> {
+    fn new(name: String, source: SampleSource) -> Result<Self, Failure> {
         let mut host =
             Self { name, source, recording: Recording::default(), bytes: Vec::new(), spacing: 0.0 };
         let bytes = host.source.take().map_err(|error| host.lost(&error))?;
@@ -131,11 +131,11 @@ impl Host {
 
     /// Ends the recording, and keeps it where the user wants it kept; the latter may fail alone.
     pub fn stop(mut self, out: Option<&Path>) -> (Recorded, Result<(), Failure>) {
-        let is_here = matches!(self.source, Source::Here(_));
-        let taken = match std::mem::replace(&mut self.source, Source::Gone) {
-            Source::Here(recorder) => Ok(recorder.stop()),
-            Source::There(mut agent) => agent.stop_sampling(),
-            Source::Gone => Ok(Vec::new()),
+        let is_here = matches!(self.source, SampleSource::Here(_));
+        let taken = match std::mem::replace(&mut self.source, SampleSource::Gone) {
+            SampleSource::Here(recorder) => Ok(recorder.stop()),
+            SampleSource::There(mut agent) => agent.stop_sampling(),
+            SampleSource::Gone => Ok(Vec::new()),
         };
         self.add(taken);
         let kept = out.map_or(Ok(()), |out| {
@@ -153,12 +153,12 @@ impl Host {
         });
         if let Err(error) = added {
             tell!("linerate: {}: {error}; what it did from here on is missing", self.name);
-            self.source = Source::Gone;
+            self.source = SampleSource::Gone;
         }
     }
 }
 
-impl Source {
+impl SampleSource {
     fn take(&mut self) -> io::Result<Vec<u8>> {
         match self {
             Self::Here(recorder) => Ok(recorder.take()),
@@ -239,7 +239,7 @@ mod tests {
         let heading = b"linerate recording 1\nhost x\nstarted 1\nboot 1\ninterval 0.25\nticks 100\n@ 0.0\n";
         let mut host = Host {
             name: "x".into(),
-            source: Source::Gone,
+            source: SampleSource::Gone,
             recording: Recording::parse(heading).unwrap(),
             bytes: heading.to_vec(),
             spacing: 0.25,

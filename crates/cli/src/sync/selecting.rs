@@ -11,10 +11,10 @@ use std::path::Path;
 
 /// The rules of the command line, in its order.
 #[derive(Clone, Debug, Default)]
-pub struct RuleArgs(Vec<(Rule, OsString)>);
+pub struct RuleArgs(Vec<(RuleOption, OsString)>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rule {
+enum RuleOption {
     Exclude,
     Include,
     Filter,
@@ -22,17 +22,22 @@ enum Rule {
     IncludeFrom,
 }
 
-const RULES: [(Rule, &str, &str, &str); 5] = [
-    (Rule::Exclude, "exclude", "PATTERN", "Leave out what matches; the first rule that matches decides"),
-    (Rule::Include, "include", "PATTERN", "Don't leave out what matches"),
+const RULES: [(RuleOption, &str, &str, &str); 5] = [
     (
-        Rule::ExcludeFrom,
+        RuleOption::Exclude,
+        "exclude",
+        "PATTERN",
+        "Leave out what matches; the first rule that matches decides",
+    ),
+    (RuleOption::Include, "include", "PATTERN", "Don't leave out what matches"),
+    (
+        RuleOption::ExcludeFrom,
         "exclude-from",
         "FILE",
         "Leave out the patterns in FILE, one a line; - is standard input",
     ),
-    (Rule::IncludeFrom, "include-from", "FILE", "Don't leave out the patterns in FILE"),
-    (Rule::Filter, "filter", "RULE", "A rule in rsync's syntax: '- *.o', 'P keep', ': .rules'"),
+    (RuleOption::IncludeFrom, "include-from", "FILE", "Don't leave out the patterns in FILE"),
+    (RuleOption::Filter, "filter", "RULE", "A rule in rsync's syntax: '- *.o', 'P keep', ': .rules'"),
 ];
 
 /// Options that say what is sent.
@@ -65,11 +70,11 @@ impl Selecting {
         let mut builder = Builder::new(Reading { delete_excluded: self.delete_excluded, nul: self.from0 });
         for (rule, value) in &self.rules.0 {
             match rule {
-                Rule::Exclude => builder.exclude(value.as_bytes()),
-                Rule::Include => builder.include(value.as_bytes()),
-                Rule::Filter => builder.filter(value.as_bytes()),
-                Rule::ExcludeFrom => builder.exclude_from(Path::new(value)),
-                Rule::IncludeFrom => builder.include_from(Path::new(value)),
+                RuleOption::Exclude => builder.exclude(value.as_bytes()),
+                RuleOption::Include => builder.include(value.as_bytes()),
+                RuleOption::Filter => builder.filter(value.as_bytes()),
+                RuleOption::ExcludeFrom => builder.exclude_from(Path::new(value)),
+                RuleOption::IncludeFrom => builder.include_from(Path::new(value)),
             }?;
         }
         if self.cvs_exclude {
@@ -132,7 +137,7 @@ impl Args for RuleArgs {
         RULES.into_iter().fold(command, |command, (rule, id, value, help)| {
             let arg = Arg::new(id).long(id).value_name(value).help(help).action(ArgAction::Append);
             let arg = arg.value_parser(ValueParser::os_string()).allow_hyphen_values(true);
-            command.arg(if rule == Rule::Filter { arg.short('f') } else { arg })
+            command.arg(if rule == RuleOption::Filter { arg.short('f') } else { arg })
         })
     }
 
@@ -156,8 +161,11 @@ mod tests {
     fn rules_keep_the_order_of_the_line() {
         let line = ["x", "--include", "a", "--exclude=*", "-f", "- b", "--include", "c"];
         let found = Line::try_parse_from(line).unwrap().rules.0;
-        let kinds: Vec<Rule> = found.iter().map(|(rule, _)| *rule).collect();
-        assert_eq!(kinds, [Rule::Include, Rule::Exclude, Rule::Filter, Rule::Include]);
+        let kinds: Vec<RuleOption> = found.iter().map(|(rule, _)| *rule).collect();
+        assert_eq!(
+            kinds,
+            [RuleOption::Include, RuleOption::Exclude, RuleOption::Filter, RuleOption::Include]
+        );
         assert_eq!(found[3].1, "c");
     }
 }

@@ -20,7 +20,7 @@ use crate::summary::{Summary, ends};
 
 /// A table of differences.
 pub(crate) fn draw(context: &Context<'_>) -> Drawn {
-    let chart = Chart::new(context);
+    let chart = DifferenceChart::new(context);
     let lacks = context.lacks();
     Drawn {
         description: chart.description(&lacks),
@@ -32,21 +32,21 @@ pub(crate) fn draw(context: &Context<'_>) -> Drawn {
     }
 }
 
-struct Chart<'a> {
+struct DifferenceChart<'a> {
     measure: Measure,
     base: Option<&'a Summary<'a>>,
     base_value: Option<Estimate>,
-    rows: Vec<Row<'a>>,
+    rows: Vec<DifferenceRow<'a>>,
     /// What repeated single runs say, where these give the noise.
     noise: Option<String>,
 }
 
-struct Row<'a> {
+struct DifferenceRow<'a> {
     summary: &'a Summary<'a>,
     value: Option<Estimate>,
     /// To the baseline in percent.
     difference: Option<Estimate>,
-    verdict: Verdict,
+    verdict: DifferenceVerdict,
     /// The same from the numbers that a paper printed.
     printed: Option<PrintedChange>,
 }
@@ -61,14 +61,14 @@ struct PrintedChange {
 
 /// What may be said of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum DifferenceVerdict {
     Differs,
     Same,
     Insufficient,
     None,
 }
 
-impl<'a> Chart<'a> {
+impl<'a> DifferenceChart<'a> {
     fn new(context: &Context<'a>) -> Self {
         let measure = context.measure();
         let named = context.record.baseline.as_deref();
@@ -79,11 +79,11 @@ impl<'a> Chart<'a> {
         let made = base.and_then(|base| Differences::to(context.record, measure.quantity, &base.case.id));
         let found =
             |s: &Summary<'_>| made.as_ref()?.rows.iter().find(|row| row.case == s.case.id)?.difference;
-        let row = |s: &&'a Summary<'a>| Row {
+        let row = |s: &&'a Summary<'a>| DifferenceRow {
             summary: s,
             value: value(s),
             difference: found(s).map(in_estimate),
-            verdict: found(s).map_or(Verdict::None, |difference| difference.called.into()),
+            verdict: found(s).map_or(DifferenceVerdict::None, |difference| difference.called.into()),
             printed: base.and_then(|base| printed(context, &measure, base, s)),
         };
         let rows = others.map(row).collect();
@@ -101,7 +101,7 @@ impl<'a> Chart<'a> {
         let top = y + paper.pick(30.0, 44.0);
         let bottom = top + height * self.rows.len() as f64;
         let (from, to) = paper.pick((556.0, 756.0), (16.0, 344.0));
-        let ends = |row: &Row<'_>| {
+        let ends = |row: &DifferenceRow<'_>| {
             let interval = row.difference.and_then(ends).map_or([0.0; 2], |(low, high)| [low, high]);
             [
                 interval[0],
@@ -147,7 +147,7 @@ impl<'a> Chart<'a> {
         }
     }
 
-    fn row(&self, paper: Paper, scale: &Signed, row: &Row<'_>, y: f64, height: f64) -> Markup {
+    fn row(&self, paper: Paper, scale: &Signed, row: &DifferenceRow<'_>, y: f64, height: f64) -> Markup {
         let (verdict, class) = row.verdict.shown();
         let value = format!("{}{}", precise(row.value), signs(row.summary));
         let middle = if paper.narrow { y + 43.0 } else { y + height / 2.0 };
@@ -174,7 +174,7 @@ impl<'a> Chart<'a> {
         } }
     }
 
-    fn tooltip(&self, row: &Row<'_>) -> String {
+    fn tooltip(&self, row: &DifferenceRow<'_>) -> String {
         let value = self.measure.with_unit(&precise(row.value));
         let difference =
             row.difference.map_or("no difference known".to_owned(), |d| format!("{} %", in_percent(d)));
@@ -196,15 +196,15 @@ impl<'a> Chart<'a> {
         let of = |verdict| self.rows.iter().filter(|row| row.verdict == verdict).count() as u64;
         let row = |number| count(number, "row", "rows");
         let parts = [
-            (of(Verdict::Differs), "from it", "differs", "differ"),
-            (of(Verdict::Same), "significantly", "doesn’t differ", "don’t differ"),
+            (of(DifferenceVerdict::Differs), "from it", "differs", "differ"),
+            (of(DifferenceVerdict::Same), "significantly", "doesn’t differ", "don’t differ"),
         ];
         let mut words: Vec<_> = parts
             .iter()
             .filter(|(n, ..)| *n > 0)
             .map(|(n, how, one, many)| format!("{} {} {how}", row(*n), if *n == 1 { one } else { many }))
             .collect();
-        let insufficient = of(Verdict::Insufficient);
+        let insufficient = of(DifferenceVerdict::Insufficient);
         if insufficient > 0 {
             words.push(format!("for {} there are too few blocks to tell", row(insufficient)));
         }
@@ -263,7 +263,7 @@ impl<'a> Chart<'a> {
     }
 }
 
-impl Row<'_> {
+impl DifferenceRow<'_> {
     /// The value and its difference, where there is little room.
     fn short_words(&self) -> String {
         let value = self.value.map_or("–".to_owned(), |value| fine(value.median));
@@ -286,7 +286,7 @@ impl Row<'_> {
     }
 }
 
-impl Verdict {
+impl DifferenceVerdict {
     /// Its words and their class.
     fn shown(self) -> (&'static str, &'static str) {
         match self {
@@ -298,7 +298,7 @@ impl Verdict {
     }
 }
 
-impl From<Called> for Verdict {
+impl From<Called> for DifferenceVerdict {
     fn from(called: Called) -> Self {
         match called {
             Called::Different => Self::Differs,

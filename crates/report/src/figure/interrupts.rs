@@ -112,7 +112,7 @@ impl<'a> Map<'a> {
     }
 
     fn draw(&self, paper: Paper, y: f64) -> (Markup, f64) {
-        let grid = Grid::new(self, paper, y);
+        let grid = InterruptGrid::new(self, paper, y);
         let rows = self.shown();
         let most = rows.iter().flat_map(|(_, rates)| grid.bins(rates)).fold(0.0, f64::max);
         let title = format!("{}, host {} (block {})", self.case, self.host, u64::from(self.block) + 1);
@@ -130,7 +130,7 @@ impl<'a> Map<'a> {
 }
 
 /// Where the cells of a map lie.
-struct Grid {
+struct InterruptGrid {
     left: f64,
     right: f64,
     top: f64,
@@ -141,7 +141,7 @@ struct Grid {
     processors: usize,
 }
 
-impl Grid {
+impl InterruptGrid {
     fn new(map: &Map<'_>, paper: Paper, y: f64) -> Self {
         let group = map.processors.div_ceil(MOST_COLUMNS).max(1);
         let columns = map.processors.div_ceil(group).max(1);

@@ -23,7 +23,7 @@ use crate::summary::{Summary, ends};
 
 /// Rungs with the price of each.
 pub(crate) fn draw(context: &Context<'_>) -> Drawn {
-    let chart = Chart::new(context);
+    let chart = LadderChart::new(context);
     let lacks = context.lacks();
     Drawn {
         description: chart.description(&lacks),
@@ -34,7 +34,7 @@ pub(crate) fn draw(context: &Context<'_>) -> Drawn {
     }
 }
 
-struct Chart<'a> {
+struct LadderChart<'a> {
     measure: Measure,
     rungs: Vec<Rung<'a>>,
     ceiling: Option<Ceiling>,
@@ -56,7 +56,7 @@ struct Price {
     cpu: Option<Estimate>,
 }
 
-impl<'a> Chart<'a> {
+impl<'a> LadderChart<'a> {
     /// Room for a number and a price.
     const ROOM: f64 = 136.0;
 
@@ -92,13 +92,17 @@ impl<'a> Chart<'a> {
         // Right of each bar is room for its number and its price.
         let (label, split) = (150.0, 568.0);
         let (drawn, end) = if paper.narrow {
-            let (rates, y) = self.column(paper, (8.0, 356.0 - Self::ROOM), y + 22.0, Column::Rate);
-            let (cpu, y) = self.column(paper, (8.0, 356.0 - Self::ROOM), y + 30.0, Column::Cpu);
+            let (rates, y) = self.column(paper, (8.0, 356.0 - Self::ROOM), y + 22.0, LadderColumn::Rate);
+            let (cpu, y) = self.column(paper, (8.0, 356.0 - Self::ROOM), y + 30.0, LadderColumn::Cpu);
             (html! { (rates) (cpu) }, y)
         } else {
-            let (rates, end) = self.column(paper, (label, split - Self::ROOM), y + 22.0, Column::Rate);
-            let (cpu, _) =
-                self.column(paper, (split + 16.0, paper.width - Self::ROOM + 22.0), y + 22.0, Column::Cpu);
+            let (rates, end) = self.column(paper, (label, split - Self::ROOM), y + 22.0, LadderColumn::Rate);
+            let (cpu, _) = self.column(
+                paper,
+                (split + 16.0, paper.width - Self::ROOM + 22.0),
+                y + 22.0,
+                LadderColumn::Cpu,
+            );
             (html! { (rates) (cpu) }, end)
         };
         let (remarks, end) = remarks(paper, lacks, end + 4.0, 6);
@@ -130,12 +134,12 @@ impl<'a> Chart<'a> {
     }
 
     /// One of the two halves: its bars from `span.0` to `span.1`, and where it ends.
-    fn column(&self, paper: Paper, span: (f64, f64), y: f64, column: Column) -> (Markup, f64) {
+    fn column(&self, paper: Paper, span: (f64, f64), y: f64, column: LadderColumn) -> (Markup, f64) {
         let row = paper.pick(42.0, 50.0);
         let top = y + 10.0;
         let bottom = top + row * self.rungs.len() as f64;
         let largest = self.rungs.iter().flat_map(|rung| rung.extent(column)).fold(0.0, f64::max);
-        let ceiling = self.ceiling.filter(|_| column == Column::Rate);
+        let ceiling = self.ceiling.filter(|_| column == LadderColumn::Rate);
         let largest = ceiling.map_or(largest, |ceiling| largest.max(ceiling.payload));
         let scale = Scale::holding(largest, span.0, span.1);
         let drawn = html! {
@@ -159,7 +163,7 @@ impl<'a> Chart<'a> {
         paper: Paper,
         span: (f64, f64),
         scale: &Scale,
-        column: Column,
+        column: LadderColumn,
         at: usize,
         rung: &Rung<'_>,
         y: f64,
@@ -171,13 +175,13 @@ impl<'a> Chart<'a> {
         html! { g {
             title { (self.tooltip(rung)) }
             @if paper.narrow { (text(span.0 + 4.0, y + 16.0, "name rim", &fit(&rung.name, 12.8, name_room))) }
-            @else if column == Column::Rate { (text(span.0 - 8.0, y + 24.0, "name end", &fit(&rung.name, 12.8, name_room))) }
+            @else if column == LadderColumn::Rate { (text(span.0 - 8.0, y + 24.0, "name end", &fit(&rung.name, 12.8, name_room))) }
             @if let Some(value) = rung.of(column) {
                 (bars(scale, column, before, value.median, bar))
                 (lying_whisker(value, bar + 10.0, &|value| scale.at(value)))
                 (self.numbers(span, scale, column, rung, before, value, bar))
             } @else { (text(span.0 + 6.0, bar + 14.0, "lack", "–")) }
-            @if column == Column::Rate { @for printed in &rung.printed {
+            @if column == LadderColumn::Rate { @for printed in &rung.printed {
                 (hollow(scale.at(printed.value), bar + 10.0, "printed", printed, self.measure.unit))
             } }
         } }
@@ -189,7 +193,7 @@ impl<'a> Chart<'a> {
         &self,
         span: (f64, f64),
         scale: &Scale,
-        column: Column,
+        column: LadderColumn,
         rung: &Rung<'_>,
         before: Option<f64>,
         value: Estimate,
@@ -197,12 +201,12 @@ impl<'a> Chart<'a> {
     ) -> Markup {
         let reach = before.unwrap_or(0.0).max(upper(value));
         let printed =
-            rung.printed.iter().map(|p| p.value).filter(|_| column == Column::Rate).fold(0.0, f64::max);
+            rung.printed.iter().map(|p| p.value).filter(|_| column == LadderColumn::Rate).fold(0.0, f64::max);
         let x = (scale.at(reach) + 6.0).max(if printed > 0.0 { scale.at(printed) + 11.0 } else { 0.0 });
         let number = format!(
             "{}{}",
             short(value.median),
-            if column == Column::Rate { signs(rung.summary) } else { String::new() }
+            if column == LadderColumn::Rate { signs(rung.summary) } else { String::new() }
         );
         let price = rung.price_words(column);
         let wide = width(&number, 11.5).max(width(&price, 11.5));
@@ -215,7 +219,7 @@ impl<'a> Chart<'a> {
 
     fn tooltip(&self, rung: &Rung<'_>) -> String {
         let value = self.measure.with_unit(&with_interval(rung.value));
-        let price = [rung.price_words(Column::Rate), rung.price_words(Column::Cpu)];
+        let price = [rung.price_words(LadderColumn::Rate), rung.price_words(LadderColumn::Cpu)];
         let price: Vec<_> = price.into_iter().filter(|words| !words.is_empty()).collect();
         let stage =
             if price.is_empty() { String::new() } else { format!("; its stage: {}", price.join(", ")) };
@@ -237,9 +241,13 @@ impl<'a> Chart<'a> {
         let cost = |rung: &&Rung<'_>| rung.price.and_then(|price| price.rate).map_or(0.0, |rate| rate.median);
         let dearest = self.rungs.iter().min_by(|left, right| cost(left).total_cmp(&cost(right)))?;
         (cost(&dearest) < 0.0).then(|| {
-            let cpu = dearest.price_words(Column::Cpu);
+            let cpu = dearest.price_words(LadderColumn::Cpu);
             let cpu = if cpu.is_empty() { cpu } else { format!(" and {cpu}") };
-            format!("The dearest stage is “{}”: {}{cpu}.", dearest.name, dearest.price_words(Column::Rate))
+            format!(
+                "The dearest stage is “{}”: {}{cpu}.",
+                dearest.name,
+                dearest.price_words(LadderColumn::Rate)
+            )
         })
     }
 
@@ -275,12 +283,12 @@ impl<'a> Chart<'a> {
 
 /// The halves of the figure.
 #[derive(Clone, Copy, PartialEq)]
-enum Column {
+enum LadderColumn {
     Rate,
     Cpu,
 }
 
-impl Column {
+impl LadderColumn {
     fn title(self, measure: &Measure) -> String {
         match self {
             Self::Rate => measure.title(),
@@ -290,25 +298,25 @@ impl Column {
 }
 
 impl Rung<'_> {
-    fn of(&self, column: Column) -> Option<Estimate> {
+    fn of(&self, column: LadderColumn) -> Option<Estimate> {
         match column {
-            Column::Rate => self.value,
-            Column::Cpu => self.cpu,
+            LadderColumn::Rate => self.value,
+            LadderColumn::Cpu => self.cpu,
         }
     }
 
     /// The largest values that its half has to hold.
-    fn extent(&self, column: Column) -> Vec<f64> {
-        let printed = self.printed.iter().map(|p| p.value).filter(|_| column == Column::Rate);
+    fn extent(&self, column: LadderColumn) -> Vec<f64> {
+        let printed = self.printed.iter().map(|p| p.value).filter(|_| column == LadderColumn::Rate);
         self.of(column).map(upper).into_iter().chain(printed).collect()
     }
 
     /// `−3.1 % [−4.0, −2.2]`, or `+0.42 CPU-s/GB`.
-    fn price_words(&self, column: Column) -> String {
+    fn price_words(&self, column: LadderColumn) -> String {
         let Some(price) = self.price else { return String::new() };
         let (estimate, unit) = match column {
-            Column::Rate => (price.rate, " %"),
-            Column::Cpu => (price.cpu, " CPU-s/GB"),
+            LadderColumn::Rate => (price.rate, " %"),
+            LadderColumn::Cpu => (price.cpu, " CPU-s/GB"),
         };
         let signed = |value: f64| {
             let sign = if value < 0.0 { "−" } else { "+" };
@@ -321,7 +329,7 @@ impl Rung<'_> {
             }
         };
         estimate.map_or_else(String::new, |e| match ends(e) {
-            Some((low, high)) if column == Column::Rate => {
+            Some((low, high)) if column == LadderColumn::Rate => {
                 format!("{}{unit} [{}, {}]", signed(e.median), signed(low), signed(high))
             }
             _ => format!("{}{unit}", signed(e.median)),
@@ -330,7 +338,7 @@ impl Rung<'_> {
 }
 
 /// The bar, with what it has lost or added since the rung before.
-fn bars(scale: &Scale, column: Column, before: Option<f64>, value: f64, y: f64) -> Markup {
+fn bars(scale: &Scale, column: LadderColumn, before: Option<f64>, value: f64, y: f64) -> Markup {
     let area = |from: f64, to: f64| Area {
         x: scale.at(from),
         y,
@@ -341,8 +349,8 @@ fn bars(scale: &Scale, column: Column, before: Option<f64>, value: f64, y: f64) 
     let (low, high) = (before.min(value), before.max(value));
     // Less rate costs, and so does more CPU.
     let costs = match column {
-        Column::Rate => value < before,
-        Column::Cpu => value > before,
+        LadderColumn::Rate => value < before,
+        LadderColumn::Cpu => value > before,
     };
     let class = if costs { "price" } else { "gain" };
     html! {

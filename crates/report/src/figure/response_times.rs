@@ -30,7 +30,7 @@ const PERCENTILES: [Percentile; 4] = [
 
 /// Curves of the distributions.
 pub(crate) fn draw(context: &Context<'_>) -> Drawn {
-    let chart = Chart::new(context);
+    let chart = ResponseChart::new(context);
     let lacks = context.lacks_of("response times", |measures| measures.latency.is_some());
     Drawn {
         description: chart.description(&lacks),
@@ -42,13 +42,13 @@ pub(crate) fn draw(context: &Context<'_>) -> Drawn {
     }
 }
 
-struct Chart<'a> {
+struct ResponseChart<'a> {
     unit: &'static str,
     factor: f64,
-    curves: Vec<Curve<'a>>,
+    curves: Vec<ResponseCurve<'a>>,
 }
 
-struct Curve<'a> {
+struct ResponseCurve<'a> {
     summary: &'a Summary<'a>,
     /// Classes of all good runs together: upper bound in microseconds, transactions.
     classes: Vec<(f64, u64)>,
@@ -60,10 +60,10 @@ struct Curve<'a> {
     printed: Vec<Hollow>,
 }
 
-impl<'a> Chart<'a> {
+impl<'a> ResponseChart<'a> {
     fn new(context: &Context<'a>) -> Self {
         let curves: Vec<_> =
-            context.cases.iter().filter_map(|summary| Curve::new(context, summary)).collect();
+            context.cases.iter().filter_map(|summary| ResponseCurve::new(context, summary)).collect();
         let typical = curves.iter().filter_map(|c| Some(c.percentiles[2]?.median)).fold(0.0, f64::max);
         let (unit, factor) = time_unit(typical);
         Self { unit, factor, curves }
@@ -96,7 +96,7 @@ impl<'a> Chart<'a> {
 
     /// From the fastest class to the longest time, and from all transactions to the rarest that can be told.
     fn scales(&self, frame: &Frame) -> (Logarithmic, Logarithmic) {
-        let times = || self.curves.iter().flat_map(Curve::times).map(|time| time * self.factor);
+        let times = || self.curves.iter().flat_map(ResponseCurve::times).map(|time| time * self.factor);
         let (low, high) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));
         let most = self.curves.iter().map(|curve| curve.count).max().unwrap_or(0).max(1);
         let rarest = (1.0 / most as f64).clamp(1e-6, 1e-3);
@@ -128,7 +128,7 @@ impl<'a> Chart<'a> {
         }
     }
 
-    fn curve(&self, at: usize, curve: &Curve<'_>, time: &Logarithmic, share: &Logarithmic) -> Markup {
+    fn curve(&self, at: usize, curve: &ResponseCurve<'_>, time: &Logarithmic, share: &Logarithmic) -> Markup {
         let class = curve_class(at);
         let x = |us: f64| time.at(us * self.factor);
         let steps: Vec<_> = curve.steps().into_iter().map(|(us, slower)| (x(us), share.at(slower))).collect();
@@ -145,7 +145,7 @@ impl<'a> Chart<'a> {
         } }
     }
 
-    fn tooltip(&self, curve: &Curve<'_>) -> String {
+    fn tooltip(&self, curve: &ResponseCurve<'_>) -> String {
         let percentile = |(at, (name, ..)): (usize, &Percentile)| {
             let value = curve.percentiles[at].map(|e| self.scaled(e));
             format!("{name} {} {}", with_interval(value), self.unit)
@@ -216,7 +216,7 @@ impl<'a> Chart<'a> {
     }
 }
 
-impl<'a> Curve<'a> {
+impl<'a> ResponseCurve<'a> {
     fn new(context: &Context<'a>, summary: &'a Summary<'a>) -> Option<Self> {
         let (record, case) = (context.record, &summary.case.id);
         let runs: Vec<&Latency> =

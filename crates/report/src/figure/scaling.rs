@@ -22,7 +22,7 @@ use crate::summary::Summary;
 
 /// Curves over a factor.
 pub(crate) fn draw(context: &Context<'_>) -> Drawn {
-    let chart = Chart::new(context);
+    let chart = ScalingChart::new(context);
     let lacks = context.lacks();
     Drawn {
         description: chart.description(&lacks),
@@ -33,7 +33,7 @@ pub(crate) fn draw(context: &Context<'_>) -> Drawn {
     }
 }
 
-struct Chart<'a> {
+struct ScalingChart<'a> {
     measure: Measure,
     /// The factor along the axis.
     x: String,
@@ -41,13 +41,13 @@ struct Chart<'a> {
     levels: Vec<String>,
     /// The levels as numbers, where all are.
     numbers: Option<Vec<f64>>,
-    curves: Vec<Curve<'a>>,
+    curves: Vec<ScalingCurve<'a>>,
     /// What the curves are levels of.
     series_name: String,
     shared_processors: bool,
 }
 
-struct Curve<'a> {
+struct ScalingCurve<'a> {
     name: String,
     points: Vec<Point<'a>>,
 }
@@ -60,7 +60,7 @@ struct Point<'a> {
     printed_cpu: Vec<Hollow>,
 }
 
-impl<'a> Chart<'a> {
+impl<'a> ScalingChart<'a> {
     fn new(context: &Context<'a>) -> Self {
         let x = context.asked.x.clone().unwrap_or_else(|| "streams".to_owned());
         let measure = context.measure();
@@ -71,11 +71,11 @@ impl<'a> Chart<'a> {
         let placed =
             |s: &&&Summary<'a>| level(s) != tool::AUTO || s.quantity(context.asked.quantity).is_some();
         let (levels, numbers) = sorted(context.cases.iter().filter(placed).map(|s| level(s)));
-        let mut curves: Vec<Curve<'a>> = Vec::new();
+        let mut curves: Vec<ScalingCurve<'a>> = Vec::new();
         for summary in context.cases.iter().filter(placed) {
             let name = series(context, summary);
             let at = curves.iter().position(|curve| curve.name == name).unwrap_or_else(|| {
-                curves.push(Curve { name, points: Vec::new() });
+                curves.push(ScalingCurve { name, points: Vec::new() });
                 curves.len() - 1
             });
             let position = levels.iter().position(|l| *l == level(summary)).unwrap_or(0);
@@ -149,7 +149,14 @@ impl<'a> Chart<'a> {
         }
     }
 
-    fn curve(&self, frame: &Frame, scale: &Scale, at: usize, curve: &Curve<'a>, labelled: bool) -> Markup {
+    fn curve(
+        &self,
+        frame: &Frame,
+        scale: &Scale,
+        at: usize,
+        curve: &ScalingCurve<'a>,
+        labelled: bool,
+    ) -> Markup {
         let class = curve_class(at);
         let places: Vec<_> = curve
             .points
@@ -214,7 +221,14 @@ impl<'a> Chart<'a> {
     }
 
     /// The receiver's CPU with points, or the sender's as a thin line.
-    fn cpu_curve(&self, frame: &Frame, scale: &Scale, at: usize, curve: &Curve<'_>, sender: bool) -> Markup {
+    fn cpu_curve(
+        &self,
+        frame: &Frame,
+        scale: &Scale,
+        at: usize,
+        curve: &ScalingCurve<'_>,
+        sender: bool,
+    ) -> Markup {
         let class = curve_class(at);
         let of = |s: &Summary<'_>| if sender { s.of(Metric::BusyPercent) } else { s.receiver() };
         let place = |p: &Point<'_>| Some((self.place(frame, p.level), scale.at(of(p.summary)?.median)));
@@ -230,7 +244,7 @@ impl<'a> Chart<'a> {
 
     /// First points, with the numbers of the levels that the line passes.
     fn references(&self) -> impl Iterator<Item = (f64, f64)> {
-        let first = |curve: &Curve<'a>| {
+        let first = |curve: &ScalingCurve<'a>| {
             let numbers = self.numbers.as_ref()?;
             let point = curve.points.iter().find(|point| point.value.is_some())?;
             let (x, y) = (numbers[point.level], point.value?.median);
@@ -311,7 +325,7 @@ impl<'a> Chart<'a> {
     }
 
     /// How linear a curve is: its slope, its fit, and what it reaches of the straight line.
-    fn finding(&self, curve: &Curve<'_>) -> Option<String> {
+    fn finding(&self, curve: &ScalingCurve<'_>) -> Option<String> {
         let numbers = self.numbers.as_ref()?;
         let of = |p: &Point<'_>| Some((numbers[p.level], p.value?.median));
         let points: Vec<_> = curve.points.iter().filter_map(of).collect();
@@ -372,7 +386,7 @@ impl<'a> Chart<'a> {
         table
     }
 
-    fn row(&self, context: &Context<'_>, curve: &Curve<'_>, point: &Point<'a>) -> Vec<Cell> {
+    fn row(&self, context: &Context<'_>, curve: &ScalingCurve<'_>, point: &Point<'a>) -> Vec<Cell> {
         let s = point.summary;
         let mut row = vec![Cell::text(&self.levels[point.level]), Cell::text(&curve.name)];
         row.extend([point.value, s.of(Metric::BusyPercent), s.of(Metric::FarBusyPercent)].map(Cell::from));

@@ -40,11 +40,11 @@ struct Chosen<'a> {
     name: &'a str,
     block: u32,
     seconds: f64,
-    panels: Vec<Panel<'a>>,
+    panels: Vec<SeriesPanel<'a>>,
 }
 
 /// Lines of one unit.
-struct Panel<'a> {
+struct SeriesPanel<'a> {
     unit: &'a str,
     lines: Vec<&'a Series>,
 }
@@ -64,16 +64,16 @@ fn runs<'a>(context: &Context<'a>) -> Vec<Chosen<'a>> {
 }
 
 /// The series by unit, in the order of the record; by name besides where a unit has many.
-fn panels(all: &[Series]) -> Vec<Panel<'_>> {
-    let mut panels: Vec<Panel<'_>> = Vec::new();
+fn panels(all: &[Series]) -> Vec<SeriesPanel<'_>> {
+    let mut panels: Vec<SeriesPanel<'_>> = Vec::new();
     for series in all.iter().filter(|series| !series.points.is_empty()) {
         let same_unit = all.iter().filter(|other| other.unit == series.unit).count();
-        let fits = |panel: &&mut Panel<'_>| {
+        let fits = |panel: &&mut SeriesPanel<'_>| {
             panel.unit == series.unit && (same_unit <= MOST_LINES || panel.lines[0].name == series.name)
         };
         match panels.iter_mut().find(fits) {
             Some(panel) => panel.lines.push(series),
-            None => panels.push(Panel { unit: &series.unit, lines: vec![series] }),
+            None => panels.push(SeriesPanel { unit: &series.unit, lines: vec![series] }),
         }
     }
     panels
@@ -121,7 +121,7 @@ impl Chosen<'_> {
     }
 }
 
-impl Panel<'_> {
+impl SeriesPanel<'_> {
     fn entries(&self) -> Vec<Entry> {
         let entry = |(at, line): (usize, &&Series)| {
             Entry::new(Mark::Line(self.class(at)), format!("{}: {}", line.host, line.name))

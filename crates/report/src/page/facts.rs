@@ -21,9 +21,9 @@ pub(crate) fn section(record: &Record) -> Markup {
 }
 
 /// A row: its name, and how its value reads.
-type Row = (&'static str, fn(&Profile) -> Markup);
+type FactRow = (&'static str, fn(&Profile) -> Markup);
 
-const ROWS: [Row; 12] = [
+const ROWS: [FactRow; 12] = [
     ("Host name", |f| fact(&f.hostname, Clone::clone)),
     ("Kernel", |f| fact(&f.kernel, Clone::clone)),
     ("Distribution", |f| fact(&f.distribution, Clone::clone)),

@@ -1,7 +1,7 @@
 //! The rows that the study must reach.
 
 use linerate_bench::record::{Bound, Record, Relation};
-use linerate_bench::stats::{Estimate, GateRow, Verdict, gate};
+use linerate_bench::stats::{BoundVerdict, Estimate, GateRow, gate};
 use maud::{Markup, html};
 
 use super::scrolling;
@@ -49,8 +49,8 @@ fn line(row: &GateRow) -> Markup {
             td class="number" { (limit(bound)) @if bound.every_block { span class="interval" { "in every block" } } }
             td {
                 @match &row.verdict {
-                    Verdict::Ok => { span class="good" { "✓ holds" } }
-                    Verdict::Missed { reason } => { span class="bad" { "✗ missed: " (reason) } }
+                    BoundVerdict::Ok => { span class="good" { "✓ holds" } }
+                    BoundVerdict::Missed { reason } => { span class="bad" { "✗ missed: " (reason) } }
                 }
             }
         }

@@ -29,7 +29,7 @@ const MOST_THREADS: usize = 8;
 /// Bytes that are read at once.
 const AT_ONCE: usize = 512 << 10;
 
-type Task = (Entry, Sender<Option<Digest>>);
+type WalkTask = (Entry, Sender<Option<Digest>>);
 /// An entry whose contents may still be hashed.
 type Ordered = (Digested, Option<Receiver<Option<Digest>>>);
 
@@ -42,7 +42,7 @@ pub fn walk(
     tell: &(dyn Fn(Problem) + Sync),
     mut each: impl FnMut(Digested) -> bool,
 ) {
-    let (tasks, waiting) = bounded::<Task>(WAITING);
+    let (tasks, waiting) = bounded::<WalkTask>(WAITING);
     let (ordered, order) = bounded::<Ordered>(ORDERED);
     let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     thread::scope(|scope| {
@@ -68,7 +68,7 @@ struct Walk<'a> {
     reader: Reader,
     is_root: bool,
     tell: &'a (dyn Fn(Problem) + Sync),
-    tasks: Sender<Task>,
+    tasks: Sender<WalkTask>,
     ordered: Sender<Ordered>,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Walk<'a> {
         source: &'a SourceRoot,
         keep: Keep,
         tell: &'a (dyn Fn(Problem) + Sync),
-        tasks: Sender<Task>,
+        tasks: Sender<WalkTask>,
         ordered: Sender<Ordered>,
     ) -> Self {
         // Which names are one file's is compared by its number, so that all of them are read.
@@ -236,7 +236,7 @@ struct Hasher<'a> {
 }
 
 impl Hasher<'_> {
-    fn run(&self, waiting: &Receiver<Task>) {
+    fn run(&self, waiting: &Receiver<WalkTask>) {
         let mut buffer = vec![0; AT_ONCE];
         for (entry, answer) in waiting {
             let digest = self.digest(&entry, &mut buffer);

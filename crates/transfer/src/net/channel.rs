@@ -52,12 +52,12 @@ pub struct Control {
     /// Bytes of the data stream that travels through the channel.
     pub tunnel: Receiver<Vec<u8>>,
     /// The tunnel that the other end may send such bytes to.
-    pub way: Arc<Way>,
+    pub way: Arc<TunnelWay>,
 }
 
 /// Whether data may come through the channel.
 #[derive(Debug, Default)]
-pub struct Way {
+pub struct TunnelWay {
     /// There is a tunnel,
     pub open: AtomicBool,
     /// and this end is the one that receives.
@@ -94,7 +94,7 @@ impl Control {
     ) -> Self {
         let (messages, incoming) = bounded(MESSAGE_DEPTH);
         let (tunnel_end, tunnel) = bounded(TUNNEL_DEPTH);
-        let way = Arc::<Way>::default();
+        let way = Arc::<TunnelWay>::default();
         let watched = way.clone();
         thread::spawn(move || pump(&mut reader, &messages, &tunnel_end, &watched, &pulse));
         let writer = ChannelWriter { to: Box::new(writer), buffer: Vec::new() };
@@ -107,7 +107,7 @@ fn pump(
     reader: &mut impl Read,
     messages: &Sender<Incoming>,
     tunnel: &Sender<Vec<u8>>,
-    way: &Way,
+    way: &TunnelWay,
     pulse: &Pulse,
 ) {
     let memory = Arc::new(Memory::default());
@@ -136,7 +136,7 @@ fn pump(
     }
 }
 
-impl Way {
+impl TunnelWay {
     fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire) && self.receives.load(Ordering::Acquire)
     }

@@ -125,7 +125,7 @@ struct Taken<'a> {
     streams: u32,
     announced: Announced,
     /// The offered names, where entries were offered.
-    compared: Option<Comparison<'a>>,
+    compared: Option<OfferComparison<'a>>,
 }
 
 /// Everything that the sender has, up to stable storage.
@@ -278,10 +278,10 @@ struct Announced {
 /// Hands offers to the thread that answers them.
 struct Desk<'scope, 'a> {
     offers: CrossbeamSender<Offer>,
-    thread: ScopedJoinHandle<'scope, Result<Comparison<'a>, TransferError>>,
+    thread: ScopedJoinHandle<'scope, Result<OfferComparison<'a>, TransferError>>,
 }
 
-type Comparison<'a> = (OfferedNames, Remover<'a>);
+type OfferComparison<'a> = (OfferedNames, Remover<'a>);
 
 impl<'scope, 'a: 'scope> Desk<'scope, 'a> {
     fn open(
@@ -313,7 +313,7 @@ impl<'scope, 'a: 'scope> Desk<'scope, 'a> {
         self.thread.is_finished()
     }
 
-    fn close(self) -> Result<Comparison<'a>, TransferError> {
+    fn close(self) -> Result<OfferComparison<'a>, TransferError> {
         drop(self.offers);
         self.thread.join().unwrap_or_else(|_| Err(TransferError::Failed("comparing failed".into())))
     }

@@ -16,7 +16,7 @@ use crate::tree::scan::{Scanner, Seen, Selection, Stopped, Taker};
 const SECOND: u64 = 1 << 62;
 
 /// The receiver's verdict when everything was sent.
-pub enum Verdict {
+pub enum ResendVerdict {
     /// It is in place.
     Committed(Totals),
     /// These are wanted once more.
@@ -27,11 +27,11 @@ pub enum Verdict {
 ///
 /// # Errors
 /// If the receiver gave up, went away or breaks the protocol.
-pub fn verdict(session: &mut Session) -> Result<Verdict, TransferError> {
+pub fn verdict(session: &mut Session) -> Result<ResendVerdict, TransferError> {
     loop {
         match session.receive()? {
-            Message::Committed(landed) => return Ok(Verdict::Committed(landed)),
-            Message::Again(names) => return Ok(Verdict::Again(names)),
+            Message::Committed(landed) => return Ok(ResendVerdict::Committed(landed)),
+            Message::Again(names) => return Ok(ResendVerdict::Again(names)),
             Message::Skip { .. } => {}
             _ => return Err(out_of_turn()),
         }

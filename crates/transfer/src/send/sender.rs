@@ -19,7 +19,7 @@ use crate::net::crew::Crew;
 use crate::net::pace::Pace;
 use crate::net::rate::RateLimit;
 use crate::net::session::{Event, FEWER, MAX_STREAMS, Session, TICK, check_length, out_of_turn};
-use crate::send::again::{self, Resend, Verdict};
+use crate::send::again::{self, Resend, ResendVerdict};
 use crate::send::ahead::Ahead;
 use crate::send::offer::{Hash, Offers};
 use crate::send::plan::{Planner, SMALL, Unit};
@@ -223,9 +223,11 @@ impl<'a> Rounds<'a> {
         'a: 'scope,
     {
         let names = match session.awaiting("its word that everything is in place", again::verdict)? {
-            Verdict::Committed(landed) => return Ok((landed, used)),
-            Verdict::Again(names) if self.options.verify => Resend::new(names, self.shared.sources.len())?,
-            Verdict::Again(_) => return Err(out_of_turn()),
+            ResendVerdict::Committed(landed) => return Ok((landed, used)),
+            ResendVerdict::Again(names) if self.options.verify => {
+                Resend::new(names, self.shared.sources.len())?
+            }
+            ResendVerdict::Again(_) => return Err(out_of_turn()),
         };
         let (queue, units) = bounded(QUEUE);
         self.shared.begin_round();

@@ -13,7 +13,7 @@ use crate::figure::svg::line;
 
 /// Which way bars grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum LaneWay {
     /// Towards smaller y.
     Up,
     /// Towards larger x.
@@ -24,7 +24,7 @@ pub(crate) enum Way {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lane {
     /// Which way its bar grows.
-    pub(crate) way: Way,
+    pub(crate) way: LaneWay,
     /// Where the bar begins: zero of its scale.
     pub(crate) base: f64,
     /// The lane's upper or left edge.
@@ -37,7 +37,7 @@ pub(crate) struct Lane {
 
 /// How far along its lane everything that belongs to a measured bar reaches.
 #[derive(Clone, Debug)]
-pub(crate) struct Reach {
+pub(crate) struct LaneReach {
     end: f64,
     /// Where the filled part ends: before `end` where a login is left out of it.
     filled: f64,
@@ -47,7 +47,7 @@ pub(crate) struct Reach {
     hollows: Vec<f64>,
 }
 
-impl Way {
+impl LaneWay {
     fn farther(self, left: f64, right: f64) -> f64 {
         match self {
             Self::Up => left.min(right),
@@ -63,7 +63,7 @@ impl Lane {
     }
 
     /// Where the label may begin: behind bar and whisker, not yet clear of the dots.
-    pub(crate) fn outermost(&self, reach: &Reach) -> f64 {
+    pub(crate) fn outermost(&self, reach: &LaneReach) -> f64 {
         reach.whisker.map_or(reach.end, |(_, high)| self.way.farther(high, reach.end))
     }
 
@@ -73,7 +73,7 @@ impl Lane {
         chart: &Chart<'_>,
         id: &str,
         bar: &Bar<'_>,
-        reach: &Reach,
+        reach: &LaneReach,
         label: &Markup,
     ) -> Markup {
         html! {
@@ -104,8 +104,8 @@ impl Lane {
     fn area(&self, from: f64, to: f64) -> Area {
         let (across, breadth) = (self.edge + self.gap, self.breadth - 2.0 * self.gap);
         match self.way {
-            Way::Up => Area { x: across, y: to, width: breadth, height: from - to },
-            Way::Right => Area { x: from, y: across, width: to - from, height: breadth },
+            LaneWay::Up => Area { x: across, y: to, width: breadth, height: from - to },
+            LaneWay::Right => Area { x: from, y: across, width: to - from, height: breadth },
         }
     }
 
@@ -126,13 +126,13 @@ impl Lane {
     /// A point on paper: `along` the lane, and `across` from its middle.
     fn point(&self, along: f64, across: f64) -> (f64, f64) {
         match self.way {
-            Way::Up => (self.middle() + across, along),
-            Way::Right => (along, self.middle() + across),
+            LaneWay::Up => (self.middle() + across, along),
+            LaneWay::Right => (along, self.middle() + across),
         }
     }
 }
 
-impl Reach {
+impl LaneReach {
     /// Of a bar that was measured, over its scales.
     pub(crate) fn new(
         chart: &Chart<'_>,

@@ -3,7 +3,7 @@
 use linerate_bench::stats::Estimate;
 use maud::{Markup, html};
 
-use super::lane::{Lane, Reach, Way, past_dots};
+use super::lane::{Lane, LaneReach, LaneWay, past_dots};
 use super::marks;
 use super::model::{Bar, Category, Chart, Panel};
 use crate::figure::marks::cross;
@@ -23,11 +23,13 @@ const HEADING: f64 = 22.0;
 
 /// The figure and its height.
 pub(crate) fn draw(chart: &Chart<'_>, id: &str) -> (Markup, f64) {
-    super::stacked(chart, id, (2.0, WIDTH - 2.0), |panel, y| Plot::new(chart, id, panel, y + 10.0).draw())
+    super::stacked(chart, id, (2.0, WIDTH - 2.0), |panel, y| {
+        NarrowPlot::new(chart, id, panel, y + 10.0).draw()
+    })
 }
 
 /// One panel with its scales.
-struct Plot<'p, 'a> {
+struct NarrowPlot<'p, 'a> {
     chart: &'p Chart<'a>,
     id: &'p str,
     panel: &'p Panel<'a>,
@@ -39,7 +41,7 @@ struct Plot<'p, 'a> {
     cpu: Scale,
 }
 
-impl<'p, 'a> Plot<'p, 'a> {
+impl<'p, 'a> NarrowPlot<'p, 'a> {
     fn new(chart: &'p Chart<'a>, id: &'p str, panel: &'p Panel<'a>, y: f64) -> Self {
         let title = wrap(&panel.title, 13.2, WIDTH - 4.0, 3);
         let top = y + title.len() as f64 * 16.0 + 36.0;
@@ -135,7 +137,7 @@ impl<'p, 'a> Plot<'p, 'a> {
 
     fn bar(&self, bar: &Bar<'_>, payload: Estimate, y: f64) -> Markup {
         let lane = lane(y);
-        let reach = Reach::new(self.chart, bar, payload, &self.rate, &self.cpu);
+        let reach = LaneReach::new(self.chart, bar, payload, &self.rate, &self.cpu);
         let value = marks::value_text(bar);
         let x = clear_of_dots(lane.outermost(&reach) + 5.0, width(&value, 11.5), reach.dots());
         lane.draw(self.chart, self.id, bar, &reach, &text(x, lane.middle() + 4.0, "value", &value))
@@ -143,7 +145,7 @@ impl<'p, 'a> Plot<'p, 'a> {
 }
 
 fn lane(y: f64) -> Lane {
-    Lane { way: Way::Right, base: LEFT, edge: y, breadth: ROW, gap: 1.5 }
+    Lane { way: LaneWay::Right, base: LEFT, edge: y, breadth: ROW, gap: 1.5 }
 }
 
 /// The height of a category: its bars, its name, and what it moves where that changes.

@@ -21,7 +21,7 @@ pub(crate) struct Plan<'c, 'a> {
 }
 
 /// What the bars of a category have in common.
-type Key = Vec<Option<String>>;
+type CaseKey = Vec<Option<String>>;
 
 impl<'c, 'a> Plan<'c, 'a> {
     /// The plan of a figure.
@@ -95,12 +95,12 @@ impl<'c, 'a> Plan<'c, 'a> {
     }
 
     /// What the cases of a category share: their level of x, or all but the series.
-    fn key(&self, case: &'a Case) -> Key {
+    fn key(&self, case: &'a Case) -> CaseKey {
         if let Some(x) = &self.context.asked.x {
             return vec![self.context.level(case, x)];
         }
         let whole = [Some(&case.tool), case.cipher.as_ref(), case.dataset.as_ref()];
-        let mut key: Key = whole.map(|part| part.cloned()).to_vec();
+        let mut key: CaseKey = whole.map(|part| part.cloned()).to_vec();
         // Where a factor tells bars apart, a group may be named after its level, and streams tell categories
         // apart.
         key.push(match &self.context.asked.series {

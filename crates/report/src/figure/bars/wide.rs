@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::lane::{Lane, Reach, Way, past_dots};
+use super::lane::{Lane, LaneReach, LaneWay, past_dots};
 use super::marks;
 use super::model::{Bar, Category, Chart, Panel, breadth};
 use crate::figure::marks::cross;
@@ -23,11 +23,11 @@ const WIDEST_BAR: f64 = 42.0;
 
 /// The figure and its height.
 pub(crate) fn draw(chart: &Chart<'_>, id: &str) -> (Markup, f64) {
-    super::stacked(chart, id, (LEFT, RIGHT), |panel, y| Plot::new(chart, id, panel, y + 8.0).draw())
+    super::stacked(chart, id, (LEFT, RIGHT), |panel, y| WidePlot::new(chart, id, panel, y + 8.0).draw())
 }
 
 /// One panel with its scales.
-struct Plot<'p, 'a> {
+struct WidePlot<'p, 'a> {
     chart: &'p Chart<'a>,
     id: &'p str,
     panel: &'p Panel<'a>,
@@ -38,7 +38,7 @@ struct Plot<'p, 'a> {
     cpu: Scale,
 }
 
-impl<'p, 'a> Plot<'p, 'a> {
+impl<'p, 'a> WidePlot<'p, 'a> {
     fn new(chart: &'p Chart<'a>, id: &'p str, panel: &'p Panel<'a>, y: f64) -> Self {
         let height = if chart.panels.len() == 1 { 330.0 } else { 270.0 };
         let top = y + 38.0;
@@ -85,7 +85,7 @@ impl<'p, 'a> Plot<'p, 'a> {
         }
     }
 
-    fn category(&self, cell: &Cell<'_, '_>) -> Markup {
+    fn category(&self, cell: &BarCell<'_, '_>) -> Markup {
         if let Some(lack) = cell.category.common_lack() {
             return html! {
                 (self.lack(cell.x + cell.width / 2.0, lack))
@@ -99,7 +99,7 @@ impl<'p, 'a> Plot<'p, 'a> {
     }
 
     fn lane(&self, x: f64, bar_width: f64) -> Lane {
-        Lane { way: Way::Up, base: self.bottom, edge: x, breadth: bar_width, gap: 1.0 }
+        Lane { way: LaneWay::Up, base: self.bottom, edge: x, breadth: bar_width, gap: 1.0 }
     }
 
     fn hollows(&self, bar: &Bar<'_>, x: f64, bar_width: f64) -> Markup {
@@ -111,7 +111,7 @@ impl<'p, 'a> Plot<'p, 'a> {
             return self.lack(x + bar_width / 2.0, bar.state);
         };
         let lane = self.lane(x, bar_width);
-        let reach = Reach::new(self.chart, bar, payload, &self.rate, &self.cpu);
+        let reach = LaneReach::new(self.chart, bar, payload, &self.rate, &self.cpu);
         let y = clear_of_dots(self.clear_of_ceiling(lane.outermost(&reach) - 5.0), reach.dots());
         let label = self.value(lane.middle(), y, bar_width, &marks::value_text(bar));
         lane.draw(self.chart, self.id, bar, &reach, &label)
@@ -146,7 +146,7 @@ impl<'p, 'a> Plot<'p, 'a> {
     }
 
     /// What stands under the axis, and where it ends.
-    fn labels(&self, cells: &[Cell<'_, '_>]) -> (Markup, f64) {
+    fn labels(&self, cells: &[BarCell<'_, '_>]) -> (Markup, f64) {
         let several = self.chart.series.len() > 1;
         let names_y = self.bottom + if several { 34.0 } else { 20.0 };
         let names: Vec<_> =
@@ -161,7 +161,7 @@ impl<'p, 'a> Plot<'p, 'a> {
         (drawn, end + if cells.iter().any(|cell| !cell.category.workload.is_empty()) { 34.0 } else { 8.0 })
     }
 
-    fn stream_labels(&self, cell: &Cell<'_, '_>) -> Markup {
+    fn stream_labels(&self, cell: &BarCell<'_, '_>) -> Markup {
         html! {
             @for (bar, x) in cell.bars() {
                 (text(x + cell.bar_width / 2.0, self.bottom + 14.0, "small muted mid", &fit(&bar.label, 10.5, cell.bar_width + 4.0)))
@@ -171,14 +171,14 @@ impl<'p, 'a> Plot<'p, 'a> {
 }
 
 /// The room of one category along the axis.
-struct Cell<'c, 'a> {
+struct BarCell<'c, 'a> {
     category: &'c Category<'a>,
     x: f64,
     width: f64,
     bar_width: f64,
 }
 
-impl<'c, 'a> Cell<'c, 'a> {
+impl<'c, 'a> BarCell<'c, 'a> {
     /// The bars with their left edges.
     fn bars(&self) -> impl Iterator<Item = (&'c Bar<'a>, f64)> {
         let left = self.x + (self.width - self.bar_width * self.category.bars.len() as f64) / 2.0;
@@ -188,21 +188,21 @@ impl<'c, 'a> Cell<'c, 'a> {
 }
 
 /// The axis shared out: each category gets room by its bars.
-fn cells<'c, 'a>(panel: &'c Panel<'a>) -> Vec<Cell<'c, 'a>> {
+fn cells<'c, 'a>(panel: &'c Panel<'a>) -> Vec<BarCell<'c, 'a>> {
     let total: f64 = panel.categories.iter().map(breadth).sum();
     let unit = (RIGHT - LEFT) / total;
     let mut x = LEFT;
     let mut cells = Vec::new();
     for category in &panel.categories {
         let width = breadth(category) * unit;
-        cells.push(Cell { category, x, width, bar_width: unit.min(WIDEST_BAR) });
+        cells.push(BarCell { category, x, width, bar_width: unit.min(WIDEST_BAR) });
         x += width;
     }
     cells
 }
 
 /// The name of a category, with its cipher on the line below it.
-fn name_labels(cell: &Cell<'_, '_>, lines: &[String], y: f64) -> Markup {
+fn name_labels(cell: &BarCell<'_, '_>, lines: &[String], y: f64) -> Markup {
     let middle = cell.x + cell.width / 2.0;
     let below = y + lines.len() as f64 * 14.0 - 1.0;
     html! {
@@ -214,7 +214,7 @@ fn name_labels(cell: &Cell<'_, '_>, lines: &[String], y: f64) -> Markup {
 }
 
 /// A run of neighbouring categories that move the same thing: what, from where, to where.
-fn brackets(cells: &[Cell<'_, '_>]) -> Vec<(String, f64, f64)> {
+fn brackets(cells: &[BarCell<'_, '_>]) -> Vec<(String, f64, f64)> {
     let mut runs: Vec<(String, f64, f64)> = Vec::new();
     for cell in cells {
         let end = cell.x + cell.width;

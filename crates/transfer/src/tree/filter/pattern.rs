@@ -4,7 +4,7 @@
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     text: Text,
-    reach: Reach,
+    reach: PatternReach,
     /// It only matches directories.
     directory_only: bool,
     /// It ends in `***`: a directory matches with a slash behind it.
@@ -14,12 +14,12 @@ pub(crate) struct Pattern {
 #[derive(Clone, Debug)]
 enum Text {
     Literal(Vec<u8>),
-    Wild(Vec<Token>),
+    Wild(Vec<PatternToken>),
 }
 
 /// Which part of a path the pattern is matched against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
+enum PatternReach {
     /// The last component.
     Name,
     /// As many last components as the pattern has.
@@ -33,7 +33,7 @@ enum Reach {
 }
 
 #[derive(Clone, Debug)]
-enum Token {
+enum PatternToken {
     /// This byte.
     Byte(u8),
     /// `?`: any byte but a slash.
@@ -65,18 +65,18 @@ impl Pattern {
         let text = if is_wild { Text::Wild(tokens(rest)) } else { Text::Literal(rest.to_vec()) };
         let slashes = rest.iter().filter(|&&b| b == b'/').count();
         let reach = match (anchored, crosses) {
-            (Some(_), _) => Reach::Anchored,
-            (None, true) if body.starts_with(b"**") => Reach::FromAnySlash,
-            (None, true) => Reach::BehindAnySlash,
-            (None, false) if slashes > 0 => Reach::Tail(slashes + 1),
-            (None, false) => Reach::Name,
+            (Some(_), _) => PatternReach::Anchored,
+            (None, true) if body.starts_with(b"**") => PatternReach::FromAnySlash,
+            (None, true) => PatternReach::BehindAnySlash,
+            (None, false) if slashes > 0 => PatternReach::Tail(slashes + 1),
+            (None, false) => PatternReach::Name,
         };
         Self { text, reach, directory_only, directory_and_contents: body.ends_with(b"***") }
     }
 
     /// True where it begins with a slash.
     pub fn is_anchored(&self) -> bool {
-        self.reach == Reach::Anchored
+        self.reach == PatternReach::Anchored
     }
 
     /// True where it matches `path`, which has components and single slashes between them only.
@@ -86,13 +86,13 @@ impl Pattern {
         }
         let end: &[u8] = if self.directory_and_contents && is_directory { b"/" } else { b"" };
         match self.reach {
-            Reach::Name => self.text.matches(b"", last_components(path, 1).unwrap_or(path), end),
-            Reach::Tail(count) => {
+            PatternReach::Name => self.text.matches(b"", last_components(path, 1).unwrap_or(path), end),
+            PatternReach::Tail(count) => {
                 last_components(path, count).is_some_and(|tail| self.text.matches(b"", tail, end))
             }
-            Reach::Anchored => self.text.matches(b"", path, end),
-            Reach::FromAnySlash => self.text.matches(b"/", path, end),
-            Reach::BehindAnySlash => self.text.matches_behind_any_slash(path, end),
+            PatternReach::Anchored => self.text.matches(b"", path, end),
+            PatternReach::FromAnySlash => self.text.matches(b"/", path, end),
+            PatternReach::BehindAnySlash => self.text.matches_behind_any_slash(path, end),
         }
     }
 }
@@ -147,7 +147,11 @@ const MOST_WORDS: usize = linerate_wire::filter::MAX_PATTERN / 64 + 1;
 
 /// Follows all tokens that may be next, in sets of so many words: time grows with the pattern times the bytes,
 /// whatever stars are in it. Where it `begins_anew`, a match may begin behind any slash.
-fn run<const WORDS: usize>(tokens: &[Token], bytes: impl Iterator<Item = u8>, begins_anew: bool) -> bool {
+fn run<const WORDS: usize>(
+    tokens: &[PatternToken],
+    bytes: impl Iterator<Item = u8>,
+    begins_anew: bool,
+) -> bool {
     let mut now = [0; WORDS];
     add(&mut now, tokens, 0);
     for byte in bytes {
@@ -169,38 +173,38 @@ fn run<const WORDS: usize>(tokens: &[Token], bytes: impl Iterator<Item = u8>, be
     now[tokens.len() / 64] >> (tokens.len() % 64) & 1 == 1
 }
 
-fn step(next: &mut [u64], tokens: &[Token], at: usize, byte: u8) {
+fn step(next: &mut [u64], tokens: &[PatternToken], at: usize, byte: u8) {
     match tokens.get(at) {
-        Some(Token::Byte(wanted)) if *wanted == byte => add(next, tokens, at + 1),
-        Some(Token::One) if byte != b'/' => add(next, tokens, at + 1),
-        Some(Token::Class(class)) if byte != b'/' && class.has(byte) => add(next, tokens, at + 1),
-        Some(Token::Star) if byte != b'/' => add(next, tokens, at),
-        Some(Token::Stars) => add(next, tokens, at),
+        Some(PatternToken::Byte(wanted)) if *wanted == byte => add(next, tokens, at + 1),
+        Some(PatternToken::One) if byte != b'/' => add(next, tokens, at + 1),
+        Some(PatternToken::Class(class)) if byte != b'/' && class.has(byte) => add(next, tokens, at + 1),
+        Some(PatternToken::Star) if byte != b'/' => add(next, tokens, at),
+        Some(PatternToken::Stars) => add(next, tokens, at),
         _ => {}
     }
 }
 
 /// Adds a state, and those behind it that need no byte.
-fn add(states: &mut [u64], tokens: &[Token], mut at: usize) {
+fn add(states: &mut [u64], tokens: &[PatternToken], mut at: usize) {
     loop {
         states[at / 64] |= 1 << (at % 64);
         match tokens.get(at) {
-            Some(Token::Star | Token::Stars) => at += 1,
+            Some(PatternToken::Star | PatternToken::Stars) => at += 1,
             _ => return,
         }
     }
 }
 
-fn tokens(mut text: &[u8]) -> Vec<Token> {
+fn tokens(mut text: &[u8]) -> Vec<PatternToken> {
     let mut tokens = Vec::new();
     while let [first, rest @ ..] = text {
         let (token, behind) = match (first, rest) {
             (b'*', rest) => stars(rest),
-            (b'?', rest) => (Token::One, rest),
-            (b'[', rest) => Class::read(rest).unwrap_or((Token::Nothing, b"")),
-            (b'\\', [escaped, rest @ ..]) => (Token::Byte(*escaped), rest),
-            (b'\\', []) => (Token::Nothing, rest),
-            (byte, rest) => (Token::Byte(*byte), rest),
+            (b'?', rest) => (PatternToken::One, rest),
+            (b'[', rest) => Class::read(rest).unwrap_or((PatternToken::Nothing, b"")),
+            (b'\\', [escaped, rest @ ..]) => (PatternToken::Byte(*escaped), rest),
+            (b'\\', []) => (PatternToken::Nothing, rest),
+            (byte, rest) => (PatternToken::Byte(*byte), rest),
         };
         tokens.push(token);
         text = behind;
@@ -208,14 +212,14 @@ fn tokens(mut text: &[u8]) -> Vec<Token> {
     tokens
 }
 
-fn stars(rest: &[u8]) -> (Token, &[u8]) {
+fn stars(rest: &[u8]) -> (PatternToken, &[u8]) {
     let more = rest.iter().take_while(|&&b| b == b'*').count();
-    (if more == 0 { Token::Star } else { Token::Stars }, &rest[more..])
+    (if more == 0 { PatternToken::Star } else { PatternToken::Stars }, &rest[more..])
 }
 
 impl Class {
     /// Reads what is behind `[`; `None` where it isn't closed or names an unknown class.
-    fn read(text: &[u8]) -> Option<(Token, &[u8])> {
+    fn read(text: &[u8]) -> Option<(PatternToken, &[u8])> {
         let (negated, mut text) = match text {
             [b'!' | b'^', rest @ ..] => (true, rest),
             _ => (false, text),
@@ -225,7 +229,7 @@ impl Class {
         loop {
             text = match text {
                 [b']', rest @ ..] if !first => {
-                    return Some((Token::Class(Box::new(class.or_not(negated))), rest));
+                    return Some((PatternToken::Class(Box::new(class.or_not(negated))), rest));
                 }
                 [b'[', b':', rest @ ..] => class.add_named(rest)?,
                 _ => class.add_range(text)?,
