@@ -1,7 +1,7 @@
 //! Facts for people: a section for each part of the host, a line for each value.
 
 use linerate_host::facts::{
-    CpuFacts, FileSystem, IdleState, MemoryFacts, SoftnetFacts, Ssh, StallShares, Storage, Strain, Tcp,
+    CpuFacts, FileSystem, IdleState, MemoryFacts, Node, SoftnetFacts, Ssh, StallShares, Storage, Strain, Tcp,
 };
 use linerate_host::{Fact, Facts};
 use linerate_wire::path::printable;
@@ -114,34 +114,11 @@ fn cpu(cpu: &CpuFacts) -> Vec<String> {
     ]);
     let settings =
         joined([named("SMT", &cpu.smt), on_off("turbo", &cpu.turbo), named("driver", &cpu.frequency_driver)]);
-    let open = |all: &BTreeMap<String, String>| {
-        let names: Vec<&str> = all
-            .iter()
-            .filter(|(_, state)| state.starts_with("Vulnerable"))
-            .map(|(name, _)| name.as_str())
-            .collect();
-        format!(
-            "{} known, {} open{}{}",
-            all.len(),
-            names.len(),
-            if names.is_empty() { "" } else { ": " },
-            names.join(" ")
-        )
-    };
-    let counted = |all: &BTreeMap<String, u32>| {
-        all.iter().map(|(name, count)| format!("{name} on {count}")).collect::<Vec<_>>().join(", ")
-    };
-    let nodes = |nodes: &Vec<linerate_host::facts::Node>| {
-        let node = |node: &linerate_host::facts::Node| {
-            format!("{}: {}", node.number, shown(&node.cpus, |cpus| ranges(cpus)))
-        };
-        nodes.iter().map(node).collect::<Vec<_>>().join("; ")
-    };
     let rate = |bytes: &f64| format!("{}/s a thread", show_bytes(*bytes as u64));
     let lines = [
         line("model", &cpu.model, Clone::clone),
         Some(row("number", counts)),
-        line("NUMA nodes", &cpu.nodes, nodes),
+        line("NUMA nodes", &cpu.nodes, |all| all.iter().map(node).collect::<Vec<_>>().join("; ")),
         line("governor", &cpu.governors, counted),
         Some(row("settings", settings)),
         cpu.siblings
@@ -150,11 +127,27 @@ fn cpu(cpu: &CpuFacts) -> Vec<String> {
             .map(|c| siblings(c)),
         line("idle", &cpu.idle.states, |states| states.iter().map(idle).collect::<Vec<_>>().join(", ")),
         line("features", &cpu.features, |names| names.join(" ")),
-        line("weaknesses", &cpu.mitigations, open),
+        line("weaknesses", &cpu.mitigations, weaknesses),
         line("AES-128-GCM", &cpu.aes_128_gcm, rate),
         line("BLAKE3", &cpu.blake3, rate),
     ];
     lines.into_iter().flatten().collect()
+}
+
+fn node(node: &Node) -> String {
+    format!("{}: {}", node.number, shown(&node.cpus, |cpus| ranges(cpus)))
+}
+
+fn counted(all: &BTreeMap<String, u32>) -> String {
+    all.iter().map(|(name, count)| format!("{name} on {count}")).collect::<Vec<_>>().join(", ")
+}
+
+/// How many weaknesses the kernel knows, and the names of those that are open.
+fn weaknesses(all: &BTreeMap<String, String>) -> String {
+    let open = all.iter().filter(|(_, state)| state.starts_with("Vulnerable"));
+    let names: Vec<&str> = open.map(|(name, _)| name.as_str()).collect();
+    let list = if names.is_empty() { String::new() } else { format!(": {}", names.join(" ")) };
+    format!("{} known, {} open{list}", all.len(), names.len())
 }
 
 /// Threads that share a core, of the first cores; the others are alike.
@@ -220,15 +213,6 @@ fn tcp(tcp: &Tcp) -> Vec<String> {
         named("MTU probing", &tcp.mtu_probing),
         named("ECN", &tcp.ecn),
     ]);
-    let counters = |all: &BTreeMap<String, u64>| {
-        let of = |name: &str| all.get(name).copied().unwrap_or(0);
-        format!(
-            "{} of {} segments sent again, {} timeouts",
-            of("RetransSegs"),
-            of("OutSegs"),
-            of("TCPTimeouts")
-        )
-    };
     let lines = [
         line("receive buffer", &tcp.rmem, buffer),
         line("send buffer", &tcp.wmem, buffer),
@@ -236,7 +220,7 @@ fn tcp(tcp: &Tcp) -> Vec<String> {
         line("wmem_max", &tcp.core_wmem_max, |bytes| format!("{bytes} bytes")),
         Some(row("congestion", congestion)),
         Some(row("switches", switches)),
-        line("since boot", &tcp.counters, counters),
+        line("since boot", &tcp.counters, sent_again),
     ];
     let routes = tcp.routes.known().into_iter().flatten().map(|route| {
         let parts = joined([
@@ -249,6 +233,12 @@ fn tcp(tcp: &Tcp) -> Vec<String> {
         row("route", format!("{} {parts}", route.destination))
     });
     lines.into_iter().flatten().chain(routes).collect()
+}
+
+fn sent_again(counters: &BTreeMap<String, u64>) -> String {
+    let of = |name: &str| counters.get(name).copied().unwrap_or(0);
+    let (again, all, timeouts) = (of("RetransSegs"), of("OutSegs"), of("TCPTimeouts"));
+    format!("{again} of {all} segments sent again, {timeouts} timeouts")
 }
 
 fn storage(storage: &Storage) -> Vec<String> {
