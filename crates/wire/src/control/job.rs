@@ -38,7 +38,7 @@ pub enum Job {
     },
     /// Answer questions about the host until the channel closes.
     Observe,
-    /// List what abandoned transfers have left, in [`Message::Leftover`].
+    /// List what abandoned transfers have left, in [`super::Message::Leftover`].
     Clean {
         /// Below which directory, as the user wrote it.
         destination: Vec<u8>,
@@ -69,7 +69,7 @@ pub struct Options {
     pub sync: Option<Sync>,
     /// What is left out.
     pub filter: Rules,
-    /// Only what is on a list of files; one for an agent that sends comes in [`Message::Select`].
+    /// Only what is on a list of files; one for an agent that sends comes in [`super::Message::Select`].
     pub listed: bool,
     /// Symbolic links that lead out of their source are left out.
     pub safe_links: bool,
