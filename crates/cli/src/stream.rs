@@ -63,8 +63,8 @@ pub struct StreamArgs {
     json: bool,
     #[command(flatten)]
     reach: Reach,
-    /// The far host, perhaps with a user: [USER@]HOST
-    #[arg(value_name = "HOST")]
+    /// The far host
+    #[arg(help = "The far host, perhaps with a user: [USER@]HOST", value_name = "HOST")]
     host: OsString,
 }
 
