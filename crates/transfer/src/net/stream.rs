@@ -13,8 +13,9 @@ pub const DATA_FRAME: usize = 64 << 10;
 /// Bytes that the receiver asks the socket for at once; with the kernel's copies before and behind it, as much.
 const RECEIVE: usize = 192 << 10;
 /// While this many payload bytes are sure to follow, the receiver is woken for [`TOGETHER`] of them, and not
-/// for each packet: on a link that isn't full of them at once, waking costs as much as decrypting.
-const SURE: u64 = RECEIVE as u64;
+/// for each packet: on a link that isn't full of them at once, waking costs as much as decrypting. Twice as many, since
+/// the kernel hands over fewer that are there and then waits for [`TOGETHER`] more.
+const SURE: u64 = 2 * TOGETHER as u64;
 /// Less than a receiver asks for, so that what arrives meanwhile is taken along.
 const TOGETHER: usize = 128 << 10;
 /// Records that are sent at once: a data frame and its header.
