@@ -74,7 +74,10 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
 
 fn test(arguments: &[String]) -> anyhow::Result<()> {
     setup::run()?;
-    call(cargo().args(["test", "--workspace"]).args(arguments))
+    // A shell that runs this in the background has these signals ignored, and the tests' children would inherit that.
+    let mut env = Command::new("env");
+    env.arg("--default-signal=INT,QUIT,HUP").arg(cargo().get_program()).current_dir(repository());
+    call(env.args(["test", "--workspace"]).args(arguments))
 }
 
 /// The top of the working tree.

@@ -30,7 +30,8 @@ pub struct Request<'a> {
 #[derive(Clone, Debug)]
 pub struct Admitted<'e> {
     entry: Cow<'e, Entry>,
-    place: RelPath,
+    /// Where that isn't the entry's own path.
+    place: Option<RelPath>,
 }
 
 /// By what all entries of a transfer are judged.
@@ -117,7 +118,7 @@ impl Admitted<'_> {
 
     /// Where it lands below the root of the landing.
     pub fn place(&self) -> &RelPath {
-        &self.place
+        self.place.as_ref().unwrap_or(&self.entry.path)
     }
 }
 
@@ -160,10 +161,12 @@ impl<'a> Judge<'a> {
     /// # Errors
     /// If no honest peer would send it.
     pub fn admit<'e>(&mut self, entry: Cow<'e, Entry>) -> Result<Admitted<'e>, Refused> {
-        match self.place(&entry) {
-            Ok(place) => Ok(Admitted { entry, place }),
-            Err(why) => Err(Refused { path: entry.path.clone(), why }),
-        }
+        let place = match self.place(&entry) {
+            Ok(Cow::Owned(place)) => Some(place),
+            Ok(Cow::Borrowed(_)) => None,
+            Err(why) => return Err(Refused { path: entry.path.clone(), why }),
+        };
+        Ok(Admitted { entry, place })
     }
 
     /// Where the first name of a file is of which `entry` is one more.
@@ -173,10 +176,11 @@ impl<'a> Judge<'a> {
     pub fn first_place(&self, entry: &Entry, source: u32, path: &RelPath) -> Result<RelPath, Refused> {
         let first = Entry { source, path: path.clone(), kind: Kind::Fifo, extra: None, ..*entry };
         let why = "a hard link to what was not announced";
-        self.terms.landing.place(&first).ok_or_else(|| Refused { path: entry.path.clone(), why })
+        let place = self.terms.landing.place(&first).map(Cow::into_owned);
+        place.ok_or_else(|| Refused { path: entry.path.clone(), why })
     }
 
-    fn place(&mut self, entry: &Entry) -> Result<RelPath, &'static str> {
+    fn place<'e>(&mut self, entry: &'e Entry) -> Result<Cow<'e, RelPath>, &'static str> {
         if let Some(why) = unasked(&entry.kind, entry.extra.as_deref(), &self.terms.keep) {
             return Err(why);
         }

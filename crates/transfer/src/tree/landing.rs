@@ -4,6 +4,7 @@ use linerate_wire::control::Source;
 use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
 use rustix::fs::Mode;
+use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -91,19 +92,19 @@ impl Landing {
 
     /// The path of an entry below [`Landing::root`]; `None` for an entry of a source that was not announced, or
     /// not as a directory.
-    pub fn place(&self, entry: &Entry) -> Option<RelPath> {
+    pub fn place<'e>(&self, entry: &'e Entry) -> Option<Cow<'e, RelPath>> {
         let (place, directory) = self.places.get(entry.source as usize)?;
         let path = &entry.path;
         if !directory && (!path.is_root() || entry.kind == Kind::Directory) {
             return None;
         }
         if path.is_root() {
-            return Some(place.clone());
+            return Some(Cow::Owned(place.clone()));
         }
         if place.is_root() {
-            return Some(path.clone());
+            return Some(Cow::Borrowed(path));
         }
-        RelPath::new([place.as_bytes(), b"/", path.as_bytes()].concat()).ok()
+        RelPath::new([place.as_bytes(), b"/", path.as_bytes()].concat()).ok().map(Cow::Owned)
     }
 
     /// Whether this source was announced as a directory.
