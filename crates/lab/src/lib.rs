@@ -2,9 +2,9 @@
 //! far one.
 //!
 //! ```no_run
-//! use linerate_lab::{End, Lab, Options};
+//! use linerate_lab::{End, Lab, LabOptions};
 //!
-//! let lab = Lab::up(&Options { link: Some("10gbit".parse()?), ..Options::default() })?;
+//! let lab = Lab::up(&LabOptions { link: Some("10gbit".parse()?), ..LabOptions::default() })?;
 //! let ssh = ["ssh", "-F", "CONFIG", "b", "true"].map(Into::into);
 //! let status = lab.place(End::A).command(&ssh)?.status()?;
 //! lab.down()?;

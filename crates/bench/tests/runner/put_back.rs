@@ -28,6 +28,6 @@ fn what_is_not_put_back_is_told() {
     assert_eq!((warnings.len(), there.as_str()), (1, "other\n"));
     assert!(warnings[0].contains("knob on host a was \"original\" before the study and is \"other\" now"));
     let (warnings, there) = after("[ \"$1\" = other ] && echo other > \"$0\"");
-    assert!(warnings[0].contains("putting back knob on host a"), "{warnings:?}");
+    assert!(warnings[0].contains("restoring knob on host a"), "{warnings:?}");
     assert_eq!((warnings.len(), there.as_str()), (2, "other\n"));
 }
