@@ -276,7 +276,7 @@ fn load_head(path: &Path) -> Result<Record, StoreError> {
     }
     let record: Record = serde_json::from_value(probe).map_err(damaged)?;
     if record.blocks > MOST_BLOCKS {
-        let told = format!("it tells of {} blocks, and no study has more than {MOST_BLOCKS}", record.blocks);
+        let told = format!("it lists {} blocks, and no study has more than {MOST_BLOCKS}", record.blocks);
         return Err(damaged(serde::de::Error::custom(told)));
     }
     Ok(record)

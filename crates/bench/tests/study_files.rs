@@ -233,7 +233,7 @@ fn an_error_in_a_study_names_line_key_and_the_nearest() {
         "x.toml:21: `dataset.sigma`: 9 is more than 4"
     );
     let many = format!("users = [{}]", (1..=10_000).map(|n| format!("{n},")).collect::<String>());
-    assert!(error("users = [1, 8]", &many).contains("`case.id`: stands for 20000 cases"));
+    assert!(error("users = [1, 8]", &many).contains("`case.id`: expands to 20000 cases"));
     assert!(error("capacity = true", "capacty = true").ends_with("did you mean `capacity`?"));
 }
 

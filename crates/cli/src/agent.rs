@@ -22,10 +22,10 @@ const MEANINGS: [Meaning; 6] = [(Code::Done, "served"), FAILED, USAGE, FAR_END, 
 #[derive(Debug, Args)]
 #[command(after_long_help = table(&MEANINGS))]
 pub struct AgentArgs {
-    /// Print what both ends must have in common, and end
+    /// Print the identification that both ends must share, and end
     #[arg(long)]
     id: bool,
-    /// Serve what is below DIR alone: for command="..." in authorized_keys
+    /// Serve only paths below DIR: for command="..." in authorized_keys
     #[arg(long, value_name = "DIR", conflicts_with = "id")]
     below: Option<PathBuf>,
     /// With --below: nothing can be written or removed
@@ -34,7 +34,7 @@ pub struct AgentArgs {
     /// With --below: nothing can be read, listed or compared
     #[arg(long, requires = "below")]
     write_only: bool,
-    /// With --below: nothing is deleted; what is there can still be overwritten
+    /// With --below: nothing is deleted; existing files can still be overwritten
     #[arg(long, requires = "below")]
     no_delete: bool,
 }

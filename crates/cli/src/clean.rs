@@ -43,7 +43,7 @@ const MEANINGS: [Meaning; 7] = [
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct CleanArgs {
-    /// List what would be removed; remove nothing
+    /// List the files to remove; remove nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
     /// Print errors alone

@@ -61,7 +61,7 @@ pub struct CpArgs {
     keep: KeepArgs,
     #[command(flatten)]
     prove: Prove,
-    /// List what would be copied; copy nothing
+    /// List the entries to copy; copy nothing
     #[arg(short = 'n', long)]
     dry_run: bool,
     #[command(flatten)]

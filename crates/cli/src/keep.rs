@@ -146,8 +146,8 @@ pub struct AspectArgs(pub KeepArgs);
 
 impl Args for KeepArgs {
     fn augment_args(command: Command) -> Command {
-        let heading = "What is kept (each has a --no- form, which takes it off again)";
-        let everything = "Everything: -r and all of the below but --numeric-ids, what rsync calls -aHAXS";
+        let heading = "Metadata to keep (each has a --no- form, which turns it off)";
+        let everything = "Everything: -r and all of the below but --numeric-ids, like rsync's -aHAXS";
         let links = flag("links", heading).hide(true).help("Symbolic links are always copied as links");
         add(command.arg(links), heading, everything, |part| Some(part.help))
     }
@@ -159,7 +159,7 @@ impl Args for KeepArgs {
 
 impl Args for AspectArgs {
     fn augment_args(command: Command) -> Command {
-        let heading = "What is compared beside kinds and contents (each has a --no- form)";
+        let heading = "Metadata to compare, beside kinds and contents (each has a --no- form)";
         add(command, heading, "Everything: all of the below but --numeric-ids", |part| part.compared)
     }
 

@@ -13,7 +13,7 @@ use crate::common::failure::Failure;
 use crate::exit::{Code, FAILED, Meaning, NOT_FOUND, NOT_RUN, USAGE, table};
 use crate::units::{self, show_count};
 
-/// What `linerate lab` takes.
+/// Arguments of `linerate lab`.
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = explanation())]
 pub struct LabArgs {
@@ -31,20 +31,20 @@ Examples:
 
 const EXPLANATION: &str = "\
 A lab is two network namespaces, a and b, joined by a link, with an ssh server on b.
-COMMAND runs on a. It finds in its environment:
+COMMAND runs on a. Its environment has:
   LINERATE_LAB                        the lab's name
-  LINERATE_LAB_SSH_CONFIG             for ssh -F: logs in to b without questions
+  LINERATE_LAB_SSH_CONFIG             configuration for ssh -F: logs in to b without questions
   LINERATE_LAB_HOST                   the far host's name for ssh: b
   LINERATE_LAB_ADDRESS_A, _ADDRESS_B  the hosts' IPv4 addresses on the first link
   LINERATE_LAB_ADDRESSES_A, _B        their addresses on all links; _GUESTS those of the guests
   LINERATE_LAB_NETNS_A, _NETNS_B      the namespaces, for ip netns exec; _NETNS_GUESTS the guests'
-  LINERATE_LAB_DIR                    a directory for data, on tmpfs where there is one
+  LINERATE_LAB_DIR                    a directory for data, on tmpfs if available
 
-A lab is removed when its command ends. The next lab command removes what a kill -9 left.
-Without root a lab is made in a user namespace, where the kernel allows that.";
+A lab is removed when its command ends. The next lab command removes the remains of a kill -9.
+Without root a lab is made in a user namespace, if the kernel allows that.";
 
 const MEANINGS: [Meaning; 5] = [
-    (Code::Done, "done; the exit code of lab run is COMMAND's, or 128 + N where signal N ended it"),
+    (Code::Done, "done; the exit code of lab run is COMMAND's, or 128 + N if signal N ended it"),
     FAILED,
     USAGE,
     NOT_RUN,
@@ -132,7 +132,7 @@ struct LabShape {
     loss: Option<Loss>,
     /// Size of the queue before a link with delay or loss
     ///
-    /// By default what the link carries in one round trip, or in 20ms.
+    /// By default as much as the link carries in one round trip, or in 20ms.
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size, conflicts_with_all = ["guests", "queues"])]
     queue: Option<u64>,
     /// Chooses which segments are lost [default: 0]
@@ -149,7 +149,7 @@ struct LabShape {
     congestion: Option<String>,
     /// Largest TCP buffer in bytes [default: the kernel's]
     ///
-    /// With --rtt or --loss the default is what fills the link.
+    /// With --rtt or --loss the default is large enough to fill the link.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(262_144..=2_147_483_647))]
     tcp_buffer_max: Option<u64>,
 }
@@ -170,30 +170,30 @@ struct Show {
     json: bool,
 }
 
-/// What `linerate wan` takes: the emulator of a lab's link, which the lab starts.
+/// Arguments of `linerate wan`: the emulator of a lab's link, which the lab starts.
 #[derive(Debug, Args)]
 pub struct WanArgs {
-    /// What to emulate, as JSON
+    /// The link to emulate, as JSON
     job: String,
 }
 
 /// Carries out `linerate wan`.
 ///
 /// # Errors
-/// Whatever keeps the emulator from running.
+/// If the emulator can't run.
 pub fn emulate(args: WanArgs) -> Result<Code, Failure> {
     linerate_lab::wan::serve(&args.job).map_err(anyhow::Error::from)?;
     Ok(Code::Done)
 }
 
-/// A link as an argument: clap would take a bare `Option` for "may be left out".
+/// A link as an argument. clap would read a bare `Option` as an optional argument.
 #[derive(Clone, Copy, Debug)]
 struct LabLink(Option<Rate>);
 
 /// Carries out `linerate lab`.
 ///
 /// # Errors
-/// Whatever keeps the lab from being made, found or removed. Of `lab run` the exit code is its command's.
+/// If the lab can't be made, found or removed. The exit code of `lab run` is its command's.
 pub fn run(args: LabArgs) -> Result<Code, Failure> {
     Ok(match args.action {
         LabAction::Run(run) => run_command(&run),
@@ -225,7 +225,7 @@ fn up(shape: &LabShape) -> anyhow::Result<Code> {
     if !lab.guests().is_empty() {
         say!("  guests:          {}", listed(lab.guests().iter().map(|guest| guest.address)));
     }
-    say!("  for data:        {}", lab.scratch().display());
+    say!("  data directory:  {}", lab.scratch().display());
     say!("  when done:       linerate lab down {name}");
     Ok(Code::Done)
 }
@@ -256,12 +256,12 @@ fn status(how: &Show) -> anyhow::Result<Code> {
 fn describe(lab: &Status) -> String {
     let Status { description, holder, kept, alive, left, ssh_config, counts } = lab;
     if let Some(left) = left {
-        return format!("{}: not wholly removed: {left}", description.name);
+        return format!("{}: only partly removed: {left}", description.name);
     }
     let held = match (alive, kept) {
         (false, _) => format!("stale: process {holder} is gone"),
         (true, true) => format!("kept until: linerate lab down {}", description.name),
-        (true, false) => format!("as long as process {holder}"),
+        (true, false) => format!("until process {holder} ends"),
     };
     let (a, b) = (&description.a, &description.b);
     format!(
@@ -282,7 +282,7 @@ fn describe_counts(link: usize, counts: &[SegmentCounts; 2]) -> String {
         let SegmentCounts { segments, lost, dropped, latest_ns } = counts;
         let late = Duration::from_nanos(*latest_ns).as_secs_f64() * 1e3;
         format!(
-            "\n  link {link}, {way}: {} segments, {} lost, {} dropped by the queue, the latest {late:.1} ms late",
+            "\n  link {link}, {way}: {} segments, {} lost, {} dropped by the queue, delayed by up to {late:.1} ms",
             show_count(*segments),
             show_count(*lost),
             show_count(*dropped)

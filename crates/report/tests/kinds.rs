@@ -215,7 +215,7 @@ fn interrupts_are_rates_by_processor() {
 fn a_rung_s_price_is_its_difference_to_the_one_before() {
     let figure = only(&common::studies::ladder(5));
     says(&figure, &["+ encryption: 14.", "CPU-s/GB; its stage: −3", "whole tree: 8."]);
-    assert!(drawn(&figure).contains("The dearest stage is “+ encryption”: −3"));
+    assert!(drawn(&figure).contains("The costliest stage is “+ encryption”: −3"));
     let price = |row: usize| rows(&figure)[row]["Stage (%)"].parse::<f64>().ok();
     assert_eq!(price(0), None);
     assert!(price(1).is_some_and(|price| (-39.0..-35.0).contains(&price)), "{:?}", price(1));

@@ -26,7 +26,7 @@ use crate::spec::study::LinkSpec;
 /// Bytes that an Ethernet spends on each packet beside it: preamble 8, header 14, checksum 4, gap 12.
 const ETHERNET_OVERHEAD: u32 = 38;
 
-/// The kernel keeps so many characters of a process's name (proc_pid_comm(5)).
+/// The number of characters that the kernel keeps of a process's name (proc_pid_comm(5)).
 const LONGEST_COMM: usize = 15;
 
 /// Two hosts with an agent each, and a directory for data on both that goes with the bed.
@@ -48,7 +48,7 @@ struct HostEnd {
 }
 
 impl HostBed {
-    /// Starts an agent on each host, bringing this program where it is missing (`note` is told), and makes a
+    /// Starts an agent on each host, bringing this program where it is missing (and reports that to `note`), and makes a
     /// directory for data on both. `linerate` is this program, for places on this machine.
     ///
     /// # Errors
@@ -169,7 +169,7 @@ impl HostEnd {
         let shown = output(&mut self.place.command(&argv)?)?;
         let link: serde_json::Value = serde_json::from_str(&shown).map_err(io::Error::other)?;
         let mtu = link[0]["mtu"].as_u64().and_then(|mtu| u32::try_from(mtu).ok());
-        let mtu = mtu.ok_or_else(|| io::Error::other(format!("ip doesn't tell the MTU of {name}")))?;
+        let mtu = mtu.ok_or_else(|| io::Error::other(format!("`ip` shows no MTU of {name}")))?;
         Ok(describe(&name, mtu, &Profile::from(&facts(&mut self.agent)?)))
     }
 }
@@ -326,7 +326,7 @@ fn label(path: &Link, spec: &LinkSpec) -> String {
 fn server_address(connection: &str) -> io::Result<String> {
     let last = connection.lines().last().unwrap_or_default();
     let address = last.split_whitespace().nth(2).map(str::to_owned);
-    address.ok_or_else(|| io::Error::other("b doesn't tell its address: name it by --address-b"))
+    address.ok_or_else(|| io::Error::other("b's address can't be found; give it by --address-b"))
 }
 
 fn ask(place: &Place, script: &str) -> io::Result<String> {

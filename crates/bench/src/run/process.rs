@@ -40,7 +40,7 @@ pub(crate) struct Finished {
 /// Why commands didn't finish.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProcessError {
-    #[error("it was stopped after {seconds} s without an end{}", told(.stderr))]
+    #[error("it hadn't ended after {seconds} s and was stopped{}", told(.stderr))]
     TimedOut { seconds: f64, stderr: String },
     #[error("interrupted")]
     Interrupted,

@@ -65,7 +65,7 @@ fn crossed<A: Clone, B: Clone>(left: &[A], right: &[B]) -> Vec<(A, B)> {
     left.iter().flat_map(|a| right.iter().map(move |b| (a.clone(), b.clone()))).collect()
 }
 
-/// The most cases that one table may stand for.
+/// The largest number of cases in one table.
 const MOST_CASES: usize = 10_000;
 
 fn check_number(section: &Section, levels: impl Iterator<Item = usize>) -> Result<(), FileError> {
@@ -73,7 +73,7 @@ fn check_number(section: &Section, levels: impl Iterator<Item = usize>) -> Resul
     if cases <= MOST_CASES {
         return Ok(());
     }
-    Err(section.error("id", format!("stands for {cases} cases: one table may stand for {MOST_CASES}")))
+    Err(section.error("id", format!("expands to {cases} cases; one table may have at most {MOST_CASES}")))
 }
 
 /// What the file says of a case's names.
@@ -115,7 +115,7 @@ fn fill(
     Ok(filled + rest)
 }
 
-/// What tells the link from one of two plain hosts, as factors.
+/// Properties that differ from a plain link of two hosts, as factors.
 fn bed_factors(link: &LinkSpec) -> BTreeMap<String, String> {
     let guests = Some(link.guests).filter(|guests| *guests > 0);
     let all = [

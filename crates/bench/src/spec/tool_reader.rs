@@ -107,14 +107,13 @@ fn checked(tool: Tool, root: &Section) -> Result<Tool, FileError> {
         }
     }
     if tool.moves == Moves::Memory && tool.result.as_ref().is_none_or(|r| !r.numbers.contains_key("bytes")) {
-        return Err(
-            root.error("result", "needs `bytes`: nothing else tells how much went from memory to memory")
-        );
+        return Err(root
+            .error("result", "needs `bytes`: no other value gives the amount moved from memory to memory"));
     }
     if tool.moves == Moves::Requests
         && tool.result.as_ref().is_none_or(|r| !r.numbers.contains_key("transactions"))
     {
-        return Err(root.error("result", "needs `transactions`: nothing else tells how many there were"));
+        return Err(root.error("result", "needs `transactions`: no other value gives their number"));
     }
     Ok(tool)
 }
@@ -132,7 +131,7 @@ const PARALLEL: [(&str, Parallel); 3] =
 pub(crate) const FORMS: [(&str, Form); 3] =
     [("json", Form::Document), ("last-line", Form::LastLine), ("pattern", Form::Pattern)];
 
-/// A cipher's name; "none" says clear text in so many words.
+/// A cipher's name; "none" means clear text.
 fn cipher(text: &str) -> Result<Option<String>, String> {
     match text {
         "" => Err("is empty; write \"none\" for clear text".into()),

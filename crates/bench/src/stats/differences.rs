@@ -63,27 +63,24 @@ impl Differences {
         })
     }
 
-    /// How many cases differ from the baseline, as far as can be told.
+    /// The number of cases that differ from the baseline.
     pub fn different(&self) -> usize {
         self.rows.iter().filter(|row| row.difference.is_some_and(|d| d.called.is_different())).count()
     }
 
-    /// How many can't be told, for want of blocks or of values.
+    /// The number of cases that can't be compared, because blocks or values are missing.
     pub fn untold(&self) -> usize {
         let told = |row: &&DifferenceRow| row.difference.is_some_and(|d| d.called != Called::Insufficient);
         self.rows.len() - self.rows.iter().filter(told).count()
     }
 
-    /// What the table comes to, for people.
+    /// The result of the table, for people.
     pub fn conclusion(&self) -> String {
         let (different, untold, all) = (self.different(), self.untold(), self.rows.len());
         if untold == all {
-            return format!(
-                "Of no row can be told whether it differs from {}: too few blocks.",
-                self.baseline
-            );
+            return format!("No row can be compared with {}: there are too few blocks.", self.baseline);
         }
-        let untold = if untold > 0 { format!("; of {untold} it can't be told") } else { String::new() };
+        let untold = if untold > 0 { format!("; {untold} can't be compared") } else { String::new() };
         let noise = self.repeats.map_or(String::new(), |repeats| {
             format!(
                 ": two runs of the same differ by up to {:.2} in 95 % of cases (standard deviation of the repeated runs \
@@ -211,7 +208,7 @@ mod tests {
         record.blocks = 4;
         let few = Differences::of(&record, Metric::PayloadRate).unwrap();
         assert_eq!(few.rows[0].difference.unwrap().called, Called::Insufficient);
-        assert!(few.conclusion().starts_with("Of no row"), "{}", few.conclusion());
+        assert!(few.conclusion().starts_with("No row can be compared with base"), "{}", few.conclusion());
         record.cases[2].dataset = Some("other".into());
         assert_eq!(Differences::of(&record, Metric::PayloadRate).unwrap().rows.len(), 1);
     }

@@ -155,7 +155,7 @@ fn digest(files: &BTreeMap<(u32, RelPath), Told>, told: &Told) -> Option<Digest>
 }
 
 fn unnamed(name: &[u8]) -> Problem {
-    let message = "is there, but isn't in the manifest: the format of b3sum can't tell its name".to_owned();
+    let message = "is there, but isn't in the manifest: b3sum's format can't hold its name".to_owned();
     Problem { path: name.to_vec(), message, kind: ProblemKind::NotKept }
 }
 

@@ -1,4 +1,4 @@
-//! Findings for people: short, the dearest first.
+//! Findings for people: short, the costliest first.
 
 use linerate_doctor::formula::{gbit, percent};
 use linerate_doctor::{Finding, Severity};

@@ -25,36 +25,36 @@ Examples:
       another host, for programs
   linerate facts --snapshot web1.txt
   linerate facts --root web1.txt
-      keeps all that was read, to be looked at anywhere
+      saves everything that was read, and reads it again on any host
 ";
 
-/// How the user calls this host.
+/// The user's name for this host.
 pub const HERE: &str = "local";
 
 const MEANINGS: [Meaning; 6] =
-    [(Code::Done, "printed, or kept"), FAILED, USAGE, FAR_END, VERSION, INTERRUPTED];
+    [(Code::Done, "printed, or saved"), FAILED, USAGE, FAR_END, VERSION, INTERRUPTED];
 
-/// What `linerate facts` takes.
+/// Arguments of `linerate facts`.
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct FactsArgs {
-    /// The host; without it, this one, which is also 'local'
+    /// The host, or 'local' for this one [default: local]
     #[arg(value_name = "[USER@]HOST", conflicts_with = "root")]
     host: Option<OsString>,
     /// Print one JSON object on standard output
     #[arg(long, conflicts_with = "snapshot")]
     json: bool,
-    /// Keep everything that was read in FILE
+    /// Save everything that was read in FILE
     ///
-    /// It is compressed where FILE ends in .zst.
+    /// The file is compressed if FILE ends in .zst.
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
-    /// Read a snapshot, or a directory that stands for /
+    /// Read a snapshot, or a directory in place of /
     #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["snapshot", "paths"])]
     root: Option<PathBuf>,
     /// Report the file system of PATH; may be repeated
     ///
-    /// Without it: those of / and of the current directory.
+    /// The default is / and the current directory.
     #[arg(long = "path", value_name = "PATH")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
@@ -64,12 +64,12 @@ pub struct FactsArgs {
 /// Prints the facts.
 ///
 /// # Errors
-/// Where they can't be read, or a snapshot can't be kept.
+/// If facts can't be read, or a snapshot can't be saved.
 pub fn run(args: FactsArgs) -> Result<Code, Failure> {
     args.tell().map(|()| Code::Done)
 }
 
-/// The paths whose file systems are reported where nobody names others.
+/// The default paths whose file systems are reported: `/` and the current directory.
 pub fn usual_paths() -> Vec<PathBuf> {
     let mut paths = vec![PathBuf::from("/")];
     paths.extend(std::env::current_dir().ok().filter(|here| here != Path::new("/")));
@@ -103,17 +103,17 @@ impl FactsArgs {
         if let Some(path) = &self.snapshot {
             let saved = snapshot.save(path);
             saved.map_err(|error| {
-                Failure::failed(format!("keeping the snapshot in {}: {error}", path.display()))
+                Failure::failed(format!("saving the snapshot in {}: {error}", path.display()))
             })?;
         }
         Ok(Facts::of_snapshot(&snapshot))
     }
 }
 
-/// Facts of a snapshot, or of a directory that stands for `/`.
+/// Facts of a snapshot, or of a directory in place of `/`.
 ///
 /// # Errors
-/// Where it can't be read.
+/// If it can't be read.
 pub fn open(root: &Path) -> Result<Facts, Failure> {
     let name = printable(root.as_os_str().as_bytes());
     Facts::open(root).map_err(|error| Failure::failed(format!("reading {name}: {error}")))
@@ -126,11 +126,11 @@ struct FactsOf<'a> {
     facts: &'a Facts,
 }
 
-/// What another host answers, through an agent there: with the file systems of these paths of it, or of `/`
-/// and the directory that ssh begins in.
+/// A snapshot of another host, read by an agent there. It includes the file systems of `paths` on that host; if
+/// `paths` is empty, those of `/` and of ssh's initial directory.
 ///
 /// # Errors
-/// Where no agent can be started there, or it goes away.
+/// If no agent can be started there, or the agent goes away.
 pub fn ask(host: &OsStr, paths: &[PathBuf], reach: &Reach) -> Result<Snapshot, Failure> {
     let far_end = reach.far_end(host, false)?;
     let name = printable(far_end.host.as_bytes());
@@ -140,5 +140,5 @@ pub fn ask(host: &OsStr, paths: &[PathBuf], reach: &Reach) -> Result<Snapshot, F
         Failure(format!("{name}: {message}"), code)
     })?;
     let answer = HostAgent::over(agent).and_then(|mut agent| Snapshot::from_bytes(&agent.facts(paths)?));
-    answer.map_err(|error| Failure(format!("{name}: its facts can't be had: {error}"), Code::FarEnd))
+    answer.map_err(|error| Failure(format!("{name}: its facts can't be read: {error}"), Code::FarEnd))
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::table::{joined, line, named, on_off, ranges, row, section, shown};
 
-/// The features that a transfer gains by, by the kernel's names.
+/// Features that make transfers faster: the kernel's name, and the shown one.
 const OFFLOADS: [(&str, &str); 7] = [
     ("tx-checksum-ip-generic", "tx checksum"),
     ("rx-checksum", "rx checksum"),
@@ -19,7 +19,7 @@ const OFFLOADS: [(&str, &str); 7] = [
     ("rx-hashing", "rx hashing"),
 ];
 
-/// Its section.
+/// The port's section of the output.
 pub fn lines(port: &Port) -> Vec<String> {
     let mut rows = about(port);
     rows.extend(slot(&port.pci));
@@ -117,7 +117,7 @@ fn interrupts(irqs: &[Irq]) -> String {
     )
 }
 
-/// Only where something is steered.
+/// The steered queues; none if nothing is steered.
 fn steering(port: &Port) -> Option<String> {
     let rx = |queue: &RxQueue| {
         let cpus = queue.rps_cpus.known().filter(|cpus| !cpus.is_empty())?;
@@ -188,7 +188,7 @@ fn structure(port: &Port) -> Vec<String> {
     lines.into_iter().flatten().collect()
 }
 
-/// What isn't 0 of what tells of losses.
+/// The counters of losses that aren't 0.
 fn losses(port: &Port) -> Option<String> {
     let PortCounters { rx_errors, rx_dropped, rx_missed, rx_fifo, rx_crc, tx_errors, tx_dropped, .. } =
         &port.counters;

@@ -11,7 +11,7 @@ use std::fmt::Display;
 use super::port;
 use crate::units::show_bytes;
 
-/// Everything, without an end of line at the end.
+/// All facts as text, without a newline at the end.
 pub fn text(facts: &Facts) -> String {
     let mut lines = host(facts);
     lines.extend(section("processors", cpu(&facts.cpu)));
@@ -28,7 +28,7 @@ pub fn text(facts: &Facts) -> String {
     lines.join("\n")
 }
 
-/// A heading and its lines; nothing where there are none.
+/// A blank line, a heading and its rows; empty if there are no rows.
 pub fn section(name: &str, rows: Vec<String>) -> Vec<String> {
     if rows.is_empty() {
         return rows;
@@ -37,11 +37,11 @@ pub fn section(name: &str, rows: Vec<String>) -> Vec<String> {
 }
 
 pub fn row(name: &str, text: String) -> String {
-    // What drivers and file systems are called comes from elsewhere.
+    // Names of drivers and file systems are foreign text.
     format!("  {name:<18} {}", printable(text.as_bytes()))
 }
 
-/// A line, where the host has such a thing.
+/// A row for a fact; none if the fact doesn't apply to the host.
 pub fn line<T>(name: &str, fact: &Fact<T>, show: impl FnOnce(&T) -> String) -> Option<String> {
     match fact {
         Fact::NotApplicable => None,
@@ -57,7 +57,7 @@ pub fn shown<T>(fact: &Fact<T>, show: impl FnOnce(&T) -> String) -> String {
     }
 }
 
-/// Several short values beside each other; those that aren't known are left out.
+/// The known values, separated by commas.
 pub fn joined<const N: usize>(parts: [Option<String>; N]) -> String {
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() { "-".into() } else { parts.join(", ") }
@@ -71,7 +71,7 @@ pub fn on_off(name: &str, fact: &Fact<bool>) -> Option<String> {
     fact.known().map(|on| format!("{name} {}", if *on { "on" } else { "off" }))
 }
 
-/// Processors as the kernel lists them: `0-3,8`.
+/// Processor numbers in the kernel's form: `0-3,8`.
 pub fn ranges(cpus: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for &cpu in cpus {
@@ -142,7 +142,7 @@ fn counted(all: &BTreeMap<String, u32>) -> String {
     all.iter().map(|(name, count)| format!("{name} on {count}")).collect::<Vec<_>>().join(", ")
 }
 
-/// How many weaknesses the kernel knows, and the names of those that are open.
+/// The number of weaknesses that the kernel knows, and the names of the open ones.
 fn weaknesses(all: &BTreeMap<String, String>) -> String {
     let open = all.iter().filter(|(_, state)| state.starts_with("Vulnerable"));
     let names: Vec<&str> = open.map(|(name, _)| name.as_str()).collect();
@@ -150,7 +150,7 @@ fn weaknesses(all: &BTreeMap<String, String>) -> String {
     format!("{} known, {} open{list}", all.len(), names.len())
 }
 
-/// Threads that share a core, of the first cores; the others are alike.
+/// The threads of the first four cores; other cores are alike.
 fn siblings(cores: &[Vec<u32>]) -> String {
     let some: Vec<String> = cores.iter().take(4).map(|threads| ranges(threads)).collect();
     let more = if cores.len() > some.len() { " ..." } else { "" };
@@ -187,7 +187,7 @@ fn softnet(softnet: &SoftnetFacts) -> Vec<String> {
             cpus.iter().map(value).fold(0, u64::saturating_add)
         };
         let (processed, dropped, squeezed) = (sum(|c| c.processed), sum(|c| c.dropped), sum(|c| c.squeezed));
-        format!("{processed} worked on, {dropped} dropped, {squeezed} times squeezed")
+        format!("{processed} processed, {dropped} dropped, {squeezed} times squeezed")
     };
     let limits = joined([
         named("backlog", &softnet.max_backlog),
@@ -268,7 +268,7 @@ fn file_system(fs: &FileSystem) -> Vec<String> {
             device
                 .rotational
                 .known()
-                .map(|turns| if *turns { "turns".into() } else { "doesn't turn".into() }),
+                .map(|turns| if *turns { "rotating".into() } else { "not rotating".into() }),
             device.size.known().map(|bytes| show_bytes(*bytes)),
             named("scheduler", &device.scheduler),
             named("cache", &device.write_cache),

@@ -51,7 +51,7 @@ pub struct SyncArgs {
     /// Skip files that are newer at DST
     #[arg(short = 'u', long)]
     update: bool,
-    /// Skip what exists at DST
+    /// Skip entries that exist at DST
     #[arg(long)]
     ignore_existing: bool,
     /// Write into the existing files instead of into copies
@@ -59,7 +59,7 @@ pub struct SyncArgs {
     /// Readers see mixtures of old and new, and an interruption leaves them, newer than their originals.
     #[arg(long, conflicts_with = "update")]
     inplace: bool,
-    /// Delete at DST what isn't in SRC
+    /// Delete entries at DST that aren't in SRC
     ///
     /// After everything else is there; nothing is deleted where SRC could not be read whole.
     #[arg(long)]
@@ -67,7 +67,7 @@ pub struct SyncArgs {
     /// Delete at most N entries
     #[arg(long, value_name = "N", requires = "delete")]
     max_delete: Option<u64>,
-    /// Print what would change; change nothing
+    /// Print the changes; change nothing
     ///
     /// The format is that of --itemize-changes.
     #[arg(short = 'n', long)]
@@ -83,11 +83,11 @@ pub struct SyncArgs {
     prove: Prove,
     #[command(flatten)]
     common: CopyingArgs,
-    /// What is made like
+    /// The original
     #[arg(help = "The original: PATH or [USER@]HOST:PATH", value_name = "SRC")]
     source: OsString,
-    /// What becomes like it
-    #[arg(help = "What becomes like it: [USER@]HOST:PATH or PATH", value_name = "DST")]
+    /// The copy to update
+    #[arg(help = "The copy to update: [USER@]HOST:PATH or PATH", value_name = "DST")]
     destination: OsString,
 }
 

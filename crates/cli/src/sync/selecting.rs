@@ -45,18 +45,18 @@ const RULES: [(RuleOption, &str, &str, &str); 5] = [
 pub struct Selecting {
     #[command(flatten)]
     rules: RuleArgs,
-    /// Leave out what cvs ignores
+    /// Leave out files that cvs ignores
     #[arg(short = 'C', long)]
     cvs_exclude: bool,
     /// Send only the paths in FILE, one a line, below SRC
     ///
-    /// Directories come without what is in them.
+    /// Directories come without their contents.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["delete", "delete_excluded"])]
     files_from: Option<OsString>,
     /// Lines of these files end with a zero byte
     #[arg(short = '0', long)]
     from0: bool,
-    /// Delete also what is left out
+    /// Delete also entries that are left out
     #[arg(long, requires = "delete")]
     delete_excluded: bool,
 }

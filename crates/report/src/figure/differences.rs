@@ -206,7 +206,7 @@ impl<'a> DifferenceChart<'a> {
             .collect();
         let insufficient = of(DifferenceVerdict::Insufficient);
         if insufficient > 0 {
-            words.push(format!("for {} there are too few blocks to tell", row(insufficient)));
+            words.push(format!("{} can’t be compared, because there are too few blocks", row(insufficient)));
         }
         (!words.is_empty()).then(|| {
             format!(

@@ -236,17 +236,17 @@ impl<'a> LadderChart<'a> {
         format!("The ladder of {}. {}.", self.measure.title(), lines.join(". "))
     }
 
-    /// The dearest stage.
+    /// The costliest stage.
     fn finding(&self) -> Option<String> {
         let cost = |rung: &&Rung<'_>| rung.price.and_then(|price| price.rate).map_or(0.0, |rate| rate.median);
-        let dearest = self.rungs.iter().min_by(|left, right| cost(left).total_cmp(&cost(right)))?;
-        (cost(&dearest) < 0.0).then(|| {
-            let cpu = dearest.price_words(LadderColumn::Cpu);
+        let costliest = self.rungs.iter().min_by(|left, right| cost(left).total_cmp(&cost(right)))?;
+        (cost(&costliest) < 0.0).then(|| {
+            let cpu = costliest.price_words(LadderColumn::Cpu);
             let cpu = if cpu.is_empty() { cpu } else { format!(" and {cpu}") };
             format!(
-                "The dearest stage is “{}”: {}{cpu}.",
-                dearest.name,
-                dearest.price_words(LadderColumn::Rate)
+                "The costliest stage is “{}”: {}{cpu}.",
+                costliest.name,
+                costliest.price_words(LadderColumn::Rate)
             )
         })
     }

@@ -149,7 +149,7 @@ fn by_reason<'a>(notes: &[Note<'a>]) -> Vec<Trouble<'a>> {
 fn trouble_table(lists: &[(&str, &str, Rows<'_>)]) -> Markup {
     html! {
         table {
-            thead { tr { th scope="col" { "What" } th scope="col" { "Case" } th scope="col" { "Blocks" } th scope="col" { "Reason" } } }
+            thead { tr { th scope="col" { "Event" } th scope="col" { "Case" } th scope="col" { "Blocks" } th scope="col" { "Reason" } } }
             tbody {
                 @for (what, class, rows) in lists {
                     @for (label, trouble) in rows {

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::scrolling;
 
-/// The findings of all hosts, the dearest first; empty where the record has not all of their facts.
+/// The findings of all hosts, the costliest first; empty if the record lacks facts of a host.
 pub(crate) fn section(record: &Record) -> Markup {
     let need = need(record);
     let hosts: Vec<Host<'_>> = record
@@ -43,7 +43,7 @@ fn lead(findings: &[Finding], need: Need) -> String {
     match findings.len() {
         0 => format!("Nothing was found that keeps the hosts from {of}."),
         1 => format!("One thing may keep the hosts from {of}."),
-        many => format!("{many} things may keep the hosts from {of}, the dearest first."),
+        many => format!("{many} things may keep the hosts from {of}, the costliest first."),
     }
 }
 
@@ -56,7 +56,7 @@ fn table(findings: &[Finding]) -> Markup {
                     th scope="col" { "Finding" }
                     th scope="col" { "Severity" }
                     th scope="col" class="number" { "Ceiling" }
-                    th scope="col" { "What helps" }
+                    th scope="col" { "Fix" }
                 }
             }
             tbody { @for finding in findings { (line(finding)) } }

@@ -29,7 +29,7 @@ const ROWS: [FactRow; 12] = [
     ("Distribution", |f| fact(&f.distribution, Clone::clone)),
     ("Processor", |f| fact(&f.cpu_model, Clone::clone)),
     ("Processors on line", |f| fact(&f.processors, u32::to_string)),
-    ("Of its features", |f| fact(&f.cpu_features, |names| names.join(" "))),
+    ("Processor features", |f| fact(&f.cpu_features, |names| names.join(" "))),
     ("Frequency governor", |f| fact(&f.governor, Clone::clone)),
     ("Hypervisor", |f| fact(&f.hypervisor, Clone::clone)),
     ("Memory", |f| fact(&f.memory_bytes, |count| bytes(*count))),
