@@ -132,11 +132,11 @@ fn a_recording_that_cannot_be_kept_is_told_before_the_command_runs() {
     let directory = support::directory("linerate-measure-");
     let (file, mark) = (directory.path().join("none/kept"), directory.path().join("mark"));
     let run = measure(&["--out", file.to_str().unwrap(), "--", "touch", mark.to_str().unwrap()]).exits(1);
-    run.says(&["keeping the recording in", "none/kept"]);
+    run.says(&["saving the recording in", "none/kept"]);
     assert!(!mark.exists(), "the command ran");
     // Where the disk is full in the end, what was measured is told all the same.
     let full = measure(&["--out", "/dev/full", "--", "true"]).exits(1);
-    full.says(&["exit 0 after", "processors", "keeping the recording in /dev/full"]);
+    full.says(&["exit 0 after", "processors", "saving the recording in /dev/full"]);
 }
 
 #[test]

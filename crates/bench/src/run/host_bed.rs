@@ -48,8 +48,8 @@ struct HostEnd {
 }
 
 impl HostBed {
-    /// Starts an agent on each host, bringing this program where it is missing (and reports that to `note`), and makes a
-    /// directory for data on both. `linerate` is this program, for places on this machine.
+    /// Starts an agent on each host, bringing this program where it is missing (and reports that to `note`),
+    /// and makes a directory for data on both. `linerate` is this program, for places on this machine.
     ///
     /// # Errors
     /// A host can't be reached or doesn't say what must be known of it. Nothing is left behind.

@@ -213,8 +213,8 @@ fn read_scale(section: &Section) -> Result<BTreeMap<String, f64>, FileError> {
     section.free_values("scale")?.into_iter().map(one).collect()
 }
 
-/// The keys of plain numbers: payload bytes, the seconds that they took, or the bit/s from which these are reckoned where
-/// a tool rounds them; requests with their replies; a score.
+/// The keys of plain numbers: payload bytes, the seconds that they took, or the bit/s from which these are
+/// reckoned where a tool rounds them; requests with their replies; a score.
 const NUMBERS: [&str; 5] = ["bytes", "seconds", "rate", "transactions", "score"];
 
 fn read_notes(section: &Section, form: Form) -> Result<Vec<(String, String)>, FileError> {

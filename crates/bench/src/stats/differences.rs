@@ -37,14 +37,15 @@ pub struct Differences {
 }
 
 impl Differences {
-    /// The differences of a quantity; `None` where the record names no baseline. With five blocks and more, ratios are
-    /// taken inside a block; with fewer, cases that differ in their factor `run` alone give the noise of a run.
+    /// The differences of a quantity; `None` where the record names no baseline. With five blocks and more,
+    /// ratios are taken inside a block; with fewer, cases that differ in their factor `run` alone give the
+    /// noise of a run.
     pub fn of(record: &Record, quantity: Metric) -> Option<Differences> {
         Self::to(record, quantity, record.baseline.as_deref()?)
     }
 
-    /// The differences to the case of that id; `None` where there is none. Links may differ: they are what such a
-    /// table often compares.
+    /// The differences to the case of that id; `None` where there is none. Links may differ: they are what
+    /// such a table often compares.
     pub fn to(record: &Record, quantity: Metric, base: &str) -> Option<Differences> {
         let base = record.cases.iter().find(|case| case.id == base)?;
         let repeats = if (record.blocks as usize) < LEAST_BLOCKS { repeats(record, quantity) } else { None };

@@ -1,4 +1,4 @@
-//! A path of which neither end is this host: the first end measures it.
+//! A path between two other hosts: the first one measures it.
 
 use linerate_doctor::PathMeasurements;
 use linerate_doctor::limiter::Limiter;
@@ -13,10 +13,10 @@ use std::process::Stdio;
 use crate::common::failure::Failure;
 use crate::common::reach::Reach;
 
-/// What the doctor on `from` measures to `to`, which it reaches by that name as a user there would.
+/// The measurements of the doctor on `from`, which reaches `to` by that name, as a user there would.
 ///
 /// # Errors
-/// Where it can't be run there, or can't measure: why, as a sentence's end.
+/// The reason, as the end of a sentence, if the doctor can't run there or can't measure.
 pub fn measure(from: &OsStr, to: &OsStr, reach: &Reach) -> Result<PathMeasurements, String> {
     let binary = Binary::own().map_err(|error| format!("reading this program's own binary: {error}"))?;
     let far_end = reach.far_end(from, true).map_err(|Failure(message, _)| message)?;
@@ -30,13 +30,13 @@ pub fn measure(from: &OsStr, to: &OsStr, reach: &Reach) -> Result<PathMeasuremen
     of(&String::from_utf8_lossy(&output.stdout)).ok_or_else(|| "its answer makes no sense".into())
 }
 
-/// The command for a user of that host, where it can't be run from here.
+/// The command that a user of that host can run, if it can't be run from here.
 pub fn advice(from: &OsStr, to: &OsStr) -> String {
     let name = |host: &OsStr| printable(host.as_bytes());
     format!("run this on {}: linerate doctor --path local {}", name(from), name(to))
 }
 
-/// ssh's options are for the way from here; a remote shell that was named is named there too.
+/// ssh's options apply only to the way from here; a remote shell from `--rsh` is used there too.
 fn words(to: &OsStr, reach: &Reach) -> Vec<OsString> {
     let mut words: Vec<OsString> = ["doctor", "--json"].map(OsString::from).into();
     words.extend(reach.rsh.iter().flat_map(|rsh| ["--rsh".into(), OsString::from(rsh)]));
@@ -45,7 +45,7 @@ fn words(to: &OsStr, reach: &Reach) -> Vec<OsString> {
     words
 }
 
-/// Of the last line that it printed.
+/// The measurements in the last line of its output.
 fn of(text: &str) -> Option<PathMeasurements> {
     let told: Value = serde_json::from_str(text.lines().next_back()?).ok()?;
     let measured = told.get("measured")?;

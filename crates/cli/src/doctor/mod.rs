@@ -1,4 +1,4 @@
-//! `linerate doctor`: what keeps transfers from the line rate, and what to do.
+//! `linerate doctor`: finds the causes that keep transfers from the line rate, and fixes for them.
 
 mod far;
 mod path;
@@ -39,7 +39,7 @@ Examples:
 It changes nothing. As a test: --fail-on major
 ";
 
-/// Bits a second below which nobody needs a doctor: a unit was left out.
+/// Targets below this rate, in bits a second, are refused: the user has probably left out the unit.
 const LEAST_TARGET: f64 = 1e6;
 
 const MEANINGS: [Meaning; 7] = [
@@ -52,14 +52,14 @@ const MEANINGS: [Meaning; 7] = [
     INTERRUPTED,
 ];
 
-/// What `linerate doctor` takes.
+/// Arguments of `linerate doctor`.
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct DoctorArgs {
-    /// Hosts; without any, this one, which is also 'local'
+    /// Hosts, or 'local' for this one [default: local]
     #[arg(value_name = "[USER@]HOST", conflicts_with_all = ["root", "path"])]
     hosts: Vec<OsString>,
-    /// Examine a snapshot, or a directory that stands for /; may be repeated
+    /// Examine a snapshot, or a directory in place of /; may be repeated
     #[arg(long, value_name = "FILE|DIR", conflicts_with = "path")]
     root: Vec<PathBuf>,
     /// Examine two hosts and the path between them; either may be 'local'
@@ -91,14 +91,14 @@ pub struct NamedHost {
     pub facts: Facts,
 }
 
-/// All that was found.
+/// The result of an examination.
 #[derive(Serialize)]
 pub struct Report {
     r#type: &'static str,
     schema: u32,
     /// Bits a second needed of each host.
     pub hosts: Vec<Needed>,
-    /// What was measured, with `--path`.
+    /// The measurements, with `--path`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<PathMeasurements>,
     /// Checks that were run.
@@ -107,23 +107,23 @@ pub struct Report {
     pub findings: Vec<Finding>,
 }
 
-/// What is needed of a host.
+/// The rate that a host needs.
 #[derive(Serialize)]
 pub struct Needed {
     /// Its name.
     pub host: String,
     /// Bits a second.
     pub rate: f64,
-    /// Where that comes from.
+    /// The origin of the rate.
     pub because: &'static str,
-    /// Facts that can't be read, so that checks that need them found nothing.
+    /// The number of unreadable facts. Checks that need them found nothing.
     pub unreadable: usize,
 }
 
 /// Examines the hosts.
 ///
 /// # Errors
-/// Where a host or a snapshot can't be read.
+/// If a host or a snapshot can't be read.
 pub fn run(args: DoctorArgs) -> Result<Code, Failure> {
     if args.list {
         CHECKS.iter().for_each(|check| say!("{:20} {}", check.name, check.about));
@@ -222,7 +222,7 @@ fn unreadable(facts: &Facts) -> usize {
             _ => 0,
         }
     }
-    // Facts are made of what JSON has.
+    // Facts hold only types that JSON has.
     serde_json::to_value(facts).map_or(0, |facts| count(&facts))
 }
 

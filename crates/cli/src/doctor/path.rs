@@ -1,4 +1,4 @@
-//! Both ends of a path, and what is measured between them.
+//! Both ends of a path, and the measurements between them.
 
 use linerate_doctor::formula::gbit;
 use linerate_doctor::{Need, Path, PathMeasurements, examine_path_and_ends};
@@ -20,7 +20,7 @@ pub fn examine(from: &OsStr, to: &OsStr, need: Need, reach: &Reach) -> Result<Re
         return Err(Failure(message, Code::Usage));
     }
     let hosts = [host(from, reach)?, host(to, reach)?];
-    // What is measured goes out from here, or else from the first.
+    // This host measures if it is an end of the path, else the first end.
     let (near, far, other) = if to == HERE { (1, 0, from) } else { (0, 1, to) };
     let is_here = from == HERE || to == HERE;
     let measured = if is_here { measure(other, reach) } else { measure_there(from, to, reach) };

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use crate::common::reach::Reach;
 
-/// So many connections: few, since the server's log tells of each.
+/// The number of connections. It is small, because the server logs each one.
 const TRIES: usize = 3;
-/// The longest that one may take.
+/// The longest time for one connection.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Seconds of the shortest; none where the way isn't a plain connection of ssh's.
+/// The shortest time of a connection in seconds; none if ssh doesn't connect directly.
 pub fn to(host: &OsStr, reach: &Reach) -> Option<f64> {
     let mut words = reach.ssh()?.into_iter();
     let mut command = Command::new(words.next()?);
@@ -25,7 +25,7 @@ pub fn to(host: &OsStr, reach: &Reach) -> Option<f64> {
     (0..TRIES).map_while(|_| connect()).min_by(f64::total_cmp)
 }
 
-/// Where ssh would connect to, from its configuration (`ssh -G`).
+/// The address to which ssh would connect, from its configuration (`ssh -G`).
 fn address(configuration: &str) -> Option<SocketAddr> {
     let value = |key: &str| {
         let line = configuration.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use super::{Needed, Report};
 
-/// All of it, without the last line's end.
+/// The whole report as text, without a newline at the end.
 pub fn text(report: &Report) -> String {
     let mut out = String::new();
     report.hosts.iter().for_each(|host| line(&mut out, &needed(host)));
@@ -72,6 +72,6 @@ fn row(out: &mut String, label: &str, text: &str) {
 }
 
 fn line(out: &mut String, text: &str) {
-    // What ports, drivers and hosts are called comes from elsewhere. A String takes everything.
+    // Names of ports, drivers and hosts are foreign text. Writing to a String doesn't fail.
     let _ = writeln!(out, "{}", printable(text.as_bytes()));
 }

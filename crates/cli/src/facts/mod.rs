@@ -126,7 +126,8 @@ struct FactsOf<'a> {
     facts: &'a Facts,
 }
 
-/// A snapshot of another host, read by an agent there. It includes the file systems of `paths` on that host; if
+/// A snapshot of another host, read by an agent there. It includes the file systems of `paths` on that host;
+/// if
 /// `paths` is empty, those of `/` and of ssh's initial directory.
 ///
 /// # Errors

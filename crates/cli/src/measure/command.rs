@@ -20,24 +20,24 @@ pub struct Running {
     pid: u32,
     begun: Instant,
     ended: Receiver<io::Result<(ExitStatus, Instant)>>,
-    /// Processor seconds of children before it began.
+    /// Processor seconds of this process's children before the command began.
     before: f64,
 }
 
-/// How it ended.
+/// The end of a command.
 pub struct Ended {
     /// Its exit code, or 128 and the number of the signal that ended it.
     pub code: u8,
-    /// The same for people.
+    /// The exit code or signal, for people.
     pub told: String,
     /// Wall time from its start to its end.
     pub time: Duration,
-    /// Processor seconds of it and all its descendants that were waited for.
+    /// Processor seconds of the command and all its descendants that were waited for.
     pub cpu_seconds: f64,
 }
 
 impl Running {
-    /// Starts it. Its standard output becomes standard error where ours is needed.
+    /// Starts the command. Its standard output becomes standard error if ours is needed.
     pub fn start(words: &[OsString], aside: bool) -> Result<Self, Failure> {
         let (program, arguments) = words.split_first().ok_or_else(|| Failure::failed("no command".into()))?;
         let mut command = Command::new(program);
@@ -51,7 +51,7 @@ impl Running {
         Ok(Self { pid, begun, ended, before })
     }
 
-    /// Waits so long for its end; none where it goes on.
+    /// Waits up to this time for the command's end; none if it is still running.
     pub fn wait(&self, patience: Duration) -> Result<Option<Ended>, Failure> {
         match self.ended.recv_timeout(patience) {
             Ok(Ok((status, end))) => Ok(Some(self.end(status, end))),
@@ -74,11 +74,11 @@ impl Running {
         Ended { code, told, time: end.duration_since(self.begun), cpu_seconds }
     }
 
-    /// Sends it a signal.
+    /// Sends the command a signal.
     pub fn signal(&self, signal: i32) {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
-            // It may have ended just now.
+            // The command may have ended just now.
             let _ = kill_process(pid, signal);
         }
     }
@@ -88,7 +88,7 @@ fn watch(mut child: Child) -> Receiver<io::Result<(ExitStatus, Instant)>> {
     let (sender, ended) = channel();
     thread::spawn(move || {
         let status = child.wait().map(|status| (status, Instant::now()));
-        // Nobody waits any more where the program gave up.
+        // After a failure of this program nobody waits any more.
         let _ = sender.send(status);
     });
     ended
@@ -98,7 +98,7 @@ fn children_seconds() -> f64 {
     usage(UsageOf::Children).cpu_seconds
 }
 
-/// As a shell tells it: 127 where there is no such program, 126 where it can't be run.
+/// A shell's exit codes: 127 if there is no such program, 126 if it can't be run.
 fn not_run(program: &OsString, error: &io::Error) -> Failure {
     let code = if error.kind() == io::ErrorKind::NotFound { Code::NotFound } else { Code::NotRun };
     Failure(format!("running {}: {error}", printable(program.as_bytes())), code)

@@ -1,4 +1,4 @@
-//! Everything that was recorded, for programs. docs/formats.md specifies both forms.
+//! The whole recording, for programs. docs/formats.md specifies both forms.
 
 use linerate_host::sample::{Cost, Flow, InterruptCounts, TimeSeries, flows, interrupts, series, softirqs};
 use linerate_wire::path::printable;
@@ -14,17 +14,17 @@ use super::limiter::limiter;
 /// The version of the JSON form.
 const SCHEMA: u32 = 1;
 
-/// Everything that was measured.
+/// All results of a measurement.
 pub struct Measured<'a> {
-    /// The command's words; none where the host was measured.
+    /// The command's words; empty if only hosts were measured.
     pub command: &'a [OsString],
-    /// How it ended.
+    /// The command's end; none without a command.
     pub ended: Option<Ended>,
     /// The hosts, this one first.
     pub hosts: Vec<Recorded>,
 }
 
-/// One value a line.
+/// CSV, one value a line.
 pub fn csv(measured: &Measured<'_>) -> io::Result<()> {
     let mut lines = csv::Writer::from_writer(BufWriter::new(stdout().lock()));
     lines.write_record(["host", "seconds", "kind", "name", "unit", "value"]).map_err(unwrapped)?;
@@ -39,7 +39,7 @@ pub fn csv(measured: &Measured<'_>) -> io::Result<()> {
     lines.flush()
 }
 
-/// The failure itself, by which a reader's leaving is told apart.
+/// Returns the original I/O error, so that a closed pipe can be recognised.
 fn unwrapped(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
@@ -47,7 +47,7 @@ fn unwrapped(error: csv::Error) -> io::Error {
     }
 }
 
-/// One object.
+/// One JSON object.
 pub fn json(measured: &Measured<'_>) -> io::Result<()> {
     let ended = measured.ended.as_ref();
     let verdict = limiter(measured);

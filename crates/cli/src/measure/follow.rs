@@ -8,11 +8,11 @@ use super::host::Host;
 use super::table::percent_of_steal;
 use crate::say::instead;
 
-/// Columns of a host's name. A line stays below 80 columns: one that a terminal breaks would not be drawn
-/// over.
+/// Columns of a host's name. Lines have less than 80 columns, because a line that the terminal breaks could
+/// not be drawn over.
 const HOST: usize = 12;
 
-/// What is shown while something is measured.
+/// The live view of a measurement.
 pub struct Follow {
     begun: Instant,
     redraws: bool,

@@ -18,34 +18,34 @@ use crate::common::failure::Failure;
 use crate::common::reach::not_started;
 use crate::exit::Code;
 
-/// One host under way.
+/// One host that is being sampled.
 pub struct Host {
     name: String,
     source: SampleSource,
     recording: Recording,
-    /// All that was taken, as it is kept.
+    /// The recording so far, in the form that is saved.
     bytes: Vec<u8>,
-    /// Seconds between samples that stay, once there are too many.
+    /// Seconds between the samples that are kept; grows when there are too many.
     spacing: f64,
 }
 
 enum SampleSource {
     Here(Box<Recorder>),
     There(Box<HostAgent>),
-    /// Another host that went away.
+    /// Another host, which went away.
     Gone,
 }
 
-/// What was recorded of one host.
+/// The recording of one host.
 pub struct Recorded {
     /// The host as the user calls it, or its own name.
     pub name: String,
-    /// What was recorded.
+    /// The recording.
     pub recording: Recording,
 }
 
 impl Host {
-    /// This host. Its own processes are followed, of which the command becomes one.
+    /// This host. The sampler follows this process and its descendants, which include the command.
     pub fn here(interval: Duration, names: &[String]) -> Result<Self, Failure> {
         let names = names.to_vec();
         let options = SamplerOptions {
@@ -84,7 +84,7 @@ impl Host {
         Self::new(name, SampleSource::There(Box::new(agent)))
     }
 
-    /// The heading and the first sample are there at once.
+    /// Reads the heading and the first sample, which are available at once.
     fn new(name: String, source: SampleSource) -> Result<Self, Failure> {
         let mut host =
             Self { name, source, recording: Recording::default(), bytes: Vec::new(), spacing: 0.0 };
@@ -96,7 +96,7 @@ impl Host {
     }
 
     fn lost(&self, error: &dyn std::error::Error) -> Failure {
-        Failure(format!("{}: what it recorded can't be had: {error}", self.name), Code::FarEnd)
+        Failure(format!("{}: its recording can't be read: {error}", self.name), Code::FarEnd)
     }
 
     /// The host as the user calls it, or its own name.
@@ -104,7 +104,8 @@ impl Host {
         &self.name
     }
 
-    /// What was recorded until now. A host that went away stays as it was, and that is told once.
+    /// The recording until now. If the host has gone away, its recording stays as it was; this is reported
+    /// once.
     pub fn look(&mut self) -> &Recording {
         let taken = self.source.take();
         self.add(taken);
@@ -112,14 +113,14 @@ impl Host {
         &self.recording
     }
 
-    /// A view that stays open for days keeps no more than this: first what came since the last time is
-    /// thinned, then all.
+    /// Limits the recording to `most` bytes, for a view that stays open for days: doubles the distance
+    /// between the samples that are kept until they fit.
     fn thin(&mut self, most: usize) {
         if self.bytes.len() <= most {
             return;
         }
         while self.recording.samples.len() > 3 {
-            // A little less than the step: a sample may be early.
+            // A little less than the spacing, because a sample may be early.
             self.recording.thin(self.spacing * 0.9);
             self.bytes = self.recording.to_string().into_bytes();
             if self.bytes.len() <= most / 8 * 7 {
@@ -129,7 +130,7 @@ impl Host {
         }
     }
 
-    /// Ends the recording, and keeps it where the user wants it kept; the latter may fail alone.
+    /// Ends the recording, and saves it in `out`, if given. The second result is the saving's.
     pub fn stop(mut self, out: Option<&Path>) -> (Recorded, Result<(), Failure>) {
         let is_here = matches!(self.source, SampleSource::Here(_));
         let taken = match std::mem::replace(&mut self.source, SampleSource::Gone) {
@@ -152,7 +153,7 @@ impl Host {
             Ok(())
         });
         if let Err(error) = added {
-            tell!("linerate: {}: {error}; what it did from here on is missing", self.name);
+            tell!("linerate: {}: {error}; its later samples are missing", self.name);
             self.source = SampleSource::Gone;
         }
     }
@@ -168,16 +169,16 @@ impl SampleSource {
     }
 }
 
-/// An error where a recording couldn't be kept there at the end.
+/// Checks before the start that a recording can be saved in `out` at the end.
 pub fn may_keep(out: &Path) -> Result<(), Failure> {
     may_replace(out).map_err(|error| not_kept(out, &error))
 }
 
 fn not_kept(path: &Path, error: &io::Error) -> Failure {
-    Failure::failed(format!("keeping the recording in {}: {error}", path.display()))
+    Failure::failed(format!("saving the recording in {}: {error}", path.display()))
 }
 
-/// `FILE.HOST`; a host's name may hold what no file name may.
+/// `FILE.HOST`; slashes of the host's name are replaced.
 fn beside(out: &Path, host: &str) -> PathBuf {
     let mut name = OsString::from(out);
     name.push(".");
@@ -185,14 +186,14 @@ fn beside(out: &Path, host: &str) -> PathBuf {
     name.into()
 }
 
-/// The first bytes of what zstd compressed (RFC 8878, section 3.1.1), as studies keep recordings.
+/// The first bytes of a zstd frame (RFC 8878, section 3.1.1). Studies compress their recordings.
 const COMPRESSED: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-/// The most that a recording may hold: 64 MiB are the most that a recorder keeps. Some bytes of zstd can
-/// stand for any number.
+/// The largest recording that is read, in bytes, well above the recorder's limit of 64 MiB. A few bytes of
+/// zstd could expand to any size.
 const MOST_READ: u64 = 1 << 30;
 
-/// What a file holds, unpacked where it is compressed.
+/// A file's contents, uncompressed, of at most `most` bytes.
 fn unpacked(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut file = BufReader::new(File::open(path)?);
     let is_compressed = file.fill_buf()?.starts_with(COMPRESSED);
@@ -203,13 +204,13 @@ fn unpacked(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     match bytes.len() as u64 > most {
         true => Err(io::Error::new(
             io::ErrorKind::InvalidData,
-            format!("it holds more than {} MiB, and no recording does", most >> 20),
+            format!("it holds more than {} MiB, which is too large for a recording", most >> 20),
         )),
         false => Ok(bytes),
     }
 }
 
-/// Reads a recording that was kept.
+/// Reads a saved recording.
 pub fn read(path: &Path) -> Result<Recorded, Failure> {
     let told = |error: &dyn std::fmt::Display| format!("reading {}: {error}", path.display());
     let bytes = unpacked(path, MOST_READ).map_err(|error| Failure(told(&error), Code::Usage))?;

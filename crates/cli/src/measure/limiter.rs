@@ -1,4 +1,4 @@
-//! What limited the command: what was recorded, as the doctor takes it.
+//! Names the stage that limited the command: converts recordings to the doctor's evidence.
 
 use linerate_doctor::limiter::command::{self, HostLoad, Program, RateOption};
 use linerate_doctor::limiter::{CommandEvidence, Flows, Verdict};
@@ -13,12 +13,12 @@ use super::export::Measured;
 use super::host::Recorded;
 use crate::units::parse_rate;
 
-/// A flow counts where it moved this share of what the largest moved.
+/// A flow counts if it moved at least this share of the largest flow's bytes.
 const COUNTS: f64 = 0.1;
 /// Options that limit a program's rate.
 const RATE_LIMITS: [&str; 3] = ["--bwlimit", "--limit-rate", "--max-rate"];
 
-/// What limited the command; none where there was none.
+/// The limiter of the command; none without a command.
 pub fn limiter(measured: &Measured<'_>) -> Option<Verdict> {
     let seconds = measured.ended.as_ref()?.time.as_secs_f64();
     let hosts = measured.hosts.iter().map(|host| load(host, seconds)).collect();
@@ -41,10 +41,11 @@ fn rate_limit(words: &[OsString]) -> Option<RateOption> {
     (bits != Some(0.0)).then(|| RateOption { option: words[at].clone(), bits })
 }
 
-/// Bits a second of an option's value, in its program's units; 0 sets no limit. None where they aren't known.
+/// Bits a second of an option's value, in its program's units; 0 sets no limit. None if the value isn't
+/// understood.
 fn bits(option: &str, value: &str) -> Option<f64> {
     match (option, value.parse::<f64>()) {
-        // scp counts kbit, of 1024.
+        // scp's unit is kbit of 1024 bits.
         ("-l", number) => Some(number.ok()? * 1024.0),
         ("--bitrate" | "-b", _) => of_iperf(value),
         // curl and wget count bytes.
@@ -90,11 +91,11 @@ fn load(host: &Recorded, seconds: f64) -> HostLoad {
     let pressure =
         cost.stalls.iter().find(|stall| stall.name == "io some").map_or(0.0, |stall| stall.seconds);
     let (counted, sends, seen) = together(&all);
-    // A connection that no sample saw still left its bytes at a port.
+    // The bytes of a connection that no sample saw are still counted at a port.
     let sends = if counted.is_some() { sends } else { mostly_sends(&cost) };
     HostLoad {
         name: printable(name.as_bytes()),
-        // What others do at a lower priority yields.
+        // Processes of lower priority give way, so their time counts as idle.
         idle: share(|cpu| cpu.idle + cpu.iowait + cpu.nice),
         softirq: share(|cpu| cpu.softirq),
         storage_pressure: pressure / cost.seconds.max(1e-3),
@@ -111,7 +112,7 @@ fn mostly_sends(cost: &Cost) -> bool {
     sent.fold(0, u64::saturating_add) > received.fold(0, u64::saturating_add)
 }
 
-/// The flows that moved the most as one, whether they send, and the seconds in which they were there.
+/// The largest flows summed up as one, whether they send, and the seconds in which they existed.
 fn together(all: &[Flow]) -> (Option<Flows>, bool, f64) {
     let moved = |flow: &Flow| flow.bytes_sent.saturating_add(flow.bytes_received) as f64;
     let Some(largest) = all.first().map(moved).filter(|bytes| *bytes > 0.0) else {
@@ -128,7 +129,7 @@ fn together(all: &[Flow]) -> (Option<Flows>, bool, f64) {
     let flows = Flows {
         held: 0.0,
         number,
-        // What a flow moved before it was first seen belongs to a time that isn't known.
+        // Bytes from before a flow was first seen don't count, because their time isn't known.
         bits: 8.0 * sum(|flow| flow.bytes_seen) / seconds.max(1e-3),
         busy: sum(|flow| flow.busy_us),
         rwnd_limited: sum(|flow| flow.rwnd_limited_us),

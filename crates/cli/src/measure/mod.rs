@@ -1,4 +1,4 @@
-//! `linerate measure`: runs any command, and tells what it achieved and what it cost.
+//! `linerate measure`: runs any command, and reports its results and costs.
 
 mod command;
 mod export;
@@ -29,17 +29,17 @@ use host::Host;
 const EXAMPLES: &str = "\
 Examples:
   linerate measure -- scp big host:/tmp
-      what the copy achieved, and what it cost this host
+      the copy's rate, and its cost on this host
   linerate measure --host user@host -- scp big user@host:/tmp
-      and what it cost the other one
+      its cost on the other host too
   linerate measure --follow --seconds 10
-      what this host does for ten seconds, while it does it
+      this host's activity for ten seconds, live
   linerate measure --out scp.rec -- scp big host:/tmp
   linerate measure --read scp.rec --export csv
-      keeps everything that was recorded; reads it again
+      saves the whole recording; reads it again
 ";
 
-/// How often a wait looks at what came: signals, however rare samples are.
+/// The longest sleep before signals are checked, however long the interval between samples is.
 const LOOK: Duration = Duration::from_millis(50);
 
 const MEANINGS: [Meaning; 7] = [
@@ -52,7 +52,7 @@ const MEANINGS: [Meaning; 7] = [
     NOT_FOUND,
 ];
 
-/// What `linerate measure` takes.
+/// Arguments of `linerate measure`.
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct MeasureArgs {
@@ -62,17 +62,17 @@ pub struct MeasureArgs {
     /// Without a command: end after SECONDS
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, conflicts_with = "command")]
     seconds: Option<Duration>,
-    /// Keep the recording in FILE
+    /// Save the recording in FILE
     ///
-    /// Recordings of other hosts are kept in FILE.HOST.
+    /// Recordings of other hosts are saved in FILE.HOST.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Print every value on standard output
     ///
-    /// The command's standard output goes to standard error then.
+    /// The command's standard output then goes to standard error.
     #[arg(long, value_name = "FORMAT")]
     export: Option<Format>,
-    /// Show on standard error what is going on
+    /// Show live values on standard error
     #[arg(long)]
     follow: bool,
     /// Sample this host too; may be repeated
@@ -80,10 +80,10 @@ pub struct MeasureArgs {
     hosts: Vec<OsString>,
     /// Follow the processes of programs with this name; may be repeated
     ///
-    /// On every host that is sampled.
+    /// This applies to every sampled host.
     #[arg(long = "process", value_name = "NAME")]
     names: Vec<String>,
-    /// Read a kept recording; measure nothing
+    /// Read a saved recording; measure nothing
     #[arg(long, value_name = "FILE",
         conflicts_with_all = ["command", "seconds", "out", "follow", "hosts", "names", "interval"])]
     read: Option<PathBuf>,
@@ -106,7 +106,7 @@ enum Format {
 /// Measures.
 ///
 /// # Errors
-/// Where the command can't be run, a host can't be sampled, or a recording can't be kept.
+/// If the command can't be run, a host can't be sampled, or a recording can't be saved.
 pub fn run(args: MeasureArgs) -> Result<Code, Failure> {
     if let Some(path) = &args.read {
         return read(path, args.export);
@@ -119,7 +119,7 @@ pub fn run(args: MeasureArgs) -> Result<Code, Failure> {
     let (hosts, kept): (Vec<_>, Vec<_>) = stopped.unzip();
     let ended = ended?;
     let code = ended.as_ref().map_or(Code::Done, |ended| Code::Command(ended.code));
-    // What was measured is told, even if it can't be kept.
+    // The results are printed even if the recording can't be saved.
     show(&Measured { command: &args.command, ended, hosts }, args.export);
     kept.into_iter().collect::<Result<(), _>>()?;
     Ok(code)
@@ -131,7 +131,7 @@ fn read(path: &Path, format: Option<Format>) -> Result<Code, Failure> {
     Ok(Code::Done)
 }
 
-/// Tables go to standard output, unless that belongs to the command or to what is exported.
+/// Tables go to standard output, or to standard error if the command or an export uses standard output.
 fn show(measured: &Measured<'_>, format: Option<Format>) {
     let text = table::text(measured);
     match format {
@@ -150,7 +150,7 @@ fn show(measured: &Measured<'_>, format: Option<Format>) {
 }
 
 impl MeasureArgs {
-    /// Hosts that are far come first, so that none misses the command's beginning.
+    /// Far hosts start first, so that they record the command's beginning.
     fn start_hosts(&self, signals: &Signals) -> Result<Vec<Host>, Failure> {
         let far = self.hosts.iter().map(|host| {
             let far_end = self.reach.far_end(host, false)?;
@@ -161,7 +161,7 @@ impl MeasureArgs {
         Ok(hosts)
     }
 
-    /// Runs the command, or waits; none where there is no command.
+    /// Runs the command, and returns how it ended; without a command, waits and returns none.
     fn work(&self, hosts: &mut [Host], signals: &Signals) -> Result<Option<Ended>, Failure> {
         let mut follow = self.follow.then(Follow::new);
         if self.command.is_empty() {
@@ -196,17 +196,17 @@ impl MeasureArgs {
     }
 }
 
-/// The signals that end a program. A terminal's Ctrl-C reaches the command by itself, the others are passed
+/// The signals that end a program. A terminal sends Ctrl-C to the command too; the other signals are passed
 /// on.
 struct Signals {
-    /// Any of them came.
+    /// True once any of them has come.
     end: Arc<AtomicBool>,
-    /// For each that is passed on: whether it came.
+    /// Each signal to pass on, and whether it has come.
     passed: Vec<(i32, Arc<AtomicBool>)>,
 }
 
 impl Signals {
-    /// Where there is no command to end by Ctrl-C, a second one ends this program at once.
+    /// Without a command (`alone`), a second signal ends this program at once.
     fn catch(alone: bool) -> Result<Self, Failure> {
         use signal_hook::{consts::SIGINT, flag};
         let catch = || -> io::Result<Self> {

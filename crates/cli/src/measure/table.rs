@@ -1,4 +1,4 @@
-//! What a command achieved and what it cost, for people.
+//! The results and costs of a command, for people.
 
 use linerate_host::sample::{Cost, PortTotals, ProcessSeconds, Traffic};
 use linerate_wire::path::printable;
@@ -9,7 +9,7 @@ use super::host::Recorded;
 use super::limiter::limiter;
 use crate::units::{show_bytes, show_count, show_rate, show_time};
 
-/// Everything, without an end of line at the end.
+/// All results as text, without a newline at the end.
 pub fn text(measured: &Measured<'_>) -> String {
     let mut lines = Vec::new();
     if let Some(ended) = &measured.ended {
@@ -76,7 +76,7 @@ fn cpu(cost: &Cost) -> Vec<String> {
     vec![row("processors", &busy), row("", &format!("CPU-s: {}", states.join(", ")))]
 }
 
-/// The five that used the most. This program is only the root of the command's tree.
+/// The five processes with the most processor time. This program is left out.
 fn processes(all: &[ProcessSeconds]) -> Option<String> {
     let others = all.iter().filter(|process| process.pid != std::process::id());
     let used = others.filter(|process| process.seconds >= 0.01).take(5);
@@ -102,7 +102,7 @@ fn port(port: &PortTotals, seconds: f64) -> [String; 2] {
     [row(&printable(port.name.as_bytes()), &way(&port.received, "in")), row("", &way(&port.sent, "out"))]
 }
 
-/// Loopback alone carries nothing.
+/// None without traffic other than on loopback.
 fn per_gigabyte(cost: &Cost) -> Option<String> {
     let carried = cost.carried();
     let busy = cost.cpu.filter(|_| carried >= 1_000_000)?.busy();
@@ -138,7 +138,7 @@ fn stalls(cost: &Cost) -> Option<String> {
     (!told.is_empty()).then(|| row("pressure", &told.join(", ")))
 }
 
-/// What the hypervisor took of all processors.
+/// The share of all processors that the hypervisor took, in percent.
 pub fn percent_of_steal(cost: &Cost) -> Option<f64> {
     let cpu = cost.cpu.filter(|cpu| cpu.total() > 0.0)?;
     Some(100.0 * cpu.steal / cpu.total())

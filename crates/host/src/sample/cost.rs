@@ -1,4 +1,4 @@
-//! What a recording says in a few figures: what passed, and what it cost.
+//! Summarises a recording in a few figures: traffic, and its costs.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,33 +10,33 @@ use super::tcp::TcpTotals;
 use super::{Recording, cpu, memory, ports, pressure, processes, softnet, tcp};
 use crate::CpuSeconds;
 
-/// A recording in a few figures, from its first sample to its last.
+/// The figures of a recording, from its first sample to its last.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// Wall seconds.
     pub seconds: f64,
-    /// Samples.
+    /// The number of samples.
     pub samples: usize,
-    /// Processor time of the whole host; none where it couldn't be read.
+    /// Processor time of the whole host; none if it couldn't be read.
     pub cpu: Option<CpuSeconds>,
     /// Busy share of all processors in the busiest interval, in percent.
     pub peak_busy_percent: Option<f64>,
-    /// What passed through each network interface, loopback included.
+    /// The traffic of each network interface, loopback included.
     pub ports: Vec<PortTotals>,
-    /// The processors' network backlogs.
+    /// Counters of the processors' network backlogs.
     pub softnet: Softnet,
-    /// TCP's troubles.
+    /// TCP's losses and timeouts.
     pub tcp: TcpTotals,
-    /// How long tasks waited for what.
+    /// The time that tasks waited for each resource.
     pub stalls: Vec<Stall>,
     /// The least memory that was available, in bytes.
     pub least_memory: Option<u64>,
-    /// The processes that were followed, the largest first.
+    /// The followed processes, the largest processor time first.
     pub processes: Vec<ProcessSeconds>,
 }
 
 impl Cost {
-    /// Sums a recording up.
+    /// Computes the figures of a recording.
     pub fn of(recording: &Recording) -> Self {
         Self {
             seconds: recording.seconds(),
@@ -52,8 +52,8 @@ impl Cost {
         }
     }
 
-    /// Bytes in the busier direction, of all interfaces but loopback: what the host carried. A payload that
-    /// passes through several interfaces of the host, as of a bridge, counts on each.
+    /// Bytes that the host carried: those of all interfaces but loopback, in the busier direction. A payload
+    /// that passes through several interfaces, for example of a bridge, counts on each.
     pub fn carried(&self) -> u64 {
         let ports = || self.ports.iter().filter(|port| port.name != "lo");
         let received: u64 = ports().map(|port| port.received.bytes).fold(0, u64::saturating_add);
@@ -67,7 +67,7 @@ impl Cost {
         Some(100.0 * cpu.busy() / cpu.total())
     }
 
-    /// Processor seconds of all processes that were followed.
+    /// Processor seconds of all followed processes.
     pub fn process_seconds(&self) -> f64 {
         self.processes.iter().map(|process| process.seconds).sum()
     }

@@ -1,4 +1,4 @@
-//! Named counters that only grow, and what passed between two moments.
+//! Named counters that only grow, and their growth between two moments.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ pub(crate) fn history(recording: &Recording, kind: &str, parse: impl Fn(&str) ->
     recording.texts(kind).map(|(seconds, text)| (seconds, parse(text))).collect()
 }
 
-/// What passed from the first moment to the last. A counter that went backwards, since what it belongs to was
-/// made anew, counts from there on; so does one that appeared.
+/// The growth of each counter from the first moment to the last. A counter that went backwards, because its
+/// device was made anew, counts from that moment on; so does a counter that appeared.
 pub(crate) fn totals(history: &[(f64, CounterValues)]) -> CounterValues {
     let mut totals = CounterValues::new();
     for (_, name, passed) in steps(history) {
@@ -26,8 +26,8 @@ pub(crate) fn totals(history: &[(f64, CounterValues)]) -> CounterValues {
     totals
 }
 
-/// How fast each counter grew, in `unit` for each `scale` of it a second. Each point stands at the end of its
-/// step.
+/// The rate of each counter: its growth in a second times `scale`, in `unit`. Each point is at the end of
+/// its step.
 pub(crate) fn rates(kind: &str, unit: &str, scale: f64, history: &[(f64, CounterValues)]) -> Vec<TimeSeries> {
     let mut points: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
     for ((from, to), name, passed) in steps(history) {
@@ -38,12 +38,12 @@ pub(crate) fn rates(kind: &str, unit: &str, scale: f64, history: &[(f64, Counter
     points.into_iter().map(|(name, points)| TimeSeries::new(kind, name, unit, points)).collect()
 }
 
-/// Those that ever were something else than zero.
+/// The series that have a value other than zero.
 pub(crate) fn moved(series: Vec<TimeSeries>) -> Vec<TimeSeries> {
     series.into_iter().filter(|series| series.points.iter().any(|(_, value)| *value != 0.0)).collect()
 }
 
-/// Each counter's step from one moment to the next: the two moments, its name, and by how much it grew.
+/// Each counter's steps from one moment to the next: the two moments, the counter's name, and its growth.
 fn steps(history: &[(f64, CounterValues)]) -> impl Iterator<Item = ((f64, f64), &str, u64)> {
     history.windows(2).flat_map(|pair| {
         let ((from, earlier), (to, later)) = (&pair[0], &pair[1]);

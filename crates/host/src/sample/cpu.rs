@@ -28,8 +28,8 @@ impl TextSource for Processors {
     }
 }
 
-/// Processor time of the whole host between the first and the last sample, in seconds by state. None where
-/// there are no two samples of it.
+/// Processor time of the whole host between the first and the last sample, in seconds by state. None with
+/// fewer than two samples.
 pub fn cpu_seconds(recording: &Recording) -> Option<CpuSeconds> {
     let mut times = recording.texts(NAME).filter_map(|(_, text)| cpu_times::parse(text));
     let first = times.next()?;
@@ -37,7 +37,7 @@ pub fn cpu_seconds(recording: &Recording) -> Option<CpuSeconds> {
     Some(last.since(&first))
 }
 
-/// The busiest of the host's intervals: busy share of all processors in percent.
+/// The busy share of all processors in the host's busiest interval, in percent.
 pub fn peak_busy_percent(recording: &Recording) -> Option<f64> {
     let of_host = series(recording).into_iter().find(|series| series.name == "all busy")?;
     of_host.points.into_iter().map(|(_, percent)| percent).reduce(f64::max)
@@ -62,7 +62,7 @@ fn series(recording: &Recording) -> Vec<TimeSeries> {
     points.into_iter().map(of).collect()
 }
 
-/// Stands for all processors together.
+/// The name for all processors together.
 const ALL: usize = usize::MAX;
 
 fn processors(text: &str) -> BTreeMap<usize, CpuTimes> {
@@ -74,7 +74,7 @@ fn processors(text: &str) -> BTreeMap<usize, CpuTimes> {
     lines.collect()
 }
 
-/// Each state's share of what passed; none where nothing did.
+/// Each state's share of the time that passed; none if no time passed.
 fn shares(earlier: &CpuTimes, later: &CpuTimes) -> Option<[(&'static str, f64); 10]> {
     let passed = later.since(earlier);
     let total = passed.total();

@@ -11,7 +11,7 @@ use super::source::TextSource;
 use super::{Recording, SampleKind, SamplerOptions, TimeSeries};
 
 const NAME: &str = "flows";
-/// The number of connections with series of their own: those that moved the most.
+/// The number of connections with series of their own; these are the ones that moved the most bytes.
 const SHOWN: usize = 16;
 
 pub(super) const KIND: SampleKind =
@@ -44,39 +44,37 @@ impl TextSource for ConnectionSource {
 /// One connection from the first sample in which it was seen to the last.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
-    /// Its own address and port.
+    /// The local address and port.
     pub near: String,
-    /// Its peer's.
+    /// The peer's address and port.
     pub far: String,
     /// Congestion control.
     pub congestion: String,
-    /// Bytes sent and acknowledged meanwhile; those before the first sample don't count.
+    /// Bytes sent and acknowledged during the recording; bytes from before the first sample don't count.
     pub bytes_sent: u64,
-    /// Bytes received meanwhile.
+    /// Bytes received during the recording.
     pub bytes_received: u64,
-    /// Bytes that it moved in its busier direction between the first and the last sample in which it was
-    /// seen.
+    /// Bytes moved in the busier direction between the first and the last sample that saw the connection.
     #[serde(default)]
     pub bytes_seen: u64,
-    /// Segments retransmitted meanwhile.
+    /// Segments retransmitted during the recording.
     pub retransmits: u64,
     /// Median of the smoothed round-trip times, in microseconds.
     pub rtt_us: u64,
     /// The shortest round-trip time that the kernel has measured, in microseconds; 0 if it is unknown.
     #[serde(default)]
     pub min_rtt_us: u64,
-    /// Bytes of a segment.
+    /// Size of a segment in bytes.
     #[serde(default)]
     pub segment_size: u64,
-    /// Median of the peer's windows in bytes; 0 where it was mostly closed, or isn't known (before Linux
-    /// 5.4).
+    /// Median of the peer's windows in bytes; 0 if it was mostly closed, or isn't known (before Linux 5.4).
     #[serde(default)]
     pub window: u64,
-    /// Share of the samples in which the peer's window was less than half of the largest until then; 0 where
-    /// it isn't known.
+    /// Share of the samples in which the peer's window was less than half of the largest until then; 0 if it
+    /// isn't known.
     #[serde(default)]
     pub window_closed: f64,
-    /// Segments with data, sent and received meanwhile; 0 where it isn't known.
+    /// Segments with data, sent and received during the recording; 0 if their number isn't known.
     #[serde(default)]
     pub data_segments: u64,
     /// Median of the delivery rates in bytes a second.
@@ -84,25 +82,25 @@ pub struct Flow {
     pub delivery_rate: u64,
     /// Largest congestion window in segments.
     pub most_cwnd: u64,
-    /// Microseconds meanwhile in which there was something to send.
+    /// Microseconds of the recording in which there was data to send.
     pub busy_us: u64,
     /// Busy microseconds limited by the peer's window.
     pub rwnd_limited_us: u64,
-    /// Busy microseconds limited by the own buffer.
+    /// Busy microseconds limited by the local send buffer.
     pub sndbuf_limited_us: u64,
-    /// First and last second in which it was seen.
+    /// The first and the last second in which the connection was seen.
     pub seen: (f64, f64),
 }
 
-/// All connections in the samples, those that moved the most first.
+/// All connections in the samples, the largest first.
 pub fn flows(recording: &Recording) -> Vec<Flow> {
     flows_where(recording, |_| true)
 }
 
-/// The same of the processes that were followed; of all where it isn't known what each of these had open.
+/// The connections of the followed processes; all connections if the processes' sockets aren't known.
 pub fn flows_of_followed(recording: &Recording) -> Vec<Flow> {
     let Some(sockets) = followed(recording) else { return flows(recording) };
-    // A connection that is closed loses its inode, and lives on for a while.
+    // A closed connection loses its inode, and exists a while longer.
     flows_where(recording, |moments| {
         moments.iter().any(|(_, fields)| sockets.contains(&number(fields, "inode")))
     })
@@ -151,7 +149,7 @@ fn flow(recording: &Recording, moments: &ConnectionMoments<'_>) -> Flow {
         return Flow::default();
     };
     let text = |name| first.get(name).copied().unwrap_or_default().to_owned();
-    // A connection opened during the recording has moved all of its bytes in it.
+    // A connection that was opened during the recording has moved all of its bytes in it.
     let is_old = recording.samples.first().is_none_or(|sample| sample.seconds == *from);
     let grown = |name| number(last, name).saturating_sub(if is_old { number(first, name) } else { 0 });
     let between = |name| number(last, name).saturating_sub(number(first, name));
@@ -183,7 +181,7 @@ fn flow(recording: &Recording, moments: &ConnectionMoments<'_>) -> Flow {
     }
 }
 
-/// A window that still grows isn't closed: hence the largest until then.
+/// Compares each window with the largest until then, because a window that still grows isn't closed.
 fn closed(moments: &ConnectionMoments<'_>) -> f64 {
     let mut largest = 0;
     let is_closed = |window: u64| {
@@ -194,7 +192,7 @@ fn closed(moments: &ConnectionMoments<'_>) -> f64 {
     windows.map(is_closed).filter(|is_closed| *is_closed).count() as f64 / moments.len().max(1) as f64
 }
 
-/// Of all connections their number; of the largest the rates and what TCP knows.
+/// The number of all connections; the rates and TCP's values of the largest ones.
 fn series(recording: &Recording) -> Vec<TimeSeries> {
     let count = |(seconds, text): (f64, &str)| (seconds, text.lines().filter_map(parse).count() as f64);
     let counts: Vec<_> = recording.texts(NAME).map(count).collect();
@@ -256,7 +254,7 @@ mod tests {
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
             flows(&recording_of(NAME, &texts))[0].window_closed
         };
-        // As the kernel told of a reader that sleeps.
+        // Values that the kernel reported for a sleeping reader.
         assert_eq!(closed(&[75776, 0, 0, 0, 2048, 0, 0, 0]), 7.0 / 8.0);
         assert_eq!(closed(&[65536, 131_072, 1 << 20, 1 << 20, 900_000]), 0.0);
         assert_eq!(closed(&[0, 0, 0]), 0.0, "not known");
@@ -271,7 +269,7 @@ mod tests {
 
     #[test]
     fn connections_of_other_processes_are_not_the_followed_ones() {
-        // The child gets one end, and only it has that one from then on.
+        // The child gets one end, which nobody else has open from then on.
         let (given, mut of_child) = connection();
         let near = given.local_addr().unwrap().to_string();
         let mut command = std::process::Command::new("cat");

@@ -8,7 +8,7 @@ use super::{Recording, SampleKind, TimeSeries};
 
 const HARD_NAME: &str = "interrupts";
 const SOFT_NAME: &str = "softirqs";
-/// More processors than any host has; a larger number is no processor's.
+/// More processors than any host has; larger numbers are refused.
 const MOST_PROCESSORS: usize = 8192;
 
 pub(super) const HARD: SampleKind = SampleKind {
@@ -23,11 +23,11 @@ pub(super) const SOFT: SampleKind = SampleKind {
     series: |recording| series(recording, SOFT_NAME),
 };
 
-/// How often one source interrupted each processor.
+/// The number of interrupts of each processor by one source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterruptCounts {
     /// The interrupt's number and device (`28 virtio0-input.0`), or its short name and meaning (`LOC Local
-    /// timer interrupts`); of soft interrupts the name.
+    /// timer interrupts`); for soft interrupts the name.
     pub source: String,
     /// Interrupts, by the processor's number; 0 for processors that are off line.
     pub per_processor: Vec<u64>,
@@ -39,7 +39,7 @@ pub fn interrupts(recording: &Recording) -> Vec<InterruptCounts> {
     between(recording, HARD_NAME)
 }
 
-/// The same of soft interrupts.
+/// Soft interrupts between the first and the last sample, in the same form.
 pub fn softirqs(recording: &Recording) -> Vec<InterruptCounts> {
     between(recording, SOFT_NAME)
 }

@@ -8,7 +8,7 @@ const NAME: &str = "memory";
 pub(super) const KIND: SampleKind =
     SampleKind { name: NAME, open: |options| KeptFile::boxed(&options.root, "proc/meminfo"), series };
 
-/// What is shown over time; the recording holds the rest too.
+/// The values that become series; the recording holds the others too.
 const SHOWN: [&str; 11] = [
     "MemFree",
     "MemAvailable",

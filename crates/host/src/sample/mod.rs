@@ -1,5 +1,5 @@
-//! The sampler: what a host's counters say every interval, recorded as the kernel's own text and parsed when
-//! it is read.
+//! The sampler reads a host's counters every interval. It records the kernel's own text, which is parsed when
+//! the recording is read.
 //!
 //! A [`Recorder`] makes a recording, a [`Recording`] reads it. Its form on disk and between two ends is
 //! specified in docs/formats.md. Each kind of data is one file here and one line of `KINDS`.
@@ -49,9 +49,9 @@ use source::TextSource;
 pub(crate) struct SampleKind {
     /// Its name in recordings.
     name: &'static str,
-    /// What it is recorded from.
+    /// Opens its source.
     open: fn(&SamplerOptions) -> Box<dyn TextSource>,
-    /// What it says over time.
+    /// Its series over time.
     series: fn(&Recording) -> Vec<TimeSeries>,
 }
 

@@ -14,7 +14,7 @@ const NAME: &str = "ports";
 pub(super) const KIND: SampleKind =
     SampleKind { name: NAME, open: |options| KeptFile::boxed(&options.root, "proc/net/dev"), series };
 
-/// The columns in the kernel's order; those that aren't read have no name.
+/// The columns in the kernel's order; unused columns have no name.
 const COLUMNS: [&str; 12] = [
     "received bytes",
     "received packets",
@@ -30,7 +30,7 @@ const COLUMNS: [&str; 12] = [
     "sent drops",
 ];
 
-/// What passed through an interface in one direction.
+/// The traffic of an interface in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Traffic {
     /// Bytes at the wire layer, with Ethernet headers.
@@ -39,20 +39,20 @@ pub struct Traffic {
     pub packets: u64,
     /// Errors.
     pub errors: u64,
-    /// Packets that were dropped.
+    /// Dropped packets.
     pub drops: u64,
     /// The highest rate of an interval, in bit/s.
     pub peak_bits: f64,
 }
 
-/// What passed through an interface.
+/// The traffic of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PortTotals {
     /// Its name.
     pub name: String,
-    /// What came in.
+    /// Received traffic.
     pub received: Traffic,
-    /// What went out.
+    /// Sent traffic.
     pub sent: Traffic,
 }
 
@@ -99,10 +99,10 @@ fn history(recording: &Recording) -> History {
     counters::history(recording, NAME, parse)
 }
 
-/// Counters of each interface, by its name and the column's.
+/// The counters of each interface, by the names of interface and column.
 fn parse(text: &str) -> CounterValues {
     let mut counters = CounterValues::new();
-    // Two lines of headings hold '|'.
+    // The two heading lines contain '|'.
     for line in text.lines().filter(|line| !line.contains('|')) {
         let Some((name, values)) = line.rsplit_once(':') else { continue };
         let named = COLUMNS.iter().zip(values.split_whitespace()).filter(|(column, _)| !column.is_empty());

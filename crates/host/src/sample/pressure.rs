@@ -15,7 +15,7 @@ const RESOURCES: [&str; 3] = ["cpu", "io", "memory"];
 pub(super) const KIND: SampleKind =
     SampleKind { name: NAME, open: |options| Box::new(PressureFiles::new(&options.root)), series };
 
-/// The files of the three resources; each line gets its resource in front.
+/// The files of the three resources. Each recorded line begins with its resource.
 struct PressureFiles(Vec<(&'static str, KeptFile)>);
 
 impl PressureFiles {
@@ -40,7 +40,7 @@ impl TextSource for PressureFiles {
     }
 }
 
-/// How long tasks waited for a resource.
+/// The time that tasks waited for a resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stall {
     /// `cpu some`: at least one task waited for a processor; `io full`: all of them waited for storage.
@@ -49,7 +49,7 @@ pub struct Stall {
     pub seconds: f64,
 }
 
-/// What tasks waited between the first and the last sample. Empty where the kernel doesn't count it.
+/// The waiting times between the first and the last sample. Empty if the kernel doesn't count them.
 pub fn stalls(recording: &Recording) -> Vec<Stall> {
     let totals = counters::totals(&history(recording));
     totals.into_iter().map(|(name, micros)| Stall { name, seconds: micros as f64 * 1e-6 }).collect()

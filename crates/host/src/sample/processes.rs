@@ -15,16 +15,16 @@ use super::source::{TextSource, read_whole};
 use super::{Recording, SampleKind, SamplerOptions, TimeSeries};
 
 pub(super) const NAME: &str = "processes";
-/// New descendants are looked for at most this often, and with at most this share of a processor.
+/// The shortest time between two searches for new descendants, and the largest share of a processor for them.
 const SEARCH: Duration = Duration::from_secs(1);
 const SEARCH_SHARE: f64 = 0.001;
-/// The most processes that are followed at a time.
+/// The largest number of processes that are followed at a time.
 const MOST: usize = 256;
 
 pub(super) const KIND: SampleKind =
     SampleKind { name: NAME, open: |options| Box::new(Trees::new(options)), series };
 
-/// The processes that are followed.
+/// The followed processes.
 struct Trees {
     proc: PathBuf,
     roots: Vec<u32>,
@@ -39,7 +39,7 @@ impl Trees {
         Self { proc: options.root.join("proc"), roots, names, held: BTreeMap::new(), search: None }
     }
 
-    /// Finds the roots, and whoever descends from one that is followed.
+    /// Finds the roots, and the descendants of followed processes.
     fn search(&mut self) -> io::Result<()> {
         let begun = thread_seconds();
         let running = self.running()?;
@@ -58,8 +58,8 @@ impl Trees {
         Ok(())
     }
 
-    /// The children of those that are followed, where the kernel lists them (CONFIG_PROC_CHILDREN): cheap
-    /// enough for every sample. Those of other threads than the first are found by the search.
+    /// Adds the children of followed processes, if the kernel lists them (CONFIG_PROC_CHILDREN). This is
+    /// cheap enough for every sample. Children of other threads than the first are found by the search.
     fn follow_children(&mut self) {
         let mut parents: Vec<u32> = self.held.keys().copied().collect();
         while let Some(parent) = parents.pop() {
@@ -85,7 +85,7 @@ impl Trees {
 
     fn hold(&mut self, pid: u32) {
         if self.held.len() < MOST && !self.held.contains_key(&pid) {
-            // One that has ended meanwhile is none.
+            // A process that has ended meanwhile doesn't count.
             self.held.extend(File::open(self.stat(pid)).ok().map(|file| (pid, file)));
         }
     }
@@ -112,7 +112,7 @@ impl TextSource for Trees {
             let open = open_in(&proc.join(format!("{pid}/fd")));
             let start = text.len();
             let is_there = read_whole(file, text).is_ok();
-            // Only root may look at what one that has ended had open: nothing.
+            // An ended process has no open files, but only root may see that.
             if is_there && !has_ended(&text[start..]) {
                 sockets.add(open);
             }
@@ -123,7 +123,7 @@ impl TextSource for Trees {
     }
 }
 
-/// Whether nobody has waited for it yet (state Z), or somebody just has (X).
+/// True if the process has ended: nobody has waited for it yet (state Z), or somebody just has (X).
 fn has_ended(line: &[u8]) -> bool {
     let line = String::from_utf8_lossy(line);
     line.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
@@ -137,20 +137,20 @@ struct ProcessStat {
     parent: u32,
     /// User and system.
     own: u64,
-    /// The same of children that have ended and were waited for.
+    /// User and system time of children that have ended and were waited for.
     children: u64,
     /// The part of both in user mode.
     user: u64,
-    /// Since the host was booted.
+    /// The process's start, since the host was booted.
     started: u64,
-    /// It waits for a device (state D), at the moment of the sample.
+    /// True if the process waits for a device (state D) at the moment of the sample.
     waits: bool,
     threads: u64,
 }
 
 impl ProcessStat {
     fn parse(line: &str) -> Option<Self> {
-        // The name may hold anything, also brackets.
+        // The name may contain any characters, also brackets.
         let (pid, rest) = line.split_once(" (")?;
         let (name, rest) = rest.rsplit_once(") ")?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -176,12 +176,12 @@ pub struct ProcessSeconds {
     pub pid: u32,
     /// Its name, as in /proc/PID/comm, at the end.
     pub name: String,
-    /// Processor seconds of its own and of short-lived children that were never seen themselves.
+    /// Processor seconds of the process and of short-lived children that no sample saw.
     pub seconds: f64,
 }
 
-/// What each process that was followed used between the first and the last sample, the largest first. What a
-/// process did in its last interval isn't lost where its parent is followed and waits for it.
+/// The processor time of each followed process between the first and the last sample, the largest first. The
+/// time of a process's last interval isn't lost if its parent is followed and waits for it.
 pub fn process_seconds(recording: &Recording) -> Vec<ProcessSeconds> {
     let mut sums: BTreeMap<(u32, u64), ProcessSeconds> = BTreeMap::new();
     for step in steps(recording) {
@@ -200,16 +200,16 @@ pub fn process_seconds(recording: &Recording) -> Vec<ProcessSeconds> {
     all
 }
 
-/// How one process spent the time in which it was seen.
+/// The activity of one process while it was seen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessTime {
     /// Its number.
     pub pid: u32,
     /// Its name, as in /proc/PID/comm, at the end.
     pub name: String,
-    /// Processors that it used in the mean, short-lived children that were never seen included.
+    /// The mean number of processors in use, including short-lived children that no sample saw.
     pub processors: f64,
-    /// Its threads at most.
+    /// The largest number of its threads.
     pub threads: u64,
     /// Share of the samples in which it waited for a device.
     pub waits: f64,
@@ -217,7 +217,7 @@ pub struct ProcessTime {
     pub seen: (f64, f64),
 }
 
-/// The same of each process that was followed, in two samples at least.
+/// The activity of each followed process that at least two samples saw.
 pub fn process_times(recording: &Recording) -> Vec<ProcessTime> {
     let mut all: BTreeMap<(u32, u64), (ProcessTime, f64, f64)> = BTreeMap::new();
     for ProcessStep { from, to, used } in steps(recording) {
@@ -247,9 +247,9 @@ pub fn process_times(recording: &Recording) -> Vec<ProcessTime> {
     all.into_values().map(mean).collect()
 }
 
-/// Seconds in user mode between the first and the last sample, of the processes that were followed and of all
-/// their descendants, also those that were never seen and ended: whoever waits for a process gets its time.
-/// None where none was followed, or as many as can be.
+/// Seconds in user mode between the first and the last sample, of the followed processes and all their
+/// descendants. Descendants that ended unseen are included, because their time goes to the process that waits
+/// for them. None if no process was followed, or if the number of followed processes reached its limit.
 pub fn user_seconds(recording: &Recording) -> Option<f64> {
     let moments = moments(recording);
     let ((from, first), (_, last)) = (moments.first()?, moments.last()?);
@@ -267,7 +267,7 @@ pub fn user_seconds(recording: &Recording) -> Option<f64> {
     Some(used.saturating_sub(all(&mut before.into_values())) as f64 / hz)
 }
 
-/// Percent of one processor, of each and of all together.
+/// Percent of one processor, for each process and for all together.
 fn series(recording: &Recording) -> Vec<TimeSeries> {
     let mut points: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     for step in steps(recording).into_iter().filter(|step| step.to > step.from) {
@@ -282,18 +282,18 @@ fn series(recording: &Recording) -> Vec<TimeSeries> {
     points.into_iter().map(|(name, points)| TimeSeries::new(NAME, &name, "%", points)).collect()
 }
 
-/// What happened from one sample to the next.
+/// The changes from one sample to the next.
 struct ProcessStep {
     from: f64,
     to: f64,
     used: Vec<Used>,
 }
 
-/// What a process used in a step.
+/// The processor time of a process in a step.
 struct Used {
     process: ProcessStat,
     seconds: f64,
-    /// It was seen at the step's end, and not only later.
+    /// True if the process was seen at the step's end, and not only later.
     seen: bool,
 }
 
@@ -321,7 +321,7 @@ fn steps(recording: &Recording) -> Vec<ProcessStep> {
             } else {
                 let started = now.started as f64 / hz - boot;
                 let begun = moments.first().map_or(0.0, |first| first.0);
-                // To a tick: one that runs for longer, and was only found late, counts from now on.
+                // Exact to a tick. A process that has run for longer, and was found late, counts from now on.
                 let all = if started + 1.0 / hz > begun { now.own.saturating_add(now.children) } else { 0 };
                 add(&mut steps, now, started.max(begun), all as f64 / hz);
             }
@@ -343,8 +343,9 @@ fn add(steps: &mut [ProcessStep], process: &ProcessStat, from: f64, seconds: f64
     last.used.push(Used { process: process.clone(), seconds: left.max(0.0), seen: true });
 }
 
-/// Ticks that a process used since the earlier moment; none where it wasn't seen then. Of its children's
-/// time, which it gets when it has waited for them, those that were followed have been counted before.
+/// Ticks that a process used since the earlier moment; none if it wasn't seen then. A process also gets the
+/// time of children that it has waited for; the time of ended children that were followed is subtracted,
+/// because it is counted already.
 fn used(now: &ProcessStat, earlier: &Moment, later: &Moment) -> Option<u64> {
     let before = earlier.get(&now.pid).filter(|before| before.started == now.started)?;
     let ended = earlier.values().filter(|process| process.parent == now.pid && !is_there(process, later));
@@ -370,7 +371,7 @@ mod tests {
 
     #[test]
     fn a_child_that_ends_is_counted_once() {
-        // Of the child, 30 ticks were seen, 20 passed before its end; a second one was never seen.
+        // 30 ticks of the child were seen, and 20 passed before its end; a second child was never seen.
         let first = line(10, 1, 100, 0, 5) + &line(11, 10, 0, 0, 5);
         let second = line(10, 1, 110, 0, 5) + &line(11, 10, 30, 0, 5);
         let third = line(10, 1, 120, 50 + 7, 5);
@@ -423,7 +424,7 @@ mod tests {
 
     #[test]
     fn time_in_user_mode_goes_to_those_who_wait() {
-        // One from before the recording, a child from before that ends, and one that is found late.
+        // A process from before the recording, an earlier child that ends, and a child that is found late.
         let first = line(10, 1, 500, 0, 5) + &line(11, 10, 200, 0, 5);
         let last = line(10, 1, 510, 230 + 40, 5) + &line(12, 10, 25, 0, 150);
         let mut recording = recording_of(NAME, &[&first, &last]);

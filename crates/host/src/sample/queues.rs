@@ -1,4 +1,4 @@
-//! What network drivers count by queue and otherwise: `ethtool -S`, of the network namespace of the thread
+//! Counters of network drivers, by queue and otherwise (`ethtool -S`), in the network namespace of the thread
 //! that starts to record. Each line of the text is an interface, a statistic, a colon and its value.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub(super) const KIND: SampleKind = SampleKind {
     series: |recording| counters::moved(counters::rates(NAME, "1/s", 1.0, &history(recording))),
 };
 
-/// By how much each statistic grew between the first and the last sample, as `eth0 rx_queue_0_packets`.
+/// The growth of each statistic between the first and the last sample, as `eth0 rx_queue_0_packets`.
 pub fn queues(recording: &Recording) -> CounterValues {
     counters::totals(&history(recording))
 }
@@ -36,7 +36,7 @@ fn parse(text: &str) -> CounterValues {
 }
 
 struct StatisticsSource {
-    /// None where there is no real host, or no socket.
+    /// None if the source isn't a real host, or there is no socket.
     ethtool: Option<Ethtool>,
     interfaces: KeptFile,
     /// The statistics' names; none for an interface without any.
@@ -71,7 +71,7 @@ impl TextSource for StatisticsSource {
             let Some(known) = names else { continue };
             let Ok(values) = ethtool.values(&interface) else { continue };
             if values.len() != known.len() {
-                // Its queues were changed: what the values are called now is asked for the next time.
+                // The interface's queues have changed: the new names are read the next time.
                 self.names.remove(&interface);
                 continue;
             }

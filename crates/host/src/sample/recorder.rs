@@ -112,7 +112,7 @@ fn sample(sampler: &mut Sampler, whole: bool) -> Vec<u8> {
     text
 }
 
-/// The next moment of an even beat. Moments missed by a suspended or busy host are not made up for.
+/// The next moment of an even beat. Moments that a suspended or busy host missed are skipped.
 fn next(last: Instant, interval: Duration, now: Instant) -> Instant {
     let due = last + interval;
     if due < now { now + interval } else { due }

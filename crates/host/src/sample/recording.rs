@@ -36,7 +36,7 @@ pub struct RecordingInfo {
 pub struct Sample {
     /// Seconds since the recording began, by a clock that only goes forward.
     pub seconds: f64,
-    /// The name of each kind of data, and its text. Not every sample holds every kind.
+    /// The kinds of data with their names and texts. Not every sample holds every kind.
     pub texts: Vec<(String, String)>,
 }
 
@@ -92,7 +92,7 @@ impl Recording {
         }
     }
 
-    /// Takes one line with its text; none if it has no place here.
+    /// Takes one line with its text; none if the line isn't allowed here.
     fn take(&mut self, line: &str, lines: &mut Lines<'_>) -> Option<Taken> {
         let (mark, rest) = line.split_once(' ')?;
         match mark {
@@ -107,7 +107,7 @@ impl Recording {
     fn begin(&mut self, seconds: &str) -> Option<Taken> {
         let seconds: f64 = seconds.parse().ok()?;
         let before = self.samples.last().map_or(0.0, |sample| sample.seconds);
-        // No number of seconds is neither.
+        // NaN fails both comparisons.
         if !(seconds >= before && seconds.is_finite()) {
             return None;
         }
@@ -138,7 +138,7 @@ impl Recording {
         }
     }
 
-    /// The texts of one kind of data, each with its second.
+    /// The texts of one kind of data, each with its time in seconds.
     pub fn texts<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = (f64, &'a str)> + 'a {
         self.samples.iter().filter_map(move |sample| {
             let (_, text) = sample.texts.iter().find(|(name, _)| name == kind)?;
@@ -146,8 +146,8 @@ impl Recording {
         })
     }
 
-    /// Keeps samples at least so many seconds apart, the first and the last two among them. Counters only
-    /// grow, so what is between two samples that stay isn't lost.
+    /// Thins the samples to at least this distance in seconds, and keeps the first and the last two. Counters
+    /// only grow, so the growth between two kept samples isn't lost.
     pub fn thin(&mut self, seconds: f64) {
         let (mut place, mut kept, last) = (0, f64::NEG_INFINITY, self.samples.len());
         self.samples.retain(|sample| {
@@ -175,7 +175,7 @@ enum Taken {
 }
 
 impl RecordingInfo {
-    /// A value that isn't known is left out, so that later versions may add some.
+    /// Ignores unknown values, so that later versions may add some.
     fn set(&mut self, key: &str, value: &str) -> Option<Taken> {
         let number = || value.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
         match key {
@@ -249,7 +249,7 @@ impl<'a> Lines<'a> {
         Some(&rest[..end])
     }
 
-    /// A text of this length and the end of its line; the inner none where the bytes end before.
+    /// A text of this length and the end of its line; the inner none if the bytes end earlier.
     #[expect(clippy::option_option, reason = "damaged, cut off, or whole")]
     fn text(&mut self, length: usize) -> Option<Option<&'a [u8]>> {
         let rest = &self.bytes[self.at..];

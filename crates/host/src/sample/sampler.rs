@@ -15,12 +15,12 @@ pub const DEFAULT_INTERVAL: Duration = Duration::from_millis(250);
 /// The shortest interval; a shorter one would measure the sampler.
 const SHORTEST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(60);
-/// The share of a processor that all kinds of data together may cost before the dear ones are read less
+/// The share of a processor that all kinds of data together may cost. Above it, costly kinds are read less
 /// often.
 const ALL: f64 = 0.008;
-/// The share that each kind may cost then.
+/// The share of a processor that each kind may then cost.
 const SHARE: f64 = ALL / KINDS.len() as f64;
-/// The most processes, and names of processes, to follow.
+/// The largest number of processes, and of their names, to follow.
 const MOST_WATCHED: usize = 64;
 
 /// Options of a sampler.
@@ -81,8 +81,8 @@ impl Sampler {
         format!("{MAGIC}\n{about}").into_bytes()
     }
 
-    /// Appends one sample. A kind of data that costs much is left out of some of them, unless the sample must
-    /// be `whole`, as the first and the last should.
+    /// Appends one sample. A costly kind of data is left out of some samples, unless the sample must be
+    /// `whole`, as the first and the last should.
     pub fn sample(&mut self, whole: bool, recording: &mut Vec<u8>) {
         recording.extend_from_slice(format!("@ {:.6}\n", self.begun.elapsed().as_secs_f64()).as_bytes());
         let interval = self.interval.as_secs_f64();
@@ -131,7 +131,7 @@ impl OpenKind {
         true
     }
 
-    /// Skips enough samples to stay within its share of each, in seconds.
+    /// Skips enough samples to cost at most `share` processor seconds for each one, in the mean.
     fn spare(&mut self, share: f64) {
         self.out = (self.cost / share) as u32;
     }
@@ -163,7 +163,7 @@ pub(crate) fn thread_seconds() -> f64 {
 mod tests {
     use super::*;
 
-    /// Costs 3 ms, which is more than 0.8 % of 250 ms.
+    /// A reading that costs 3 ms, more than 0.8 % of 250 ms.
     struct Dear;
 
     impl TextSource for Dear {

@@ -13,7 +13,7 @@ pub struct TimeSeries {
     pub name: String,
     /// Its unit: `%`, `bit/s`, `1/s`.
     pub unit: String,
-    /// Seconds since the recording began, and the value; a rate is that of the time up to its second.
+    /// Seconds since the recording began, and the value; a rate covers the interval that ends there.
     pub points: Vec<(f64, f64)>,
 }
 

@@ -14,7 +14,7 @@ use rustix::net::{
 
 use crate::netlink::{DUMP, attributes, error, message, number};
 
-/// The most connections that are told of each address family.
+/// The largest number of recorded connections of each address family.
 const MOST: usize = 1024;
 
 const AF_INET: u8 = 2;
@@ -24,7 +24,7 @@ const TCP: u8 = 6;
 const BY_FAMILY: u16 = 20;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
-/// INET_DIAG_INFO and INET_DIAG_CONG, as attributes and as bits of what is asked for.
+/// INET_DIAG_INFO and INET_DIAG_CONG, as attributes and as bits of the request.
 const INFO: u16 = 2;
 const CONG: u16 = 4;
 const EXTENSIONS: u8 = 1 << (INFO - 1) | 1 << (CONG - 1);
@@ -33,7 +33,7 @@ const STATES: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9;
 /// Before the attributes: struct inet_diag_msg.
 const FIXED: usize = 72;
 
-/// The fields of struct tcp_info that are told: name, place, and bytes.
+/// The recorded fields of struct tcp_info: name, offset, and size in bytes.
 const FIELDS: [(&str, usize, usize); 23] = [
     ("rto", 8, 4),
     ("mss", 16, 4),
@@ -60,7 +60,7 @@ const FIELDS: [(&str, usize, usize); 23] = [
     ("snd_wnd", 228, 4),
 ];
 
-/// A socket through which the kernel is asked.
+/// A socket for requests to the kernel.
 pub(crate) struct SockDiag {
     socket: OwnedFd,
     buffer: Vec<u8>,
@@ -84,7 +84,7 @@ impl SockDiag {
         Ok(())
     }
 
-    /// Takes one answer; false where it was the last.
+    /// Takes one answer; false if it was the last.
     fn receive(&mut self, text: &mut String, told: &mut usize) -> io::Result<bool> {
         let (got, _) = recv(&self.socket, &mut self.buffer[..], RecvFlags::empty())?;
         let mut rest = &self.buffer[..got];
@@ -116,7 +116,7 @@ fn request(family: u8) -> [u8; 72] {
 }
 
 /// One connection: both addresses, the state, the cookie that no other connection has, the queues, the
-/// socket's inode (0 once nobody has it open), and what TCP_INFO tells.
+/// socket's inode (0 once nobody has it open), and the values of TCP_INFO.
 fn line(message: &[u8], text: &mut String) {
     let Some((near, far)) = ends(message) else { return };
     let get = |at, size| number(message, at, size).unwrap_or(0);
@@ -144,7 +144,7 @@ fn ends(message: &[u8]) -> Option<(String, String)> {
         let bytes: [u8; 16] = message.get(address..address + 16)?.try_into().ok()?;
         Some(match family {
             AF_INET => format!("{}:{port}", Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3])),
-            // A socket for both families shows the IPv4 addresses of its peers so.
+            // A socket for both families shows its peers' IPv4 addresses in this form.
             _ => match Ipv6Addr::from(bytes).to_canonical() {
                 IpAddr::V4(address) => format!("{address}:{port}"),
                 IpAddr::V6(address) => format!("[{address}]:{port}"),
@@ -154,7 +154,7 @@ fn ends(message: &[u8]) -> Option<(String, String)> {
     Some((end(4, 8)?, end(6, 24)?))
 }
 
-/// What an older kernel doesn't have is left out.
+/// Fields that an older kernel lacks are left out.
 fn info(bytes: &[u8], text: &mut String) {
     for (name, at, size) in FIELDS {
         if let Some(value) = number(bytes, at, size) {

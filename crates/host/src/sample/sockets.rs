@@ -1,8 +1,7 @@
-//! The sockets that processes have open, by which their connections are known: links in /proc/PID/fd
-//! (proc_pid_fd(5)).
+//! The open sockets of processes, which identify their connections: links in /proc/PID/fd (proc_pid_fd(5)).
 //!
-//! They are one line among those of the processes: `sockets INODE ...`, with `?` for those that may not be
-//! seen.
+//! They form one line among those of the processes: `sockets INODE ...`, with `?` for processes that this
+//! user may not examine.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,10 +12,11 @@ use super::Recording;
 
 const WORD: &str = "sockets";
 const HIDDEN: &str = "?";
-/// Of a process that has more files open than these, the sockets aren't looked for: that would cost too much.
+/// The largest number of open files of a process. With more, its sockets aren't searched, which would cost
+/// too much.
 const MOST_FILES: usize = 1024;
 
-/// Those of all processes that are followed, at one moment.
+/// The open sockets of all followed processes at one moment.
 #[derive(Default)]
 pub(super) struct Sockets {
     inodes: BTreeSet<u64>,
@@ -24,11 +24,11 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    /// Adds what a process had open.
+    /// Adds the open sockets of a process.
     pub fn add(&mut self, open: io::Result<Vec<u64>>) {
         match open {
             Ok(inodes) => self.inodes.extend(inodes),
-            // One that has ended meanwhile has none.
+            // A process that has ended meanwhile has none.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(_) => self.is_hidden = true,
         }
@@ -66,8 +66,8 @@ fn inode(target: &Path) -> Option<u64> {
     target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// All that the processes that were followed had open at any moment; none where that isn't known of each of
-/// them.
+/// All sockets that the followed processes had open at any moment; none if they aren't known for each
+/// process.
 pub(super) fn followed(recording: &Recording) -> Option<BTreeSet<u64>> {
     let lines = recording.texts(super::processes::NAME).flat_map(|(_, text)| text.lines());
     let mut words = lines.filter_map(|line| line.strip_prefix(WORD)).peekable();

@@ -14,18 +14,18 @@ pub(super) const KIND: SampleKind = SampleKind {
     series: |recording| counters::rates(NAME, "1/s", 1.0, &history(recording)),
 };
 
-/// What the processors' backlogs did.
+/// Counters of the processors' backlogs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Softnet {
-    /// Packets that were worked on.
+    /// Processed packets.
     pub processed: u64,
-    /// Packets that were dropped, since a backlog was full.
+    /// Packets dropped because a backlog was full.
     pub dropped: u64,
-    /// How often work was left over, since the time or the budget was used up.
+    /// The number of times that work was left over, because the time or the budget was used up.
     pub squeezed: u64,
 }
 
-/// Between the first and the last sample, of all processors together.
+/// The growth between the first and the last sample, for all processors together.
 pub fn softnet(recording: &Recording) -> Softnet {
     let totals = counters::totals(&history(recording));
     let of = |column: &str| totals.get(&format!("all {column}")).copied().unwrap_or(0);
@@ -42,7 +42,8 @@ fn parse(text: &str) -> CounterValues {
     for (line, place) in text.lines().zip(0..) {
         let values: Vec<u64> =
             line.split_whitespace().map_while(|word| u64::from_str_radix(word, 16).ok()).collect();
-        // The thirteenth column names the processor, since Linux 5.10; before, lines count those on line.
+        // The thirteenth column names the processor, since Linux 5.10; earlier, lines count the processors
+        // that are on line.
         let processor = values.get(12).copied().unwrap_or(place);
         for (column, value) in ["processed", "dropped", "squeezed"].iter().zip(values) {
             counters.insert(format!("cpu{processor} {column}"), value);

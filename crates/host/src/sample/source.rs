@@ -10,11 +10,11 @@ const MOST_BYTES: usize = 16 << 20;
 
 /// The source of one kind of data.
 pub(crate) trait TextSource: Send {
-    /// Appends the text as it is now.
+    /// Appends the current text.
     fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()>;
 }
 
-/// A file that is kept open and read from its beginning each time, which /proc renews.
+/// A file that is kept open and read from its beginning each time; /proc then renews its contents.
 pub(crate) struct KeptFile {
     path: PathBuf,
     file: Option<File>,
@@ -41,14 +41,14 @@ impl TextSource for KeptFile {
     fn read(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         let result = self.open().and_then(|file| read_whole(file, text));
         if result.is_err() {
-            // The thing behind the file may have gone and come again.
+            // The file's device may have gone and come again.
             self.file = None;
         }
         result.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display())))
     }
 }
 
-/// Reads a file from its beginning, whatever was read before.
+/// Reads a file from its beginning, independent of earlier reads.
 pub(crate) fn read_whole(file: &File, text: &mut Vec<u8>) -> io::Result<()> {
     let start = text.len();
     let mut end = start;

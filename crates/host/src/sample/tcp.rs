@@ -22,11 +22,11 @@ pub(super) const NETSTAT: SampleKind = SampleKind {
     series: |recording| series(recording, NETSTAT_NAME),
 };
 
-/// Values that are no counters.
+/// Values that aren't counters.
 const NO_COUNTERS: [&str; 5] =
     ["Tcp CurrEstab", "Tcp RtoAlgorithm", "Tcp RtoMin", "Tcp RtoMax", "Tcp MaxConn"];
 
-/// What TCP had to do twice, or couldn't.
+/// TCP's retransmissions, timeouts and drops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpTotals {
     /// Segments received.
@@ -39,14 +39,14 @@ pub struct TcpTotals {
     pub timeouts: u64,
     /// Tail loss probes.
     pub loss_probes: u64,
-    /// How often a receive queue was pruned or a segment dropped, since memory was short.
+    /// The number of times that a receive queue was pruned or a segment dropped, because memory was short.
     pub prunes: u64,
     /// Connections that a full listen queue dropped.
     pub listen_drops: u64,
 }
 
-/// What the counters of TCP grew by between the first and the last sample: `RetransSegs`, `TCPTimeouts` and
-/// so on.
+/// The growth of TCP's counters (`RetransSegs`, `TCPTimeouts` and others) between the first and the last
+/// sample.
 pub fn tcp(recording: &Recording) -> CounterValues {
     let snmp = counters::totals(&history(recording, SNMP_NAME));
     let netstat = counters::totals(&history(recording, NETSTAT_NAME));
@@ -59,7 +59,7 @@ pub fn tcp(recording: &Recording) -> CounterValues {
         .collect()
 }
 
-/// Those that tell of trouble.
+/// The sums of TCP's counters for [`TcpTotals`].
 pub fn tcp_totals(recording: &Recording) -> TcpTotals {
     let counters = tcp(recording);
     let of = |names: &[&str]| names.iter().filter_map(|name| counters.get(*name)).sum();
