@@ -45,7 +45,7 @@ pub struct About {
     pub metric: Metric,
     /// Its name in expressions and in JSON.
     pub name: &'static str,
-    /// Its name as the quantity of a figure, in study files and records; empty where no figure shows it.
+    /// Its name as the quantity of a figure, in study files and records; empty if no figure shows it.
     pub quantity: &'static str,
     /// What an axis calls it.
     pub label: &'static str,
@@ -53,15 +53,15 @@ pub struct About {
     pub meaning: &'static str,
     /// What a column of the page calls it.
     pub heading: &'static str,
-    /// Its unit; empty where it has none.
+    /// Its unit; empty if it has none.
     pub unit: &'static str,
     /// The head of its column on a terminal, unit included.
     pub column: &'static str,
     /// What a better value is called, and a worse one.
     pub words: [&'static str; 2],
-    /// True where more is better.
+    /// True if more is better.
     pub more_is_better: bool,
-    /// True where two results of a study are compared by it.
+    /// True if two results of a study are compared by it.
     pub is_compared: bool,
     /// Payload bytes of a run below which it says nothing: of a handful of bytes the time does.
     pub least_bytes: u64,
@@ -169,7 +169,7 @@ impl Metric {
         value.is_finite().then_some(value)
     }
 
-    /// What is shown of a run: nothing where it moved too little to say anything, and nothing below 0.
+    /// What is shown of a run: nothing if it moved too little to say anything, and nothing below 0.
     pub fn shown(self, run: &Measures, shared_processors: bool) -> Option<f64> {
         let value = self.of(run, shared_processors)?;
         (value >= 0.0 && run.bytes >= self.about().least_bytes).then_some(value)
@@ -209,7 +209,7 @@ pub(crate) mod quantity {
 }
 
 impl Cpu {
-    /// Busy share of all processors, in percent; `None` where nothing was counted: such a host isn't an idle one.
+    /// Busy share of all processors, in percent; `None` if nothing was counted: such a host isn't an idle one.
     pub fn busy_percent(&self) -> Option<f64> {
         let all = self.busy() + self.steal + self.idle + self.iowait;
         // Divided first: a share of one is then 100 and not a bit more.

@@ -30,7 +30,7 @@ pub struct Record {
     pub blocks: u32,
     /// The hosts of the study with their facts, sender first.
     pub hosts: Vec<Host>,
-    /// True where both ends run on the same processors, as in a lab of namespaces.
+    /// True if both ends run on the same processors, as in a lab of namespaces.
     pub shared_processors: bool,
     /// The link, where it is known; where the study has several, the first.
     pub link: Option<Link>,
@@ -147,7 +147,7 @@ pub struct Host {
 /// The path between the hosts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Link {
-    /// Shaped or physical rate of the wire in bit/s; `None` where nothing shapes it.
+    /// Shaped or physical rate of the wire in bit/s; `None` if nothing shapes it.
     pub bits_per_second: Option<u64>,
     /// Layer-3 maximum transmission unit in bytes.
     pub mtu: u32,
@@ -202,7 +202,7 @@ pub struct Case {
     pub tool: String,
     /// What the tool says of its version, where it was asked.
     pub version: Option<String>,
-    /// Parallel streams or copies; `None` where the tool chooses.
+    /// Parallel streams or copies; `None` if the tool chooses.
     pub streams: Option<u32>,
     /// Whether the payload is encrypted on the wire, and by what ("aes128-gcm"); `None` is clear text.
     pub cipher: Option<String>,
@@ -229,7 +229,7 @@ pub struct Bound {
     pub limit: f64,
     /// Unit of the value: "ratio", "bytes", "ms".
     pub unit: String,
-    /// True where every block must hold the bound, and not the median of the blocks alone.
+    /// True if every block must hold the bound, and not the median of the blocks alone.
     #[serde(default)]
     pub every_block: bool,
 }
@@ -375,7 +375,7 @@ pub struct Found {
     pub parameter: String,
     /// The level that the run had.
     pub level: u32,
-    /// What was tried, in that order; empty where the tool doesn't state it.
+    /// What was tried, in that order; empty if the tool doesn't state it.
     #[serde(default)]
     pub steps: Vec<Step>,
 }

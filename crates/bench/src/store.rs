@@ -76,7 +76,7 @@ pub enum StoreError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The error message.
         cause: serde_json::Error,
     },
     /// Another process is writing there.
@@ -99,7 +99,7 @@ pub enum StoreError {
 pub struct Loaded {
     /// The record with its runs.
     pub record: Record,
-    /// True where the last run was cut off while it was being written; it is left out.
+    /// True if the last run was cut off while it was being written; it is left out.
     pub torn: bool,
 }
 

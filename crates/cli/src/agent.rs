@@ -18,7 +18,7 @@ use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, t
 
 const MEANINGS: [Meaning; 6] = [(Code::Done, "served"), FAILED, USAGE, FAR_END, VERSION, INTERRUPTED];
 
-/// What `linerate agent` takes.
+/// Arguments of `linerate agent`.
 #[derive(Debug, Args)]
 #[command(after_long_help = table(&MEANINGS))]
 pub struct AgentArgs {

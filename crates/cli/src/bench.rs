@@ -29,7 +29,7 @@ use crate::common::failure::Failure;
 use crate::exit::{Code, INTERRUPTED, Meaning, USAGE, table};
 use crate::say::fit;
 
-/// What `linerate bench` takes.
+/// Arguments of `linerate bench`.
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = explanation(), args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {

@@ -39,7 +39,7 @@ const MEANINGS: [Meaning; 7] = [
     INTERRUPTED,
 ];
 
-/// What `linerate clean` takes.
+/// Arguments of `linerate clean`.
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct CleanArgs {
@@ -69,7 +69,7 @@ struct CleanedUp {
 /// Cleans.
 ///
 /// # Errors
-/// Where the directory or the far end can't be reached.
+/// If the directory or the far end can't be reached.
 pub fn run(args: CleanArgs) -> Result<Code, Failure> {
     let output = Arc::new(Output::new(args.style()));
     let (meters, mut found) = (Meters::default(), CleanedUp::default());

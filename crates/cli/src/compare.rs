@@ -29,7 +29,7 @@ const MEANINGS: [Meaning; 3] = [
     USAGE,
 ];
 
-/// What `linerate compare` takes.
+/// Arguments of `linerate compare`.
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct CompareArgs {
@@ -56,7 +56,7 @@ pub struct CompareArgs {
 /// Compares.
 ///
 /// # Errors
-/// Where the results can't be read or compared.
+/// If the results can't be read or compared.
 pub fn run(args: CompareArgs) -> Result<Code, Failure> {
     let outcome = match &args.new {
         Some(new) => two(&args, &args.base, new),

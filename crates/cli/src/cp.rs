@@ -45,7 +45,7 @@ const MEANINGS: [Meaning; 8] = [
     INTERRUPTED,
 ];
 
-/// What `linerate cp` takes.
+/// Arguments of `linerate cp`.
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct CpArgs {
@@ -77,7 +77,7 @@ pub struct CpArgs {
 /// Copies.
 ///
 /// # Errors
-/// Where the whole failed.
+/// If the whole failed.
 pub fn run(args: CpArgs) -> Result<Code, Failure> {
     let output = Output::new(args.common.style());
     perform(output, Ok(args.into_task()))

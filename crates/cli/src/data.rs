@@ -11,7 +11,7 @@ use crate::exit::{Code, FAILED, Meaning, USAGE, table};
 
 const MEANINGS: [Meaning; 3] = [(Code::Done, "done; the exit code of data hold is COMMAND's"), FAILED, USAGE];
 
-/// What `linerate data` takes.
+/// Arguments of `linerate data`.
 #[derive(Debug, Args)]
 #[command(after_long_help = table(&MEANINGS))]
 pub struct DataArgs {

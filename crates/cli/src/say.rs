@@ -74,7 +74,7 @@ pub fn instead(lines: usize, text: &str) {
     let _ = writeln!(io::stderr(), "\x1b[{lines}A\x1b[J{}", fit(text));
 }
 
-/// True where standard output is not whole.
+/// True if standard output is not whole.
 pub fn is_lost() -> bool {
     LOST.load(Ordering::Relaxed)
 }

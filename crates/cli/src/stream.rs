@@ -34,7 +34,7 @@ const PROBE: Duration = Duration::from_secs(2);
 
 const MEANINGS: [Meaning; 6] = [(Code::Done, "measured"), FAILED, USAGE, FAR_END, VERSION, INTERRUPTED];
 
-/// What `linerate stream` takes.
+/// Arguments of `linerate stream`.
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct StreamArgs {
@@ -71,7 +71,7 @@ pub struct StreamArgs {
 /// Measures.
 ///
 /// # Errors
-/// Where the path can't be measured.
+/// If the path can't be measured.
 pub fn run(args: StreamArgs) -> Result<Code, Failure> {
     let output = Arc::new(Output::new(if args.json { Style::Json } else { Style::Plain }));
     measure(&args, &output).inspect_err(|failure| output.failed(failure))
@@ -93,7 +93,7 @@ fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<Code, Failure> {
 /// What `linerate doctor` measures: two seconds from memory to memory, with what is used by default.
 ///
 /// # Errors
-/// Where the far end can't be started or goes away.
+/// If the far end can't be started or goes away.
 pub fn probe(host: &OsStr, reach: &Reach) -> Result<Summary, Failure> {
     let output = Arc::new(Output::new(Style::Quiet));
     let far_end = reach.far_end(host, true)?;

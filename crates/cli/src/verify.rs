@@ -47,7 +47,7 @@ const MEANINGS: [Meaning; 8] = [
     INTERRUPTED,
 ];
 
-/// What `linerate verify` takes.
+/// Arguments of `linerate verify`.
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct VerifyArgs {
@@ -75,7 +75,7 @@ pub struct VerifyArgs {
 /// Compares.
 ///
 /// # Errors
-/// Where the trees can't be compared as a whole.
+/// If the trees can't be compared as a whole.
 pub fn run(args: VerifyArgs) -> Result<Code, Failure> {
     linerate_sys::limits::raise_open_files();
     let style = match (args.json, args.quiet) {

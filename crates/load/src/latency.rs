@@ -48,7 +48,7 @@ impl LatencyHistogram {
         self.0.len()
     }
 
-    /// Their mean in seconds; 0 where there are none.
+    /// Their mean in seconds; 0 if there are none.
     pub fn mean_seconds(&self) -> f64 {
         self.0.mean() * 1e-9
     }

@@ -24,7 +24,7 @@ pub(crate) fn link_named<'a>(record: &'a Record, name: &str) -> Option<&'a Link>
 }
 
 impl Ceiling {
-    /// The ceiling of a link, or `None` where nothing shapes it or its frames have no room for payload.
+    /// The ceiling of a link, or `None` if nothing shapes it or its frames have no room for payload.
     pub(crate) fn of(link: &Link) -> Option<Self> {
         let wire = link.bits_per_second.filter(|rate| *rate > 0)?;
         let payload = payload_ceiling(link)? * 1e-9;

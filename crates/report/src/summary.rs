@@ -18,7 +18,7 @@ pub(crate) struct Summary<'a> {
     pub(crate) levels: Vec<String>,
     /// What its runs come to.
     pub(crate) figures: CaseSummary,
-    /// Connections of all good runs together: attempted, made, failed; `None` where the load has none.
+    /// Connections of all good runs together: attempted, made, failed; `None` if the load has none.
     pub(crate) connections: Option<[u64; 3]>,
     /// What the runs named as their limiter most often.
     pub(crate) limiter: Option<&'a str>,

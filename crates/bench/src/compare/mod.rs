@@ -123,7 +123,7 @@ fn nothing(case: &Case) -> Row {
     }
 }
 
-/// `None` where neither result has the quantity.
+/// `None` if neither result has the quantity.
 fn row(base: &Record, new: &Record, case: &Case, quantity: Metric) -> Option<Row> {
     let values = |record: &Record| values(record, &case.id, quantity);
     let (before, after) = (values(base), values(new));
@@ -159,7 +159,7 @@ fn median(values: &[f64]) -> Option<f64> {
     Estimate::of(values, 0).map(|estimate| estimate.median)
 }
 
-/// Why the first run without figures has none; none where every run is good.
+/// Why the first run without figures has none; none if every run is good.
 fn failure(record: &Record, case: &str) -> Option<String> {
     let mut runs = runs(record, case).peekable();
     if runs.peek().is_none() {

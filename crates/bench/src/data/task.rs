@@ -38,7 +38,7 @@ pub enum Task {
         /// How many.
         number: u32,
     },
-    /// Make a directory empty, with room at hand for so many bytes.
+    /// Make a directory empty, with room at hand for this number of bytes.
     Clear {
         /// The directory.
         destination: PathBuf,

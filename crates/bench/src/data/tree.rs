@@ -13,7 +13,7 @@ pub struct Tree(Vec<(PathBuf, Kind)>);
 pub enum Kind {
     /// A directory.
     Directory,
-    /// A regular file of so many bytes.
+    /// A regular file of this number of bytes.
     File(u64),
     /// A symbolic link and what it holds.
     Link(PathBuf),
@@ -63,7 +63,7 @@ impl Tree {
     }
 
     /// The first difference between what this tree lists at `here` and what is at `there`, in names, kinds,
-    /// sizes or contents, for people; `None` where both hold the same.
+    /// sizes or contents, for people; `None` if both hold the same.
     ///
     /// # Errors
     /// A file on either side can't be read.

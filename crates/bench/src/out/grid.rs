@@ -105,7 +105,7 @@ fn fit(names: &[&str], width: usize) -> Vec<String> {
     names.iter().enumerate().map(numbered).collect()
 }
 
-/// True where different names are still different.
+/// True if different names are still different.
 fn are_apart(names: &[&str], cut: &[String]) -> bool {
     let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
     cut.iter().zip(names).all(|(cut, name)| seen.insert(cut, name).is_none_or(|other| other == *name))

@@ -23,7 +23,7 @@ pub(crate) struct Attempt<'a> {
     pub bed: &'a mut dyn Bed,
     pub tool: &'a Tool,
     pub case: &'a CaseSpec,
-    /// What is moved: one directory for each copy of the tool. Empty where no files are moved.
+    /// What is moved: one directory for each copy of the tool. Empty if no files are moved.
     pub sources: Vec<PathBuf>,
     /// Files and bytes that must arrive; for memory to memory, 0 and the bytes asked for.
     pub expected: (u64, u64),

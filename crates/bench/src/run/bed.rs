@@ -94,7 +94,7 @@ pub trait Bed {
         Tree::read(here)?.difference(here, there)
     }
 
-    /// The agent of an end, which says and samples what is known of its host; `None` where a bed knows it
+    /// The agent of an end, which says and samples what is known of its host; `None` if a bed knows it
     /// otherwise.
     fn agent(&mut self, _end: End) -> Option<&mut HostAgent> {
         None
@@ -116,7 +116,7 @@ pub trait Bed {
         })
     }
 
-    /// What an end's sampler recorded since the start; `None` where nothing samples.
+    /// What an end's sampler recorded since the start; `None` if nothing samples.
     ///
     /// # Errors
     /// The end's agent doesn't answer.
@@ -127,10 +127,10 @@ pub trait Bed {
     /// The link.
     fn link(&self) -> Link;
 
-    /// True where both ends run on the same processors.
+    /// True if both ends run on the same processors.
     fn shares_processors(&self) -> bool;
 
-    /// True where an end has the program.
+    /// True if an end has the program.
     fn has(&self, end: End, program: &str) -> bool;
 
     /// What an end says about itself.

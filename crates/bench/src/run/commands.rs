@@ -19,7 +19,7 @@ impl Attempt<'_> {
         (0..self.copies()).map(|copy| self.command(&self.tool.command, copy)).collect()
     }
 
-    /// The tool's server: one on each guest that a copy goes to, or one at the receiving end. None where it
+    /// The tool's server: one on each guest that a copy goes to, or one at the receiving end. None if it
     /// has none.
     pub(super) fn start_servers(&self) -> Result<Vec<Group>, Failure> {
         let Some(server) = &self.tool.server else { return Ok(Vec::new()) };

@@ -17,7 +17,7 @@ pub(crate) fn foreign(idle: &CpuSeconds, seconds: f64) -> f64 {
     if seconds > 0.0 { counted.max(0.0) / seconds } else { 0.0 }
 }
 
-/// True where a window without work of the study was quiet.
+/// True if a window without work of the study was quiet.
 pub(crate) fn is_quiet(foreign: f64) -> bool {
     foreign <= FOREIGN_PROCESSORS
 }

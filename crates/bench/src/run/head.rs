@@ -63,7 +63,7 @@ pub(crate) fn make(
     })
 }
 
-/// What keeps runs of `now` from standing beside those of an interrupted study; `None` where nothing does.
+/// What keeps runs of `now` from standing beside those of an interrupted study; `None` if nothing does.
 pub(crate) fn difference(then: &Record, now: &Record) -> Option<String> {
     let other = |what: &str, then: &str, now: &str| {
         (then != now).then(|| format!("{what} was {then:?} and is {now:?} now"))

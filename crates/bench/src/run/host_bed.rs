@@ -311,7 +311,7 @@ fn describe(name: &str, mtu: u32, facts: &Profile) -> Link {
     }
 }
 
-/// What is said of a link that the path doesn't become; nothing where the study asks for no more than the
+/// What is said of a link that the path doesn't become; nothing if the study asks for no more than the
 /// path is.
 fn label(path: &Link, spec: &LinkSpec) -> String {
     let LinkSpec { rate, count, queues, guests, rtt, loss, .. } = spec;

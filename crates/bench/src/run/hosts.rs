@@ -22,7 +22,7 @@ impl Hosts {
     /// Reads `a=PLACE,b=PLACE`, where a place is `local`, `ssh:HOST` or `netns:FILE`.
     ///
     /// # Errors
-    /// What is wrong in it, for people.
+    /// The error message, for people.
     pub fn parse(text: &str, rsh: &[OsString], address_b: Option<&str>) -> Result<Hosts, String> {
         let (mut a, mut b) = (None, None);
         for part in text.split(',') {

@@ -50,7 +50,7 @@ pub fn missing_packages(study: &Study, tools: &Toolbox) -> (Vec<String>, Vec<Str
     (needed.into_iter().collect(), wanted.into_iter().collect())
 }
 
-/// Why a tool can't run on a bed, with what to do; `None` where it can.
+/// Why a tool can't run on a bed, with what to do; `None` if it can.
 pub(crate) fn unavailable(tool: &Tool, bed: &dyn Bed) -> Option<String> {
     let lacks = |end, programs: &[String]| programs.iter().find(|program| !bed.has(end, program)).cloned();
     let (program, end) = match (lacks(End::A, &tool.needs.a), lacks(End::B, &tool.needs.b)) {
@@ -70,7 +70,7 @@ fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// True where dpkg has the package's files. On another distribution nothing is known to be installed.
+/// True if dpkg has the package's files. On another distribution nothing is known to be installed.
 fn is_installed(package: &str) -> bool {
     Path::new("/var/lib/dpkg/info").join(format!("{package}.list")).exists()
 }

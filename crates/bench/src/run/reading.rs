@@ -26,7 +26,7 @@ pub(crate) struct Stated {
 /// Reads one stdout.
 ///
 /// # Errors
-/// What is wrong with it, for people.
+/// The error message, for people.
 pub(crate) fn read(reading: &Reading, stdout: &[u8]) -> Result<Stated, String> {
     let output = Written::parse(reading.form, stdout)?;
     let number = |key: &str| number(&output, reading, key);
@@ -51,7 +51,7 @@ pub(crate) fn read(reading: &Reading, stdout: &[u8]) -> Result<Stated, String> {
 /// What a search's stdout says that it found.
 ///
 /// # Errors
-/// What is wrong with it, for people.
+/// The error message, for people.
 pub(crate) fn found(search: &Search, stdout: &[u8]) -> Result<Found, String> {
     let output = Written::parse(search.form, stdout)?;
     let number = output.find(&search.found).and_then(as_number).ok_or_else(|| nothing_at(&search.found))?;

@@ -91,7 +91,7 @@ pub enum RunnerError {
     Bed {
         /// The link's name.
         link: String,
-        /// What is wrong.
+        /// The error message.
         reason: String,
     },
 }

@@ -12,7 +12,7 @@ pub struct FileError {
     pub line: usize,
     /// The key, with the table it stands in: `case.streams`.
     pub key: String,
-    /// What is wrong with it.
+    /// The error message.
     pub problem: String,
     /// The nearest name that would be right.
     pub meant: Option<String>,

@@ -38,7 +38,7 @@ pub enum Operator {
 /// What is wrong in an expression, and what was perhaps meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpressionError {
-    /// What is wrong.
+    /// The error message.
     pub problem: String,
     /// The nearest name that would be right.
     pub meant: Option<String>,
@@ -56,7 +56,7 @@ impl Expression {
         if parser.rest.is_empty() { Ok(expression) } else { Err(parser.unexpected()) }
     }
 
-    /// The value, where `figure` knows every metric. `None` where one is missing, or the value isn't finite.
+    /// The value, where `figure` knows every metric. `None` if one is missing, or the value isn't finite.
     pub fn evaluate(&self, figure: &impl Fn(Metric, &str) -> Option<f64>) -> Option<f64> {
         let value = match self {
             Expression::Number(value) => *value,

@@ -1,6 +1,6 @@
 //! The name that was perhaps meant.
 
-/// The nearest of some names by edit distance, or `None` where none is near enough to have been meant: a
+/// The nearest of some names by edit distance, or `None` if none is near enough to have been meant: a
 /// third of its letters may differ, and at least one.
 pub fn nearest<'n>(wrong: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let wrong = wrong.to_lowercase();

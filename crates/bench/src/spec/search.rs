@@ -59,7 +59,7 @@ pub(crate) fn read_search(
     Ok(search)
 }
 
-/// An error where the tool can't take one of the levels.
+/// An error if the tool can't take one of the levels.
 pub(crate) fn check_levels(section: &Section, entry: &FreeLevels, tool: &Tool) -> Result<(), FileError> {
     for level in &entry.levels {
         let searched = tool.search_of(&entry.name).map(|_| AUTO);
@@ -70,7 +70,7 @@ pub(crate) fn check_levels(section: &Section, entry: &FreeLevels, tool: &Tool) -
 }
 
 impl Tool {
-    /// How its best level of the parameter is looked for; `None` where it isn't.
+    /// How its best level of the parameter is looked for; `None` if it isn't.
     pub(crate) fn search_of(&self, parameter: &str) -> Option<&Search> {
         self.search.as_ref().filter(|search| search.parameter == parameter)
     }

@@ -84,7 +84,7 @@ impl<'a> Section<'a> {
         Err(self.error(key, problem).suggest(text, names))
     }
 
-    /// A list of strings; empty where the key is missing. A single string counts as a list of one.
+    /// A list of strings; empty if the key is missing. A single string counts as a list of one.
     pub fn texts(&self, key: &'static str) -> Read<Vec<&'a str>> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         if let Some(text) = value.get_ref().as_str() {
@@ -97,7 +97,7 @@ impl<'a> Section<'a> {
         items.iter().map(one).collect()
     }
 
-    /// A list of whole numbers and words, each given to `parse` as text; empty where the key is missing.
+    /// A list of whole numbers and words, each given to `parse` as text; empty if the key is missing.
     pub fn levels<T>(&self, key: &'static str, parse: impl Fn(&str) -> Result<T, String>) -> Read<Vec<T>> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         let one = |item: &'a Spanned<DeValue<'a>>| {
@@ -109,7 +109,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// An error where one of the keys is a list of nothing, which is no way to say that it is left out.
+    /// An error if one of the keys is a list of nothing, which is no way to say that it is left out.
     pub fn refuse_empty(&self, keys: &[&'static str]) -> Read<()> {
         let is_empty = |key: &&&str| {
             let value = self.table.get(**key).and_then(|value| value.get_ref().as_array());
@@ -142,7 +142,7 @@ impl<'a> Section<'a> {
         Err(self.error(key, format!("{number} is not a whole number from 1 up")))
     }
 
-    /// True or false; false where the key is missing.
+    /// True or false; false if the key is missing.
     pub fn flag(&self, key: &'static str) -> Read<bool> {
         let Some(value) = self.get(key) else { return Ok(false) };
         value.get_ref().as_bool().ok_or_else(|| self.wrong(key, value, "true or false"))

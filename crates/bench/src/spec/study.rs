@@ -52,7 +52,7 @@ pub struct Study {
     pub settings: Vec<SettingSpec>,
     /// What is other in a quick run.
     pub quick: QuickSpec,
-    /// True where generator and path are tested alone before the study.
+    /// True if generator and path are tested alone before the study.
     pub capacity: bool,
     /// The file's text, as it is stored beside the results.
     pub text: String,
@@ -153,7 +153,7 @@ pub struct CaseSpec {
     pub variant: Option<String>,
     /// Streams or copies.
     pub streams: Streams,
-    /// The data set's name; `None` where no files are moved.
+    /// The data set's name; `None` if no files are moved.
     pub dataset: Option<String>,
     /// Bytes from memory to memory; `None` for as many as the study's first data set holds.
     pub bytes: Option<u64>,
@@ -221,7 +221,7 @@ pub struct BoundSpec {
     pub limit: f64,
     /// The value's unit.
     pub unit: String,
-    /// True where every block must hold it, not the median alone.
+    /// True if every block must hold it, not the median alone.
     pub every_block: bool,
 }
 
@@ -265,7 +265,7 @@ impl Study {
 }
 
 impl DatasetSpec {
-    /// True where `--size` and `--tree` put something else in its place.
+    /// True if `--size` and `--tree` put something else in its place.
     pub fn is_replaceable(&self) -> bool {
         matches!(self.sizes, Sizes::LogNormal { .. })
     }

@@ -76,7 +76,7 @@ impl Names {
         Names(SETTING.map(str::to_owned).into())
     }
 
-    /// True where every tool has a placeholder of that name, so that a parameter can't have it.
+    /// True if every tool has a placeholder of that name, so that a parameter can't have it.
     pub fn is_taken(name: &str) -> bool {
         TOOL.contains(&name) || SETTING.contains(&name)
     }
@@ -155,7 +155,7 @@ impl Word {
         Ok(vec![word])
     }
 
-    /// True where the word holds the placeholder.
+    /// True if the word holds the placeholder.
     pub fn mentions(&self, name: &str) -> bool {
         self.0.iter().any(|part| matches!(part, Part::Placeholder(n) if n == name))
     }

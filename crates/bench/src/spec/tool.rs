@@ -54,7 +54,7 @@ pub struct Tool {
     pub moves: Moves,
     /// How it does several things at once.
     pub parallel: Parallel,
-    /// True where it takes `auto` for its number of streams.
+    /// True if it takes `auto` for its number of streams.
     pub auto: bool,
     /// The cipher of the payload; `None` is clear text.
     pub cipher: Option<String>,
@@ -228,7 +228,7 @@ impl Tool {
         section::read(file, text, tool_reader::tool)
     }
 
-    /// True where it moves files, or at least reads them.
+    /// True if it moves files, or at least reads them.
     pub fn takes_files(&self) -> bool {
         self.moves == Moves::Files || self.command.iter().any(|word| word.mentions("source"))
     }

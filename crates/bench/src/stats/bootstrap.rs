@@ -64,7 +64,7 @@ impl Interval {
         }
     }
 
-    /// True where there is one, and `value` isn't in it.
+    /// True if there is one, and `value` isn't in it.
     pub fn excludes(self, value: f64) -> bool {
         self.ends().is_some_and(|(low, high)| value < low || high < value)
     }

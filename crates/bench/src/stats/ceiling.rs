@@ -12,14 +12,14 @@ const TOLERANCE: f64 = 1.01;
 
 /// The greatest payload rate of TCP over IPv4 with timestamps, in bit/s:
 /// `rate * (MTU - 52) / (MTU + overhead)`, where the overhead is 38 bytes on Ethernet and 14 where a kernel's
-/// shaper counts the frame without preamble, checksum and gap. `None` where nothing shapes the link.
+/// shaper counts the frame without preamble, checksum and gap. `None` if nothing shapes the link.
 pub fn payload_ceiling(link: &Link) -> Option<f64> {
     let payload = link.mtu.checked_sub(PACKET_HEADERS).filter(|payload| *payload > 0)?;
     let share = f64::from(payload) / (f64::from(link.mtu) + f64::from(link.frame_overhead_bytes));
     link.bits_per_second.map(|rate| rate as f64 * share)
 }
 
-/// Why a run can't be right, where its payload went faster than the link lets it; `None` where it could.
+/// Why a run can't be right, where its payload went faster than the link lets it; `None` if it could.
 pub fn above_ceiling(measures: &Measures, link: &Link) -> Option<String> {
     let ceiling = payload_ceiling(link)?;
     let seconds = measures.payload_seconds.unwrap_or(measures.seconds);

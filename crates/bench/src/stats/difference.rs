@@ -63,7 +63,7 @@ impl Difference {
 }
 
 impl Called {
-    /// True where both intervals say so.
+    /// True if both intervals say so.
     pub fn is_different(self) -> bool {
         self == Called::Different
     }
@@ -101,7 +101,7 @@ fn median_of(values: &[f64]) -> Option<f64> {
     median(&sorted)
 }
 
-/// `None` where a value has none.
+/// `None` if a value has none.
 fn logarithms(values: &[f64]) -> Option<Vec<f64>> {
     values.iter().map(|value| Some(value.ln()).filter(|log| log.is_finite())).collect()
 }

@@ -17,9 +17,9 @@ pub struct DifferenceRow {
     pub case: String,
     /// [`Case::label`].
     pub label: String,
-    /// The median over blocks, in the quantity's unit; `None` where no run gave one.
+    /// The median over blocks, in the quantity's unit; `None` if no run gave one.
     pub value: Option<f64>,
-    /// How much larger it is than the baseline's; `None` where either has no value.
+    /// How much larger it is than the baseline's; `None` if either has no value.
     pub difference: Option<Difference>,
 }
 
@@ -37,14 +37,14 @@ pub struct Differences {
 }
 
 impl Differences {
-    /// The differences of a quantity; `None` where the record names no baseline. With five blocks and more,
+    /// The differences of a quantity; `None` if the record names no baseline. With five blocks and more,
     /// ratios are taken inside a block; with fewer, cases that differ in their factor `run` alone give the
     /// noise of a run.
     pub fn of(record: &Record, quantity: Metric) -> Option<Differences> {
         Self::to(record, quantity, record.baseline.as_deref()?)
     }
 
-    /// The differences to the case of that id; `None` where there is none. Links may differ: they are what
+    /// The differences to the case of that id; `None` if there is none. Links may differ: they are what
     /// such a table often compares.
     pub fn to(record: &Record, quantity: Metric, base: &str) -> Option<Differences> {
         let base = record.cases.iter().find(|case| case.id == base)?;

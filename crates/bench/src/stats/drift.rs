@@ -119,7 +119,7 @@ fn drift(values: &[(f64, f64)], seed: u64) -> Option<(f64, f64)> {
     Some((percent, (as_far.count() + 1) as f64 / f64::from(SHUFFLES + 1)))
 }
 
-/// The slope of the line of least squares; 0 where all x are equal.
+/// The slope of the line of least squares; 0 if all x are equal.
 fn slope(x: &[f64], y: &[f64]) -> f64 {
     let (mx, my) = (mean(x), mean(y));
     let both: f64 = x.iter().zip(y).map(|(x, y)| (x - mx) * (y - my)).sum();
@@ -127,7 +127,7 @@ fn slope(x: &[f64], y: &[f64]) -> f64 {
     if own > 0.0 { both / own } else { 0.0 }
 }
 
-/// Pearson's correlation, which of ranks is Spearman's; 0 where one of both doesn't vary.
+/// Pearson's correlation, which of ranks is Spearman's; 0 if one of both doesn't vary.
 fn correlation(x: &[f64], y: &[f64]) -> f64 {
     let (mx, my) = (mean(x), mean(y));
     let sum = |f: &dyn Fn(f64, f64) -> f64| x.iter().zip(y).map(|(x, y)| f(x - mx, y - my)).sum::<f64>();

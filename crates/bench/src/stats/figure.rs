@@ -17,12 +17,12 @@ pub fn good_runs<'r>(record: &'r Record, case: &str) -> impl Iterator<Item = (u3
     })
 }
 
-/// What a good run of a case in a block measured; `None` where there is none.
+/// What a good run of a case in a block measured; `None` if there is none.
 pub fn measures<'r>(record: &'r Record, case: &str, block: u32) -> Option<&'r Measures> {
     good_runs(record, case).find(|(of, _)| *of == block).map(|(_, measures)| measures)
 }
 
-/// A figure of a case in a block, as tables show it; `None` where the run isn't good, or has none to show.
+/// A figure of a case in a block, as tables show it; `None` if the run isn't good, or has none to show.
 pub fn figure(record: &Record, metric: Metric, case: &str, block: u32) -> Option<f64> {
     metric.shown(measures(record, case, block)?, record.shared_processors)
 }

@@ -13,7 +13,7 @@ use crate::spec::expression::Expression;
 pub struct GateRow {
     /// The bound.
     pub bound: Bound,
-    /// The value over blocks; `None` where no block gave one.
+    /// The value over blocks; `None` if no block gave one.
     pub estimate: Option<Estimate>,
     /// What is compared with the limit: the median, or the worst block where every block must hold.
     pub value: Option<f64>,
@@ -41,7 +41,7 @@ pub fn gate(record: &Record) -> Vec<GateRow> {
 }
 
 impl GateRow {
-    /// True where the bound holds.
+    /// True if the bound holds.
     pub fn holds(&self) -> bool {
         self.verdict == BoundVerdict::Ok
     }

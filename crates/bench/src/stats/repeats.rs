@@ -26,7 +26,7 @@ pub struct Repeats {
 }
 
 impl Repeats {
-    /// From each run's configuration and value; `None` where nothing was repeated.
+    /// From each run's configuration and value; `None` if nothing was repeated.
     pub fn of<K: Ord>(runs: impl IntoIterator<Item = (K, f64)>) -> Option<Repeats> {
         let mut groups: BTreeMap<K, Vec<f64>> = BTreeMap::new();
         for (configuration, value) in runs {
@@ -44,7 +44,7 @@ impl Repeats {
         quantile * self.standard_deviation * std::f64::consts::SQRT_2
     }
 
-    /// Whether one run differs from another; `None` where the base isn't positive.
+    /// Whether one run differs from another; `None` if the base isn't positive.
     pub fn difference(&self, base: f64, new: f64) -> Option<Difference> {
         let share = |value: f64| percent(value / base);
         let interval = Interval::Known(share(new - self.range()), share(new + self.range()));

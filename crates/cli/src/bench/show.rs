@@ -85,7 +85,7 @@ fn write_figures(record: &Record, dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An error where the directory has no stored results.
+/// An error if the directory has no stored results.
 pub(super) fn check_results(dir: &Path) -> Result<(), Failure> {
     if dir.join("record.json").is_file() {
         return Ok(());

@@ -38,7 +38,7 @@ impl FarSession {
     /// be silent for `silence` seconds; none is for ever.
     ///
     /// # Errors
-    /// Where the login fails or lasts too long, no agent can be run there, or it refuses the job.
+    /// If the login fails or lasts too long, no agent can be run there, or it refuses the job.
     pub fn open(far_end: &FarEnd, job: Job, silence: Option<u32>, near: NearEnd) -> Result<Self, Failure> {
         let NearEnd { interrupted, observer, meters } = near;
         let agent = far_end

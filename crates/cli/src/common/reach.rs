@@ -52,7 +52,7 @@ impl Reach {
     /// person needs.
     ///
     /// # Errors
-    /// Where the remote shell's words can't be told apart.
+    /// If the remote shell's words can't be told apart.
     pub fn far_end(&self, host: &OsStr, quiet: bool) -> Result<FarEnd, Failure> {
         Ok(FarEnd {
             rsh: self.shell(quiet).map_err(Failure::usage)?,
@@ -62,7 +62,7 @@ impl Reach {
         })
     }
 
-    /// The words that call ssh; none where another remote shell is named.
+    /// The words that call ssh; none if another remote shell is named.
     pub fn ssh(&self) -> Option<Vec<OsString>> {
         if self.rsh.is_some() { None } else { self.shell(true).ok() }
     }
@@ -135,7 +135,7 @@ const LAST_MOMENTS: Duration = Duration::from_millis(2300);
 /// Set by Ctrl-C and the signals that end a program. A second Ctrl-C ends it at once, and so does the time.
 ///
 /// # Errors
-/// Where the handlers can't be set.
+/// If the handlers can't be set.
 pub fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
     use signal_hook::flag;
     let interrupted = Arc::new(AtomicBool::new(false));

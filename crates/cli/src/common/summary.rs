@@ -27,9 +27,9 @@ pub struct Summary {
     pub sender: (Stages, Usage),
     /// The receiver's stages and process.
     pub receiver: (Stages, Usage),
-    /// True where this end sent.
+    /// True if this end sent.
     pub pushed: bool,
-    /// Connections to this end's data port that were turned away; `None` where it didn't listen.
+    /// Connections to this end's data port that were turned away; `None` if it didn't listen.
     pub turned_away: Option<u64>,
     /// What was moved.
     pub kind: Payload,

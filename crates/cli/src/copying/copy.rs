@@ -58,7 +58,7 @@ impl Copy {
     /// A run with these arguments.
     ///
     /// # Errors
-    /// Where the system takes no signal handlers.
+    /// If the system takes no signal handlers.
     pub fn new(task: Task, output: Arc<Output>) -> Result<Self, Failure> {
         let begun = Instant::now();
         let interrupted = interrupted()?;
@@ -71,7 +71,7 @@ impl Copy {
     /// Copies, or lists what would be copied.
     ///
     /// # Errors
-    /// Where the whole failed; problems with single entries are printed, and in the code.
+    /// If the whole failed; problems with single entries are printed, and in the code.
     pub fn once(&self) -> Result<Code, Failure> {
         self.delivered.begin();
         let route = Route::find(&self.task.sources, &self.task.destination).map_err(Failure::usage)?;

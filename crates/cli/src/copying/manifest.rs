@@ -38,7 +38,7 @@ impl Delivered {
     /// For a manifest in `file`, if one is wanted.
     ///
     /// # Errors
-    /// A message where it could not be written.
+    /// A message if it could not be written.
     pub fn new(file: Option<&OsStr>, output: Arc<Output>) -> Result<Self, String> {
         let file = file.map(PathBuf::from);
         if let Some(file) = &file {
@@ -75,7 +75,7 @@ impl Delivered {
     /// Writes the manifest, if one is wanted; `tell` gets the names that it can't hold.
     ///
     /// # Errors
-    /// A message where it can't be written.
+    /// A message if it can't be written.
     pub fn write(&self, landed: &Landed<'_>, tell: &dyn Fn(Problem)) -> Result<(), String> {
         let Some(file) = &self.file else { return Ok(()) };
         let mut manifest = Manifest::default();

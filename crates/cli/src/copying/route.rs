@@ -32,7 +32,7 @@ impl Route {
     /// Decides by all arguments; the last one is the destination.
     ///
     /// # Errors
-    /// A message where they can't be served together.
+    /// A message if they can't be served together.
     pub fn find(sources: &[OsString], destination: &OsStr) -> Result<Self, String> {
         let specs: Vec<Spec> = sources.iter().map(|source| Spec::parse(source)).collect();
         match Spec::parse(destination) {

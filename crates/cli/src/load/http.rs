@@ -13,7 +13,7 @@ use super::{ReportForm, parse_count, parse_seconds};
 /// Threads where nobody asks for a number: more only take processors from what is measured.
 const MOST_THREADS: usize = 4;
 
-/// What `linerate load http` takes.
+/// Arguments of `linerate load http`.
 #[derive(Debug, Args)]
 pub struct HttpArgs {
     /// The object to fetch; users are spread over several

@@ -35,7 +35,7 @@ const MEANINGS: [Meaning; 5] = [
     INTERRUPTED,
 ];
 
-/// What `linerate load` takes.
+/// Arguments of `linerate load`.
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct LoadArgs {
@@ -60,7 +60,7 @@ enum LoadCommand {
 /// Makes a load and prints its result.
 ///
 /// # Errors
-/// Where the load can't be made.
+/// If the load can't be made.
 pub fn run(args: LoadArgs) -> Result<Code, Failure> {
     linerate_sys::limits::raise_open_files();
     let stop = StopFlag::from(interrupted()?);

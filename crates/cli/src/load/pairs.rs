@@ -56,7 +56,7 @@ impl TransactionArgs {
     }
 }
 
-/// What `linerate load pairs` takes.
+/// Arguments of `linerate load pairs`.
 #[derive(Debug, Args)]
 pub struct BulkArgs {
     #[command(flatten)]

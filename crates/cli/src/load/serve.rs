@@ -33,7 +33,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const MEANINGS: [Meaning; 3] =
     [(Code::Done, "served until it was stopped, or until --once or --idle-timeout ended it"), FAILED, USAGE];
 
-/// What `linerate serve` takes.
+/// Arguments of `linerate serve`.
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct ServeArgs {
@@ -89,7 +89,7 @@ struct ListenArgs {
 /// Serves until it is stopped.
 ///
 /// # Errors
-/// Where it can't listen, or the arguments can't be served.
+/// If it can't listen, or the arguments can't be served.
 pub fn run(args: ServeArgs) -> Result<Code, Failure> {
     match args.kind {
         ServeCommand::Rr(args) => args.common.serve(PairService, ""),

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Length, ReportForm, parse_address, parse_count};
 
-/// What `linerate load tile` takes.
+/// Arguments of `linerate load tile`.
 #[derive(Debug, Args)]
 pub struct TileArgs {
     /// A server (`linerate serve tile` or `rr`); tiles are spread over several

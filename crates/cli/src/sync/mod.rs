@@ -41,7 +41,7 @@ const MEANINGS: [Meaning; 9] = [
     INTERRUPTED,
 ];
 
-/// What `linerate sync` takes.
+/// Arguments of `linerate sync`.
 #[derive(Debug, Args)]
 #[command(before_long_help = EXAMPLES, after_long_help = table(&MEANINGS))]
 pub struct SyncArgs {
@@ -94,7 +94,7 @@ pub struct SyncArgs {
 /// Makes DST like SRC.
 ///
 /// # Errors
-/// Where the whole failed.
+/// If the whole failed.
 pub fn run(args: SyncArgs) -> Result<Code, Failure> {
     let output = Output::new(args.common.style()).itemizing(args.is_itemized());
     perform(output, args.into_task())

@@ -65,7 +65,7 @@ impl Selecting {
     /// The rules.
     ///
     /// # Errors
-    /// Where one isn't one, or a file can't be read.
+    /// If one isn't one, or a file can't be read.
     pub fn rules(&self) -> Result<Rules, FilterError> {
         let mut builder = Builder::new(Reading { delete_excluded: self.delete_excluded, nul: self.from0 });
         for (rule, value) in &self.rules.0 {
@@ -87,7 +87,7 @@ impl Selecting {
     /// The list of files.
     ///
     /// # Errors
-    /// A message where it can't be read or isn't one.
+    /// A message if it can't be read or isn't one.
     pub fn listed(&self) -> Result<Option<FilesFrom>, String> {
         let Some(file) = &self.files_from else { return Ok(None) };
         let text = read(file).map_err(|error| {

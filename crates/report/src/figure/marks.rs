@@ -68,7 +68,7 @@ pub(crate) fn curve_class(series: usize) -> String {
     format!("c{}{dashed}", series % 6)
 }
 
-/// An upright whisker; none where the interval is so narrow that it would be a blot.
+/// An upright whisker; none if the interval is so narrow that it would be a blot.
 pub(crate) fn upright_whisker(estimate: Estimate, x: f64, scale: &Scale) -> Markup {
     let Some((low, high)) = whisker(estimate, &|value| scale.at(value)) else { return html! {} };
     html! { @for class in ["whisker-halo", "whisker"] {
@@ -86,7 +86,7 @@ pub(crate) fn lying_whisker(estimate: Estimate, y: f64, at: &dyn Fn(f64) -> f64)
     } }
 }
 
-/// The places of an interval's ends, or `None` where they are so near that a whisker would be a blot.
+/// The places of an interval's ends, or `None` if they are so near that a whisker would be a blot.
 pub(crate) fn whisker(estimate: Estimate, at: &dyn Fn(f64) -> f64) -> Option<(f64, f64)> {
     let (low, high) = ends(estimate)?;
     let ends = (at(low), at(high));

@@ -12,7 +12,7 @@ pub(crate) struct Measure {
     pub(crate) quantity: Metric,
     /// What it is called, with its layer.
     pub(crate) name: &'static str,
-    /// Its unit as shown; empty where it has none.
+    /// Its unit as shown; empty if it has none.
     pub(crate) unit: &'static str,
     /// What a stored value is multiplied with to be shown.
     factor: f64,

@@ -404,7 +404,7 @@ fn found(summary: &Summary<'_>, factor: &str) -> Option<String> {
     Some(number.median.to_string())
 }
 
-/// The name of a case's curve: its level of the series, or nothing where there is one curve.
+/// The name of a case's curve: its level of the series, or nothing if there is one curve.
 fn series(context: &Context<'_>, summary: &Summary<'_>) -> String {
     let factor = context.asked.series.as_deref();
     let case = context.cases.iter().find(|s| s.case.id == summary.case.id).map(|s| s.case);

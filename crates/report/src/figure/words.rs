@@ -31,7 +31,7 @@ pub(crate) fn signs(summary: &Summary<'_>) -> String {
     signs.into_iter().filter(|(_, notes)| !notes.is_empty()).map(|(sign, _)| sign).collect()
 }
 
-/// Why a case has no value, or what its signs say; empty where all is well.
+/// Why a case has no value, or what its signs say; empty if all is well.
 pub(crate) fn remark(summary: &Summary<'_>, state: State<'_>) -> String {
     let (lack, _) = lack_text(state);
     if !lack.is_empty() {

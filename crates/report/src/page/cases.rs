@@ -30,7 +30,7 @@ pub(crate) fn section(record: &Record, summaries: &[Summary<'_>]) -> Markup {
     }
 }
 
-/// What failed, was not there, was disturbed or is warned of, with the reasons; empty where nothing was.
+/// What failed, was not there, was disturbed or is warned of, with the reasons; empty if nothing was.
 pub(crate) fn troubles(summaries: &[Summary<'_>]) -> Markup {
     let lists = [
         ("Failed", "bad", collect(summaries, |s| &s.failed)),

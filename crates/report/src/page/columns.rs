@@ -14,7 +14,7 @@ pub(crate) struct Column {
     /// Its name, in lines.
     head: Vec<String>,
     numeric: bool,
-    /// What it holds of a case; `None` where the case has no such figure.
+    /// What it holds of a case; `None` if the case has no such figure.
     content: Box<Content>,
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct Category<'a> {
     pub(crate) name: String,
     /// The second line under it: the cipher, where there is one to tell.
     pub(crate) second: String,
-    /// What is moved; empty where that isn't payload.
+    /// What is moved; empty if that isn't payload.
     pub(crate) workload: String,
     /// One a level of the series.
     pub(crate) bars: Vec<Bar<'a>>,
