@@ -1,5 +1,5 @@
-//! The figures of a run. [`ABOUT`] says all that is known of each: expressions, tables, comparisons, the page and its
-//! figures read it there.
+//! The figures of a run. [`ABOUT`] says all that is known of each: expressions, tables, comparisons, the page
+//! and its figures read it there.
 
 use linerate_quantity::{Bytes, plain};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -38,7 +38,7 @@ pub enum Metric {
     Bytes,
 }
 
-/// What there is to know of a metric.
+/// The properties of a metric.
 #[derive(Debug)]
 pub struct About {
     /// The metric.
@@ -47,17 +47,17 @@ pub struct About {
     pub name: &'static str,
     /// Its name as the quantity of a figure, in study files and records; empty if no figure shows it.
     pub quantity: &'static str,
-    /// What an axis calls it.
+    /// Its name on an axis.
     pub label: &'static str,
-    /// What a median of it is, for the caption of a figure that shows it.
+    /// A description of its median, for a figure's caption.
     pub meaning: &'static str,
-    /// What a column of the page calls it.
+    /// Its name as a column of the page.
     pub heading: &'static str,
     /// Its unit; empty if it has none.
     pub unit: &'static str,
     /// The head of its column on a terminal, unit included.
     pub column: &'static str,
-    /// What a better value is called, and a worse one.
+    /// The words for a better value and for a worse one.
     pub words: [&'static str; 2],
     /// True if more is better.
     pub more_is_better: bool,
@@ -122,7 +122,7 @@ pub const ABOUT: [About; 13] = [
 ];
 
 impl Metric {
-    /// What a case is about: the first of these that it has.
+    /// The main metric of a case: the first of these that it has.
     pub const MAIN: [Metric; 3] = [Metric::Score, Metric::TransactionRate, Metric::PayloadRate];
 
     /// Every metric.
@@ -130,7 +130,7 @@ impl Metric {
         ABOUT.iter().map(|about| about.metric)
     }
 
-    /// What there is to know of it.
+    /// The properties of this metric.
     pub fn about(self) -> &'static About {
         &ABOUT[self as usize]
     }
@@ -141,8 +141,8 @@ impl Metric {
         named.map(|about| (about.quantity, about.metric)).collect()
     }
 
-    /// What a run measured, however little it moved; ends that share their processors are counted once. `None` where
-    /// the run has no such figure.
+    /// What a run measured, however little it moved; ends that share their processors are counted once.
+    /// `None` where the run has no such figure.
     pub fn of(self, run: &Measures, shared_processors: bool) -> Option<f64> {
         let latency = |of: fn(&Latency) -> f64| run.latency.as_ref().map(of);
         let value = match self {
@@ -169,7 +169,8 @@ impl Metric {
         value.is_finite().then_some(value)
     }
 
-    /// What is shown of a run: nothing if it moved too little to say anything, and nothing below 0.
+    /// The shown value of a run; nothing if the run moved too little for a meaningful value, and nothing
+    /// below 0.
     pub fn shown(self, run: &Measures, shared_processors: bool) -> Option<f64> {
         let value = self.of(run, shared_processors)?;
         (value >= 0.0 && run.bytes >= self.about().least_bytes).then_some(value)
@@ -209,7 +210,8 @@ pub(crate) mod quantity {
 }
 
 impl Cpu {
-    /// Busy share of all processors, in percent; `None` if nothing was counted: such a host isn't an idle one.
+    /// Busy share of all processors, in percent; `None` if nothing was counted: such a host isn't an idle
+    /// one.
     pub fn busy_percent(&self) -> Option<f64> {
         let all = self.busy() + self.steal + self.idle + self.iowait;
         // Divided first: a share of one is then 100 and not a bit more.

@@ -32,7 +32,7 @@ pub struct Record {
     pub hosts: Vec<Host>,
     /// True if both ends run on the same processors, as in a lab of namespaces.
     pub shared_processors: bool,
-    /// The link, where it is known; where the study has several, the first.
+    /// The link, if it is known; the first one if the study has several.
     pub link: Option<Link>,
     /// Every link that a case names, by that name ([`Case::link`]).
     #[serde(default)]
@@ -53,10 +53,10 @@ pub struct Record {
     /// The figures that the report draws; empty for bars alone.
     #[serde(default)]
     pub figures: Vec<Figure>,
-    /// What a paper printed for a case.
+    /// A paper's printed values for a case.
     #[serde(default)]
     pub printed: Vec<Printed>,
-    /// What generator and path could do at most, measured before the study.
+    /// The largest rates of generator and path, measured before the study.
     #[serde(default)]
     pub capacity: Vec<Capacity>,
     /// The runs, in the order in which they were made.
@@ -66,7 +66,7 @@ pub struct Record {
 /// A figure that the report draws.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figure {
-    /// What it shows.
+    /// The kind of figure.
     pub kind: FigureKind,
     /// One line above it.
     pub title: String,
@@ -76,7 +76,7 @@ pub struct Figure {
     /// The factor along the x axis (scaling), a key of [`Case::factors`].
     #[serde(default)]
     pub x: Option<String>,
-    /// The factor that tells its curves or columns apart, a key of [`Case::factors`].
+    /// The factor whose levels are its curves or columns, a key of [`Case::factors`].
     #[serde(default)]
     pub series: Option<String>,
     /// The cases in it; empty for all that have the quantity.
@@ -94,13 +94,13 @@ pub enum FigureKind {
     Scaling,
     /// A table of differences to the baseline in percent.
     Differences,
-    /// What passed over time within a run.
+    /// Values over time within a run.
     TimeSeries,
     /// The distribution of response times.
     ResponseTimes,
     /// Interrupts by processor, as a heat map.
     Interrupts,
-    /// What each stage costs.
+    /// The cost of each stage.
     Ladder,
 }
 
@@ -109,23 +109,23 @@ pub enum FigureKind {
 pub struct Printed {
     /// [`Case::id`].
     pub case: String,
-    /// What it is of.
+    /// The quantity.
     #[serde(default, with = "crate::metric::quantity")]
     pub quantity: Metric,
     /// The number, in the quantity's unit.
     pub value: f64,
-    /// Where it stands: "figure 5", and of which paper.
+    /// The place and the paper: "figure 5".
     pub source: String,
 }
 
-/// What a part of the test bed could do at most.
+/// The largest rate of a part of the test bed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
     /// [`Case::link`].
     pub link: String,
-    /// What was tested: "path", or "generator" with its tool.
+    /// The tested part: "path", or "generator" with its tool.
     pub part: String,
-    /// The tool that was tested alone, where it was a generator.
+    /// The tool that was tested alone, if the part is a generator.
     #[serde(default)]
     pub tool: Option<String>,
     /// Payload in Gbit/s.
@@ -137,7 +137,7 @@ pub struct Capacity {
 pub struct Host {
     /// The name in the study: `a` sends, `b` receives.
     pub name: String,
-    /// What the host said about itself: the few facts that results are compared by.
+    /// The host's facts that are compared between results.
     pub facts: linerate_host::Profile,
     /// All that it said, from which the doctor's findings follow; records of before have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,7 +151,7 @@ pub struct Link {
     pub bits_per_second: Option<u64>,
     /// Layer-3 maximum transmission unit in bytes.
     pub mtu: u32,
-    /// What the link is, for people: "veth with tbf".
+    /// A description of the link, for people: "veth with tbf".
     pub kind: String,
     /// Bytes that the rate counts for each packet beyond its layer-3 length: 38 on a physical Ethernet
     /// (preamble 8, header 14, checksum 4, gap 12), 14 where a kernel's shaper counts the frame as it sees
@@ -185,7 +185,7 @@ pub struct Dataset {
     pub files: u64,
     /// Payload bytes in them.
     pub bytes: u64,
-    /// Where it came from: "generated, log-normal, mean 1.6 MB, seed 7" or a path.
+    /// The origin of the data: "generated, log-normal, mean 1.6 MB, seed 7" or a path.
     pub origin: String,
 }
 
@@ -196,17 +196,17 @@ pub struct Case {
     pub id: String,
     /// The label under the bar.
     pub label: String,
-    /// Bars of a group stand together: "memory", "linerate", "scp", "rsync".
+    /// The group; its bars are drawn together: "memory", "linerate", "scp", "rsync".
     pub group: String,
     /// The tool file's name.
     pub tool: String,
-    /// What the tool says of its version, where it was asked.
+    /// The tool's version in its own words, if the tool was asked.
     pub version: Option<String>,
     /// Parallel streams or copies; `None` if the tool chooses.
     pub streams: Option<u32>,
     /// Whether the payload is encrypted on the wire, and by what ("aes128-gcm"); `None` is clear text.
     pub cipher: Option<String>,
-    /// What is moved: the name of a data set, or `None` for memory to memory.
+    /// The name of the data set; `None` for memory to memory.
     pub dataset: Option<String>,
     /// Name of the link variant the case ran on: "10gbit", "open".
     pub link: String,
@@ -221,7 +221,7 @@ pub struct Case {
 pub struct Bound {
     /// The row's name, for people.
     pub name: String,
-    /// What is compared, spelled as the study file spells it.
+    /// The compared expression, as the study file spells it.
     pub expression: String,
     /// The comparison: `>=` or `<=`.
     pub relation: Relation,
@@ -256,12 +256,12 @@ pub struct Run {
     pub order: u32,
     /// When it began, RFC 3339, UTC.
     pub started: String,
-    /// What came of it.
+    /// The outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[expect(
     clippy::large_enum_variant,
     reason = "a study has some hundred runs: their size in memory doesn't matter, and a box would be in every reader's way"
@@ -273,12 +273,12 @@ pub enum Outcome {
     Measured(Measures),
     /// It ran and failed, or left a wrong destination.
     Failed {
-        /// What failed, for people.
+        /// The reason of the failure, for people.
         reason: String,
     },
     /// The tool isn't there.
     Unavailable {
-        /// What is missing and what to install.
+        /// The missing program, and the package to install.
         reason: String,
     },
 }
@@ -292,17 +292,17 @@ pub struct Measures {
     pub files: u64,
     /// Wall time of the whole command, login included, in seconds.
     pub seconds: f64,
-    /// The tool's own time for the payload in seconds (login excluded), where it states one.
+    /// The tool's own time for the payload in seconds (login excluded), if it reports one.
     pub payload_seconds: Option<f64>,
     /// CPU of the sending host over `seconds`.
     pub cpu_a: Cpu,
-    /// CPU of the receiving host over `seconds`. Equal to `cpu_a` where both share the processors.
+    /// CPU of the receiving host over `seconds`. Equal to `cpu_a` if both ends share the processors.
     pub cpu_b: Cpu,
     /// Peak resident memory of the tool's process at either end, the larger, in bytes, where it states one.
     pub peak_rss_bytes: Option<u64>,
-    /// What the tool named as its limiter, where it names one.
+    /// The limiter that the tool reported, if any.
     pub limiter: Option<String>,
-    /// Streams in use at the end, where the tool states it.
+    /// Streams in use at the end, if the tool reports them.
     pub streams: Option<u32>,
     /// Why the run counts as disturbed (steal, pressure, foreign CPU); `None` for a quiet one.
     pub disturbed: Option<String>,
@@ -312,7 +312,7 @@ pub struct Measures {
     /// Wall seconds of the run in which some task waited for a processor (pressure stall information).
     #[serde(default)]
     pub pressure_seconds: Option<f64>,
-    /// Transactions (requests with their replies), where the tool makes any.
+    /// Transactions (requests with their replies), if the tool makes any.
     #[serde(default)]
     pub transactions: Option<u64>,
     /// The response times of these transactions.
@@ -321,14 +321,14 @@ pub struct Measures {
     /// Connections of the load by the address that they went to.
     #[serde(default)]
     pub connections: Vec<Connections>,
-    /// The tool's score, where it has one.
+    /// The tool's score, if it has one.
     #[serde(default)]
     pub score: Option<f64>,
     /// What was looked for before the run, and found, where the case has `auto` for a parameter that its tool
     /// can search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Found>,
-    /// What the samplers saw over the run, by host.
+    /// The samplers' series over the run, by host.
     #[serde(default)]
     pub series: Vec<Series>,
     /// Interrupts during the run, by host, source and processor.
@@ -337,7 +337,7 @@ pub struct Measures {
     /// Files with the samplers' raw text, relative to the directory of results: of `a` and of `b`.
     #[serde(default)]
     pub recordings: Vec<String>,
-    /// The part of the test bed that the run came within 10 % of; such a run says nothing of what was tested.
+    /// The part of the test bed whose limit the run came within 10 % of; such a run doesn't measure the tool.
     #[serde(default)]
     pub limited_by_bed: Option<String>,
     /// What else the tool states of itself and its tool file names, such as "retransmits: 12"; empty where
@@ -375,7 +375,7 @@ pub struct Found {
     pub parameter: String,
     /// The level that the run had.
     pub level: u32,
-    /// What was tried, in that order; empty if the tool doesn't state it.
+    /// The tries in their order; empty if the tool doesn't report them.
     #[serde(default)]
     pub steps: Vec<Step>,
 }
@@ -385,7 +385,7 @@ pub struct Found {
 pub struct Step {
     /// The level.
     pub count: u32,
-    /// What it reached, in the tool's own unit: payload bits a second, or a score.
+    /// The result of the try, in the tool's own unit: payload bits a second, or a score.
     pub reached: f64,
 }
 
@@ -407,7 +407,7 @@ pub struct Connections {
 pub struct Series {
     /// The host's name in the study.
     pub host: String,
-    /// What it is of: "cpu busy", "veth0 in".
+    /// The subject: "cpu busy", "veth0 in".
     pub name: String,
     /// "percent", "Gbit/s", "1/s".
     pub unit: String,
@@ -454,11 +454,11 @@ impl Cpu {
     }
 }
 
-/// What a tool warns of begins so in its notes: tool files call such a note "warning".
+/// The beginning of a warning among a tool's notes; tool files call such a note "warning".
 const WARNING: &str = "warning: ";
 
 impl Measures {
-    /// What the tool warned of, such as users of a closed loop whose rate and response times don't agree.
+    /// The tool's warnings, for example that rate and response times of a closed loop don't agree.
     pub fn warnings(&self) -> impl Iterator<Item = &str> {
         self.notes.iter().filter_map(|note| note.strip_prefix(WARNING))
     }

@@ -48,9 +48,9 @@ pub struct Invocation {
 /// Results of an interrupted study, opened again.
 #[derive(Debug)]
 pub struct Resumed {
-    /// Where further runs go.
+    /// The store for further runs.
     pub store: Store,
-    /// What is there already.
+    /// The stored runs.
     pub record: Record,
     /// Untimed runs that are there already.
     pub warmups: usize,
@@ -62,14 +62,14 @@ pub enum StoreError {
     /// A file can't be read or written.
     #[error("{action} {path}: {cause}")]
     Io {
-        /// What was being done.
+        /// The action that failed.
         action: &'static str,
-        /// To what.
+        /// Its object.
         path: PathBuf,
         /// Why it failed.
         cause: io::Error,
     },
-    /// A file isn't what a store writes.
+    /// A file isn't a stored record.
     #[error("{path}:{line}: not a stored record: {}", printable(cause.to_string().as_bytes()))]
     Damaged {
         /// The file.
@@ -133,7 +133,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens the results of an interrupted study again. What a crash left without its end is cut off.
+    /// Opens the results of an interrupted study again. An incomplete last line, left by a crash, is cut off.
     ///
     /// # Errors
     /// As [`load`], or another process still writes there.
@@ -172,12 +172,12 @@ impl Store {
         Ok(text[..whole].iter().filter(|byte| **byte == b'\n').count())
     }
 
-    /// Where it is.
+    /// Its directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Writes the record without its runs, in place of what was there.
+    /// Replaces the stored record, without its runs.
     ///
     /// # Errors
     /// It can't be written.
@@ -208,7 +208,7 @@ impl Store {
         append_line(&mut self.warmups, run).map_err(|cause| self.failed("warmups.jsonl", cause))
     }
 
-    /// Stores what a run's commands wrote, compressed, as `raw/NAME.log.zst`.
+    /// Stores the output of a run's commands, compressed, as `raw/NAME.log.zst`.
     ///
     /// # Errors
     /// It can't be written.
@@ -220,7 +220,7 @@ impl Store {
         write(&path, &packed)
     }
 
-    /// Stores what a sampler recorded over a run, compressed, as `samples/NAME.rec.zst`, and gives that path.
+    /// Stores a sampler's recording of a run, compressed, as `samples/NAME.rec.zst`, and returns that path.
     ///
     /// # Errors
     /// It can't be written.
@@ -294,7 +294,7 @@ pub fn invocation(dir: &Path) -> Result<(Invocation, String), StoreError> {
     Ok((made, study))
 }
 
-/// A line counts when its end is there: what follows the last one was cut off by a crash.
+/// The length of the complete lines. Text after the last newline was cut off by a crash.
 fn whole(text: &[u8]) -> usize {
     text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
 }

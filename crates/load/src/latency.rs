@@ -68,7 +68,7 @@ impl LatencyHistogram {
         }
     }
 
-    /// Ten buckets a decade of microseconds, or five where the times span more than six decades.
+    /// Ten buckets for each decade of microseconds, or five if the times span more than six decades.
     fn buckets(&self) -> Vec<(f64, u64)> {
         if self.0.is_empty() {
             return Vec::new();

@@ -200,7 +200,7 @@ impl PatientStream<'_> {
         self.repeat(|mut connection| connection.write(bytes))
     }
 
-    /// Writes two parts, as one segment where they fit.
+    /// Writes two parts, as one segment if they fit.
     ///
     /// # Errors
     /// Those of [`PatientStream::read`].

@@ -4,7 +4,7 @@ use linerate_bench::metric::Metric;
 use linerate_bench::record::{Case, Connections, Cpu, Latency, Measures, Outcome, Record, Run};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What RFC 3986 calls unreserved; everything else is escaped in a data URI.
+/// RFC 3986's unreserved characters; all others are escaped in a data URI.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 const COLUMNS: [&str; 63] = [

@@ -74,7 +74,7 @@ fn against_stream(record: &Record, summaries: &[Summary<'_>], subject: &Summary<
     Some(format!("{:.1} % of the best synthetic stream on the same link ({label})", 100.0 * ratio.median))
 }
 
-/// Whole commands are compared, since scp tells nothing of its login.
+/// Compares whole commands, because scp doesn't report the time of its login.
 fn against_scp(record: &Record, summaries: &[Summary<'_>], subject: &Summary<'_>) -> Option<String> {
     let same_path =
         |s: &&Summary<'_>| s.case.dataset == subject.case.dataset && s.case.link == subject.case.link;

@@ -25,7 +25,7 @@ pub struct NamedFigure {
     /// A stand-alone SVG document, 952 units wide, with its title and caption. Well-formed XML 1.0 for every
     /// record; it carries its own style with a dark variant.
     pub svg: String,
-    /// Its numbers as RFC 4180 CSV with a header; units stand in the column names.
+    /// Its numbers as RFC 4180 CSV with a header; the column names contain units.
     pub csv: String,
 }
 
@@ -38,7 +38,7 @@ pub fn html(record: &Record) -> String {
     export::valid_characters(&page::render(record).into_string())
 }
 
-/// Every figure that the record asks for, in its order; bars of the main quantity where it asks for none.
+/// Every figure that the record requests, in its order; bars of the main quantity if it requests none.
 pub fn figures(record: &Record) -> Vec<NamedFigure> {
     let summaries = summary::summaries(record);
     let asked = figure::asked(record, &summaries);
@@ -61,7 +61,7 @@ fn named(figure: &figure::Shown<'_>) -> NamedFigure {
 
 /// Every run, a row each, in the order of the record, as RFC 4180 CSV with a header.
 ///
-/// Units stand in the column names. An unavailable or failed run has its reason and empty figures.
+/// The column names contain units. An unavailable or failed run has its reason and empty figures.
 pub fn csv(record: &Record) -> String {
     export::csv(record)
 }

@@ -1,4 +1,4 @@
-//! What a link lets through at most, as the figure and the page say it.
+//! The largest rate of a link, as the figure and the page show it.
 
 use linerate_bench::record::{Link, Record};
 use linerate_bench::stats::payload_ceiling;
@@ -16,7 +16,7 @@ pub(crate) struct Ceiling {
     pub(crate) payload: f64,
 }
 
-/// The link that cases call `name`, where the record holds it.
+/// The link that cases call `name`, if the record has it.
 pub(crate) fn link_named<'a>(record: &'a Record, name: &str) -> Option<&'a Link> {
     let named = record.links.iter().find(|link| link.name == name).map(|named| &named.link);
     let only_one = record.links.is_empty() && record.cases.iter().all(|case| case.link == name);

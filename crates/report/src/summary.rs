@@ -1,4 +1,4 @@
-//! What the page says of a case beside its figures: its name, and what went wrong in its runs.
+//! The page's texts about a case beside its figures: its name, and the failures of its runs.
 
 use std::borrow::Cow;
 
@@ -8,29 +8,29 @@ use linerate_bench::stats::{self, CaseSummary, Estimate, above_ceiling, good_run
 
 use crate::link::link_named;
 
-/// A case: its figures, as the terminal shows them, and what is said beside them.
+/// A case: its figures, as the terminal shows them, and the texts beside them.
 pub(crate) struct Summary<'a> {
     /// The case.
     pub(crate) case: &'a Case,
     /// Its name among the other cases.
     pub(crate) name: String,
-    /// The levels of factors that tell it from other cases of its label.
+    /// The levels of factors that distinguish it from other cases of its label.
     pub(crate) levels: Vec<String>,
-    /// What its runs come to.
+    /// The summary of its runs.
     pub(crate) figures: CaseSummary,
     /// Connections of all good runs together: attempted, made, failed; `None` if the load has none.
     pub(crate) connections: Option<[u64; 3]>,
-    /// What the runs named as their limiter most often.
+    /// The most frequent limiter of its runs.
     pub(crate) limiter: Option<&'a str>,
-    /// Whether the case moves payload at all; one that times a login doesn't.
+    /// True if the case moves payload; a case that measures a login doesn't.
     pub(crate) moves_payload: bool,
     /// Whether any run was faster than its link allows.
     pub(crate) breaks_ceiling: bool,
     /// Runs that something else disturbed, with the reason.
     pub(crate) disturbed: Vec<Note<'a>>,
-    /// Runs that came near what the test bed can do at most, with its part.
+    /// Runs that came near a limit of the test bed, with the part that has it.
     pub(crate) limited_by_bed: Vec<Note<'a>>,
-    /// Runs of which the tool itself warns, with its first warning.
+    /// Runs with warnings of the tool itself; the first warning of each.
     pub(crate) warned: Vec<Note<'a>>,
     /// Runs that failed, with the reason.
     pub(crate) failed: Vec<Note<'a>>,
@@ -38,12 +38,12 @@ pub(crate) struct Summary<'a> {
     pub(crate) unavailable: Vec<Note<'a>>,
 }
 
-/// What is to be said of one run.
+/// A remark on one run.
 #[derive(Clone, Copy)]
 pub(crate) struct Note<'a> {
     /// The block of the run.
     pub(crate) block: u32,
-    /// What happened, in the words of the record.
+    /// The event, in the words of the record.
     pub(crate) reason: &'a str,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn summaries(record: &Record) -> Vec<Summary<'_>> {
     record.cases.iter().zip(figures).map(|(case, figures)| Summary::new(record, case, figures)).collect()
 }
 
-/// The label of a case, with whatever tells it from the other cases of the same label.
+/// The label of a case, with the levels that distinguish it from other cases of the same label.
 pub(crate) fn case_name(record: &Record, case: &Case) -> String {
     let namesakes = || record.cases.iter().filter(|other| other.id != case.id && other.label == case.label);
     let differs = |property: fn(&Case) -> Cow<'_, str>| {
@@ -94,7 +94,7 @@ pub(crate) fn cipher_words(case: &Case) -> Cow<'_, str> {
     case.cipher.as_deref().unwrap_or("clear text").into()
 }
 
-/// What is moved, for people.
+/// The moved data, for people.
 pub(crate) fn data_words(case: &Case) -> Cow<'_, str> {
     case.dataset.as_deref().unwrap_or("memory").into()
 }
@@ -111,12 +111,12 @@ fn link_words(case: &Case) -> Cow<'_, str> {
     case.link.as_str().into()
 }
 
-/// The ends of an interval, where there is one.
+/// The ends of an interval, if there is one.
 pub(crate) fn ends(estimate: Estimate) -> Option<(f64, f64)> {
     estimate.interval.ends()
 }
 
-/// The rate over the whole command, where it is visibly below the rate of the payload time alone.
+/// The rate over the whole command, if it is visibly below the rate over the payload time alone.
 pub(crate) fn tip(summary: &Summary<'_>) -> Option<f64> {
     let (whole, payload) = (summary.of(Metric::CommandRate)?.median, summary.of(Metric::PayloadRate)?.median);
     (whole < payload * 0.985).then_some(whole)
@@ -146,7 +146,7 @@ impl<'a> Summary<'a> {
         }
     }
 
-    /// What the case comes to in a metric.
+    /// The case's estimate of a metric.
     pub(crate) fn of(&self, metric: Metric) -> Option<Estimate> {
         self.figures.of(metric)
     }
@@ -156,17 +156,17 @@ impl<'a> Summary<'a> {
         self.of(Metric::FarBusyPercent).or(self.of(Metric::BusyPercent))
     }
 
-    /// What the case comes to in the quantity of a figure.
+    /// The case's estimate of a figure's quantity.
     pub(crate) fn quantity(&self, quantity: Metric) -> Option<Estimate> {
         if quantity == Metric::FarBusyPercent { self.receiver() } else { self.of(quantity) }
     }
 
-    /// What there is to show of this case.
+    /// The state of this case.
     pub(crate) fn state(&self) -> State<'a> {
         if self.figures.measured > 0 { State::Measured } else { self.lack() }
     }
 
-    /// What there is to show of this case in a quantity.
+    /// The state of this case in a quantity.
     pub(crate) fn state_of(&self, quantity: Metric) -> State<'a> {
         if self.quantity(quantity).is_some() { State::Measured } else { self.lack() }
     }

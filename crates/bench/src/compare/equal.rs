@@ -10,15 +10,15 @@ use crate::stats::{Difference, LEAST_BLOCKS, figure};
 /// How one quantity fared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Equal {
-    /// What was compared.
+    /// The compared metric.
     pub quantity: Metric,
     /// Groups in which the second case was compared with the first, by the ratios inside their blocks.
     pub within: usize,
-    /// Of these, how many were called different.
+    /// The number of these that were called different.
     pub within_different: usize,
     /// Groups whose first case was compared with the second case of the next group, as two results are.
     pub between: usize,
-    /// Of these, how many were called different.
+    /// The number of these that were called different.
     pub between_different: usize,
 }
 
@@ -97,7 +97,7 @@ mod tests {
     use crate::stats::simulation::gaussian;
     use crate::testing::{measured, record, run};
 
-    /// A study of two cases of which the second is so much faster; a block's runs share nothing.
+    /// A study of two cases, the second of them faster by this factor; the runs of a block share no noise.
     fn study(factor: f64, blocks: u32) -> Record {
         let mut rng = fastrand::Rng::with_seed(5);
         let mut rate = |factor: f64| measured(5.0 * factor * gaussian(&mut rng), 1.0);

@@ -1,4 +1,4 @@
-//! Two results of the same study beside one another: what changed, by how much, and whether it did.
+//! Compares two results of the same study: the changes, their sizes and their significance.
 
 mod equal;
 mod surroundings;
@@ -11,10 +11,10 @@ use crate::stats::{Called, Difference, Estimate, figures, good_runs, runs};
 
 pub use equal::{Equal, EqualError, equal};
 
-/// What two results come to beside one another.
+/// The comparison of two results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// What differs besides what was to be compared, for people.
+    /// Other differences between the results, for people.
     pub warnings: Vec<String>,
     /// One row for each quantity of each case that both have, in the first result's order.
     pub rows: Vec<Row>,
@@ -29,7 +29,7 @@ pub struct Comparison {
 pub struct Row {
     /// [`Case::id`].
     pub case: String,
-    /// What is compared; `None` for a case that failed.
+    /// The compared metric; `None` for a case that failed.
     pub quantity: Option<Metric>,
     /// The first result's median over blocks.
     pub base: Option<f64>,
@@ -37,23 +37,23 @@ pub struct Row {
     pub new: Option<f64>,
     /// How much larger the second is.
     pub difference: Option<Difference>,
-    /// What that means.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why there is nothing to compare, or what a reader must know beside it.
+    /// The reason why there is nothing to compare, or a remark for the reader.
     pub reason: Option<String>,
 }
 
-/// What a difference means.
+/// The meaning of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Faster, cheaper, higher.
     Better,
-    /// Slower, dearer, lower.
+    /// Slower, costlier, lower.
     Worse,
     /// No significant difference.
     Same,
-    /// Too few blocks to tell.
+    /// There are too few blocks for a verdict.
     Insufficient,
     /// Runs failed in the second result, and none in the first.
     NewlyFailed,
@@ -171,7 +171,7 @@ fn failure(record: &Record, case: &str) -> Option<String> {
     })
 }
 
-/// A case at the limit of its test bed can't get better, and hides what got worse.
+/// A case at the limit of its test bed can't get better, and hides that something got worse.
 fn limited(base: &Record, new: &Record, case: &str) -> Option<String> {
     let limit = |record| good_runs(record, case).find_map(|(_, run)| run.limited_by_bed.clone());
     limit(base).or_else(|| limit(new)).map(|part| format!("limited by the test bed: {part}"))
@@ -222,7 +222,7 @@ mod tests {
         let base = result(&[("down", 5.0)], 5);
         let mut new = result(&[("down", 4.6)], 5);
         let comparison = compare(&base, &new);
-        // 8 % slower, 8.7 % dearer.
+        // 8 % slower, 8.7 % costlier.
         assert_eq!(comparison.beyond(5.0).len(), 2);
         assert_eq!(comparison.beyond(8.4).len(), 1);
         assert!(comparison.beyond(10.0).is_empty());

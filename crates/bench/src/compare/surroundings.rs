@@ -1,4 +1,4 @@
-//! What differs between two results besides what was to be compared.
+//! Differences between two results other than the compared one.
 
 use std::fmt::Display;
 
@@ -6,7 +6,7 @@ use linerate_host::{Fact, Interface, Profile};
 
 use crate::record::{Case, Link, Outcome, Record};
 
-/// One line for each thing that differs and may explain what else does.
+/// One line for each difference that may explain the others.
 pub(crate) fn warnings(base: &Record, new: &Record) -> Vec<String> {
     let mut warnings = Vec::new();
     warnings.extend(differ("studies", &base.study, &new.study));
@@ -47,7 +47,7 @@ fn one_fact(((name, base), (_, new)): ((&str, String), (&str, String))) -> Optio
     (base != new).then(|| format!("{name} {base} in BASE, {new} in NEW"))
 }
 
-/// What decides how fast a host is.
+/// The facts that decide a host's speed.
 fn facts(facts: &Profile) -> Vec<(&'static str, String)> {
     vec![
         ("name", show(&facts.hostname)),
@@ -126,7 +126,7 @@ fn tool(case: &Case, new: &Record) -> Option<String> {
             case.factors.iter().map(|(name, level)| format!("{name} {level}")).collect();
         format!("{} {version}, streams {streams}, {cipher} {}", case.tool, factors.join(" "))
     };
-    // The program's own version has been told.
+    // The program's own version is in a line already.
     if case.tool.starts_with("linerate") && case.version != other.version {
         return None;
     }

@@ -9,10 +9,10 @@ use linerate_lab::is_on_tmpfs;
 
 use super::tree::Tree;
 
-/// What memory is warmed up with; no tool makes a file of that name.
+/// The name of the file that warms memory up; no tool makes a file of that name.
 const BALLAST: &str = ".ballast";
 
-/// Where what is moved arrives.
+/// The destination of a run.
 pub(crate) struct Destination(pub PathBuf);
 
 impl Destination {

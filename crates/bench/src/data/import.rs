@@ -1,4 +1,4 @@
-//! Copies a user's own tree beside the other data, so that its disk isn't what is measured.
+//! Copies a user's own tree beside the other data, so that its disk doesn't affect the measurement.
 
 use std::fs;
 use std::io;

@@ -16,13 +16,13 @@ use crate::spec::study::{DatasetSpec, Sizes};
 pub struct DataSet {
     /// The directory that holds them; its name is the set's.
     pub root: PathBuf,
-    /// What is below it.
+    /// The entries below it.
     pub tree: Tree,
-    /// What the record says of it.
+    /// Its description in the record.
     pub described: record::Dataset,
 }
 
-/// Where data sets are made and kept.
+/// The place where data sets are made and kept.
 #[derive(Debug)]
 pub struct Library {
     work: PathBuf,
@@ -70,7 +70,7 @@ pub enum DataError {
     Tree(io::Error),
 }
 
-/// What is below a tree of the user's own, which holds something to move.
+/// The entries of a user's own tree, which must hold a file that isn't empty.
 ///
 /// # Errors
 /// It can't be read, or holds no byte.

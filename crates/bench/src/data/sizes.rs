@@ -11,7 +11,7 @@ pub(crate) fn draw(sizes: &Sizes, seed: u64) -> Vec<u64> {
     }
 }
 
-/// What a set will hold, before it is made: files and bytes.
+/// The planned contents of a set: files and bytes.
 pub(crate) fn planned(sizes: &Sizes) -> (u64, u64) {
     match *sizes {
         Sizes::Fixed { files, size } => (files, files.saturating_mul(size)),
@@ -59,7 +59,7 @@ fn cap(weights: &mut [f64], share: f64) {
     }
 }
 
-/// Adds what rounding left out to the largest file, or takes it away there.
+/// Corrects the largest file by the sum's rounding error.
 fn settle_sum(sizes: &mut [u64], total: u64) {
     let sum: u64 = sizes.iter().sum();
     if let Some(largest) = sizes.iter_mut().max() {

@@ -51,7 +51,7 @@ pub enum Task {
     Digest(PathBuf),
 }
 
-/// What came of a [`Task`].
+/// The result of a [`Task`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -63,13 +63,13 @@ pub enum Answer {
     Done,
     /// Files and bytes.
     Counted(u64, u64),
-    /// Every entry, with what it is and what it holds; sorted by path.
+    /// Every entry with its kind and its contents' digest; sorted by path.
     Digest(Vec<(PathBuf, String)>),
     /// It failed, and why.
     Failed(String),
 }
 
-/// A data set as one end tells it to the other.
+/// A data set, as one end sends it to the other.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Shape {
     name: String,
@@ -112,10 +112,10 @@ impl Task {
 }
 
 impl Answer {
-    /// The first difference between the digests of a source and of what arrived of it, for people.
+    /// The first difference between the digests of a source and of its copy, for people.
     ///
     /// # Errors
-    /// One of them is no digest.
+    /// If one of them isn't a digest.
     pub fn difference(&self, there: &Answer) -> io::Result<Option<String>> {
         let (Answer::Digest(sent), Answer::Digest(arrived)) = (self, there) else {
             let told = [self, there].into_iter().find_map(|answer| match answer {
@@ -136,7 +136,7 @@ impl Answer {
 }
 
 impl Shape {
-    /// What a study says of a data set.
+    /// A data set as the study specifies it.
     pub fn of(spec: &DatasetSpec) -> Shape {
         let sizes = match spec.sizes {
             Sizes::LogNormal { total, mean, sigma } => ShapeSizes::LogNormal { total, mean, sigma },

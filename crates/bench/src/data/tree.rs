@@ -1,4 +1,4 @@
-//! What is below a directory, and whether two directories hold the same.
+//! Lists directories, and compares two of them.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -8,21 +8,21 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree(Vec<(PathBuf, Kind)>);
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A directory.
     Directory,
     /// A regular file of this number of bytes.
     File(u64),
-    /// A symbolic link and what it holds.
+    /// A symbolic link with its target.
     Link(PathBuf),
     /// Anything else: a device, a socket, a pipe.
     Other,
 }
 
 impl Tree {
-    /// Lists what is below `root`; links are not followed.
+    /// Lists the entries below `root`; links are not followed.
     ///
     /// # Errors
     /// The first that listing gives, with the path.

@@ -5,7 +5,7 @@ use crate::compare::{Comparison, Equal, Row, Verdict};
 use crate::metric::Metric;
 use crate::stats::Interval;
 
-/// What differs besides, the rows, and the cases that only one result has.
+/// Other differences, the rows, and the cases that only one result has.
 pub fn compare_table(comparison: &Comparison) -> String {
     let mut lines: Vec<String> =
         comparison.warnings.iter().flat_map(|text| wrap(&format!("warning: {text}"), 2)).collect();

@@ -16,7 +16,7 @@ const CLEARING: f64 = 3e9;
 const COMPARING: f64 = 1e9;
 /// How many steps' time a search takes: ten tries, each with a quarter more for its start.
 const TRIES: f64 = 12.5;
-/// What a link that nothing shapes is taken to carry, in bit/s.
+/// The assumed rate of an unshaped link, in bit/s.
 const OPEN: f64 = 2e10;
 
 /// An estimate of the whole: labs, data, warm-ups and blocks. It takes each tool to be there, and to move
@@ -36,7 +36,7 @@ pub fn estimate(study: &Study, tools: &Toolbox, blocks: u32) -> Duration {
     Duration::try_from_secs_f64(labs + data + runs).unwrap_or(Duration::MAX)
 }
 
-/// Seconds of one run, with what is around it.
+/// Seconds of one run, its preparation and checks included.
 fn run(study: &Study, case: &CaseSpec, tool: &Tool) -> f64 {
     let parameter = |name: &str| {
         let value = case.level(tool, name).and_then(|value| value.parse::<f64>().ok());

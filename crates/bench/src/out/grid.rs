@@ -1,4 +1,4 @@
-//! Columns of text that stand below one another.
+//! Text in aligned columns.
 
 use linerate_wire::path::printable;
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ impl Grid {
         (0..self.heading.len()).map(width).collect()
     }
 
-    /// A row's line; `name` stands for its first cell.
+    /// A row's line, with `name` as its first cell.
     fn line(&self, name: &String, row: &[String], widths: &[usize], gap: usize) -> String {
         let mut line = String::new();
         for (i, (cell, width)) in row.iter().zip(widths).enumerate() {
@@ -77,7 +77,7 @@ impl Grid {
     }
 }
 
-/// The text, or its beginning with an ellipsis where it is too wide.
+/// The text; if it is too wide, its beginning with an ellipsis.
 pub(crate) fn shorten(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! What was measured, in a few lines above the figures.
+//! A few lines above the figures that describe the measurement.
 
 use linerate_quantity::{BitRate, Bytes, counted, three};
 

@@ -1,4 +1,4 @@
-//! What a terminal shows: plain text, at most 100 columns wide.
+//! Output for terminals: plain text, at most 100 columns wide.
 
 mod compare_table;
 mod estimate;

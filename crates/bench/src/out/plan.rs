@@ -1,4 +1,4 @@
-//! What a study would do, without doing it.
+//! The plan of a study: shows its runs without making them.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub fn plan(study: &Study, tools: &Toolbox, blocks: u32) -> String {
     lines.join("\n")
 }
 
-/// What is said of a study file in which nothing is wrong.
+/// The line for a study file without errors.
 pub fn checked(study: &Study, tools: &Toolbox, blocks: u32) -> String {
     let several = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let parts = [

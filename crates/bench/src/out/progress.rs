@@ -1,4 +1,4 @@
-//! How far a study is, for those who wait.
+//! The progress of a study, for people.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub struct Progress {
     left: Option<Duration>,
 }
 
-/// What to show.
+/// The line to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
     /// Something under way; the next line replaces it.

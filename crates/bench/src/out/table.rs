@@ -23,9 +23,9 @@ pub fn table(record: &Record) -> String {
     lines.join("\n")
 }
 
-/// The columns of what moves data; the first has its interval.
+/// The columns of tools that move data; the first has its interval.
 const MOVERS: [Metric; 4] = [Metric::PayloadRate, Metric::Seconds, Metric::BusyPercent, Metric::CpuPerGb];
-/// The columns of what makes requests.
+/// The columns of tools that make requests.
 const REQUESTS: [Metric; 5] =
     [Metric::TransactionRate, Metric::P50, Metric::P99, Metric::PayloadRate, Metric::BusyPercent];
 
@@ -40,7 +40,8 @@ fn tell_apart(all: &mut [CaseSummary]) {
     }
 }
 
-/// The metric by which a case is shown. One without a good run is shown beside the others of its tool, or where most is.
+/// The metric by which a case is shown. One without a good run is shown beside the others of its tool, or
+/// where most is.
 fn kind(summary: &CaseSummary, all: &[CaseSummary]) -> Metric {
     let own = |summary: &CaseSummary| {
         summary.main().or_else(|| (summary.measured > 0).then_some(Metric::PayloadRate))
@@ -64,13 +65,13 @@ fn lines(heading: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<Strin
     if empty { Vec::new() } else { grid.lines().into_iter().chain([String::new()]).collect() }
 }
 
-/// The heading of the last column, where there is a baseline.
+/// The heading of the last column, if there is a baseline.
 fn ratio(record: &Record) -> Option<String> {
     let base = record.cases.iter().find(|case| Some(&case.id) == record.baseline.as_ref());
     base.map(|case| format!("x {}", case.tool))
 }
 
-/// A table of those metrics. Only files and memory have a cipher to tell.
+/// A table of those metrics. Only tools that move files or memory have a column for the cipher.
 fn columns(record: &Record, cases: &[&CaseSummary], metrics: &[Metric]) -> Vec<String> {
     let (ratio, has_cipher) = (ratio(record), metrics[0] == Metric::PayloadRate);
     let mut heading = vec!["case", "streams"];
@@ -119,7 +120,7 @@ fn scores(record: &Record, scored: &[&CaseSummary]) -> Vec<String> {
     lines
 }
 
-/// Percent, its interval, and what that means.
+/// Percent, its interval, and its meaning.
 fn difference_cells(difference: Difference) -> [String; 3] {
     let interval = match difference.interval {
         Interval::Known(low, high) => format!("{low:+.2} to {high:+.2} %"),
@@ -137,7 +138,7 @@ fn without_figure(summary: &CaseSummary) -> String {
     summary.reason.clone().unwrap_or_else(|| "not run".into())
 }
 
-/// A star marks a case of which a run failed or was disturbed; a footnote says what.
+/// A star marks a case with a failed or disturbed run; a footnote gives the reason.
 fn marked_label(summary: &CaseSummary) -> String {
     let marked = summary.measured > 0 && (summary.failed > 0 || summary.disturbed > 0);
     format!("{}{}", summary.case.label, if marked { " *" } else { "" })
@@ -189,7 +190,7 @@ fn warning_note(record: &Record, case: &str) -> Option<String> {
     Some(format!("! {case}: {} of {} runs warn: {first}", warned.len(), record.blocks))
 }
 
-/// What the searches before a case's runs found.
+/// The results of the searches before a case's runs.
 fn found_note(summary: &CaseSummary) -> Option<String> {
     let (found, parameter) = (summary.of(Metric::Found)?, summary.searched.as_deref()?);
     let several = if found.blocks == 1 { "" } else { "es" };
@@ -279,7 +280,7 @@ mod tests {
         assert!(lines.iter().all(|line| line.chars().count() <= WIDTH), "{text}");
     }
 
-    /// A good run with so many transactions in a second.
+    /// A good run with this number of transactions in a second.
     fn asked(rate: u64, score: Option<f64>) -> Outcome {
         let Outcome::Measured(mut measures) = measured(1.0, 2.0) else { unreachable!("it is measured") };
         measures.transactions = Some(2 * rate).filter(|rate| *rate > 0);

@@ -23,7 +23,7 @@ pub(crate) struct Attempt<'a> {
     pub bed: &'a mut dyn Bed,
     pub tool: &'a Tool,
     pub case: &'a CaseSpec,
-    /// What is moved: one directory for each copy of the tool. Empty if no files are moved.
+    /// The sources: one directory for each copy of the tool. Empty if no files are moved.
     pub sources: Vec<PathBuf>,
     /// Files and bytes that must arrive; for memory to memory, 0 and the bytes asked for.
     pub expected: (u64, u64),
@@ -36,7 +36,7 @@ pub(crate) struct Attempt<'a> {
     pub settle: f64,
     pub timeout: f64,
     pub stop: &'a Stop,
-    /// What a search before the run has found; nothing yet.
+    /// The result of a search before the run; nothing yet.
     pub found: Option<Found>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum Failure {
     Interrupted,
 }
 
-/// What the commands wrote and what the samplers recorded, for the store.
+/// The commands' output and the samplers' recordings, for the store.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     pub text: Vec<u8>,
@@ -73,7 +73,7 @@ impl From<ProcessError> for Failure {
 }
 
 impl Attempt<'_> {
-    /// Runs the case once. What the commands wrote goes to `log`, whatever happens.
+    /// Runs the case once. The commands' output goes to `log` in every case.
     pub fn run(mut self, log: &mut Log) -> Result<Measures, Failure> {
         let foreign = self.wait_for_quiet()?;
         // As late as can be, so that the memory is still at hand.
@@ -249,7 +249,7 @@ impl Attempt<'_> {
         Ok(measures)
     }
 
-    /// Of two hosts the first that was disturbed is told.
+    /// The disturbance of the first disturbed host, the sender before the receiver.
     fn disturbed(&self, cpu: &[CpuSeconds; 2], foreign: f64) -> Option<String> {
         let sender = disturbance::disturbed(&cpu[0], foreign);
         if self.bed.shares_processors() {
@@ -260,7 +260,7 @@ impl Attempt<'_> {
         sender.map(|reason| told("a", reason)).or_else(receiver)
     }
 
-    /// A tool's own figures are believed only where they can be true.
+    /// A tool's own figures are believed only if they are possible.
     fn check_measures(&self, measures: &Measures, stated: Option<u64>) -> Result<(), Failure> {
         if let (Moves::Files, Some(stated)) = (self.tool.moves, stated)
             && stated != measures.bytes
@@ -297,14 +297,14 @@ impl Log {
         }
     }
 
-    /// What a command has written, and how it ended.
+    /// The output of a command, and how it ended.
     pub fn add_output(&mut self, what: &str, output: &Output) {
         self.section(&format!("{what}: {}", output.status), b"");
         self.section("stdout", &output.stdout);
         self.section("stderr", &output.stderr);
     }
 
-    /// What commands that didn't finish had written.
+    /// The output of commands that didn't finish.
     pub fn add_partial(&mut self, work: &Path, copies: usize) {
         for name in (0..copies).flat_map(|copy| ["out", "err"].map(|kind| format!("output-{copy}.{kind}"))) {
             // A command that couldn't be started has no output.

@@ -1,4 +1,4 @@
-//! A test bed as the runner sees it: two ends, a link, and what is known of them.
+//! A test bed as the runner sees it: two ends, a link, and their properties.
 
 use std::ffi::OsString;
 use std::io;
@@ -52,12 +52,12 @@ pub trait Bed {
         self.command(End::B, argv)
     }
 
-    /// Where commands of an end run.
+    /// The place where commands of an end run.
     fn place(&self, _end: End) -> Place {
         Place::Here
     }
 
-    /// The `linerate` of an end, where it isn't the running program.
+    /// The `linerate` of an end, if it isn't the running program.
     fn linerate(&self, _end: End) -> Option<PathBuf> {
         None
     }
@@ -80,7 +80,7 @@ pub trait Bed {
     /// Does something with an end's files.
     ///
     /// # Errors
-    /// The end can't be asked. What fails there is an [`Answer`].
+    /// If the end can't be reached. A failure at the end itself is an [`Answer`].
     fn files(&self, _end: End, task: &Task) -> io::Result<Answer> {
         Ok(task.perform())
     }
@@ -105,7 +105,7 @@ pub trait Bed {
         Followed::Process(std::process::id())
     }
 
-    /// Starts to record what the ends' samplers see.
+    /// Starts the ends' samplers.
     ///
     /// # Errors
     /// An end's agent doesn't answer.
@@ -116,7 +116,7 @@ pub trait Bed {
         })
     }
 
-    /// What an end's sampler recorded since the start; `None` if nothing samples.
+    /// The recording of an end's sampler since the start; `None` without a sampler.
     ///
     /// # Errors
     /// The end's agent doesn't answer.
@@ -133,7 +133,7 @@ pub trait Bed {
     /// True if an end has the program.
     fn has(&self, end: End, program: &str) -> bool;
 
-    /// What an end says about itself.
+    /// The facts of an end's host.
     ///
     /// # Errors
     /// The end's agent doesn't answer.
@@ -155,7 +155,7 @@ fn no_agent() -> io::Error {
     io::Error::other("there is no agent to ask")
 }
 
-/// What an agent's host says about itself.
+/// The facts of an agent's host.
 pub(crate) fn facts(agent: &mut HostAgent) -> io::Result<Facts> {
     Ok(Facts::of_snapshot(&Snapshot::from_bytes(&agent.facts(&[])?)?))
 }

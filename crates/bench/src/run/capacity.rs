@@ -1,4 +1,4 @@
-//! What the test bed could do at most, measured before the study: its path alone, and each generator alone.
+//! The limits of the test bed, measured before the study: its path alone, and each generator alone.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,7 +17,7 @@ use super::attempt::{Attempt, Failure, Log};
 use super::bed::{Bed, End};
 use super::setup::Setup;
 
-/// A run that comes this near to a limit of the test bed says nothing of what was tested.
+/// A run that comes this near to a limit of the test bed doesn't measure its tool.
 const NEAR: f64 = 0.9;
 
 /// How the record names the path as it is.
@@ -38,10 +38,10 @@ const SECONDS: f64 = 1.0;
 /// The first of the TCP ports that these runs use: the study's own begin at 5201 and are 1,000.
 const PORT: u16 = 6301;
 
-/// What a link's path and the generators on it can do, each alone.
+/// The rates of a link's path and of the generators on it, each alone.
 ///
 /// # Errors
-/// A run fails, with what was tested.
+/// If a run fails; the error names the tested part.
 pub(crate) fn measure(setup: &Setup, link: &str, bed: &mut dyn Bed) -> Result<Vec<Capacity>, Failure> {
     let unshaped = bed.unshaped().map_err(|e| format!("making an unshaped bed: {e}"))?;
     let path = match unshaped {

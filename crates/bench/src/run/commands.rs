@@ -1,4 +1,4 @@
-//! What a run starts: one command for each copy of the tool, and its servers.
+//! The commands of a run: one for each copy of the tool, and its servers.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ impl Attempt<'_> {
         (0..guests.max(1)).map(start).collect()
     }
 
-    /// Where what is moved arrives, at the receiving end.
+    /// The destination at the receiving end.
     pub(super) fn destination(&self) -> PathBuf {
         self.bed.work().as_deref().unwrap_or(self.work).join("arrived")
     }
@@ -70,7 +70,7 @@ impl Attempt<'_> {
         Ok(words)
     }
 
-    /// What placeholders stand for at an end, for the copy of this number.
+    /// The values of placeholders at an end, for the copy of this number.
     fn values(&self, end: End, copy: usize) -> Result<Values, String> {
         let mut values = bed::values(self.bed, copy);
         let bytes = self.expected.1 / self.copies() as u64;

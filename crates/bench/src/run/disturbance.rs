@@ -22,7 +22,7 @@ pub(crate) fn is_quiet(foreign: f64) -> bool {
     foreign <= FOREIGN_PROCESSORS
 }
 
-/// Why a run counts as disturbed, for people. What the samplers saw of pressure comes to it (`pressure.rs`).
+/// Why a run counts as disturbed, for people. `pressure.rs` adds the pressure that samplers recorded.
 pub(crate) fn disturbed(run: &CpuSeconds, foreign_before: f64) -> Option<String> {
     let mut reasons = Vec::new();
     let stolen = if run.total() > 0.0 { run.steal / run.total() } else { 0.0 };

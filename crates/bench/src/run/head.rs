@@ -1,4 +1,4 @@
-//! What is known of a study before its first run.
+//! The head of a record, which is known before the first run.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -63,7 +63,7 @@ pub(crate) fn make(
     })
 }
 
-/// What keeps runs of `now` from standing beside those of an interrupted study; `None` if nothing does.
+/// The reason why runs of `now` can't continue an interrupted study; `None` if they can.
 pub(crate) fn difference(then: &Record, now: &Record) -> Option<String> {
     let other = |what: &str, then: &str, now: &str| {
         (then != now).then(|| format!("{what} was {then:?} and is {now:?} now"))
@@ -127,7 +127,7 @@ fn recorded_bound(bound: &BoundSpec) -> Bound {
     }
 }
 
-/// What each tool that is there says of its version.
+/// The versions of the installed tools, in their own words.
 fn versions(setup: &Setup, beds: &BTreeMap<String, Box<dyn Bed + '_>>) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for case in &setup.study.cases {

@@ -52,7 +52,7 @@ impl HostBed {
     /// and makes a directory for data on both. `linerate` is this program, for places on this machine.
     ///
     /// # Errors
-    /// A host can't be reached or doesn't say what must be known of it. Nothing is left behind.
+    /// If a host can't be reached, or lacks a needed fact. Nothing is left behind.
     pub fn up(hosts: &Hosts, linerate: &Path, stop: &Stop, note: &dyn Fn(&str)) -> io::Result<HostBed> {
         let end = |name: &str, place: &Place| {
             HostEnd::start(place, linerate, stop, note).map_err(|e| told(&format!("host {name}"), &e))
@@ -124,7 +124,7 @@ impl HostEnd {
         Followed::Named([own, "sshd".into(), "sshd-session".into(), "sshd-auth".into()].into())
     }
 
-    /// What a shell line prints there.
+    /// The output of a shell line there.
     fn ask(&self, script: &str) -> io::Result<String> {
         ask(&self.place, script)
     }
@@ -159,7 +159,7 @@ impl HostEnd {
         server_address(&self.ask("echo $SSH_CONNECTION")?)
     }
 
-    /// What is known of the path to an address: its first interface.
+    /// The known part of the path to an address: its first interface.
     fn link_to(&mut self, address: &str) -> io::Result<Link> {
         let argv = ["ip", "-j", "route", "get", address].map(OsString::from);
         let shown = output(&mut self.place.command(&argv)?)?;
@@ -211,7 +211,7 @@ impl Bed for HostBed {
         let argv = [end.linerate.as_os_str(), OsStr::new("data"), OsStr::new("task")].map(OsStr::to_owned);
         let question = serde_json::to_vec(task).map_err(io::Error::other)?;
         let said = output_of(&mut end.place.command(&argv)?, &question)?;
-        // What a login prints comes before the answer, which is the last line.
+        // The answer is the last line; a login may print others before it.
         let last = said.lines().last().unwrap_or_default();
         serde_json::from_str(last).map_err(|e| io::Error::other(format!("linerate data there: {e}")))
     }
@@ -338,7 +338,7 @@ fn output(command: &mut Command) -> io::Result<String> {
     output_of(command, b"")
 }
 
-/// Its standard output, trimmed; anything but success is an error with what it said.
+/// Its standard output, trimmed; without success, an error with its output.
 fn output_of(command: &mut Command, input: &[u8]) -> io::Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

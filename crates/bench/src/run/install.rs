@@ -19,12 +19,12 @@ pub enum InstallError {
     Apt {
         /// The command line.
         command: String,
-        /// What went wrong; what it printed stands above.
+        /// The reason; apt-get's own output is above.
         reason: String,
     },
 }
 
-/// Installs Debian packages by apt-get. What it prints goes to stderr.
+/// Installs Debian packages by apt-get, whose output goes to stderr.
 ///
 /// # Errors
 /// Not root, no apt-get, or apt-get's own failure.
@@ -52,6 +52,6 @@ pub fn install(packages: &[String]) -> Result<(), InstallError> {
         .into_iter()
         .chain(packages.iter().map(String::as_str))
         .collect();
-    // The lists of a fresh image are empty; where they are there, they usually do.
+    // The package lists of a fresh image are empty; existing lists usually suffice.
     run(&words).or_else(|_| run(&["update"]).and_then(|()| run(&words)))
 }

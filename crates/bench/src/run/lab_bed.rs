@@ -15,7 +15,7 @@ use super::programs;
 use crate::record::Link;
 use crate::spec::study::LinkSpec;
 
-/// What a shaper on a virtual link counts for each packet beside it: the Ethernet header.
+/// Bytes that a shaper on a virtual link counts in addition to each packet: the Ethernet header.
 const SHAPER_OVERHEAD: u32 = 14;
 
 /// A lab that is up, with an agent at each end.
@@ -74,7 +74,7 @@ impl LabBed {
         Ok(LabBed { lab, agents, spec: link.clone(), linerate: linerate.to_owned() })
     }
 
-    /// A directory for data, on a tmpfs where there is one. It goes with the lab.
+    /// A directory for data, on a tmpfs if there is one. It is removed with the lab.
     pub fn scratch(&self) -> PathBuf {
         self.lab.scratch().to_owned()
     }
@@ -86,7 +86,7 @@ fn wan(link: &LinkSpec) -> Option<Wan> {
     asked.then_some(Wan { rtt, loss, ..Wan::default() })
 }
 
-/// What the link is made of, for people.
+/// A description of the link, for people.
 fn shaper(lab: &Description) -> String {
     match (lab.link, lab.wan) {
         (Some(_), None) => "veth with tbf".into(),
@@ -158,7 +158,7 @@ impl Bed for LabBed {
             guests => format!(", shared by {guests} hosts"),
         };
         let queues = description.queues.map_or(String::new(), |n| format!(", {n} queues"));
-        // Of several links the rates add up: what goes over all of them can be no more.
+        // The rates of several links add up to the limit of all of them.
         Link {
             bits_per_second: description.link.map(|rate| rate.bits_per_second() * links as u64),
             mtu: description.mtu,

@@ -1,4 +1,4 @@
-//! Runs a study: beds, processes, order, checks, and what is stored of each run.
+//! Runs a study: beds, processes, order, checks, and the storing of each run.
 
 mod attempt;
 mod bed;

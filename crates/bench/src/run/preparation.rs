@@ -1,4 +1,4 @@
-//! What is made and looked at before the first run: beds, settings, data, and tools that aren't there.
+//! The preparation before the first run: beds, settings, data, and missing tools.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ pub(super) fn read_settings(
     Ok(found)
 }
 
-/// Makes the data sets at the first bed; `watch` is told.
+/// Makes the data sets at the first bed, and reports them to `watch`.
 ///
 /// # Errors
 /// One can't be made.
@@ -67,7 +67,7 @@ pub(super) fn make_data(
     Ok(stock)
 }
 
-/// What each copy of a case's tool moves: the data set, or a slice of it.
+/// The data that each copy of a case's tool moves: the data set, or a slice of it.
 ///
 /// # Errors
 /// The slices can't be made.

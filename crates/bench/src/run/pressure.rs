@@ -1,10 +1,10 @@
-//! Whether a run waited for what something else took: pressure stall information of a host's recording.
+//! Finds runs that waited for other work's resources, by pressure stall information of a host's recording.
 
 use linerate_host::sample::{self, Recording};
 
 /// A shorter run is over before its processes are found, and a few waits are a large share of it. Seconds.
 const SHORTEST: f64 = 2.0;
-/// All tasks waited for memory for more than this share of the run: the host is short of it.
+/// The host is short of memory if all tasks waited for it for more than this share of the run.
 const MEMORY_SHARE: f64 = 0.05;
 /// All tasks waited for storage for more than this share, in a run whose data is in memory.
 const IO_SHARE: f64 = 0.2;

@@ -22,7 +22,7 @@ const MOST_OUTPUT: u64 = 64 << 20;
 /// How often a wait looks at the stop flag.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What a command left.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub status: ExitStatus,
@@ -30,7 +30,7 @@ pub(crate) struct Output {
     pub stderr: Vec<u8>,
 }
 
-/// What several commands left, and how long they took together.
+/// The results of several commands, and their time together.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub seconds: f64,
@@ -121,13 +121,13 @@ impl Group {
         }
     }
 
-    /// What the process has written to stdout and stderr so far.
+    /// The process's stdout and stderr so far.
     pub fn written(&self) -> String {
         let both = [self.read("out"), self.read("err")].map(Result::unwrap_or_default);
         String::from_utf8_lossy(&both.concat()).into_owned()
     }
 
-    /// The last of what it wrote to stderr.
+    /// The end of its stderr.
     pub fn said(&self) -> String {
         tail(&self.read("err").unwrap_or_default())
     }
@@ -168,7 +168,7 @@ impl Drop for Group {
         if self.reaped {
             return;
         }
-        // A request first, so that tools may end what they started at the far end.
+        // First a request, so that tools can end their processes at the far end.
         let _ = kill_process_group(pid(&self.child), Signal::TERM);
         let patience = Instant::now() + Duration::from_secs(1);
         while Instant::now() < patience && !self.ended(Duration::from_millis(50)).unwrap_or(true) {}

@@ -9,10 +9,10 @@ use crate::spec::tool::{Tool, Toolbox};
 
 use super::bed::{Bed, End};
 
-/// Where servers live; an ordinary user's PATH often lacks these.
+/// Directories of servers; an ordinary user's PATH often lacks them.
 const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// What the lab itself needs, and the Debian packages that hold it.
+/// The programs that the lab itself needs, and their Debian packages.
 const LAB: [(&str, &str); 5] = [
     ("ip", "iproute2"),
     ("tc", "iproute2"),

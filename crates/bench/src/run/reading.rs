@@ -1,4 +1,4 @@
-//! Reads what a tool states of itself in its stdout.
+//! Reads a tool's own figures from its stdout.
 
 use regex_lite::Regex;
 use serde::de::DeserializeOwned;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::record::{Connections, Found, Latency};
 use crate::spec::tool::{Form, Reading, Search};
 
-/// What a tool stated; copies of it are added up.
+/// A tool's own figures, summed over its copies.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Stated {
     pub bytes: Option<u64>,
@@ -48,7 +48,7 @@ pub(crate) fn read(reading: &Reading, stdout: &[u8]) -> Result<Stated, String> {
     })
 }
 
-/// What a search's stdout says that it found.
+/// The result of a search, from its stdout.
 ///
 /// # Errors
 /// The error message, for people.
@@ -66,7 +66,7 @@ fn nothing_at(place: &str) -> String {
     format!("its output has no number at {place}")
 }
 
-/// What a tool wrote, in the form in which it is looked through.
+/// A tool's output, parsed for reading values.
 enum Written {
     Json(Value),
     Text(String),
@@ -82,7 +82,7 @@ impl Written {
         document.map(Written::Json).map_err(|e| format!("its output isn't the JSON that was expected: {e}"))
     }
 
-    /// What stands at a place, unless it is null. Of several matches of a pattern the last counts.
+    /// The value at a place, unless it is null. If a pattern matches several times, the last match counts.
     fn find(&self, place: &str) -> Option<Value> {
         match self {
             Written::Json(document) => document.pointer(place).filter(|value| !value.is_null()).cloned(),
@@ -118,7 +118,8 @@ pub(crate) fn join(all: Vec<Stated>) -> Stated {
     reduced.unwrap_or_default()
 }
 
-/// A figure that the tool file names must be there: a tool that changed its output is noticed, not passed over.
+/// A figure that the tool file names must be there: a tool that changed its output is noticed, not passed
+/// over.
 fn number(output: &Written, reading: &Reading, key: &str) -> Result<Option<f64>, String> {
     let Some(place) = reading.numbers.get(key) else { return Ok(None) };
     let number = output.find(place).and_then(as_number).filter(|n| n.is_finite() && *n >= 0.0);
@@ -152,7 +153,7 @@ fn notes(reading: &Reading, output: &Written) -> Vec<String> {
         .collect()
 }
 
-/// A value as a note shows it; of a list each, and nothing of what has parts of its own.
+/// A value as text for notes: the elements of a list each, and nothing for nested values.
 fn told(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],

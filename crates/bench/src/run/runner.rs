@@ -30,7 +30,7 @@ pub struct Runner<'a> {
     stock: Stock,
     store: Store,
     record: Record,
-    /// What keeps a case from being run at all.
+    /// The reason why a case can't run at all.
     barred: Vec<Option<Outcome>>,
     /// Seconds of each case's warm-up, checks included.
     took: Vec<f64>,
@@ -103,12 +103,12 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// Where the results are stored.
+    /// The directory of the results.
     pub fn dir(&self) -> PathBuf {
         self.store.dir().to_owned()
     }
 
-    /// Runs everything. After a stop the record holds what was made until then.
+    /// Runs everything. After a stop the record holds the runs until then.
     ///
     /// # Errors
     /// A run can't be stored.
@@ -316,7 +316,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Seconds for what is left, from what the warm-ups took; unknown before they are done.
+    /// Seconds for the remaining runs, estimated from the warm-ups; unknown before these are done.
     fn left(&self, phase: Phase) -> Option<Duration> {
         if phase == Phase::WarmUp {
             return None;

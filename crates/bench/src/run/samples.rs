@@ -9,19 +9,19 @@ use linerate_remote::host_agent::{HostAgent, Sampling};
 use super::pressure;
 use crate::record::{Interrupts, Measures, Series};
 
-/// Samples are taken so often, in milliseconds.
+/// The interval of samples in milliseconds.
 const INTERVAL: u32 = 250;
 /// A line of a figure needs no more points; neighbours are averaged.
 const MOST_POINTS: usize = 240;
-/// Sources of interrupts with the most of them; the others' are in the recording.
+/// The number of interrupt sources that are kept, the busiest; the recording has the others.
 const MOST_SOURCES: usize = 12;
 
-/// What must be known of the hosts to judge a recording.
+/// Properties of the hosts that are needed to judge a recording.
 #[derive(Clone, Copy)]
 pub(super) struct Surroundings {
     /// Both ends are the same machine.
     pub one_machine: bool,
-    /// What is moved is in memory at both ends.
+    /// True if the moved data is in memory at both ends.
     pub data_in_memory: bool,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn start(agent: &mut HostAgent, followed: Followed) -> io::Result<()>
     agent.start_sampling(&sampling).map(drop)
 }
 
-/// Adds what a host's recording shows to the run's measures.
+/// Adds the series of a host's recording to the run's measures.
 ///
 /// # Errors
 /// It is no recording.
@@ -114,7 +114,7 @@ fn is_packets(name: &str) -> bool {
     name.ends_with(" packets") && !name.starts_with("lo ")
 }
 
-/// Without the last point where it is of a short rest: a few milliseconds make a rate of anything.
+/// Removes the last point if its interval is short: over a few milliseconds rates mean nothing.
 fn whole_intervals(points: &[(f64, f64)]) -> &[(f64, f64)] {
     match points {
         [.., (before, _), (last, _)] if last - before < f64::from(INTERVAL) / 2000.0 => {

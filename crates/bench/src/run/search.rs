@@ -11,7 +11,7 @@ use super::process::{self, Output};
 use super::reading;
 
 impl Attempt<'_> {
-    /// What the case's tool found; `None` if the case has nothing to look for.
+    /// The result of the tool's search; `None` if the case has no search.
     pub(super) fn search(&self, log: &mut Log) -> Result<Option<Found>, Failure> {
         let Some(search) = self.case.search(self.tool) else { return Ok(None) };
         self.found_by(search, log).map(Some).map_err(|failure| match failure {

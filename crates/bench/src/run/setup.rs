@@ -1,4 +1,4 @@
-//! What a study is started with, what it tells on its way, and why it can't go on.
+//! The arguments of a study, the events that it reports, and its errors.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::spec::study::Study;
 use crate::spec::tool::Toolbox;
 use crate::store::{Invocation, StoreError};
 
-/// What an invocation of a study is given.
+/// The arguments of a study's invocation.
 pub struct Setup<'a> {
     /// The study.
     pub study: &'a Study,
@@ -22,24 +22,24 @@ pub struct Setup<'a> {
     pub seed: u64,
     /// A tree in place of each log-normal data set.
     pub tree: Option<&'a Path>,
-    /// A directory for data and destinations, on a tmpfs where there is one.
+    /// A directory for data and destinations, on a tmpfs if there is one.
     pub work: &'a Path,
     /// The directory below which results are stored.
     pub out: &'a Path,
     /// The running program, as tools name it by `{linerate}`.
     pub linerate: &'a Path,
-    /// How the study was called, for one that is continued later.
+    /// The study's arguments, with which it can be continued later.
     pub invocation: Invocation,
     /// Set from outside to end after the current run.
     pub stop: Stop,
 }
 
-/// What happens, for those who watch.
+/// Events, for progress output.
 #[derive(Debug)]
 pub enum Event<'e> {
     /// Something long begins: making data.
     Preparing(&'e str),
-    /// What a link's bed can do at most is measured.
+    /// The limits of a link's bed are being measured.
     Testing(&'e str),
     /// A run begins.
     Starting {
@@ -51,7 +51,7 @@ pub enum Event<'e> {
         phase: Phase,
         /// The case.
         case: &'e Case,
-        /// How long everything that is left will take, where that is known.
+        /// The remaining time, if it is known.
         left: Option<Duration>,
     },
     /// It ended.
@@ -78,12 +78,12 @@ pub enum RunnerError {
     /// Results can't be stored.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What is stored isn't a part of this study.
+    /// The stored runs aren't part of this study.
     #[error("{dir} can't be continued: {reason}")]
     Other {
         /// The directory of results.
         dir: PathBuf,
-        /// What is other.
+        /// The difference.
         reason: String,
     },
     /// A bed is missing or its agent doesn't answer.

@@ -10,7 +10,7 @@ use crate::spec::study::DatasetSpec;
 
 use super::bed::{Bed, End};
 
-/// What was made, and where.
+/// The data that was made, and its place.
 #[derive(Debug)]
 pub(crate) struct Stock {
     work: PathBuf,
@@ -28,7 +28,7 @@ impl Stock {
     /// Makes a set at the bed's sending end, or a copy of `tree` in its place.
     ///
     /// # Errors
-    /// What that end says.
+    /// The answer of that end.
     pub fn make(&mut self, bed: &dyn Bed, spec: &DatasetSpec, tree: Option<&Path>) -> Result<(), DataError> {
         let (work, tree) = (self.work.clone(), tree.map(Path::to_owned));
         let task = Task::Make { work, seed: self.seed, shape: Shape::of(spec), tree };
@@ -51,7 +51,7 @@ impl Stock {
     /// The directories that hold a set's `number` slices; for one, the set itself.
     ///
     /// # Errors
-    /// What the sending end says.
+    /// The answer of the sending end.
     pub fn slices(&mut self, bed: &dyn Bed, name: &str, number: u32) -> io::Result<Vec<PathBuf>> {
         let key = (name.to_owned(), number);
         if let Some(made) = self.slices.get(&key) {

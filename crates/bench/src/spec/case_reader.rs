@@ -9,7 +9,7 @@ use super::study::{CaseSpec, DatasetSpec, LinkSpec, SettingSpec, Streams};
 use super::study_reader::some_bytes;
 use super::tool::{Parallel, Tool, Toolbox};
 
-/// What a case may name.
+/// The names that a case may use.
 pub(crate) struct Known<'a> {
     pub tools: &'a Toolbox,
     pub links: &'a [LinkSpec],
@@ -76,14 +76,14 @@ fn check_number(section: &Section, levels: impl Iterator<Item = usize>) -> Resul
     Err(section.error("id", format!("expands to {cases} cases; one table may have at most {MOST_CASES}")))
 }
 
-/// What the file says of a case's names.
+/// The templates of a case's names.
 struct Texts<'a> {
     id: &'a str,
     label: Option<&'a str>,
     group: &'a str,
 }
 
-/// The case with its id and label, in which its factors stand for themselves.
+/// The case with its id and label, made from its factors.
 fn named(section: &Section, case: CaseSpec, names: &Texts, tool: &Tool) -> Result<CaseSpec, FileError> {
     let own = case.variant.as_deref().and_then(|name| tool.variant(name)).map(|v| v.label.as_str());
     let levels = case.factors();
@@ -218,7 +218,7 @@ fn read_datasets(section: &Section, tool: &Tool, known: &Known) -> Result<Vec<Op
     }
 }
 
-/// Levels that must be names of something; where there is one such thing only, it needn't be named.
+/// Levels that must be names of defined items; if only one is defined, it needn't be named.
 fn read_names<'n>(
     section: &Section,
     key: &'static str,

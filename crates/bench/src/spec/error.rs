@@ -1,16 +1,16 @@
-//! What is wrong in a file that a user wrote.
+//! Errors in a user's files.
 
 use std::fmt;
 use std::ops::Range;
 
-/// An error in a study or tool file: where it is, what it is, and what was perhaps meant.
+/// An error in a study or tool file: its place, its reason, and a suggestion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
     /// The file, as the user named it.
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// The key, with the table it stands in: `case.streams`.
+    /// The key, with its table: `case.streams`.
     pub key: String,
     /// The error message.
     pub problem: String,

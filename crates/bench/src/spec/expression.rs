@@ -1,4 +1,4 @@
-//! What a bound compares: arithmetic over metrics of cases, taken inside one block.
+//! Expressions of bounds: arithmetic over metrics of cases, computed inside one block.
 //!
 //! `payload_rate(cp-auto) / max(payload_rate(iperf3-*), payload_rate(memory-8))`
 
@@ -35,7 +35,7 @@ pub enum Operator {
     Divide,
 }
 
-/// What is wrong in an expression, and what was perhaps meant.
+/// An error in an expression, with a suggestion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpressionError {
     /// The error message.
@@ -255,7 +255,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// `*` stands for any text; several stars are allowed.
+/// `*` matches any text; several stars are allowed.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(first) else { return false };

@@ -1,4 +1,4 @@
-//! Reads what a study's report draws, and what the papers printed.
+//! Reads a study's figures, and the papers' printed values.
 
 use super::error::FileError;
 use super::expression::matches;
@@ -61,7 +61,7 @@ pub(crate) fn read_printed(section: &Section, ids: &[&str]) -> Result<Printed, F
     })
 }
 
-/// Ids of cases, of which a pattern gives several.
+/// Ids of cases; a pattern gives several.
 pub(crate) fn read_ids(section: &Section, key: &'static str, ids: &[&str]) -> Result<Vec<String>, FileError> {
     let mut found: Vec<String> = Vec::new();
     for pattern in section.texts(key)? {

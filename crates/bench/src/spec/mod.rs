@@ -1,4 +1,4 @@
-//! Study and tool files: what they may say, read into types that can't say anything else.
+//! Reads study and tool files into types that can't hold an invalid study.
 
 /// Files of a folder at the top of the repository, by name: the path and the text of each.
 macro_rules! built_in {

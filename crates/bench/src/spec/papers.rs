@@ -7,7 +7,7 @@ pub struct Experiment {
     pub row: u32,
     /// The paper, an index of [`PAPERS`].
     pub paper: usize,
-    /// Where it stands in the paper: "figure 5".
+    /// Its place in the paper: "figure 5".
     pub place: &'static str,
     /// What it is.
     pub what: &'static str,

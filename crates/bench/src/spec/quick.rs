@@ -1,4 +1,4 @@
-//! What is other in a quick run.
+//! The settings of a quick run.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,8 @@ pub(crate) fn read_quick(
     Ok(quick)
 }
 
-/// The tools of the study that have the parameter. One that is a factor has its levels, in quick runs too.
+/// The tools of the study that have the parameter. Parameters that are factors keep their levels in quick
+/// runs.
 fn takers(
     section: &Section,
     entry: &FreeLevels,

@@ -14,13 +14,13 @@ pub const AUTO: &str = "auto";
 pub struct Search {
     /// The parameter.
     pub parameter: String,
-    /// Run at the sending end while the server is there; the parameter's placeholder stands for [`AUTO`].
+    /// The command at the sending end, while the server runs; the parameter's placeholder becomes [`AUTO`].
     pub command: Vec<Word>,
-    /// What its stdout is.
+    /// The format of its stdout.
     pub form: Form,
-    /// Where the level that it found stands.
+    /// The place of the level that it found.
     pub found: String,
-    /// Where the array of what it tried stands, each of the form of [`crate::record::Step`].
+    /// The place of the array of its tries, each in the form of [`crate::record::Step`].
     pub steps: Option<String>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn check_levels(section: &Section, entry: &FreeLevels, tool: &Tool) -
 }
 
 impl Tool {
-    /// How its best level of the parameter is looked for; `None` if it isn't.
+    /// The search for its best level of the parameter; `None` without one.
     pub(crate) fn search_of(&self, parameter: &str) -> Option<&Search> {
         self.search.as_ref().filter(|search| search.parameter == parameter)
     }

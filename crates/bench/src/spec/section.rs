@@ -1,4 +1,4 @@
-//! One table of a file, read key by key: what was asked for is known, and everything else is an error.
+//! One table of a file, read key by key. Keys that nobody reads are errors.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -109,7 +109,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// An error if one of the keys is a list of nothing, which is no way to say that it is left out.
+    /// An error if one of the keys is an empty list; a key without levels must be left out.
     pub fn refuse_empty(&self, keys: &[&'static str]) -> Read<()> {
         let is_empty = |key: &&&str| {
             let value = self.table.get(**key).and_then(|value| value.get_ref().as_array());
@@ -202,7 +202,7 @@ impl<'a> Section<'a> {
         Ok(found)
     }
 
-    /// As [`Section::free_levels`], where each key has one level.
+    /// Like [`Section::free_levels`], with one level for each key.
     pub fn free_values(&self, key: &'static str) -> Read<Vec<FreeLevels>> {
         let found = self.free_levels(key)?;
         match found.iter().find(|entry| entry.levels.len() != 1) {
@@ -229,13 +229,13 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// An error at a key, or at the table where the key is missing.
+    /// An error at a key, or at the table if the key is missing.
     pub fn error(&self, key: &str, problem: impl Into<String>) -> FileError {
         let span = self.table.get(key).map_or(self.span.clone(), Spanned::span);
         self.error_at(span, key, problem)
     }
 
-    /// A key that must be there isn't. One that was perhaps meant for it is named.
+    /// The error for a missing required key. It names a similar key, if there is one.
     pub fn missing(&self, key: &'static str) -> FileError {
         let strangers = self.strangers();
         let slip = strangers.iter().find(|(name, _)| super::nearest(name, [key]).is_some());

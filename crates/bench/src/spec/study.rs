@@ -1,4 +1,4 @@
-//! Study files: which cases are run, on which link, over which files, and what they must reach.
+//! Study files: the cases to run, their links and files, and the results that they must reach.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub struct Study {
     pub name: String,
     /// One line for people.
     pub title: String,
-    /// What it is for.
+    /// Its purpose.
     pub about: String,
     /// Blocks; each runs every case once.
     pub blocks: u32,
@@ -40,17 +40,17 @@ pub struct Study {
     pub datasets: Vec<DatasetSpec>,
     /// The cases.
     pub cases: Vec<CaseSpec>,
-    /// What they must reach.
+    /// The results that they must reach.
     pub bounds: Vec<BoundSpec>,
     /// The experiments of the five papers that it runs again.
     pub rows: Vec<u32>,
     /// The figures of its report; empty for bars alone.
     pub figures: Vec<Figure>,
-    /// What a paper printed for its cases.
+    /// A paper's printed values for its cases.
     pub printed: Vec<Printed>,
     /// Settings of the hosts that are factors of cases.
     pub settings: Vec<SettingSpec>,
-    /// What is other in a quick run.
+    /// The settings of a quick run.
     pub quick: QuickSpec,
     /// True if generator and path are tested alone before the study.
     pub capacity: bool,
@@ -93,7 +93,7 @@ pub struct SettingSpec {
     pub write: Vec<Word>,
 }
 
-/// What `--quick` puts in place of the study's own.
+/// The settings that `--quick` replaces.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QuickSpec {
     /// Bytes of each log-normal data set, and of memory to memory.
@@ -145,7 +145,7 @@ pub struct CaseSpec {
     pub id: String,
     /// The label for people.
     pub label: String,
-    /// Bars of a group stand together.
+    /// The group; its bars are drawn together.
     pub group: String,
     /// The tool's name.
     pub tool: String,
@@ -159,7 +159,8 @@ pub struct CaseSpec {
     pub bytes: Option<u64>,
     /// The link's name.
     pub link: String,
-    /// What the link adds to two plain hosts, as factors: `links`, `queues`, `guests`, `rtt`, `loss`.
+    /// The link's properties that two plain hosts lack, as factors: `links`, `queues`, `guests`, `rtt`,
+    /// `loss`.
     pub bed: BTreeMap<String, String>,
     /// Levels of the tool's parameters, by name; a parameter without one has the tool's default.
     pub parameters: BTreeMap<String, String>,
@@ -168,7 +169,7 @@ pub struct CaseSpec {
 }
 
 impl CaseSpec {
-    /// The levels of all its factors, by name. One of them is the tool, with its variant where it has one.
+    /// The levels of all its factors, by name. One of them is the tool, with its variant, if it has one.
     pub fn factors(&self) -> BTreeMap<String, String> {
         let own = [
             ("tool", self.tool_and_variant()),
@@ -200,7 +201,7 @@ impl CaseSpec {
 /// Streams or copies of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Streams {
-    /// So many.
+    /// This number of streams.
     Fixed(u32),
     /// As many as the tool finds best.
     Auto,
@@ -211,9 +212,9 @@ pub enum Streams {
 pub struct BoundSpec {
     /// Its name for people.
     pub name: String,
-    /// What is compared, as it is written.
+    /// The compared expression as text.
     pub text: String,
-    /// What is compared.
+    /// The compared expression.
     pub expression: Expression,
     /// Direction.
     pub relation: Relation,
@@ -221,7 +222,7 @@ pub struct BoundSpec {
     pub limit: f64,
     /// The value's unit.
     pub unit: String,
-    /// True if every block must hold it, not the median alone.
+    /// True if every block must hold the bound, and not the median alone.
     pub every_block: bool,
 }
 

@@ -96,7 +96,7 @@ impl Unique {
         Self { key, seen: BTreeSet::new() }
     }
 
-    /// The thing, where its name wasn't there before.
+    /// The named item; an error if its name was used before.
     fn once<T>(&mut self, section: &Section, thing: T, name: fn(&T) -> &str) -> Result<T, FileError> {
         match self.seen.insert(name(&thing).to_owned()) {
             true => Ok(thing),
@@ -105,7 +105,7 @@ impl Unique {
     }
 }
 
-/// Bytes of a name that becomes part of a path, beside which there is room for what else is in it.
+/// The largest number of bytes of a name that becomes part of a file name, which has other parts too.
 const LONGEST_NAME: usize = 120;
 
 /// A name that may be a part of a path.

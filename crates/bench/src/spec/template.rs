@@ -6,10 +6,10 @@ use std::ffi::{OsStr, OsString};
 
 use super::nearest;
 
-/// What a placeholder stands for.
+/// The value of a placeholder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// One string, which may stand inside a word.
+    /// One string, which may be part of a word.
     One(OsString),
     /// Any number of words; its placeholder must be a word of its own.
     Many(Vec<OsString>),
@@ -20,12 +20,12 @@ pub enum Value {
 pub struct Values(BTreeMap<Cow<'static, str>, Value>);
 
 impl Values {
-    /// Sets what a placeholder stands for, and gives what it stood for before.
+    /// Sets a placeholder's value, and returns the previous one.
     pub fn insert(&mut self, name: impl Into<Cow<'static, str>>, value: Value) -> Option<Value> {
         self.0.insert(name.into(), value)
     }
 
-    /// What a placeholder stands for.
+    /// The value of a placeholder.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
@@ -58,7 +58,7 @@ const TOOL: [&str; 14] = [
 /// Those of a setting's commands.
 const SETTING: [&str; 4] = ["address", "addresses", "host", "value"];
 
-/// Those that stand for any number of words.
+/// Placeholders whose value is any number of words.
 const MANY: [&str; 2] = ["addresses", "options"];
 
 /// The placeholders that the commands of one file may hold.

@@ -17,7 +17,7 @@ const BUILT_IN: &[(&str, &str)] = built_in!("tools":
     "ssh-true" "tar-ssh" "wdt" "wrk-own" "wrk"
 );
 
-/// What a tool moves.
+/// The kind of data that a tool moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moves {
     /// A tree of files, which are checked afterwards.
@@ -35,7 +35,7 @@ pub enum Moves {
 pub enum Parallel {
     /// By an option of its own (`{streams}`).
     Streams,
-    /// As n copies of it, over n slices of equal bytes.
+    /// By n copies of the tool, over n slices of equal bytes.
     Copies,
     /// Not at all.
     None,
@@ -48,9 +48,9 @@ pub struct Tool {
     pub name: String,
     /// Its name for people.
     pub label: String,
-    /// Bars of a group stand together.
+    /// The group; its bars are drawn together.
     pub group: String,
-    /// What it moves.
+    /// The kind of data that it moves.
     pub moves: Moves,
     /// How it does several things at once.
     pub parallel: Parallel,
@@ -58,7 +58,7 @@ pub struct Tool {
     pub auto: bool,
     /// The cipher of the payload; `None` is clear text.
     pub cipher: Option<String>,
-    /// What it needs on the hosts.
+    /// The programs that it needs on the hosts.
     pub needs: Needs,
     /// The command that prints its version on the first line, perhaps to stderr.
     pub version: Vec<Word>,
@@ -66,7 +66,7 @@ pub struct Tool {
     pub command: Vec<Word>,
     /// A server at the receiving end, started before the command and stopped after it.
     pub server: Option<Server>,
-    /// How to read what it states of itself.
+    /// The places of its own figures in its output.
     pub result: Option<Reading>,
     /// Its environment, added to the lab's.
     pub environment: Vec<(String, Word)>,
@@ -74,7 +74,7 @@ pub struct Tool {
     pub variants: Vec<Variant>,
     /// Its parameters, each a placeholder of its commands, with their defaults.
     pub parameters: BTreeMap<String, String>,
-    /// How its best level of a parameter is looked for, where a case asks for that.
+    /// The search for its best level of a parameter, for cases that request it.
     pub search: Option<Search>,
     /// The payload in bit/s that it is known to move on an ordinary machine, for estimates; `None` for the
     /// link's rate.
@@ -90,7 +90,7 @@ pub struct Needs {
     pub b: Vec<String>,
     /// Debian packages that hold them.
     pub packages: Vec<String>,
-    /// What to do where no package has it.
+    /// Advice if no package has it.
     pub advice: Option<String>,
 }
 
@@ -107,13 +107,13 @@ pub struct Server {
 /// group.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// What stdout is.
+    /// The format of stdout.
     pub form: Form,
-    /// Where its numbers stand, by their key in a tool file.
+    /// The places of its numbers, by their keys in a tool file.
     pub numbers: BTreeMap<&'static str, String>,
     /// Peak resident bytes; the largest counts.
     pub peak_rss: Vec<String>,
-    /// What limited the transfer.
+    /// The limiter of the transfer.
     pub limiter: Option<String>,
     /// Streams in use at the end.
     pub streams: Option<String>,
@@ -125,7 +125,7 @@ pub struct Reading {
     pub connections: Option<String>,
     /// Factors for numbers whose unit isn't ours, by key.
     pub scale: BTreeMap<String, f64>,
-    /// What else is worth a note beside the run: a name for people, and where the value stands.
+    /// Further values for notes beside the run: a name for people, and the value's place.
     pub notes: Vec<(String, String)>,
 }
 
@@ -134,7 +134,7 @@ pub struct Reading {
 pub enum Form {
     /// One JSON document.
     Document,
-    /// JSON lines, of which the last counts.
+    /// JSON lines; the last one counts.
     LastLine,
     /// Text for people, in which patterns are looked for.
     Pattern,
@@ -149,7 +149,7 @@ pub struct Variant {
     pub label: String,
     /// The cipher of the payload; `None` is clear text.
     pub cipher: Option<String>,
-    /// What `{options}` stands for.
+    /// The value of `{options}`.
     pub options: Vec<Word>,
 }
 

@@ -196,7 +196,7 @@ fn structured(reading: &Reading) -> Option<&'static str> {
     keys.into_iter().find(|(_, place)| place.is_some()).map(|(key, _)| key)
 }
 
-/// What stands there is multiplied by, where the tool's unit isn't ours.
+/// The factor of the value, if the tool's unit isn't ours.
 fn read_scale(section: &Section) -> Result<BTreeMap<String, f64>, FileError> {
     let one = |entry: FreeLevels| {
         let scaled = || NUMBERS.into_iter().chain(["peak_rss"]);
@@ -225,7 +225,7 @@ fn read_notes(section: &Section, form: Form) -> Result<Vec<(String, String)>, Fi
     section.map("notes")?.into_iter().map(checked).collect()
 }
 
-/// Where a value stands: a JSON pointer, or a pattern with one group.
+/// The place of a value: a JSON pointer, or a pattern with one group.
 pub(crate) fn place(form: Form, text: &str) -> Result<String, String> {
     match form {
         Form::Pattern => {

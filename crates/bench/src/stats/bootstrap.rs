@@ -56,7 +56,7 @@ impl Estimate {
 }
 
 impl Interval {
-    /// From and to, where there is one.
+    /// The ends of the interval, if there is one.
     pub fn ends(self) -> Option<(f64, f64)> {
         match self {
             Interval::Known(low, high) => Some((low, high)),
@@ -64,12 +64,12 @@ impl Interval {
         }
     }
 
-    /// True if there is one, and `value` isn't in it.
+    /// True if there is an interval, and `value` isn't in it.
     pub fn excludes(self, value: f64) -> bool {
         self.ends().is_some_and(|(low, high)| value < low || high < value)
     }
 
-    /// The interval of `f`'s values, where `f` rises with its argument.
+    /// The interval of `f`'s values; `f` must rise with its argument.
     pub fn map(self, f: impl Fn(f64) -> f64) -> Interval {
         self.ends().map_or(Interval::Insufficient, |(low, high)| Interval::Known(f(low), f(high)))
     }

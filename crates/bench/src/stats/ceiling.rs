@@ -1,4 +1,4 @@
-//! What a link can carry at most: a goodput above it is an error of measurement, not a success.
+//! The largest goodput of a link: a higher one is an error of measurement, not a success.
 
 use crate::record::{Link, Measures};
 
@@ -19,7 +19,8 @@ pub fn payload_ceiling(link: &Link) -> Option<f64> {
     link.bits_per_second.map(|rate| rate as f64 * share)
 }
 
-/// Why a run can't be right, where its payload went faster than the link lets it; `None` if it could.
+/// The reason why a run can't be right: its payload was faster than the link allows. `None` for possible
+/// rates.
 pub fn above_ceiling(measures: &Measures, link: &Link) -> Option<String> {
     let ceiling = payload_ceiling(link)?;
     let seconds = measures.payload_seconds.unwrap_or(measures.seconds);

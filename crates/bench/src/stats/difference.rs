@@ -29,7 +29,7 @@ pub struct Difference {
     pub blocks: usize,
 }
 
-/// What can be said of a difference.
+/// The verdict on a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Called {
@@ -63,7 +63,7 @@ impl Difference {
 }
 
 impl Called {
-    /// True if both intervals say so.
+    /// True if both intervals show a difference.
     pub fn is_different(self) -> bool {
         self == Called::Different
     }

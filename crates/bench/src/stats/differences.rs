@@ -19,7 +19,7 @@ pub struct DifferenceRow {
     pub label: String,
     /// The median over blocks, in the quantity's unit; `None` if no run gave one.
     pub value: Option<f64>,
-    /// How much larger it is than the baseline's; `None` if either has no value.
+    /// The difference to the baseline's value; `None` if either has no value.
     pub difference: Option<Difference>,
 }
 
@@ -32,7 +32,7 @@ pub struct Differences {
     pub base: Option<f64>,
     /// The other cases over its files, in the study's order.
     pub rows: Vec<DifferenceRow>,
-    /// The noise of single runs, where it decides: in records of fewer than five blocks with repeated runs.
+    /// The noise of single runs, if it decides: in records of fewer than five blocks with repeated runs.
     pub repeats: Option<Repeats>,
 }
 
@@ -117,7 +117,7 @@ fn value(record: &Record, quantity: Metric, case: &str) -> Option<f64> {
     Estimate::of(&values, record.seed).map(|estimate| estimate.median)
 }
 
-/// From the cases that have the factor `run`: those of which the others are equal are one configuration.
+/// From the cases that have the factor `run`: cases whose other factors are equal form one configuration.
 fn repeats(record: &Record, quantity: Metric) -> Option<Repeats> {
     let repeated = record.cases.iter().filter(|case| case.factors.contains_key(REPEAT));
     Repeats::of(repeated.filter_map(|case| {

@@ -8,7 +8,7 @@ use crate::record::{Outcome, Record};
 /// Orders that are tried for the probability of a trend by chance.
 const SHUFFLES: u32 = 2000;
 
-/// A trend that chance gives less often than this is told.
+/// A trend is reported if chance produces it less often than this.
 const SIGNIFICANT: f64 = 0.05;
 
 /// Fewer blocks say nothing of a trend.
@@ -90,7 +90,7 @@ fn together<'v>(cases: impl Iterator<Item = &'v [(f64, f64)]>) -> Points {
     blocks.into_iter().map(|(block, values)| (block as f64, mean(&values))).collect()
 }
 
-/// The median, where it is a scale.
+/// The median, if it can serve as a scale.
 fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut sorted: Vec<f64> = values.collect();
     sorted.sort_by(f64::total_cmp);
@@ -127,7 +127,7 @@ fn slope(x: &[f64], y: &[f64]) -> f64 {
     if own > 0.0 { both / own } else { 0.0 }
 }
 
-/// Pearson's correlation, which of ranks is Spearman's; 0 if one of both doesn't vary.
+/// Pearson's correlation (of ranks, this is Spearman's); 0 if one of the two doesn't vary.
 fn correlation(x: &[f64], y: &[f64]) -> f64 {
     let (mx, my) = (mean(x), mean(y));
     let sum = |f: &dyn Fn(f64, f64) -> f64| x.iter().zip(y).map(|(x, y)| f(x - mx, y - my)).sum::<f64>();

@@ -4,7 +4,7 @@ use super::bootstrap::Estimate;
 use crate::metric::Metric;
 use crate::record::{Measures, Outcome, Record, Run};
 
-/// The runs of a case, whatever came of them.
+/// The runs of a case, whatever their outcomes.
 pub fn runs<'r>(record: &'r Record, case: &str) -> impl Iterator<Item = &'r Run> + Clone {
     record.runs.iter().filter(move |run| run.case == case)
 }
@@ -17,7 +17,7 @@ pub fn good_runs<'r>(record: &'r Record, case: &str) -> impl Iterator<Item = (u3
     })
 }
 
-/// What a good run of a case in a block measured; `None` if there is none.
+/// The measures of a case's good run in a block; `None` if there is none.
 pub fn measures<'r>(record: &'r Record, case: &str, block: u32) -> Option<&'r Measures> {
     good_runs(record, case).find(|(of, _)| *of == block).map(|(_, measures)| measures)
 }
@@ -33,13 +33,15 @@ pub fn figures(record: &Record, metric: Metric, case: &str) -> Vec<(u32, f64)> {
     good_runs(record, case).filter_map(figure).collect()
 }
 
-/// What the runs of a case come to in something that is no metric, where it is finite and not negative.
+/// The estimate of a value that isn't a metric, over the runs of a case in which it is finite and not
+/// negative.
 pub fn estimate(record: &Record, case: &str, value: impl Fn(&Measures) -> Option<f64>) -> Option<Estimate> {
     let values = good_runs(record, case).filter_map(|(_, run)| value(run).filter(|value| *value >= 0.0));
     Estimate::of(&values.collect::<Vec<_>>(), record.seed)
 }
 
-/// How the figures of two cases differ in each block in which both have one, by what `change` makes of a figure of
+/// How the figures of two cases differ in each block in which both have one, by what `change` makes of a
+/// figure of
 /// `case` and one of `base`.
 pub fn paired(
     record: &Record,

@@ -15,7 +15,7 @@ pub struct GateRow {
     pub bound: Bound,
     /// The value over blocks; `None` if no block gave one.
     pub estimate: Option<Estimate>,
-    /// What is compared with the limit: the median, or the worst block where every block must hold.
+    /// The value that is compared with the limit: the median, or the worst block if every block must hold.
     pub value: Option<f64>,
     /// Whether it holds.
     pub verdict: BoundVerdict,
@@ -27,7 +27,7 @@ pub struct GateRow {
 pub enum BoundVerdict {
     /// It holds.
     Ok,
-    /// It doesn't, or can't be told: a run that it needs failed.
+    /// The bound doesn't hold, or can't be checked, because a run that it needs failed.
     Missed {
         /// Why, for people.
         reason: String,
@@ -82,7 +82,7 @@ fn worst(values: &[f64], relation: Relation) -> Option<f64> {
     values.iter().copied().reduce(further)
 }
 
-/// What keeps a bound from being told.
+/// The reason why a bound can't be checked.
 fn hindrance(record: &Record, expression: &Expression, values: usize) -> Option<String> {
     let needed = expression.cases();
     let bad = record.runs.iter().filter(|run| needed.contains(run.case.as_str()));

@@ -1,4 +1,4 @@
-//! What runs come to: figures, medians with intervals over blocks, ceilings, bounds.
+//! Statistics of runs: figures, medians with intervals over blocks, ceilings, bounds.
 
 mod bootstrap;
 mod ceiling;

@@ -19,7 +19,7 @@ pub(crate) fn order_interval(sorted: &[f64]) -> Option<(f64, f64)> {
     Some((between(sorted[k], sorted[k + 1]), between(sorted[n - 1 - k], sorted[n - 2 - k])))
 }
 
-/// Where the lower end lies: behind the value at this index, by this share of the way to the next.
+/// The place of the lower end: after the value at this index, by this share of the way to the next.
 fn place(n: usize) -> (usize, f64) {
     // The chance that fewer than k + 1 of n values are below the median, twice, is what is outside of the
     // k-th pair.

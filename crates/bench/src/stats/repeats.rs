@@ -13,7 +13,7 @@ use super::bootstrap::Interval;
 use super::difference::{Called, Difference, percent};
 use super::student::{LEVEL, quantile};
 
-/// The factor that tells runs of one configuration apart, a key of [`crate::record::Case::factors`].
+/// The factor that distinguishes runs of one configuration, a key of [`crate::record::Case::factors`].
 pub const REPEAT: &str = "run";
 
 /// The noise of single runs.
@@ -44,7 +44,7 @@ impl Repeats {
         quantile * self.standard_deviation * std::f64::consts::SQRT_2
     }
 
-    /// Whether one run differs from another; `None` if the base isn't positive.
+    /// True if one run differs from another; `None` if the base isn't positive.
     pub fn difference(&self, base: f64, new: f64) -> Option<Difference> {
         let share = |value: f64| percent(value / base);
         let interval = Interval::Known(share(new - self.range()), share(new + self.range()));

@@ -3,7 +3,7 @@
 /// A factor by which a run is off.
 pub(crate) type Noise = fn(&mut fastrand::Rng) -> f64;
 
-/// Of a normal distribution with variance 1 (Box and Muller, 1958).
+/// A value from a normal distribution with variance 1 (Box and Muller, 1958).
 pub(crate) fn normal(rng: &mut fastrand::Rng) -> f64 {
     let radius = (-2.0 * (1.0 - rng.f64()).ln()).sqrt();
     radius * (std::f64::consts::TAU * rng.f64()).cos()

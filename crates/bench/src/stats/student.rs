@@ -6,7 +6,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::bootstrap::{Interval, LEAST_BLOCKS};
 
-/// Of what is printed.
+/// The confidence of the printed interval.
 pub(crate) const LEVEL: f64 = 0.95;
 
 /// A mean over blocks and how sure it is, if the values are about normally distributed.
@@ -16,7 +16,7 @@ pub struct Student {
     pub mean: f64,
     /// Its 95 % interval.
     pub interval: Interval,
-    /// Half of the interval's width in percent of the mean; `None` without interval, or where the mean is 0.
+    /// Half of the interval's width in percent of the mean; `None` without an interval, or if the mean is 0.
     pub half_width_percent: Option<f64>,
 }
 

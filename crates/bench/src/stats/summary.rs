@@ -1,4 +1,4 @@
-//! One summary a case: what its runs come to.
+//! One summary for each case, from its runs.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use super::figure::{figures, good_runs, ratio, runs};
 use crate::metric::Metric;
 use crate::record::{Case, Outcome, Record};
 
-/// What the runs of a case come to: all that tables, JSON, the page and its figures show of it.
+/// The summary of a case's runs: everything that tables, JSON, the page and its figures show.
 #[derive(Clone, Debug, Serialize)]
 pub struct CaseSummary {
     /// The case.
     pub case: Case,
-    /// What each metric comes to over blocks, where it says anything.
+    /// The estimates of metrics over blocks, if they have values.
     #[serde(flatten)]
     pub estimates: BTreeMap<Metric, Option<Estimate>>,
     /// The parameter that was searched.
@@ -26,7 +26,7 @@ pub struct CaseSummary {
     pub bytes: Option<u64>,
     /// The largest peak resident memory of any run, in bytes.
     pub peak_rss_bytes: Option<u64>,
-    /// Streams at the end, where the tool states them (the last run's).
+    /// Streams at the end of the last run, if the tool reports them.
     pub streams: Option<u32>,
     /// Runs that ended well.
     pub measured: usize,
@@ -39,18 +39,18 @@ pub struct CaseSummary {
 }
 
 impl CaseSummary {
-    /// What a metric comes to.
+    /// The estimate of a metric.
     pub fn of(&self, metric: Metric) -> Option<Estimate> {
         *self.estimates.get(&metric)?
     }
 
-    /// What the case is about.
+    /// The main metric of the case.
     pub fn main(&self) -> Option<Metric> {
         Metric::MAIN.into_iter().find(|metric| self.of(*metric).is_some())
     }
 }
 
-/// The summaries of all cases, in the study's order; ratios are to `baseline`, where there is one.
+/// The summaries of all cases, in the study's order; ratios are to `baseline`, if there is one.
 pub fn summaries(record: &Record, baseline: Option<&str>) -> Vec<CaseSummary> {
     record.cases.iter().map(|case| summary(record, case, baseline)).collect()
 }
@@ -63,7 +63,7 @@ fn summary(record: &Record, case: &Case, baseline: Option<&str>) -> CaseSummary 
             figures(record, metric, &case.id).into_iter().map(|(_, value)| value).collect();
         Estimate::of(&values, record.seed)
     };
-    // Of bytes and memory the largest counts, and no median.
+    // For bytes and memory the largest value counts, not the median.
     let medians = Metric::all().filter(|metric| !matches!(metric, Metric::Bytes | Metric::PeakRss));
     let ratio =
         |base: &Case| Metric::MAIN.into_iter().find_map(|main| ratio(record, main, &case.id, &base.id));

@@ -5,7 +5,7 @@ use crate::report::SearchStep;
 
 /// Rates within this share of the best count as the best.
 const PLATEAU: f64 = 0.01;
-/// The search ends where neighbours are closer than this share.
+/// The search ends when neighbours are closer than this share.
 const RESOLUTION: f64 = 0.05;
 /// Doublings without a gain after which the search turns back.
 const PATIENCE: u32 = 2;

@@ -1,4 +1,4 @@
-//! Bulk between endpoint pairs, counted where it arrives.
+//! Bulk between endpoint pairs, counted at the receiver.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr};
@@ -27,7 +27,7 @@ const SMALL_BLOCK: usize = 16 * 1024;
 pub enum Amount {
     /// Data for this time; the receivers don't count the warm-up.
     Time(Window),
-    /// This number of bytes by all pairs together, all of which count.
+    /// This number of bytes by all pairs together; all of them count.
     Bytes(u64),
 }
 

@@ -11,13 +11,13 @@ use crate::number::tick;
 /// The area between the axes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
-    /// Left edge, where the value axis stands.
+    /// Left edge, the place of the value axis.
     pub(crate) left: f64,
     /// Right edge.
     pub(crate) right: f64,
     /// Upper edge.
     pub(crate) top: f64,
-    /// Lower edge, where the other axis lies.
+    /// Lower edge, the place of the other axis.
     pub(crate) bottom: f64,
 }
 
@@ -66,7 +66,7 @@ impl Frame {
     }
 }
 
-/// Lines of text below a plot, at most `most` of them with the number of the rest, and where they end.
+/// Draws at most `most` lines of text below a plot, and the number of the rest. Returns their end.
 pub(crate) fn remarks(paper: Paper, lines: &[String], y: f64, most: usize) -> (Markup, f64) {
     const LINE: f64 = 15.0;
     const LEFT: f64 = 2.0;

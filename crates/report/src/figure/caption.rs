@@ -28,7 +28,7 @@ pub(crate) fn place(context: &Context<'_>) -> String {
     format!("{}.", parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
 }
 
-/// On how many blocks the medians rest, and what the whiskers are.
+/// The number of blocks behind the medians, and the meaning of the whiskers.
 pub(crate) fn blocks(record: &Record, estimates: &[Estimate]) -> String {
     let counts = || estimates.iter().map(|e| e.blocks);
     let n = match (counts().min(), counts().max()) {
@@ -44,7 +44,7 @@ pub(crate) fn blocks(record: &Record, estimates: &[Estimate]) -> String {
     format!("{n} of {} in shuffled order; {whiskers}.", count(u64::from(record.blocks), "block", "blocks"))
 }
 
-/// What the dashed line of a ceiling is.
+/// The meaning of a ceiling's dashed line.
 pub(crate) fn ceiling(record: &Record) -> Option<String> {
     let ceiling = record.cases.iter().find_map(|case| Ceiling::named(record, &case.link))?;
     Some(format!(
@@ -107,7 +107,7 @@ fn listed(words: &[String], most: usize) -> String {
     if words.len() > most { format!("{shown} and {} more", words.len() - most) } else { shown }
 }
 
-/// Where the hollow marks come from.
+/// The sources of the hollow marks.
 fn printed(context: &Context<'_>) -> Option<String> {
     let draws =
         [FigureKind::Bars, FigureKind::Scaling, FigureKind::Differences].contains(&context.asked.kind);

@@ -1,4 +1,4 @@
-//! What a figure is drawn from: the record, and those of its cases that the figure asks for.
+//! The input of a figure: the record, and the figure's cases in it.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::{Case, Figure, FigureKind, Measures, Record};
@@ -13,7 +13,7 @@ pub(crate) struct Context<'a> {
     pub(crate) id: String,
     /// The whole record.
     pub(crate) record: &'a Record,
-    /// What was asked for.
+    /// The requested figure.
     pub(crate) asked: &'a Figure,
     /// The cases in it, in the order that it names, or that of the study.
     pub(crate) cases: Vec<&'a Summary<'a>>,
@@ -29,7 +29,7 @@ pub(crate) struct Hollow {
 }
 
 impl<'a> Context<'a> {
-    /// The figure that stands at `index` in the record.
+    /// The figure at `index` in the record.
     pub(crate) fn new(
         record: &'a Record,
         summaries: &'a [Summary<'a>],
@@ -72,7 +72,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What papers print of a quantity for a case, in the unit shown.
+    /// The papers' printed values of a quantity for a case, in the shown unit.
     pub(crate) fn printed(&self, case: &Case, measure: &Measure) -> Vec<Hollow> {
         let of_case = self.record.printed.iter().filter(|p| p.case == case.id);
         let wanted =
@@ -80,7 +80,7 @@ impl<'a> Context<'a> {
         wanted.map(|p| Hollow { value: measure.shown(p.value), source: p.source.clone() }).collect()
     }
 
-    /// What papers print of the receiver's CPU for a case, in percent.
+    /// The papers' printed CPU of the receiver for a case, in percent.
     pub(crate) fn printed_cpu(&self, case: &Case) -> Vec<Hollow> {
         self.printed(case, &Measure::new(Metric::FarBusyPercent, 100.0))
     }
@@ -104,7 +104,7 @@ impl<'a> Context<'a> {
         self.cases.iter().filter_map(lack).collect()
     }
 
-    /// The same where a figure rests on something else than the quantity.
+    /// The same for a figure that isn't based on the quantity.
     pub(crate) fn lacks_of(&self, what: &str, has: fn(&Measures) -> bool) -> Vec<String> {
         let lack = |s: &&Summary<'_>| {
             let (words, _) = super::lack_text(s.state());
@@ -115,18 +115,18 @@ impl<'a> Context<'a> {
         self.cases.iter().filter_map(lack).collect()
     }
 
-    /// What there is to say of a case that has no value.
+    /// The text for a case without a value.
     pub(crate) fn state(&self, summary: &Summary<'a>) -> State<'a> {
         summary.state_of(self.asked.quantity)
     }
 }
 
-/// The upper end of what is drawn of an estimate.
+/// The upper end of an estimate's drawing.
 pub(crate) fn upper(estimate: Estimate) -> f64 {
     ends(estimate).map_or(estimate.median, |(_, high)| high.max(estimate.median))
 }
 
-/// Whether a case has what the figure shows.
+/// True if a case has the figure's value.
 fn belongs(record: &Record, asked: &Figure, summary: &Summary<'_>) -> bool {
     let any = |has: fn(&Measures) -> bool| good_runs(record, &summary.case.id).any(|(_, m)| has(m));
     match asked.kind {

@@ -37,7 +37,7 @@ struct DifferenceChart<'a> {
     base: Option<&'a Summary<'a>>,
     base_value: Option<Estimate>,
     rows: Vec<DifferenceRow<'a>>,
-    /// What repeated single runs say, where these give the noise.
+    /// The noise of repeated single runs, if it is used.
     noise: Option<String>,
 }
 
@@ -51,7 +51,7 @@ struct DifferenceRow<'a> {
     printed: Option<PrintedChange>,
 }
 
-/// What a paper printed of a row.
+/// A paper's printed values for a row.
 struct PrintedChange {
     value: f64,
     /// To the baseline's printed number, in percent.
@@ -59,7 +59,7 @@ struct PrintedChange {
     source: String,
 }
 
-/// What may be said of a difference.
+/// The verdict on a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DifferenceVerdict {
     Differs,
@@ -264,7 +264,7 @@ impl<'a> DifferenceChart<'a> {
 }
 
 impl DifferenceRow<'_> {
-    /// The value and its difference, where there is little room.
+    /// The value and its difference, for narrow layouts.
     fn short_words(&self) -> String {
         let value = self.value.map_or("–".to_owned(), |value| fine(value.median));
         let difference = self.difference.map_or(String::new(), |d| format!("; {} %", in_percent(d)));
@@ -315,7 +315,7 @@ fn in_estimate(difference: Difference) -> Estimate {
     Estimate { median: percent, interval, student, blocks }
 }
 
-/// The change that a paper's numbers come to, in percent, where it printed both.
+/// The change between a paper's numbers, in percent, if it printed both.
 fn printed(
     context: &Context<'_>,
     measure: &Measure,
@@ -370,7 +370,7 @@ fn signed(value: f64) -> String {
 mod tests {
     use super::*;
 
-    /// The scores that one of the papers printed, each of one run, three of which were repeated.
+    /// One paper's printed scores, each of one run; three of the runs were repeated.
     #[test]
     fn repeated_runs_give_the_noise_of_single_ones() {
         let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/papers/vmmark-netqueue");

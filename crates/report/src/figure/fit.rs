@@ -3,7 +3,7 @@
 /// The line, and how much of the variation it explains.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Fit {
-    /// What each step of x adds.
+    /// The slope: the increase for each step of x.
     pub(crate) slope: f64,
     /// The value at x = 0.
     pub(crate) intercept: f64,

@@ -93,7 +93,7 @@ impl<'a> Map<'a> {
         busiest.iter().cloned().chain([others]).collect()
     }
 
-    /// Where the interrupts of the host went: which share the busiest processor took.
+    /// The distribution of the host's interrupts: the busiest processor's share.
     fn finding(&self) -> Option<String> {
         let of = |at: usize| self.rows.iter().map(|(_, rates)| rates[at]).sum::<f64>();
         let by_processor: Vec<f64> = (0..self.processors).map(of).collect();
@@ -129,7 +129,7 @@ impl<'a> Map<'a> {
     }
 }
 
-/// Where the cells of a map lie.
+/// The places of a map's cells.
 struct InterruptGrid {
     left: f64,
     right: f64,
@@ -162,7 +162,7 @@ impl InterruptGrid {
         self.left + column as f64 * self.cell
     }
 
-    /// The processors of a column: "3", or "4–7" where several share it.
+    /// The processors of a column: "3", or "4–7" if several share it.
     fn name(&self, column: usize) -> String {
         let first = column * self.group;
         let last = (first + self.group).min(self.processors).saturating_sub(1);
@@ -190,7 +190,7 @@ impl InterruptGrid {
         }
     }
 
-    /// A cell with its number where that has room; a pointer is told it anyway.
+    /// A cell with its number, if there is room; the tooltip always has it.
     fn cell(&self, source: &str, column: usize, rate: f64, most: f64, y: f64) -> Markup {
         let shade = shade(rate, most);
         let number = compact(rate);
@@ -230,7 +230,7 @@ fn shade(rate: f64, most: f64) -> u32 {
     if rate <= 0.0 || !rate.is_finite() || !most.is_finite() {
         return 0;
     }
-    // Each shade halves twice: the lightest stands for less than a thousandth of the largest.
+    // Each shade is a quarter of the next: the lightest means less than a thousandth of the largest.
     let down = ((most / rate).log2() / 2.0).floor().clamp(0.0, f64::from(SHADES - 1));
     SHADES - down as u32
 }

@@ -133,7 +133,7 @@ impl<'a> LadderChart<'a> {
         prices.into_iter().any(gain)
     }
 
-    /// One of the two halves: its bars from `span.0` to `span.1`, and where it ends.
+    /// One of the two halves: its bars from `span.0` to `span.1`. Returns its end.
     fn column(&self, paper: Paper, span: (f64, f64), y: f64, column: LadderColumn) -> (Markup, f64) {
         let row = paper.pick(42.0, 50.0);
         let top = y + 10.0;
@@ -337,7 +337,7 @@ impl Rung<'_> {
     }
 }
 
-/// The bar, with what it has lost or added since the rung before.
+/// The bar, with its difference to the rung before.
 fn bars(scale: &Scale, column: LadderColumn, before: Option<f64>, value: f64, y: f64) -> Markup {
     let area = |from: f64, to: f64| Area {
         x: scale.at(from),
@@ -359,7 +359,7 @@ fn bars(scale: &Scale, column: LadderColumn, before: Option<f64>, value: f64, y:
     }
 }
 
-/// What the stage between two rungs costs, taken inside each block.
+/// The cost of the stage between two rungs, computed inside each block.
 fn price(record: &Record, measure: &Measure, before: &Summary<'_>, after: &Summary<'_>) -> Price {
     let change = |metric, change| paired(record, metric, &after.case.id, &before.case.id, change);
     Price {

@@ -10,13 +10,13 @@ const SIZE: f64 = 11.5;
 const LINE: f64 = 20.0;
 const MARK: f64 = 17.0;
 
-/// One key: what is drawn, and what it says.
+/// One key: the mark, and its meaning.
 pub(crate) struct Entry {
     mark: Mark,
     words: String,
 }
 
-/// What a key shows.
+/// The mark of a key.
 pub(crate) enum Mark {
     /// Words alone: the head of the keys that follow.
     None,

@@ -9,7 +9,7 @@ use super::svg::{line, points, px, rect};
 use crate::number::short;
 use crate::summary::ends;
 
-/// Where a bar lies on paper.
+/// The place of a bar on paper.
 #[derive(Clone, Copy)]
 pub(crate) struct Area {
     /// Left edge.
@@ -46,7 +46,7 @@ pub(crate) fn diamond(x: f64, y: f64, class: &str) -> Markup {
     html! { @for class in ["printed-halo", class] { polygon points=(points(&corners)) class=(class) {} } }
 }
 
-/// A hollow mark that tells a pointer its number and where it stands.
+/// A hollow mark, with its number and source as a tooltip.
 pub(crate) fn hollow(x: f64, y: f64, class: &str, printed: &Hollow, unit: &str) -> Markup {
     html! { g { title { "printed: " (short(printed.value)) " " (unit) " (" (printed.source) ")" } (diamond(x, y, class)) } }
 }

@@ -8,13 +8,13 @@ use crate::number::short;
 /// A quantity in the unit in which a figure shows it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Measure {
-    /// What is measured.
+    /// The measured quantity.
     pub(crate) quantity: Metric,
-    /// What it is called, with its layer.
+    /// Its name, with its layer.
     pub(crate) name: &'static str,
     /// Its unit as shown; empty if it has none.
     pub(crate) unit: &'static str,
-    /// What a stored value is multiplied with to be shown.
+    /// The factor from the stored value to the shown one.
     factor: f64,
 }
 
@@ -59,7 +59,7 @@ impl Measure {
         }
     }
 
-    /// What a median of it is, for a caption.
+    /// A description of its median, for a caption.
     pub(crate) fn meaning(&self) -> &'static str {
         self.quantity.about().meaning
     }

@@ -37,10 +37,10 @@ use context::Context;
 use svg::Drawing;
 use table::Table;
 
-/// The style of the figures: light, and dark where the reader prefers that on a screen.
+/// The style of the figures: light, and dark if the reader prefers that on a screen.
 pub(crate) const STYLE: &str = include_str!("theme.css");
 
-/// A kind of figure: its name, as the study file spells it, and what draws it.
+/// A kind of figure: its name, as the study file spells it, and its drawing function.
 type Kind = (FigureKind, &'static str, fn(&Context<'_>) -> Drawn);
 
 const KINDS: [Kind; 7] = [
@@ -53,21 +53,21 @@ const KINDS: [Kind; 7] = [
     (FigureKind::Ladder, "ladder", ladder::draw),
 ];
 
-/// What a kind makes of its part of a record.
+/// A kind's drawing of its part of a record.
 pub(crate) struct Drawn {
     /// For wide screens and paper.
     pub(crate) wide: Picture,
     /// For narrow screens.
     pub(crate) narrow: Picture,
-    /// The figure in words with all its numbers, for those who don't see it.
+    /// The figure in words with all its numbers, for people who don't see it.
     pub(crate) description: String,
-    /// What it says, a sentence each; computed from its numbers.
+    /// Its findings, one sentence each; computed from its numbers.
     pub(crate) findings: Vec<String>,
-    /// What was measured, where, how often, and what every mark means.
+    /// The caption: the measured quantity, the place, the number of runs, and the meaning of every mark.
     pub(crate) caption: String,
     /// Its numbers.
     pub(crate) table: Table,
-    /// What the CSV holds, where that is more than the table.
+    /// The contents of the CSV, if it holds more than the table.
     pub(crate) more: Option<Table>,
     /// Whether the table is as much the figure as the drawing, and so isn't folded away.
     pub(crate) table_is_open: bool,
@@ -101,7 +101,7 @@ pub(crate) struct Shown<'a> {
     pub(crate) drawn: Drawn,
 }
 
-/// The figures that a record asks for; bars where it asks for none.
+/// The figures that a record requests; bars if it requests none.
 pub(crate) fn asked(record: &Record, summaries: &[Summary<'_>]) -> Vec<Figure> {
     if !record.figures.is_empty() {
         return record.figures.clone();
@@ -169,17 +169,17 @@ impl Shown<'_> {
         format!("{}-{}", self.id, self.kind)
     }
 
-    /// The wide layout, to stand in a page that has [`STYLE`].
+    /// The wide layout, for a page that has [`STYLE`].
     pub(crate) fn wide(&self) -> Markup {
         self.in_page("wide", &self.drawn.wide)
     }
 
-    /// The narrow layout, to stand in a page that has [`STYLE`].
+    /// The narrow layout, for a page that has [`STYLE`].
     pub(crate) fn narrow(&self) -> Markup {
         self.in_page("narrow", &self.drawn.narrow)
     }
 
-    /// The wide layout as a document of its own, with what it says and its caption below.
+    /// The wide layout as a document of its own, with its findings and its caption below.
     pub(crate) fn stand_alone(&self) -> Markup {
         const MARGIN: f64 = 16.0;
         let Picture { body, width, height } = &self.drawn.wide;
@@ -227,7 +227,7 @@ fn shown<'a>(
     Shown { kind, title: context.title(), drawn: draw(&context), id: context.id }
 }
 
-/// What a study without a figure of its own is about.
+/// The figure of a study that requests none.
 fn main_quantity(summaries: &[Summary<'_>]) -> Metric {
     let has = |metric: &Metric| summaries.iter().any(|summary| summary.of(*metric).is_some());
     Metric::MAIN.into_iter().rev().find(has).unwrap_or_default()

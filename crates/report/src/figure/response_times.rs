@@ -249,7 +249,7 @@ impl<'a> ResponseCurve<'a> {
         self.classes.iter().map(step).collect()
     }
 
-    /// The curve: through the classes, or through the percentiles where no run kept classes.
+    /// The curve: through the classes, or through the percentiles if no run kept classes.
     fn steps(&self) -> Vec<(f64, f64)> {
         let first = self.classes.first().map(|(bound, _)| (*bound, 1.0));
         // The last class has none slower, which no logarithmic axis can show: the curve ends at the one

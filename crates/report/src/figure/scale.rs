@@ -45,7 +45,7 @@ impl Scale {
         Self { max: if ends { largest } else { round.max }, ..round }
     }
 
-    /// The place of a value; what lies outside the scale is put on its nearer end.
+    /// The place of a value; values outside the scale are put on its nearer end.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let share = if value.is_finite() { (value / self.max).clamp(0.0, 1.0) } else { 0.0 };
         self.from + (self.to - self.from) * share
@@ -80,7 +80,7 @@ impl Signed {
         Self { low, high, step, from, to }
     }
 
-    /// The place of a value; what lies outside the scale is put on its nearer end.
+    /// The place of a value; values outside the scale are put on its nearer end.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let share = ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
         self.from + (self.to - self.from) * if share.is_finite() { share } else { 0.0 }
@@ -111,13 +111,13 @@ impl Logarithmic {
         Self { low, high, from, to }
     }
 
-    /// The place of a value; what lies outside the scale is put on its nearer end.
+    /// The place of a value; values outside the scale are put on its nearer end.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let share = ((value / self.low).ln() / (self.high / self.low).ln()).clamp(0.0, 1.0);
         self.from + (self.to - self.from) * if share.is_finite() { share } else { 0.0 }
     }
 
-    /// Ticks at 1, 2 and 5 of each power of ten, or at the powers alone where there are many.
+    /// Ticks at 1, 2 and 5 of each power of ten, or at the powers alone if there are many.
     pub(crate) fn ticks(&self) -> Vec<f64> {
         let powers = (self.low.log10().floor() as i32)..=(self.high.log10().ceil() as i32);
         let decades = (self.high / self.low).log10();
@@ -127,12 +127,12 @@ impl Logarithmic {
     }
 }
 
-/// The smallest round step that is at least `least`; 1 where there is no sensible one.
+/// The smallest round step that is at least `least`; 1 if there is no sensible one.
 fn round_step(least: f64) -> f64 {
     step_of(&ROUND, least)
 }
 
-/// The smallest plain step that is at least `least`; 1 where there is no sensible one.
+/// The smallest plain step that is at least `least`; 1 if there is no sensible one.
 fn plain_step(least: f64) -> f64 {
     step_of(&PLAIN, least)
 }

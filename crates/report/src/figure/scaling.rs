@@ -39,10 +39,10 @@ struct ScalingChart<'a> {
     x: String,
     /// Its levels, numbers by size.
     levels: Vec<String>,
-    /// The levels as numbers, where all are.
+    /// The levels as numbers, if all of them are numbers.
     numbers: Option<Vec<f64>>,
     curves: Vec<ScalingCurve<'a>>,
-    /// What the curves are levels of.
+    /// The factor whose levels are the curves.
     series_name: String,
     shared_processors: bool,
 }
@@ -67,7 +67,8 @@ impl<'a> ScalingChart<'a> {
         let level = |s: &Summary<'a>| {
             found(s, &x).or_else(|| context.level(s.case, &x)).unwrap_or_else(|| "–".to_owned())
         };
-        // One that looked for its level and has no figure has no place, either; what it lacks is told below.
+        // A case that searched its level and has no figure has no place, either; a line below the figure
+        // names it.
         let placed =
             |s: &&&Summary<'a>| level(s) != tool::AUTO || s.quantity(context.asked.quantity).is_some();
         let (levels, numbers) = sorted(context.cases.iter().filter(placed).map(|s| level(s)));
@@ -163,7 +164,7 @@ impl<'a> ScalingChart<'a> {
             .iter()
             .filter_map(|p| Some((self.place(frame, p.level), p.value?, p.summary)))
             .collect();
-        // A curve has a gap where a level has no value.
+        // A level without a value leaves a gap in the curve.
         let pieces = curve.points.split(|point| point.value.is_none());
         let missing = curve.points.iter().filter(|point| point.value.is_none());
         html! {
@@ -253,7 +254,7 @@ impl<'a> ScalingChart<'a> {
         self.curves.iter().filter_map(first)
     }
 
-    /// The straight line through zero and the first point, to where it leaves the frame.
+    /// The straight line through zero and the first point, up to the frame.
     fn reference(&self, frame: &Frame, scale: &Scale, (x, y): (f64, f64)) -> Markup {
         const STEPS: u32 = 60;
         let last = self.numbers.iter().flatten().copied().fold(x, f64::max);
@@ -324,7 +325,7 @@ impl<'a> ScalingChart<'a> {
         self.curves.iter().filter_map(|curve| self.finding(curve)).collect()
     }
 
-    /// How linear a curve is: its slope, its fit, and what it reaches of the straight line.
+    /// The linearity of a curve: its slope, its fit, and its share of the straight line.
     fn finding(&self, curve: &ScalingCurve<'_>) -> Option<String> {
         let numbers = self.numbers.as_ref()?;
         let of = |p: &Point<'_>| Some((numbers[p.level], p.value?.median));
@@ -398,7 +399,7 @@ impl<'a> ScalingChart<'a> {
     }
 }
 
-/// Where a case stands whose level was looked for: at the number that was found.
+/// The place of a case whose level was searched: the number that was found.
 fn found(summary: &Summary<'_>, factor: &str) -> Option<String> {
     let number = summary.of(Metric::Found).filter(|_| summary.figures.searched.as_deref() == Some(factor))?;
     Some(number.median.to_string())
@@ -411,7 +412,7 @@ fn series(context: &Context<'_>, summary: &Summary<'_>) -> String {
     factor.zip(case).and_then(|(factor, case)| context.level(case, factor)).unwrap_or_default()
 }
 
-/// The levels without repetition: by size where all are numbers, else in the study's order.
+/// The levels without repetition: by size if all are numbers, else in the study's order.
 fn sorted(levels: impl Iterator<Item = String>) -> (Vec<String>, Option<Vec<f64>>) {
     let mut all: Vec<String> = Vec::new();
     for level in levels {
@@ -430,7 +431,7 @@ fn sorted(levels: impl Iterator<Item = String>) -> (Vec<String>, Option<Vec<f64>
     (levels, Some(numbers))
 }
 
-/// Where points may stand: not on the axis itself.
+/// The range of points, which excludes the axis itself.
 fn inner(frame: &Frame) -> (f64, f64) {
     (frame.left + 26.0, frame.right - 16.0)
 }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-/// A place or a length, to a tenth of a unit; what isn't finite becomes 0.
+/// A place or a length, to a tenth of a unit; values that aren't finite become 0.
 pub(crate) fn px(value: f64) -> String {
     let rounded = if value.is_finite() { (value * 10.0).round() / 10.0 } else { 0.0 };
     // -0.0 + 0.0 is 0.0: no "-0" in the output.
@@ -60,12 +60,12 @@ pub(crate) struct Drawing<'a> {
     pub(crate) height: f64,
     /// The name of the figure.
     pub(crate) title: &'a str,
-    /// What it shows, in words.
+    /// Its contents, in words.
     pub(crate) description: &'a str,
 }
 
 impl Drawing<'_> {
-    /// The element around `body`, with `style` inside where it stands alone.
+    /// The element around `body`, with `style` inside if it is a document of its own.
     pub(crate) fn around(&self, style: Option<&str>, body: &Markup) -> Markup {
         let Self { id, width, height, title, description } = self;
         html! {

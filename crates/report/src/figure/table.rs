@@ -1,4 +1,4 @@
-//! The numbers of a figure as a table: HTML for those who read it, CSV for those who compute with it.
+//! The numbers of a figure as a table: HTML for reading, CSV for computing.
 
 use linerate_bench::stats::Estimate;
 use maud::{Markup, html};
@@ -30,12 +30,12 @@ pub(crate) enum Cell {
 }
 
 impl Table {
-    /// An empty table with these columns; units stand in the names.
+    /// An empty table with these columns; the names contain units.
     pub(crate) fn new<S: Into<String>>(head: impl IntoIterator<Item = S>) -> Self {
         Self { head: head.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row; what it lacks is blank.
+    /// Adds a row; missing cells are blank.
     pub(crate) fn push(&mut self, mut row: Vec<Cell>) {
         row.resize(self.head.len(), Cell::Blank);
         self.rows.push(row);

@@ -1,4 +1,4 @@
-//! How wide a text will be, and where it breaks: the layout needs both before any renderer sees the text.
+//! Widths and line breaks of text: the layout needs both before any renderer sees the text.
 
 /// Advance widths of Helvetica and the fonts that are metrically like it (Arial, Liberation Sans), for U+0020
 /// to U+007E, in thousandths of the font size.
@@ -38,7 +38,7 @@ pub(crate) fn wrap(text: &str, size: f64, limit: f64, lines: usize) -> Vec<Strin
     out.into_iter().map(|line| fit(&line, size, limit)).collect()
 }
 
-/// The text, cut off with an ellipsis where it is wider than `limit`.
+/// The text, cut off with an ellipsis if it is wider than `limit`.
 pub(crate) fn fit(text: &str, size: f64, limit: f64) -> String {
     if width(text, size) <= limit {
         return text.to_owned();

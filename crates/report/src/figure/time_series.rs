@@ -16,7 +16,7 @@ use crate::number::{count, short, tick};
 
 /// Curves with more points than these are drawn as means of neighbours.
 const MOST_POINTS: usize = 1200;
-/// A panel with more lines than these is split by what they are of.
+/// The largest number of lines in a panel; with more, it is split by their subjects.
 const MOST_LINES: usize = 6;
 /// More cases than these are in the table alone.
 const MOST_CASES: usize = 6;
@@ -63,7 +63,7 @@ fn runs<'a>(context: &Context<'a>) -> Vec<Chosen<'a>> {
     context.cases.iter().filter_map(chosen).collect()
 }
 
-/// The series by unit, in the order of the record; by name besides where a unit has many.
+/// The series by unit, in the order of the record; also by name if a unit has many.
 fn panels(all: &[Series]) -> Vec<SeriesPanel<'_>> {
     let mut panels: Vec<SeriesPanel<'_>> = Vec::new();
     for series in all.iter().filter(|series| !series.points.is_empty()) {
@@ -97,7 +97,7 @@ fn on_paper(runs: &[Chosen<'_>], paper: Paper, id: &str, lacks: &[String]) -> (M
 }
 
 impl Chosen<'_> {
-    /// The panels of a run over one time axis, and where they end.
+    /// Draws the panels of a run over one time axis. Returns their end.
     fn draw(&self, paper: Paper, id: &str, y: f64) -> (Markup, f64) {
         let title = format!("{} (block {})", self.name, u64::from(self.block) + 1);
         let mut y = y + 18.0;
@@ -157,7 +157,7 @@ impl SeriesPanel<'_> {
     }
 }
 
-/// The points, or means of equally many neighbours where there are too many.
+/// The points; if there are too many, means of equal numbers of neighbours.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let size = points.len().div_ceil(MOST_POINTS).max(1);
     let mean = |chunk: &[(f64, f64)]| {

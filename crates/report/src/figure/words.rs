@@ -1,4 +1,4 @@
-//! What figures and tables say of a case.
+//! Texts about a case in figures and tables.
 
 use linerate_bench::stats::Estimate;
 
@@ -15,7 +15,7 @@ pub(crate) fn lack_text(state: State<'_>) -> (String, bool) {
     }
 }
 
-/// `9.39 [9.37, 9.40]`, or the median alone where no interval can be given.
+/// `9.39 [9.37, 9.40]`, or the median alone without an interval.
 pub(crate) fn with_interval(estimate: Option<Estimate>) -> String {
     match estimate.map(|estimate| (estimate.median, ends(estimate))) {
         None => "–".to_owned(),
@@ -31,7 +31,7 @@ pub(crate) fn signs(summary: &Summary<'_>) -> String {
     signs.into_iter().filter(|(_, notes)| !notes.is_empty()).map(|(sign, _)| sign).collect()
 }
 
-/// Why a case has no value, or what its signs say; empty if all is well.
+/// The reason why a case has no value, or the meaning of its signs; empty if it has neither.
 pub(crate) fn remark(summary: &Summary<'_>, state: State<'_>) -> String {
     let (lack, _) = lack_text(state);
     if !lack.is_empty() {

@@ -1,4 +1,4 @@
-//! The table of cases, and what went wrong in them.
+//! The table of cases, and their failures.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::Record;
@@ -30,7 +30,7 @@ pub(crate) fn section(record: &Record, summaries: &[Summary<'_>]) -> Markup {
     }
 }
 
-/// What failed, was not there, was disturbed or is warned of, with the reasons; empty if nothing was.
+/// The failed, missing and disturbed runs and the warnings, with their reasons; empty if there are none.
 pub(crate) fn troubles(summaries: &[Summary<'_>]) -> Markup {
     let lists = [
         ("Failed", "bad", collect(summaries, |s| &s.failed)),
@@ -81,7 +81,7 @@ fn row(record: &Record, summary: &Summary<'_>, columns: &[Column]) -> Markup {
     }
 }
 
-/// What the case moves and how it is encrypted.
+/// The data that the case moves, and its encryption.
 fn moved(summary: &Summary<'_>) -> String {
     let case = summary.case;
     let own = match (summary.moves_payload, &case.dataset, &case.cipher) {
@@ -96,7 +96,7 @@ fn has_streams(record: &Record) -> bool {
     record.cases.iter().any(|case| case.streams.is_some())
 }
 
-/// Whether the cases ran on more than one link, so that the table must tell which.
+/// True if the cases ran on more than one link, so that the table must name it.
 fn has_links(record: &Record) -> bool {
     record.cases.windows(2).any(|pair| pair[0].link != pair[1].link)
 }
@@ -121,7 +121,7 @@ fn lack(summary: &Summary<'_>, columns: usize) -> Markup {
     }
 }
 
-/// Rows of one kind of trouble: the label, and what the runs had in common.
+/// Rows of one kind of trouble: the label, and the runs' common reason.
 type Rows<'a> = Vec<(&'a str, Trouble<'a>)>;
 
 /// Runs of a case with the same reason.

@@ -1,4 +1,4 @@
-//! The columns of the table of cases: each stands there only where some case has something in it.
+//! The columns of the table of cases; a column is shown only if some case has a value in it.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::{Outcome, Record, Run};
@@ -14,7 +14,7 @@ pub(crate) struct Column {
     /// Its name, in lines.
     head: Vec<String>,
     numeric: bool,
-    /// What it holds of a case; `None` if the case has no such figure.
+    /// Its cell for a case; `None` if the case has no such figure.
     content: Box<Content>,
 }
 

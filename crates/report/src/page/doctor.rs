@@ -1,4 +1,4 @@
-//! What the doctor finds on the hosts, beside the runs that show it.
+//! The doctor's findings on the hosts, beside the runs that show their effect.
 
 use linerate_bench::record::Record;
 use linerate_doctor::formula::{gbit, percent};
@@ -28,7 +28,7 @@ pub(crate) fn section(record: &Record) -> Markup {
     }
 }
 
-/// The link's rate, where it has one.
+/// The link's rate, if it has one.
 fn need(record: &Record) -> Need {
     let rates = record.links.iter().map(|named| &named.link).chain(&record.link);
     let fastest = rates.filter_map(|link| link.bits_per_second).max();

@@ -1,4 +1,4 @@
-//! What the hosts said about themselves, side by side.
+//! The hosts' facts, side by side.
 
 use linerate_bench::record::{Host, Record};
 use linerate_host::{Fact, Interface, Profile};
@@ -91,7 +91,7 @@ fn interfaces(all: &[Interface]) -> Markup {
     }
 }
 
-/// Why nothing of an interface but its name is known, where one reason holds for all of it.
+/// The reason why only the name of an interface is known, if one reason holds for all its facts.
 fn unseen(interface: &Interface) -> Option<&str> {
     let Interface { driver, speed_mbps, mtu, rx_queues, tx_queues, .. } = interface;
     let reasons = [reason(driver), reason(speed_mbps), reason(mtu), reason(rx_queues), reason(tx_queues)];

@@ -7,7 +7,7 @@ use super::{file_stem, scrolling};
 use crate::export;
 use crate::figure::Shown;
 
-/// Links to the figures, where there are several.
+/// Links to the figures, if there are several.
 pub(crate) fn contents(figures: &[Shown<'_>]) -> Markup {
     if figures.len() < 2 {
         return html! {};
@@ -49,7 +49,7 @@ fn unbroken(words: &str) -> String {
     words.replace(" %", "\u{a0}%")
 }
 
-/// The figure to take away. The button for a PNG is there only where its script runs.
+/// Downloads of the figure. The button for a PNG is shown only if its script runs.
 fn files(record: &Record, figure: &Shown<'_>) -> Markup {
     let name = format!("{}-{}", file_stem(&record.study), figure.file_stem());
     let svg = export::valid_characters(&figure.stand_alone().into_string());

@@ -8,7 +8,7 @@ use super::scrolling;
 use crate::number::{bytes, short, tick};
 use crate::summary::ends;
 
-/// The bounds of the study with what was reached; empty if it sets none.
+/// The bounds of the study with the results; empty if it sets none.
 pub(crate) fn section(record: &Record) -> Markup {
     if record.bounds.is_empty() {
         return html! {};

@@ -47,7 +47,7 @@ fn links(record: &Record) -> Markup {
     }
 }
 
-/// What generator and path did alone, before the study.
+/// The rates of generator and path alone, before the study.
 fn capacities(record: &Record) -> Markup {
     html! {
         @for alone in &record.capacity {
@@ -84,7 +84,7 @@ fn datasets(all: &[Dataset]) -> Markup {
     }
 }
 
-/// Each tool once, with what it said of its version.
+/// Each tool once, with its version in its own words.
 fn tools(record: &Record) -> Markup {
     let mut tools: Vec<(&str, &str)> = Vec::new();
     for case in &record.cases {

@@ -25,13 +25,13 @@ pub(crate) enum LaneWay {
 pub(crate) struct Lane {
     /// Which way its bar grows.
     pub(crate) way: LaneWay,
-    /// Where the bar begins: zero of its scale.
+    /// The beginning of the bar: zero of its scale.
     pub(crate) base: f64,
     /// The lane's upper or left edge.
     pub(crate) edge: f64,
     /// The lane's height or width.
     pub(crate) breadth: f64,
-    /// What the lane leaves free beside the bar, on each side.
+    /// The free space beside the bar, on each side.
     pub(crate) gap: f64,
 }
 
@@ -39,11 +39,11 @@ pub(crate) struct Lane {
 #[derive(Clone, Debug)]
 pub(crate) struct LaneReach {
     end: f64,
-    /// Where the filled part ends: before `end` where a login is left out of it.
+    /// The end of the filled part: before `end` if a login is left out of it.
     filled: f64,
     whisker: Option<(f64, f64)>,
     dots: Vec<(f64, &'static str)>,
-    /// Where the hollow marks lie.
+    /// The places of the hollow marks.
     hollows: Vec<f64>,
 }
 
@@ -62,12 +62,12 @@ impl Lane {
         self.edge + self.breadth / 2.0
     }
 
-    /// Where the label may begin: behind bar and whisker, not yet clear of the dots.
+    /// The first place for the label: behind bar and whisker, possibly on a dot.
     pub(crate) fn outermost(&self, reach: &LaneReach) -> f64 {
         reach.whisker.map_or(reach.end, |(_, high)| self.way.farther(high, reach.end))
     }
 
-    /// The bar, its whisker, its dots and its label, which together tell their figures to a pointer.
+    /// The bar, its whisker, its dots and its label, with a common tooltip.
     pub(crate) fn draw(
         &self,
         chart: &Chart<'_>,
@@ -88,7 +88,7 @@ impl Lane {
         }
     }
 
-    /// The hollow marks of what papers printed, whether or not there is a bar.
+    /// The hollow marks of papers' values, with or without a bar.
     pub(crate) fn hollows(&self, chart: &Chart<'_>, bar: &Bar<'_>, rate: &Scale, cpu: &Scale) -> Markup {
         let mark = |printed: &Hollow, scale: &Scale, class: &str, unit: &str| {
             let (x, y) = self.point(scale.at(printed.value), 0.0);
@@ -133,7 +133,7 @@ impl Lane {
 }
 
 impl LaneReach {
-    /// Of a bar that was measured, over its scales.
+    /// The lane of a measured bar, over its scales.
     pub(crate) fn new(
         chart: &Chart<'_>,
         bar: &Bar<'_>,
@@ -152,7 +152,7 @@ impl LaneReach {
         }
     }
 
-    /// Where along the lane the dots and hollow marks lie.
+    /// The places of the dots and hollow marks along the lane.
     pub(crate) fn dots(&self) -> impl Iterator<Item = f64> {
         self.dots.iter().map(|(along, _)| *along).chain(self.hollows.iter().copied())
     }

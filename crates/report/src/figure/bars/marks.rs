@@ -1,4 +1,4 @@
-//! The marks of bars for both layouts, and what is said of a bar.
+//! The marks of bars for both layouts, and the text of a bar.
 
 use linerate_bench::metric::Metric;
 use maud::Markup;
@@ -9,13 +9,13 @@ use crate::figure::words::{lack_text, signs, with_interval};
 use crate::number::short;
 use crate::summary::{State, Summary};
 
-/// The filled part of a bar; clear text is hatched where the figure also has encrypted bars.
+/// The filled part of a bar; clear text is hatched if the figure also has encrypted bars.
 pub(crate) fn bar(chart: &Chart<'_>, id: &str, bar: &Bar<'_>, area: Area) -> Markup {
     let clear = chart.mixes_ciphers && bar.summary.case.cipher.is_none();
     swatch(id, &format!("bar {}", shade(chart, bar.series)), clear, area)
 }
 
-/// The class of the shade that stands for a series: the more streams the darker.
+/// The class of a series's shade: the more streams the darker.
 pub(crate) fn shade(chart: &Chart<'_>, series: usize) -> &'static str {
     const SHADES: [&str; 6] = ["s0", "s1", "s2", "s3", "s4", "s5"];
     let picked: &[usize] = match chart.series.len() {
@@ -49,7 +49,7 @@ pub(crate) fn value_text(bar: &Bar<'_>) -> String {
     format!("{value}{}", signs(bar.summary))
 }
 
-/// What a pointer over the bar is told.
+/// The tooltip of the bar.
 pub(crate) fn tooltip(chart: &Chart<'_>, bar: &Bar<'_>) -> String {
     let summary = bar.summary;
     let said = match bar.state {

@@ -1,6 +1,6 @@
 //! Grouped bars after the papers' print: a quantity on the left axis, dots of CPU on the right.
 //!
-//! `model` says what is shown, `wide` and `narrow` where; `lane` and `marks` serve both.
+//! `model` holds the contents, `wide` and `narrow` place them; `lane` and `marks` serve both.
 
 mod lane;
 mod marks;
@@ -135,7 +135,7 @@ fn cpu_entries(chart: &Chart<'_>) -> Vec<Entry> {
     vec![Entry::new(Mark::Dot("cpu-far"), "CPU, sender"), Entry::new(Mark::Dot("cpu"), "CPU, receiver")]
 }
 
-/// The figure in words, for those who don't see it.
+/// The figure in words, for people who don't see it.
 fn description(chart: &Chart<'_>) -> String {
     let lines: Vec<_> = chart.bars().map(|bar| marks::tooltip(chart, bar)).collect();
     format!("Bar chart: {}, with dots of CPU. {}.", chart.measure.title(), lines.join(". "))

@@ -1,4 +1,4 @@
-//! What the figure shows, before any place on paper: panels of categories of bars.
+//! The contents of the figure, without places on paper: panels of categories of bars.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::stats::Estimate;
@@ -11,18 +11,18 @@ use crate::summary::{State, Summary, tip};
 
 /// The whole figure.
 pub(crate) struct Chart<'a> {
-    /// One a link variant, or more where a link has too many bars for one.
+    /// One for each link variant, or several if a link has too many bars for one.
     pub(crate) panels: Vec<Panel<'a>>,
     /// What the bars of a category differ in: the levels of the figure's series, or streams, fewest first and
     /// the tool's own choice last. A bar's shade is its index.
     pub(crate) series: Vec<String>,
-    /// What the series are levels of.
+    /// The factor whose levels are the series.
     pub(crate) series_name: String,
     /// The quantity on the left axis.
     pub(crate) measure: Measure,
     /// Whether both encrypted and clear bars are there, so that the difference must be drawn.
     pub(crate) mixes_ciphers: bool,
-    /// Whether both ends burn the same processors, so that one dot tells of both.
+    /// True if both ends share the processors, so that one dot is enough.
     pub(crate) shared_processors: bool,
     /// Whether any bar has a part that is login and not payload.
     pub(crate) has_tips: bool,
@@ -30,9 +30,9 @@ pub(crate) struct Chart<'a> {
 
 /// Bars over one pair of axes.
 pub(crate) struct Panel<'a> {
-    /// What the link is, for people.
+    /// A description of the link, for people.
     pub(crate) title: String,
-    /// What the link lets through at most.
+    /// The largest rate of the link.
     pub(crate) ceiling: Option<Ceiling>,
     /// The categories, in the order of the study.
     pub(crate) categories: Vec<Category<'a>>,
@@ -42,9 +42,9 @@ pub(crate) struct Panel<'a> {
 pub(crate) struct Category<'a> {
     /// The tool or level, for people.
     pub(crate) name: String,
-    /// The second line under it: the cipher, where there is one to tell.
+    /// The second line under it: the cipher, if it has one.
     pub(crate) second: String,
-    /// What is moved; empty if that isn't payload.
+    /// The moved data; empty if it isn't payload.
     pub(crate) workload: String,
     /// One a level of the series.
     pub(crate) bars: Vec<Bar<'a>>,
@@ -62,11 +62,11 @@ pub(crate) struct Bar<'a> {
     pub(crate) value: Option<Estimate>,
     /// Whether there is one.
     pub(crate) state: State<'a>,
-    /// Where the filled part ends, if before the bar's end.
+    /// The end of the filled part, if it is before the bar's end.
     pub(crate) filled: Option<f64>,
-    /// What papers printed.
+    /// The papers' printed values.
     pub(crate) printed: Vec<Hollow>,
-    /// What papers printed of the receiver's CPU in percent.
+    /// The papers' printed CPU of the receiver in percent.
     pub(crate) printed_cpu: Vec<Hollow>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Chart<'a> {
         self.panels.iter().flat_map(|panel| &panel.categories).flat_map(|category| &category.bars)
     }
 
-    /// Whether dots stand on a second axis: not where the bars are of CPU themselves.
+    /// True if the dots use a second axis; bars of CPU need none.
     pub(crate) fn shows_cpu(&self) -> bool {
         self.measure.quantity != Metric::FarBusyPercent
     }
@@ -113,7 +113,7 @@ impl Panel<'_> {
 }
 
 impl<'a> Category<'a> {
-    /// What all bars of the category lack together, so that it is said once.
+    /// The reason that all bars of the category lack values, if it is the same, so that it is printed once.
     pub(crate) fn common_lack(&self) -> Option<State<'a>> {
         let first = self.bars.first()?.state;
         (first != State::Measured && self.bars.iter().all(|bar| bar.state == first)).then_some(first)

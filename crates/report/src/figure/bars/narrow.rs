@@ -61,7 +61,7 @@ impl<'p, 'a> NarrowPlot<'p, 'a> {
         }
     }
 
-    /// The panel, and where it ends.
+    /// Draws the panel. Returns its end.
     fn draw(&self) -> (Markup, f64) {
         let mut y = self.top;
         let mut categories = Vec::new();
@@ -148,7 +148,7 @@ fn lane(y: f64) -> Lane {
     Lane { way: LaneWay::Right, base: LEFT, edge: y, breadth: ROW, gap: 1.5 }
 }
 
-/// The height of a category: its bars, its name, and what it moves where that changes.
+/// The height of a category: its bars, its name, and its moved data, if that changes.
 fn height(panel: &Panel<'_>, at: usize, category: &Category<'_>) -> f64 {
     let rows = if category.common_lack().is_some() { 1 } else { category.bars.len() };
     let heading = if begins_workload(panel, at) { 2.0 * HEADING } else { HEADING };
@@ -186,7 +186,7 @@ fn lack_row(state: State<'_>, y: f64) -> Markup {
     }
 }
 
-/// The left end of a label beside a bar, moved on where a dot would cover it.
+/// The left end of a label beside a bar, moved on if a dot would cover it.
 fn clear_of_dots(x: f64, width: f64, dots: impl IntoIterator<Item = f64>) -> f64 {
     past_dots(x, width, 7.5, dots.into_iter())
 }

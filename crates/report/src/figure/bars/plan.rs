@@ -11,16 +11,16 @@ use crate::link::{Ceiling, link_named};
 use crate::number::{bits_per_second, bytes, count, short};
 use crate::summary::{Summary, tip};
 
-/// What tells the bars of a category apart, and what the categories.
+/// The factors that distinguish the bars of a category, and the categories.
 pub(crate) struct Plan<'c, 'a> {
     context: &'c Context<'a>,
     /// The quantity of the bars.
     pub(crate) measure: Measure,
-    /// The levels that tell the bars of a category apart.
+    /// The levels that distinguish the bars of a category.
     pub(crate) series: Vec<String>,
 }
 
-/// What the bars of a category have in common.
+/// The common properties of the bars of a category.
 type CaseKey = Vec<Option<String>>;
 
 impl<'c, 'a> Plan<'c, 'a> {
@@ -36,7 +36,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         self.measure.quantity == Metric::PayloadRate
     }
 
-    /// One panel a link, unless the links are what is compared within it.
+    /// One panel for each link, unless links are compared within a panel.
     pub(crate) fn panels(&self) -> Vec<Panel<'a>> {
         let asked = self.context.asked;
         let cases = &self.context.cases;
@@ -94,7 +94,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         out
     }
 
-    /// What the cases of a category share: their level of x, or all but the series.
+    /// The common levels of a category's cases: their level of x, or all factors but the series.
     fn key(&self, case: &'a Case) -> CaseKey {
         if let Some(x) = &self.context.asked.x {
             return vec![self.context.level(case, x)];
@@ -110,7 +110,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         key
     }
 
-    /// Two cases of one level differ in something that only their labels tell.
+    /// True if two cases of one level differ only in their labels.
     fn has_twins(&self, members: &[&'a Summary<'a>]) -> bool {
         let twin = |(index, s): (usize, &&'a Summary<'a>)| {
             members[..index].iter().any(|o| self.series_of(o.case) == self.series_of(s.case))
@@ -132,7 +132,7 @@ impl<'c, 'a> Plan<'c, 'a> {
         }
     }
 
-    /// The cipher, where categories are of tools.
+    /// The cipher, if categories are tools.
     fn second(&self, case: &Case) -> String {
         let clear = if self.is_payload() { "clear text" } else { "" };
         match self.context.asked.x {
@@ -173,7 +173,7 @@ fn title(record: &Record, link: &str, ceiling: Option<Ceiling>) -> String {
     }
 }
 
-/// What a case moves: "memory to memory", or the data set with its size.
+/// The data that a case moves: "memory to memory", or the data set with its size.
 fn workload(record: &Record, case: &Case) -> String {
     let Some(name) = &case.dataset else { return "memory to memory".to_owned() };
     match record.datasets.iter().find(|d| d.name == *name) {

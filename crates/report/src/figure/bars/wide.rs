@@ -15,9 +15,9 @@ use crate::summary::State;
 
 /// Width of the layout in units.
 pub(crate) const WIDTH: f64 = 920.0;
-/// Where the axes stand.
+/// The place of the axes.
 pub(crate) const LEFT: f64 = 54.0;
-/// Where the second axis stands.
+/// The place of the second axis.
 pub(crate) const RIGHT: f64 = WIDTH - 54.0;
 const WIDEST_BAR: f64 = 42.0;
 
@@ -47,7 +47,7 @@ impl<'p, 'a> WidePlot<'p, 'a> {
         Self { chart, id, panel, title_y: y + 14.0, top, bottom, rate, cpu: Scale::percent(bottom, top) }
     }
 
-    /// The panel, and where it ends.
+    /// Draws the panel. Returns its end.
     fn draw(&self) -> (Markup, f64) {
         let cells = cells(self.panel);
         let (labels, end) = self.labels(&cells);
@@ -117,13 +117,13 @@ impl<'p, 'a> WidePlot<'p, 'a> {
         lane.draw(self.chart, self.id, bar, &reach, &label)
     }
 
-    /// The baseline of a label, raised where the line of the ceiling would cross it.
+    /// The baseline of a label, raised if the ceiling's line would cross it.
     fn clear_of_ceiling(&self, y: f64) -> f64 {
         let line = self.panel.ceiling.map(|ceiling| self.rate.at(ceiling.payload));
         line.filter(|line| (y - 10.0..y + 3.0).contains(line)).map_or(y, |line| line - 4.0)
     }
 
-    /// The number over a bar; upright where the bar is too narrow for it.
+    /// The number over a bar; upright if the bar is too narrow for it.
     fn value(&self, x: f64, y: f64, bar_width: f64, value: &str) -> Markup {
         if width(value, 11.4) <= bar_width + 2.0 {
             return text(x, y, "value mid", value);
@@ -145,7 +145,7 @@ impl<'p, 'a> WidePlot<'p, 'a> {
         }
     }
 
-    /// What stands under the axis, and where it ends.
+    /// Draws the text under the axis. Returns its end.
     fn labels(&self, cells: &[BarCell<'_, '_>]) -> (Markup, f64) {
         let several = self.chart.series.len() > 1;
         let names_y = self.bottom + if several { 34.0 } else { 20.0 };
@@ -236,7 +236,7 @@ fn bracket((words, from, to): &(String, f64, f64), y: f64) -> Markup {
     }
 }
 
-/// The baseline of a label that stands over a bar, raised where a dot would cover it.
+/// The baseline of a label over a bar, raised if a dot would cover it.
 fn clear_of_dots(y: f64, dots: impl IntoIterator<Item = f64>) -> f64 {
     const HEIGHT: f64 = 9.0;
     // Upwards is towards smaller y, so places grow as -y does.
