@@ -49,7 +49,7 @@ impl AgentArgs {
     }
 }
 
-/// Serves one client, who is told of failures over the control channel.
+/// Serves one client. Failures are reported to it over the control channel.
 ///
 /// # Errors
 /// None: this end's standard error is the client's terminal, and the client reports.
@@ -59,7 +59,7 @@ pub fn run(args: AgentArgs) -> Result<Code, Failure> {
         return Ok(Code::Done);
     }
     // What a start-up file of the shell printed may lack its end of line. The client may be gone already;
-    // then there is nobody to tell.
+    // then nobody reads the report.
     let mut output = std::io::stdout();
     if output.write_all(format!("\n{AGENT_LINE}\n").as_bytes()).and_then(|()| output.flush()).is_err() {
         return Ok(Code::FarEnd);

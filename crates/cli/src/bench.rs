@@ -120,7 +120,7 @@ struct StudyArgs {
     /// A directory of further tool files; may be repeated
     #[arg(long, value_name = "DIR")]
     tools: Vec<PathBuf>,
-    /// Where results are stored
+    /// Directory for results
     #[arg(long, value_name = "DIR", default_value = "results")]
     out: PathBuf,
     /// Seed of the data and of the order of runs
@@ -199,7 +199,7 @@ fn run_study(args: &StudyArgs) -> Result<Code, Failure> {
         provide_packages(args, &study, &tools)?;
         linerate_lab::ensure_privileges().map_err(anyhow::Error::from)?;
     }
-    // What a study that was killed had changed is put back before this one looks.
+    // Settings that a killed study had changed are restored before this one reads them.
     linerate_lab::sweep_and_tell().map_err(anyhow::Error::from)?;
     let stop = stop_on_signals()?;
     let (record, dir) = measure(args, &study, &tools, blocks, &stop)?;

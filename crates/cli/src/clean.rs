@@ -54,12 +54,12 @@ pub struct CleanArgs {
     json: bool,
     #[command(flatten)]
     reach: Reach,
-    /// Where to look
+    /// The directory to search
     #[arg(help = "Directory: PATH or [USER@]HOST:PATH", value_name = "DST")]
     destination: OsString,
 }
 
-/// What was found so far.
+/// The remains found so far.
 #[derive(Default)]
 struct CleanedUp {
     leftovers: u64,

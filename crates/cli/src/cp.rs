@@ -66,7 +66,7 @@ pub struct CpArgs {
     dry_run: bool,
     #[command(flatten)]
     common: CopyingArgs,
-    /// What is copied
+    /// The sources
     #[arg(help = "Sources: PATH or [USER@]HOST:PATH", required = true, value_name = "SRC")]
     sources: Vec<OsString>,
     /// Where to
@@ -77,7 +77,7 @@ pub struct CpArgs {
 /// Copies.
 ///
 /// # Errors
-/// If the whole failed.
+/// If the command failed as a whole.
 pub fn run(args: CpArgs) -> Result<Code, Failure> {
     let output = Output::new(args.common.style());
     perform(output, Ok(args.into_task()))

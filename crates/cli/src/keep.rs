@@ -1,4 +1,4 @@
-//! What is kept of each entry: rsync's `--archive` and its parts, for every command that copies trees.
+//! Metadata to keep of each entry: rsync's `--archive` and its parts, for every command that copies trees.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use linerate_wire::control::Keep;
@@ -19,12 +19,12 @@ pub const ARCHIVE: Keep = Keep {
     sparse: true,
 };
 
-/// One thing that can be kept, or not.
+/// A part of the metadata that can be kept.
 struct KeepPart {
     name: &'static str,
     without: &'static str,
     help: &'static str,
-    /// What a comparison says of it, where it compares that.
+    /// The help for commands that compare; none if they don't compare it.
     compared: Option<&'static str>,
     set: fn(&mut Keep, bool),
 }
@@ -118,17 +118,17 @@ const PARTS: [KeepPart; 11] = [
     },
 ];
 
-/// The command line's say in what is kept.
+/// The options of the command line for metadata.
 #[derive(Clone, Debug, Default)]
 pub struct KeepArgs {
     /// `--archive`.
     pub archive: bool,
-    /// Of each part that was named, whether it is kept; in the order of [`PARTS`].
+    /// For each part in the order of [`PARTS`], whether to keep it; none if it wasn't named.
     named: [Option<bool>; PARTS.len()],
 }
 
 impl KeepArgs {
-    /// What is kept by a command that keeps `usual` where nothing is said.
+    /// The metadata to keep, for a command that keeps `usual` by default.
     pub fn keep(&self, usual: Keep) -> Keep {
         let mut keep = if self.archive { ARCHIVE } else { usual };
         for (part, on) in PARTS.iter().zip(self.named) {
@@ -140,7 +140,7 @@ impl KeepArgs {
     }
 }
 
-/// The same options, of a command that compares.
+/// The same options, for commands that compare.
 #[derive(Clone, Debug, Default)]
 pub struct AspectArgs(pub KeepArgs);
 

@@ -42,7 +42,7 @@ Examples:
   linerate lab run --link 10gbit -- sh  runs a shell on a test bed of two hosts
 ";
 
-/// Where the exit codes are.
+/// A pointer to the exit codes.
 const CODES: &str = "linerate COMMAND --help lists COMMAND's exit codes.";
 
 /// Moves file trees between Linux servers at the line rate, measures the path, and names what limits it.
@@ -122,7 +122,7 @@ fn main() -> ExitCode {
         Err(answer) => Ok(print(&answer)),
     };
     let code = match outcome {
-        // Whatever the command found, its caller hasn't got all of it.
+        // Whatever the command's result, its caller hasn't received all output.
         Ok(_) if is_lost() => Code::Failed,
         Ok(code) => code,
         Err(Failure(message, code)) => {
@@ -152,7 +152,7 @@ fn with_texts_below(command: clap::Command) -> clap::Command {
     })
 }
 
-/// Prints help, the version, or what is wrong with the arguments.
+/// Prints help, the version, or an error in the arguments.
 fn print(answer: &clap::Error) -> Code {
     let printed = answer.print();
     if answer.use_stderr() {
@@ -182,7 +182,7 @@ mod tests {
         below.for_each(|below| each(below, &path, check));
     }
 
-    /// Behind twelve columns and more stands what did not fit into its line.
+    /// A line that begins with twelve or more blanks is the rest of a wrapped one.
     #[test]
     fn short_help_has_a_line_for_each_option_and_no_examples() {
         let mut whole = command().term_width(100);

@@ -7,7 +7,7 @@ use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set where standard output took something and then failed, other than by its reader's leaving.
+/// Set once a write to standard output has failed, unless its reader has gone.
 static LOST: AtomicBool = AtomicBool::new(false);
 
 /// A line on standard output.
@@ -74,7 +74,7 @@ pub fn instead(lines: usize, text: &str) {
     let _ = writeln!(io::stderr(), "\x1b[{lines}A\x1b[J{}", fit(text));
 }
 
-/// True if standard output is not whole.
+/// True if output on standard output was lost.
 pub fn is_lost() -> bool {
     LOST.load(Ordering::Relaxed)
 }

@@ -90,7 +90,7 @@ fn measure(args: &StreamArgs, output: &Arc<Output>) -> Result<Code, Failure> {
     Ok(Code::Done)
 }
 
-/// What `linerate doctor` measures: two seconds from memory to memory, with what is used by default.
+/// The measurement of `linerate doctor`: two seconds from memory to memory, with the default options.
 ///
 /// # Errors
 /// If the far end can't be started or goes away.

@@ -8,7 +8,7 @@ pub use linerate_quantity::{bytes as parse_size, count as show_count, limit as p
 /// Two TCP ports, `FIRST-LAST` or one.
 ///
 /// # Errors
-/// A message that says what is understood.
+/// A message with examples of what to write.
 pub fn parse_ports(text: &str) -> Result<(u16, u16), String> {
     let wrong = || format!("'{text}' isn't a range of ports; write 50000-50010");
     let (first, last) = text.split_once(['-', ':']).unwrap_or((text, text));
@@ -20,7 +20,7 @@ pub fn parse_ports(text: &str) -> Result<(u16, u16), String> {
 /// A number of streams, or `auto`.
 ///
 /// # Errors
-/// A message that says what is understood.
+/// A message with examples of what to write.
 pub fn parse_streams(text: &str) -> Result<Option<u32>, String> {
     if text == "auto" {
         return Ok(None);

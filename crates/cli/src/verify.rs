@@ -64,10 +64,10 @@ pub struct VerifyArgs {
     json: bool,
     #[command(flatten)]
     reach: Reach,
-    /// What should be there
+    /// The original
     #[arg(help = "Source: PATH or [USER@]HOST:PATH", value_name = "SRC")]
     source: OsString,
-    /// What is there
+    /// The copy
     #[arg(help = "Destination: PATH or [USER@]HOST:PATH; one of the two has a host", value_name = "DST")]
     destination: OsString,
 }

@@ -40,9 +40,8 @@ pub fn estimate(record: &Record, case: &str, value: impl Fn(&Measures) -> Option
     Estimate::of(&values.collect::<Vec<_>>(), record.seed)
 }
 
-/// How the figures of two cases differ in each block in which both have one, by what `change` makes of a
-/// figure of
-/// `case` and one of `base`.
+/// How the figures of two cases differ in each block in which both have one, computed by `change`
+/// from a figure of `case` and one of `base`.
 pub fn paired(
     record: &Record,
     metric: Metric,

@@ -1,4 +1,4 @@
-//! What the arguments of `linerate bench` name: tools, the study, hosts, an interrupted study.
+//! Reads the arguments of `linerate bench`: tools, the study, hosts, an interrupted study.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -36,7 +36,8 @@ pub(super) fn resumed(args: &StudyArgs, dir: &Path) -> anyhow::Result<StudyArgs>
     })
 }
 
-/// What the arguments name, before anything is made: an error here is the arguments' fault.
+/// The tools, study and hosts of the arguments. Nothing is made yet, so an error here is one of the
+/// arguments.
 pub(super) fn read_input(args: &StudyArgs) -> anyhow::Result<(Toolbox, Study)> {
     let tools = load_tools(&args.tools)?;
     let study = load_study(args, &tools)?;
@@ -111,7 +112,7 @@ pub(super) fn hosts(args: &StudyArgs) -> anyhow::Result<Option<Hosts>> {
     Hosts::parse(text, &words, args.address_b.as_deref()).map(Some).map_err(|reason| anyhow!(reason))
 }
 
-/// What is written down so that the study can be continued, from wherever that is asked for.
+/// The stored arguments, with absolute paths, so that the study can be continued from any directory.
 pub(super) fn invocation(args: &StudyArgs) -> anyhow::Result<Invocation> {
     let absolute =
         |path: &PathBuf| std::path::absolute(path).with_context(|| format!("finding {}", path.display()));

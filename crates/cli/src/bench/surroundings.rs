@@ -1,4 +1,4 @@
-//! What a study needs of this host before it runs: packages, and a hold on signals.
+//! Prepares this host for a study: installs packages, and catches signals.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -19,11 +19,11 @@ pub struct Versioned<'a> {
     event: &'a Event,
 }
 
-/// What happened. Paths are text: bytes that aren't printable are escaped.
+/// The kinds of events. Paths are text: bytes that aren't printable are escaped.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Event {
-    /// How far a copy is, twice a second.
+    /// The progress of a copy, twice a second.
     Progress {
         /// Since the first data connection.
         seconds: f64,
@@ -92,7 +92,7 @@ impl Event {
     }
 }
 
-/// What holds a transfer back.
+/// The limiter of a transfer.
 #[derive(Serialize)]
 pub struct LimiterFields {
     limiter: &'static str,
@@ -131,7 +131,7 @@ impl From<Totals> for TotalsFields {
 /// The sums of a copy, and what it cost.
 #[derive(Serialize)]
 pub struct CopySummary {
-    /// What is in place.
+    /// The entries in place.
     #[serde(flatten)]
     pub landed: TotalsFields,
     pub payload_seconds: f64,
@@ -153,7 +153,7 @@ pub struct CopySummary {
     pub synced: Option<SyncFields>,
 }
 
-/// What one end used.
+/// The processor time and memory of one end.
 #[derive(Serialize)]
 pub struct EndFields {
     pub cpu_seconds: f64,
@@ -162,7 +162,7 @@ pub struct EndFields {
     pub stages: Stages,
 }
 
-/// What sync adds to a summary.
+/// The part of a summary that only sync has.
 #[derive(Serialize)]
 pub struct SyncFields {
     pub dry_run: bool,
@@ -195,7 +195,7 @@ pub fn entry_name(kind: &Kind) -> &'static str {
     }
 }
 
-/// What a transfer left, as events and lists call it.
+/// The names of a transfer's remains in events and lists.
 pub fn leftover_name(kind: LeftoverKind) -> &'static str {
     match kind {
         LeftoverKind::Journal => "journal",
@@ -300,7 +300,7 @@ mod tests {
         ]
     }
 
-    /// Where an event is documented.
+    /// The place of an event's documentation.
     fn page(event: &Event) -> &'static str {
         let (page, heading) = match event {
             Event::Progress { .. } | Event::Problem { .. } | Event::Note { .. } | Event::Entry { .. } => {
@@ -318,7 +318,7 @@ mod tests {
         section.split("\n## ").next().unwrap_or(section)
     }
 
-    /// What stands between backquotes.
+    /// The text between backquotes.
     fn quoted(text: &str) -> BTreeSet<&str> {
         text.split('`').skip(1).step_by(2).collect()
     }

@@ -12,21 +12,21 @@ use std::time::Duration;
 use super::failure::Failure;
 use super::reach::not_started;
 
-/// How long an agent may be silent where the user says nothing else, in seconds.
+/// The default limit for an agent's silence, in seconds.
 pub const SILENCE: u32 = 30;
 
 /// This end of a session.
 pub struct NearEnd {
     /// Set by a signal.
     pub interrupted: Arc<AtomicBool>,
-    /// Where notes and problems go.
+    /// The destination of notes and problems.
     pub observer: Arc<dyn Observer>,
     /// Both ends' counters.
     pub meters: Meters,
 }
 
 /// A session and its remote shell. Both end when this is dropped, the session first: the far end ends by
-/// itself when it has read the last message, and what the shell used is counted once it has ended.
+/// itself when it has read the last message, and the shell's processor time is counted once it has ended.
 pub struct FarSession {
     /// The session.
     pub session: Session,

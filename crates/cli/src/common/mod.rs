@@ -1,4 +1,4 @@
-//! The common room of the commands: what several of them take, do and print.
+//! The common room of the commands: arguments, actions and output that several of them share.
 
 pub mod event;
 pub mod failure;

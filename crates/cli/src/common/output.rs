@@ -1,4 +1,4 @@
-//! What the commands that have a far end print under way and at their end: for people, or as JSON lines.
+//! Output of the commands with a far end, while they run and at their end: for people, or as JSON lines.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use linerate_doctor::limiter::{Evidence, Limiter, Verdict, transfer};
@@ -21,10 +21,10 @@ use crate::exit::Code;
 use crate::say;
 use crate::units::{show_bytes, show_count, show_rate, show_time};
 
-/// How much is printed.
+/// The amount of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// Errors alone.
+    /// Only errors.
     Quiet,
     /// A progress bar on a terminal, problems, and a last line.
     Plain,
@@ -34,7 +34,7 @@ pub enum Style {
     Json,
 }
 
-/// Where a command prints its progress, problems and results.
+/// Prints a command's progress, problems and results.
 pub struct Output {
     style: Style,
     bar: ProgressBar,
@@ -101,7 +101,7 @@ impl Output {
         say::json(&event.versioned());
     }
 
-    /// Shows how far the transfer is. Called a few times a second.
+    /// Shows the progress of the transfer. Called a few times a second.
     pub fn progress(&self, meters: &Meters, begun: Instant, pushed: bool) {
         let local = meters.local.progress();
         let remote = *lock(&meters.remote);
@@ -212,7 +212,7 @@ impl Output {
         }
     }
 
-    /// The whole failed: the last event, where there are events.
+    /// Prints the last event of a failed command, if events are printed.
     pub fn failed(&self, Failure(message, code): &Failure) {
         self.clear();
         if self.style == Style::Json {

@@ -52,7 +52,7 @@ impl Reach {
     /// person needs.
     ///
     /// # Errors
-    /// If the remote shell's words can't be told apart.
+    /// If the remote shell's command can't be split into words.
     pub fn far_end(&self, host: &OsStr, quiet: bool) -> Result<FarEnd, Failure> {
         Ok(FarEnd {
             rsh: self.shell(quiet).map_err(Failure::usage)?,
@@ -103,7 +103,7 @@ impl Reach {
     }
 }
 
-/// ssh takes an IPv6 address without the brackets that tell it from a path.
+/// ssh takes an IPv6 address without the brackets that separate it from a path.
 fn bare_host(host: &OsStr) -> OsString {
     let bytes = host.as_bytes();
     let at = bytes.iter().rposition(|&b| b == b'@').map_or(0, |at| at + 1);

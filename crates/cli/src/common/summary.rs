@@ -13,7 +13,7 @@ use crate::units::{show_bytes, show_count, show_rate, show_time};
 
 /// A transfer that went through.
 pub struct Summary {
-    /// What is in place.
+    /// The entries in place.
     pub landed: Totals,
     /// From the first data connection to the last word, in seconds.
     pub payload_seconds: f64,
@@ -21,7 +21,7 @@ pub struct Summary {
     pub elapsed_seconds: f64,
     /// Streams that carried data.
     pub streams: u32,
-    /// What kept the data secret on its way; `None` for nothing.
+    /// The encryption of the data on its way; `None` for clear text.
     pub cipher: Option<&'static str>,
     /// The sender's stages and process.
     pub sender: (Stages, Usage),
@@ -31,16 +31,16 @@ pub struct Summary {
     pub pushed: bool,
     /// Connections to this end's data port that were turned away; `None` if it didn't listen.
     pub turned_away: Option<u64>,
-    /// What was moved.
+    /// The moved data.
     pub kind: Payload,
-    /// What sync did beside moving; `None` for other commands.
+    /// Sync's other changes; `None` for other commands.
     pub synced: Option<Synced>,
 }
 
-/// What sync did beside moving.
+/// Sync's changes other than moved data.
 #[derive(Clone, Copy, Debug)]
 pub struct Synced {
-    /// What was there already; its bytes are also those of chunks that were.
+    /// Files that were there already; the bytes include chunks that were there.
     pub unchanged: Totals,
     /// Entries that were deleted.
     pub deleted: u64,
@@ -48,10 +48,10 @@ pub struct Synced {
     pub dry_run: bool,
 }
 
-/// What a transfer moves.
+/// The kind of data that a transfer moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
-    /// Files and what holds them.
+    /// Files and directories.
     Files,
     /// Bytes from memory to memory.
     Memory,
@@ -60,7 +60,7 @@ pub enum Payload {
 }
 
 impl Summary {
-    /// What held the transfer back.
+    /// The limiter of the transfer.
     pub fn limiter(&self) -> Verdict {
         transfer::name(&Evidence {
             sender: self.sender.0,
@@ -71,7 +71,7 @@ impl Summary {
         })
     }
 
-    /// What was moved, without what was there already.
+    /// The moved data, without data that was there already.
     fn moved(&self) -> Totals {
         let there = self.synced.map(|synced| synced.unchanged).unwrap_or_default();
         Totals {

@@ -35,7 +35,7 @@ impl Copy {
         }
     }
 
-    /// Where the first login fails, so would the next.
+    /// If the first login fails, so would the next.
     fn can_try_again(&self, failure: &Failure) -> bool {
         failure.1 == Code::FarEnd && self.task.retries > 0 && self.was_connected.load(Ordering::Relaxed)
     }

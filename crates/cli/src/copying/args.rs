@@ -44,7 +44,7 @@ pub struct CopyingArgs {
     bwlimit: Option<Limit>,
     /// Fill the path instead of holding the rate a little below it
     ///
-    /// Where the rate is held, no queue stands before the path's slowest link: other connections don't wait.
+    /// Holding the rate prevents a queue before the path's slowest link, so other connections don't wait.
     #[arg(long)]
     no_pacing: bool,
     /// Reconnect up to N times if the connection is lost
@@ -64,12 +64,12 @@ pub struct CopyingArgs {
     pub reach: Reach,
 }
 
-/// Proofs of what was delivered.
+/// Proofs of the delivered data.
 #[derive(Debug, Args)]
 pub struct Prove {
     /// Read each file back from storage before it gets its name
     ///
-    /// What the destination's storage returns is compared with the source by BLAKE3 hashes.
+    /// Files are read back from the destination's storage and compared with the source by BLAKE3 hashes.
     #[arg(long, conflicts_with = "dry_run")]
     verify: bool,
     /// Write the BLAKE3 hashes of the copied files to FILE
@@ -92,7 +92,7 @@ impl Prove {
 }
 
 impl CopyingArgs {
-    /// How much is printed.
+    /// The amount of output.
     pub fn style(&self) -> Style {
         match (self.json, self.quiet, self.verbose) {
             (true, ..) => Style::Json,

@@ -25,11 +25,11 @@ use crate::exit::Code;
 const GO_ON: &str =
     "; run the same command again to go on from here, or 'linerate clean DST' to remove what is left";
 
-/// What a run works with.
+/// The state of a run.
 pub struct Copy {
-    /// What the user wants.
+    /// The user's task.
     pub task: Task,
-    /// Where everything is printed.
+    /// The output of the command.
     pub output: Arc<Output>,
     /// Both ends' counters.
     pub meters: Meters,
@@ -44,13 +44,13 @@ pub struct Copy {
 
 /// The result of a transfer, in either direction.
 pub struct Moved<'a> {
-    /// What is in place, as the receiver counted.
+    /// The entries in place, as the receiver counted.
     pub landed: Totals,
-    /// What was sent, as the sender counted.
+    /// The sent data, as the sender counted.
     pub sent: Totals,
     /// Streams that carried data.
     pub streams: u32,
-    /// Where it is.
+    /// The places of the sources at the destination.
     pub place: Landed<'a>,
 }
 
@@ -71,7 +71,7 @@ impl Copy {
     /// Copies, or lists what would be copied.
     ///
     /// # Errors
-    /// If the whole failed; problems with single entries are printed, and in the code.
+    /// If the copy failed as a whole. Problems with single entries are printed, and set the exit code.
     pub fn once(&self) -> Result<Code, Failure> {
         self.delivered.begin();
         let route = Route::find(&self.task.sources, &self.task.destination).map_err(Failure::usage)?;
@@ -146,7 +146,7 @@ impl Copy {
         })
     }
 
-    /// Where problems with single entries are printed and counted.
+    /// The reporter that prints and counts problems with single entries.
     pub fn reporter(&self) -> Reporter {
         Reporter::new(self.delivered.clone(), &self.meters)
     }
@@ -157,7 +157,7 @@ impl Copy {
         Failure(format!("{message}{}", self.how_to_go_on()), code)
     }
 
-    /// What has arrived is not lost.
+    /// A note that data that has arrived isn't lost.
     fn how_to_go_on(&self) -> &'static str {
         let moved = self.meters.local.stages().bytes > 0;
         if moved && self.task.options.resume.is_some() { GO_ON } else { "" }
@@ -170,7 +170,7 @@ impl Copy {
         code
     }
 
-    /// Nothing is believed to be there that the receiver hasn't counted.
+    /// Prints the result. Entries count only if the receiver has counted them; if some are missing, the copy failed.
     fn finish(&self, summary: &Summary, sent: Totals) -> Result<Code, Failure> {
         let code = self.code();
         if self.has_no_problem() && sent != summary.landed {
@@ -187,7 +187,7 @@ impl Copy {
         Ok(code)
     }
 
-    /// What was lost of an entry changes no count.
+    /// True without problems that change the totals; a loss of metadata doesn't.
     fn has_no_problem(&self) -> bool {
         self.meters.local.has_no_problem()
     }

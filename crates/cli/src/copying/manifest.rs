@@ -24,7 +24,7 @@ pub struct Delivered {
     failed: Mutex<HashSet<Vec<u8>>>,
 }
 
-/// Where the sources of a run landed.
+/// The places of a run's sources at the destination.
 pub struct Landed<'a> {
     /// The sources' own names.
     pub sources: Vec<RelPath>,
@@ -107,9 +107,9 @@ impl Landed<'_> {
         [top, slash.as_bytes(), path.as_bytes()].concat()
     }
 
-    /// Whether the receiver calls it so. It may have put a home directory in the place of a tilde, a dot in
-    /// front of a name, and of one file under a new name only that is told which it is, perhaps behind a
-    /// link.
+    /// True if `shown` is the receiver's name of this path. The receiver may have replaced a tilde by a home
+    /// directory, or put a dot in front of a name. A single file under a new name may
+    /// have any name, because it may be behind a link.
     fn is_shown_as(&self, source: &RelPath, path: &RelPath, shown: &[u8]) -> bool {
         if !self.within && path.is_root() {
             return true;

@@ -21,7 +21,7 @@ use task::Task;
 /// Runs a task to its exit code.
 ///
 /// # Errors
-/// If the whole failed.
+/// If the command failed as a whole.
 pub fn perform(output: Output, task: Result<Task, Failure>) -> Result<Code, Failure> {
     linerate_sys::limits::raise_open_files();
     linerate_sys::limits::keep_freed_memory();

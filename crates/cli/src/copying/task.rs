@@ -16,11 +16,11 @@ pub struct Task {
     pub sources: Vec<OsString>,
     /// As the user wrote it.
     pub destination: OsString,
-    /// What both ends must know.
+    /// Options that both ends must know.
     pub options: Options,
     /// Which source entries are sent.
     pub selection: Selection,
-    /// Where the hashes of what was delivered are written.
+    /// The file for the hashes of delivered files.
     pub manifest: Option<OsString>,
     /// Entries are only listed, and no far end that receives is started.
     pub list: bool,
@@ -43,8 +43,8 @@ impl Task {
     }
 }
 
-/// Stands for the command: which files of which host. Where they land is known by where a journal lies, and
-/// how they travel doesn't matter.
+/// Identifies the command by its sources and their host. The destination is known from the journal's place, and
+/// the way of the data doesn't matter.
 pub fn name_of(sources: &[OsString]) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new();
     let mut say = |part: &[u8]| {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::{ReportForm, parse_count, parse_seconds};
 
-/// Threads where nobody asks for a number: more only take processors from what is measured.
+/// The default number of threads; more would only take processors from the measured server.
 const MOST_THREADS: usize = 4;
 
 /// Arguments of `linerate load http`.

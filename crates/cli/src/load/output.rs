@@ -1,4 +1,4 @@
-//! What came of a load, for people and for programs.
+//! The result of a load, for people and for programs.
 
 use linerate_load::latency::LatencySummary;
 use linerate_load::report::{Errors, LoadReport, Loads};

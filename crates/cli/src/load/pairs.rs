@@ -12,7 +12,7 @@ use crate::units::parse_size;
 
 use super::{Length, ReportForm, parse_address, parse_seconds};
 
-/// Who talks to whom.
+/// The servers and the number of pairs.
 #[derive(Clone, Debug, Args)]
 struct PairArgs {
     /// A server (`linerate serve rr`); pairs are spread over several
@@ -23,7 +23,7 @@ struct PairArgs {
     pairs: usize,
 }
 
-/// What `linerate load rr` and `crr` take.
+/// Arguments of `linerate load rr` and `crr`.
 #[derive(Debug, Args)]
 pub struct TransactionArgs {
     #[command(flatten)]

@@ -68,7 +68,7 @@ struct ObjectArgs {
 
 #[derive(Clone, Copy, Debug, Args)]
 struct ListenArgs {
-    /// Where to listen; port 0 takes a free one
+    /// Address to listen on; port 0 takes a free one
     ///
     /// Everybody who reaches it is served.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", value_parser = parse_address)]

@@ -75,12 +75,12 @@ impl TileArgs {
         })
     }
 
-    /// The most tiles that reach their targets; one where not even that does.
+    /// The largest number of tiles that reach their targets; 1 if not even one does.
     fn fill(&self, load: &Tiles, stop: &StopFlag) -> Result<Filled, LoadError> {
         let (mut seen, mut steps) = (BTreeMap::new(), Vec::new());
         let most = fullest(self.max_tiles.min(MOST_TILES), |tiles| {
             let result = match load.run(tiles, stop) {
-                // A load that comes to nothing beside the others is one that doesn't fit.
+                // A load without any result beside the others doesn't fit.
                 Err(LoadError::Peer(to, why)) if tiles > 1 => {
                     tell!("  {tiles:>4} tiles  {to}: {why}");
                     return Ok(false);
@@ -102,7 +102,7 @@ impl TileArgs {
     }
 }
 
-/// What the tiles came to, how many the search found, and what it tried.
+/// The tiles' result, the number that a search found, and its tries.
 type Filled = (TilesResult, Option<u32>, Vec<SearchStep>);
 
 /// The mean rates of an earlier result, from its last line.

@@ -94,7 +94,7 @@ pub struct SyncArgs {
 /// Makes DST like SRC.
 ///
 /// # Errors
-/// If the whole failed.
+/// If the command failed as a whole.
 pub fn run(args: SyncArgs) -> Result<Code, Failure> {
     let output = Output::new(args.common.style()).itemizing(args.is_itemized());
     perform(output, args.into_task())

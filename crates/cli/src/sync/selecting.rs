@@ -1,5 +1,5 @@
-//! What is left out, and what alone is sent: options whose order counts, since the first rule that matches
-//! decides.
+//! Options that select the entries to send. Their order counts, because the first rule that
+//! matches decides.
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -40,7 +40,7 @@ const RULES: [(RuleOption, &str, &str, &str); 5] = [
     (RuleOption::Filter, "filter", "RULE", "A rule in rsync's syntax: '- *.o', 'P keep', ': .rules'"),
 ];
 
-/// Options that say what is sent.
+/// Options that select the entries to send.
 #[derive(Debug, Args)]
 pub struct Selecting {
     #[command(flatten)]
@@ -65,7 +65,7 @@ impl Selecting {
     /// The rules.
     ///
     /// # Errors
-    /// If one isn't one, or a file can't be read.
+    /// If a rule is wrong, or a file can't be read.
     pub fn rules(&self) -> Result<Rules, FilterError> {
         let mut builder = Builder::new(Reading { delete_excluded: self.delete_excluded, nul: self.from0 });
         for (rule, value) in &self.rules.0 {
@@ -87,7 +87,7 @@ impl Selecting {
     /// The list of files.
     ///
     /// # Errors
-    /// A message if it can't be read or isn't one.
+    /// A message if the list can't be read, or is wrong.
     pub fn listed(&self) -> Result<Option<FilesFrom>, String> {
         let Some(file) = &self.files_from else { return Ok(None) };
         let text = read(file).map_err(|error| {
@@ -106,7 +106,7 @@ fn read(file: &OsString) -> std::io::Result<Vec<u8>> {
     std::fs::read(file)
 }
 
-/// What the user lets cvs ignore.
+/// The user's patterns for cvs.
 fn cvs_words() -> Vec<u8> {
     let home =
         std::env::var_os("HOME").and_then(|home| std::fs::read(Path::new(&home).join(".cvsignore")).ok());

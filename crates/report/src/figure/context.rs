@@ -115,7 +115,7 @@ impl<'a> Context<'a> {
         self.cases.iter().filter_map(lack).collect()
     }
 
-    /// The text for a case without a value.
+    /// The state of a case in the figure's quantity.
     pub(crate) fn state(&self, summary: &Summary<'a>) -> State<'a> {
         summary.state_of(self.asked.quantity)
     }
