@@ -141,8 +141,8 @@ impl Metric {
         named.map(|about| (about.quantity, about.metric)).collect()
     }
 
-    /// What a run measured, however little it moved; ends that share their processors are counted once.
-    /// `None` where the run has no such figure.
+    /// The value of a run, also if it moved little; ends that share their processors are counted once. `None`
+    /// if the run has no such figure.
     pub fn of(self, run: &Measures, shared_processors: bool) -> Option<f64> {
         let latency = |of: fn(&Latency) -> f64| run.latency.as_ref().map(of);
         let value = match self {

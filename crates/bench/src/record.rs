@@ -324,8 +324,8 @@ pub struct Measures {
     /// The tool's score, if it has one.
     #[serde(default)]
     pub score: Option<f64>,
-    /// What was looked for before the run, and found, where the case has `auto` for a parameter that its tool
-    /// can search.
+    /// The result of the search before the run, if the case has `auto` for a parameter that its tool can
+    /// search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Found>,
     /// The samplers' series over the run, by host.
@@ -340,8 +340,8 @@ pub struct Measures {
     /// The part of the test bed whose limit the run came within 10 % of; such a run doesn't measure the tool.
     #[serde(default)]
     pub limited_by_bed: Option<String>,
-    /// What else the tool states of itself and its tool file names, such as "retransmits: 12"; empty where
-    /// nothing.
+    /// Further values of the tool that its tool file names, such as "retransmits: 12"; empty if there are
+    /// none.
     #[serde(default)]
     pub notes: Vec<String>,
 }

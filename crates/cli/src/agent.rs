@@ -58,8 +58,8 @@ pub fn run(args: AgentArgs) -> Result<Code, Failure> {
         say!("{}", linerate_remote::install::identity());
         return Ok(Code::Done);
     }
-    // What a start-up file of the shell printed may lack its end of line. The client may be gone already;
-    // then nobody reads the report.
+    // The line begins with a newline, because output of the shell's start-up files may lack one. The client
+    // may be gone already; then nobody reads the report.
     let mut output = std::io::stdout();
     if output.write_all(format!("\n{AGENT_LINE}\n").as_bytes()).and_then(|()| output.flush()).is_err() {
         return Ok(Code::FarEnd);

@@ -69,7 +69,7 @@ pub struct CpArgs {
     /// The sources
     #[arg(help = "Sources: PATH or [USER@]HOST:PATH", required = true, value_name = "SRC")]
     sources: Vec<OsString>,
-    /// Where to
+    /// The destination
     #[arg(help = "Destination: [USER@]HOST:PATH or PATH", required = true, value_name = "DST")]
     destination: OsString,
 }

@@ -18,7 +18,7 @@ pub(crate) struct Destination(pub PathBuf);
 impl Destination {
     /// Makes it empty, with room at hand for `bytes`.
     ///
-    /// What is freed here is what the run fills again. On a tmpfs it is filled up to `bytes` before: the
+    /// The run fills the memory that is freed here. On a tmpfs it is first filled up to `bytes`, because the
     /// first write into memory that a virtual machine hasn't used for a while goes to the hypervisor, which
     /// would be measured as the tool's work.
     ///

@@ -1,4 +1,4 @@
-//! What is done to the files of one end, in this process or by `linerate data` on a host that doesn't share
+//! Tasks for the files of one end, done in this process, or by `linerate data` on a host that doesn't share
 //! its files.
 
 use std::fs::File;

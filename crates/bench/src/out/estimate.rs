@@ -19,8 +19,8 @@ const TRIES: f64 = 12.5;
 /// The assumed rate of an unshaped link, in bit/s.
 const OPEN: f64 = 2e10;
 
-/// An estimate of the whole: labs, data, warm-ups and blocks. It takes each tool to be there, and to move
-/// what its file says, or else what the link carries; what takes as long as it is told to takes that long.
+/// An estimate of the whole: labs, data, warm-ups and blocks. It assumes that each tool is installed
+/// and reaches the rate in its file, or else the link's; a tool with a set time takes that time.
 pub fn estimate(study: &Study, tools: &Toolbox, blocks: u32) -> Duration {
     let labs = study.links.len() as f64 * LAB;
     let data: f64 = study.datasets.iter().map(|set| total(&set.sizes) / MAKING).sum();

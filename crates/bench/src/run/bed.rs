@@ -32,7 +32,7 @@ pub trait Bed {
     /// The receiving end's address on the first link.
     fn address(&self) -> String;
 
-    /// Where copies of a tool go, in turn: the receiving end's address on each link, or the guests'
+    /// The addresses for copies of a tool, in turn: the receiving end's address on each link, or the guests'
     /// addresses.
     fn addresses(&self) -> Vec<String> {
         vec![self.address()]

@@ -13,9 +13,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 /// How long the command gets to end when it is asked.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Runs a command without input, as the leader of a group that is ended where nobody reads this process's
+/// Runs a command without input, as the leader of a group that is ended when nobody reads this process's
 /// standard output any more: a remote shell that was killed leaves its commands running, and they would
-/// disturb what follows. Gives the command's exit code, 128 + N where signal N ended it.
+/// disturb what follows. Gives the command's exit code, 128 + N if signal N ended it.
 ///
 /// # Errors
 /// The command can't be started or waited for.

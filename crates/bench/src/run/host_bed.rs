@@ -74,7 +74,8 @@ impl HostBed {
         Ok(HostBed { ends, address, ssh_config, host, link, same_machine, work, _journal: journal })
     }
 
-    /// The same bed for this link of a study. What the path isn't of it is said beside what the path is.
+    /// The same bed for this link of a study. Properties of the link that the path lacks are appended to its
+    /// label.
     #[must_use]
     pub fn labelled(mut self, spec: &LinkSpec) -> HostBed {
         self.link.kind.push_str(&label(&self.link, spec));
@@ -133,8 +134,8 @@ impl HostEnd {
         self.ask("cat /proc/sys/kernel/random/boot_id")
     }
 
-    /// The configuration for `ssh -F` of tools at this end: the one that the user's --rsh names where it is a
-    /// file of this end, or else the user's own there, or none at all.
+    /// The configuration for `ssh -F` of tools at this end: the one that the user's --rsh names if it is a
+    /// file of this end, else the user's own there, or none.
     fn ssh_config(&self, rsh: &[OsString]) -> io::Result<PathBuf> {
         if !self.is_far()
             && let Some(at) = rsh.iter().position(|word| word == "-F")
@@ -311,8 +312,7 @@ fn describe(name: &str, mtu: u32, facts: &Profile) -> Link {
     }
 }
 
-/// What is said of a link that the path doesn't become; nothing if the study asks for no more than the
-/// path is.
+/// The text about properties of a link that the path lacks; empty if the path has all of them.
 fn label(path: &Link, spec: &LinkSpec) -> String {
     let LinkSpec { rate, count, queues, guests, rtt, loss, .. } = spec;
     let plain = *count == 1 && queues.is_none() && *guests == 0 && rtt.is_none() && loss.is_none();

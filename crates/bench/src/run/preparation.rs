@@ -15,7 +15,7 @@ use crate::spec::tool::{Parallel, Tool};
 /// Every link that a case names has a bed.
 ///
 /// # Errors
-/// One that has none.
+/// If a link has no bed.
 pub(super) fn check_beds(
     setup: &Setup,
     beds: &BTreeMap<String, Box<dyn Bed + '_>>,

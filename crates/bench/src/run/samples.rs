@@ -1,5 +1,5 @@
-//! What the samplers of both hosts see during a run: recorded as the kernel's own text, and what a report
-//! draws of it.
+//! The samplers of both hosts during a run: recordings of the kernel's own text, and the series that a report
+//! draws from them.
 
 use std::io;
 
@@ -72,8 +72,8 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Marks the run where the host was under pressure. Hosts that are one machine are under the same, which is
-/// told once.
+/// Marks the run if the host was under pressure. Two hosts on one machine share the pressure, which is then
+/// reported once.
 fn mark(measures: &mut Measures, host: &str, recording: &Recording, surroundings: Surroundings) {
     if surroundings.one_machine && host != "a" {
         return;

@@ -113,7 +113,7 @@ impl HostSettings {
     }
 }
 
-/// Where the commands of settings run.
+/// A shell for the commands of settings.
 struct Shell<'a> {
     bed: &'a dyn Bed,
     work: &'a Path,

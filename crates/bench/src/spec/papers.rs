@@ -9,7 +9,7 @@ pub struct Experiment {
     pub paper: usize,
     /// Its place in the paper: "figure 5".
     pub place: &'static str,
-    /// What it is.
+    /// A description of it.
     pub what: &'static str,
 }
 

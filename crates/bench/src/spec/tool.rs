@@ -103,8 +103,8 @@ pub struct Server {
     pub ready: String,
 }
 
-/// Where in a tool's stdout its own figures stand: JSON pointers (RFC 6901), or regular expressions with one
-/// group.
+/// The places of a tool's own figures in its stdout: JSON pointers (RFC 6901), or regular expressions with
+/// one group.
 #[derive(Clone, Debug)]
 pub struct Reading {
     /// The format of stdout.

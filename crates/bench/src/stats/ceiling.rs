@@ -7,11 +7,11 @@ use crate::record::{Link, Measures};
 const PACKET_HEADERS: u32 = 52;
 
 /// A peer without timestamps sends 12 bytes more in each packet: 0.8 % at an MTU of 1500. Clocks and counters
-/// add a little. What exceeds the ceiling by less is no error.
+/// add a little. A rate above the ceiling by less than this is no error.
 const TOLERANCE: f64 = 1.01;
 
 /// The greatest payload rate of TCP over IPv4 with timestamps, in bit/s:
-/// `rate * (MTU - 52) / (MTU + overhead)`, where the overhead is 38 bytes on Ethernet and 14 where a kernel's
+/// `rate * (MTU - 52) / (MTU + overhead)`, where the overhead is 38 bytes on Ethernet and 14 if a kernel's
 /// shaper counts the frame without preamble, checksum and gap. `None` if nothing shapes the link.
 pub fn payload_ceiling(link: &Link) -> Option<f64> {
     let payload = link.mtu.checked_sub(PACKET_HEADERS).filter(|payload| *payload > 0)?;

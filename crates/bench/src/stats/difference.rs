@@ -1,8 +1,8 @@
 //! Whether two things differ, and by how much.
 //!
-//! With intervals that hold the truth in 95 % of studies, a rule that asks one of them calls equal things
-//! different in 5 % of comparisons, or in a little more. This one asks two of different kinds, and both must
-//! say so: the bootstrap over blocks, and Student's interval of the values' logarithms (Welch's, where the
+//! A rule that uses one interval, which holds the truth in 95 % of studies, calls equal things different in 5
+//! % of comparisons or a little more. This rule uses two intervals of different kinds, and both must show the
+//! difference: the bootstrap over blocks, and Student's interval of the values' logarithms (Welch's, if the
 //! two were not measured in the same blocks) at 98 %. In simulated comparisons of five blocks it errs in 1 to
 //! 2 %.
 
@@ -12,8 +12,8 @@ use super::Estimate;
 use super::bootstrap::{Interval, LEAST_BLOCKS, RESAMPLES, drawn_median, median, middle};
 use super::student::Moments;
 
-/// Of Student's interval: wider than what is printed, since the bootstrap of five blocks errs in 6 % of
-/// studies.
+/// The confidence of Student's interval here. It is higher than that of the printed one, because the
+/// bootstrap of five blocks errs in 6 % of studies.
 const LEVEL: f64 = 0.98;
 
 /// How much larger one thing is than another.

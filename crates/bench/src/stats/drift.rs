@@ -44,8 +44,8 @@ pub fn drifts(record: &Record) -> Vec<Drift> {
     std::iter::once((None, together)).chain(all).filter_map(one).collect()
 }
 
-/// The drifts as one line for people: "drift: none", or what changed. Of many cases, chance alone makes some
-/// look as if they had: each one's probability is compared with 5 % shared among all (Bonferroni).
+/// The drifts as one line for people: "drift: none", or the changes. With many cases, chance alone makes
+/// some look changed, so each one's probability is compared with 5 % divided by their number (Bonferroni).
 pub fn drift_statement(drifts: &[Drift]) -> String {
     if drifts.is_empty() {
         return "drift: unknown, with fewer than five blocks".into();

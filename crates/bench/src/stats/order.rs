@@ -49,7 +49,7 @@ mod tests {
     fn ends_are_where_the_paper_puts_them() {
         let interval = |n: i32| order_interval(&(1..=n).map(f64::from).collect::<Vec<_>>()).unwrap();
         assert_eq!(interval(5), (1.0, 5.0));
-        // Of ten values, the second pair encloses 97.85 % and the third 89.06 %.
+        // For ten values, the second pair encloses 97.85 % and the third 89.06 %.
         let (low, high) = interval(10);
         let part = (0.978_515_625 - 0.95) / (0.978_515_625 - 0.890_625);
         assert!((low - (2.0 + 8.0 * part / (2.0 + 6.0 * part))).abs() < 1e-12, "{low}");

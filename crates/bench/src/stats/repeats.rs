@@ -1,9 +1,8 @@
-//! How much results vary where each thing was measured once or twice: the pairs that were repeated stand for
-//! all.
+//! The noise of results that were measured only once or twice, estimated from the repeated pairs.
 //!
-//! Such results carry no interval of their own. What two runs of the same configuration differ by is pooled
-//! over all configurations that were run again; then one run differs from another where their difference is
-//! outside of the prediction interval for two runs of the same thing, t * s * sqrt(2).
+//! Such results have no interval of their own. The differences between two runs of the same configuration are
+//! pooled over all repeated configurations. One run then differs from another if their difference is outside
+//! of the prediction interval for two runs of the same thing, t * s * sqrt(2).
 
 use std::collections::BTreeMap;
 

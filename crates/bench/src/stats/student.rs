@@ -1,5 +1,5 @@
-//! Means with Student's interval (1908), for those who know netperf's "-I 95": the mean, and how far the
-//! truth may be from it in percent of it.
+//! Means with Student's interval (1908), for users of netperf's "-I 95": the mean, and half of the interval's
+//! width in percent of the mean.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};

@@ -14,7 +14,7 @@ pub enum Route {
         sources: Vec<OsString>,
         /// The far host.
         host: OsString,
-        /// Where to.
+        /// The destination.
         destination: Vec<u8>,
     },
     /// From the host to here.
@@ -23,7 +23,7 @@ pub enum Route {
         host: OsString,
         /// Sources there.
         sources: Vec<Vec<u8>>,
-        /// Where to.
+        /// The destination.
         destination: OsString,
     },
 }

@@ -127,8 +127,7 @@ struct FactsOf<'a> {
 }
 
 /// A snapshot of another host, read by an agent there. It includes the file systems of `paths` on that host;
-/// if
-/// `paths` is empty, those of `/` and of ssh's initial directory.
+/// without paths, those of `/` and of ssh's initial directory.
 ///
 /// # Errors
 /// If no agent can be started there, or the agent goes away.

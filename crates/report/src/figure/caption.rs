@@ -1,5 +1,5 @@
-//! What stands under a figure: what was measured at which layer, on what, how often, and every sign that it
-//! uses.
+//! The text under a figure: the measured quantity and its layer, the hosts and the link, the number of runs,
+//! and the meaning of every sign.
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::{FigureKind, Record};

@@ -138,8 +138,7 @@ impl Paper {
 }
 
 impl Drawn {
-    /// What is drawn by `draw` on both papers, with the rest to be filled in. `draw` gives the marks and
-    /// their height.
+    /// Both layouts, drawn by `draw`; the other fields are empty. `draw` returns the marks and their height.
     fn on_both(context: &Context<'_>, draw: impl Fn(Paper, &str) -> (Markup, f64)) -> Self {
         let picture = |paper: Paper, suffix: &str| {
             let (body, height) = draw(paper, &format!("{}-{suffix}", context.id));

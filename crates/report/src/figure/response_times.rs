@@ -94,7 +94,8 @@ impl<'a> ResponseChart<'a> {
         entries
     }
 
-    /// From the fastest class to the longest time, and from all transactions to the rarest that can be told.
+    /// From the fastest class to the longest time, and from all transactions to the rarest share that their
+    /// number resolves.
     fn scales(&self, frame: &Frame) -> (Logarithmic, Logarithmic) {
         let times = || self.curves.iter().flat_map(ResponseCurve::times).map(|time| time * self.factor);
         let (low, high) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));

@@ -1,5 +1,4 @@
-//! What passed over time within a run: the block's run in the middle, small multiples by unit, both hosts in
-//! each.
+//! Values over time within a run: the median run, in small multiples by unit, each with both hosts.
 
 use linerate_bench::record::{Measures, Series};
 use maud::{Markup, html};

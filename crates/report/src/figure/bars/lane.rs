@@ -163,7 +163,7 @@ fn hollow_places(bar: &Bar<'_>, rate: &Scale, cpu: &Scale) -> Vec<f64> {
     bar.printed.iter().map(|printed| rate.at(printed.value)).chain(of_cpu).collect()
 }
 
-/// Where a label of this length begins at or after `at`, so that no dot, whose reach is `radius`, lies on it.
+/// The first place at or after `at` for a label of this length that no dot of this `radius` covers.
 /// Places grow in the direction in which the label may move.
 pub(crate) fn past_dots(at: f64, length: f64, radius: f64, dots: impl Iterator<Item = f64>) -> f64 {
     /// From a dot's middle to a label that had to move past it.

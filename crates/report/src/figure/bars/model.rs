@@ -13,8 +13,8 @@ use crate::summary::{State, Summary, tip};
 pub(crate) struct Chart<'a> {
     /// One for each link variant, or several if a link has too many bars for one.
     pub(crate) panels: Vec<Panel<'a>>,
-    /// What the bars of a category differ in: the levels of the figure's series, or streams, fewest first and
-    /// the tool's own choice last. A bar's shade is its index.
+    /// The levels that distinguish the bars of a category: those of the figure's series, or streams, fewest
+    /// first and the tool's own choice last. A bar's shade is its index.
     pub(crate) series: Vec<String>,
     /// The factor whose levels are the series.
     pub(crate) series_name: String,

@@ -160,7 +160,7 @@ fn begins_workload(panel: &Panel<'_>, at: usize) -> bool {
     !workload.is_empty() && (at == 0 || panel.categories[at - 1].workload != *workload)
 }
 
-/// What is moved, across the axis, which stops there: a rim alone would let it through between the letters.
+/// The moved data, written across the axis, which is interrupted there, so that it doesn't cross the letters.
 fn workload_heading(y: f64, words: &str) -> Markup {
     html! {
         (rect(0.0, y - 12.0, width(words, 12.0) + 6.0, 17.0, "paper"))

@@ -101,8 +101,8 @@ impl<'c, 'a> Plan<'c, 'a> {
         }
         let whole = [Some(&case.tool), case.cipher.as_ref(), case.dataset.as_ref()];
         let mut key: CaseKey = whole.map(|part| part.cloned()).to_vec();
-        // Where a factor tells bars apart, a group may be named after its level, and streams tell categories
-        // apart.
+        // If a factor distinguishes bars, a group may be named after its level, and streams distinguish
+        // categories.
         key.push(match &self.context.asked.series {
             Some(_) => case.streams.map(|n| n.to_string()),
             None => Some(case.group.clone()),
