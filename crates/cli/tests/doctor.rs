@@ -41,7 +41,7 @@ fn this_host_is_looked_at_in_no_time() {
 fn a_snapshot_tells_what_it_costs_and_what_helps() {
     let run = doctor(&["--root", &fixture("bare-gen1-x4.txt")]).exits(0);
     let part = |text: &str| run.out.find(text).unwrap_or_else(|| panic!("{text}: {run}"));
-    // The dearest first, with its parts in order.
+    // The costliest first, with its parts in order.
     assert!(part("major") < part("note"), "{run}");
     assert!(part("ceiling  6.56 Gbit/s: 34 % of the need is lost") < part("because  PCI device"), "{run}");
     assert!(part("fix ") < part("see ") && run.out.contains("[pcie-width]"), "{run}");
@@ -53,7 +53,7 @@ fn a_snapshot_tells_what_it_costs_and_what_helps() {
     let rank = |finding: &Value| {
         ["critical", "major", "minor", "note"].iter().position(|name| finding["severity"] == *name)
     };
-    assert!(findings.iter().is_sorted_by_key(rank), "the dearest first: {told}");
+    assert!(findings.iter().is_sorted_by_key(rank), "the costliest first: {told}");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn several_hosts_are_told_apart() {
     let (first, second) = (fixture("stock-10g.txt"), fixture("narrow-bridge.txt"));
     let told = json(&doctor(&["--json", "--root", &first, "--root", &second]).exits(0));
     assert_eq!(told["hosts"].as_array().map(Vec::len), Some(2));
-    assert_eq!(told["findings"][0]["host"], second.as_str(), "the dearest of both is first");
+    assert_eq!(told["findings"][0]["host"], second.as_str(), "the costliest of both is first");
 }
 
 #[test]
