@@ -109,6 +109,7 @@ impl VerifyArgs {
         let mut far = FarSession::open(&far_end, job, Some(SILENCE), near_end)?;
         let show = |path: &RelPath, difference: &Difference| self.show(output, path, difference);
         let compared = far.work(|session| compare(session, &near, ends.near_is_source, keep, show))?;
+        drop(far);
         if compared.user_only {
             output.note(USER_ONLY);
         }

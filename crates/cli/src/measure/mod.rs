@@ -43,7 +43,10 @@ Examples:
 const LOOK: Duration = Duration::from_millis(50);
 
 const MEANINGS: [Meaning; 7] = [
-    (Code::Done, "without a command: measured; with one, the exit code is the command's"),
+    (
+        Code::Done,
+        "without a command: measured; with one, the exit code is the command's (128+N for signal N)",
+    ),
     FAILED,
     USAGE,
     FAR_END,

@@ -1,6 +1,7 @@
 //! Names of sources at the far end, which no shell has seen: `~`, and patterns.
 
 use linerate_wire::control::{Problem, ProblemKind};
+use linerate_wire::filter::MAX_PATTERN;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -9,6 +10,9 @@ use crate::base::problem::problem;
 use crate::tree::bounds::Named;
 use crate::tree::filter::Pattern;
 use crate::tree::source_root::own_name;
+
+/// Patterns that one with braces may stand for.
+const MOST_ALTERNATIVES: usize = 256;
 
 /// The name that `written` gets below a destination directory, where it is a name at the `far` end.
 pub fn name_of(written: &[u8], far: bool) -> Vec<u8> {
@@ -56,11 +60,61 @@ pub fn expand(named: Named) -> Result<Vec<Named>, Problem> {
 /// dot itself.
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     // Braces and backslashes alone make no pattern: whoever looks for it looks for that very name.
-    if !is_pattern(pattern) {
+    if !is_pattern(pattern) || pattern.len() > MAX_PATTERN {
         return false;
     }
-    let hidden = name.starts_with(b".") && !pattern.starts_with(b".");
-    !hidden && Pattern::new(pattern).matches(name, false)
+    let hidden = |pattern: &[u8]| name.starts_with(b".") && !pattern.starts_with(b".");
+    let patterns = alternatives(pattern);
+    patterns.iter().any(|pattern| !hidden(pattern) && Pattern::new(pattern).matches(name, false))
+}
+
+/// The patterns that `written` stands for by its braces, as in a shell: `*.{c,h}` is `*.c` and `*.h`. Braces that
+/// aren't closed or hold no comma are bytes like others; so are all of a pattern that stands for too many.
+fn alternatives(written: &[u8]) -> Vec<Vec<u8>> {
+    let (mut done, mut open) = (Vec::new(), vec![written.to_vec()]);
+    while let Some(pattern) = open.pop() {
+        match braces(&pattern) {
+            Some((begin, commas, end)) => {
+                let starts = std::iter::once(begin).chain(commas.iter().copied());
+                for (start, stop) in starts.zip(commas.iter().copied().chain([end])) {
+                    open.push([&pattern[..begin], &pattern[start + 1..stop], &pattern[end + 1..]].concat());
+                }
+            }
+            None => done.push(pattern),
+        }
+        if done.len() + open.len() > MOST_ALTERNATIVES {
+            return vec![written.to_vec()];
+        }
+    }
+    done
+}
+
+/// The first braces that hold a comma: where they open, the commas that are theirs, where they close.
+fn braces(pattern: &[u8]) -> Option<(usize, Vec<usize>, usize)> {
+    // Each is looked at to the pattern's end: a few, so that nobody has this work for long.
+    let mut opens = (0..pattern.len()).filter(|&at| is_sign(pattern, at, b'{')).take(64);
+    opens.find_map(|begin| {
+        let (mut depth, mut commas) = (0, Vec::new());
+        for at in begin..pattern.len() {
+            if is_sign(pattern, at, b'{') {
+                depth += 1;
+            } else if is_sign(pattern, at, b',') && depth == 1 {
+                commas.push(at);
+            } else if is_sign(pattern, at, b'}') {
+                depth -= 1;
+                if depth == 0 {
+                    return (!commas.is_empty()).then_some((begin, commas, at));
+                }
+            }
+        }
+        None
+    })
+}
+
+/// True where `pattern` has `sign` at `at`, and no backslash takes its meaning away.
+fn is_sign(pattern: &[u8], at: usize, sign: u8) -> bool {
+    let backslashes = pattern[..at].iter().rev().take_while(|&&byte| byte == b'\\').count();
+    pattern[at] == sign && backslashes % 2 == 0
 }
 
 fn is_pattern(path: &[u8]) -> bool {
@@ -114,6 +168,23 @@ mod tests {
         assert_eq!(count("d*/a?"), 1);
         assert_eq!(count("[x]*"), 1, "a name that exists is no pattern");
         assert_eq!(count("c*"), 0);
+    }
+
+    #[test]
+    fn braces_are_alternatives() {
+        for name in [&b"a.c"[..], b"a.h", b"b.tar.gz", b"b.tar.xz"] {
+            assert!(matches(b"*.{c,h,tar.{g,x}z}", name), "{name:?}");
+        }
+        assert!(!matches(b"*.{c,h}", b"a.o") && !matches(b"*.{c,h}", b".c"));
+        assert!(matches(b"*{}", b"x{}") && matches(b"*\\{a,b\\}", b"x{a,b}") && matches(b"*{a,b", b"x{a,b"));
+        assert!(!matches("*{a,b}".repeat(20).as_bytes(), b"a"), "a million patterns");
+    }
+
+    #[test]
+    fn a_pattern_without_end_matches_nothing() {
+        assert!(
+            !matches(&[b'?'; 5000], b"abc") && !matches(&[b"*".as_slice(), &[b'?'; 5000]].concat(), b"abc")
+        );
     }
 
     #[test]
