@@ -209,7 +209,7 @@ fn each_kind_of_failure_is_a_row_with_its_reason() {
     let (record, _) = trial.run(&trial.study(&names.map(|name| (name, 1))), &mut |_| {});
     let expected = [
         ("refuses-1", "no entry"),
-        ("hangs-1", "stopped after 2 s without an end: waiting"),
+        ("hangs-1", "it hadn't ended after 2 s and was stopped: waiting"),
         ("nothing-1", "0 files and 0 bytes arrived, not 30 and 300000"),
         ("short-1", "29 files"),
         ("garbles-1", "d0000/f0003 differs in its contents"),
