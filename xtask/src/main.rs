@@ -21,7 +21,7 @@ cargo xtask COMMAND
   setup          install what the tests need: Debian's packages, as root; else say which
   test [ARGS]    setup, then cargo test --workspace [ARGS]
   docs           check the documentation: links, headings, and that every command and option it shows exists
-  rooms          print which folders of a crate know which; fail where one knows what it may not, or two types share a name
+  rooms          print which folders of a crate know which; fail where one knows what it may not
   names          check that each type's name has one meaning, and list those defined more than once
   aa [N]         measure two equal cases, as root, and count how many of N comparisons (default 200) call them different
   fuzz TARGET [--seconds N]

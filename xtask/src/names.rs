@@ -82,8 +82,7 @@ fn workspace(repository: &Path) -> anyhow::Result<Vec<Definition>> {
     let mut all = Vec::new();
     for top in crates.iter().filter(|top| top.join("src").is_dir()) {
         let crate_ = top.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let mut files = Vec::new();
-        collect(&top.join("src"), &mut files)?;
+        let files = rust_files(&top.join("src"))?;
         let texts: Vec<_> =
             files.iter().map(|file| Ok((file, fs::read_to_string(file)?))).collect::<anyhow::Result<_>>()?;
         let parsed: Vec<_> = texts.iter().map(|(file, text)| (*file, items(&tokens(text)))).collect();
@@ -105,17 +104,21 @@ fn workspace(repository: &Path) -> anyhow::Result<Vec<Definition>> {
     Ok(all)
 }
 
-fn collect(directory: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            collect(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
+/// All files of Rust below a directory, sorted.
+pub fn rust_files(top: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let (mut files, mut directories) = (Vec::new(), vec![top.to_owned()]);
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).with_context(|| directory.display().to_string())? {
+            let path = entry?.path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
         }
     }
     files.sort();
-    Ok(())
+    Ok(files)
 }
 
 /// The file and the directory of a module that `file` declares; `name` may be a file's, as `#[path]` gives it.
@@ -301,6 +304,20 @@ union Fifth { a: u8 }
         let names: Vec<_> = found.types.iter().map(|token| (token.text, token.line)).collect();
         assert_eq!(names, [("First", 7), ("Second", 9), ("Third", 10), ("Fourth", 12), ("Fifth", 19)]);
         assert_eq!(found.test_modules, ["x.rs"]);
+    }
+
+    #[test]
+    fn a_type_is_found_by_its_definition_alone() {
+        let found = |text| items(&tokens(text)).types.first().map(|token| token.text.to_owned());
+        assert_eq!(found("pub(super) struct Unit<'a> {").as_deref(), Some("Unit"));
+        assert_eq!(found("type Ordered = (A, B);").as_deref(), Some("Ordered"));
+        assert_eq!(found("impl Of for It {\n    type Item = A;\n}"), None);
+        assert_eq!(found("impl Unit {"), None);
+    }
+
+    #[test]
+    fn no_type_name_is_used_twice_in_a_crate_and_few_across() {
+        run(crate::repository()).unwrap();
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use anyhow::{Context, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::names::rust_files;
 
 /// A crate whose folders have an order.
 struct House {
@@ -45,9 +47,6 @@ struct Arrow {
     place: String,
 }
 
-/// Crates in which no two types have the same name.
-const UNAMBIGUOUS: &[&str] = &["transfer"];
-
 /// Prints the arrows between the rooms of each crate that has some.
 ///
 /// # Errors
@@ -63,12 +62,8 @@ pub fn run(repository: &Path) -> anyhow::Result<()> {
         }
         against.extend(wrong.iter().map(|arrow| format!("crates/{}/src/{}", house.name, arrow.shown())));
     }
-    for name in UNAMBIGUOUS {
-        let twice = names_twice(&repository.join("crates").join(name).join("src"))?;
-        against.extend(twice.into_iter().map(|found| format!("crates/{name}/src: {found}")));
-    }
     if !against.is_empty() {
-        bail!("arrows against the grain, and names of several types:\n  {}", against.join("\n  "));
+        bail!("arrows against the grain:\n  {}", against.join("\n  "));
     }
     Ok(())
 }
@@ -101,7 +96,7 @@ fn counted(arrows: &BTreeSet<Arrow>) -> BTreeMap<(&str, &str), usize> {
 /// The arrows between the rooms of the crate whose sources are in `source`.
 fn arrows(source: &Path) -> anyhow::Result<BTreeSet<Arrow>> {
     let mut arrows = BTreeSet::new();
-    for file in files_below(source)? {
+    for file in rust_files(source)? {
         let text = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
         let below = file.strip_prefix(source).context("a file outside of its crate")?;
         let from = below.components().next().map(|first| first.as_os_str().to_string_lossy());
@@ -115,44 +110,6 @@ fn arrows(source: &Path) -> anyhow::Result<BTreeSet<Arrow>> {
         }
     }
     Ok(arrows)
-}
-
-fn files_below(source: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let (mut files, mut directories) = (Vec::new(), vec![source.to_owned()]);
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(&directory).with_context(|| directory.display().to_string())? {
-            let path = entry?.path();
-            if path.is_dir() {
-                directories.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                files.push(path);
-            }
-        }
-    }
-    Ok(files)
-}
-
-/// Names of several types outside of tests, with the files that define them.
-fn names_twice(source: &Path) -> anyhow::Result<Vec<String>> {
-    let mut files_of = BTreeMap::<String, Vec<String>>::new();
-    for file in files_below(source)?.into_iter().filter(|file| !file.ends_with("tests.rs")) {
-        let text = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
-        let shown = file.strip_prefix(source).unwrap_or(&file).display().to_string();
-        let code = text.split("\n#[cfg(test)]\nmod tests").next().unwrap_or_default();
-        for name in code.lines().filter_map(type_of_line) {
-            files_of.entry(name.to_owned()).or_default().push(shown.clone());
-        }
-    }
-    let twice = files_of.into_iter().filter(|(_, files)| files.len() > 1);
-    Ok(twice.map(|(name, files)| format!("{name} in {}", files.join(" and "))).collect())
-}
-
-/// The name of the type that a line defines.
-fn type_of_line(line: &str) -> Option<&str> {
-    let mut words = line.split(' ').skip_while(|word| word.starts_with("pub"));
-    let is_type = ["struct", "enum", "trait", "type"].contains(&words.next()?);
-    let name = words.next().filter(|_| is_type)?;
-    name.split(|c: char| !c.is_alphanumeric()).next()
 }
 
 /// The first name of each path that begins at the crate's top, with its line; `*` for a path that names all. A comment is
@@ -216,14 +173,6 @@ mod tests {
                 assert!(known.iter().all(|room| before.contains(room)), "{} {known:?}", house.name);
             }
         }
-    }
-
-    #[test]
-    fn types_are_found_by_their_definitions() {
-        assert_eq!(type_of_line("pub(super) struct Unit<'a> {"), Some("Unit"));
-        assert_eq!(type_of_line("type Ordered = (A, B);"), Some("Ordered"));
-        assert_eq!(type_of_line("    type Item = A;"), None);
-        assert_eq!(type_of_line("impl Unit {"), None);
     }
 
     #[test]
