@@ -59,13 +59,27 @@ pub fn expand(named: Named) -> Result<Vec<Named>, Problem> {
 /// True where `name`, one component, matches `pattern`. A pattern finds a hidden name only where it begins with a
 /// dot itself.
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    // Braces and backslashes alone make no pattern: whoever looks for it looks for that very name.
-    if !is_pattern(pattern) || pattern.len() > MAX_PATTERN {
-        return false;
+    Alternatives::new(pattern).match_any(name)
+}
+
+/// A component that is a pattern, ready to match names.
+struct Alternatives(Vec<(Pattern, bool)>);
+
+impl Alternatives {
+    /// Reads `written`, with the patterns that its braces stand for; none where it is no pattern, or too long for one.
+    fn new(written: &[u8]) -> Self {
+        // Braces and backslashes alone make no pattern: whoever looks for it looks for that very name.
+        if !is_pattern(written) || written.len() > MAX_PATTERN {
+            return Self(Vec::new());
+        }
+        let ready = |pattern: &Vec<u8>| (Pattern::new(pattern), pattern.starts_with(b"."));
+        Self(alternatives(written).iter().map(ready).collect())
     }
-    let hidden = |pattern: &[u8]| name.starts_with(b".") && !pattern.starts_with(b".");
-    let patterns = alternatives(pattern);
-    patterns.iter().any(|pattern| !hidden(pattern) && Pattern::new(pattern).matches(name, false))
+
+    fn match_any(&self, name: &[u8]) -> bool {
+        let is_hidden = name.starts_with(b".");
+        self.0.iter().any(|(pattern, has_dot)| (!is_hidden || *has_dot) && pattern.matches(name, false))
+    }
 }
 
 /// The patterns that `written` stands for by its braces, as in a shell: `*.{c,h}` is `*.c` and `*.h`. Braces that
@@ -74,11 +88,10 @@ fn alternatives(written: &[u8]) -> Vec<Vec<u8>> {
     let (mut done, mut open) = (Vec::new(), vec![written.to_vec()]);
     while let Some(pattern) = open.pop() {
         match braces(&pattern) {
-            Some((begin, commas, end)) => {
-                let starts = std::iter::once(begin).chain(commas.iter().copied());
-                for (start, stop) in starts.zip(commas.iter().copied().chain([end])) {
-                    open.push([&pattern[..begin], &pattern[start + 1..stop], &pattern[end + 1..]].concat());
-                }
+            Some(signs) => {
+                let (begin, end) = (signs[0], signs[signs.len() - 1]);
+                let parts = signs.windows(2).map(|pair| &pattern[pair[0] + 1..pair[1]]);
+                open.extend(parts.map(|part| [&pattern[..begin], part, &pattern[end + 1..]].concat()));
             }
             None => done.push(pattern),
         }
@@ -89,32 +102,26 @@ fn alternatives(written: &[u8]) -> Vec<Vec<u8>> {
     done
 }
 
-/// The first braces that hold a comma: where they open, the commas that are theirs, where they close.
-fn braces(pattern: &[u8]) -> Option<(usize, Vec<usize>, usize)> {
-    // Each is looked at to the pattern's end: a few, so that nobody has this work for long.
-    let mut opens = (0..pattern.len()).filter(|&at| is_sign(pattern, at, b'{')).take(64);
-    opens.find_map(|begin| {
-        let (mut depth, mut commas) = (0, Vec::new());
-        for at in begin..pattern.len() {
-            if is_sign(pattern, at, b'{') {
-                depth += 1;
-            } else if is_sign(pattern, at, b',') && depth == 1 {
-                commas.push(at);
-            } else if is_sign(pattern, at, b'}') {
-                depth -= 1;
-                if depth == 0 {
-                    return (!commas.is_empty()).then_some((begin, commas, at));
-                }
+/// The first braces that hold a comma: where they open, each comma that is theirs, and where they close.
+fn braces(pattern: &[u8]) -> Option<Vec<usize>> {
+    let (mut open, mut first) = (Vec::<Vec<usize>>::new(), None::<Vec<usize>>);
+    let mut at = 0;
+    while at < pattern.len() {
+        match pattern[at] {
+            // It takes the meaning of the next byte away.
+            b'\\' => at += 1,
+            b'{' => open.push(vec![at]),
+            b',' => open.last_mut().into_iter().for_each(|signs| signs.push(at)),
+            b'}' => {
+                let closed = open.pop().filter(|signs| signs.len() > 1);
+                let closed = closed.map(|signs| [signs, vec![at]].concat());
+                first = first.into_iter().chain(closed).min_by_key(|signs| signs[0]);
             }
+            _ => {}
         }
-        None
-    })
-}
-
-/// True where `pattern` has `sign` at `at`, and no backslash takes its meaning away.
-fn is_sign(pattern: &[u8], at: usize, sign: u8) -> bool {
-    let backslashes = pattern[..at].iter().rev().take_while(|&&byte| byte == b'\\').count();
-    pattern[at] == sign && backslashes % 2 == 0
+        at += 1;
+    }
+    first
 }
 
 fn is_pattern(path: &[u8]) -> bool {
@@ -133,8 +140,8 @@ fn step(within: &Named, directory: &[u8], component: &[u8]) -> Vec<Vec<u8>> {
         return if exists { vec![path(component)] } else { Vec::new() };
     }
     // A directory that can't be listed has no matches, as in a shell.
-    let names = within.list(directory);
-    names.iter().filter(|name| matches(component, name)).map(|name| path(name)).collect()
+    let (names, wanted) = (within.list(directory), Alternatives::new(component));
+    names.iter().filter(|name| wanted.match_any(name)).map(|name| path(name)).collect()
 }
 
 /// A directory gets a slash, so that the next component can follow.
