@@ -8,8 +8,8 @@ use std::ffi::OsString;
 use crate::common::failure::Failure;
 use crate::common::output::Output;
 use crate::copying::args::{CopyingArgs, Prove};
-use crate::copying::perform;
 use crate::copying::task::Task;
+use crate::copying::{SOME_CHANGED, SOME_FAILED, WHOLE, perform};
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::keep::KeepArgs;
 
@@ -34,16 +34,8 @@ Examples:
       one argument, to a shell there
 ";
 
-const MEANINGS: [Meaning; 8] = [
-    (Code::Done, "everything is there, whole and on stable storage"),
-    FAILED,
-    USAGE,
-    (Code::Some, "some entries failed, were skipped or lost something; the others are there"),
-    (Code::Changed, "some sources changed or vanished while they were read; the others are there"),
-    FAR_END,
-    VERSION,
-    INTERRUPTED,
-];
+const MEANINGS: [Meaning; 8] =
+    [WHOLE, FAILED, USAGE, SOME_FAILED, SOME_CHANGED, FAR_END, VERSION, INTERRUPTED];
 
 /// Arguments of `linerate cp`.
 #[derive(Debug, Args)]

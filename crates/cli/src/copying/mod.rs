@@ -14,9 +14,16 @@ use std::sync::Arc;
 
 use crate::common::failure::Failure;
 use crate::common::output::Output;
-use crate::exit::Code;
+use crate::exit::{Code, Meaning};
 use copy::Copy;
 use task::Task;
+
+/// The meanings of exit codes that `cp` and `sync` share.
+pub const WHOLE: Meaning = (Code::Done, "everything is there, whole and on stable storage");
+pub const SOME_FAILED: Meaning =
+    (Code::Some, "some entries failed, were skipped or lost something; the others are there");
+pub const SOME_CHANGED: Meaning =
+    (Code::Changed, "some sources changed or vanished while they were read; the others are there");
 
 /// Runs a task to its exit code.
 ///

@@ -10,8 +10,8 @@ use std::ffi::OsString;
 use crate::common::failure::Failure;
 use crate::common::output::Output;
 use crate::copying::args::{CopyingArgs, Prove};
-use crate::copying::perform;
 use crate::copying::task::Task;
+use crate::copying::{SOME_CHANGED, SOME_FAILED, WHOLE, perform};
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::keep::{ARCHIVE, KeepArgs};
 use selecting::Selecting;
@@ -30,11 +30,11 @@ Examples:
 ";
 
 const MEANINGS: [Meaning; 9] = [
-    (Code::Done, "everything is there, whole and on stable storage"),
+    WHOLE,
     FAILED,
     USAGE,
-    (Code::Some, "some entries failed, were skipped or lost something; the others are there"),
-    (Code::Changed, "some sources changed or vanished while they were read; the others are there"),
+    SOME_FAILED,
+    SOME_CHANGED,
     FAR_END,
     VERSION,
     (Code::NotDeleted, "--delete: not everything was deleted that SRC doesn't have"),
