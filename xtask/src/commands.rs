@@ -12,14 +12,14 @@ pub fn words(shell: &str) -> Vec<Vec<String>> {
     joined.lines().filter_map(shlex::split).filter(|words| !words.is_empty()).collect()
 }
 
-/// What the programs say of themselves, asked once.
+/// The help texts of the programs, read once.
 #[derive(Default)]
 pub struct Programs {
     help: HashMap<Vec<String>, Option<String>>,
 }
 
 impl Programs {
-    /// What is wrong with `command`, where it is one of ours.
+    /// The fault of `command`, if it is one of ours and has one.
     pub fn unknown(&mut self, command: &[String]) -> Option<String> {
         match ours(command)? {
             Ours::Xtask(name) if USAGE.contains(&format!("\n  {name} ")) => None,

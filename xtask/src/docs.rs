@@ -56,7 +56,7 @@ fn pages_below(repository: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(pages)
 }
 
-/// What a page refers to, and what others may refer to in it.
+/// The references of a page, and the places in it that others may refer to.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Page {
     links: Vec<String>,
@@ -92,7 +92,7 @@ impl Page {
     }
 }
 
-/// What is wrong with `link` on the page at `path`.
+/// The fault of `link` on the page at `path`, if any.
 fn dead_link(path: &Path, link: &str, pages: &BTreeMap<PathBuf, Page>) -> Option<String> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;

@@ -15,7 +15,7 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cllvm-args=-simplifycfg-branch-fold-threshold=0 \
     --cfg fuzzing -Ccodegen-units=1";
 
-/// What `cargo xtask fuzz TARGET [--seconds N]` says.
+/// The arguments of `cargo xtask fuzz TARGET [--seconds N]`.
 pub fn run(repository: &Path, arguments: &[String]) -> anyhow::Result<()> {
     let (target, seconds) = match arguments {
         [target] => (target, 600),

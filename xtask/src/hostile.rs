@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::{built_release, call, repository};
 
-/// What is asked for.
+/// The arguments.
 #[derive(Debug, PartialEq)]
 struct HostileOptions {
     seconds: u64,
@@ -46,7 +46,7 @@ impl HostileOptions {
         Ok(())
     }
 
-    /// What the driver is called with, behind its program.
+    /// The driver's arguments, behind its program.
     fn words(&self) -> Vec<String> {
         let what = if self.all {
             vec!["--all".to_owned()]

@@ -166,7 +166,7 @@ struct StudyArgs {
 /// Carries out `linerate bench`.
 ///
 /// # Errors
-/// Whatever keeps a study from being run. Runs that fail are rows of the table.
+/// A reason why a study can't be run. Runs that fail are rows of the table.
 pub fn run(args: BenchArgs) -> Result<Code, Failure> {
     match args.action {
         Some(BenchAction::Report(report)) => report_again(&report),

@@ -122,7 +122,7 @@ fn main() -> ExitCode {
         Err(answer) => Ok(print(&answer)),
     };
     let code = match outcome {
-        // Whatever the command's result, its caller hasn't received all output.
+        // The caller hasn't received all output, so the command's own result doesn't count.
         Ok(_) if is_lost() => Code::Failed,
         Ok(code) => code,
         Err(Failure(message, code)) => {

@@ -35,10 +35,10 @@ const UNITS: [(&str, u64); 9] = [
     ("bit", 1),
 ];
 
-/// What tbf's 32-bit fields and a namespace's memory can still carry; no host's link is near either end.
+/// The rates and bursts that tbf's 32-bit fields and a namespace's memory can carry; no host's link is near either end.
 const BOUNDS: std::ops::RangeInclusive<u64> = 8_000..=1_000_000_000_000;
 
-/// What a link of 10 Gbit/s needs as burst so that tbf reaches its rate on a busy host: 3.4 ms of it.
+/// The burst that lets tbf reach 10 Gbit/s on a busy host: 3.4 ms of the rate.
 const BURST_AT_10_GBIT: u128 = 4 << 20;
 
 /// Two super-packets of 64 KiB: with less, tbf would have to cut them up.

@@ -299,7 +299,7 @@ mod tests {
         let gone = Process { pid: 1, start: 1, boot: "another".into() };
         let scratch = shared_scratch(&name);
         write(&root, name.as_str(), gone, &scratch);
-        // What is no directory isn't removed as one.
+        // A file isn't removed as a directory.
         std::fs::write(&scratch, "in the way").expect("writable");
         let outcome = || sweep_locked(&root).expect("readable").remove(0).outcome;
         let told = outcome().expect_err("a part is left").to_string();

@@ -162,7 +162,7 @@ mod tests {
     use std::process::{Command, Stdio};
     use std::time::{Duration, SystemTime};
 
-    /// What is brought, and what is said of it.
+    /// The binary that is brought, and its description.
     fn script(body: &str) -> (Vec<u8>, Binary) {
         let bytes = format!("#!/bin/sh\n{body}\n").into_bytes();
         let (hash, size) = (sha256(&bytes[..]).unwrap(), bytes.len() as u64);

@@ -47,7 +47,7 @@ impl<'a> Writer<'a> {
     /// Appends an entry whose contents `read` appends to the payload; the entry's size becomes what was read.
     ///
     /// # Errors
-    /// What `read` returns; the payload is then as it was before.
+    /// The errors of `read`; the payload is then as it was before.
     pub fn push<E>(
         &mut self,
         entry: &mut Entry,
@@ -59,7 +59,7 @@ impl<'a> Writer<'a> {
     /// As [`Writer::push`], with the `digest` of what was read behind it where it is a file's; gives it, too.
     ///
     /// # Errors
-    /// What `read` returns; the payload is then as it was before.
+    /// The errors of `read`; the payload is then as it was before.
     pub fn push_with<E>(
         &mut self,
         entry: &mut Entry,

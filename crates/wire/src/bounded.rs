@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 /// Decodes a list of at most `MOST` elements, for `#[serde(deserialize_with)]`.
 ///
 /// # Errors
-/// What decoding an element returns; where there are more, before memory is taken for them.
+/// The errors of decoding an element; one if there are more, before memory is taken for them.
 pub fn at_most<'de, const MOST: usize, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     T: Deserialize<'de>,

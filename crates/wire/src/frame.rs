@@ -70,7 +70,7 @@ impl FrameKind {
 /// endian), CRC-64/NVME of the payload or zero (8, little endian).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What follows.
+    /// The kind of what follows.
     pub kind: FrameKind,
     /// Payload bytes.
     pub length: u32,

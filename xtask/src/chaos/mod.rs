@@ -27,7 +27,7 @@ const MAX_BEYOND: f64 = 2.0;
 /// Names the process that is in its own namespace.
 const INSIDE: &str = "LINERATE_CHAOS_INSIDE";
 
-/// What is asked for.
+/// The arguments.
 pub struct ChaosOptions {
     kills: u32,
     size: u64,
@@ -91,7 +91,7 @@ fn enter(arguments: &[String]) -> anyhow::Result<()> {
     call(unshare.arg(std::env::current_exe()?).arg("chaos").args(arguments).env(INSIDE, "1"))
 }
 
-/// What the test found.
+/// The results of the test.
 #[derive(Default)]
 struct Figures {
     kills: [u32; 4],
@@ -102,7 +102,7 @@ struct Figures {
     again: u64,
     /// Chunk size times streams, summed over the kills.
     allowed: u64,
-    /// What was sent again beyond that, transfer by transfer.
+    /// The bytes sent again beyond that, transfer by transfer.
     beyond: u64,
     wrong: Vec<String>,
 }
@@ -132,7 +132,7 @@ impl<'a> Test<'a> {
     }
 
     fn run(&mut self, kills: u32) -> anyhow::Result<()> {
-        // What was found once is enough: it is told, and what would follow from it isn't.
+        // One fault is enough: it is reported, and its consequences aren't.
         while self.figures.kills.iter().sum::<u32>() < kills && self.figures.wrong.is_empty() {
             self.cycle(kills)?;
             self.figures.cycles += 1;

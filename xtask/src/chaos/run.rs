@@ -21,7 +21,7 @@ pub enum EndWay {
     Pull,
 }
 
-/// Who is killed.
+/// The process that is killed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Whom {
     Sender,
@@ -151,7 +151,7 @@ impl RunningCopy {
             Whom::Both => [sender, receiver],
         };
         for pid in victims.into_iter().flatten() {
-            // One that has ended meanwhile is as good.
+            // A process that has ended meanwhile is as good.
             let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL));
         }
         if !self.ends_within(PATIENCE)? {

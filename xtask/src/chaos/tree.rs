@@ -61,7 +61,7 @@ pub fn names(top: &Path) -> io::Result<BTreeSet<PathBuf>> {
     Ok(found)
 }
 
-/// What differs, a line for each.
+/// The differences, a line for each.
 pub fn differences(here: &Path, there: &Path) -> io::Result<Vec<String>> {
     let (ours, theirs) = (names(here)?, names(there)?);
     let mut lines: Vec<String> = ours

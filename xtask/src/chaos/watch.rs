@@ -31,7 +31,7 @@ impl Watch {
         Self { stop, thread }
     }
 
-    /// What was wrong.
+    /// The faults found.
     pub fn end(self) -> Vec<String> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|_| vec!["the one who looks has failed".into()])

@@ -2,13 +2,13 @@
 
 /// One kind of limit, and its name.
 pub struct LimitKind {
-    /// What is made, for people and to choose it.
+    /// The limit that is made, for people and to choose it.
     pub made: &'static str,
     /// The limiter that is to be named.
     pub expected: &'static str,
     /// Options of the lab.
     pub lab: &'static str,
-    /// What runs on host a, with the functions of bed.sh and `$CP`, `$STREAM`, `$MEASURE`, `$SCP`, `$SSH`.
+    /// The script that runs on host a, with the functions of bed.sh and `$CP`, `$STREAM`, `$MEASURE`, `$SCP`, `$SSH`.
     pub script: &'static str,
 }
 

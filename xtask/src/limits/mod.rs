@@ -11,7 +11,7 @@ use kinds::{KINDS, LimitKind};
 
 use crate::cargo;
 
-/// What the shell of each step begins with.
+/// The first lines of each step's script.
 const BED: &str = include_str!("bed.sh");
 /// The share of the tries that must be right.
 const BOUND: f64 = 0.95;
@@ -108,7 +108,7 @@ impl LimitOptions {
     }
 }
 
-/// What the limits can't be made without; none where all is there.
+/// The needs that this host lacks; none if it has all.
 fn missing() -> Option<String> {
     let is_root = fs::read_to_string("/proc/self/status")
         .is_ok_and(|text| text.lines().any(|line| line.starts_with("Uid:\t0\t")));
@@ -172,7 +172,7 @@ impl LimitBed {
 
 impl Drop for LimitBed {
     fn drop(&mut self) {
-        // What is left is in memory and goes with it.
+        // The rest is in memory and goes with it.
         if let Err(error) = self.must("bed_down") {
             eprintln!("xtask: {error:#}");
         }

@@ -164,7 +164,7 @@ proptest! {
         let arrived: Vec<_> = arrivals.iter().flat_map(|(_, piece)| wire(piece)).collect();
         let SegmentCounts { segments, lost, dropped, .. } = line.counts();
         prop_assert_eq!((sent.len() as u64, arrived.len() as u64), (segments, segments - lost - dropped));
-        // What arrives is what was sent, in that order, unchanged.
+        // Packets arrive in the order in which they were sent, unchanged.
         let mut rest = sent.iter();
         prop_assert!(arrived.iter().all(|packet| rest.any(|original| original == packet)));
         prop_assert!(loss != "0%" || lost == 0);

@@ -74,7 +74,7 @@ pub struct Feed<'a> {
 }
 
 impl<'a> Feed<'a> {
-    /// What `files` hold; without any, whatever the buffers hold already.
+    /// The contents of `files`; without any, the bytes that the buffers hold already.
     pub fn of(files: Option<&'a Files>) -> Self {
         Self { files, open: None }
     }

@@ -65,9 +65,9 @@ pub fn clean(root: &Root, remove: bool, mut each: impl FnMut(Leftover), mut tell
     });
 }
 
-/// What transfers under way that have a journal hold.
+/// The files that running transfers with a journal hold.
 struct Live {
-    /// What their temporary names hold,
+    /// The nonces in their temporary names,
     nonces: HashSet<[u8; 8]>,
     /// and the directories of journals that don't say that: below them anything may be held.
     unknown: Vec<RelPath>,

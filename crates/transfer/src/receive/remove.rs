@@ -229,7 +229,7 @@ impl<'a> Remover<'a> {
         }
     }
 
-    /// What was found in the directory at `above`, which is going too; true where nothing of it is left.
+    /// Removes the entries found in the directory at `above`, which is going too; true if none is left.
     fn remove_all(
         &mut self,
         above: &RelPath,

@@ -352,7 +352,7 @@ impl<'a> SendWorker<'a> {
         Ok(Ok(()))
     }
 
-    /// What the digest of a part is made with, where it is asked for.
+    /// The hasher for the digest of a part, if one is asked for.
     fn hashing(&self, chunk: &Chunk) -> Result<Option<Hashing>, StreamError> {
         if self.shared.digests.is_none() {
             return Ok(None);
@@ -368,7 +368,7 @@ impl<'a> SendWorker<'a> {
         self.stream.send(FrameKind::Digest, &digest, &mut self.clock)
     }
 
-    /// Whoever finishes the last part looks whether the file is still the one that was scanned.
+    /// The worker that finishes the last part looks whether the file is still the one that was scanned.
     fn finish_part(&mut self, file: &LargeFile) {
         if file.left.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;

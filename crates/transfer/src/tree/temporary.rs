@@ -79,7 +79,7 @@ pub struct Temporary {
     file: Option<OwnedFd>,
     /// It stays when it is dropped: a journal lists it.
     kept: bool,
-    /// What it is, where it is no regular file.
+    /// Its kind, if it is no regular file.
     special: Option<FileType>,
     /// It has its real name, whatever happens.
     in_place: bool,

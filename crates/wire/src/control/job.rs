@@ -1,4 +1,4 @@
-//! What the client asks the agent for, with the user's options.
+//! The job that the client gives the agent, with the user's options.
 
 use crate::filter::Rules;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ pub enum Job {
         sources: Vec<Vec<u8>>,
         /// Directories and what is in them.
         recursive: bool,
-        /// What [`Job::Send`] would keep.
+        /// The metadata that [`Job::Send`] would keep.
         keep: Keep,
         /// As [`Options::safe_links`].
         safe_links: bool,
@@ -67,7 +67,7 @@ pub struct Options {
     pub verify: bool,
     /// Only what differs is sent, and how.
     pub sync: Option<Sync>,
-    /// What is left out.
+    /// The rules that leave entries out.
     pub filter: Rules,
     /// Only what is on a list of files; one for an agent that sends comes in [`super::Message::Select`].
     pub listed: bool,
@@ -89,7 +89,7 @@ pub struct Options {
     pub timeout: Option<u32>,
 }
 
-/// What is kept of each entry, by rsync's names. Symbolic links always are links.
+/// The metadata that each entry keeps, by rsync's names. Symbolic links always are links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keep {
     /// Permission bits.

@@ -75,7 +75,7 @@ pub enum Message {
     Progress(Progress),
     /// Sender to receiver: every stream has ended.
     Sent {
-        /// What was sent.
+        /// The totals of everything sent.
         totals: Totals,
         /// Data streams that were used; the receiver waits for the end of as many.
         streams: u32,
@@ -146,13 +146,13 @@ pub enum Message {
 /// The change of one entry at the receiver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// What happens, as rsync's `--itemize-changes` writes it.
+    /// The change, as rsync's `--itemize-changes` writes it.
     pub item: [u8; 11],
     /// The entry below its source.
     pub path: RelPath,
     /// It is, or was, a directory.
     pub directory: bool,
-    /// What follows the name.
+    /// The text behind the name.
     pub link: Option<Link>,
 }
 
@@ -177,11 +177,11 @@ pub struct Leftover {
     pub path: Vec<u8>,
     /// Its size in bytes.
     pub size: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: LeftoverKind,
 }
 
-/// What a transfer left.
+/// The kinds of leftovers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LeftoverKind {
     /// A journal: the command that wrote it goes on from there when it is run again.
@@ -199,13 +199,13 @@ pub struct Digested {
     pub entry: Entry,
     /// BLAKE3 of its contents, where it is a file that could be read.
     pub contents: Option<Digest>,
-    /// What its extended attributes come to, where these or ACLs were asked for; none where they could not be read.
+    /// The digest of its extended attributes, if these or ACLs were asked for; none if they could not be read.
     pub attributes: Option<Attributes>,
     /// Numbers of device and inode, where hard links were asked for and it has more names than this one.
     pub file: Option<(u64, u64)>,
 }
 
-/// What extended attributes come to: BLAKE3 of the lengths and bytes of names and values, sorted by name.
+/// The digest of extended attributes: BLAKE3 of the lengths and bytes of names and values, sorted by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
     /// Those in `user.`.
@@ -281,7 +281,7 @@ pub struct Sampling {
     pub names: Vec<String>,
 }
 
-/// Who an end is.
+/// The identity of an end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`crate::PROTOCOL`].
@@ -321,9 +321,9 @@ pub struct Source {
 pub struct Problem {
     /// Its path as that end's user would write it, raw bytes.
     pub path: Vec<u8>,
-    /// What was tried and why it failed.
+    /// The step that was tried and why it failed.
     pub message: String,
-    /// What kind of problem.
+    /// The kind of problem.
     pub kind: ProblemKind,
 }
 

@@ -106,7 +106,7 @@ impl Session {
     pub(super) fn look(&mut self) -> Result<(), TransferError> {
         let silence = &mut self.silence;
         let Some(longest) = silence.pulse.longest() else { return Ok(()) };
-        // What it has said and nobody has heard yet says that it was there.
+        // Unread bytes of the far end show that it was there.
         if silence.looked.is_some_and(|looked| looked.elapsed() < BEAT) || !self.control.incoming.is_empty() {
             return Ok(());
         }

@@ -60,7 +60,7 @@ fn a_far_end_sends_only_what_was_asked_for() {
     }
 }
 
-/// What becomes of an entry of a directory `tree` that was asked for with these rules and this list.
+/// The judgement of an entry of a directory `tree` that was asked for with these rules and this list.
 fn refused(rules: &[&str], list: &str, safe_links: bool, entry: Entry) -> Option<String> {
     let top = tempfile::tempdir().unwrap();
     let landing = landing(top.path());

@@ -184,7 +184,7 @@ impl JournalWriter {
     }
 }
 
-/// What the runs before wrote, and where that ends; `None` where none of them wrote anything.
+/// The records of the runs before, and where they end; `None` if there are none.
 fn read(
     file: &OwnedFd,
     begin: &Begin,

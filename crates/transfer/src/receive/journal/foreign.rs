@@ -35,12 +35,12 @@ pub fn journal(data: &[u8]) {
     }
 }
 
-/// What this account wrote is read as it was written.
+/// Records of this account are read as they were written.
 fn made(records: &[Record]) {
     assert_eq!(read(&written(records)), records);
 }
 
-/// Of what somebody has changed, the records before the change are read and no other.
+/// Of a changed journal, the records before the change are read and no other.
 fn changed(data: &[u8]) {
     let Some((change, rest)) = data.split_at_checked(4) else { return };
     let records = Bytes(rest).records();

@@ -12,7 +12,7 @@ use super::record::Record;
 use super::seal::Sealer;
 use crate::tree::root::Directory;
 
-/// Who holds a file that has a journal's name.
+/// The process that holds a file with a journal's name, if any.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Holder {
     /// Nobody: no run is at work with it.
@@ -23,7 +23,7 @@ pub enum Holder {
     Somebody,
 }
 
-/// Who holds the journal `name` in `directory`. It is somebody, not nobody, if that can't be known.
+/// The holder of the journal `name` in `directory`; if that can't be known, somebody holds it.
 pub fn holder(directory: &Directory, name: &OsStr, keys: &KeyStore) -> Holder {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
@@ -39,7 +39,7 @@ pub fn holder(directory: &Directory, name: &OsStr, keys: &KeyStore) -> Holder {
     sealer.and_then(|sealer| last_nonce(&file, &sealer)).map_or(Holder::Somebody, Holder::Run)
 }
 
-/// What the temporary names of the latest run in a journal hold; `None` where the journal isn't this account's.
+/// The nonce in the temporary names of the latest run in a journal; `None` where the journal isn't this account's.
 fn last_nonce(file: &OwnedFd, sealer: &Sealer) -> Option<[u8; 8]> {
     let mut records = open_records(file, sealer).ok()??;
     let mut last = None;

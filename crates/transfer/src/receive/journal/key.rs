@@ -77,7 +77,7 @@ impl KeyStore {
     /// there.
     pub fn find(&self, written: Option<&Written<'_>>) -> Option<Key> {
         let directory = open_own(self.directory.as_ref()?).ok()?;
-        // Whoever makes one has the other kind of lock. Where locks aren't known, the file is whole all the same.
+        // A process that makes one has the other kind of lock. Where locks aren't known, the file is whole all the same.
         let _ = rustix::fs::flock(&directory, FlockOperation::LockShared);
         read(&directory, written).ok()
     }
@@ -204,7 +204,7 @@ fn make(path: &Path) -> Result<(), Errno> {
 fn write_new(directory: &OwnedFd) -> Result<(), Errno> {
     let mut key = [0; 32];
     aws_lc_rs::rand::fill(&mut key).map_err(|_| Errno::IO)?;
-    // What a run left that was killed here.
+    // The leftovers of a run that was killed here.
     let _ = rustix::fs::unlinkat(directory, NEW, AtFlags::empty());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::openat(directory, NEW, flags, Mode::RUSR | Mode::WUSR)?);

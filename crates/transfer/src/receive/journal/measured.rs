@@ -19,7 +19,7 @@ use linerate_wire::entry::Timestamp;
 
 /// Bytes that a process may take for such a journal.
 const MOST: u64 = 120 << 20;
-/// What says to a process of this program which journal it is to read.
+/// The variable that names the journal that a process of this program is to read.
 const KIND: &str = "LINERATE_TEST_JOURNAL";
 /// As many as a file may have.
 const CHUNKS: u64 = (1 << 20) - 8;

@@ -286,7 +286,7 @@ impl Journal {
     pub fn remove(&self) {
         let mut state = lock(&self.state);
         if matches!(*state, JournalState::Open(_)) {
-            // One that stays is found by the next run, which believes no more of it than of any other.
+            // A journal that stays is found by the next run, which believes no more of it than of any other.
             let _ = self.take_away();
         }
         *state = JournalState::None;

@@ -99,7 +99,7 @@ impl Past {
         }
     }
 
-    /// What was made at `place` of an entry with this mark.
+    /// The entry with this mark that was made at `place`.
     pub fn done(&self, place: &RelPath, mark: Mark) -> Option<Landed> {
         self.done.find(place, mark)
     }

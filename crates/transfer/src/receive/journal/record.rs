@@ -1,4 +1,4 @@
-//! What a journal's records say.
+//! The records of a journal.
 
 use linerate_wire::entry::{Origin, Timestamp};
 use linerate_wire::path::RelPath;
@@ -11,7 +11,7 @@ pub const MAX_RECORD: usize = 256 << 10;
 /// Bytes of a journal at most, so that reading it takes bounded time; what comes later isn't written down.
 pub const MAX_JOURNAL: u64 = 128 << 20;
 
-/// What is written down.
+/// One record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
     /// A run begins; what follows is its, up to the next.
@@ -57,7 +57,7 @@ pub enum Record {
 pub struct Begin {
     /// In which life of the host, and in which of the file system's mounts.
     pub epoch: Epoch,
-    /// What its temporary names hold.
+    /// The nonce in its temporary names.
     pub nonce: [u8; 8],
 }
 
@@ -82,7 +82,7 @@ impl Epoch {
 pub struct Done {
     /// Where it is below the landing's root.
     pub place: RelPath,
-    /// What was to be made: [`mark`].
+    /// The mark of the entry that was to be made: [`mark`].
     pub mark: Mark,
     /// Its inode's number.
     pub inode: u64,
@@ -99,7 +99,7 @@ pub struct Partial {
     pub place: RelPath,
     /// Its temporary name in the same directory.
     pub name: Name,
-    /// What is to be made: [`mark`].
+    /// The mark of the entry that is to be made: [`mark`].
     pub mark: Mark,
     /// Which file at the source it is.
     pub origin: Origin,

@@ -206,7 +206,7 @@ mod tests {
         records_by(bytes, &sealer())
     }
 
-    /// What is read of them is what was written, up to some record, and not all of it.
+    /// The records that are read are those that were written, up to some record, and not all.
     #[track_caller]
     fn assert_a_part(bytes: &[u8], what: &str) {
         let (found, good) = records(bytes);

@@ -171,7 +171,7 @@ fn what_somebody_else_may_have_put_there_is_not_believed() {
     assert!(is_done(&ground.past(), "a"), "an own one is believed");
 }
 
-/// Whatever they say of files outside: nothing of it is taken, and the journal is a new one.
+/// Nothing that they say of files outside is taken, and the journal is a new one.
 #[test]
 fn planted_journals_say_nothing_and_are_replaced() {
     let ground = Ground::new().home();

@@ -134,7 +134,7 @@ impl Assembly {
     fn list(&self, size: u64, chunk: u64, journal: &Journal) -> Option<u32> {
         let mut temporary = lock(&self.temporary);
         let temporary = temporary.as_mut()?;
-        // What is copied from an older version may turn out to have changed meanwhile; what is written in place has no
+        // A chunk copied from an older version may turn out to have changed meanwhile; what is written in place has no
         // name of its own.
         if self.basis.is_some() || !journal.covers(temporary.parent()) {
             return None;

@@ -80,7 +80,7 @@ impl Basis {
     /// Brings the bytes from `start` to `end` into `new`, at the same place.
     ///
     /// # Errors
-    /// What reading and writing return; `EIO` where the older version ends before.
+    /// The errors of reading and writing; `EIO` if the older version ends before.
     pub fn copy(&self, new: BorrowedFd<'_>, start: u64, end: u64) -> Result<(), Errno> {
         if self.is_copied {
             return Ok(());

@@ -61,7 +61,7 @@ impl Rules {
             _ => value_differs,
         };
         if replaced && !self.keep.times {
-            // Whatever it was: the new one's is that of the transfer.
+            // The new file's time is that of the transfer, whatever the old one's was.
             changes.modified = Some(Time::OfTransfer);
         }
         if replaced { Decision::Contents(changes) } else { Decision::Attributes(changes) }

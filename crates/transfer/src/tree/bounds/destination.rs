@@ -14,7 +14,7 @@ use crate::tree::root::Root;
 
 /// A path that something is to be written to. What holds it is held.
 pub(crate) struct Destination {
-    /// What is there.
+    /// The file or directory at the path.
     pub there: DestinationState,
     /// As the user wrote it.
     pub shown: PathBuf,
@@ -38,7 +38,7 @@ pub(crate) enum DestinationState {
 }
 
 impl Named {
-    /// What is there, for writing. Only such links are followed as nobody else can turn.
+    /// The file or directory at the path, for writing. Links that others can turn aren't followed.
     ///
     /// # Errors
     /// If the directory that holds it can't be reached.

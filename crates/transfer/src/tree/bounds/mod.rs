@@ -157,8 +157,8 @@ impl Named {
         names.filter(|name| name != b"." && name != b"..").collect()
     }
 
-    /// What is there, for reading: the directory itself, or the one that holds the file, and the file's name in it. The
-    /// user's links are followed.
+    /// The source at the path, for reading: the directory itself, or the one that holds the file, and the file's
+    /// name in it. The user's links are followed.
     ///
     /// # Errors
     /// If nothing is there that may be reached.

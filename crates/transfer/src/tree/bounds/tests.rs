@@ -225,7 +225,7 @@ fn a_name_that_turns_under_way_leads_in_or_nowhere() {
     assert!(odd.is_empty(), "{odd:?}");
 }
 
-/// What `look` gives 3,000 times while another thread exchanges the two names.
+/// The 3,000 results of `look` while another thread exchanges the two names.
 pub(crate) fn while_exchanging<T>(one: &Path, other: &Path, mut look: impl FnMut() -> T) -> Vec<T> {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

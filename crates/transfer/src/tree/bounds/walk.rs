@@ -251,7 +251,7 @@ fn shown(path: &Path) -> String {
     printable(path.as_os_str().as_bytes())
 }
 
-/// Of what the standard library opens.
+/// The reason to stop, by an error of the standard library.
 fn system(error: io::Error) -> Stop {
     Stop::System(Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }

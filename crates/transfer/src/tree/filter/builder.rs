@@ -27,7 +27,7 @@ impl Builder {
         Self { reading, ..Self::default() }
     }
 
-    /// What the user lets cvs ignore, words between white space: `$HOME/.cvsignore` and `$CVSIGNORE`.
+    /// The patterns that the user lets cvs ignore, words between white space: `$HOME/.cvsignore` and `$CVSIGNORE`.
     pub fn cvs_words(&mut self, words: &[u8]) {
         self.cvs_words = words.to_vec();
     }

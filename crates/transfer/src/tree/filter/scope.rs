@@ -27,7 +27,7 @@ pub enum Side {
 pub struct Place {
     /// The absolute path of the transfer's root: the directory of which the destination is the image.
     pub root: Vec<u8>,
-    /// What leads from there to the source, so to the path of which all paths are relative: the source's own name
+    /// The path from there to the source, so to the path of which all paths are relative: the source's own name
     /// where it gets a directory of that name at the destination, empty where what is in it lands in the
     /// destination itself.
     pub prefix: RelPath,

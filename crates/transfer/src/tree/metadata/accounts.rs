@@ -86,7 +86,7 @@ impl Accounts {
             .spawn()
             .ok()?;
         let answer = asked.stdout.take().map(read).unwrap_or_default();
-        // Whatever its exit code: the line is there or not.
+        // Its exit code doesn't matter: the line is there or not.
         let _ = asked.wait();
         answer.lines().find_map(parse)
     }

@@ -1,5 +1,5 @@
-//! What an entry may be open to while its owner, its ACL and its mode are given one after the other: never to more than before and
-//! at the end.
+//! The users to whom an entry is open while its owner, its ACL and its mode are given one after the other: none
+//! but those who may use it before, and those who may at the end.
 //!
 //! The order of [`MetadataWriter::give`], and what is open between two of its steps:
 //!

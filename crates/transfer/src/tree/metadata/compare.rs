@@ -36,7 +36,8 @@ impl Comparing {
         Self { keep, reader: Reader::new(read) }
     }
 
-    /// What of `entry` differs from what is `at` a place and was seen as `there`, as far as `writer` may change it.
+    /// The differences between `entry` and the file `at` a place, which was seen as `there`, as far as `writer` may
+    /// change them.
     pub fn differences(
         &mut self,
         writer: &MetadataWriter,

@@ -18,7 +18,7 @@ pub fn has_holes(stat: &Stat) -> bool {
     stat.st_blocks.saturating_mul(512) < stat.st_size
 }
 
-/// What is at `from` and reaches at most to `end`, behind it; neither empty. A file system that knows no holes has data only.
+/// The data or hole at `from`, up to its end or `end`; never empty. A file system without holes has data only.
 pub fn next_run(fd: BorrowedFd<'_>, from: u64, end: u64) -> Run {
     let to = |at: u64| at.clamp(from, end) - from;
     // The offset that several threads move belongs to nobody: all reads name theirs.

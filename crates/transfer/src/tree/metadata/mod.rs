@@ -1,5 +1,5 @@
-//! What an archive keeps of an entry beside contents, mode and times: owners, extended attributes, ACLs, names of one
-//! file, holes. [`read`] is the sender's half, [`write`] the receiver's.
+//! The parts of an entry that an archive keeps beside contents, mode and times: owners, extended attributes,
+//! ACLs, names of one file, holes. [`read`] is the sender's half, [`write`] the receiver's.
 
 pub mod accounts;
 pub mod acl;

@@ -16,7 +16,7 @@ use super::{ACCESS, DEFAULT, is_kept};
 
 /// The most that the kernel hands out, of names and of a value (limits.h).
 const LARGEST: usize = 64 << 10;
-/// What suffices for most: the kernel takes as much memory for each call as it is offered.
+/// A buffer that suffices for most: the kernel takes as much memory for each call as it is offered.
 const USUAL: usize = 512;
 
 static NO_LISTXATTRAT: AtomicBool = AtomicBool::new(false);

@@ -32,7 +32,8 @@ impl Loss {
 /// The object that gets metadata.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum MetadataTarget {
-    /// What this transfer made, with this mode. Where it `inherits`, its directory's default ACL has changed that.
+    /// An entry that this transfer made, with this mode. If it `inherits`, its directory's default ACL has changed
+    /// that.
     New {
         /// The mode that it was made with.
         made: Mode,

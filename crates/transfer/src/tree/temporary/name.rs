@@ -46,7 +46,7 @@ impl Name {
     }
 }
 
-/// What all temporary names of one transfer have in common; `None` for a name that is no such.
+/// The part that all temporary names of one transfer have in common; `None` for another name.
 pub fn nonce_of(name: &[u8]) -> Option<[u8; 8]> {
     Name::parse(name).map(|name| name.nonce)
 }
