@@ -1,12 +1,13 @@
 //! `linerate lab`: test beds from the command line.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use linerate_lab::{
-    Description, Lab, LabName, LabOptions, Loss, Rate, Rtt, SegmentCounts, Status, Wan, parse_link,
-    sweep_and_tell,
+    Description, GuestSpec, Lab, LabName, LabOptions, Loss, Rate, Rtt, SegmentCounts, Status, Wan,
+    parse_link, sweep_and_tell,
 };
 
 use crate::common::failure::Failure;
@@ -38,6 +39,7 @@ COMMAND runs on a. Its environment has:
   LINERATE_LAB_ADDRESS_A, _ADDRESS_B  the hosts' IPv4 addresses on the first link
   LINERATE_LAB_ADDRESSES_A, _B        their addresses on all links; _GUESTS those of the guests
   LINERATE_LAB_NETNS_A, _NETNS_B      the namespaces, for ip netns exec; _NETNS_GUESTS the guests'
+  LINERATE_LAB_HOSTS_GUESTS           names of guests for ssh, if they are virtual machines
   LINERATE_LAB_DIR                    a directory for data, on tmpfs if available
 
 A lab is removed when its command ends. The next lab command removes the remains of a kill -9.
@@ -60,6 +62,7 @@ Examples:
   linerate lab run --link 10gbit -- sh -c 'linerate cp -F $LINERATE_LAB_SSH_CONFIG -r DIR b:/tmp'
   linerate lab run --link 1gbit -- sh -c 'ssh -F $LINERATE_LAB_SSH_CONFIG b hostname'
   linerate lab run --link 1gbit --links 4 -- sh -c 'echo $LINERATE_LAB_ADDRESSES_B'
+  linerate lab run --guests 2 --guest-kind qemu -- sh -c 'ssh -F $LINERATE_LAB_SSH_CONFIG g1 uname -a'
   linerate lab run --rtt 50ms --loss 0.01% -- sh -c 'ping -c 3 $LINERATE_LAB_ADDRESS_B'
   linerate lab run -- bash
 ";
@@ -121,9 +124,21 @@ struct LabShape {
     /// Queues of each interface, each way [default: the kernel's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     queues: Option<u32>,
-    /// Hosts behind b's end of the link, on a bridge
-    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "links", value_parser = clap::value_parser!(u32).range(0..=64))]
+    /// Hosts behind b's end of the links, on a bridge
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=64))]
     guests: u32,
+    /// Kind of guests: namespace, or qemu for virtual machines
+    #[arg(long, value_name = "KIND", default_value = "namespace", requires = "guests")]
+    guest_kind: GuestKind,
+    /// Virtual machines as guests: nic=virtio,vcpus=4,queues=4
+    ///
+    /// NAME=VALUE, separated by commas: nic (virtio, vmxnet3, e1000, e1000e or igb), vcpus, memory, queues,
+    /// offload (on or off), accel (auto, kvm or tcg), vhost and pinned (on or off).
+    #[arg(long, value_name = "PROPERTIES", requires = "guests")]
+    guest: Option<GuestSpec>,
+    /// Directory with boot/ and lib/modules/ of their kernel [default: /]
+    #[arg(long, value_name = "DIR")]
+    kernel: Option<PathBuf>,
     /// Round-trip time that each link adds: 50ms, 0.5s, 200us
     #[arg(long, value_name = "TIME", conflicts_with_all = ["guests", "queues"])]
     rtt: Option<Rtt>,
@@ -152,6 +167,12 @@ struct LabShape {
     /// With --rtt or --loss the default is large enough to fill the link.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(262_144..=2_147_483_647))]
     tcp_buffer_max: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum GuestKind {
+    Namespace,
+    Qemu,
 }
 
 #[derive(Debug, Args)]
@@ -183,6 +204,22 @@ pub struct WanArgs {
 /// If the emulator can't run.
 pub fn emulate(args: WanArgs) -> Result<Code, Failure> {
     linerate_lab::wan::serve(&args.job).map_err(anyhow::Error::from)?;
+    Ok(Code::Done)
+}
+
+/// Arguments of `linerate guest`: the first process of a lab's virtual machine, which its kernel starts.
+#[derive(Debug, Args)]
+pub struct GuestArgs {
+    /// The guest's name
+    name: String,
+}
+
+/// Carries out `linerate guest`.
+///
+/// # Errors
+/// If this isn't the first process of a virtual machine.
+pub fn be_guest(args: GuestArgs) -> Result<Code, Failure> {
+    linerate_lab::guest::serve(&args.name).map_err(anyhow::Error::from)?;
     Ok(Code::Done)
 }
 
@@ -319,6 +356,11 @@ impl LabShape {
         asked.then_some(Wan { rtt, loss, queue: self.queue, seed: self.seed.unwrap_or(0) })
     }
 
+    fn machine(&self) -> Option<GuestSpec> {
+        let plain = || (self.guest_kind == GuestKind::Qemu).then(GuestSpec::default);
+        self.guest.clone().or_else(plain)
+    }
+
     fn options(&self, kept: bool) -> LabOptions {
         LabOptions {
             link: self.link.0,
@@ -330,7 +372,9 @@ impl LabShape {
             queues: self.queues,
             guests: self.guests,
             wan: self.wan(),
-            emulator: None,
+            linerate: None,
+            machine: self.machine(),
+            kernel: self.kernel.clone(),
             kept,
         }
     }

@@ -90,6 +90,9 @@ enum Command {
     /// The emulator of a lab's link; started by lab
     #[command(hide = true)]
     Wan(lab::WanArgs),
+    /// The first process of a lab's virtual machine; started by its kernel
+    #[command(hide = true)]
+    Guest(lab::GuestArgs),
 }
 
 impl Command {
@@ -111,6 +114,7 @@ impl Command {
             Self::Agent(args) => agent::run(args),
             Self::Data(args) => data::run(args),
             Self::Wan(args) => lab::emulate(args),
+            Self::Guest(args) => lab::be_guest(args),
         }
     }
 }
@@ -168,10 +172,13 @@ mod tests {
 
     /// tests/output.rs reads the other commands from the help.
     #[test]
-    fn three_commands_are_not_in_the_help() {
+    fn four_commands_are_not_in_the_help() {
         let hidden = command();
         let hidden = hidden.get_subcommands().filter(|command| command.is_hide_set());
-        assert_eq!(hidden.map(clap::Command::get_name).collect::<Vec<_>>(), ["agent", "data", "wan"]);
+        assert_eq!(
+            hidden.map(clap::Command::get_name).collect::<Vec<_>>(),
+            ["agent", "data", "wan", "guest"]
+        );
     }
 
     /// Calls `check` with every command and its path.
@@ -212,9 +219,15 @@ mod tests {
                 assert!(line.chars().count() <= 100, "{path}: {line}");
             }
             let is_hidden =
-                ["agent", "data", "wan"].iter().any(|hidden| path.contains(&format!(" {hidden}")));
+                ["agent", "data", "wan", "guest"].iter().any(|hidden| path.contains(&format!(" {hidden}")));
             assert!(is_hidden || help.contains("Examples:"), "{path} has examples");
-            assert!(help.contains("Exit codes:") || path == " linerate" || path.ends_with(" wan"), "{path}");
+            assert!(
+                help.contains("Exit codes:")
+                    || path == " linerate"
+                    || path.ends_with(" wan")
+                    || path.ends_with(" guest"),
+                "{path}"
+            );
         });
     }
 }

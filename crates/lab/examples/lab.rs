@@ -1,5 +1,5 @@
-//! A lab around one command: `lab [--link RATE] [--guests N] [--rtt TIME] COMMAND...` is what `linerate lab
-//! run` is made of.
+//! A lab around one command: `lab [--link RATE] [--guests N] [--guest PROPERTIES] [--name NAME] [--rtt TIME]
+//! COMMAND...` is what `linerate lab run` is made of.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -20,6 +20,10 @@ fn make_and_run() -> Result<ExitCode, Box<dyn Error>> {
         linerate_lab::wan::serve(words.get(1).and_then(|word| word.to_str()).ok_or("there is no job")?)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if words.first().is_some_and(|word| word == linerate_lab::guest::SUBCOMMAND) {
+        linerate_lab::guest::serve(words.get(1).and_then(|word| word.to_str()).ok_or("there is no name")?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut options = LabOptions::default();
     if words.first().is_some_and(|word| word == "--link") {
         let rate = words.get(1).and_then(|word| word.to_str()).ok_or("--link needs a rate")?;
@@ -29,6 +33,14 @@ fn make_and_run() -> Result<ExitCode, Box<dyn Error>> {
     if words.first().is_some_and(|word| word == "--guests") {
         options.guests =
             words.get(1).and_then(|word| word.to_str()).ok_or("--guests needs a number")?.parse()?;
+        words.drain(..2);
+    }
+    if words.first().is_some_and(|word| word == "--guest") {
+        options.machine = Some(words.get(1).and_then(|word| word.to_str()).ok_or("no properties")?.parse()?);
+        words.drain(..2);
+    }
+    if words.first().is_some_and(|word| word == "--name") {
+        options.name = Some(words.get(1).and_then(|word| word.to_str()).ok_or("no name")?.parse()?);
         words.drain(..2);
     }
     if words.first().is_some_and(|word| word == "--rtt") {

@@ -110,6 +110,37 @@ pub enum LabError {
         /// The failure.
         reason: String,
     },
+    /// No kernel for guests is there.
+    #[error(
+        "guests need a kernel with the modules 9p and {modules}: below {} are {}; as root: apt-get install \
+         linux-image-amd64, or name another directory with boot/ and lib/modules/ by --kernel",
+        root.display(),
+        if found.is_empty() { "none" } else { found }
+    )]
+    Kernel {
+        /// The directory with `boot` and `lib/modules`.
+        root: PathBuf,
+        /// The modules of the network card.
+        modules: String,
+        /// The versions that were found.
+        found: String,
+    },
+    /// KVM was asked for.
+    #[error(
+        "no guest boots under KVM on this host: {reason}; use tcg or auto, or a host with virtualisation enabled"
+    )]
+    Kvm {
+        /// The failure.
+        reason: String,
+    },
+    /// A guest doesn't run.
+    #[error("a guest doesn't run: {reason}; its last messages: {log}")]
+    Guest {
+        /// The failure.
+        reason: String,
+        /// The last lines of its console.
+        log: String,
+    },
     /// This process may not make network namespaces.
     #[error("a lab needs CAP_SYS_ADMIN and CAP_NET_ADMIN: run as root, or as: linerate lab run -- COMMAND")]
     Unprivileged,

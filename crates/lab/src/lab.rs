@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use linerate_remote::place::Place;
 
 use crate::error::LabError;
+use crate::guest::{self, GuestMachines, GuestSpec, Surroundings};
 use crate::name::LabName;
 use crate::network;
 use crate::process::{Process, file_identity};
@@ -38,11 +39,16 @@ pub struct LabOptions {
     pub queues: Option<u32>,
     /// Hosts behind b's end of the link, which they share by a bridge; 0 to 64.
     pub guests: u32,
+    /// Virtual machines as guests; none for network namespaces. Excludes `queues`, which a guest has itself.
+    pub machine: Option<GuestSpec>,
+    /// A directory with `boot` and `lib/modules` of a kernel for virtual machines; none is `/`.
+    pub kernel: Option<PathBuf>,
     /// Delay and loss, which an emulator adds to each link; none for a plain link. Excludes guests and
     /// queues.
     pub wan: Option<Wan>,
-    /// The program to start as the emulator, with [`crate::wan::SUBCOMMAND`]; none is this program itself.
-    pub emulator: Option<PathBuf>,
+    /// The linerate program, which runs as the emulator ([`crate::wan::SUBCOMMAND`]) and in virtual machines
+    /// ([`crate::guest::SUBCOMMAND`]); none is this program itself.
+    pub linerate: Option<PathBuf>,
     /// True if the lab outlives this process, until it is taken down by name. Needs root.
     pub kept: bool,
 }
@@ -65,6 +71,7 @@ pub struct Lab {
     site: LabSite,
     server: Option<SshServer>,
     emulator: Option<Emulator>,
+    machines: GuestMachines,
 }
 
 /// The parts of a lab on this host; removed on drop while armed.
@@ -93,9 +100,14 @@ impl Lab {
         let emulator = site.start_emulator(options)?;
         network::build(&site.state.description)?;
         ssh::prepare(&site.directory, &site.state.description)?;
-        let server = SshServer::start(&site.directory, &site.state.description, options.kept)?;
-        site.state.sshd = Some(server.process().clone());
-        let mut lab = Self { site, server: Some(server), emulator };
+        // Guests boot while the ssh server is started.
+        let machines = site.start_machines(options)?;
+        let mut lab = Self { site, server: None, emulator, machines };
+        let state = &mut lab.site.state;
+        let server = SshServer::start(&lab.site.directory, &state.description, options.kept)?;
+        state.sshd = Some(server.process().clone());
+        lab.server = Some(server);
+        lab.machines.wait(&lab.site.directory)?;
         lab.settle(options.kept)?;
         Ok(lab)
     }
@@ -152,6 +164,28 @@ impl Lab {
         &self.description().guests
     }
 
+    /// The name for ssh of a guest that is a virtual machine, by its number from 0; none for others, which have
+    /// no ssh server.
+    pub fn guest_host(&self, number: usize) -> Option<String> {
+        let description = self.description();
+        (description.machine.is_some() && number < description.guests.len()).then(|| format!("g{number}"))
+    }
+
+    /// The place of a guest's processes, by its number from 0; none if there is no such guest.
+    pub fn guest_place(&self, number: usize) -> Option<Place> {
+        let guest = self.guests().get(number)?;
+        Some(match self.guest_host(number) {
+            None => Place::Namespace(guest.namespace_path()),
+            Some(host) => {
+                // The guest's link begins on host a.
+                let enter = ["ip", "netns", "exec", &self.description().a.namespace, "ssh", "-F"];
+                let mut rsh: Vec<OsString> = enter.map(OsString::from).to_vec();
+                rsh.push(self.ssh_config().into());
+                Place::Ssh { rsh, host: host.into() }
+            }
+        })
+    }
+
     /// The counts of the emulator of links with delay or loss: for each link the direction from a to b, then
     /// the other. They are up to half a second old; empty without an emulator.
     pub fn counts(&self) -> Vec<[SegmentCounts; 2]> {
@@ -174,6 +208,7 @@ impl Lab {
         let namespace = |end| OsString::from(&self.host(end).namespace);
         let addresses = |end| joined(self.addresses(end).iter());
         let guests = self.guests();
+        let namespaces = guests.iter().filter(|_| self.description().machine.is_none());
         vec![
             ("LINERATE_LAB", self.name().as_str().into()),
             ("LINERATE_LAB_SSH_CONFIG", self.ssh_config().into()),
@@ -185,7 +220,11 @@ impl Lab {
             ("LINERATE_LAB_ADDRESSES_GUESTS", joined(guests.iter().map(|guest| guest.address))),
             ("LINERATE_LAB_NETNS_A", namespace(End::A)),
             ("LINERATE_LAB_NETNS_B", namespace(End::B)),
-            ("LINERATE_LAB_NETNS_GUESTS", joined(guests.iter().map(|guest| &guest.namespace))),
+            ("LINERATE_LAB_NETNS_GUESTS", joined(namespaces.map(|guest| &guest.namespace))),
+            (
+                "LINERATE_LAB_HOSTS_GUESTS",
+                joined((0..guests.len()).filter_map(|number| self.guest_host(number))),
+            ),
             ("LINERATE_LAB_DIR", self.scratch().into()),
         ]
     }
@@ -208,6 +247,7 @@ impl Lab {
         if let Some(emulator) = self.emulator.take() {
             emulator.stop();
         }
+        std::mem::take(&mut self.machines).stop();
     }
 }
 
@@ -257,6 +297,8 @@ impl LabSite {
             a,
             b,
             guests,
+            machine: options.machine.clone(),
+            kernel: None,
         };
         make_private(&directory)?;
         let state = LabState {
@@ -266,6 +308,7 @@ impl LabSite {
             kept: options.kept,
             sshd: None,
             emulator: None,
+            machines: Vec::new(),
             scratch,
             namespaces: Vec::new(),
             left: None,
@@ -279,7 +322,7 @@ impl LabSite {
     }
 
     fn record_namespaces(&mut self) -> Result<(), LabError> {
-        for host in self.state.description.hosts() {
+        for host in self.state.description.namespaces() {
             let path = host.namespace_path();
             self.state.namespaces.push(file_identity(&path).map_err(LabError::file("reading", &path))?);
         }
@@ -289,8 +332,7 @@ impl LabSite {
     /// Starts the emulator, if the hosts aren't joined directly, and writes its process to the state.
     fn start_emulator(&mut self, options: &LabOptions) -> Result<Option<Emulator>, LabError> {
         let Some(wan) = self.state.description.wan else { return Ok(None) };
-        let own = || std::env::current_exe().map_err(LabError::file("finding", Path::new("/proc/self/exe")));
-        let program = options.emulator.clone().map_or_else(own, Ok)?;
+        let program = program(options)?;
         let lab = &self.state.description;
         let emulator = Emulator::start(&program, &self.directory, lab, &wan, options.kept)?;
         self.state.emulator = Some(emulator.process().clone());
@@ -298,10 +340,35 @@ impl LabSite {
         Ok(Some(emulator))
     }
 
+    /// Starts the guests, if they are virtual machines, and writes their processes to the state.
+    fn start_machines(&mut self, options: &LabOptions) -> Result<GuestMachines, LabError> {
+        let lab = &mut self.state.description;
+        if lab.machine.is_none() {
+            return Ok(GuestMachines::default());
+        }
+        let surroundings = Surroundings {
+            directory: &self.directory,
+            program: &program(options)?,
+            kernel: options.kernel.as_deref(),
+            files: &ssh::guest_files(&self.directory, Path::new(guest::LAB), lab)?,
+            kept: options.kept,
+        };
+        let machines = GuestMachines::start(&surroundings, lab)?;
+        self.state.machines = machines.processes();
+        self.state.write(&self.directory)?;
+        Ok(machines)
+    }
+
     fn remove(&mut self) -> Result<(), LabError> {
         self.armed = false;
         dismantle(&self.state.description.name, Some(&self.state), &self.directory)
     }
+}
+
+/// The linerate program.
+fn program(options: &LabOptions) -> Result<PathBuf, LabError> {
+    let own = || std::env::current_exe().map_err(LabError::file("finding", Path::new("/proc/self/exe")));
+    options.linerate.clone().map_or_else(own, Ok)
 }
 
 fn joined<T: std::fmt::Display>(words: impl Iterator<Item = T>) -> OsString {
@@ -329,9 +396,18 @@ fn check_shape(options: &LabOptions) -> Result<(), LabError> {
         () if options.guests > network::MOST_GUESTS => {
             wrong(format!("{} guests: there can be {} at most", options.guests, network::MOST_GUESTS))
         }
-        () if options.guests > 0 && links > 1 => {
-            wrong(format!("guests share one link, and {links} links were asked for; leave out one of both"))
+        () if links > 1 && options.guests > network::MOST_SEVERAL_GUESTS => wrong(format!(
+            "{} guests on {links} links: several links can have {} guests at most",
+            options.guests,
+            network::MOST_SEVERAL_GUESTS
+        )),
+        () if options.machine.is_some() && options.guests == 0 => {
+            wrong("virtual machines were described, and the number of guests is 0; ask for 1 or more".into())
         }
+        () if options.machine.is_some() && options.queues.is_some() => {
+            wrong("queues of a link don't go with virtual machines: give the machines' cards queues".into())
+        }
+        () if let Some(fault) = options.machine.as_ref().and_then(GuestSpec::fault) => wrong(fault),
         () if options.queues.is_some_and(|n| !(1..=network::MOST_QUEUES).contains(&n)) => {
             wrong(format!("an interface can have 1 to {} queues", network::MOST_QUEUES))
         }

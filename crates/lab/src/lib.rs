@@ -18,6 +18,7 @@
 mod account;
 mod child;
 mod error;
+pub mod guest;
 mod journal;
 mod lab;
 mod name;
@@ -33,6 +34,7 @@ mod user;
 pub mod wan;
 
 pub use error::LabError;
+pub use guest::{GuestSpec, GuestSpecError};
 pub use journal::{Undo, UndoJournal};
 pub use lab::{End, Lab, LabOptions, is_on_tmpfs};
 pub use name::{LabName, LabNameError};

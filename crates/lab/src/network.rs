@@ -1,4 +1,4 @@
-//! The two namespaces and the link between them.
+//! The namespaces of the hosts, and the links between them.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -21,13 +21,16 @@ const BUFFER_FLOOR: &str = "4096 262144";
 /// The common part of a link's addresses.
 const LINK_PREFIX: u8 = 30;
 
-/// The same if guests share the link: room for 120 of them.
+/// The same for one link that guests share: room for 120 of them.
 const SHARED_PREFIX: u8 = 25;
+
+/// The same for several links that guests share: room for 12 of them.
+const SEVERAL_SHARED_PREFIX: u8 = 28;
 
 /// Packets of up to 64 KiB that may wait for the emulator.
 const EMULATOR_QUEUE: u32 = 10_000;
 
-/// The bridge on host b that joins the link and the guests.
+/// The bridge on host b that joins a link and the guests: this, and the link's number after the first.
 const BRIDGE: &str = "guests";
 
 /// The most links between the hosts.
@@ -36,25 +39,30 @@ pub(crate) const MOST_LINKS: u32 = 8;
 /// The most guests.
 pub(crate) const MOST_GUESTS: u32 = 64;
 
+/// The most guests that share several links.
+pub(crate) const MOST_SEVERAL_GUESTS: u32 = 12;
+
 /// The most queues of an interface.
 pub(crate) const MOST_QUEUES: u32 = 64;
 
 /// The hosts of a lab in this address block.
 ///
 /// Link i has 10.213.SLOT.(4 i)/30 and fd6c:6e72:i:SLOT::/64; a link that guests share has
-/// 10.213.SLOT.128/25. The namespaces are isolated, so that unique addresses only help readers.
+/// 10.213.SLOT.128/25, or 10.213.SLOT.(128 + 16 i)/28 if there are several. The namespaces are isolated, so
+/// that unique addresses only help readers.
 pub(crate) fn hosts(name: &LabName, slot: u8, links: u32, guests: u32) -> LabHosts {
-    let base = if guests > 0 { 128 } else { 0 };
-    let host = |letter, peer: &str, last: u8| {
-        let mut ports = (0..links.max(1)).map(|link| port(slot, link, peer, base + last));
+    let (base, step) = if guests > 0 { (128, 16) } else { (0, 4) };
+    let host = |namespace: String, peer: &str, last: u8| {
+        // With at most 8 links all numbers fit.
+        let mut ports = (0..links.max(1)).map(|link| port(slot, link, peer, base + step * link as u8 + last));
         let LinkPort { interface, address, address6 } = ports.next().expect("there is at least one link");
-        LabHost { namespace: name.namespace(letter), interface, address, address6, further: ports.collect() }
+        LabHost { namespace, interface, address, address6, further: ports.collect() }
     };
-    let guest = |number: u32| {
-        let LinkPort { interface, address, address6 } = port(slot, 0, "a", base + 3 + number as u8);
-        LabHost { namespace: name.guest(number), interface, address, address6, further: Vec::new() }
-    };
-    LabHosts { a: host('a', "b", 1), b: host('b', "a", 2), guests: (0..guests).map(guest).collect() }
+    LabHosts {
+        a: host(name.namespace('a'), "b", 1),
+        b: host(name.namespace('b'), "a", 2),
+        guests: (0..guests).map(|number| host(name.guest(number), "a", 3 + number as u8)).collect(),
+    }
 }
 
 /// All hosts of a lab.
@@ -66,13 +74,16 @@ pub(crate) struct LabHosts {
 
 fn port(slot: u8, link: u32, peer: &str, last: u8) -> LinkPort {
     let ipv6 = Path::new("/proc/sys/net/ipv6").exists();
-    // With at most 8 links all numbers fit.
-    let number = if link == 0 { String::new() } else { link.to_string() };
     LinkPort {
-        interface: format!("to-{peer}{number}"),
-        address: Ipv4Addr::new(10, 213, slot, 4 * link as u8 + last),
+        interface: format!("to-{peer}{}", after_first(link)),
+        address: Ipv4Addr::new(10, 213, slot, last),
         address6: ipv6.then(|| Ipv6Addr::new(0xfd6c, 0x6e72, link as u16, slot.into(), 0, 0, 0, last.into())),
     }
+}
+
+/// A link's number in names; the first has none.
+fn after_first(link: u32) -> String {
+    if link == 0 { String::new() } else { link.to_string() }
 }
 
 /// The congestion control for the link's routes: the one in the options, or cubic, the default of Linux and
@@ -86,7 +97,7 @@ pub(crate) fn congestion(asked: Option<&str>) -> Option<String> {
 
 /// Creates the namespaces, with nothing but loopback.
 pub(crate) fn make_namespaces(lab: &Description) -> Result<(), LabError> {
-    for host in lab.hosts() {
+    for host in lab.namespaces() {
         ip(&format!("netns add {}", host.namespace))?;
         ip(&format!("-n {} link set lo up", host.namespace))?;
         lab.tcp_buffer_max.map_or(Ok(()), |bytes| set_buffers(host, bytes))?;
@@ -170,46 +181,79 @@ fn bring_up(lab: &Description, host: &LabHost) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Makes host b's end of the link a port of a bridge, beside one for each guest; b's own address is the
+/// Makes host b's end of each link a port of a bridge, beside one for each guest; b's own address is the
 /// bridge's.
 fn bridge(lab: &Description) -> Result<(), LabError> {
     let (b, mtu) = (&lab.b, lab.mtu);
-    ip(&format!("-n {} link add {BRIDGE} mtu {mtu} type bridge", b.namespace))?;
-    ip(&format!("-n {} link set {} master {BRIDGE} up", b.namespace, b.interface))?;
-    ip(&format!("-n {} link set {BRIDGE} up", b.namespace))?;
-    settle(lab, b, &LinkPort { interface: BRIDGE.into(), address: b.address, address6: b.address6 })?;
-    for (number, guest) in lab.guests.iter().enumerate() {
-        let port = LinkPort { interface: format!("guest{number}"), address: b.address, address6: None };
-        join(lab, (guest, &guest.ports()[0]), (b, &port))?;
-        ip(&format!("-n {} link set {} master {BRIDGE} up", b.namespace, port.interface))?;
-        bring_up(lab, guest)?;
+    for (link, port) in b.ports().into_iter().enumerate() {
+        let bridge = format!("{BRIDGE}{}", after_first(link as u32));
+        ip(&format!("-n {} link add {bridge} mtu {mtu} type bridge", b.namespace))?;
+        ip(&format!("-n {} link set {} master {bridge} up", b.namespace, port.interface))?;
+        ip(&format!("-n {} link set {bridge} up", b.namespace))?;
+        settle(lab, b, &LinkPort { interface: bridge.clone(), ..port.clone() })?;
+        for (number, guest) in lab.guests.iter().enumerate() {
+            let far = LinkPort { interface: tap(link, number), ..port.clone() };
+            match &lab.machine {
+                Some(machine) => add_tap(lab, &far.interface, machine.queues)?,
+                None => join(lab, (guest, &guest.ports()[link]), (b, &far))?,
+            }
+            ip(&format!("-n {} link set {} master {bridge} up", b.namespace, far.interface))?;
+        }
     }
-    Ok(())
+    let namespaces = lab.guests.iter().filter(|_| lab.machine.is_none());
+    namespaces.into_iter().try_for_each(|guest| bring_up(lab, guest))
+}
+
+/// The interface on host b that leads to a guest over a link.
+pub(crate) fn tap(link: usize, guest: usize) -> String {
+    if link == 0 { format!("guest{guest}") } else { format!("guest{guest}-{link}") }
+}
+
+/// An interface whose other end is a virtual machine's card.
+fn add_tap(lab: &Description, interface: &str, queues: u32) -> Result<(), LabError> {
+    let several = if queues > 1 { " multi_queue" } else { "" };
+    let namespace = &lab.b.namespace;
+    ip(&format!("-n {namespace} tuntap add dev {interface} mode tap vnet_hdr{several}"))?;
+    ip(&format!("-n {namespace} link set {interface} mtu {}", lab.mtu))
+}
+
+/// Commands for `ip -batch` that configure the cards of a guest that is a virtual machine.
+pub(crate) fn guest_lines(lab: &Description, guest: &LabHost) -> Vec<String> {
+    let mut lines = vec!["link set lo up".to_owned()];
+    for (card, port) in guest.ports().into_iter().enumerate() {
+        let interface = format!("eth{card}");
+        lines.push(format!("link set {interface} mtu {} up", lab.mtu));
+        lines.extend(settings(lab, &LinkPort { interface, ..port }));
+    }
+    lines
 }
 
 /// Addresses and routes of one interface.
 fn settle(lab: &Description, host: &LabHost, port: &LinkPort) -> Result<(), LabError> {
-    let (LinkPort { interface, address, address6 }, namespace) = (port, &host.namespace);
-    let prefix = if lab.guests.is_empty() { LINK_PREFIX } else { SHARED_PREFIX };
-    ip(&format!("-n {namespace} address add {address}/{prefix} dev {interface}"))?;
-    if let Some(address6) = address6 {
-        // The link has no other hosts: detection of duplicates would only delay the address.
-        ip(&format!("-n {namespace} address add {address6}/64 dev {interface} nodad"))?;
-    }
-    lab.congestion.as_deref().map_or(Ok(()), |congestion| route(host, port, prefix, congestion))
+    settings(lab, port).into_iter().try_for_each(|line| ip(&format!("-n {} {line}", host.namespace)))
 }
 
-fn route(host: &LabHost, port: &LinkPort, prefix: u8, congestion: &str) -> Result<(), LabError> {
-    let (LinkPort { interface, address, address6 }, namespace) = (port, &host.namespace);
+/// The same, as ip(8)'s arguments.
+fn settings(lab: &Description, port: &LinkPort) -> Vec<String> {
+    let LinkPort { interface, address, address6 } = port;
+    let prefix = match (lab.guests.is_empty(), lab.b.further.is_empty()) {
+        (true, _) => LINK_PREFIX,
+        (false, true) => SHARED_PREFIX,
+        (false, false) => SEVERAL_SHARED_PREFIX,
+    };
+    let mut lines = vec![format!("address add {address}/{prefix} dev {interface}")];
+    // The link has no other hosts: detection of duplicates would only delay the address.
+    lines.extend(address6.map(|address6| format!("address add {address6}/64 dev {interface} nodad")));
+    let Some(congestion) = lab.congestion.as_deref() else { return lines };
     let network = Ipv4Addr::from_bits(address.to_bits() >> (32 - prefix) << (32 - prefix));
-    ip(&format!(
-        "-n {namespace} route replace {network}/{prefix} dev {interface} proto kernel scope link src {address} congctl {congestion}"
-    ))?;
-    let Some(address6) = address6 else { return Ok(()) };
-    let network6 = Ipv6Addr::from_bits(address6.to_bits() >> 64 << 64);
-    ip(&format!(
-        "-n {namespace} -6 route replace {network6}/64 dev {interface} proto kernel metric 256 congctl {congestion}"
-    ))
+    lines.push(format!(
+        "route replace {network}/{prefix} dev {interface} proto kernel scope link src {address} congctl {congestion}"
+    ));
+    lines.extend(address6.map(|address6| {
+        let network6 = Ipv6Addr::from_bits(address6.to_bits() >> 64 << 64);
+        format!("route replace {network6}/64 dev {interface} proto kernel metric 256 congctl {congestion}")
+    }));
+    lines
 }
 
 fn shape(host: &LabHost, port: &LinkPort, rate: Rate) -> Result<(), LabError> {
@@ -224,14 +268,17 @@ fn shape(host: &LabHost, port: &LinkPort, rate: Rate) -> Result<(), LabError> {
 fn set_buffers(host: &LabHost, bytes: u64) -> Result<(), LabError> {
     let path = host.namespace_path();
     let write_all = || {
-        let write = |file| {
-            std::fs::write(Path::new("/proc/sys/net/ipv4").join(file), format!("{BUFFER_FLOOR} {bytes}"))
-        };
-        write("tcp_rmem").and_then(|()| write("tcp_wmem"))
+        let write = |(file, value)| std::fs::write(Path::new("/proc/sys").join::<String>(file), value);
+        buffer_settings(bytes).into_iter().try_for_each(write)
     };
     let namespace = std::fs::File::open(&path).map_err(LabError::file("opening", &path))?;
     let written = netns::inside(namespace.as_fd(), write_all).and_then(|result| result);
     written.map_err(LabError::file("setting TCP buffers in", &path))
+}
+
+/// Files below /proc/sys, and their contents, for TCP buffers of up to this many bytes.
+pub(crate) fn buffer_settings(bytes: u64) -> Vec<(String, String)> {
+    ["rmem", "wmem"].map(|kind| (format!("net/ipv4/tcp_{kind}"), format!("{BUFFER_FLOOR} {bytes}"))).to_vec()
 }
 
 /// Runs ip(8) with arguments separated by spaces, which no name or address of a lab contains.
@@ -284,6 +331,19 @@ mod tests {
             assert!(seen.insert((host.address, host.namespace.clone())));
         }
         assert_eq!(lab.guests[1].namespace, "linerate-x-g1");
+    }
+
+    #[test]
+    fn guests_may_share_several_links() {
+        let lab = made(3, MOST_LINKS, MOST_SEVERAL_GUESTS);
+        let mut seen = std::collections::BTreeSet::new();
+        for host in [&lab.a, &lab.b].into_iter().chain(&lab.guests) {
+            for (link, port) in host.ports().iter().enumerate() {
+                let network = Ipv4Addr::new(10, 213, 3, 128 + 16 * link as u8);
+                assert_eq!(port.address.to_bits() >> 4, network.to_bits() >> 4);
+                assert!(seen.insert(port.address) && port.address.octets()[3] % 16 != 15, "{}", port.address);
+            }
+        }
     }
 
     #[test]

@@ -41,9 +41,25 @@ pub(crate) fn prepare(directory: &Path, lab: &Description) -> Result<(), LabErro
         write_private(&path, text.as_bytes()).map_err(LabError::file("writing", &path))
     };
     write("authorized_keys", &user_key)?;
-    write("known_hosts", &format!("{} {host_key}", known_names(&lab.b)))?;
-    write("sshd_config", &server_text(directory, lab, &user))?;
+    write("known_hosts", &format!("{} {host_key}", known_names(lab)))?;
+    let listen: String = lab.b.ports().iter().map(listen_text).collect();
+    write("sshd_config", &server_text(directory, lab, &user, &listen))?;
     write("ssh_config", &client_text(directory, lab, &user))
+}
+
+/// The files of the ssh servers of guests that are virtual machines, which have the same keys: name and
+/// contents. They lie below `to` there.
+pub(crate) fn guest_files(
+    directory: &Path,
+    to: &Path,
+    lab: &Description,
+) -> Result<Vec<(&'static str, Vec<u8>)>, LabError> {
+    let read = |name: &'static str| {
+        let path = directory.join(name);
+        std::fs::read(&path).map(|bytes| (name, bytes)).map_err(LabError::file("reading", &path))
+    };
+    let config = server_text(to, lab, "root", "").into_bytes();
+    Ok(vec![read("host_key")?, read("authorized_keys")?, ("sshd_config", config)])
 }
 
 impl SshServer {
@@ -107,7 +123,8 @@ fn log_in(directory: &Path, near: File) -> Result<(), String> {
     }
 }
 
-fn speaks_ssh(address: Ipv4Addr) -> bool {
+/// True if an ssh server answers there.
+pub(crate) fn speaks_ssh(address: Ipv4Addr) -> bool {
     let mut greeting = [0; 4];
     let read = |mut stream: TcpStream| {
         stream.set_read_timeout(Some(Duration::from_secs(2)))?;
@@ -150,9 +167,8 @@ fn make_separation_directory() -> Result<(), LabError> {
     made.map_err(LabError::file("making", path))
 }
 
-fn server_text(directory: &Path, lab: &Description, user: &str) -> String {
+fn server_text(directory: &Path, lab: &Description, user: &str, listen: &str) -> String {
     let directory = directory.display();
-    let listen: String = lab.b.ports().iter().map(listen_text).collect();
     // PAM slows a login and may print or refuse; it is used only if it alone admits a locked account.
     let pam = if account::is_locked(user) { "yes" } else { "no" };
     let (path, name) = (account::search_path(), &lab.name);
@@ -183,8 +199,19 @@ fn client_text(directory: &Path, lab: &Description, user: &str) -> String {
     let further = lab.b.further.iter().map(|port| port.address);
     let further: String =
         further.map(|address| format!("Host {address}\n    HostName {address}\n")).collect();
+    let machines = lab.guests.iter().filter(|_| lab.machine.is_some()).enumerate();
+    let guest = |(number, guest): (usize, &LabHost)| {
+        let addresses: Vec<String> = guest.ports().iter().map(|port| port.address.to_string()).collect();
+        let further = addresses.iter().skip(1).map(|address| format!("Host {address}\n    User root\n"));
+        let first = &addresses[0];
+        format!(
+            "Host g{number} {first}\n    HostName {first}\n    User root\n{}",
+            further.collect::<String>()
+        )
+    };
+    let guests: String = machines.map(guest).collect();
     format!(
-        "{host6}{further}Host b b4 {address}\n    HostName {address}\nHost *\n    User {user}\n    Port 22\n    \
+        "{host6}{further}{guests}Host b b4 {address}\n    HostName {address}\nHost *\n    User {user}\n    Port 22\n    \
          IdentityFile {directory}/user_key\n    IdentitiesOnly yes\n    IdentityAgent none\n    \
          UserKnownHostsFile {directory}/known_hosts\n    GlobalKnownHostsFile /dev/null\n    \
          HostKeyAlias linerate-lab-b\n    StrictHostKeyChecking yes\n    UpdateHostKeys no\n    \
@@ -192,13 +219,16 @@ fn client_text(directory: &Path, lab: &Description, user: &str) -> String {
     )
 }
 
-/// All names of the far host: programs on libssh don't know HostKeyAlias.
-fn known_names(host: &LabHost) -> String {
-    let ports = host.ports();
+/// All names of hosts with an ssh server: programs on libssh don't know HostKeyAlias.
+fn known_names(lab: &Description) -> String {
+    let machines = lab.guests.iter().filter(|_| lab.machine.is_some());
+    let ports: Vec<LinkPort> =
+        std::iter::once(&lab.b).chain(machines.clone()).flat_map(LabHost::ports).collect();
     let addresses = ports.iter().map(|port| port.address.to_string());
     let addresses6 = ports.iter().filter_map(|port| Some(port.address6?.to_string()));
     let names = ["linerate-lab-b", "b", "b4", "b6"].map(str::to_owned).into_iter();
-    names.chain(addresses).chain(addresses6).collect::<Vec<_>>().join(",")
+    let guests = machines.enumerate().map(|(number, _)| format!("g{number}"));
+    names.chain(guests).chain(addresses).chain(addresses6).collect::<Vec<_>>().join(",")
 }
 
 fn log_file(directory: &Path) -> PathBuf {

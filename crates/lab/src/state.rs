@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
+use crate::guest::GuestSpec;
 use crate::name::LabName;
 use crate::process::Process;
 use crate::rate::Rate;
@@ -40,9 +41,15 @@ pub struct Description {
     pub a: LabHost,
     /// The far host, with an ssh server.
     pub b: LabHost,
-    /// Hosts behind b's end of the link, which they share.
+    /// Hosts behind b's end of the links, which they share.
     #[serde(default)]
     pub guests: Vec<LabHost>,
+    /// The virtual machines that the guests are, with the processors that they got; none for network namespaces.
+    #[serde(default)]
+    pub machine: Option<GuestSpec>,
+    /// The version of the kernel in virtual machines.
+    #[serde(default)]
+    pub kernel: Option<String>,
 }
 
 /// One host of a lab: a network namespace with an interface for each link beside loopback.
@@ -86,6 +93,9 @@ pub(crate) struct LabState {
     /// The link's emulator, if it has one.
     #[serde(default)]
     pub(crate) emulator: Option<Process>,
+    /// The guests that are virtual machines.
+    #[serde(default)]
+    pub(crate) machines: Vec<Process>,
     /// The lab's directory for data, perhaps on a tmpfs.
     pub(crate) scratch: PathBuf,
     /// Device and inode number of the hosts' namespaces.
@@ -114,9 +124,10 @@ impl LabHost {
 }
 
 impl Description {
-    /// All hosts: a, b and the guests.
-    pub fn hosts(&self) -> impl Iterator<Item = &LabHost> {
-        [&self.a, &self.b].into_iter().chain(&self.guests)
+    /// The hosts that are network namespaces: a, b, and the guests unless they are virtual machines.
+    pub fn namespaces(&self) -> impl Iterator<Item = &LabHost> {
+        let guests = self.guests.iter().filter(|_| self.machine.is_none());
+        [&self.a, &self.b].into_iter().chain(guests)
     }
 }
 
@@ -240,6 +251,8 @@ pub(crate) mod tests {
             a,
             b,
             guests: Vec::new(),
+            machine: None,
+            kernel: None,
         };
         LabState {
             description,
@@ -248,6 +261,7 @@ pub(crate) mod tests {
             kept: false,
             sshd: None,
             emulator: None,
+            machines: Vec::new(),
             scratch: scratch.into(),
             namespaces: vec![],
             left: None,

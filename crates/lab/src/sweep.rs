@@ -10,7 +10,7 @@ use crate::error::LabError;
 use crate::journal;
 use crate::name::LabName;
 use crate::network;
-use crate::process::{end_all, file_identity, has_variable, in_namespace};
+use crate::process::{Process, end_all, file_identity, has_variable, in_namespace};
 use crate::state::{LabHost, LabState, StateRoot};
 
 /// Time for a lab's processes to end after SIGTERM, and again after SIGKILL.
@@ -119,7 +119,11 @@ pub(crate) fn sweep_locked(root: &StateRoot) -> Result<Vec<Swept>, LabError> {
 /// and removed later.
 pub(crate) fn dismantle(name: &LabName, state: Option<&LabState>, directory: &Path) -> Result<(), LabError> {
     let mut left = Vec::new();
-    for process in state.iter().flat_map(|state| [&state.sshd, &state.emulator]).flatten() {
+    let of = |state: &LabState| -> Vec<Process> {
+        let machines = state.machines.iter().cloned().map(Some);
+        [state.sshd.clone(), state.emulator.clone()].into_iter().chain(machines).flatten().collect()
+    };
+    for process in state.map(of).unwrap_or_default() {
         end_all(|| if process.is_alive() { vec![process.pid] } else { Vec::new() }, PATIENCE);
     }
     let processes = end_all(|| members(name, state), PATIENCE);
@@ -170,7 +174,7 @@ fn remove_directory(path: &Path) -> Result<(), String> {
 /// The lab's hosts: those of the state file, or else those with matching names.
 fn hosts_of(name: &LabName, state: Option<&LabState>) -> Vec<LabHost> {
     if let Some(state) = state {
-        return state.description.hosts().cloned().collect();
+        return state.description.namespaces().cloned().collect();
     }
     let listed = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
     let names = listed.filter_map(|entry| entry.file_name().into_string().ok());
@@ -248,7 +252,6 @@ impl fmt::Display for Swept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::Process;
     use crate::state::make_private;
     use crate::state::tests::{root_in, sample};
 

@@ -27,6 +27,8 @@ pub(crate) const SSH_KEYGEN: SystemTool =
     SystemTool { program: "ssh-keygen", purpose: "the keys of host and user", package: "openssh-client" };
 pub(crate) const UNSHARE: SystemTool =
     SystemTool { program: "unshare", purpose: "a user namespace", package: "util-linux" };
+pub(crate) const QEMU: SystemTool =
+    SystemTool { program: "qemu-system-x86_64", purpose: "its guests", package: "qemu-system-x86" };
 
 /// Directories of these programs; an ordinary user's PATH often lacks the first three.
 const SYSTEM_DIRECTORIES: [&str; 5] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"];
@@ -52,13 +54,18 @@ impl SystemTool {
     }
 }
 
-/// Runs `command` to its end and returns its standard output; a failure is an error with its message.
+/// Runs `command` to its end and returns its standard output as text; a failure is an error with its message.
 pub(crate) fn output(command: &mut Command) -> Result<String, LabError> {
+    output_bytes(command).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Runs `command` to its end and returns its standard output; a failure is an error with its message.
+pub(crate) fn output_bytes(command: &mut Command) -> Result<Vec<u8>, LabError> {
     let shown = show(command);
     let error = |reason| LabError::Command { command: shown, reason };
     match command.output() {
         Err(failed) => Err(error(failed.to_string())),
-        Ok(done) if done.status.success() => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
+        Ok(done) if done.status.success() => Ok(done.stdout),
         Ok(done) => Err(error(format!("{}, {}", done.status, String::from_utf8_lossy(&done.stderr).trim()))),
     }
 }

@@ -33,7 +33,7 @@ fn ready() -> bool {
 fn options(name: &str, link: &str, rtt: &str, loss: &str) -> LabOptions {
     let wan =
         Wan { rtt: rtt.parse().expect("a time"), loss: loss.parse().expect("a share"), ..Wan::default() };
-    LabOptions { wan: Some(wan), emulator: Some(common::example()), ..common::options(name, link) }
+    LabOptions { wan: Some(wan), linerate: Some(common::example()), ..common::options(name, link) }
 }
 
 /// The addresses of an end, IPv6 where the kernel has it.
@@ -343,9 +343,9 @@ fn what_has_no_emulator_is_refused() {
     let queued = Some(Wan { queue: Some(1 << 20), ..Wan::default() });
     refused(LabOptions { link: None, wan: queued, ..wan("open-queue") }, "has no queue");
     refused(LabOptions { queues: Some(2), ..wan("queues-wan") }, "one queue");
-    refused(LabOptions { emulator: Some("/bin/true".into()), ..wan("mute") }, "ended");
-    refused(LabOptions { emulator: Some("/there/is/none".into()), ..wan("none") }, "No such file");
+    refused(LabOptions { linerate: Some("/bin/true".into()), ..wan("mute") }, "ended");
+    refused(LabOptions { linerate: Some("/there/is/none".into()), ..wan("none") }, "No such file");
     let error =
-        Lab::up(&LabOptions { emulator: Some("/bin/true".into()), ..wan("kind") }).expect_err("no lab");
+        Lab::up(&LabOptions { linerate: Some("/bin/true".into()), ..wan("kind") }).expect_err("no lab");
     assert!(matches!(error, LabError::Emulator { .. }), "{error}");
 }

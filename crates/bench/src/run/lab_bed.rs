@@ -64,7 +64,7 @@ impl LabBed {
             queues: link.queues,
             guests: link.guests,
             wan: wan(link),
-            emulator: Some(linerate.to_owned()),
+            linerate: Some(linerate.to_owned()),
             ..LabOptions::default()
         })?;
         let agents = [

@@ -1,0 +1,214 @@
+//! The first process in a guest: loads modules, mounts the host's root read-only below a layer in memory,
+//! configures the network, starts the ssh server, and collects processes that have ended.
+
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::fs::Mode;
+use rustix::mount::{MountFlags, mount, mount_move};
+use rustix::process::{WaitOptions, chdir, chroot, wait};
+use rustix::system::{RebootCommand, finit_module, reboot, sethostname};
+use serde::{Deserialize, Serialize};
+
+use crate::account;
+use crate::process::wait_until;
+use crate::ssh::speaks_ssh;
+
+/// The subcommand with which a guest's kernel starts this program; [`serve`] is what it runs.
+pub const SUBCOMMAND: &str = "guest";
+
+/// A guest's program in its archive.
+pub(super) const PROGRAM: &str = "linerate";
+
+/// The directory of modules there, in the order in which they are loaded.
+pub(super) const MODULES: &str = "modules";
+
+/// The job's file there.
+pub(super) const JOB: &str = "/lab/job.json";
+
+/// The directory of the ssh server's files in a guest.
+pub(crate) const LAB: &str = "/run/linerate-lab";
+
+/// The beginning of the console's line for a guest that is ready.
+pub(super) const READY: &str = "linerate guest: ready";
+
+/// The beginning of the console's line with the reason why there is no guest.
+pub(super) const FAILED: &str = "linerate guest: failed: ";
+
+/// The name of a guest that is only to boot.
+pub(super) const TRIAL: &str = "trial";
+
+/// The longest wait for cards and the ssh server, under an emulated processor.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The work of the guests of a lab.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestJob {
+    /// Commands for `ip -batch`, by the guest's name.
+    pub(super) addresses: BTreeMap<String, Vec<String>>,
+    /// Network cards of each guest.
+    pub(super) cards: usize,
+    /// Files below /proc/sys and their contents.
+    pub(super) settings: Vec<(String, String)>,
+}
+
+/// Makes this process, the first one in a guest, the guest of this name. It doesn't return while the guest runs.
+///
+/// # Errors
+/// If it isn't the first process of a system. Other failures are written to the console, and end the guest.
+pub fn serve(name: &str) -> io::Result<()> {
+    if !rustix::process::getpid().is_init() {
+        return Err(io::Error::other("only a lab's kernel starts this, as the first process of a guest"));
+    }
+    let outcome = if name == TRIAL { Ok(()) } else { prepare(name) };
+    match outcome {
+        Ok(()) => println!("{READY}"),
+        Err(error) => {
+            println!("{FAILED}{error}");
+            reboot(RebootCommand::PowerOff)?;
+        }
+    }
+    loop {
+        // Without children there is nothing to wait for yet.
+        if wait(WaitOptions::empty()).is_err() {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+fn prepare(name: &str) -> io::Result<()> {
+    mount_kernel_files()?;
+    load_modules().map_err(during("loading the kernel's modules"))?;
+    let job: GuestJob = serde_json::from_slice(&fs::read(JOB)?)?;
+    let lab = read_lab()?;
+    mount_root().map_err(during("mounting the host's root"))?;
+    sethostname(name.as_bytes())?;
+    write_files(&lab)?;
+    for (file, value) in &job.settings {
+        fs::write(Path::new("/proc/sys").join(file), value).map_err(during(file))?;
+    }
+    set_addresses(&job, name)?;
+    start_ssh_server()
+}
+
+fn during(what: &str) -> impl FnOnce(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
+fn mount_kernel_files() -> io::Result<()> {
+    let plain = MountFlags::empty();
+    for (kind, path) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
+        mount(kind, path, kind, plain, None::<&CStr>).map_err(io::Error::from).map_err(during(path))?;
+    }
+    Ok(())
+}
+
+fn load_modules() -> io::Result<()> {
+    let mut files: Vec<_> =
+        fs::read_dir(Path::new("/").join(MODULES))?.flatten().map(|entry| entry.path()).collect();
+    files.sort();
+    for path in files {
+        match finit_module(File::open(&path)?, c"", 0) {
+            // It is part of the kernel already.
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => return Err(during(&path.display().to_string())(error.into())),
+        }
+    }
+    Ok(())
+}
+
+/// The ssh server's files in the archive, which the root replaces.
+fn read_lab() -> io::Result<Vec<(std::ffi::OsString, Vec<u8>)>> {
+    let entries = fs::read_dir("/lab")?.flatten();
+    entries.map(|entry| Ok((entry.file_name(), fs::read(entry.path())?))).collect()
+}
+
+/// Makes the host's root, below a layer in memory, the root.
+fn mount_root() -> io::Result<()> {
+    let plain = MountFlags::empty();
+    let options = c"trans=virtio,version=9p2000.L,cache=loose,msize=512000";
+    mount("root", "/lower", "9p", MountFlags::RDONLY, Some(options))?;
+    mount("upper", "/upper", "tmpfs", plain, None::<&CStr>)?;
+    fs::create_dir("/upper/files")?;
+    fs::create_dir("/upper/work")?;
+    let layers = c"lowerdir=/lower,upperdir=/upper/files,workdir=/upper/work";
+    mount("root", "/root", "overlay", plain, Some(layers))?;
+    for path in ["/proc", "/sys", "/dev"] {
+        mount_move(path, format!("/root{path}"))?;
+    }
+    for path in ["/run", "/tmp"] {
+        mount("tmpfs", format!("/root{path}"), "tmpfs", plain, None::<&CStr>)?;
+    }
+    for (path, kind) in [("/root/dev/shm", "tmpfs"), ("/root/dev/pts", "devpts")] {
+        fs::create_dir_all(path)?;
+        mount(kind, path, kind, plain, None::<&CStr>)?;
+    }
+    free_archive();
+    chdir("/root")?;
+    mount_move(".", "/")?;
+    chroot(".")?;
+    chdir("/")?;
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    Ok(())
+}
+
+/// Removes files that nobody reads any more: the archive is in memory. This program stays in use until it ends.
+fn free_archive() {
+    for path in [MODULES, "lab"] {
+        // It only costs memory.
+        let _ = fs::remove_dir_all(Path::new("/").join(path));
+    }
+}
+
+/// Writes the ssh server's files, which only root may read, and accounts in which root isn't locked.
+fn write_files(files: &[(std::ffi::OsString, Vec<u8>)]) -> io::Result<()> {
+    fs::create_dir_all("/run/sshd")?;
+    fs::create_dir_all(LAB)?;
+    for (name, bytes) in files {
+        let path = Path::new(LAB).join(name);
+        crate::state::write_private(&path, bytes)?;
+    }
+    fs::write("/etc/shadow", account::admitting_shadow("root")).map_err(during("/etc/shadow"))
+}
+
+fn set_addresses(job: &GuestJob, name: &str) -> io::Result<()> {
+    let has_cards = || (0..job.cards).all(|card| Path::new(&format!("/sys/class/net/eth{card}")).exists());
+    if !wait_until(PATIENCE, has_cards) {
+        return Err(io::Error::other(format!("the kernel has found fewer than {} network cards", job.cards)));
+    }
+    let lines =
+        job.addresses.get(name).ok_or_else(|| io::Error::other(format!("no guest is named {name}")))?;
+    let path = account::search_path();
+    let mut ip =
+        Command::new("/sbin/ip").args(["-batch", "-"]).env("PATH", path).stdin(Stdio::piped()).spawn()?;
+    let input =
+        ip.stdin.take().map_or(Ok(()), |mut input| input.write_all((lines.join("\n") + "\n").as_bytes()));
+    match ip.wait()?.success() {
+        true => input,
+        false => Err(io::Error::other("ip -batch failed; its message is above")),
+    }
+}
+
+fn start_ssh_server() -> io::Result<()> {
+    let config = Path::new(LAB).join("sshd_config");
+    let mut server = Command::new("/usr/sbin/sshd");
+    server.args(["-D", "-e", "-f"]).arg(config).env_clear().env("PATH", account::search_path());
+    let mut server = server.stdin(Stdio::null()).spawn().map_err(during("/usr/sbin/sshd"))?;
+    let begun = Instant::now();
+    while !speaks_ssh(Ipv4Addr::LOCALHOST) {
+        if let Some(status) = server.try_wait()? {
+            return Err(io::Error::other(format!("the ssh server ended: {status}; its message is above")));
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(io::Error::other(format!("the ssh server doesn't answer within {PATIENCE:?}")));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}

@@ -1,0 +1,308 @@
+//! The processes of guests: QEMU's command line, and a wait until each guest is ready.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use linerate_sys::netns;
+use rustix::process::{Pid, Signal};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use super::accel;
+use super::image::{self, LabFiles};
+use super::init::{FAILED, GuestJob, PROGRAM, READY, SUBCOMMAND, TRIAL};
+use super::kernel::GuestKernel;
+use super::spec::{Accel, GuestSpec, Nic};
+use crate::child::Child;
+use crate::error::LabError;
+use crate::network;
+use crate::process::{Process, wait_until};
+use crate::state::Description;
+use crate::tool::QEMU;
+
+/// The longest time until a guest is ready on a busy host; normally three seconds, under KVM one.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The same for each further guest.
+const PATIENCE_EACH: Duration = Duration::from_secs(15);
+
+/// The beginning of the cards' Ethernet addresses, by which QEMU's are known.
+const MAC_PREFIX: &str = "52:54:00";
+
+/// The processors of an emulated guest: QEMU translates fast string operations slowly.
+const TCG_MODEL: &str = "max,-erms,-fsrm";
+
+/// The running guests of a lab. Dropping them doesn't end them; [`GuestMachines::stop`] does.
+#[derive(Debug, Default)]
+pub(crate) struct GuestMachines(Vec<Child>);
+
+/// The parts of a lab and of this host that guests are made of.
+pub(crate) struct Surroundings<'a> {
+    /// The lab's directory.
+    pub(crate) directory: &'a Path,
+    /// The linerate program.
+    pub(crate) program: &'a Path,
+    /// A directory with another kernel than this host's.
+    pub(crate) kernel: Option<&'a Path>,
+    /// Files for the guests' ssh servers.
+    pub(crate) files: &'a LabFiles,
+    /// True if they outlive this process.
+    pub(crate) kept: bool,
+}
+
+/// The files that guests boot from.
+struct BootFiles {
+    kernel: PathBuf,
+    archive: PathBuf,
+}
+
+impl GuestMachines {
+    /// Prepares the files that the lab's guests boot from, decides how their processors run, and writes both to
+    /// the description.
+    ///
+    /// # Errors
+    /// If no kernel has the needed modules, or KVM was asked for and doesn't work.
+    pub(crate) fn start(surroundings: &Surroundings, lab: &mut Description) -> Result<Self, LabError> {
+        let Some(spec) = lab.machine.clone() else { return Ok(Self(Vec::new())) };
+        let kernel = GuestKernel::find(surroundings.kernel, spec.modules())?;
+        let boot = boot_files(surroundings, &kernel, &spec, lab)?;
+        let accel = accel::choose(spec.accel, || boots_under_kvm(surroundings.directory, &boot))?;
+        let spec = GuestSpec { accel, ..spec };
+        lab.machine = Some(spec.clone());
+        lab.kernel = Some(kernel.version().to_owned());
+        let mut machines = Self(Vec::new());
+        for number in 0..lab.guests.len() {
+            let started = machine(surroundings, lab, &spec, &boot, number)
+                .and_then(|command| spawn(command, "guest").map_err(|reason| failed(reason, "")));
+            match started {
+                Ok(child) => {
+                    pin(&spec, &child, number);
+                    machines.0.push(child);
+                }
+                Err(error) => {
+                    machines.stop();
+                    return Err(error);
+                }
+            }
+        }
+        Ok(machines)
+    }
+
+    /// Waits until all are ready.
+    ///
+    /// # Errors
+    /// [`LabError::Guest`] with the last lines of the console of one that isn't.
+    pub(crate) fn wait(&self, directory: &Path) -> Result<(), LabError> {
+        let deadline = Instant::now() + PATIENCE + PATIENCE_EACH * self.0.len() as u32;
+        for (number, child) in self.0.iter().enumerate() {
+            let log = console(directory, number);
+            let ready = await_ready(child, &log, deadline.saturating_duration_since(Instant::now()));
+            let logs = || last_lines(&log) + &last_lines(&errors(directory, number));
+            ready.map_err(|reason| failed(reason, &logs()))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn processes(&self) -> Vec<Process> {
+        self.0.iter().map(|child| child.process().clone()).collect()
+    }
+
+    /// Ends all guests.
+    pub(crate) fn stop(self) {
+        self.0.iter().for_each(|child| child.process().signal(Signal::KILL));
+        self.0.into_iter().for_each(Child::stop);
+    }
+}
+
+/// The console's file of a guest.
+pub(crate) fn console(directory: &Path, number: usize) -> PathBuf {
+    directory.join(format!("guest{number}.log"))
+}
+
+/// QEMU's own messages about a guest.
+fn errors(directory: &Path, number: usize) -> PathBuf {
+    directory.join(format!("qemu{number}.log"))
+}
+
+fn failed(reason: String, log: &str) -> LabError {
+    let log = if log.is_empty() { "nothing" } else { log };
+    LabError::Guest { reason, log: log.to_owned() }
+}
+
+fn boot_files(
+    surroundings: &Surroundings,
+    kernel: &GuestKernel,
+    spec: &GuestSpec,
+    lab: &Description,
+) -> Result<BootFiles, LabError> {
+    let job = GuestJob {
+        addresses: lab
+            .guests
+            .iter()
+            .enumerate()
+            .map(|(n, host)| (format!("g{n}"), network::guest_lines(lab, host)))
+            .collect(),
+        cards: lab.b.ports().len(),
+        settings: lab.tcp_buffer_max.map_or_else(Vec::new, network::buffer_settings),
+    };
+    let archive = surroundings.directory.join("guest.cpio");
+    image::write(&archive, surroundings.program, &kernel.modules(spec.modules())?, &job, surroundings.files)?;
+    Ok(BootFiles { kernel: kernel.bootable(&surroundings.directory.join("vmlinux")), archive })
+}
+
+/// A guest with nothing but a kernel and this program.
+fn boots_under_kvm(directory: &Path, boot: &BootFiles) -> Result<(), String> {
+    let log = directory.join("trial.log");
+    let spec = GuestSpec { accel: Accel::Kvm, ..GuestSpec::default() };
+    let mut command = base(&spec, boot, &log, TRIAL).map_err(|error| error.to_string())?;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    netns::die_with_parent(&mut command, Signal::KILL);
+    let child = spawn(command, "trial")?;
+    let ready = await_ready(&child, &log, accel::PATIENCE);
+    child.process().signal(Signal::KILL);
+    child.stop();
+    ready
+}
+
+fn spawn(command: Command, name: &str) -> Result<Child, String> {
+    Child::spawn(name, command).map(|(child, _)| child)
+}
+
+fn await_ready(child: &Child, log: &Path, patience: Duration) -> Result<(), String> {
+    let mut outcome = Err(format!("it isn't ready within {} s", patience.as_secs()));
+    wait_until(patience, || {
+        let text = std::fs::read(log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let line =
+            |begin: &str| text.lines().find_map(|line| line.trim().strip_prefix(begin).map(str::to_owned));
+        match (line(FAILED), line(READY)) {
+            (Some(reason), _) => outcome = Err(reason),
+            (None, Some(_)) => outcome = Ok(()),
+            (None, None) if !child.process().is_alive() => outcome = Err("QEMU ended".into()),
+            (None, None) => return false,
+        }
+        true
+    });
+    outcome
+}
+
+/// The command of a guest without network cards.
+fn base(spec: &GuestSpec, boot: &BootFiles, log: &Path, name: &str) -> Result<Command, LabError> {
+    let mut command = Command::new(QEMU.find()?);
+    let (accel, model, kernel_options) = match spec.accel {
+        Accel::Kvm => ("kvm", "host", ""),
+        // The guards against leaks between processes cost much where every instruction is translated.
+        Accel::Tcg | Accel::Auto => ("tcg,thread=multi", TCG_MODEL, "mitigations=off tsc=unstable "),
+    };
+    let append = format!(
+        "console=ttyS0 quiet loglevel=3 {kernel_options}net.ifnames=0 panic=-1 rdinit=/{PROGRAM} -- {SUBCOMMAND} {name}"
+    );
+    let (vcpus, memory) = (spec.vcpus.to_string(), format!("{}k", spec.memory / 1024));
+    command.args(["-name", &format!("linerate-{name}"), "-machine", "q35", "-accel", accel, "-cpu", model]);
+    command.args(["-smp", &vcpus, "-m", &memory, "-nodefaults", "-no-user-config", "-no-reboot"]);
+    command.args(["-display", "none", "-monitor", "none", "-append", &append, "-serial"]);
+    command.arg(with_path("file:", log)).arg("-kernel").arg(&boot.kernel).arg("-initrd").arg(&boot.archive);
+    Ok(command)
+}
+
+/// An option of QEMU that ends in a path: a comma in it is written twice.
+fn with_path(option: &str, path: &Path) -> OsString {
+    format!("{option}{}", path.display().to_string().replace(',', ",,")).into()
+}
+
+fn machine(
+    surroundings: &Surroundings,
+    lab: &Description,
+    spec: &GuestSpec,
+    boot: &BootFiles,
+    number: usize,
+) -> Result<Command, LabError> {
+    let mut command = base(spec, boot, &console(surroundings.directory, number), &format!("g{number}"))?;
+    command.args(["-virtfs", "local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap"]);
+    for (link, port) in lab.b.ports().iter().enumerate() {
+        let tap = network::tap(link, number);
+        let queues = if spec.queues > 1 { format!(",queues={}", spec.queues) } else { String::new() };
+        let vhost = if spec.vhost { "on" } else { "off" };
+        command.args([
+            "-netdev",
+            &format!("tap,id=n{link},ifname={tap},script=no,downscript=no,vhost={vhost}{queues}"),
+        ]);
+        let mac = format!("{MAC_PREFIX}:{:02x}:{link:02x}:{number:02x}", port.address.octets()[2]);
+        command.args(["-device", &device(spec, link, &mac)]);
+    }
+    let path = lab.b.namespace_path();
+    let namespace = File::open(&path).map_err(LabError::file("opening", &path))?;
+    let errors = errors(surroundings.directory, number);
+    let errors = File::create(&errors).map_err(LabError::file("making", &errors))?;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).current_dir("/");
+    // The variable marks the process as the lab's own, even after the namespace has lost its name.
+    command.env("LINERATE_LAB", lab.name.as_str());
+    netns::enter(&mut command, namespace.into());
+    netns::new_session(&mut command);
+    if !surroundings.kept {
+        netns::die_with_parent(&mut command, Signal::KILL);
+    }
+    Ok(command)
+}
+
+fn device(spec: &GuestSpec, link: usize, mac: &str) -> String {
+    let name = spec.nic.device();
+    // Without a boot program in the card's memory.
+    let plain = format!("{name},netdev=n{link},mac={mac},romfile=");
+    if spec.nic != Nic::Virtio {
+        return plain;
+    }
+    // Two interrupts for each queue, one for the configuration and one for the control queue.
+    let queues =
+        if spec.queues > 1 { format!(",mq=on,vectors={}", 2 * spec.queues + 2) } else { String::new() };
+    let offload = if spec.offload {
+        ""
+    } else {
+        ",csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,host_tso4=off,host_tso6=off,mrg_rxbuf=off"
+    };
+    format!("{plain}{queues}{offload}")
+}
+
+/// Binds the threads of guest `number` to one processor.
+fn pin(spec: &GuestSpec, child: &Child, number: usize) {
+    if !spec.pinned {
+        return;
+    }
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut set = CpuSet::new();
+    set.set(number % processors);
+    let pid = i32::try_from(child.process().pid).ok().and_then(Pid::from_raw);
+    // QEMU has just been started, and its later threads inherit the setting.
+    let _ = sched_setaffinity(pid, &set);
+}
+
+fn last_lines(log: &Path) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let mut lines: Vec<&str> =
+        text.lines().map(str::trim).filter(|line| !line.is_empty()).rev().take(5).collect();
+    lines.reverse();
+    lines.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_has_as_many_queues_as_asked() {
+        let spec = GuestSpec { vcpus: 4, queues: 4, ..GuestSpec::default() };
+        assert_eq!(device(&spec, 0, "m"), "virtio-net-pci,netdev=n0,mac=m,romfile=,mq=on,vectors=10");
+        let plain = GuestSpec { nic: Nic::E1000, ..GuestSpec::default() };
+        assert_eq!(device(&plain, 1, "m"), "e1000,netdev=n1,mac=m,romfile=");
+        let bare = GuestSpec { offload: false, ..GuestSpec::default() };
+        assert!(device(&bare, 0, "m").contains("gso=off"));
+    }
+
+    #[test]
+    fn a_comma_in_a_path_ends_no_option() {
+        assert_eq!(with_path("file:", Path::new("/a,b")), "file:/a,,b");
+    }
+}

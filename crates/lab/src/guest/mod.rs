@@ -1,0 +1,26 @@
+//! Guests: virtual machines behind host b's end of a lab's links, made by QEMU without an image.
+//!
+//! A guest boots a kernel of the distribution. Its root is this host's, read-only, below a layer in the guest's
+//! memory: each program of this host is there too.
+//!
+//! | file | does |
+//! | --- | --- |
+//! | `spec.rs` | the kinds of guests: card, processors, memory, queues |
+//! | `kernel.rs`, `module.rs` | finds a kernel, and the modules that a guest needs, in their order |
+//! | `cpio.rs`, `image.rs` | the archive that the kernel unpacks; its contents: this program and the modules |
+//! | `machine.rs`, `accel.rs` | QEMU's command line and the process; whether KVM works here |
+//! | `init.rs` | the first process in a guest |
+
+mod accel;
+mod cpio;
+mod image;
+mod init;
+mod kernel;
+mod machine;
+mod module;
+mod spec;
+
+pub(crate) use init::LAB;
+pub use init::{GuestJob, SUBCOMMAND, serve};
+pub(crate) use machine::{GuestMachines, Surroundings};
+pub use spec::{Accel, AccelError, GuestSpec, GuestSpecError, Nic, NicError};
