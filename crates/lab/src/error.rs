@@ -171,6 +171,13 @@ pub enum LabError {
 }
 
 impl LabError {
+    /// True if a lab without virtual machines could be made.
+    pub fn is_about_guests(&self) -> bool {
+        let qemu = crate::tool::QEMU.program();
+        matches!(self, Self::Kernel { .. } | Self::Kvm { .. } | Self::Guest { .. })
+            || matches!(self, Self::Missing { program, .. } if *program == qemu)
+    }
+
     /// For `map_err`: an [`io::Error`] while doing `action` to `path`.
     pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File { action, path: path.to_owned(), source }

@@ -100,7 +100,7 @@ pub(crate) fn make_namespaces(lab: &Description) -> Result<(), LabError> {
     for host in lab.namespaces() {
         ip(&format!("netns add {}", host.namespace))?;
         ip(&format!("-n {} link set lo up", host.namespace))?;
-        lab.tcp_buffer_max.map_or(Ok(()), |bytes| set_buffers(host, bytes))?;
+        set_up(lab, host)?;
     }
     Ok(())
 }
@@ -265,20 +265,26 @@ fn shape(host: &LabHost, port: &LinkPort, rate: Rate) -> Result<(), LabError> {
     TC.run(&words(&line)).map(drop)
 }
 
-fn set_buffers(host: &LabHost, bytes: u64) -> Result<(), LabError> {
+fn set_up(lab: &Description, host: &LabHost) -> Result<(), LabError> {
     let path = host.namespace_path();
     let write_all = || {
         let write = |(file, value)| std::fs::write(Path::new("/proc/sys").join::<String>(file), value);
-        buffer_settings(bytes).into_iter().try_for_each(write)
+        tcp_settings(lab).into_iter().try_for_each(write)
     };
     let namespace = std::fs::File::open(&path).map_err(LabError::file("opening", &path))?;
     let written = netns::inside(namespace.as_fd(), write_all).and_then(|result| result);
-    written.map_err(LabError::file("setting TCP buffers in", &path))
+    written.map_err(LabError::file("setting up TCP in", &path))
 }
 
-/// Files below /proc/sys, and their contents, for TCP buffers of up to this many bytes.
-pub(crate) fn buffer_settings(bytes: u64) -> Vec<(String, String)> {
-    ["rmem", "wmem"].map(|kind| (format!("net/ipv4/tcp_{kind}"), format!("{BUFFER_FLOOR} {bytes}"))).to_vec()
+/// Files below /proc/sys, and their contents, for TCP in each host: a connection doesn't begin with what an earlier
+/// one learnt, and buffers are as large as the lab's options say.
+pub(crate) fn tcp_settings(lab: &Description) -> Vec<(String, String)> {
+    let mut settings = vec![("net/ipv4/tcp_no_metrics_save".to_owned(), "1".to_owned())];
+    if let Some(most) = lab.tcp_buffer_max {
+        let buffers = ["rmem", "wmem"].map(|kind| format!("net/ipv4/tcp_{kind}"));
+        settings.extend(buffers.map(|file| (file, format!("{BUFFER_FLOOR} {most}"))));
+    }
+    settings
 }
 
 /// Runs ip(8) with arguments separated by spaces, which no name or address of a lab contains.

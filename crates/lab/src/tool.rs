@@ -34,6 +34,11 @@ pub(crate) const QEMU: SystemTool =
 const SYSTEM_DIRECTORIES: [&str; 5] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 
 impl SystemTool {
+    /// The program's name.
+    pub(crate) fn program(self) -> &'static str {
+        self.program
+    }
+
     /// The program's absolute path (sshd starts itself again by it), from PATH or the system's directories.
     pub(crate) fn find(self) -> Result<PathBuf, LabError> {
         let path = std::env::var_os("PATH").unwrap_or_default();

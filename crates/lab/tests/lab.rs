@@ -38,6 +38,8 @@ fn a_lab_works_and_leaves_nothing() {
     let congestion = lab.description().congestion.clone();
     assert!(congestion.is_none_or(|name| routes.contains(&format!("congctl {name}"))), "{routes}");
 
+    let forgets = text(&on(&lab, End::A, &["cat", "/proc/sys/net/ipv4/tcp_no_metrics_save"]));
+    assert_eq!(forgets.trim(), "1");
     assert!(lab.scratch().is_dir());
     std::fs::write(lab.scratch().join("data"), "x").expect("writable");
     assert!(!remains(&name).is_empty(), "or the last line of this test could not fail");
@@ -229,7 +231,7 @@ fn a_shape_that_no_lab_has_is_refused() {
         assert!(matches!(error, LabError::Shape { .. }), "{error}");
     };
     refused(LabOptions { links: Some(9), ..options("nine", "open") });
-    refused(LabOptions { links: Some(2), guests: 1, ..options("both", "open") });
+    refused(LabOptions { links: Some(2), guests: 13, ..options("both", "open") });
     refused(LabOptions { guests: 65, ..options("many", "open") });
     refused(LabOptions { queues: Some(65), ..options("queues", "open") });
 }

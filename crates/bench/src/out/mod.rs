@@ -13,7 +13,7 @@ pub use compare_table::{compare_table, equal_table};
 pub use estimate::estimate;
 pub use gate_table::gate_table;
 pub use head::headline;
-pub(crate) use plan::describe_link;
 pub use plan::{checked, plan};
+pub(crate) use plan::{describe_link, of_machines};
 pub use progress::{Line, Progress};
 pub use table::table;

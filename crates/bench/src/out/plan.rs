@@ -59,10 +59,19 @@ pub(crate) fn describe_link(link: &LinkSpec) -> String {
     let rate = link.rate.map_or("open".into(), |rate| format!("{:#}", BitRate(rate as f64)));
     let several = if link.count > 1 { format!("{} x ", link.count) } else { String::new() };
     let queues = link.queues.map_or(String::new(), |queues| format!(", queues: {queues}"));
-    let guests = if link.guests > 0 { format!(", shared by {} guests", link.guests) } else { String::new() };
+    let guests = match (link.guests, &link.machine) {
+        (0, _) => String::new(),
+        (guests, None) => format!(", shared by {guests} guests"),
+        (guests, Some(machine)) => format!(", to {} ({machine})", of_machines(guests)),
+    };
     let rtt = link.rtt.map_or(String::new(), |rtt| format!(", round trip {rtt}"));
     let loss = link.loss.map_or(String::new(), |loss| format!(", loss {loss}"));
     format!("{several}{rate}, MTU {}{queues}{guests}{rtt}{loss}", link.mtu)
+}
+
+/// `1 virtual machine`, `8 virtual machines`.
+pub(crate) fn of_machines(number: u32) -> String {
+    format!("{number} virtual machine{}", if number == 1 { "" } else { "s" })
 }
 
 fn cells(case: &CaseSpec, tools: &Toolbox) -> Vec<String> {

@@ -138,14 +138,21 @@ impl Attempt<'_> {
     }
 
     fn clear_destination(&self) -> Result<(), Failure> {
-        let destination = self.destination();
-        let bytes = if self.tool.moves == Moves::Files { self.expected.1 } else { 0 };
-        let shown = destination.display().to_string();
-        match self.bed.files(End::B, &Task::Clear { destination, bytes }) {
-            Ok(Answer::Done) => Ok(()),
-            Ok(Answer::Failed(reason)) => Err(format!("clearing {shown}: {reason}").into()),
-            Ok(other) => Err(format!("clearing {shown} gave {other:?}").into()),
-            Err(e) => Err(format!("clearing {shown}: {e}").into()),
+        let (destination, receivers) = (self.destination(), self.bed.receivers().len());
+        let bytes = if self.tool.moves == Moves::Files { self.expected.1 / receivers as u64 } else { 0 };
+        let task = Task::Clear { destination: destination.clone(), bytes };
+        let what = format!("clearing {}", destination.display());
+        (0..receivers).try_for_each(|receiver| match self.at_receiver(receiver, &task, &what)? {
+            Answer::Done => Ok(()),
+            other => Err(format!("{what} gave {other:?}").into()),
+        })
+    }
+
+    fn at_receiver(&self, receiver: usize, task: &Task, what: &str) -> Result<Answer, Failure> {
+        match self.bed.receiver_files(receiver, task) {
+            Ok(Answer::Failed(reason)) => Err(format!("{what}: {reason}").into()),
+            Ok(answer) => Ok(answer),
+            Err(e) => Err(format!("{what}: {e}").into()),
         }
     }
 
@@ -196,19 +203,23 @@ impl Attempt<'_> {
         if self.compare { self.compare_contents(&destination) } else { Ok(()) }
     }
 
+    /// Files and bytes at all receivers.
     fn arrived(&self, destination: &Path) -> Result<(u64, u64), Failure> {
-        match self.bed.files(End::B, &Task::Count(destination.to_owned())) {
-            Ok(Answer::Counted(files, bytes)) => Ok((files, bytes)),
-            Ok(Answer::Failed(reason)) => Err(format!("looking at what arrived: {reason}").into()),
-            Ok(other) => Err(format!("looking at what arrived gave {other:?}").into()),
-            Err(e) => Err(format!("looking at what arrived: {e}").into()),
+        let (task, what) = (Task::Count(destination.to_owned()), "looking at what arrived");
+        let mut all = (0, 0);
+        for receiver in 0..self.bed.receivers().len() {
+            match self.at_receiver(receiver, &task, what)? {
+                Answer::Counted(files, bytes) => all = (all.0 + files, all.1 + bytes),
+                other => return Err(format!("{what} gave {other:?}").into()),
+            }
         }
+        Ok(all)
     }
 
     fn compare_contents(&self, destination: &Path) -> Result<(), Failure> {
-        for source in &self.sources {
+        for (copy, source) in self.sources.iter().enumerate() {
             let there = destination.join(source.file_name().unwrap_or_default());
-            let difference = self.bed.difference(source, &there);
+            let difference = self.bed.difference(source, copy % self.bed.receivers().len(), &there);
             if let Some(difference) = difference.map_err(|e| format!("comparing contents: {e}"))? {
                 return Err(format!("what arrived is wrong: {difference}").into());
             }

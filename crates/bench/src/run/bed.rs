@@ -38,6 +38,30 @@ pub trait Bed {
         vec![self.address()]
     }
 
+    /// The reason why the bed isn't the link that the study asks for, with advice; `None` if it is.
+    fn lacks(&self) -> Option<String> {
+        None
+    }
+
+    /// The names for ssh of the hosts at which files arrive, copies of a tool in turn: guests with files of their
+    /// own, or the receiving end.
+    fn receivers(&self) -> Vec<String> {
+        vec![self.host()]
+    }
+
+    /// The directory for destinations at each receiver, where that isn't [`Bed::work`].
+    fn arrivals(&self) -> Option<PathBuf> {
+        self.work()
+    }
+
+    /// Does something with the files of a receiver, by its number from 0.
+    ///
+    /// # Errors
+    /// As [`Bed::files`].
+    fn receiver_files(&self, _receiver: usize, task: &Task) -> io::Result<Answer> {
+        self.files(End::B, task)
+    }
+
     /// Hosts behind the receiving end's link; with any, servers run there and not at the receiving end
     /// itself.
     fn guests(&self) -> usize {
@@ -85,12 +109,11 @@ pub trait Bed {
         Ok(task.perform())
     }
 
-    /// The first difference between what is at `here`, at the sending end, and at `there`, at the receiving
-    /// one.
+    /// The first difference between what is at `here`, at the sending end, and at `there`, at a receiver.
     ///
     /// # Errors
     /// A file at either end can't be read.
-    fn difference(&self, here: &Path, there: &Path) -> io::Result<Option<String>> {
+    fn difference(&self, here: &Path, _receiver: usize, there: &Path) -> io::Result<Option<String>> {
         Tree::read(here)?.difference(here, there)
     }
 
@@ -165,9 +188,11 @@ pub(crate) fn values(bed: &dyn Bed, copy: usize) -> Values {
     let addresses = bed.addresses();
     let address = addresses.get(copy % addresses.len().max(1)).cloned().unwrap_or_else(|| bed.address());
     let addresses = addresses.into_iter().map(OsString::from).collect();
+    let receivers = bed.receivers();
+    let host = receivers.get(copy % receivers.len().max(1)).cloned().unwrap_or_else(|| bed.host());
     Values::from([
         ("ssh_config", Value::One(bed.ssh_config().into())),
-        ("host", Value::One(bed.host().into())),
+        ("host", Value::One(host.into())),
         ("address", Value::One(address.into())),
         ("addresses", Value::Many(addresses)),
         ("index", Value::One(copy.to_string().into())),

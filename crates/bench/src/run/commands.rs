@@ -4,14 +4,25 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::spec::study::{CaseSpec, Streams};
 use crate::spec::template::{expand, one};
-use crate::spec::tool::Parallel;
+use crate::spec::tool::{Parallel, Tool};
 use crate::spec::{Value, Values, Word};
 
 use super::attempt::{Attempt, Failure};
-use super::bed::{self, End};
+use super::bed::{self, Bed, End};
 use super::process::Group;
 use super::server;
+
+/// How often a tool runs at once in a case: once for each stream, for each receiver, or once if it spreads its
+/// streams over all addresses itself.
+pub(super) fn copies(tool: &Tool, case: &CaseSpec, bed: &dyn Bed) -> u32 {
+    match tool.parallel {
+        Parallel::Copies => case.streams.number().unwrap_or(1).max(1),
+        Parallel::Streams | Parallel::None if tool.command.iter().any(|word| word.mentions("addresses")) => 1,
+        Parallel::Streams | Parallel::None => bed.receivers().len() as u32,
+    }
+}
 
 impl Attempt<'_> {
     /// One command for each copy.
@@ -36,15 +47,20 @@ impl Attempt<'_> {
         (0..guests.max(1)).map(start).collect()
     }
 
-    /// The destination at the receiving end.
+    /// The destination at each receiver.
     pub(super) fn destination(&self) -> PathBuf {
-        self.bed.work().as_deref().unwrap_or(self.work).join("arrived")
+        self.bed.arrivals().as_deref().unwrap_or(self.work).join("arrived")
     }
 
     fn copies(&self) -> usize {
-        match self.tool.parallel {
-            Parallel::Copies => self.case.streams.number().unwrap_or(1).max(1) as usize,
-            Parallel::Streams | Parallel::None => 1,
+        copies(self.tool, self.case, self.bed) as usize
+    }
+
+    /// The streams of each copy.
+    fn streams(&self) -> String {
+        match (self.tool.parallel, self.case.streams) {
+            (Parallel::Streams, Streams::Fixed(n)) => (n / self.copies() as u32).max(1).to_string(),
+            (_, streams) => streams.to_string(),
         }
     }
 
@@ -77,7 +93,7 @@ impl Attempt<'_> {
         let linerate = self.bed.linerate(end);
         values.insert("linerate", one(linerate.as_deref().unwrap_or(self.linerate)));
         values.insert("destination", one(self.destination()));
-        values.insert("streams", one(self.case.streams.to_string()));
+        values.insert("streams", one(self.streams()));
         values.insert("bytes", one(bytes.to_string()));
         values.insert("port", one(self.port.to_string()));
         self.insert_parameters(&mut values);

@@ -106,12 +106,7 @@ impl HostEnd {
 
     /// The command that runs `argv` there; one on another host is ended with its connection.
     fn command(&self, argv: &[OsString]) -> io::Result<Command> {
-        if !self.is_far() {
-            return self.place.command(argv);
-        }
-        let held = [self.linerate.as_os_str(), OsStr::new("data"), OsStr::new("hold"), OsStr::new("--")];
-        let held: Vec<OsString> = held.map(OsStr::to_owned).into_iter().chain(argv.iter().cloned()).collect();
-        self.place.command(&held)
+        if self.is_far() { held_at(&self.place, &self.linerate, argv) } else { self.place.command(argv) }
     }
 
     /// On another host this program's process is none or a stranger: what it starts there descends from the
@@ -209,15 +204,10 @@ impl Bed for HostBed {
         if !end.is_far() {
             return Ok(task.perform());
         }
-        let argv = [end.linerate.as_os_str(), OsStr::new("data"), OsStr::new("task")].map(OsStr::to_owned);
-        let question = serde_json::to_vec(task).map_err(io::Error::other)?;
-        let said = output_of(&mut end.place.command(&argv)?, &question)?;
-        // The answer is the last line; a login may print others before it.
-        let last = said.lines().last().unwrap_or_default();
-        serde_json::from_str(last).map_err(|e| io::Error::other(format!("linerate data there: {e}")))
+        perform_at(&end.place, &end.linerate, task)
     }
 
-    fn difference(&self, here: &Path, there: &Path) -> io::Result<Option<String>> {
+    fn difference(&self, here: &Path, _receiver: usize, there: &Path) -> io::Result<Option<String>> {
         if !self.end(End::A).is_far() && !self.end(End::B).is_far() {
             return Tree::read(here)?.difference(here, there);
         }
@@ -253,6 +243,23 @@ impl Bed for HostBed {
         let argv = ["sh", "-c", find, program].map(OsString::from);
         end.place.command(&argv).and_then(|mut command| output(&mut command)).is_ok()
     }
+}
+
+/// The command that runs `argv` on another host, and ends it with the connection.
+pub(super) fn held_at(place: &Place, linerate: &Path, argv: &[OsString]) -> io::Result<Command> {
+    let held = [linerate.as_os_str(), OsStr::new("data"), OsStr::new("hold"), OsStr::new("--")];
+    let held: Vec<OsString> = held.map(OsStr::to_owned).into_iter().chain(argv.iter().cloned()).collect();
+    place.command(&held)
+}
+
+/// Does something with the files of another host, by the `linerate` there.
+pub(super) fn perform_at(place: &Place, linerate: &Path, task: &Task) -> io::Result<Answer> {
+    let argv = [linerate.as_os_str(), OsStr::new("data"), OsStr::new("task")].map(OsStr::to_owned);
+    let question = serde_json::to_vec(task).map_err(io::Error::other)?;
+    let said = output_of(&mut place.command(&argv)?, &question)?;
+    // The answer is the last line; a login may print others before it.
+    let last = said.lines().last().unwrap_or_default();
+    serde_json::from_str(last).map_err(|e| io::Error::other(format!("linerate data there: {e}")))
 }
 
 /// Starts an agent as cp does, which brings this program along, and gives the path of what runs there.
@@ -376,6 +383,7 @@ mod tests {
             count: 1,
             queues: None,
             guests: 0,
+            machine: None,
             rtt: None,
             loss: None,
         };

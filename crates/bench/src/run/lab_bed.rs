@@ -11,12 +11,18 @@ use linerate_remote::host_agent::HostAgent;
 use linerate_remote::place::Place;
 
 use super::bed::{Bed, End};
+use super::host_bed::{held_at, perform_at};
 use super::programs;
+use crate::data::{Answer, Task, Tree};
+use crate::out::of_machines;
 use crate::record::Link;
 use crate::spec::study::LinkSpec;
 
 /// Bytes that a shaper on a virtual link counts in addition to each packet: the Ethernet header.
 const SHAPER_OVERHEAD: u32 = 14;
+
+/// The directory of a virtual machine in which files arrive.
+const MEMORY: &str = "/dev/shm";
 
 /// A lab that is up, with an agent at each end.
 pub struct LabBed {
@@ -24,6 +30,7 @@ pub struct LabBed {
     agents: [HostAgent; 2],
     spec: LinkSpec,
     linerate: PathBuf,
+    lacks: Option<String>,
 }
 
 /// Why a lab can't serve as a bed.
@@ -46,7 +53,8 @@ pub enum LabBedError {
 }
 
 impl LabBed {
-    /// Makes a lab with this link, and starts an agent (`linerate`, this program) at each end.
+    /// Makes a lab with this link, and starts an agent (`linerate`, this program) at each end. Where its guests
+    /// can't be virtual machines, the lab has none, and [`Bed::lacks`] says why.
     ///
     /// # Errors
     /// The lab can't be made, or an agent doesn't start. Nothing is left behind.
@@ -57,26 +65,42 @@ impl LabBed {
                 LabBedError::Link { name: link.name.clone(), reason: e.to_string() }
             })?),
         };
-        let lab = Lab::up(&LabOptions {
+        let options = LabOptions {
             link: rate,
             mtu: Some(link.mtu),
             links: Some(link.count),
             queues: link.queues,
             guests: link.guests,
+            machine: link.machine.clone(),
             wan: wan(link),
             linerate: Some(linerate.to_owned()),
             ..LabOptions::default()
-        })?;
+        };
+        let (lab, lacks) = match Lab::up(&options) {
+            Err(error) if error.is_about_guests() => {
+                let without = LabOptions { guests: 0, machine: None, ..options };
+                (Lab::up(&without)?, Some(error.to_string()))
+            }
+            made => (made?, None),
+        };
         let agents = [
             HostAgent::start(&lab.place(End::A), linerate).map_err(LabBedError::Agent)?,
             HostAgent::start(&lab.place(End::B), linerate).map_err(LabBedError::Agent)?,
         ];
-        Ok(LabBed { lab, agents, spec: link.clone(), linerate: linerate.to_owned() })
+        Ok(LabBed { lab, agents, spec: link.clone(), linerate: linerate.to_owned(), lacks })
     }
 
     /// A directory for data, on a tmpfs if there is one. It is removed with the lab.
     pub fn scratch(&self) -> PathBuf {
         self.lab.scratch().to_owned()
+    }
+
+    fn has_machines(&self) -> bool {
+        self.lab.description().machine.is_some()
+    }
+
+    fn guest_place(&self, guest: usize) -> io::Result<Place> {
+        self.lab.guest_place(guest).ok_or_else(|| io::Error::other(format!("there is no guest {guest}")))
     }
 }
 
@@ -129,10 +153,41 @@ impl Bed for LabBed {
     }
 
     fn guest_command(&self, guest: usize, argv: &[OsString]) -> io::Result<Command> {
-        let guest = self.lab.guests().get(guest).ok_or_else(|| io::Error::other("there is no such guest"))?;
-        let mut command = Place::Namespace(guest.namespace_path()).command(argv)?;
+        let place = self.guest_place(guest)?;
+        if self.has_machines() {
+            return held_at(&place, &self.linerate, argv);
+        }
+        let mut command = place.command(argv)?;
         command.envs(self.lab.environment());
         Ok(command)
+    }
+
+    fn lacks(&self) -> Option<String> {
+        self.lacks.clone()
+    }
+
+    fn receivers(&self) -> Vec<String> {
+        let names = (0..self.lab.guests().len()).filter_map(|guest| self.lab.guest_host(guest));
+        if self.has_machines() { names.collect() } else { vec![self.host()] }
+    }
+
+    fn arrivals(&self) -> Option<PathBuf> {
+        self.has_machines().then(|| PathBuf::from(MEMORY))
+    }
+
+    fn receiver_files(&self, receiver: usize, task: &Task) -> io::Result<Answer> {
+        match self.has_machines() {
+            true => perform_at(&self.guest_place(receiver)?, &self.linerate, task),
+            false => Ok(task.perform()),
+        }
+    }
+
+    fn difference(&self, here: &Path, receiver: usize, there: &Path) -> io::Result<Option<String>> {
+        if !self.has_machines() {
+            return Tree::read(here)?.difference(here, there);
+        }
+        let sent = Task::Digest(here.to_owned()).perform();
+        sent.difference(&self.receiver_files(receiver, &Task::Digest(there.to_owned()))?)
     }
 
     fn place(&self, end: End) -> Place {
@@ -153,9 +208,12 @@ impl Bed for LabBed {
         let congestion = description.congestion.as_deref().map_or(String::new(), |name| format!(", {name}"));
         let shaper = shaper(description);
         let several = if links > 1 { format!("{links} x ") } else { String::new() };
-        let shared = match description.guests.len() {
-            0 => String::new(),
-            guests => format!(", shared by {guests} hosts"),
+        let shared = match (description.guests.len(), &description.machine) {
+            (0, _) => String::new(),
+            (guests, None) => format!(", shared by {guests} hosts"),
+            (guests, Some(machine)) => {
+                format!(", to {} ({machine}; QEMU by {})", of_machines(guests as u32), machine.accel)
+            }
         };
         let queues = description.queues.map_or(String::new(), |n| format!(", {n} queues"));
         // The rates of several links add up to the limit of all of them.

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::bed::Bed;
+use super::commands::copies;
 use super::programs;
 use super::settings::HostSettings;
 use super::setup::{Event, RunnerError, Setup};
 use super::stock::Stock;
 use crate::record::Outcome;
 use crate::spec::study::CaseSpec;
-use crate::spec::tool::{Parallel, Tool};
+use crate::spec::tool::Tool;
 
 /// Every link that a case names has a bed.
 ///
@@ -78,16 +79,16 @@ pub(super) fn sources(
     spec: &CaseSpec,
 ) -> std::io::Result<Vec<PathBuf>> {
     let Some(dataset) = &spec.dataset else { return Ok(Vec::new()) };
-    let slices = if tool.parallel == Parallel::Copies { spec.streams.number().unwrap_or(1) } else { 1 };
-    stock.slices(bed, dataset, slices)
+    stock.slices(bed, dataset, copies(tool, spec, bed))
 }
 
-/// Cases whose tool isn't there.
+/// Cases whose link or whose tool isn't there.
 pub(super) fn barred(setup: &Setup, beds: &BTreeMap<String, Box<dyn Bed + '_>>) -> Vec<Option<Outcome>> {
     let one = |case: &CaseSpec| {
         let tool = setup.tools.get(&case.tool)?;
         let bed = beds.get(&case.link)?;
-        programs::unavailable(tool, bed.as_ref()).map(|reason| Outcome::Unavailable { reason })
+        let reason = bed.lacks().or_else(|| programs::unavailable(tool, bed.as_ref()));
+        reason.map(|reason| Outcome::Unavailable { reason })
     };
     setup.study.cases.iter().map(one).collect()
 }

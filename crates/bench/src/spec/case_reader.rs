@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use linerate_lab::GuestSpec;
+
 use super::error::FileError;
 use super::search::check_levels;
 use super::section::{FreeLevels, Section};
@@ -118,9 +120,17 @@ fn fill(
 /// Properties that differ from a plain link of two hosts, as factors.
 fn bed_factors(link: &LinkSpec) -> BTreeMap<String, String> {
     let guests = Some(link.guests).filter(|guests| *guests > 0);
+    let on = |flag: bool| if flag { "on" } else { "off" }.to_owned();
+    let machine = |property: fn(&GuestSpec) -> String| link.machine.as_ref().map(property);
+    let flag = |property: fn(&GuestSpec) -> bool| link.machine.as_ref().map(property).map(on);
     let all = [
         ("links", Some(link.count.to_string())),
-        ("queues", link.queues.map(|queues| queues.to_string())),
+        ("queues", link.queues.map(|queues| queues.to_string()).or(machine(|spec| spec.queues.to_string()))),
+        ("nic", machine(|spec| spec.nic.to_string())),
+        ("vcpus", machine(|spec| spec.vcpus.to_string())),
+        ("offload", flag(|spec| spec.offload)),
+        ("vhost", flag(|spec| spec.vhost)),
+        ("pinned", flag(|spec| spec.pinned)),
         ("guests", guests.map(|guests| guests.to_string())),
         ("rtt", link.rtt.map(|rtt| rtt.to_string())),
         ("loss", link.loss.map(|loss| loss.to_string())),

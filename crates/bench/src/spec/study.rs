@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_lab::{Loss, Rtt};
+use linerate_lab::{GuestSpec, Loss, Rtt};
 
 use super::error::FileError;
 use super::expression::Expression;
@@ -14,7 +14,7 @@ use crate::record::{Figure, Printed, Relation};
 /// The built-in studies, by file name.
 const BUILT_IN: &[(&str, &str)] = built_in!("studies":
     "quick" "gate" "tools" "slot" "guests" "queues" "http" "ports" "generators" "workers" "pairs"
-    "window" "tiles" "ladder" "trust"
+    "window" "tiles" "ladder" "trust" "vm" "vms" "vm-queues" "nics"
 );
 
 /// A study as its file describes it, its factors multiplied out.
@@ -74,6 +74,8 @@ pub struct LinkSpec {
     /// Hosts behind the receiving end's link that share it, each of its own address; 0 for the receiving end
     /// alone.
     pub guests: u32,
+    /// The virtual machines that the guests are; `None` for network namespaces.
+    pub machine: Option<GuestSpec>,
     /// The round trip that an emulator adds; `None` for none.
     pub rtt: Option<Rtt>,
     /// The share of segments that the emulator loses in each direction; `None` for none.

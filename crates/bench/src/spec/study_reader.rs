@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use linerate_lab::{LossError, RttError};
+use linerate_lab::{GuestSpec, LossError, RttError};
 
 use super::case_reader::{Known, read_cases};
 use super::error::FileError;
@@ -146,12 +146,36 @@ fn read_link(section: &Section) -> Result<LinkSpec, FileError> {
         count: number_up_to(section, "count", 1..=8)?.unwrap_or(1),
         queues: number_up_to(section, "queues", 1..=64)?,
         guests: number_up_to(section, "guests", 0..=16)?.unwrap_or(0),
+        machine: read_machine(section)?,
         rtt: section.maybe_parsed("rtt", |text| text.parse().map_err(|e: RttError| e.to_string()))?,
         loss: section.maybe_parsed("loss", |text| text.parse().map_err(|e: LossError| e.to_string()))?,
         name,
     };
     check_emulated(section, &link)?;
+    check_guests(section, &link)?;
     Ok(link)
+}
+
+/// The properties of virtual machines; `kind = "qemu"` is the only kind.
+fn read_machine(section: &Section) -> Result<Option<GuestSpec>, FileError> {
+    let properties = section.free_levels("guest")?;
+    let mut spec = GuestSpec::default();
+    for property in &properties {
+        let [value] = property.levels.as_slice() else {
+            return Err(section.error_of(property, "has one value, not a list"));
+        };
+        let set = match (property.name.as_str(), value.as_str()) {
+            ("kind", "qemu") => Ok(()),
+            ("kind", other) => Err(format!("{other:?} is not a kind of virtual machine; write \"qemu\"")),
+            (name, value) => spec.set(name, value),
+        };
+        set.map_err(|reason| section.error_of(property, reason).suggest(&property.name, GuestSpec::NAMES))?;
+    }
+    match (properties.is_empty(), spec.fault()) {
+        (true, _) => Ok(None),
+        (false, Some(reason)) => Err(section.error("guest", reason)),
+        (false, None) => Ok(Some(spec)),
+    }
 }
 
 /// An emulated link has one queue at each end, and can't be shared by a bridge.
@@ -161,6 +185,17 @@ fn check_emulated(section: &Section, link: &LinkSpec) -> Result<(), FileError> {
     match (emulated, other) {
         (Some(key), Some(other)) => Err(section.error(key, format!("can't be had together with `{other}`"))),
         _ => Ok(()),
+    }
+}
+
+fn check_guests(section: &Section, link: &LinkSpec) -> Result<(), FileError> {
+    match () {
+        () if link.machine.is_none() => Ok(()),
+        () if link.guests == 0 => Err(section.error("guest", "describes guests, and `guests` is 0")),
+        () if link.queues.is_some() => {
+            Err(section.error("queues", "can't be had together with `guest`: give the guest's card queues"))
+        }
+        () => Ok(()),
     }
 }
 

@@ -60,8 +60,10 @@ fn read_parameters(root: &Section, found: &[FreeLevels]) -> Result<BTreeMap<Stri
 }
 
 /// The factors that every case has.
-pub(crate) const FACTORS: [&str; 10] =
-    ["tool", "streams", "variant", "dataset", "link", "links", "queues", "guests", "rtt", "loss"];
+pub(crate) const FACTORS: [&str; 15] = [
+    "tool", "streams", "variant", "dataset", "link", "links", "queues", "guests", "nic", "vcpus", "offload",
+    "vhost", "pinned", "rtt", "loss",
+];
 
 fn check_parameters(tool: &Tool, root: &Section, found: &[FreeLevels]) -> Result<(), FileError> {
     let server = tool.server.iter().flat_map(|server| &server.command);

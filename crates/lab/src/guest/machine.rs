@@ -145,7 +145,7 @@ fn boot_files(
             .map(|(n, host)| (format!("g{n}"), network::guest_lines(lab, host)))
             .collect(),
         cards: lab.b.ports().len(),
-        settings: lab.tcp_buffer_max.map_or_else(Vec::new, network::buffer_settings),
+        settings: network::tcp_settings(lab),
     };
     let archive = surroundings.directory.join("guest.cpio");
     image::write(&archive, surroundings.program, &kernel.modules(spec.modules())?, &job, surroundings.files)?;

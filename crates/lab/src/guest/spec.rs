@@ -101,7 +101,7 @@ impl Default for GuestSpec {
 
 impl GuestSpec {
     /// The reason why there can be no such guest.
-    pub(crate) fn fault(&self) -> Option<String> {
+    pub fn fault(&self) -> Option<String> {
         let Self { nic, vcpus, memory, queues, offload, vhost, .. } = self;
         let virtio = *nic == Nic::Virtio;
         match () {
