@@ -255,7 +255,7 @@ impl Bed for HostBed {
     }
 }
 
-/// Starts an agent as cp does, which brings this program along, and gives the path of what runs there.
+/// Starts an agent as cp does, which brings this program along, and returns the path of the program that runs there.
 fn bring(
     place: &Place,
     rsh: &[OsString],
