@@ -162,7 +162,7 @@ impl Store {
         }
     }
 
-    /// Cuts off a last line without its end, and gives the number of lines.
+    /// Cuts off a last line without its end, and returns the number of lines.
     fn cut(&self, name: &str, file: &File) -> Result<usize, StoreError> {
         let text = read(&self.dir.join(name))?;
         let whole = whole(&text);

@@ -68,6 +68,7 @@ sources! {
         "https://doi.org/10.1145/3452296.3472888";
     CORES = "Corbet, Improving Linux networking performance: 1 to 2 million packets a second on a core",
         "https://lwn.net/Articles/629155/";
+    SFF_8472 = "SFF-8472, Management interface for SFP+", "https://www.snia.org/technology-communities/sff/specifications";
     RFC_7323 = "RFC 7323, TCP extensions for high performance", "https://www.rfc-editor.org/rfc/rfc7323";
     RFC_9438 = "RFC 9438, CUBIC", "https://www.rfc-editor.org/rfc/rfc9438";
 }

@@ -159,9 +159,28 @@ fn what_is_above_ports_is_told() {
     );
     assert_eq!(bond.slaves.known().unwrap().len(), 2);
     assert_eq!(port(&facts, "eth1").master, Fact::Known("bond0".into()));
+    let facts = host("fibre-trunk");
+    let above = port(&facts, "eno1").vlans.known().unwrap();
+    let above: Vec<_> = above.iter().map(|vlan| (vlan.name.as_str(), vlan.id)).collect();
+    assert_eq!(above, [("eno1.10", 10), ("eno1.20", 20)]);
+    let vlan = port(&facts, "eno1.20");
+    assert_eq!(vlan.vlan.known().map(|vlan| (vlan.id, vlan.lower.as_str())), Some((20, "eno1")));
+    assert_eq!((&vlan.vlans, &vlan.module), (&Fact::NotApplicable, &Fact::NotApplicable));
     let facts = host("kvm-host-no-vhost");
     assert_eq!(port(&facts, "br0").bridge_ports.known().unwrap().len(), 3);
     assert_eq!((facts.machine.guests.get(), facts.machine.vhost_threads.get()), (Some(2), Some(0)));
+}
+
+#[test]
+fn the_module_and_the_link_modes_of_a_port_are_told() {
+    let facts = host("fibre-trunk");
+    let fibre = port(&facts, "eno1");
+    assert_eq!(fibre.modes_in_force(), Fact::Known(vec!["10GBASE-SR".into()]));
+    let module = fibre.module.known().unwrap();
+    assert_eq!((module.fastest_mbps(), module.max_watts.get()), (Some(10_000), Some(1.0)));
+    let metres = module.reach.known().unwrap().iter().map(|reach| (reach.name.as_str(), reach.metres));
+    assert_eq!(metres.collect::<Vec<_>>(), [("OM3", 300.0), ("OM2", 80.0), ("OM1", 30.0)]);
+    assert_eq!(module.rx_power.known().and_then(|light| light.lowest()), Some(0.0021));
 }
 
 /// Removes sources at random: what is still known is what it was before.

@@ -163,7 +163,10 @@ fn observe(session: &mut Session, host: &dyn HostObserver) -> Result<(), Transfe
                 recording = start(session, host.record(&sampling))?;
             }
             Ok(Message::TakeSamples { last }) => tell_samples(session, &mut recording, last)?,
-            Ok(_) => refuse(session, "only questions about the host are answered here".into())?,
+            Ok(_) => refuse(
+                session,
+                "this agent was started to answer questions about its host, and does nothing else".into(),
+            )?,
             // The client has asked all that it wanted to know.
             Err(_) => return Ok(()),
         }

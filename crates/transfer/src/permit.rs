@@ -17,11 +17,11 @@ pub struct Permit {
 /// The limits of a client that is kept below a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Restriction {
-    /// Write or remove anything.
+    /// The client may not write or remove anything.
     pub read_only: bool,
-    /// Read or list anything.
+    /// The client may not read or list anything.
     pub write_only: bool,
-    /// Have removed what nothing takes the place of.
+    /// The client may not remove an entry without putting another in its place.
     pub no_delete: bool,
 }
 

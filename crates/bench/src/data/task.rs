@@ -154,7 +154,7 @@ impl Shape {
     }
 }
 
-/// Reads a task as JSON, does it, and gives the answer as JSON.
+/// Reads a task as JSON, does it, and returns the answer as JSON.
 pub fn answer(input: impl io::Read) -> Vec<u8> {
     let answer = match serde_json::from_reader::<_, Task>(input) {
         Ok(task) => task.perform(),

@@ -262,7 +262,7 @@ pub(super) fn perform_at(place: &Place, linerate: &Path, task: &Task) -> io::Res
     serde_json::from_str(last).map_err(|e| io::Error::other(format!("linerate data there: {e}")))
 }
 
-/// Starts an agent as cp does, which brings this program along, and gives the path of what runs there.
+/// Starts an agent as cp does, which brings this program along, and returns the path of the program that runs there.
 fn bring(
     place: &Place,
     rsh: &[OsString],

@@ -1,5 +1,6 @@
 //! `linerate facts`: a host's facts.
 
+mod module;
 mod port;
 mod table;
 

@@ -2,10 +2,11 @@
 
 use linerate_host::Fact;
 use linerate_host::facts::{
-    Bond, Irq, Offload, Pci, PciLink, Port, PortCounters, PortKind, Qdisc, Rss, RxQueue, TxQueue,
+    Bond, Irq, Media, Offload, Pci, PciLink, Port, PortCounters, PortKind, Qdisc, Rss, RxQueue, TxQueue,
 };
 use std::collections::BTreeMap;
 
+use super::module;
 use super::table::{joined, line, named, on_off, ranges, row, section, shown};
 
 /// Features that make transfers faster: the kernel's name, and the shown one.
@@ -22,6 +23,7 @@ const OFFLOADS: [(&str, &str); 7] = [
 /// The port's section of the output.
 pub fn lines(port: &Port) -> Vec<String> {
     let mut rows = about(port);
+    rows.extend(module::rows(port));
     rows.extend(slot(&port.pci));
     rows.extend(queues(port));
     rows.extend(settings(port));
@@ -42,9 +44,20 @@ fn about(port: &Port) -> Vec<String> {
         port.speed_mbps.known().map(|speed| format!("{speed} Mbit/s")),
         named("duplex", &port.duplex),
         named("MTU", &port.mtu),
-        port.media.known().map(|media| format!("{media:?}")),
+        port.media.known().map(|media| shown_media(*media).to_owned()),
     ]);
     vec![row("driver", driver), row("link", link)]
+}
+
+fn shown_media(media: Media) -> &'static str {
+    match media {
+        Media::TwistedPair => "twisted pair",
+        Media::Fibre => "fibre",
+        Media::DirectAttach => "direct-attach copper",
+        Media::Old => "old connector",
+        Media::Nothing => "empty",
+        Media::Other => "other connector",
+    }
 }
 
 fn shown_kind(kind: PortKind) -> &'static str {
@@ -183,9 +196,25 @@ fn structure(port: &Port) -> Vec<String> {
         line("belongs to", &port.master, Clone::clone),
         line("bond", &port.bond, bond),
         line("VLAN", &port.vlan, |vlan| format!("{} on {}", vlan.id, vlan.lower)),
+        vlans(port),
+        line("VLAN filtering", &port.vlan_filtering, |on| if *on { "on" } else { "off" }.into()),
         line("bridge of", &port.bridge_ports, |names| names.join(" ")),
     ];
     lines.into_iter().flatten().collect()
+}
+
+/// The VLANs that stand on the port, and the work on their tags that the device does.
+fn vlans(port: &Port) -> Option<String> {
+    line("VLANs", &port.vlans, |all| {
+        let names: Vec<String> = all.iter().map(|vlan| format!("{} ({})", vlan.id, vlan.name)).collect();
+        let trunk = if all.len() > 1 { "trunk of " } else { "" };
+        joined([
+            Some(format!("{trunk}{}", names.join(", "))),
+            on_off("filter", &port.offload("rx-vlan-filter")),
+            on_off("tags read", &port.offload("rx-vlan-hw-parse")),
+            on_off("tags written", &port.offload("tx-vlan-hw-insert")),
+        ])
+    })
 }
 
 /// The counters of losses that aren't 0.

@@ -53,7 +53,9 @@ pub struct Selecting {
     /// Directories come without their contents.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["delete", "delete_excluded"])]
     files_from: Option<OsString>,
-    /// Lines of these files end with a zero byte
+    /// Read names and rules in files as ended by zero bytes, not newlines
+    ///
+    /// This concerns the files of --files-from, --exclude-from and --include-from.
     #[arg(short = '0', long)]
     from0: bool,
     /// Delete also entries that are left out

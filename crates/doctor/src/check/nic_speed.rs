@@ -13,13 +13,14 @@ const LEAST: f64 = 1e9;
 
 pub(super) const CHECK: Check = Check {
     name: "nic-speed",
-    about: "ports slower than the need, negotiated down, or half duplex",
+    about: "ports slower than the need or than both ends allow, or half duplex",
     sources: &[FEDEX, STATISTICS, ETHTOOL],
     run: CheckRun::Host(run),
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    let each = host.hardware().flat_map(|port| [half(port), negotiated(host, port)]);
+    let each =
+        host.hardware().flat_map(|port| [half(port), negotiated(host, port).or_else(|| below_both(port))]);
     too_slow(host).into_iter().chain(each.flatten()).collect()
 }
 
@@ -64,9 +65,26 @@ fn negotiated(host: &Host<'_>, port: &Port) -> Option<Finding> {
     Some(if is_fastest { finding } else { Finding { severity: Severity::Note, ..finding } })
 }
 
+/// Both ends offer more than the link has.
+fn below_both(port: &Port) -> Option<Finding> {
+    let (now, best) = (speed(port)?, port.modes.known()?.best_of_both()?);
+    let able = best.mbps as f64 * 1e6;
+    let title = format!("{} has {}; both ends could {}", port.name, gbit(now), gbit(able));
+    (now < able).then(|| {
+        Finding::leaves(now, able, title)
+            .at(&port.name)
+            .evidence(format!("this end supports {}, and the other end offers it", best.name))
+            .fix(format!(
+                "replace the cable, which may be too bad for {}; let both ends offer all of their modes",
+                best.name
+            ))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use linerate_host::Fact;
+    use linerate_host::facts::{LinkMode, LinkModes};
 
     use super::*;
     use crate::testing::{edited, fixture, found, found_for, lines};
@@ -85,6 +103,30 @@ mod tests {
         assert_eq!(lines(&found(&CHECK, &half)), ["nic-speed eno1 major -"]);
         let slow = edited("e1000e-desktop", "eno1", |port| port.speed_mbps = Fact::Known(100));
         assert_eq!(lines(&found(&CHECK, &slow)), ["nic-speed eno1 critical 100 Mbit/s"]);
+    }
+
+    #[test]
+    fn a_link_below_what_both_ends_offer_is_found() {
+        let with = |speed, partner: &[&str]| {
+            let modes = |names: &[&str]| {
+                let mode = |name: &&str| LinkMode {
+                    name: (*name).into(),
+                    mbps: if *name == "10GBASE-T" { 10_000 } else { 1_000 },
+                };
+                names.iter().map(mode).collect()
+            };
+            let host = edited("stock-10g", "eno1", |port| {
+                let supported = modes(&["1000BASE-T", "10GBASE-T"]);
+                port.modes =
+                    Fact::Known(LinkModes { supported, partner: modes(partner), ..LinkModes::default() });
+                port.speed_mbps = Fact::Known(speed);
+            });
+            lines(&found(&CHECK, &host))
+        };
+        assert_eq!(with(1_000, &["1000BASE-T", "10GBASE-T"]), ["nic-speed eno1 critical 1.00 Gbit/s"]);
+        assert!(with(10_000, &["10GBASE-T"]).is_empty());
+        assert!(with(1_000, &["1000BASE-T"]).is_empty(), "the other end has no more");
+        assert!(with(1_000, &[]).is_empty(), "nobody knows what the other end has");
     }
 
     #[test]

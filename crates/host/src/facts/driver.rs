@@ -1,4 +1,5 @@
-//! A driver's answers to ethtool (include/uapi/linux/ethtool.h). No request needs a privilege.
+//! A driver's answers to ethtool (include/uapi/linux/ethtool.h). Only a module's memory
+//! needs a privilege, CAP_NET_ADMIN.
 
 use std::collections::BTreeMap;
 

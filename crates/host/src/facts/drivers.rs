@@ -7,8 +7,9 @@ use std::io;
 
 use linerate_sys::ethtool::{self, Ethtool, Question};
 
+use super::module;
 use super::read::pairs;
-use super::{Channels, Coalescing, Fact, Media, Offload, Pause, Rings, Rss};
+use super::{Channels, Coalescing, Fact, LinkModes, Media, Module, Offload, Pause, Rings, Rss};
 use crate::root::Root;
 
 /// Requests to drivers; each answer is lines `KEY VALUE`.
@@ -123,7 +124,7 @@ impl Drivers {
     }
 
     pub(super) fn media(&self, root: &Root, port: &str) -> Fact<Media> {
-        let text = self.answer(root, port, "media", |ethtool| Ok(ethtool.media(port)?.to_string()));
+        let text = self.answer(root, port, "media", |ethtool| Ok(ethtool.link(port)?.media.to_string()));
         text.map(|text| match text.as_str() {
             "0" => Media::TwistedPair,
             "1" | "2" | "4" => Media::Old,
@@ -132,6 +133,26 @@ impl Drivers {
             "239" => Media::Nothing,
             _ => Media::Other,
         })
+    }
+
+    pub(super) fn modes(&self, root: &Root, port: &str) -> Fact<LinkModes> {
+        let text = self.answer(root, port, "modes", |ethtool| {
+            let link = ethtool.link(port)?;
+            let numbers = |modes: &[u32]| modes.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+            Ok(format!(
+                "autoneg {}\nsupported {}\noffered {}\npartner {}",
+                u8::from(link.autoneg),
+                numbers(&link.supported),
+                numbers(&link.offered),
+                numbers(&link.partner)
+            ))
+        });
+        text.and_then(|text| LinkModes::parse(port, &text))
+    }
+
+    pub(super) fn module(&self, root: &Root, port: &str) -> Fact<Module> {
+        let text = self.answer(root, port, "module", |ethtool| Ok(module::lines(&ethtool.module(port)?)));
+        text.and_then(|text| Module::parse(&text))
     }
 
     pub(super) fn statistics(&self, root: &Root, port: &str) -> Statistics {

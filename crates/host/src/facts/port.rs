@@ -10,7 +10,7 @@ use super::irqs::Irq;
 use super::pci::Pci;
 use super::qdisc::Qdisc;
 use super::steering::{RxQueue, TxQueue};
-use super::{Fact, PortKind};
+use super::{Fact, LinkModes, Module, PortKind};
 
 /// One network interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -40,6 +40,10 @@ pub struct Port {
     pub duplex: Fact<String>,
     /// Its connector.
     pub media: Fact<Media>,
+    /// Its link modes.
+    pub modes: Fact<LinkModes>,
+    /// The module plugged into it; readable by root only.
+    pub module: Fact<Module>,
     /// The most packets that may wait in it (`txqueuelen`).
     pub tx_queue_len: Fact<u32>,
     /// Queues in use and possible.
@@ -83,8 +87,12 @@ pub struct Port {
     pub bond: Fact<Bond>,
     /// A VLAN's own values.
     pub vlan: Fact<Vlan>,
+    /// The VLANs that stand on it, in the kernel's order; several make it a trunk.
+    pub vlans: Fact<Vec<VlanAbove>>,
     /// A bridge's ports.
     pub bridge_ports: Fact<Vec<String>>,
+    /// True if it is a bridge that forwards by VLAN.
+    pub vlan_filtering: Fact<bool>,
 }
 
 /// A VLAN.
@@ -95,6 +103,16 @@ pub struct Vlan {
     pub id: u32,
     /// The interface below.
     pub lower: String,
+}
+
+/// A VLAN that stands on a port.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct VlanAbove {
+    /// Its interface.
+    pub name: String,
+    /// Its number.
+    pub id: u32,
 }
 
 /// The kernel's counters of an interface since it was created.
@@ -130,6 +148,15 @@ pub struct PortCounters {
 }
 
 impl Port {
+    /// The names of the link modes that can be in force at the present speed; mostly it is one.
+    pub fn modes_in_force(&self) -> Fact<Vec<String>> {
+        self.speed_mbps.as_ref().and_then(|speed| {
+            let names =
+                |modes: &LinkModes| modes.at(*speed).into_iter().map(|mode| mode.name.clone()).collect();
+            self.modes.as_ref().map(names)
+        })
+    }
+
     /// Receive queues.
     pub fn rx_count(&self) -> Fact<u32> {
         self.rx_queues.as_ref().map(|queues| u32::try_from(queues.len()).unwrap_or(u32::MAX))

@@ -4,7 +4,7 @@ use super::bond::Bond;
 use super::drivers::Drivers;
 use super::irqs::{InterruptTable, Irq};
 use super::read::{flag, number, unless_down};
-use super::{Fact, Pci, Port, PortCounters, Qdisc, RxQueue, TxQueue, Vlan, kind, qdisc};
+use super::{Fact, Pci, Port, PortCounters, Qdisc, RxQueue, TxQueue, Vlan, VlanAbove, kind, qdisc};
 use crate::root::Root;
 use std::collections::BTreeMap;
 
@@ -70,6 +70,8 @@ impl PortInputs<'_> {
             kind: kind::of(&driver, self.guest, &pci),
             module_options: self.options(&driver),
             media: drivers.media(root, n),
+            modes: drivers.modes(root, n),
+            module: drivers.module(root, n),
             channels: drivers.channels(root, n),
             rx_queues: RxQueue::read(root, n),
             tx_queues: TxQueue::read(root, n),
@@ -84,6 +86,7 @@ impl PortInputs<'_> {
             qdiscs: self.qdiscs(n),
             bond: Bond::read(root, n, &driver),
             vlan: self.vlan(n),
+            vlans: self.vlans_on(n),
             driver,
             pci,
             name,
@@ -108,6 +111,7 @@ impl PortInputs<'_> {
             vfs: number(root, &format!("{dir}/device/sriov_numvfs")),
             master: root.link_name(&format!("{dir}/master")),
             bridge_ports: root.names(&format!("{dir}/brif")),
+            vlan_filtering: flag(root, &format!("{dir}/bridge/vlan_filtering")),
             ..Port::default()
         }
     }
@@ -141,18 +145,28 @@ impl PortInputs<'_> {
         })
     }
 
-    /// A line "eth0.100  | 100  | eth0".
     fn vlan(&self, port: &str) -> Fact<Vlan> {
-        let line = |line: &str| {
-            let mut fields = line.split('|').map(str::trim);
-            let is_it = fields.next()? == port;
-            let (id, lower) = (fields.next()?.parse().ok()?, fields.next()?.to_owned());
-            is_it.then_some(Vlan { id, lower })
-        };
-        self.vlans
-            .as_ref()
-            .and_then(|text| text.lines().find_map(line).map_or(Fact::NotApplicable, Fact::Known))
+        let own = |text: &String| vlan_lines(text).find(|(name, _)| *name == port).map(|(_, vlan)| vlan);
+        self.vlans.as_ref().and_then(|text| own(text).map_or(Fact::NotApplicable, Fact::Known))
     }
+
+    fn vlans_on(&self, port: &str) -> Fact<Vec<VlanAbove>> {
+        self.vlans.as_ref().and_then(|text| {
+            let above = vlan_lines(text).filter(|(_, vlan)| vlan.lower == port);
+            let all: Vec<_> =
+                above.map(|(name, vlan)| VlanAbove { name: name.to_owned(), id: vlan.id }).collect();
+            if all.is_empty() { Fact::NotApplicable } else { Fact::Known(all) }
+        })
+    }
+}
+
+/// Lines "eth0.100  | 100  | eth0", after two lines of headings.
+fn vlan_lines(text: &str) -> impl Iterator<Item = (&str, Vlan)> {
+    text.lines().filter_map(|line| {
+        let mut fields = line.split('|').map(str::trim);
+        let (name, id, lower) = (fields.next()?, fields.next()?.parse().ok()?, fields.next()?.to_owned());
+        Some((name, Vlan { id, lower }))
+    })
 }
 
 /// A file that every port has: its absence makes the fact unreadable.

@@ -1,6 +1,7 @@
 //! Queries of network drivers (include/uapi/linux/ethtool.h). This file: drivers' statistics, by queue and in
 //! total, as `ethtool -S` shows them (`ETHTOOL_GSTATS`).
 
+mod module;
 mod settings;
 
 use std::ffi::CStr;
@@ -10,7 +11,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-pub use settings::{CHANNELS, COALESCING, Driver, Feature, PAUSE, Question, RINGS, Spread};
+pub use settings::{CHANNELS, COALESCING, Driver, Feature, PAUSE, PortLink, Question, RINGS, Spread};
 
 /// ETHTOOL_GSTRINGS, ETHTOOL_GSTATS and ETHTOOL_GSSET_INFO.
 const STRINGS: u32 = 0x1b;
@@ -115,8 +116,9 @@ impl Ethtool {
         // SAFETY: `request` and the buffer that it points to outlive the call. The kernel writes either a
         // structure of at most 196 bytes; or a header of at most 48 bytes and as many words as the request
         // has room for (at most 65,536), or at most 3 x 127 words of link modes; or a header of at most 16
-        // bytes and one name (32 bytes) or value (8) for each string of a set. `count` has just refused more
-        // than MOST of them, and the buffer has room for twice as many names.
+        // bytes and either the requested bytes of a module (at most 2,048), or one name (32 bytes) or value
+        // (8) for each string of a set. `count` has just refused more than MOST of them, and the buffer has
+        // room for twice as many names.
         let result =
             unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -1,7 +1,7 @@
 //! Further answers of a driver: its name, its queues, rings and features, its interrupt coalescing.
 //!
-//! Every answer is a structure of 32-bit words that begins with the request's number. No request needs a
-//! privilege.
+//! Every answer is a structure of 32-bit words that begins with the request's number. None of these requests
+//! needs a privilege.
 
 use std::io;
 
@@ -19,6 +19,8 @@ const FEATURE_NAMES: u32 = 4;
 const MOST_SLOTS: u32 = 1 << 16;
 /// The most words of link modes; the kernel has three or four.
 const MOST_MODES: usize = 32;
+/// Bytes of struct ethtool_link_settings before its link modes.
+const LINK_HEADER: usize = 48;
 
 /// Numbers in a driver's answer: their names, and the word of each.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +88,21 @@ pub struct Spread {
     pub slots: Vec<u32>,
 }
 
+/// A port's link.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortLink {
+    /// The kind of connector, by the kernel's number (`PORT_TP` 0, `PORT_FIBRE` 3, `PORT_DA` 5 ...).
+    pub media: u8,
+    /// True if its mode is negotiated with the other end.
+    pub autoneg: bool,
+    /// Modes that the port supports, by the kernel's numbers (`ETHTOOL_LINK_MODE_..._BIT`).
+    pub supported: Vec<u32>,
+    /// Modes that it offers to the other end.
+    pub offered: Vec<u32>,
+    /// Modes that the other end offers; empty where the driver doesn't report them.
+    pub partner: Vec<u32>,
+}
+
 impl Ethtool {
     /// Reads a group of numbers, with their names.
     ///
@@ -151,11 +168,11 @@ impl Ethtool {
         Ok((0..size as usize).map(|i| self.word(8 + i * 4)).collect())
     }
 
-    /// The kind of connector, by the kernel's number (`PORT_TP` 0, `PORT_FIBRE` 3, `PORT_DA` 5 ...).
+    /// Its link, with the link modes of both ends.
     ///
     /// # Errors
     /// Those of [`Ethtool::numbers`].
-    pub fn media(&mut self, interface: &str) -> io::Result<u8> {
+    pub fn link(&mut self, interface: &str) -> io::Result<PortLink> {
         self.clear();
         self.put([LINK, 0, 0]);
         self.ask(interface)?;
@@ -168,11 +185,25 @@ impl Ethtool {
         self.put([LINK, 0, 0]);
         self.buffer[15] = words;
         self.ask(interface)?;
-        Ok(self.buffer[9])
+        let modes = |map: u32| self.modes(map * u32::from(words), u32::from(words));
+        Ok(PortLink {
+            media: self.buffer[9],
+            autoneg: self.buffer[11] == 1,
+            supported: modes(0),
+            offered: modes(1),
+            partner: modes(2),
+        })
+    }
+
+    /// The bits set in `words` words of link modes, from a word on.
+    fn modes(&self, first: u32, words: u32) -> Vec<u32> {
+        let is_set =
+            |bit: &u32| self.word(LINK_HEADER + ((first + bit / 32) * 4) as usize) >> (bit % 32) & 1 == 1;
+        (0..words * 32).filter(is_set).collect()
     }
 
     /// A shorter answer than expected leaves zeros, not parts of an earlier answer.
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.buffer[..4096].fill(0);
     }
 }
@@ -206,7 +237,7 @@ mod tests {
             if let Ok(driver) = ethtool.driver(interface) {
                 assert!(!driver.name.is_empty(), "{interface}");
             }
-            let _ = (ethtool.media(interface), ethtool.spread(interface));
+            let _ = (ethtool.link(interface), ethtool.spread(interface), ethtool.module(interface));
         }
     }
 }

@@ -125,7 +125,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// One name of a directory; gives the next level where it is one.
+    /// Handles one name of a directory; returns the next level if the name is a directory.
     fn entry(&mut self, parent: &RelPath, fd: &OwnedFd, name: &[u8]) -> Result<Option<Level>, Stopped> {
         let Ok(path) = parent.join(name) else {
             self.failed(parent, "going deeper", Errno::NAMETOOLONG);

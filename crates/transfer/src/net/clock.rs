@@ -37,7 +37,7 @@ pub enum Stage {
     Limit,
 }
 
-/// One worker's time. Each [`Clock::lap`] gives the time since the last one to a stage.
+/// One worker's time. Each [`Clock::lap`] counts the time since the last lap for one stage.
 pub struct Clock {
     begun: Instant,
     last: Instant,

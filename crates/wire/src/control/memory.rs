@@ -1,7 +1,8 @@
 //! How much memory a message takes, about: an end that keeps some for later bounds their sum.
 
-use super::{Change, Digested, Link, ListedPath, Message, Source, Want};
+use super::{Change, Digested, Job, Link, ListedPath, Listening, Message, Options, Sampling, Source, Want};
 use crate::entry::{AclEntry, AclTag, Entry, Extra, Kind};
+use crate::filter::Rule;
 use crate::path::RelPath;
 
 /// An allocation beside its bytes.
@@ -26,7 +27,24 @@ impl Message {
             Self::Problem(problem) => problem.path.len() + problem.message.len(),
             Self::Abort { reason, .. } => reason.len(),
             Self::ConnectBack { candidates } => size_of_val(&candidates[..]),
-            _ => 0,
+            Self::Hello(hello) => hello.version.len() + hello.public_key.len(),
+            Self::Job(asked) => job(asked),
+            Self::Listening(found) => listening(found),
+            Self::ConnectedBack { error } => error.as_ref().map_or(0, String::len),
+            Self::AskFacts(paths) => all(paths, |path| path.len() + AROUND),
+            Self::StartSampling(asked) => sampling(asked),
+            // These hold nothing outside of themselves.
+            Self::UseTunnel
+            | Self::MoreStreams(_)
+            | Self::Ready { .. }
+            | Self::Skip { .. }
+            | Self::Progress(_)
+            | Self::Sent { .. }
+            | Self::Committed(_)
+            | Self::Report { .. }
+            | Self::AskCpu
+            | Self::TakeSamples { .. }
+            | Self::Within(_) => 0,
         };
         size_of::<Self>() + lists
     }
@@ -34,6 +52,32 @@ impl Message {
 
 fn all<T>(list: &[T], beside: impl Fn(&T) -> usize) -> usize {
     size_of_val(list) + list.iter().map(beside).sum::<usize>()
+}
+
+fn job(job: &Job) -> usize {
+    match job {
+        Job::Receive { destination, options } => destination.len() + rules(options),
+        Job::Send { sources, options } => all(sources, |source| source.len() + AROUND) + rules(options),
+        Job::List { sources, .. } => all(sources, |source| source.len() + AROUND),
+        Job::Discard { options } => rules(options),
+        Job::Clean { destination: path, .. } | Job::Digests { path, .. } => path.len(),
+        Job::Observe => 0,
+    }
+}
+
+fn listening(found: &Listening) -> usize {
+    size_of_val(&found.candidates[..]) + found.error.as_ref().map_or(0, String::len)
+}
+
+fn sampling(asked: &Sampling) -> usize {
+    size_of_val(&asked.processes[..]) + all(&asked.names, |name| name.len() + AROUND)
+}
+
+fn rules(options: &Options) -> usize {
+    all(options.filter.as_slice(), |rule| match rule {
+        Rule::Pattern(rule) => rule.pattern.len() + AROUND,
+        Rule::Merge(merge) => merge.name.len() + merge.above.as_ref().map_or(0, Vec::len) + 2 * AROUND,
+    })
 }
 
 fn path(path: &RelPath) -> usize {
@@ -82,6 +126,20 @@ fn acl(line: &AclEntry) -> usize {
 mod tests {
     use super::super::Offered;
     use super::*;
+
+    /// A list of nothing is 24 bytes an element in memory, and one in a message.
+    #[test]
+    fn questions_and_jobs_weigh_what_is_in_them() {
+        let none = size_of::<Message>();
+        let nothing = vec![Vec::new(); 1000];
+        assert!(Message::AskFacts(nothing.clone()).memory() >= none + 1000 * size_of::<Vec<u8>>());
+        let job = Job::Send { sources: nothing, options: Options::default() };
+        assert!(Message::Job(job).memory() >= none + 1000 * size_of::<Vec<u8>>());
+        let names = vec![String::new(); 1000];
+        let sampling = Sampling { interval_ms: 1, processes: vec![1; 10], names };
+        assert!(Message::StartSampling(sampling).memory() >= none + 1000 * size_of::<String>() + 40);
+        assert_eq!(Message::AskCpu.memory(), none);
+    }
 
     #[test]
     fn lists_weigh_what_is_in_them() {

@@ -143,7 +143,7 @@ impl JournalWriter {
         Ok(ctime(&rustix::fs::fstat(&self.file)?))
     }
 
-    /// Writes a partial file and gives its number.
+    /// Writes a partial file and returns its number in the journal.
     pub fn partial(&mut self, file: Partial) -> Option<u32> {
         let index = self.next_partial;
         self.next_partial = index.checked_add(1)?;

@@ -213,7 +213,7 @@ impl Journal {
         }
     }
 
-    /// Writes down a large file under its temporary name, and gives its number in the journal; none where that
+    /// Writes down a large file under its temporary name, and returns its number in the journal; none where that
     /// can't be.
     pub fn partial(&self, file: Partial) -> Option<u32> {
         file.chunks()?;

@@ -84,8 +84,8 @@ pub struct DigestPart {
     pub digest: Digest,
 }
 
-/// The root of a file of `size` bytes; `None` where the parts don't follow each other from its beginning to its
-/// end, or aren't subtrees of it.
+/// The BLAKE3 hash of a file of `size` bytes. `None` if the parts don't follow each other from the beginning of the
+/// file to its end, or aren't subtrees of the file's hash tree.
 pub fn join(mut parts: Vec<DigestPart>, size: u64) -> Option<Digest> {
     parts.sort_unstable_by_key(|part| part.offset);
     if let [whole] = parts[..] {

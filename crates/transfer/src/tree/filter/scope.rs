@@ -128,7 +128,7 @@ impl Scope {
         self.asked(path, is_directory, true)
     }
 
-    /// The rules for what is in `directory`, which this scope's walk found. `read` gives the merge files that are in
+    /// The rules for what is in `directory`, which this scope's walk found. `read` returns the merge files that are in
     /// it; those above the transfer are read as they are found by their paths.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ pub enum Who {
     Group,
 }
 
-/// Reads the kernel's form; `name` gives the names of numbers, which may be empty. `None` where it isn't one.
+/// Reads the kernel's form; `name` returns the name of a number, which may be empty. `None` where the bytes aren't an ACL.
 pub fn decode(value: &[u8], mut name: impl FnMut(Who, u32) -> String) -> Option<Vec<AclEntry>> {
     let (version, entries) = value.split_first_chunk::<4>()?;
     if u32::from_le_bytes(*version) != VERSION || entries.len() % ENTRY != 0 {
@@ -50,7 +50,7 @@ fn decode_entry(entry: &[u8], name: &mut impl FnMut(Who, u32) -> String) -> Opti
     Some(AclEntry { tag, permissions })
 }
 
-/// Writes the kernel's form, in the order that the kernel asks for; `number` gives the numbers of those who are named.
+/// Writes the kernel's form, in the order that the kernel asks for; `number` returns the number of a named user or group.
 pub fn encode(acl: &[AclEntry], mut number: impl FnMut(Who, u32, &str) -> u32) -> Vec<u8> {
     let mut entries: Vec<(u16, u32, u16)> = acl
         .iter()

@@ -268,7 +268,7 @@ pub fn set_mode(fd: BorrowedFd<'_>, mode: Mode) -> Result<(), Errno> {
     }
 }
 
-/// Adds what is `needed` to a mode, and gives the mode that was there; `None` where it had that already.
+/// Adds what is `needed` to a mode, and returns the earlier mode; `None` where that mode already had them.
 ///
 /// # Errors
 /// The errors of chmod(2).

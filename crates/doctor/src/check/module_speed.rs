@@ -1,0 +1,67 @@
+//! A module's standards, against the speeds of its port.
+
+use linerate_host::facts::Port;
+
+use super::{Check, CheckRun};
+use crate::formula::gbit;
+use crate::source::{ETHTOOL, SFF_8472};
+use crate::subject::speed;
+use crate::{Finding, Host};
+
+pub(super) const CHECK: Check = Check {
+    name: "module-speed",
+    about: "modules slower than the port that they are in",
+    sources: &[SFF_8472, ETHTOOL],
+    run: CheckRun::Host(run),
+};
+
+fn run(host: &Host<'_>) -> Vec<Finding> {
+    host.hardware().filter_map(of).collect()
+}
+
+/// Only where the link has the module's speed: then a module that names too few standards isn't blamed.
+fn of(port: &Port) -> Option<Finding> {
+    let module = port.module.known()?;
+    let fastest = module.fastest_mbps()? as f64 * 1e6;
+    let able = port.modes.known()?.supported.iter().map(|mode| mode.mbps).max()? as f64 * 1e6;
+    if speed(port)? != fastest || able <= fastest {
+        return None;
+    }
+    let standards = module.standards.known()?.join(", ");
+    let title = format!("{}'s module carries {}; the port could {}", port.name, gbit(fastest), gbit(able));
+    let finding = Finding::leaves(fastest, able, title)
+        .at(&port.name)
+        .evidence(format!("the module's standards: {standards}"))
+        .fix(format!("plug modules for {} into both ends", gbit(able)));
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_host::{Fact, Facts};
+
+    use super::*;
+    use crate::testing::{edited, fixture, found, lines};
+
+    /// The fibre host with a module of this standard, and a link of this speed.
+    fn with(standard: &str, mbps: u64) -> Facts {
+        edited("fibre-trunk", "eno1", |port| {
+            let Fact::Known(module) = &mut port.module else { panic!("no module") };
+            module.standards = Fact::Known(vec![standard.into()]);
+            port.speed_mbps = Fact::Known(mbps);
+        })
+    }
+
+    #[test]
+    fn a_slow_module_in_a_fast_port_is_found() {
+        let found = found(&CHECK, &with("1000BASE-SX", 1_000));
+        assert_eq!(lines(&found), ["module-speed eno1 critical 1.00 Gbit/s"]);
+    }
+
+    #[test]
+    fn a_fitting_module_and_a_faster_link_are_not() {
+        assert!(found(&CHECK, &fixture("fibre-trunk")).is_empty());
+        assert!(found(&CHECK, &with("1000BASE-SX", 10_000)).is_empty(), "it can do more than it says");
+        assert!(found(&CHECK, &with("40G active cable", 1_000)).is_empty(), "no standard of Ethernet");
+    }
+}
