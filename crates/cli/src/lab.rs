@@ -153,7 +153,7 @@ struct LabShape {
     /// Chooses which segments are lost [default: 0]
     #[arg(long, value_name = "N", requires = "loss")]
     seed: Option<u64>,
-    /// The lab's name [default: lab0, lab1, ...]
+    /// The lab's name [default: the first free of lab0, lab1, ...]
     #[arg(long)]
     name: Option<LabName>,
     /// The link's largest packet in bytes

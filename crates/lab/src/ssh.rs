@@ -118,7 +118,7 @@ fn log_in(directory: &Path, near: File) -> Result<(), String> {
     let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
     match done.status.success() {
         true => Ok(()),
-        false if !ended => Err(format!("a login doesn't end within {PATIENCE:?}: {said}")),
+        false if !ended => Err(format!("a test login by ssh didn't finish within {PATIENCE:?}: {said}")),
         false => Err(format!("a login failed: {said}")),
     }
 }

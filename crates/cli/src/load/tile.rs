@@ -17,7 +17,7 @@ use super::{Length, ReportForm, parse_address, parse_count};
 /// Arguments of `linerate load tile`.
 #[derive(Debug, Args)]
 pub struct TileArgs {
-    /// A server (`linerate serve tile` or `rr`); tiles are spread over several
+    /// Address of `linerate serve tile` or `rr`; repeat it to spread the tiles
     #[arg(long, value_name = "HOST:PORT", required = true, value_parser = parse_address)]
     connect: Vec<SocketAddr>,
     /// An object of a web server; tiles are spread over several

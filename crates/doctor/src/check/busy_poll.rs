@@ -25,7 +25,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .fix("sysctl -w net.core.busy_poll=0 net.core.busy_read=0")
         .undo(format!("sysctl -w net.core.busy_poll={poll} net.core.busy_read={read}"))
         .conflict(
-            "Red Hat sets 50 for low delay; the kernel's default is 0; \
+            "Red Hat's guide sets 50 us for low latency; the kernel's default is 0; \
             file transfers need rate, not low delay",
         );
     Some(finding)

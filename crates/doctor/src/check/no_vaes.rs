@@ -6,7 +6,7 @@ use crate::{Citation, Finding, Host, Severity};
 
 pub(super) const CHECK: Check = Check {
     name: "no-vaes",
-    about: "no vector AES instructions, where one thread can't encrypt at the need",
+    about: "no vector AES instructions, where one thread can't encrypt at the needed rate",
     sources: &[Citation {
         name: "Drucker, Gueron and Krasnov, Making AES great again: the forthcoming vectorized AES instruction",
         url: "https://eprint.iacr.org/2018/392",

@@ -12,7 +12,7 @@ const ENOUGH: u64 = 1 << 20;
 
 pub(super) const CHECK: Check = Check {
     name: "optmem",
-    about: "a low limit for zero-copy sending, at 100 Gbit/s",
+    about: "a low limit for zero-copy sending, from 100 Gbit/s up",
     sources: &[ESNET, NET_SYSCTL],
     run: CheckRun::HostOne(of),
 };

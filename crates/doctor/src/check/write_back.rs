@@ -10,7 +10,7 @@ const PAUSE: f64 = 1.0;
 
 pub(super) const CHECK: Check = Check {
     name: "write-back",
-    about: "writers that wait for the disk after less than a second at the need",
+    about: "writers that wait for the disk after less than a second at the needed rate",
     sources: &[VM_SYSCTL],
     run: CheckRun::HostOne(of),
 };

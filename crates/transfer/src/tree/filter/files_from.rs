@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use super::parse::lines;
 
-/// The most paths of one list, with those on the way to them,
+/// The most paths of one list, with the directories on the way to them.
 pub const MAX_LISTED: usize = 4_000_000;
-/// and what they may take in memory, in MiB: the other end keeps them too.
+/// The most memory that the paths of one list may take, in MiB. In a pull both ends keep the list.
 pub const MAX_LISTED_MIB: usize = 160;
 /// Bytes in memory of a path beside its own, about.
 const AROUND: usize = 64;
