@@ -147,6 +147,8 @@ impl Metric {
         let latency = |of: fn(&Latency) -> f64| run.latency.as_ref().map(of);
         let value = match self {
             Metric::PayloadRate => run.payload_gbit_per_second(),
+            // Of what moved during a ramp nobody counted the bytes.
+            Metric::CommandRate if run.window.is_some() => return None,
             Metric::CommandRate => run.gbit_per_second(),
             Metric::TransactionRate => {
                 let seconds = run.payload_seconds.unwrap_or(run.seconds);
@@ -157,11 +159,11 @@ impl Metric {
             Metric::Score => run.score?,
             Metric::Found => f64::from(run.found.as_ref()?.level),
             Metric::Seconds => run.seconds,
-            Metric::BusyPercent => run.cpu_a.busy_percent()?,
-            Metric::FarBusyPercent => run.cpu_b.busy_percent()?,
+            Metric::BusyPercent => run.sender_cpu().busy_percent()?,
+            Metric::FarBusyPercent => run.receiver_cpu().busy_percent()?,
             Metric::CpuPerGb => {
-                let far = if shared_processors { 0.0 } else { run.cpu_b.busy() };
-                (run.cpu_a.busy() + far) / (run.bytes as f64 * 1e-9)
+                let far = if shared_processors { 0.0 } else { run.receiver_cpu().busy() };
+                (run.sender_cpu().busy() + far) / (run.bytes as f64 * 1e-9)
             }
             Metric::PeakRss => run.peak_rss_bytes? as f64,
             Metric::Bytes => run.bytes as f64,
@@ -222,6 +224,7 @@ impl Cpu {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::CountedWindow;
 
     #[test]
     fn each_metric_stands_at_its_place() {
@@ -236,6 +239,29 @@ mod tests {
         assert_eq!(Metric::CpuPerGb.of(&run, true), Some(1.0));
         assert_eq!(Metric::CpuPerGb.of(&run, false), Some(2.0));
         assert_eq!(Metric::CpuPerGb.of(&Measures { cpu_a: cpu, ..Measures::default() }, true), None);
+    }
+
+    #[test]
+    fn a_counted_window_has_cpu_of_its_own_and_no_rate_over_the_ramp() {
+        let cpu = |user| Cpu { user, idle: 4.0 - user, ..Cpu::default() };
+        let window = CountedWindow { begin: 6.0, end: 8.0, cpu_a: cpu(1.0), cpu_b: cpu(2.0) };
+        let whole = Measures {
+            bytes: 1_000_000_000,
+            seconds: 8.0,
+            cpu_a: cpu(3.0),
+            cpu_b: cpu(4.0),
+            ..Measures::default()
+        };
+        let run = Measures { window: Some(window), ..whole.clone() };
+        let of = |run: &Measures| {
+            [Metric::CpuPerGb, Metric::BusyPercent, Metric::FarBusyPercent].map(|m| m.of(run, false))
+        };
+        assert_eq!(of(&whole), [Some(7.0), Some(75.0), Some(100.0)]);
+        assert_eq!(of(&run), [Some(3.0), Some(25.0), Some(50.0)]);
+        assert_eq!(
+            (Metric::CommandRate.of(&whole, false), Metric::CommandRate.of(&run, false)),
+            (Some(1.0), None)
+        );
     }
 
     #[test]

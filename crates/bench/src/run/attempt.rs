@@ -17,6 +17,7 @@ use super::bed::{Bed, End};
 use super::disturbance;
 use super::process::{self, Finished, Group, Output, ProcessError, Stop, tail};
 use super::reading::{self, Stated};
+use super::windows;
 
 /// Everything that one run needs.
 pub(crate) struct Attempt<'a> {
@@ -81,7 +82,7 @@ impl Attempt<'_> {
         let servers = self.start_servers()?;
         self.found = self.search(log)?;
         let commands = self.commands()?;
-        self.bed.start_samples().map_err(|e| format!("starting the samplers: {e}"))?;
+        let begun = self.bed.start_samples().map_err(|e| format!("starting the samplers: {e}"))?;
         let before = self.clocks()?;
         let copies = commands.len();
         let run = process::run(commands, self.work, Duration::from_secs_f64(self.timeout), self.stop);
@@ -95,7 +96,16 @@ impl Attempt<'_> {
         let stated = self.stated(&finished)?;
         self.check_destination()?;
         let cpu = [after[0].since(&before[0]), after[1].since(&before[1])];
-        self.measures(&finished, stated, &cpu, foreign)
+        let lag = begun[1].duration_since(begun[0]).as_secs_f64();
+        let window = stated
+            .window
+            .map(|times| windows::counted(times, &log.recordings, self.bed.shares_processors(), lag));
+        let mut measures = self.measures(&finished, stated, &cpu, foreign)?;
+        match window.transpose() {
+            Ok(window) => measures.window = window,
+            Err(reason) => measures.notes.push(reason),
+        }
+        Ok(measures)
     }
 
     /// Waits for a window without other work, for four windows at most, and gives the processors that were
@@ -226,6 +236,7 @@ impl Attempt<'_> {
         let bytes = if self.tool.moves == Moves::Files { self.expected.1 } else { stated.bytes.unwrap_or(0) };
         let measures = Measures {
             bytes,
+            bytes_back: stated.bytes_back,
             files: self.expected.0,
             seconds: finished.seconds,
             payload_seconds: stated.seconds.filter(|seconds| *seconds > 0.0),
@@ -321,7 +332,7 @@ impl Log {
     }
 }
 
-fn recorded(cpu: &CpuSeconds) -> Cpu {
+pub(super) fn recorded(cpu: &CpuSeconds) -> Cpu {
     Cpu {
         processors: cpu.processors,
         // A guest's work is user-mode work of this host.

@@ -24,6 +24,7 @@ mod server;
 mod settings;
 mod setup;
 mod stock;
+mod windows;
 
 pub use bed::{Bed, End};
 pub use hold::hold;

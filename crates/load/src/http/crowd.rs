@@ -61,7 +61,7 @@ impl Crowd {
             let threads: Vec<_> = (0..self.threads.min(self.users)).map(start).collect();
             threads.into_iter().map(|thread| joined(thread.join())).collect()
         });
-        let mut sum = UserTally::default();
+        let mut sum = UserTally { phases: Some(phases), ..UserTally::default() };
         for tally in tallies {
             sum.add(tally.map_err(|error| LoadError::System("watching the users' connections", error))?);
         }

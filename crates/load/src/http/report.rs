@@ -1,6 +1,7 @@
 //! The report of a crowd, with a check of its plausibility.
 
 use crate::report::{LoadReport, per_second};
+use crate::window::Phases;
 
 use super::crowd::Crowd;
 use super::tally::UserTally;
@@ -13,6 +14,7 @@ pub fn report(crowd: &Crowd, tally: &UserTally) -> LoadReport {
     let (count, seconds) = (tally.latency.count(), crowd.window.measured.as_secs_f64());
     let mut report = LoadReport::new("http", tally.counts.payload, seconds)
         .with_transactions(count, tally.latency.summary());
+    report.window = tally.phases.as_ref().map(Phases::counted);
     report.users = Some(crowd.users);
     report.bytes_out = Some(tally.counts.sent);
     report.header_bytes = Some(tally.counts.framing);
