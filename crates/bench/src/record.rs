@@ -32,6 +32,9 @@ pub struct Record {
     pub hosts: Vec<Host>,
     /// True if both ends run on the same processors, as in a lab of namespaces.
     pub shared_processors: bool,
+    /// True if host b is a virtual machine of host a, whose processor time then holds b's.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub b_is_guest_of_a: bool,
     /// The link, if it is known; the first one if the study has several.
     pub link: Option<Link>,
     /// Every link that a case names, by that name ([`Case::link`]).
@@ -61,6 +64,23 @@ pub struct Record {
     pub capacity: Vec<Capacity>,
     /// The runs, in the order in which they were made.
     pub runs: Vec<Run>,
+}
+
+impl Record {
+    /// True if host a's processor time holds that of both ends.
+    pub fn counts_cpu_once(&self) -> bool {
+        self.shared_processors || self.b_is_guest_of_a
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(value: &u32) -> bool {
+    *value == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// A figure that the report draws.
@@ -312,6 +332,9 @@ pub struct Measures {
     pub streams: Option<u32>,
     /// Why the run counts as disturbed (steal, pressure, foreign CPU); `None` for a quiet one.
     pub disturbed: Option<String>,
+    /// More disturbed runs of the same case and block, in whose place this one counts.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub set_aside: u32,
     /// Processors' worth of work that the host did just before the run, while the study was idle.
     #[serde(default)]
     pub foreign_processors: Option<f64>,

@@ -38,6 +38,9 @@ pub struct LoadReport {
     pub latency: Option<LatencySummary>,
     /// TCP connections over the whole run, the warm-up included.
     pub connections: Vec<ConnectionCounts>,
+    /// Connections a second in the window, if each request has one of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub new_connections_per_second: Option<f64>,
     /// HTTP users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<u32>,
@@ -90,6 +93,7 @@ impl LoadReport {
             transactions_per_second: None,
             latency: None,
             connections: Vec::new(),
+            new_connections_per_second: None,
             users: None,
             bytes_out: None,
             header_bytes: None,

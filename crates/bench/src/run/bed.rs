@@ -133,6 +133,11 @@ pub trait Bed {
     /// True if both ends run on the same processors.
     fn shares_processors(&self) -> bool;
 
+    /// True if the receiving end is a virtual machine of the sending one.
+    fn far_is_guest(&self) -> bool {
+        false
+    }
+
     /// True if an end has the program.
     fn has(&self, end: End, program: &str) -> bool;
 

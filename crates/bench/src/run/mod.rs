@@ -5,6 +5,7 @@ mod bed;
 mod capacity;
 mod commands;
 mod disturbance;
+mod guest;
 mod head;
 mod hold;
 mod host_bed;

@@ -144,6 +144,7 @@ impl Tiles {
             threads: 1,
             timeout: std::time::Duration::from_secs(10),
             pace: Some(interval(self.targets.web / f64::from(WEB_USERS))),
+            think: std::time::Duration::ZERO,
         }
     }
 
