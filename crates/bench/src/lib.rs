@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod data;
+mod measures;
 pub mod metric;
 pub mod out;
 pub mod record;

@@ -26,9 +26,9 @@ pub enum Metric {
     Found,
     /// Wall seconds of the whole command.
     Seconds,
-    /// Busy percent of the sending host's processors.
+    /// Busy percent of host a's processors, which sends files and makes requests; of both ends' if they share them.
     BusyPercent,
-    /// Busy percent of the receiving host's processors.
+    /// Busy percent of host b's processors, which receives files and answers requests.
     FarBusyPercent,
     /// CPU-seconds per 10^9 payload bytes, both ends.
     CpuPerGb,
@@ -79,8 +79,8 @@ pub const ABOUT: [About; 13] = [
         meaning: "median TCP payload delivered per second",
         heading: "Payload", unit: "Gbit/s", column: "Gbit/s payload",
         words: SPEED, more_is_better: true, is_compared: true, least_bytes: LEAST },
-    About { metric: Metric::CommandRate, name: "command_rate", quantity: "", label: "Payload throughput with login", meaning: "",
-        heading: "With login", unit: "Gbit/s", column: "Gbit/s with login",
+    About { metric: Metric::CommandRate, name: "command_rate", quantity: "", label: "Payload throughput of the whole command", meaning: "",
+        heading: "Whole command", unit: "Gbit/s", column: "Gbit/s whole command",
         words: SPEED, more_is_better: true, is_compared: false, least_bytes: LEAST },
     About { metric: Metric::TransactionRate, name: "transaction_rate", quantity: "transaction-rate", label: "Transactions",
         meaning: "median of transactions a second (a request with its whole reply)",
@@ -103,12 +103,12 @@ pub const ABOUT: [About; 13] = [
     About { metric: Metric::Seconds, name: "seconds", quantity: "", label: "Time of the whole command", meaning: "",
         heading: "Time", unit: "s", column: "seconds",
         words: SPEED, more_is_better: false, is_compared: false, least_bytes: 0 },
-    About { metric: Metric::BusyPercent, name: "busy_percent", quantity: "", label: "CPU of the sending host", meaning: "",
-        heading: "CPU sender", unit: "% busy", column: "CPU %",
+    About { metric: Metric::BusyPercent, name: "busy_percent", quantity: "", label: "CPU of host a", meaning: "",
+        heading: "CPU a", unit: "% busy", column: "CPU % a",
         words: CPU, more_is_better: false, is_compared: false, least_bytes: 0 },
-    About { metric: Metric::FarBusyPercent, name: "far_busy_percent", quantity: "busy-percent", label: "CPU of the receiving host",
-        meaning: "median busy share of all processors of the receiving host",
-        heading: "CPU receiver", unit: "% busy", column: "far CPU %",
+    About { metric: Metric::FarBusyPercent, name: "far_busy_percent", quantity: "busy-percent", label: "CPU of host b",
+        meaning: "median busy share of all processors of host b, which receives files and answers requests",
+        heading: "CPU b", unit: "% busy", column: "CPU % b",
         words: CPU, more_is_better: false, is_compared: false, least_bytes: 0 },
     About { metric: Metric::CpuPerGb, name: "cpu_per_gb", quantity: "", label: "CPU-seconds per GB, both ends", meaning: "",
         heading: "CPU-s", unit: "per GB", column: "CPU-s/GB",
@@ -141,12 +141,14 @@ impl Metric {
         named.map(|about| (about.quantity, about.metric)).collect()
     }
 
-    /// The value of a run, also if it moved little; ends that share their processors are counted once. `None`
-    /// if the run has no such figure.
-    pub fn of(self, run: &Measures, shared_processors: bool) -> Option<f64> {
+    /// The value of a run, also if it moved little; with `counted_once`, host a's processors do the work of both
+    /// ends ([`crate::record::Record::counts_cpu_once`]). `None` if the run has no such figure.
+    pub fn of(self, run: &Measures, counted_once: bool) -> Option<f64> {
         let latency = |of: fn(&Latency) -> f64| run.latency.as_ref().map(of);
         let value = match self {
             Metric::PayloadRate => run.payload_gbit_per_second(),
+            // Of what moved during a ramp nobody counted the bytes.
+            Metric::CommandRate if run.window.is_some() => return None,
             Metric::CommandRate => run.gbit_per_second(),
             Metric::TransactionRate => {
                 let seconds = run.payload_seconds.unwrap_or(run.seconds);
@@ -157,11 +159,11 @@ impl Metric {
             Metric::Score => run.score?,
             Metric::Found => f64::from(run.found.as_ref()?.level),
             Metric::Seconds => run.seconds,
-            Metric::BusyPercent => run.cpu_a.busy_percent()?,
-            Metric::FarBusyPercent => run.cpu_b.busy_percent()?,
+            Metric::BusyPercent => run.sender_cpu().busy_percent()?,
+            Metric::FarBusyPercent => run.receiver_cpu().busy_percent()?,
             Metric::CpuPerGb => {
-                let far = if shared_processors { 0.0 } else { run.cpu_b.busy() };
-                (run.cpu_a.busy() + far) / (run.bytes as f64 * 1e-9)
+                let far = if counted_once { 0.0 } else { run.receiver_cpu().busy() };
+                (run.sender_cpu().busy() + far) / (run.bytes as f64 * 1e-9)
             }
             Metric::PeakRss => run.peak_rss_bytes? as f64,
             Metric::Bytes => run.bytes as f64,
@@ -171,8 +173,8 @@ impl Metric {
 
     /// The shown value of a run; nothing if the run moved too little for a meaningful value, and nothing
     /// below 0.
-    pub fn shown(self, run: &Measures, shared_processors: bool) -> Option<f64> {
-        let value = self.of(run, shared_processors)?;
+    pub fn shown(self, run: &Measures, counted_once: bool) -> Option<f64> {
+        let value = self.of(run, counted_once)?;
         (value >= 0.0 && run.bytes >= self.about().least_bytes).then_some(value)
     }
 
@@ -222,6 +224,7 @@ impl Cpu {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::CountedWindow;
 
     #[test]
     fn each_metric_stands_at_its_place() {
@@ -236,6 +239,29 @@ mod tests {
         assert_eq!(Metric::CpuPerGb.of(&run, true), Some(1.0));
         assert_eq!(Metric::CpuPerGb.of(&run, false), Some(2.0));
         assert_eq!(Metric::CpuPerGb.of(&Measures { cpu_a: cpu, ..Measures::default() }, true), None);
+    }
+
+    #[test]
+    fn a_counted_window_has_cpu_of_its_own_and_no_rate_over_the_ramp() {
+        let cpu = |user| Cpu { user, idle: 4.0 - user, ..Cpu::default() };
+        let window = CountedWindow { begin: 6.0, end: 8.0, cpu_a: cpu(1.0), cpu_b: cpu(2.0) };
+        let whole = Measures {
+            bytes: 1_000_000_000,
+            seconds: 8.0,
+            cpu_a: cpu(3.0),
+            cpu_b: cpu(4.0),
+            ..Measures::default()
+        };
+        let run = Measures { window: Some(window), ..whole.clone() };
+        let of = |run: &Measures| {
+            [Metric::CpuPerGb, Metric::BusyPercent, Metric::FarBusyPercent].map(|m| m.of(run, false))
+        };
+        assert_eq!(of(&whole), [Some(7.0), Some(75.0), Some(100.0)]);
+        assert_eq!(of(&run), [Some(3.0), Some(25.0), Some(50.0)]);
+        assert_eq!(
+            (Metric::CommandRate.of(&whole, false), Metric::CommandRate.of(&run, false)),
+            (Some(1.0), None)
+        );
     }
 
     #[test]

@@ -32,6 +32,9 @@ pub struct Record {
     pub hosts: Vec<Host>,
     /// True if both ends run on the same processors, as in a lab of namespaces.
     pub shared_processors: bool,
+    /// True if host b is a virtual machine of host a, whose processor time then holds b's.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub b_is_guest_of_a: bool,
     /// The link, if it is known; the first one if the study has several.
     pub link: Option<Link>,
     /// Every link that a case names, by that name ([`Case::link`]).
@@ -61,6 +64,23 @@ pub struct Record {
     pub capacity: Vec<Capacity>,
     /// The runs, in the order in which they were made.
     pub runs: Vec<Run>,
+}
+
+impl Record {
+    /// True if host a's processor time holds that of both ends.
+    pub fn counts_cpu_once(&self) -> bool {
+        self.shared_processors || self.b_is_guest_of_a
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(value: &u32) -> bool {
+    *value == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// A figure that the report draws.
@@ -288,6 +308,9 @@ pub enum Outcome {
 pub struct Measures {
     /// Payload bytes delivered.
     pub bytes: u64,
+    /// Those of them that went from the receiving end to the sending one, if the tool moves data both ways.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_back: Option<u64>,
     /// Files delivered; 0 for memory to memory.
     pub files: u64,
     /// Wall time of the whole command, login included, in seconds.
@@ -298,6 +321,9 @@ pub struct Measures {
     pub cpu_a: Cpu,
     /// CPU of the receiving host over `seconds`. Equal to `cpu_a` if both ends share the processors.
     pub cpu_b: Cpu,
+    /// The part of the run in which the tool counted, if it had a ramp before it, and the CPU over that part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<CountedWindow>,
     /// Peak resident memory of the tool's process at either end, the larger, in bytes, where it states one.
     pub peak_rss_bytes: Option<u64>,
     /// The limiter that the tool reported, if any.
@@ -306,6 +332,9 @@ pub struct Measures {
     pub streams: Option<u32>,
     /// Why the run counts as disturbed (steal, pressure, foreign CPU); `None` for a quiet one.
     pub disturbed: Option<String>,
+    /// More disturbed runs of the same case and block, in whose place this one counts.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub set_aside: u32,
     /// Processors' worth of work that the host did just before the run, while the study was idle.
     #[serde(default)]
     pub foreign_processors: Option<f64>,
@@ -344,6 +373,19 @@ pub struct Measures {
     /// none.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+/// The part of a run in which its tool counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CountedWindow {
+    /// Its begin, in seconds since the sending host's sampler began.
+    pub begin: f64,
+    /// Its end.
+    pub end: f64,
+    /// CPU of the sending host over it.
+    pub cpu_a: Cpu,
+    /// CPU of the receiving host over it. Equal to `cpu_a` if both ends share the processors.
+    pub cpu_b: Cpu,
 }
 
 /// Response times in microseconds.
@@ -452,29 +494,4 @@ impl Cpu {
     pub fn busy(&self) -> f64 {
         self.user + self.system + self.irq + self.softirq
     }
-}
-
-/// The beginning of a warning among a tool's notes; tool files call such a note "warning".
-const WARNING: &str = "warning: ";
-
-impl Measures {
-    /// The tool's warnings, for example that rate and response times of a closed loop don't agree.
-    pub fn warnings(&self) -> impl Iterator<Item = &str> {
-        self.notes.iter().filter_map(|note| note.strip_prefix(WARNING))
-    }
-
-    /// Payload rate over the whole command in Gbit/s.
-    pub fn gbit_per_second(&self) -> f64 {
-        rate(self.bytes, self.seconds)
-    }
-
-    /// Payload rate over the tool's own payload time in Gbit/s, or over the whole command where it states
-    /// none.
-    pub fn payload_gbit_per_second(&self) -> f64 {
-        rate(self.bytes, self.payload_seconds.unwrap_or(self.seconds))
-    }
-}
-
-fn rate(bytes: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { bytes as f64 * 8e-9 / seconds } else { 0.0 }
 }

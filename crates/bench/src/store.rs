@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 use crate::record::{Record, Run, SCHEMA};
 use crate::spec::MOST_BLOCKS;
 
+/// Disturbed runs in whose place others count; only there if there is one.
+const DISTURBED: &str = "disturbed.jsonl";
+
 /// A directory of results that is being written.
 #[derive(Debug)]
 pub struct Store {
@@ -54,6 +57,8 @@ pub struct Resumed {
     pub record: Record,
     /// Untimed runs that are there already.
     pub warmups: usize,
+    /// Runs that were disturbed and made again.
+    pub disturbed: usize,
 }
 
 /// Why results can't be stored or read.
@@ -148,7 +153,8 @@ impl Store {
         store.claim()?;
         store.cut("runs.jsonl", &store.runs)?;
         let warmups = store.cut("warmups.jsonl", &store.warmups)?;
-        Ok(Resumed { record: load(dir)?.record, warmups, store })
+        let disturbed = store.disturbed()?;
+        Ok(Resumed { record: load(dir)?.record, warmups, disturbed, store })
     }
 
     /// Holds the directory against other writers, for as long as this process lives.
@@ -170,6 +176,12 @@ impl Store {
             file.set_len(whole as u64).map_err(|cause| self.failed(name, cause))?;
         }
         Ok(text[..whole].iter().filter(|byte| **byte == b'\n').count())
+    }
+
+    /// The number of disturbed runs in whose place others count. An incomplete last line is cut off.
+    fn disturbed(&self) -> Result<usize, StoreError> {
+        let path = self.dir.join(DISTURBED);
+        if path.exists() { self.cut(DISTURBED, &append_to(&path)?) } else { Ok(0) }
     }
 
     /// Its directory.
@@ -206,6 +218,15 @@ impl Store {
     /// It can't be written.
     pub fn append_warmup(&mut self, run: &Run) -> Result<(), StoreError> {
         append_line(&mut self.warmups, run).map_err(|cause| self.failed("warmups.jsonl", cause))
+    }
+
+    /// Appends a disturbed run in whose place another counts.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn append_disturbed(&self, run: &Run) -> Result<(), StoreError> {
+        let mut file = append_to(&self.dir.join(DISTURBED))?;
+        append_line(&mut file, run).map_err(|cause| self.failed(DISTURBED, cause))
     }
 
     /// Stores the output of a run's commands, compressed, as `raw/NAME.log.zst`.

@@ -1,5 +1,7 @@
 //! Studies run on a bed without a network, with shell scripts as tools: good ones, and every kind of bad one.
 
+#[path = "runner/again.rs"]
+mod again;
 #[path = "runner/put_back.rs"]
 mod put_back;
 #[path = "runner/search.rs"]
@@ -83,6 +85,7 @@ title = "Trial"
 blocks = 2
 timeout = "2 s"
 settle = "10 ms"
+repeats = 0
 [[link]]
 name = "memory"
 rate = "open"
@@ -363,6 +366,7 @@ fn settings_are_set_read_back_and_put_back() {
         read: words(&["cat", path]),
         // What is set to 3 stays as it is.
         write: words(&["sh", "-c", "[ \"$1\" = 3 ] || echo \"$1\" | tr ' ' '\t' > \"$0\"", path, "{value}"]),
+        optional: false,
     });
     study.cases[1].settings.insert("level".into(), "2 x".into());
     study.cases[2].settings.insert("level".into(), "3".into());
@@ -384,11 +388,35 @@ fn a_setting_that_can_not_be_read_ends_the_study_before_it_begins() {
     let mut study = trial.study(&[("copy", 1)]);
     let read = words(&["sh", "-c", "echo no such knob >&2; exit 1"]);
     let write = words(&["true", "{value}"]);
-    study.settings.push(SettingSpec { name: "knob".into(), hosts: vec!["a".into()], read, write });
+    study.settings.push(SettingSpec {
+        name: "knob".into(),
+        hosts: vec!["a".into()],
+        read,
+        write,
+        optional: false,
+    });
     study.cases[0].settings.insert("knob".into(), "1".into());
     let (work, out) = trial.places();
     let error = Runner::new(trial.setup(&study, &work, &out), beds(), &mut |_| {}).err().unwrap();
     assert!(error.to_string().contains("no such knob"), "{error}");
+}
+
+#[test]
+fn a_host_may_lack_an_optional_setting_and_only_its_cases_are_unavailable() {
+    let trial = Trial::new(&[("copy", "cp -r \"$1\" \"$2\"/")]);
+    let mut study = trial.study(&[("copy", 1), ("copy", 2)]);
+    let read = words(&["sh", "-c", "echo no such knob >&2; exit 1"]);
+    let write = words(&["true", "{value}"]);
+    let knob = SettingSpec { name: "knob".into(), hosts: vec!["a".into()], read, write, optional: true };
+    study.settings.push(knob);
+    study.cases[1].settings.insert("knob".into(), "1".into());
+    let (record, _) = trial.run(&study, &mut |_| {});
+    assert!(reason(&record, "copy-1").starts_with("measured"), "{}", reason(&record, "copy-1"));
+    let lacking = reason(&record, "copy-2");
+    assert!(
+        lacking.starts_with("unavailable: reading knob on host a") && lacking.contains("no such knob"),
+        "{lacking}"
+    );
 }
 
 /// Every run of the study once: blocks x cases, in the order that the seed gives.
@@ -453,7 +481,13 @@ fn with_setting(trial: &Trial, file: &Path) -> Study {
     let mut study = trial.study(&[("slow", 1)]);
     let write = words(&["sh", "-c", "echo \"$1\" > \"$0\"", path, "{value}"]);
     let read = words(&["cat", path]);
-    study.settings.push(SettingSpec { name: "level".into(), hosts: vec!["a".into()], read, write });
+    study.settings.push(SettingSpec {
+        name: "level".into(),
+        hosts: vec!["a".into()],
+        read,
+        write,
+        optional: false,
+    });
     study.cases[0].settings.insert("level".into(), "changed".into());
     study
 }
@@ -543,9 +577,8 @@ fn a_generator_is_tested_alone_and_runs_near_its_limit_are_marked() {
     study.capacity = true;
     let (work, out) = trial.places();
     let linerate = trial.dir.path().join("linerate");
-    let script = "#!/bin/sh\nsleep 0.1\nfor w; do b=$last; last=$w; done\n\
-                  echo \"{\\\"bytes\\\":$b,\\\"payload_seconds\\\":0.1,\\\"encrypted\\\":false,\\\"limiter\\\":\\\"cpu\\\",\\\"streams\\\":1,\
-                  \\\"sender\\\":{\\\"peak_rss_bytes\\\":1},\\\"receiver\\\":{\\\"peak_rss_bytes\\\":1}}\"\n";
+    let script = "#!/bin/sh\nif [ $1 = serve ]; then echo listening on it; exec sleep 30; fi\nsleep 0.1\n\
+                  echo '{\"bytes\":125000000,\"seconds\":0.1,\"connections\":[],\"window\":{\"begin\":1,\"end\":2}}'\n";
     std::fs::write(&linerate, script).unwrap();
     std::fs::set_permissions(&linerate, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let mut setup = trial.setup(&study, &work, &out);
@@ -556,7 +589,8 @@ fn a_generator_is_tested_alone_and_runs_near_its_limit_are_marked() {
     let parts: Vec<(&str, Option<&str>)> =
         record.capacity.iter().map(|part| (part.part.as_str(), part.tool.as_deref())).collect();
     assert_eq!(parts, [("path", None), ("generator", Some("asks"))]);
-    assert!((record.capacity[1].gbit_per_second - 3.76).abs() < 0.01, "{:?}", record.capacity);
+    let rate = |part: usize| record.capacity[part].gbit_per_second;
+    assert!((rate(0) - 10.0).abs() < 0.01 && (rate(1) - 3.76).abs() < 0.01, "{:?}", record.capacity);
     let Outcome::Measured(measures) = &record.runs[0].outcome else { panic!("{:?}", record.runs) };
     let told = measures.limited_by_bed.as_deref().unwrap();
     assert!(told.starts_with("generator asks: alone it does 3.76 Gbit/s"), "{told}");

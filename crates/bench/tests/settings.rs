@@ -1,7 +1,7 @@
 //! The settings of the built-in studies, on interfaces of a network namespace of their own.
 
 use std::ffi::OsString;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use linerate_bench::spec::study::Study;
 use linerate_bench::spec::tool::Toolbox;
@@ -32,13 +32,17 @@ impl Namespace {
     }
 
     fn run(&self, words: &[Word], value: &str) -> String {
+        let done = self.output(words, value);
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stdout).unwrap().trim().to_owned()
+    }
+
+    fn output(&self, words: &[Word], value: &str) -> Output {
         let mut values = Values::default();
         values.insert("value", Value::One(value.into()));
         let argv: Vec<OsString> = words.iter().flat_map(|word| word.expand(&values).unwrap()).collect();
         let net = format!("--net=/proc/{}/ns/net", self.0.id());
-        let done = Command::new("nsenter").arg(net).args(argv).output().unwrap();
-        assert!(done.status.success(), "{done:?}");
-        String::from_utf8(done.stdout).unwrap().trim().to_owned()
+        Command::new("nsenter").arg(net).args(argv).output().unwrap()
     }
 }
 
@@ -48,6 +52,23 @@ impl Drop for Namespace {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+#[test]
+fn the_backlog_is_set_and_ports_without_interrupts_say_so() {
+    let Some(namespace) = Namespace::with_queues() else { return };
+    let (file, text) = Study::built_in("workers").unwrap();
+    let study = Study::parse(file, text, &Toolbox::built_in().unwrap()).unwrap();
+    let setting = |name: &str| study.settings.iter().find(|setting| setting.name == name).unwrap();
+    let backlog = setting("backlog");
+    let before = namespace.run(&backlog.read, "");
+    namespace.run(&backlog.write, "77");
+    assert_eq!(namespace.run(&backlog.read, ""), "77");
+    namespace.run(&backlog.write, &before);
+    assert_eq!(namespace.run(&backlog.read, ""), before);
+    let done = namespace.output(&setting("irqs").read, "");
+    let told = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(!done.status.success() && told.contains("no port here has interrupts"), "{done:?}");
 }
 
 #[test]

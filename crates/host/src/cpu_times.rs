@@ -110,6 +110,22 @@ impl CpuTimes {
 }
 
 impl CpuSeconds {
+    /// Adds a share of a later time.
+    pub(crate) fn add(&mut self, later: &CpuSeconds, share: f64) {
+        let CpuSeconds { processors, user, nice, system, idle, iowait, irq, softirq, steal, guest, .. } =
+            *later;
+        self.processors = processors;
+        self.user += user * share;
+        self.nice += nice * share;
+        self.system += system * share;
+        self.idle += idle * share;
+        self.iowait += iowait * share;
+        self.irq += irq * share;
+        self.softirq += softirq * share;
+        self.steal += steal * share;
+        self.guest += guest * share;
+    }
+
     /// Busy processor seconds of this host.
     pub fn busy(&self) -> f64 {
         self.user + self.nice + self.system + self.irq + self.softirq + self.guest

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::latency::LatencySummary;
+use crate::window::CountedTime;
 
 /// The result of a load: one JSON object.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -18,8 +19,14 @@ pub struct LoadReport {
     pub kind: &'static str,
     /// Payload bytes received in the window; for `pairs`, as their receivers counted them.
     pub bytes: u64,
+    /// Those of them that the server sent, of a load that moves data both ways.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_back: Option<u64>,
     /// Length of the window.
     pub seconds: f64,
+    /// When it began and ended; none if a number of bytes and not a time was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<CountedTime>,
     /// Transactions that ended in the window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transactions: Option<u64>,
@@ -31,6 +38,9 @@ pub struct LoadReport {
     pub latency: Option<LatencySummary>,
     /// TCP connections over the whole run, the warm-up included.
     pub connections: Vec<ConnectionCounts>,
+    /// Connections a second in the window, if each request has one of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub new_connections_per_second: Option<f64>,
     /// HTTP users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<u32>,
@@ -76,11 +86,14 @@ impl LoadReport {
             form: "load",
             kind,
             bytes,
+            bytes_back: None,
             seconds,
+            window: None,
             transactions: None,
             transactions_per_second: None,
             latency: None,
             connections: Vec::new(),
+            new_connections_per_second: None,
             users: None,
             bytes_out: None,
             header_bytes: None,

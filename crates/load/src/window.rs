@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
 /// A flag that stops a running load or server.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag(Arc<AtomicBool>);
@@ -43,6 +46,15 @@ impl Window {
     }
 }
 
+/// A window in seconds since the host was booted, the time of a suspended host included (CLOCK_BOOTTIME).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CountedTime {
+    /// Its begin.
+    pub begin: f64,
+    /// Its end.
+    pub end: f64,
+}
+
 /// A running window.
 #[derive(Clone, Copy, Debug)]
 pub struct Phases {
@@ -58,6 +70,18 @@ impl Phases {
     /// True if `now` counts.
     pub fn counts(&self, now: Instant) -> bool {
         self.from <= now && now < self.until
+    }
+
+    /// The window by the clock that /proc/uptime shows.
+    pub fn counted(&self) -> CountedTime {
+        let (now, boot) = (Instant::now(), clock_gettime(ClockId::Boottime));
+        let boot = boot.tv_sec as f64 + boot.tv_nsec as f64 * 1e-9;
+        let of = |moment: Instant| {
+            let (since, until) =
+                (now.saturating_duration_since(moment), moment.saturating_duration_since(now));
+            boot - since.as_secs_f64() + until.as_secs_f64()
+        };
+        CountedTime { begin: of(self.from), end: of(self.until) }
     }
 
     /// True after the window.
@@ -81,5 +105,19 @@ mod tests {
         assert!(!phases.counts(begin + second));
         assert!(phases.counts(begin + 2 * second) && phases.counts(begin + 4 * second));
         assert!(!phases.counts(begin + 5 * second) && phases.is_over(begin + 5 * second));
+    }
+
+    #[test]
+    fn a_window_is_told_by_the_time_since_the_boot() {
+        let uptime = || -> f64 {
+            let text = std::fs::read_to_string("/proc/uptime").unwrap();
+            text.split(' ').next().unwrap().parse().unwrap()
+        };
+        let before = uptime();
+        let window = Window { warm_up: Duration::from_secs(2), measured: Duration::from_secs(3) };
+        let CountedTime { begin, end } = window.after(Instant::now()).counted();
+        // It shows hundredths of a second.
+        assert!((before + 1.98..uptime() + 2.02).contains(&begin), "{begin} {before}");
+        assert!((end - begin - 3.0).abs() < 1e-6, "{begin} {end}");
     }
 }

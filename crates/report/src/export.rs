@@ -180,8 +180,8 @@ fn measure_fields(m: &Measures, case: Option<&Case>) -> Vec<String> {
         option(m.pressure_seconds),
         m.notes.join("; "),
     ];
-    fields.extend(cpu_fields(&m.cpu_a));
-    fields.extend(cpu_fields(&m.cpu_b));
+    fields.extend(cpu_fields(m.sender_cpu()));
+    fields.extend(cpu_fields(m.receiver_cpu()));
     fields.extend(request_fields(m));
     fields.push(option(m.score));
     fields.push(m.limited_by_bed.clone().unwrap_or_default());

@@ -55,9 +55,9 @@ fn claim(record: &Record, subject: &Summary<'_>) -> String {
     };
     let how = if subject.case.cipher.is_some() { "encrypted" } else { "in clear text" };
     let label = plain_label(record, subject);
-    let with_login =
-        tip(subject).map_or_else(String::new, |whole| format!(" ({} with its login)", short(whole)));
-    format!("{label}, {how}, moved {what} at {} Gbit/s{with_login}", short(rate))
+    let whole =
+        tip(subject).map_or_else(String::new, |whole| format!(" ({} over the whole command)", short(whole)));
+    format!("{label}, {how}, moved {what} at {} Gbit/s{whole}", short(rate))
 }
 
 /// `linerate cp` for the program's own transfers, whatever the study calls the bar; else the bar's label.

@@ -237,7 +237,7 @@ fn tables_have_columns_only_for_what_was_measured() {
     assert!(
         !quick.contains("Transactions<br>")
             && !quick.contains(">Score</th>")
-            && quick.contains("With login<br>")
+            && quick.contains("Whole command<br>")
     );
     let ports = linerate_report::html(&common::studies::scaling(5));
     assert!(ports.contains("limited by the test bed: path of 7.9 Gbit/s"));

@@ -44,11 +44,15 @@ impl Shown {
     }
 }
 
+/// The terminal's column of hosts that share their processors.
+const SHARED_COLUMN: &str = "CPU % a+b";
+
 /// The metric of a column, by its head on the terminal or on the page.
 fn metric_of(head: &str) -> Option<Metric> {
     let page = |about: &About| format!("{} {}", about.heading, about.unit).trim() == head;
     let found = ABOUT.iter().find(|about| about.column == head || page(about)).map(|about| about.metric);
-    found.or((head == "CPU busy %").then_some(Metric::BusyPercent))
+    let shared = ["CPU both ends % busy", SHARED_COLUMN];
+    found.or(shared.contains(&head).then_some(Metric::BusyPercent))
 }
 
 /// The cases' rows of the page, by case, of those that were measured.
@@ -99,7 +103,7 @@ fn terminal(record: &Record) -> BTreeMap<String, Shown> {
 
 /// The heads of the columns, in their order: words that belong together are one.
 fn terminal_heads(line: &str) -> Vec<String> {
-    let known = ABOUT.iter().map(|about| about.column).chain(["case", "streams", "cipher"]);
+    let known = ABOUT.iter().map(|about| about.column).chain(["case", "streams", "cipher", SHARED_COLUMN]);
     let mut heads: Vec<(usize, String)> =
         known.filter_map(|head| Some((find_word(line, head)?, head.to_owned()))).collect();
     heads.extend(line.find(" x ").map(|at| (at, line[at + 1..].trim().to_owned())));
@@ -202,7 +206,8 @@ fn differences(name: &str, record: &Record) -> (usize, Vec<String>) {
     for summary in summaries(&record, record.baseline.as_deref()).iter().filter(|s| s.measured > 0) {
         let id = &summary.case.id;
         let case = serde_json::to_value(summary).expect("a summary is JSON");
-        let (of_page, of_terminal) = (page.get(id).expect(id), terminal.get(id).expect(id));
+        let (of_page, of_terminal) =
+            (page.get(id).expect(id), terminal.get(id).unwrap_or_else(|| panic!("{id}: {}", table(&record))));
         for (metric, cell) in &of_terminal.metrics {
             let whole = json(&case, metric.about().name, |value| metric.text(value));
             check(format!("{id}, {metric:?} on the terminal and in JSON"), cell, &whole);

@@ -24,10 +24,11 @@ pub fn table(record: &Record) -> String {
 }
 
 /// The columns of tools that move data; the first has its interval.
-const MOVERS: [Metric; 4] = [Metric::PayloadRate, Metric::Seconds, Metric::BusyPercent, Metric::CpuPerGb];
-/// The columns of tools that make requests.
+const MOVERS: [Metric; 5] =
+    [Metric::PayloadRate, Metric::Seconds, Metric::BusyPercent, Metric::FarBusyPercent, Metric::CpuPerGb];
+/// The columns of tools that make requests; of two hosts, the processors of the server's say more.
 const REQUESTS: [Metric; 5] =
-    [Metric::TransactionRate, Metric::P50, Metric::P99, Metric::PayloadRate, Metric::BusyPercent];
+    [Metric::TransactionRate, Metric::P50, Metric::P99, Metric::PayloadRate, Metric::FarBusyPercent];
 
 /// Rows that would read alike, such as two levels of a setting, have their case's id, too.
 fn tell_apart(all: &mut [CaseSummary]) {
@@ -74,9 +75,13 @@ fn ratio(record: &Record) -> Option<String> {
 /// A table of those metrics. Only tools that move files or memory have a column for the cipher.
 fn columns(record: &Record, cases: &[&CaseSummary], metrics: &[Metric]) -> Vec<String> {
     let (ratio, has_cipher) = (ratio(record), metrics[0] == Metric::PayloadRate);
+    let mut metrics = metrics.to_vec();
+    if record.shared_processors {
+        metrics.retain(|metric| *metric != Metric::BusyPercent);
+    }
     let mut heading = vec!["case", "streams"];
     heading.extend(has_cipher.then_some("cipher"));
-    heading.extend(metrics.iter().map(|metric| metric.about().column));
+    heading.extend(metrics.iter().map(|metric| column(record, *metric)));
     heading.extend(ratio.as_deref());
     let row = |summary: &&CaseSummary| {
         let mut cells = vec![marked_label(summary), streams(summary)];
@@ -92,6 +97,14 @@ fn columns(record: &Record, cases: &[&CaseSummary], metrics: &[Metric]) -> Vec<S
         cells
     };
     lines(&heading, cases.iter().map(row))
+}
+
+/// The head of a metric's column.
+fn column(record: &Record, metric: Metric) -> &'static str {
+    match metric {
+        Metric::FarBusyPercent if record.shared_processors => "CPU % a+b",
+        _ => metric.about().column,
+    }
 }
 
 fn scores(record: &Record, scored: &[&CaseSummary]) -> Vec<String> {
@@ -238,9 +251,11 @@ fn interval_note(record: &Record, moves: bool) -> String {
 
 fn cpu_note(record: &Record) -> &'static str {
     if record.shared_processors {
-        "CPU is the whole host's. Both ends share its processors, so CPU % and CPU-s/GB hold both ends' work."
+        "CPU is the whole host's. Both ends share its processors, so CPU % a+b and CPU-s/GB hold both ends' work."
+    } else if record.b_is_guest_of_a {
+        "Host b is a virtual machine of host a, whose CPU holds b's: CPU-s/GB is host a's alone, and CPU % b is b's own view."
     } else {
-        "CPU % is the sending host's; CPU-s/GB adds both hosts'."
+        "CPU-s/GB adds both hosts'."
     }
 }
 

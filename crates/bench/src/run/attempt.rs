@@ -17,6 +17,7 @@ use super::bed::{Bed, End};
 use super::disturbance;
 use super::process::{self, Finished, Group, Output, ProcessError, Stop, tail};
 use super::reading::{self, Stated};
+use super::windows;
 
 /// Everything that one run needs.
 pub(crate) struct Attempt<'a> {
@@ -81,7 +82,7 @@ impl Attempt<'_> {
         let servers = self.start_servers()?;
         self.found = self.search(log)?;
         let commands = self.commands()?;
-        self.bed.start_samples().map_err(|e| format!("starting the samplers: {e}"))?;
+        let begun = self.bed.start_samples().map_err(|e| format!("starting the samplers: {e}"))?;
         let before = self.clocks()?;
         let copies = commands.len();
         let run = process::run(commands, self.work, Duration::from_secs_f64(self.timeout), self.stop);
@@ -95,21 +96,30 @@ impl Attempt<'_> {
         let stated = self.stated(&finished)?;
         self.check_destination()?;
         let cpu = [after[0].since(&before[0]), after[1].since(&before[1])];
-        self.measures(&finished, stated, &cpu, foreign)
+        let lag = begun[1].duration_since(begun[0]).as_secs_f64();
+        let window = stated
+            .window
+            .map(|times| windows::counted(times, &log.recordings, self.bed.shares_processors(), lag));
+        let mut measures = self.measures(&finished, stated, &cpu, foreign)?;
+        match window.transpose() {
+            Ok(window) => measures.window = window,
+            Err(reason) => measures.notes.push(reason),
+        }
+        Ok(measures)
     }
 
-    /// Waits for a window without other work, for four windows at most, and gives the processors that were
-    /// busy in the last.
-    fn wait_for_quiet(&mut self) -> Result<f64, Failure> {
+    /// Waits for a window without other work, for four windows at most, and gives the processors of each host
+    /// that were busy in the last.
+    fn wait_for_quiet(&mut self) -> Result<[f64; 2], Failure> {
         rustix::fs::sync();
-        let mut foreign = 0.0;
+        let mut foreign = [0.0; 2];
         for _ in 0..4 {
             let before = self.clocks()?;
             std::thread::sleep(Duration::from_secs_f64(self.settle));
             let after = self.clocks()?;
             let of = |host: usize| disturbance::foreign(&after[host].since(&before[host]), self.settle);
-            foreign = of(0).max(of(1));
-            if disturbance::is_quiet(foreign) {
+            foreign = [of(0), of(1)];
+            if foreign.into_iter().all(disturbance::is_quiet) {
                 break;
             }
         }
@@ -232,11 +242,12 @@ impl Attempt<'_> {
         finished: &Finished,
         stated: Stated,
         cpu: &[CpuSeconds; 2],
-        foreign: f64,
+        foreign: [f64; 2],
     ) -> Result<Measures, Failure> {
         let bytes = if self.tool.moves == Moves::Files { self.expected.1 } else { stated.bytes.unwrap_or(0) };
         let measures = Measures {
             bytes,
+            bytes_back: stated.bytes_back,
             files: self.expected.0,
             seconds: finished.seconds,
             payload_seconds: stated.seconds.filter(|seconds| *seconds > 0.0),
@@ -246,7 +257,7 @@ impl Attempt<'_> {
             limiter: stated.limiter,
             streams: stated.streams,
             disturbed: self.disturbed(cpu, foreign),
-            foreign_processors: Some(foreign),
+            foreign_processors: Some(foreign[0].max(foreign[1])),
             pressure_seconds: cpu[0].pressure,
             transactions: stated.transactions,
             latency: stated.latency,
@@ -260,15 +271,12 @@ impl Attempt<'_> {
         Ok(measures)
     }
 
-    /// The disturbance of the first disturbed host, the sender before the receiver.
-    fn disturbed(&self, cpu: &[CpuSeconds; 2], foreign: f64) -> Option<String> {
-        let sender = disturbance::disturbed(&cpu[0], foreign);
+    /// The disturbances of each host.
+    fn disturbed(&self, cpu: &[CpuSeconds; 2], foreign: [f64; 2]) -> Option<String> {
         if self.bed.shares_processors() {
-            return sender;
+            return disturbance::disturbed(&cpu[0], foreign[0]);
         }
-        let told = |host: &str, reason: String| format!("host {host}: {reason}");
-        let receiver = || disturbance::disturbed(&cpu[1], 0.0).map(|reason| told("b", reason));
-        sender.map(|reason| told("a", reason)).or_else(receiver)
+        disturbance::of_hosts(cpu, foreign)
     }
 
     /// A tool's own figures are believed only if they are possible.
@@ -332,7 +340,7 @@ impl Log {
     }
 }
 
-fn recorded(cpu: &CpuSeconds) -> Cpu {
+pub(super) fn recorded(cpu: &CpuSeconds) -> Cpu {
     Cpu {
         processors: cpu.processors,
         // A guest's work is user-mode work of this host.

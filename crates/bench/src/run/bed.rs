@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use linerate_host::{CpuTimes, Facts, Snapshot};
 pub use linerate_lab::End;
@@ -128,15 +129,17 @@ pub trait Bed {
         Followed::Process(std::process::id())
     }
 
-    /// Starts the ends' samplers.
+    /// Starts the ends' samplers, and gives the moments at which each had begun.
     ///
     /// # Errors
     /// An end's agent doesn't answer.
-    fn start_samples(&mut self) -> io::Result<()> {
-        [End::A, End::B].into_iter().try_for_each(|end| {
+    fn start_samples(&mut self) -> io::Result<[Instant; 2]> {
+        let mut start = |end| {
             let followed = self.followed(end);
-            self.agent(end).map_or(Ok(()), |agent| samples::start(agent, followed))
-        })
+            let started = self.agent(end).map_or(Ok(()), |agent| samples::start(agent, followed));
+            started.map(|()| Instant::now())
+        };
+        Ok([start(End::A)?, start(End::B)?])
     }
 
     /// The recording of an end's sampler since the start; `None` without a sampler.
@@ -152,6 +155,11 @@ pub trait Bed {
 
     /// True if both ends run on the same processors.
     fn shares_processors(&self) -> bool;
+
+    /// True if the receiving end is a virtual machine of the sending one.
+    fn far_is_guest(&self) -> bool {
+        false
+    }
 
     /// True if an end has the program.
     fn has(&self, end: End, program: &str) -> bool;

@@ -20,6 +20,9 @@ use super::setup::Setup;
 /// A run that comes this near to a limit of the test bed doesn't measure its tool.
 const NEAR: f64 = 0.9;
 
+/// The tool that measures a path.
+const PAIRS: &str = "linerate-pairs";
+
 /// How the record names the path as it is.
 const PATH: &str = "path";
 
@@ -29,11 +32,8 @@ const UNSHAPED: &str = "path, unshaped";
 /// How the record names a tool that makes requests.
 const GENERATOR: &str = "generator";
 
-/// Bytes of the first stream over a path of unknown rate.
-const FIRST: u64 = 20_000_000;
-
-/// Seconds that the streams which count should take.
-const SECONDS: f64 = 1.0;
+/// The ramp and the seconds of each measurement of a path.
+const LENGTH: [(&str, &str); 2] = [("ramp", "0.2"), ("seconds", "1")];
 
 /// The first of the TCP ports that these runs use: the study's own begin at 5201 and are 1,000.
 const PORT: u16 = 6301;
@@ -55,9 +55,9 @@ pub(crate) fn measure(setup: &Setup, link: &str, bed: &mut dyn Bed) -> Result<Ve
             continue;
         }
         let port = PORT + 10 + (number % 500) as u16;
-        let measures = attempt(setup, &mut Inside(bed), tool, case, 0, port);
+        let measures = attempt(setup, &mut Inside(bed), tool, case, port);
         let measures = measures.map_err(|failure| named(&format!("{} alone", case.tool), failure))?;
-        found.push(capacity(link, GENERATOR, Some(&case.tool), measures.payload_gbit_per_second()));
+        found.push(capacity(link, GENERATOR, Some(&case.tool), measures.one_way_gbit_per_second()));
     }
     Ok(found)
 }
@@ -72,7 +72,7 @@ pub(crate) fn limit(
     measures: &Measures,
     link: &Link,
 ) -> Option<String> {
-    let rate = measures.payload_gbit_per_second();
+    let rate = measures.one_way_gbit_per_second();
     let ceiling = payload_ceiling(link).map(|bits| bits * 1e-9);
     let bounds = |capacity: &&Capacity| {
         let most = capacity.gbit_per_second;
@@ -89,31 +89,30 @@ pub(crate) fn limit(
     Some(format!("{what}: alone it does {most:.2} Gbit/s, and the run did {rate:.2}"))
 }
 
-/// The best of one and of eight clear streams from memory to memory.
+/// The best of one and of eight endpoint pairs: plain streams, which cost less than any others.
 fn path(setup: &Setup, link: &str, part: &str, bed: &mut dyn Bed) -> Result<Capacity, Failure> {
     let tools = Toolbox::built_in().map_err(|e| e.to_string())?;
-    let tool = tools.get("linerate-stream").ok_or_else(|| "there is no linerate-stream".to_owned())?;
+    let tool = tools.get(PAIRS).ok_or_else(|| format!("there is no {PAIRS}"))?;
     let on = setup.study.cases.iter().find(|case| case.link == link);
     let on = on.ok_or_else(|| "no case is on this link".to_owned())?;
-    let mut run = |streams, bytes, port| {
-        let case = stream(on, streams);
-        attempt(setup, bed, tool, &case, bytes, port).map(|measures| measures.payload_gbit_per_second())
+    let mut run = |streams, port| {
+        let case = pairs(on, streams);
+        attempt(setup, bed, tool, &case, port).map(|measures| measures.payload_gbit_per_second())
     };
-    let first = run(8, FIRST, PORT)?;
-    let bytes = ((first * 1.25e8 * SECONDS) as u64).max(FIRST);
-    let best = run(1, bytes, PORT + 1)?.max(run(8, bytes, PORT + 2)?);
+    let best = run(1, PORT)?.max(run(8, PORT + 1)?);
     Ok(capacity(link, part, None, best))
 }
 
-/// A case of a clear stream on the link of another case.
-fn stream(on: &CaseSpec, streams: u32) -> CaseSpec {
+/// A case of endpoint pairs on the link of another case.
+fn pairs(on: &CaseSpec, streams: u32) -> CaseSpec {
     CaseSpec {
         id: "capacity".into(),
-        tool: "linerate-stream".into(),
-        variant: Some("clear".into()),
+        tool: PAIRS.into(),
+        variant: None,
         streams: Streams::Fixed(streams),
         dataset: None,
         bytes: None,
+        parameters: LENGTH.map(|(name, level)| (name.to_owned(), level.to_owned())).into(),
         ..on.clone()
     }
 }
@@ -145,7 +144,6 @@ fn attempt(
     bed: &mut dyn Bed,
     tool: &Tool,
     case: &CaseSpec,
-    bytes: u64,
     port: u16,
 ) -> Result<Measures, Failure> {
     let attempt = Attempt {
@@ -153,7 +151,7 @@ fn attempt(
         tool,
         case,
         sources: Vec::new(),
-        expected: (0, bytes),
+        expected: (0, 0),
         compare: false,
         work: setup.work,
         linerate: setup.linerate,
@@ -236,7 +234,7 @@ mod tests {
     use crate::spec::study::Study;
 
     const STUDY: &str = "name = \"s\"\ntitle = \"S\"\n[[link]]\nname = \"x\"\nrate = \"open\"\n\
-                         [[case]]\nid = \"c\"\ntool = \"iperf3\"\nbytes = \"1 GB\"\n";
+                         [[case]]\nid = \"c\"\ntool = \"iperf3\"\n";
 
     fn told(rate: f64, capacity: &Capacity, link_gbit: Option<f64>) -> Option<String> {
         let link = Link {
@@ -248,7 +246,7 @@ mod tests {
         };
         let measures = Measures { bytes: (rate * 1.25e8) as u64, seconds: 1.0, ..Measures::default() };
         let study = Study::parse("s.toml", STUDY, &Toolbox::built_in().unwrap()).unwrap();
-        limit(std::slice::from_ref(capacity), &stream(&study.cases[0], 1), &measures, &link)
+        limit(std::slice::from_ref(capacity), &pairs(&study.cases[0], 1), &measures, &link)
     }
 
     #[test]
@@ -267,8 +265,8 @@ mod tests {
 
     #[test]
     fn a_generators_limit_counts_for_its_own_cases() {
-        let own = capacity("x", GENERATOR, Some("linerate-stream"), 5.0);
-        assert!(told(4.9, &own, Some(10.0)).unwrap().starts_with("generator linerate-stream"));
+        let own = capacity("x", GENERATOR, Some(PAIRS), 5.0);
+        assert!(told(4.9, &own, Some(10.0)).unwrap().starts_with("generator linerate-pairs"));
         assert_eq!(told(4.9, &capacity("x", GENERATOR, Some("other"), 5.0), None), None);
         assert_eq!(told(4.9, &Capacity { link: "y".into(), ..own }, None), None);
     }

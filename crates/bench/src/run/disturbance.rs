@@ -2,6 +2,9 @@
 
 use linerate_host::CpuSeconds;
 
+use super::pressure::CPU_SHARE;
+use crate::record::{Cpu, Measures};
+
 /// A host on which more than this many processors work while the study is idle isn't quiet.
 const FOREIGN_PROCESSORS: f64 = 0.25;
 
@@ -35,9 +38,54 @@ pub(crate) fn disturbed(run: &CpuSeconds, foreign_before: f64) -> Option<String>
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
+/// How much a run was disturbed, to choose the least of several; 0 for a quiet one. 1 is the bound of one kind of
+/// disturbance.
+pub(crate) fn degree(run: &Measures) -> f64 {
+    if run.disturbed.is_none() {
+        return 0.0;
+    }
+    let stolen = |cpu: &Cpu| {
+        let all = cpu.busy() + cpu.steal + cpu.idle + cpu.iowait;
+        if all > 0.0 { cpu.steal / all } else { 0.0 }
+    };
+    let waiting = run.pressure_seconds.unwrap_or(0.0) / run.seconds.max(TICK);
+    run.foreign_processors.unwrap_or(0.0) / FOREIGN_PROCESSORS
+        + stolen(&run.cpu_a).max(stolen(&run.cpu_b)) / STOLEN_SHARE
+        + waiting / CPU_SHARE
+        + f64::MIN_POSITIVE
+}
+
+/// Why a run between two hosts counts as disturbed: each disturbed host with its own reason.
+pub(crate) fn of_hosts(runs: &[CpuSeconds; 2], foreign_before: [f64; 2]) -> Option<String> {
+    let one = |host: usize| {
+        let reason = disturbed(&runs[host], foreign_before[host])?;
+        Some(format!("host {}: {reason}", ["a", "b"][host]))
+    };
+    let all: Vec<String> = [one(0), one(1)].into_iter().flatten().collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_least_disturbed_has_the_smallest_degree() {
+        let cpu = |steal| Cpu { user: 1.0, steal, ..Cpu::default() };
+        let run = |foreign, steal| Measures {
+            seconds: 2.0,
+            disturbed: Some("so".into()),
+            foreign_processors: Some(foreign),
+            cpu_a: cpu(0.0),
+            cpu_b: cpu(steal),
+            ..Measures::default()
+        };
+        assert_eq!(degree(&Measures { disturbed: None, ..run(0.2, 0.01) }), 0.0);
+        assert!(degree(&run(0.3, 0.0)) < degree(&run(0.5, 0.0)));
+        assert!(degree(&run(0.3, 0.01)) < degree(&run(0.3, 0.02)));
+        let waiting = Measures { pressure_seconds: Some(1.0), ..run(0.3, 0.0) };
+        assert!(degree(&run(0.3, 0.0)) < degree(&waiting));
+    }
 
     #[test]
     fn steal_and_foreign_work_disturb_and_the_runs_own_work_does_not() {
@@ -47,6 +95,16 @@ mod tests {
         assert_eq!(disturbed(&stolen, 0.1).unwrap(), "the hypervisor took 9 % of the processors");
         assert!(disturbed(&busy, 0.6).unwrap().contains("0.6 processors"));
         assert_eq!(disturbed(&CpuSeconds::default(), 0.0), None);
+        let two = |foreign| of_hosts(&[busy, stolen], foreign).unwrap();
+        assert_eq!(two([0.0, 0.0]), "host b: the hypervisor took 9 % of the processors");
+        assert_eq!(
+            of_hosts(&[busy, busy], [0.0, 0.6]).unwrap(),
+            "host b: other work kept 0.6 processors busy just before"
+        );
+        assert!(
+            two([0.7, 0.0]).starts_with("host a: other work kept 0.7 processors busy just before; host b: ")
+        );
+        assert_eq!(of_hosts(&[busy, busy], [0.1, 0.1]), None);
         let idle = |busy| CpuSeconds { processors: 2, system: busy, ..CpuSeconds::default() };
         assert!((foreign(&idle(0.12), 0.2) - 0.5).abs() < 1e-9);
         assert_eq!(foreign(&idle(0.02), 0.01), 0.0);

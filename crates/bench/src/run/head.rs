@@ -34,9 +34,9 @@ pub(crate) fn make(
         .filter_map(|link| Some(NamedLink { name: link.name.clone(), link: beds.get(&link.name)?.link() }))
         .collect();
     let first = study.links.iter().find(|link| beds.contains_key(&link.name));
-    let (hosts, shared_processors) = match first.and_then(|link| beds.get_mut(&link.name)) {
-        Some(bed) => (hosts(&links[0].name, bed.as_mut())?, bed.shares_processors()),
-        None => (Vec::new(), false),
+    let (hosts, shared_processors, b_is_guest_of_a) = match first.and_then(|link| beds.get_mut(&link.name)) {
+        Some(bed) => (hosts(&links[0].name, bed.as_mut())?, bed.shares_processors(), bed.far_is_guest()),
+        None => (Vec::new(), false, false),
     };
     let versions = versions(setup, beds);
     Ok(Record {
@@ -49,6 +49,7 @@ pub(crate) fn make(
         blocks: setup.blocks,
         hosts,
         shared_processors,
+        b_is_guest_of_a,
         link: links.first().map(|named| named.link.clone()),
         links,
         baseline: study.baseline.clone(),

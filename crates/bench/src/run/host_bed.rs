@@ -14,6 +14,7 @@ use linerate_remote::patience::Patience;
 use linerate_remote::place::Place;
 
 use super::bed::{Bed, End, facts};
+use super::guest;
 use super::hosts::Hosts;
 use super::process::{Stop, tail};
 use super::programs;
@@ -37,6 +38,7 @@ pub struct HostBed {
     host: String,
     link: Link,
     same_machine: bool,
+    far_is_guest: bool,
     work: PathBuf,
     _journal: UndoJournal,
 }
@@ -69,9 +71,20 @@ impl HostBed {
             None => a.address_of(&host, &ssh_config).or_else(|_| b.connected_address())?,
         };
         let same_machine = a.boot()? == b.boot()?;
+        let far_is_guest = !same_machine && guest::is_of(&a.place, &b.place);
         let link = ends[0].link_to(&address)?;
         let (work, journal) = make_work(&ends)?;
-        Ok(HostBed { ends, address, ssh_config, host, link, same_machine, work, _journal: journal })
+        Ok(HostBed {
+            ends,
+            address,
+            ssh_config,
+            host,
+            link,
+            same_machine,
+            far_is_guest,
+            work,
+            _journal: journal,
+        })
     }
 
     /// The same bed for this link of a study. Properties of the link that the path lacks are appended to its
@@ -234,6 +247,10 @@ impl Bed for HostBed {
         self.same_machine
     }
 
+    fn far_is_guest(&self) -> bool {
+        self.far_is_guest
+    }
+
     fn has(&self, end: End, program: &str) -> bool {
         let end = self.end(end);
         if !end.is_far() {
@@ -336,7 +353,7 @@ fn server_address(connection: &str) -> io::Result<String> {
     address.ok_or_else(|| io::Error::other("b's address can't be found; give it by --address-b"))
 }
 
-fn ask(place: &Place, script: &str) -> io::Result<String> {
+pub(super) fn ask(place: &Place, script: &str) -> io::Result<String> {
     let argv = ["sh", "-c", script].map(OsString::from);
     output(&mut place.command(&argv)?)
 }

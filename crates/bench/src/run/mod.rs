@@ -5,6 +5,7 @@ mod bed;
 mod capacity;
 mod commands;
 mod disturbance;
+mod guest;
 mod head;
 mod hold;
 mod host_bed;
@@ -24,6 +25,7 @@ mod server;
 mod settings;
 mod setup;
 mod stock;
+mod windows;
 
 pub use bed::{Bed, End};
 pub use hold::hold;

@@ -82,12 +82,18 @@ pub(super) fn sources(
     stock.slices(bed, dataset, copies(tool, spec, bed))
 }
 
-/// Cases whose link or whose tool isn't there.
-pub(super) fn barred(setup: &Setup, beds: &BTreeMap<String, Box<dyn Bed + '_>>) -> Vec<Option<Outcome>> {
+/// Cases whose link or tool isn't there, or whose host lacks a setting.
+pub(super) fn barred(
+    setup: &Setup,
+    beds: &BTreeMap<String, Box<dyn Bed + '_>>,
+    settings: &BTreeMap<String, HostSettings>,
+) -> Vec<Option<Outcome>> {
     let one = |case: &CaseSpec| {
         let tool = setup.tools.get(&case.tool)?;
         let bed = beds.get(&case.link)?;
-        let reason = bed.lacks().or_else(|| programs::unavailable(tool, bed.as_ref()));
+        let lacking = || settings.get(&case.link)?.unavailable(case);
+        let missing = || programs::unavailable(tool, bed.as_ref());
+        let reason = bed.lacks().or_else(missing).or_else(lacking);
         reason.map(|reason| Outcome::Unavailable { reason })
     };
     setup.study.cases.iter().map(one).collect()

@@ -10,7 +10,7 @@ const MEMORY_SHARE: f64 = 0.05;
 const IO_SHARE: f64 = 0.2;
 /// Some task waited for a processor for more than this share. A tool that keeps all processors busy does that
 /// by itself, so that it says something only beside other work.
-const CPU_SHARE: f64 = 0.25;
+pub(super) const CPU_SHARE: f64 = 0.25;
 /// Processors that others used in user mode. The kernel's own threads work for the run as well and don't
 /// count.
 const FOREIGN_PROCESSORS: f64 = 0.25;

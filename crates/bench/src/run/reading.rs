@@ -1,6 +1,7 @@
 //! Reads a tool's own figures from its stdout.
 
 use regex_lite::Regex;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -11,6 +12,7 @@ use crate::spec::tool::{Form, Reading, Search};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Stated {
     pub bytes: Option<u64>,
+    pub bytes_back: Option<u64>,
     pub seconds: Option<f64>,
     pub peak_rss_bytes: Option<u64>,
     pub limiter: Option<String>,
@@ -19,8 +21,22 @@ pub(crate) struct Stated {
     pub transactions: Option<u64>,
     pub latency: Option<Latency>,
     pub connections: Vec<Connections>,
+    pub window: Option<BootTimes>,
     pub score: Option<f64>,
     pub notes: Vec<String>,
+}
+
+/// The time in which a tool counted, in seconds since the sending host was booted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+pub(crate) struct BootTimes {
+    pub begin: f64,
+    pub end: f64,
+}
+
+impl BootTimes {
+    fn with(self, other: BootTimes) -> BootTimes {
+        BootTimes { begin: self.begin.min(other.begin), end: self.end.max(other.end) }
+    }
 }
 
 /// Reads one stdout.
@@ -35,6 +51,7 @@ pub(crate) fn read(reading: &Reading, stdout: &[u8]) -> Result<Stated, String> {
     let reckoned = bytes.zip(rate).map(|(bytes, rate)| bytes * 8.0 / rate);
     Ok(Stated {
         bytes: bytes.map(|n| n.round() as u64),
+        bytes_back: number("bytes_back")?.map(|n| n.round() as u64),
         seconds: number("seconds")?.or(reckoned),
         peak_rss_bytes: peak(reading, &output),
         limiter: output.at(&reading.limiter).and_then(|value| value.as_str().map(str::to_owned)),
@@ -43,6 +60,7 @@ pub(crate) fn read(reading: &Reading, stdout: &[u8]) -> Result<Stated, String> {
         transactions: number("transactions")?.map(|n| n.round() as u64),
         latency: object(&output, &reading.latency)?,
         connections: object(&output, &reading.connections)?.unwrap_or_default(),
+        window: object(&output, &reading.window)?,
         score: number("score")?,
         notes: notes(reading, &output),
     })
@@ -103,6 +121,7 @@ impl Written {
 pub(crate) fn join(all: Vec<Stated>) -> Stated {
     let reduced = all.into_iter().reduce(|a, b| Stated {
         bytes: a.bytes.zip(b.bytes).map(|(a, b)| a + b),
+        bytes_back: a.bytes_back.zip(b.bytes_back).map(|(a, b)| a + b),
         seconds: a.seconds.zip(b.seconds).map(|(a, b)| a.max(b)),
         peak_rss_bytes: a.peak_rss_bytes.max(b.peak_rss_bytes),
         limiter: a.limiter.or(b.limiter),
@@ -112,6 +131,7 @@ pub(crate) fn join(all: Vec<Stated>) -> Stated {
         // Percentiles of two copies don't add up to those of both.
         latency: None,
         connections: [a.connections, b.connections].concat(),
+        window: a.window.zip(b.window).map(|(a, b)| a.with(b)),
         score: a.score.zip(b.score).map(|(a, b)| a + b),
         notes: [a.notes, b.notes].concat(),
     });
@@ -182,6 +202,7 @@ mod tests {
             encrypted: Some("/encrypted".into()),
             latency: None,
             connections: None,
+            window: None,
             scale: Default::default(),
             notes: vec![("peak".into(), "/a/rss".into()), ("absent".into(), "/x".into())],
         }

@@ -24,6 +24,8 @@ pub(crate) struct HostSettings {
     /// By setting and host: the value before the study, and the one that was set last.
     values: BTreeMap<(String, String), (String, String)>,
     journal: Option<UndoJournal>,
+    /// Why a host lacks an optional setting, by its name.
+    lacking: BTreeMap<String, String>,
 }
 
 impl HostSettings {
@@ -41,19 +43,27 @@ impl HostSettings {
     ) -> Result<HostSettings, String> {
         let cases = || study.cases.iter().filter(|case| case.link == link);
         let used = |spec: &&SettingSpec| cases().any(|case| case.settings.contains_key(&spec.name));
-        let specs: Vec<SettingSpec> = study.settings.iter().filter(used).cloned().collect();
+        let mut specs: Vec<SettingSpec> = study.settings.iter().filter(used).cloned().collect();
         let shell = Shell { bed, work, stop };
-        let (mut values, mut undos) = (BTreeMap::new(), Vec::new());
+        let (mut values, mut undos, mut lacking) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
         for spec in &specs {
-            for host in &spec.hosts {
-                let value = shell.read(spec, host)?;
-                undos.push(shell.undo(spec, host, &value)?);
-                values.insert((spec.name.clone(), host.clone()), (value.clone(), value));
+            match spec.hosts.iter().map(|host| shell.original(spec, host)).collect::<Result<Vec<_>, _>>() {
+                Err(reason) if spec.optional => drop(lacking.insert(spec.name.clone(), reason)),
+                read => read?.into_iter().zip(&spec.hosts).for_each(|((value, undo), host)| {
+                    undos.push(undo);
+                    values.insert((spec.name.clone(), host.clone()), (value.clone(), value));
+                }),
             }
         }
+        specs.retain(|spec| !lacking.contains_key(&spec.name));
         let journal =
             if undos.is_empty() { None } else { Some(UndoJournal::open(undos).map_err(|e| e.to_string())?) };
-        Ok(HostSettings { specs, values, journal })
+        Ok(HostSettings { specs, values, journal, lacking })
+    }
+
+    /// Why a case can't run here: a host lacks a setting that it names.
+    pub fn unavailable(&self, case: &CaseSpec) -> Option<String> {
+        case.settings.keys().find_map(|name| self.lacking.get(name).cloned())
     }
 
     /// Gives every setting the case's level, or its original value where the case has none, and reads it
@@ -127,6 +137,13 @@ impl Shell<'_> {
             .run(&spec.read, host, &values)
             .map_err(|e| format!("reading {} on host {host}: {e}", spec.name))?;
         Ok(printed.trim().to_owned())
+    }
+
+    /// The value, and how to put it back.
+    fn original(&self, spec: &SettingSpec, host: &str) -> Result<(String, Undo), String> {
+        let value = self.read(spec, host)?;
+        let undo = self.undo(spec, host, &value)?;
+        Ok((value, undo))
     }
 
     fn write(&self, spec: &SettingSpec, host: &str, value: &str) -> Result<(), String> {

@@ -31,7 +31,7 @@ pub(crate) fn read_cases(section: &Section, known: &Known) -> Result<Vec<CaseSpe
     let levels = [links.len(), datasets.len(), variants.len(), streams.len()];
     check_number(section, levels.into_iter().chain(with.iter().map(|factor| factor.levels.len())))?;
     let with = combinations(&with);
-    let bytes = section.maybe_parsed("bytes", some_bytes)?;
+    let bytes = read_bytes(section, tool)?;
     let names = Texts {
         id: section.text("id")?,
         label: section.maybe_text("label")?,
@@ -60,6 +60,17 @@ pub(crate) fn read_cases(section: &Section, known: &Known) -> Result<Vec<CaseSpe
         named(section, case, &names, tool)
     });
     cases.collect()
+}
+
+/// How much a tool moves from memory to memory; one that runs for a time would ignore it.
+fn read_bytes(section: &Section, tool: &Tool) -> Result<Option<u64>, FileError> {
+    let bytes = section.maybe_parsed("bytes", some_bytes)?;
+    if bytes.is_none() || tool.command.iter().any(|word| word.mentions("bytes")) {
+        return Ok(bytes);
+    }
+    let timed = tool.parameters.contains_key("seconds");
+    let instead = if timed { "; it runs for a time: `[case.with] seconds = 10`" } else { "" };
+    Err(section.error("bytes", format!("{} takes no amount{instead}", tool.name)))
 }
 
 /// Every pair; the left one changes last.

@@ -60,9 +60,10 @@ fn takers(
 }
 
 impl Study {
-    /// Puts [`Study::quick`] in force: its sizes, its parameters, its cases. What names only cases that are
+    /// Puts [`Study::quick`] in force: its sizes, its parameters, its cases; no run is made again. What names only cases that are
     /// left out is left out, too.
     pub fn apply_quick(&mut self) {
+        self.repeats = 0;
         if let Some(size) = self.quick.size {
             self.set_size(size);
             for case in self.cases.iter_mut().filter(|case| case.dataset.is_none()) {

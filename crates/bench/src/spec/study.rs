@@ -32,6 +32,8 @@ pub struct Study {
     pub timeout: f64,
     /// Seconds of quiet before each run.
     pub settle: f64,
+    /// How often a disturbed run is made again.
+    pub repeats: u32,
     /// The case with which the table compares the others.
     pub baseline: Option<String>,
     /// The links.
@@ -93,6 +95,8 @@ pub struct SettingSpec {
     pub read: Vec<Word>,
     /// The command that sets `{value}`.
     pub write: Vec<Word>,
+    /// True if a host may lack it: its cases are then unavailable there.
+    pub optional: bool,
 }
 
 /// The settings that `--quick` replaces.

@@ -49,6 +49,7 @@ pub(crate) fn study(root: &Section, tools: &Toolbox) -> Result<Study, FileError>
         blocks: number_up_to(root, "blocks", 1..=MOST_BLOCKS)?.unwrap_or(5),
         timeout: root.maybe_parsed("timeout", some_time)?.unwrap_or(120.0),
         settle: root.maybe_parsed("settle", time)?.unwrap_or(0.3),
+        repeats: number_up_to(root, "repeats", 0..=10)?.unwrap_or(2),
         bounds: root.sections("bound", |section| read_bound(section, &ids))?,
         rows: read_rows(root)?,
         figures: root.sections("figure", |section| read_figure(section, &cases, baseline.is_some()))?,
@@ -229,7 +230,7 @@ fn read_setting(section: &Section) -> Result<SettingSpec, FileError> {
     match (hosts.is_empty(), read.is_empty()) {
         (true, _) => Err(section.missing("hosts")),
         (_, true) => Err(section.missing("read")),
-        _ => Ok(SettingSpec { name, hosts, read, write }),
+        _ => Ok(SettingSpec { name, hosts, read, write, optional: section.flag("optional")? }),
     }
 }
 

@@ -123,6 +123,8 @@ pub struct Reading {
     pub latency: Option<String>,
     /// An array of connections, each of the form of [`crate::record::Connections`].
     pub connections: Option<String>,
+    /// An object with the begin and the end of the time in which it counted.
+    pub window: Option<String>,
     /// Factors for numbers whose unit isn't ours, by key.
     pub scale: BTreeMap<String, f64>,
     /// Further values for notes beside the run: a name for people, and the value's place.

@@ -175,6 +175,7 @@ fn read_result(section: &Section) -> Result<Reading, FileError> {
         encrypted: place("encrypted")?,
         latency: place("latency")?,
         connections: place("connections")?,
+        window: place("window")?,
         scale: read_scale(section)?,
         notes: read_notes(section, form)?,
     };
@@ -193,6 +194,7 @@ fn structured(reading: &Reading) -> Option<&'static str> {
     let keys = [
         ("latency", &reading.latency),
         ("connections", &reading.connections),
+        ("window", &reading.window),
         ("encrypted", &reading.encrypted),
     ];
     keys.into_iter().find(|(_, place)| place.is_some()).map(|(key, _)| key)
@@ -215,9 +217,9 @@ fn read_scale(section: &Section) -> Result<BTreeMap<String, f64>, FileError> {
     section.free_values("scale")?.into_iter().map(one).collect()
 }
 
-/// The keys of plain numbers: payload bytes, the seconds that they took, or the bit/s from which these are
-/// reckoned where a tool rounds them; requests with their replies; a score.
-const NUMBERS: [&str; 5] = ["bytes", "seconds", "rate", "transactions", "score"];
+/// The keys of plain numbers: payload bytes, and those of them that came back; the seconds that they took, or
+/// the bit/s from which these are reckoned where a tool rounds them; requests with their replies; a score.
+const NUMBERS: [&str; 6] = ["bytes", "bytes_back", "seconds", "rate", "transactions", "score"];
 
 fn read_notes(section: &Section, form: Form) -> Result<Vec<(String, String)>, FileError> {
     let checked = |(name, text): (String, &str)| match place(form, text) {

@@ -19,20 +19,20 @@ pub fn payload_ceiling(link: &Link) -> Option<f64> {
     link.bits_per_second.map(|rate| rate as f64 * share)
 }
 
-/// The reason why a run can't be right: its payload was faster than the link allows. `None` for possible
-/// rates.
+/// The reason why a run can't be right: its payload was faster than the link allows, in the direction that had
+/// more of it. `None` for possible rates.
 pub fn above_ceiling(measures: &Measures, link: &Link) -> Option<String> {
     let ceiling = payload_ceiling(link)?;
     let seconds = measures.payload_seconds.unwrap_or(measures.seconds);
     // A token bucket lets its fill pass at once, whatever the rate.
     let most = ceiling * seconds * TOLERANCE + link.burst_bytes as f64 * 8.0;
-    let bits = measures.bytes as f64 * 8.0;
+    let bits = measures.one_way_bytes() as f64 * 8.0;
     if bits <= most {
         return None;
     }
     Some(format!(
         "{:.2} Gbit/s of payload is above the link's ceiling of {:.2}: the time or the bytes are wrong",
-        measures.payload_gbit_per_second(),
+        measures.one_way_gbit_per_second(),
         ceiling * 1e-9
     ))
 }
@@ -73,6 +73,18 @@ mod tests {
         assert!(above_ceiling(&short, &link(14, 0)).is_some());
         assert_eq!(above_ceiling(&short, &link(14, 4 << 20)), None);
         assert_eq!(above_ceiling(&run(40.0, 1.0), &Link { bits_per_second: None, ..link(38, 0) }), None);
+    }
+
+    #[test]
+    fn each_direction_has_the_whole_link() {
+        let both = run(17.0, 3.0);
+        assert!(above_ceiling(&both, &link(38, 0)).is_some(), "as if all of it went one way");
+        let half = Measures { bytes_back: Some(both.bytes / 2), ..both.clone() };
+        assert_eq!(above_ceiling(&half, &link(38, 0)), None);
+        for most in [both.bytes / 10, both.bytes / 10 * 9, both.bytes, u64::MAX] {
+            let uneven = Measures { bytes_back: Some(most), ..both.clone() };
+            assert!(above_ceiling(&uneven, &link(38, 0)).is_some(), "{most}");
+        }
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Drift {
 fn values(record: &Record, case: &str) -> Points {
     let value = |outcome: &Outcome| {
         let Outcome::Measured(measures) = outcome else { return None };
-        let shown = |metric: Metric| metric.shown(measures, record.shared_processors);
+        let shown = |metric: Metric| metric.shown(measures, record.counts_cpu_once());
         shown(Metric::PayloadRate).or_else(|| shown(Metric::TransactionRate)).or(Some(measures.seconds))
     };
     let runs = record.runs.iter().filter(|run| run.case == case);

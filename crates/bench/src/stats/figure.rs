@@ -24,12 +24,12 @@ pub fn measures<'r>(record: &'r Record, case: &str, block: u32) -> Option<&'r Me
 
 /// A figure of a case in a block, as tables show it; `None` if the run isn't good, or has none to show.
 pub fn figure(record: &Record, metric: Metric, case: &str, block: u32) -> Option<f64> {
-    metric.shown(measures(record, case, block)?, record.shared_processors)
+    metric.shown(measures(record, case, block)?, record.counts_cpu_once())
 }
 
 /// One figure a run, as tables show it, with its block.
 pub fn figures(record: &Record, metric: Metric, case: &str) -> Vec<(u32, f64)> {
-    let figure = |(block, run)| Some((block, metric.shown(run, record.shared_processors)?));
+    let figure = |(block, run)| Some((block, metric.shown(run, record.counts_cpu_once())?));
     good_runs(record, case).filter_map(figure).collect()
 }
 

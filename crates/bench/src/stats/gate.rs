@@ -55,7 +55,7 @@ fn row(record: &Record, bound: &Bound) -> GateRow {
         Err(error) => return missed(bound, format!("its expression can't be read: {}", error.problem)),
     };
     let figure = |metric: Metric, case: &str, block| {
-        metric.of(measures(record, case, block)?, record.shared_processors)
+        metric.of(measures(record, case, block)?, record.counts_cpu_once())
     };
     let value = |block| expression.evaluate(&|metric, case| figure(metric, case, block));
     let values: Vec<f64> = (0..record.blocks).filter_map(value).collect();

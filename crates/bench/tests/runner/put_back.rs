@@ -10,7 +10,13 @@ fn after(write: &str) -> (Vec<String>, String) {
     let path = file.to_str().unwrap();
     let mut study = trial.study(&[("copy", 1)]);
     let (read, write) = (words(&["cat", path]), words(&["sh", "-c", write, path, "{value}"]));
-    study.settings.push(SettingSpec { name: "knob".into(), hosts: vec!["a".into()], read, write });
+    study.settings.push(SettingSpec {
+        name: "knob".into(),
+        hosts: vec!["a".into()],
+        read,
+        write,
+        optional: false,
+    });
     study.cases[0].settings.insert("knob".into(), "other".into());
     let mut warnings = Vec::new();
     trial.run(&study, &mut |event| {

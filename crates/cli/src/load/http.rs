@@ -3,6 +3,7 @@
 use clap::Args;
 use linerate_load::error::LoadError;
 use linerate_load::http::{self, Crowd, Optimum, Url, fewest_best};
+use linerate_load::pace::interval;
 use linerate_load::report::{LoadReport, per_second};
 use linerate_load::window::{StopFlag, Window};
 use std::thread::available_parallelism;
@@ -34,6 +35,12 @@ pub struct HttpArgs {
     /// Before counting, start the users evenly over SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     ramp: Duration,
+    /// Let each user pause for TIME after a reply, such as 200ms
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_pause)]
+    think: Duration,
+    /// Let each user begin at most R requests a second
+    #[arg(long, value_name = "R", value_parser = parse_rate)]
+    rate_per_user: Option<f64>,
     /// Make a connection for each request
     #[arg(long)]
     new_connections: bool,
@@ -45,6 +52,19 @@ pub struct HttpArgs {
     threads: Option<u32>,
     #[command(flatten)]
     pub(super) form: ReportForm,
+}
+
+/// A time with its unit, up to an hour.
+fn parse_pause(text: &str) -> Result<Duration, String> {
+    let seconds = linerate_quantity::seconds(text)?;
+    let fits = Some(seconds).filter(|seconds| (0.0..=3600.0).contains(seconds));
+    fits.map(Duration::from_secs_f64).ok_or_else(|| format!("'{text}' is too long; write at most an hour"))
+}
+
+/// Requests a second.
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate| (0.001..=1e6).contains(rate));
+    rate.ok_or_else(|| format!("'{text}' isn't a rate; write requests a second, 0.001 to 1000000"))
 }
 
 impl HttpArgs {
@@ -75,12 +95,14 @@ impl HttpArgs {
             new_connections: self.new_connections,
             threads: self.threads.unwrap_or(processors),
             timeout: self.timeout,
-            pace: None,
+            pace: self.rate_per_user.map(interval),
+            think: self.think,
         })
     }
 
     fn search(&self, crowd: &Crowd, stop: &StopFlag) -> Result<Optimum, LoadError> {
-        let window = Window { warm_up: self.step / 4, measured: self.step };
+        // Users who pause begin over one pause, or they would all ask at once.
+        let window = Window { warm_up: (self.step / 4).max(self.think), measured: self.step };
         fewest_best(self.max_users.min(http::MOST_USERS), |users| {
             let tally = Crowd { users, window, ..crowd.clone() }.run(stop)?;
             let bits = per_second(tally.counts.payload as f64 * 8.0, window.measured.as_secs_f64());

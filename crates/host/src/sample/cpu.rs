@@ -37,6 +37,30 @@ pub fn cpu_seconds(recording: &Recording) -> Option<CpuSeconds> {
     Some(last.since(&first))
 }
 
+/// How far a window may reach beyond the samples, in seconds: another host's clock is known to some milliseconds.
+const BEYOND: f64 = 0.1;
+
+/// Processor time of the whole host from one second of the recording to another, in seconds by state: between
+/// two samples it passes evenly. None if the recording doesn't hold this time.
+pub fn cpu_seconds_within(recording: &Recording, from: f64, to: f64) -> Option<CpuSeconds> {
+    let ticks_per_second = recording.about.ticks_per_second;
+    let at = |(at, text)| Some((at, CpuTimes { ticks_per_second, ..cpu_times::parse(text)? }));
+    let times: Vec<(f64, CpuTimes)> = recording.texts(NAME).filter_map(at).collect();
+    let holds = times.first()?.0 <= from + BEYOND && times.last()?.0 >= to - BEYOND;
+    if !holds || from >= to {
+        return None;
+    }
+    let mut sum = CpuSeconds::default();
+    for pair in times.windows(2) {
+        let ((begin, earlier), (end, later)) = (&pair[0], &pair[1]);
+        let inside = end.min(to) - begin.max(from);
+        if inside > 0.0 {
+            sum.add(&later.since(earlier), inside / (end - begin));
+        }
+    }
+    Some(sum)
+}
+
 /// The busy share of all processors in the host's busiest interval, in percent.
 pub fn peak_busy_percent(recording: &Recording) -> Option<f64> {
     let of_host = series(recording).into_iter().find(|series| series.name == "all busy")?;
@@ -112,6 +136,32 @@ mod tests {
         assert_eq!(peak_busy_percent(&recording), Some(60.0));
         let seconds = cpu_seconds(&recording).unwrap();
         assert_eq!((seconds.user, seconds.softirq, seconds.processors), (0.5, 0.1, 2));
+    }
+
+    #[test]
+    fn a_window_has_its_share_of_the_samples_that_it_cuts() {
+        // 1 s each: idle, 20 % user, all user, idle.
+        let texts = [
+            "cpu  0 0 0 0 0 0 0",
+            "cpu  0 0 0 100 0 0 0",
+            "cpu  20 0 0 180 0 0 0",
+            "cpu  120 0 0 180 0 0 0",
+            "cpu  120 0 0 280 0 0 0",
+        ];
+        let mut recording = recording_of(NAME, &texts);
+        for (second, sample) in (0u32..).zip(&mut recording.samples) {
+            sample.seconds = f64::from(second);
+        }
+        let user =
+            |from, to| cpu_seconds_within(&recording, from, to).map(|cpu| (cpu.user * 1e6).round() / 1e6);
+        assert_eq!((user(1.0, 3.0), user(1.5, 2.25), user(2.25, 2.75)), (Some(1.2), Some(0.35), Some(0.5)));
+        let all = cpu_seconds_within(&recording, 1.5, 2.25).unwrap();
+        assert!((all.total() - 0.75).abs() < 1e-9, "{all:?}");
+        assert_eq!(user(0.0, 4.0), Some(cpu_seconds(&recording).unwrap().user));
+        assert_eq!(
+            (user(-0.05, 4.05), user(-0.2, 1.0), user(3.0, 4.2), user(2.0, 2.0)),
+            (Some(1.2), None, None, None)
+        );
     }
 
     #[test]

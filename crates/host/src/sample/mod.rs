@@ -27,7 +27,7 @@ mod tcp;
 
 pub use cost::Cost;
 pub use counters::CounterValues;
-pub use cpu::{cpu_seconds, peak_busy_percent};
+pub use cpu::{cpu_seconds, cpu_seconds_within, peak_busy_percent};
 pub use flows::{Flow, flows, flows_of_followed};
 pub use interrupts::{InterruptCounts, interrupts, softirqs};
 pub use memory::least_available;

@@ -32,8 +32,10 @@ pub struct Crowd {
     pub threads: u32,
     /// Time after which a request without a whole reply has failed.
     pub timeout: Duration,
-    /// The least time between two requests of a user; none for no pause.
+    /// The least time between the begins of two requests of a user; none for no limit.
     pub pace: Option<Duration>,
+    /// The pause of a user between a reply and the next request.
+    pub think: Duration,
 }
 
 impl Crowd {
@@ -61,7 +63,7 @@ impl Crowd {
             let threads: Vec<_> = (0..self.threads.min(self.users)).map(start).collect();
             threads.into_iter().map(|thread| joined(thread.join())).collect()
         });
-        let mut sum = UserTally::default();
+        let mut sum = UserTally { phases: Some(phases), ..UserTally::default() };
         for tally in tallies {
             sum.add(tally.map_err(|error| LoadError::System("watching the users' connections", error))?);
         }

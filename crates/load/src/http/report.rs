@@ -1,6 +1,7 @@
 //! The report of a crowd, with a check of its plausibility.
 
 use crate::report::{LoadReport, per_second};
+use crate::window::Phases;
 
 use super::crowd::Crowd;
 use super::tally::UserTally;
@@ -13,15 +14,18 @@ pub fn report(crowd: &Crowd, tally: &UserTally) -> LoadReport {
     let (count, seconds) = (tally.latency.count(), crowd.window.measured.as_secs_f64());
     let mut report = LoadReport::new("http", tally.counts.payload, seconds)
         .with_transactions(count, tally.latency.summary());
+    report.window = tally.phases.as_ref().map(Phases::counted);
     report.users = Some(crowd.users);
     report.bytes_out = Some(tally.counts.sent);
     report.header_bytes = Some(tally.counts.framing);
     report.connections.clone_from(&tally.connections);
     report.errors = Some(tally.errors.clone());
     report.warnings.extend(failures(tally));
+    report.new_connections_per_second = crowd.new_connections.then(|| per_second(count as f64, seconds));
     if crowd.pace.is_none() {
         let rate = per_second(count as f64, seconds);
-        report.warnings.extend(little(crowd.users, rate, tally.latency.mean_seconds()));
+        let cycle = tally.latency.mean_seconds() + crowd.think.as_secs_f64();
+        report.warnings.extend(little(crowd.users, rate, cycle));
     }
     report
 }
@@ -42,16 +46,16 @@ fn failures(tally: &UserTally) -> Option<String> {
     (!told.is_empty()).then(|| format!("{}{first}", told.join(", ")))
 }
 
-/// Little's law for a closed loop without think time: users = rate x mean response time. The difference was
+/// Little's law for a closed loop: users = rate x (mean response time + think time). The difference was
 /// spent outside of answered requests: in failures, or because the window is short compared with the response
 /// time. (J. D. C. Little, "A proof for the queuing formula L = lambda W", 1961.)
-pub fn little(users: u32, per_second: f64, mean_seconds: f64) -> Option<String> {
-    let (users, seen) = (f64::from(users), per_second * mean_seconds);
+pub fn little(users: u32, per_second: f64, cycle_seconds: f64) -> Option<String> {
+    let (users, seen) = (f64::from(users), per_second * cycle_seconds);
     ((seen / users - 1.0).abs() > TOLERANCE).then(|| {
         format!(
             "the closed loop doesn't close: {per_second:.1} requests a second x {:.2} ms are {seen:.1} users, not \
              {users}; a longer window helps where requests take long, otherwise look at the failures",
-            mean_seconds * 1e3
+            cycle_seconds * 1e3
         )
     })
 }

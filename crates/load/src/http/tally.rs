@@ -2,6 +2,7 @@
 
 use crate::latency::LatencyHistogram;
 use crate::report::{ConnectionCounts, Errors};
+use crate::window::Phases;
 
 /// Bytes in the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub struct ByteCounts {
 pub struct UserTally {
     /// Times of the requests whose replies ended in the window.
     pub latency: LatencyHistogram,
+    /// The times of the run.
+    pub phases: Option<Phases>,
     /// Bytes in the window.
     pub counts: ByteCounts,
     /// By server, over the whole run.

@@ -201,14 +201,13 @@ impl<'a> UserWorker<'a> {
         self.next(place, now);
     }
 
-    /// The next request: at once, or when it is due.
+    /// The next request: after the user's pause and when it is due; at once without either.
     fn next(&mut self, place: usize, now: Instant) {
         let user = &mut self.users[place];
         user.rest();
-        match user.pace.map(|pace| pace.due()) {
-            Some(due) if due > now => self.timers.push(Reverse((due, place))),
-            _ => self.begin(place, now),
-        }
+        let thought = now + self.crowd.think;
+        let due = user.pace.map_or(thought, |pace| pace.due().max(thought));
+        if due > now { self.timers.push(Reverse((due, place))) } else { self.begin(place, now) }
     }
 
     fn failed(&mut self, place: usize, failure: RequestFailure) {

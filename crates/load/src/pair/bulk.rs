@@ -53,6 +53,8 @@ pub struct Bulk {
 pub struct BulkResult {
     /// The receiver of each pair, and its counts.
     pub pairs: Vec<PairReport>,
+    /// The times of the run, if a time was asked for.
+    pub phases: Option<Phases>,
     /// The smallest buffers at the sending and at the receiving end, as getsockopt(2) reports them: twice the
     /// usable size.
     pub buffers: (u64, u64),
@@ -74,7 +76,11 @@ impl Bulk {
         if stop.is_set() {
             return Err(LoadError::Interrupted);
         }
-        let mut result = BulkResult { pairs: Vec::new(), buffers: (u64::MAX, u64::MAX) };
+        let phases = match self.amount {
+            Amount::Time(window) => Some(window.after(begin)),
+            Amount::Bytes(_) => None,
+        };
+        let mut result = BulkResult { pairs: Vec::new(), phases, buffers: (u64::MAX, u64::MAX) };
         for sent in sent {
             let (pair, buffers) = sent?;
             result.pairs.push(pair);
@@ -149,6 +155,7 @@ impl Bulk {
         let bytes = result.pairs.iter().map(|pair| pair.bytes).sum();
         let seconds = result.pairs.iter().map(|pair| pair.seconds).fold(0.0, f64::max);
         let mut report = LoadReport::new("pairs", bytes, seconds);
+        report.window = result.phases.as_ref().map(Phases::counted);
         for pair in &result.pairs {
             let one = ConnectionCounts { port: pair.to.clone(), attempted: 1, made: 1, failed: 0 };
             one.add_to(&mut report.connections);

@@ -54,6 +54,8 @@ pub struct Transactions {
 pub struct TransactionsResult {
     /// Times of the transactions that ended in the window.
     pub latency: LatencyHistogram,
+    /// The times of the run.
+    pub phases: Option<Phases>,
     /// Connections by server.
     pub connections: Vec<ConnectionCounts>,
     /// Transactions that failed.
@@ -81,7 +83,7 @@ impl Transactions {
         if stop.is_set() {
             return Err(LoadError::Interrupted);
         }
-        let mut sum = TransactionsResult::default();
+        let mut sum = TransactionsResult { phases: Some(phases), ..TransactionsResult::default() };
         results.into_iter().try_for_each(|result| result.map(|result| sum.add(result)))?;
         match sum.latency.count() {
             0 => Err(self.nothing(&sum)),
@@ -118,6 +120,7 @@ impl Transactions {
         let (count, seconds) = (result.latency.count(), self.window.measured.as_secs_f64());
         let mut report = LoadReport::new(kind, count * u64::from(self.response), seconds)
             .with_transactions(count, result.latency.summary());
+        report.window = result.phases.as_ref().map(Phases::counted);
         report.bytes_out = Some(count * u64::from(self.request));
         report.connections.clone_from(&result.connections);
         report.warnings.extend(result.warning());

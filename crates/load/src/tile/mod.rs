@@ -11,17 +11,18 @@ pub use server::TileService;
 
 use std::net::SocketAddr;
 use std::thread;
+use std::time::Instant;
 
 use crate::error::{LoadError, joined};
 use crate::http::{self, Crowd, Url};
 use crate::pace::interval;
 use crate::pair::{Amount, Bulk, ConnectionStyle, Transactions, TransactionsResult};
 use crate::report::{ConnectionCounts, LoadReport, Loads, Tile};
-use crate::window::{StopFlag, Window};
+use crate::window::{Phases, StopFlag, Window};
 
 /// The targets of one tile: 20 objects a second, 500 small transactions a second, a file transfer of 50
-/// Mbit/s, and ten heartbeats a second on an otherwise idle connection. With objects of 512 kB that is 132
-/// Mbit/s of payload, so that a link of 1 Gbit/s holds seven tiles and one of 10 Gbit/s seventy.
+/// Mbit/s, and ten heartbeats a second on an otherwise idle connection. With objects of 512 kB the users receive
+/// 82 Mbit/s, so that a link of 1 Gbit/s holds eleven tiles and one of 10 Gbit/s 116.
 pub const TARGETS: Loads = Loads { web: 20.0, rr: 500.0, bulk: 50e6, idle: 10.0 };
 /// Users that share a tile's web requests.
 const WEB_USERS: u32 = 5;
@@ -52,6 +53,7 @@ pub struct Tiles {
 pub struct TilesResult {
     tiles: Vec<Tile>,
     bytes: u64,
+    phases: Option<Phases>,
     web: http::UserTally,
     small: TransactionsResult,
     connections: Vec<ConnectionCounts>,
@@ -72,6 +74,7 @@ impl Tiles {
     /// If one of a tile's loads can't start, or completes nothing.
     pub fn run(&self, tiles: u32, stop: &StopFlag) -> Result<TilesResult, LoadError> {
         self.check(tiles)?;
+        let phases = self.window.after(Instant::now());
         let ones: Vec<_> = thread::scope(|scope| {
             let start = |place| scope.spawn(move || self.tile(place as usize, stop));
             let threads: Vec<_> = (0..tiles).map(start).collect();
@@ -80,6 +83,7 @@ impl Tiles {
         let mut result = TilesResult {
             tiles: Vec::new(),
             bytes: 0,
+            phases: Some(phases),
             web: http::UserTally::default(),
             small: TransactionsResult::default(),
             connections: Vec::new(),
@@ -140,6 +144,7 @@ impl Tiles {
             threads: 1,
             timeout: std::time::Duration::from_secs(10),
             pace: Some(interval(self.targets.web / f64::from(WEB_USERS))),
+            think: std::time::Duration::ZERO,
         }
     }
 
@@ -171,6 +176,8 @@ impl Tiles {
         let count = result.web.latency.count() + result.small.latency.count();
         let mut report = LoadReport::new("tile", result.bytes, self.window.measured.as_secs_f64())
             .with_transactions(count, result.web.latency.summary());
+        report.bytes_back = Some(result.web.counts.payload);
+        report.window = result.phases.as_ref().map(Phases::counted);
         report.connections.clone_from(&result.connections);
         report.errors = Some(result.web.errors.clone());
         report

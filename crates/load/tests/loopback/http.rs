@@ -54,6 +54,24 @@ fn paced_users_keep_their_pace() {
 }
 
 #[test]
+fn users_who_pause_ask_less_often_and_the_loop_still_closes() {
+    let server = http_server(20);
+    let crowd =
+        Crowd { think: ms(90), window: window(100, 1500), ..crowd(vec![url(server.address(), "/")], 6) };
+    let tally = crowd.run(&StopFlag::default()).unwrap();
+    let count = tally.latency.count();
+    // 6 users, each at most every 90 ms: 100 in 1.5 s.
+    assert!((50..=106).contains(&count), "{count}");
+    let told = report(&crowd, &tally);
+    assert_eq!((&told.warnings[..], told.new_connections_per_second), (&[][..], None));
+    let window = told.window.unwrap();
+    assert!((window.end - window.begin - 1.5).abs() < 1e-6, "{window:?}");
+    let new = Crowd { new_connections: true, ..crowd };
+    let told = report(&new, &new.run(&StopFlag::default()).unwrap());
+    assert_eq!(told.new_connections_per_second, told.transactions_per_second);
+}
+
+#[test]
 fn chunked_replies_and_those_that_end_with_the_connection_are_read() {
     let chunked = Peer::answering(
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n",

@@ -44,6 +44,7 @@ pub fn crowd(urls: Vec<Url>, users: u32) -> Crowd {
         threads: 2,
         timeout: ms(3000),
         pace: None,
+        think: Duration::ZERO,
     }
 }
 

@@ -90,7 +90,7 @@ impl<'a> Context<'a> {
     pub(crate) fn median_run(&self, case: &Case, has: fn(&Measures) -> bool) -> Option<(u32, &'a Measures)> {
         let mut runs: Vec<_> = good_runs(self.record, &case.id).filter(|(_, m)| has(m)).collect();
         let value =
-            |m: &Measures| self.asked.quantity.of(m, self.record.shared_processors).unwrap_or(m.seconds);
+            |m: &Measures| self.asked.quantity.of(m, self.record.counts_cpu_once()).unwrap_or(m.seconds);
         runs.sort_by(|(_, left), (_, right)| value(left).total_cmp(&value(right)));
         runs.get(runs.len().checked_sub(1)? / 2).copied()
     }

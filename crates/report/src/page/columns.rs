@@ -84,7 +84,7 @@ fn all(record: &Record) -> Vec<Column> {
 fn of_metric(record: &Record, metric: Metric) -> Column {
     let about = metric.about();
     let head = match metric {
-        Metric::BusyPercent if record.shared_processors => ["CPU busy", "%"],
+        Metric::BusyPercent if record.shared_processors => ["CPU both ends", "% busy"],
         _ => [about.heading, about.unit],
     };
     Column::new(head, move |_, summary| match metric {

@@ -76,6 +76,7 @@ fn sections(record: &Record, summaries: &[Summary<'_>], figures: &[Shown<'_>]) -
         (figures::contents(figures))
         @for (at, figure) in figures.iter().enumerate() { (figures::section(record, figure, at, figures.len() > 1)) }
         @if record.shared_processors { (shared_note()) }
+        @if record.b_is_guest_of_a { (guest_note()) }
         (cases::section(record, summaries))
         (gate::section(record))
         (doctor::section(record))
@@ -93,6 +94,16 @@ fn shared_note() -> Markup {
             strong { "Both ends share the processors. " }
             "CPU is counted once for the two of them, and each end leaves the other less of it than two hosts would: \
              a tool that is bound by its CPU would be faster on hosts of its own."
+        }
+    }
+}
+
+fn guest_note() -> Markup {
+    html! {
+        p class="note" {
+            strong { "Host b is a virtual machine of host a. " }
+            "Host a’s CPU holds b’s, since its hypervisor runs b’s processors: CPU-seconds are host a’s alone, and b’s busy \
+             share is b’s own view."
         }
     }
 }

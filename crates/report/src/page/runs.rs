@@ -30,7 +30,7 @@ fn present(record: &Record) -> Vec<Metric> {
 /// A metric of a run, as tables show it.
 fn cell(record: &Record, run: &Run, metric: Metric) -> Option<String> {
     let Outcome::Measured(measures) = &run.outcome else { return None };
-    let text = metric.text(metric.shown(measures, record.shared_processors)?);
+    let text = metric.text(metric.shown(measures, record.counts_cpu_once())?);
     match &measures.found {
         Some(found) if metric == Metric::Found => Some(format!("{text} {}", found.parameter)),
         _ => Some(text),

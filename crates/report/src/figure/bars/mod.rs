@@ -55,7 +55,7 @@ fn bars_part(chart: &Chart<'_>) -> String {
     let meaning = chart.measure.meaning();
     if chart.has_tips {
         return format!(
-            "Bars: {meaning}; filled over the whole command with its login, outlined over the tool’s own payload time \
+            "Bars: {meaning}; filled over the whole command, outlined over the tool’s own payload time \
              where it states one. The number is that of the whole bar."
         );
     }
@@ -100,7 +100,7 @@ fn entries(chart: &Chart<'_>) -> Vec<Entry> {
         entries.push(Entry::new(Mark::Bar(plain, true), "clear text"));
     }
     if chart.has_tips {
-        entries.push(Entry::new(Mark::Tip, "login excluded"));
+        entries.push(Entry::new(Mark::Tip, "payload time alone"));
     }
     entries.extend(cpu_entries(chart));
     if chart.panels.iter().any(|panel| panel.ceiling.is_some()) {
@@ -132,7 +132,7 @@ fn cpu_entries(chart: &Chart<'_>) -> Vec<Entry> {
     if chart.shared_processors {
         return vec![Entry::new(Mark::Dot("cpu"), "CPU, both ends together")];
     }
-    vec![Entry::new(Mark::Dot("cpu-far"), "CPU, sender"), Entry::new(Mark::Dot("cpu"), "CPU, receiver")]
+    vec![Entry::new(Mark::Dot("cpu-far"), "CPU of a"), Entry::new(Mark::Dot("cpu"), "CPU of b")]
 }
 
 /// The figure in words, for people who don't see it.
@@ -145,9 +145,9 @@ fn table(chart: &Chart<'_>) -> Table {
     let measure = &chart.measure;
     let mut head = vec!["Case".to_owned(), measure.title()];
     if measure.quantity == Metric::PayloadRate {
-        head.push("With login (Gbit/s)".to_owned());
+        head.push("Whole command (Gbit/s)".to_owned());
     }
-    head.extend(["CPU of the sender (% busy)", "CPU of the receiver (% busy)", "Blocks"].map(str::to_owned));
+    head.extend(["CPU of a (% busy)", "CPU of b (% busy)", "Blocks"].map(str::to_owned));
     head.extend(["Printed", "Printed CPU (% busy)", "Printed in", "Remark"].map(str::to_owned));
     let mut table = Table::new(head);
     for bar in chart.bars() {

@@ -1,0 +1,49 @@
+//! The figures of a run that follow from others.
+
+use crate::record::{Cpu, Measures};
+
+/// The beginning of a warning among a tool's notes; tool files call such a note "warning".
+const WARNING: &str = "warning: ";
+
+impl Measures {
+    /// The tool's warnings, for example that rate and response times of a closed loop don't agree.
+    pub fn warnings(&self) -> impl Iterator<Item = &str> {
+        self.notes.iter().filter_map(|note| note.strip_prefix(WARNING))
+    }
+
+    /// Payload rate over the whole command in Gbit/s.
+    pub fn gbit_per_second(&self) -> f64 {
+        rate(self.bytes, self.seconds)
+    }
+
+    /// Payload rate over the tool's own payload time in Gbit/s, or over the whole command where it states
+    /// none.
+    pub fn payload_gbit_per_second(&self) -> f64 {
+        rate(self.bytes, self.payload_seconds.unwrap_or(self.seconds))
+    }
+
+    /// CPU of the sending host over the time in which the bytes were counted.
+    pub fn sender_cpu(&self) -> &Cpu {
+        self.window.as_ref().map_or(&self.cpu_a, |window| &window.cpu_a)
+    }
+
+    /// CPU of the receiving host over that time.
+    pub fn receiver_cpu(&self) -> &Cpu {
+        self.window.as_ref().map_or(&self.cpu_b, |window| &window.cpu_b)
+    }
+
+    /// Payload bytes in the direction that had more of them: a link carries both at once.
+    pub fn one_way_bytes(&self) -> u64 {
+        let back = self.bytes_back.unwrap_or(0).min(self.bytes);
+        back.max(self.bytes - back)
+    }
+
+    /// Payload rate of that direction in Gbit/s.
+    pub fn one_way_gbit_per_second(&self) -> f64 {
+        rate(self.one_way_bytes(), self.payload_seconds.unwrap_or(self.seconds))
+    }
+}
+
+fn rate(bytes: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { bytes as f64 * 8e-9 / seconds } else { 0.0 }
+}

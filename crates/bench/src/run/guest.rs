@@ -1,0 +1,67 @@
+//! Whether one host is a virtual machine of the other: then a hypervisor there has one of its Ethernet
+//! addresses in its command line, and that host's processor time holds the guest's.
+
+use linerate_remote::place::Place;
+
+use super::host_bed::ask;
+
+/// The command lines of hypervisors, one a line.
+const HYPERVISORS: &str = "for f in $(grep -lszE '^([^ ]*/)?(qemu-|kvm$|cloud-hypervisor)' /proc/[0-9]*/cmdline); \
+                           do tr '\\0\\n' '  ' < \"$f\"; echo; done";
+
+/// The addresses of all ports.
+const ADDRESSES: &str = "cat /sys/class/net/*/address";
+
+/// True if `guest` is a virtual machine of `host`; one that can't be asked isn't known to be.
+pub(super) fn is_of(host: &Place, guest: &Place) -> bool {
+    let (Ok(commands), Ok(addresses)) = (ask(host, HYPERVISORS), ask(guest, ADDRESSES)) else { return false };
+    names(&commands, &addresses)
+}
+
+/// True if a command line holds an address.
+fn names(commands: &str, addresses: &str) -> bool {
+    let commands = commands.to_ascii_lowercase();
+    // A loopback's, and that of a port without an address, are all zeros or empty.
+    let own = addresses.lines().map(|line| line.trim().to_ascii_lowercase());
+    own.filter(|own| own.len() == 17 && own.bytes().any(|byte| byte.is_ascii_hexdigit() && byte != b'0'))
+        .any(|own| commands.contains(&own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_is_known_by_an_address_in_its_hypervisors_command() {
+        let qemu =
+            "/usr/bin/qemu-system-x86_64 -m 512 -device virtio-net-pci,netdev=n0,mac=52:54:00:AB:cd:01\n";
+        assert!(names(qemu, "00:00:00:00:00:00\n52:54:00:ab:CD:01\n"));
+        assert!(!names(qemu, "00:00:00:00:00:00\n52:54:00:ab:cd:02\n\n"));
+        assert!(!names("qemu-x mac=00:00:00:00:00:00", "00:00:00:00:00:00\n"));
+        assert!(!names("", "52:54:00:ab:cd:01"));
+    }
+
+    #[test]
+    fn hypervisors_are_found_among_the_processes() {
+        let mac = "52:54:00:ab:cd:77";
+        let mut stands_for_one = std::process::Command::new("bash")
+            .args(["-c", &format!("exec -a /usr/bin/qemu-system-test sh -c 'sleep 30; true' sh mac={mac}")])
+            .spawn()
+            .unwrap();
+        let mut other = std::process::Command::new("sh")
+            .args(["-c", "sleep 30; true", "sh", "mac=52:54:00:ab:cd:78"])
+            .spawn()
+            .unwrap();
+        let begun = std::time::Instant::now();
+        let mut commands = String::new();
+        // A crowded machine takes its time to start it.
+        while !names(&commands, mac) && begun.elapsed().as_secs() < 10 {
+            commands = ask(&Place::Here, HYPERVISORS).unwrap();
+        }
+        for child in [&mut stands_for_one, &mut other] {
+            let _ = (child.kill(), child.wait());
+        }
+        assert!(names(&commands, mac), "{commands}");
+        assert!(!names(&commands, "52:54:00:ab:cd:78"), "{commands}");
+    }
+}
