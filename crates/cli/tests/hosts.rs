@@ -110,6 +110,84 @@ fn desk() -> Option<TempDir> {
     Some(desk)
 }
 
+/// Links that two plain ports can stand for, and others. Nothing shapes the ports.
+const LINKS: &str = r#"
+name = "between"
+title = "Links"
+settle = "0 s"
+blocks = 1
+[[link]]
+name = "one"
+rate = "10gbit"
+[[link]]
+name = "two"
+rate = "10gbit"
+count = 2
+[[link]]
+name = "eight"
+rate = "10gbit"
+count = 8
+[[link]]
+name = "guests"
+rate = "10gbit"
+guests = 8
+[[link]]
+name = "queues"
+rate = "10gbit"
+queues = 16
+[[case]]
+id = "pairs-{link}"
+tool = "linerate-pairs"
+streams = 4
+link = ["one", "two", "eight", "guests", "queues"]
+with = { seconds = 1, ramp = 0.1 }
+"#;
+
+/// A generator of each kind.
+const GENERATORS: &str = r#"
+name = "between"
+title = "Generators"
+settle = "0 s"
+blocks = 1
+[[link]]
+name = "one"
+rate = "10gbit"
+[[case]]
+id = "pairs-six"
+tool = "linerate-pairs"
+with = { seconds = 1, ramp = 0.1 }
+[[case]]
+id = "{tool}-six"
+tool = "iperf3"
+bytes = "20 MB"
+[[case]]
+id = "{tool}-six"
+tool = "nuttcp"
+bytes = "20 MB"
+[[case]]
+id = "{tool}-six"
+tool = "linerate-rr"
+with = { seconds = 1, ramp = 0.1 }
+[[case]]
+id = "{tool}-six"
+tool = "linerate-http"
+with = { seconds = 1, ramp = 0.1, users = 4 }
+[[case]]
+id = "{tool}-six"
+tool = "linerate-http-nginx"
+with = { seconds = 1, ramp = 0.1, users = 4 }
+[[case]]
+id = "{tool}-six"
+tool = "linerate-tile"
+with = { seconds = 1, ramp = 0.1, tiles = 1 }
+"#;
+
+/// Gives both hosts addresses of IPv6 on the first port.
+const SIX: &str = "ip addr add fd77::1/64 dev $(ip -o -4 addr | grep -F \" $LINERATE_LAB_ADDRESS_A/\" | awk '{print $2}') nodad
+far=$(ip netns exec $LINERATE_LAB_NETNS_B ip -o -4 addr | grep -F \" $LINERATE_LAB_ADDRESS_B/\" | awk '{print $2}')
+ip netns exec $LINERATE_LAB_NETNS_B ip addr add fd77::2/64 dev $far nodad
+";
+
 /// Runs a shell script on a lab's near host. `BENCH` in it stands for this program and the study.
 fn on_lab(desk: &TempDir, lab: &[&str], script: &str) -> Run {
     let linerate = env!("CARGO_BIN_EXE_linerate");
@@ -140,6 +218,13 @@ fn stored(desk: &TempDir, name: &str) -> Value {
     let mut results = fs::read_dir(desk.path().join("out")).expect("results").flatten();
     let path = results.next().expect("one directory of results").path().join(name);
     serde_json::from_slice(&fs::read(path).expect("stored")).expect("JSON")
+}
+
+fn stored_lines(desk: &TempDir, name: &str) -> Vec<Value> {
+    let mut results = fs::read_dir(desk.path().join("out")).expect("results").flatten();
+    let path = results.next().expect("one directory of results").path().join(name);
+    let text = fs::read_to_string(path).expect("stored");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
 #[test]
@@ -176,4 +261,61 @@ fn two_hosts_over_ssh_are_measured_from_a_third() {
     let (set, back) = (servers("right"), servers("left"));
     assert!(set.len() >= 2 && set[0] != set[1] && set[0].contains('.'), "{turned}");
     assert!(back.contains(&set[0]) && back.contains(&set[1]), "{turned}");
+}
+
+/// A path is never measured under the name of something that it isn't; and a veth, which states 10 Gbit/s, promises none.
+#[test]
+fn a_path_of_two_ports_has_two_links_at_most() {
+    let Some(desk) = desk() else { return };
+    fs::write(desk.path().join("between.toml"), LINKS).expect("a new file");
+    let script = "BENCH --hosts a=local,b=ssh:b --rsh \"ssh -F $LINERATE_LAB_SSH_CONFIG\" \
+                  --address-b $(echo $LINERATE_LAB_ADDRESSES_B | tr ' ' ,)";
+    let _alone = ALONE.lock();
+    let run = on_lab(&desk, &["--links", "2"], script).exits(0);
+    let shown: Value = serde_json::from_str(&run.out).expect("JSON");
+    for row in shown["cases"].as_array().expect("cases") {
+        let (id, reason) = (row["case"]["id"].as_str().expect("an id"), row["reason"].as_str());
+        let expected = match id {
+            "pairs-eight" => Some("leads to 2 of b's addresses"),
+            "pairs-guests" => Some("has no guests"),
+            "pairs-queues" => Some("receive queues at"),
+            _ => None,
+        };
+        match expected {
+            Some(part) => assert!(reason.is_some_and(|r| r.contains(part) && r.contains("; ")), "{row}"),
+            None if reason.is_some_and(|r| r.contains("isn't installed")) => {}
+            None => assert!(reason.is_none() && row["failed"] == 0, "{row}"),
+        }
+    }
+    let record = stored(&desk, "record.json");
+    assert!(record["links"][1]["link"]["kind"].as_str().is_some_and(|kind| kind.contains(" + ")), "{record}");
+    assert!(record["links"][0]["link"]["bits_per_second"].is_null(), "{}", record["links"]);
+    // Both ports carried the pairs.
+    let runs = stored_lines(&desk, "runs.jsonl");
+    let two = runs.iter().find(|run| run["case"] == "pairs-two").expect("it ran");
+    let ports = two["connections"].as_array().expect("connections");
+    assert_eq!(ports.len(), 2, "{two}");
+}
+
+#[test]
+fn every_generator_takes_an_address_of_ipv6() {
+    let Some(desk) = desk() else { return };
+    fs::write(desk.path().join("between.toml"), GENERATORS).expect("a new file");
+    let script = format!(
+        "{SIX} BENCH --hosts a=local,b=ssh:b --rsh \"ssh -F $LINERATE_LAB_SSH_CONFIG\" --address-b fd77::2"
+    );
+    let _alone = ALONE.lock();
+    let run = on_lab(&desk, &[], &script).exits(0);
+    let shown: Value = serde_json::from_str(&run.out).expect("JSON");
+    let rows = shown["cases"].as_array().expect("cases");
+    assert_eq!(rows.len(), 7, "{shown}");
+    for row in rows {
+        let absent = row["reason"].as_str().is_some_and(|reason| reason.contains("isn't installed"));
+        assert!(absent || row["reason"].is_null() && row["failed"] == 0, "{row}");
+    }
+    for run in stored_lines(&desk, "runs.jsonl") {
+        for port in run["connections"].as_array().into_iter().flatten() {
+            assert!(port["port"].as_str().is_some_and(|port| port.starts_with("[fd77::2]:")), "{run}");
+        }
+    }
 }

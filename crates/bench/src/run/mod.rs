@@ -12,6 +12,7 @@ mod hosts;
 mod install;
 mod lab_bed;
 mod order;
+mod path;
 mod preparation;
 mod pressure;
 mod process;

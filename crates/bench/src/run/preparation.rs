@@ -82,12 +82,13 @@ pub(super) fn sources(
     stock.slices(bed, dataset, slices)
 }
 
-/// Cases whose tool isn't there.
+/// Cases whose link or whose tool isn't there.
 pub(super) fn barred(setup: &Setup, beds: &BTreeMap<String, Box<dyn Bed + '_>>) -> Vec<Option<Outcome>> {
     let one = |case: &CaseSpec| {
         let tool = setup.tools.get(&case.tool)?;
         let bed = beds.get(&case.link)?;
-        programs::unavailable(tool, bed.as_ref()).map(|reason| Outcome::Unavailable { reason })
+        let reason = bed.lacks().or_else(|| programs::unavailable(tool, bed.as_ref()));
+        reason.map(|reason| Outcome::Unavailable { reason })
     };
     setup.study.cases.iter().map(one).collect()
 }
