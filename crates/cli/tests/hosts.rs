@@ -42,11 +42,12 @@ write = ["sh", "-c", 'echo "$1" > KNOB; echo "$1 $SSH_CONNECTION" >> KNOB.log', 
 id = "memory"
 tool = "linerate-stream"
 streams = 2
-bytes = "20 MB"
+with = { seconds = 1 }
 
 [[case]]
 id = "cp"
 tool = "linerate-cp"
+beside = "rr"
 
 [[case]]
 id = "scp-{streams}"
@@ -159,11 +160,11 @@ with = { seconds = 1, ramp = 0.1 }
 [[case]]
 id = "{tool}-six"
 tool = "iperf3"
-bytes = "20 MB"
+with = { seconds = 1 }
 [[case]]
 id = "{tool}-six"
 tool = "nuttcp"
-bytes = "20 MB"
+with = { seconds = 1 }
 [[case]]
 id = "{tool}-six"
 tool = "linerate-rr"
@@ -211,6 +212,10 @@ fn record_of(desk: &TempDir, run: &Run) -> Value {
     assert!(!run.err.contains("left behind: "), "data was left behind: {run}");
     assert!(!run.err.lines().any(|line| line.parse::<u32>().is_ok()), "a server was left behind: {run}");
     assert_eq!(fs::read_to_string(desk.path().join("knob")).expect("it is there"), "left\n");
+    for run in stored_lines(desk, "runs.jsonl") {
+        let times = run["latency"]["count"].as_u64();
+        assert_eq!(times.is_some_and(|count| count > 0), run["case"] == "cp", "{run}");
+    }
     stored(desk, "record.json")
 }
 

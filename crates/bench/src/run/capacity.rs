@@ -112,6 +112,7 @@ fn pairs(on: &CaseSpec, streams: u32) -> CaseSpec {
         streams: Streams::Fixed(streams),
         dataset: None,
         bytes: None,
+        beside: false,
         parameters: LENGTH.map(|(name, level)| (name.to_owned(), level.to_owned())).into(),
         ..on.clone()
     }

@@ -2,6 +2,7 @@
 
 mod attempt;
 mod bed;
+mod beside;
 mod capacity;
 mod commands;
 mod disturbance;

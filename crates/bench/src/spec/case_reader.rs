@@ -30,6 +30,7 @@ pub(crate) fn read_cases(section: &Section, known: &Known) -> Result<Vec<CaseSpe
     check_number(section, levels.into_iter().chain(with.iter().map(|factor| factor.levels.len())))?;
     let with = combinations(&with);
     let bytes = read_bytes(section, tool)?;
+    let beside = read_beside(section, tool)?;
     let names = Texts {
         id: section.text("id")?,
         label: section.maybe_text("label")?,
@@ -51,7 +52,8 @@ pub(crate) fn read_cases(section: &Section, known: &Known) -> Result<Vec<CaseSpe
             dataset,
             bytes,
             link: link.name.clone(),
-            bed: bed_factors(link),
+            beside,
+            bed: bed_factors(link, beside),
             parameters,
             settings,
         };
@@ -126,8 +128,17 @@ fn fill(
     Ok(filled + rest)
 }
 
-/// Properties that differ from a plain link of two hosts, as factors.
-fn bed_factors(link: &LinkSpec) -> BTreeMap<String, String> {
+/// True if requests are to be timed beside the tool; it can't state times of its own.
+fn read_beside(section: &Section, tool: &Tool) -> Result<bool, FileError> {
+    let beside = section.maybe_choice("beside", &[("rr", true)])?.unwrap_or(false);
+    if beside && tool.result.as_ref().is_some_and(|reading| reading.latency.is_some()) {
+        return Err(section.error("beside", format!("{} states response times of its own", tool.name)));
+    }
+    Ok(beside)
+}
+
+/// Properties that differ from a plain link of two hosts with one tool on it, as factors.
+fn bed_factors(link: &LinkSpec, beside: bool) -> BTreeMap<String, String> {
     let guests = Some(link.guests).filter(|guests| *guests > 0);
     let all = [
         ("links", Some(link.count.to_string())),
@@ -135,6 +146,7 @@ fn bed_factors(link: &LinkSpec) -> BTreeMap<String, String> {
         ("guests", guests.map(|guests| guests.to_string())),
         ("rtt", link.rtt.map(|rtt| rtt.to_string())),
         ("loss", link.loss.map(|loss| loss.to_string())),
+        ("beside", beside.then(|| "rr".to_owned())),
     ];
     all.into_iter().filter_map(|(name, level)| Some((name.to_owned(), level?))).collect()
 }

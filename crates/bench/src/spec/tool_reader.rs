@@ -60,8 +60,8 @@ fn read_parameters(root: &Section, found: &[FreeLevels]) -> Result<BTreeMap<Stri
 }
 
 /// The factors that every case has.
-pub(crate) const FACTORS: [&str; 10] =
-    ["tool", "streams", "variant", "dataset", "link", "links", "queues", "guests", "rtt", "loss"];
+pub(crate) const FACTORS: [&str; 11] =
+    ["tool", "streams", "variant", "dataset", "link", "links", "queues", "guests", "rtt", "loss", "beside"];
 
 fn check_parameters(tool: &Tool, root: &Section, found: &[FreeLevels]) -> Result<(), FileError> {
     let server = tool.server.iter().flat_map(|server| &server.command);

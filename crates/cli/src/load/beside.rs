@@ -45,9 +45,9 @@ pub(super) fn run(
     })
 }
 
-type Running<'scope> = ScopedJoinHandle<'scope, Result<TransactionsResult, LoadError>>;
+type LoadThread<'scope> = ScopedJoinHandle<'scope, Result<TransactionsResult, LoadError>>;
 
-fn result(running: Running<'_>) -> Result<TransactionsResult, LoadError> {
+fn result(running: LoadThread<'_>) -> Result<TransactionsResult, LoadError> {
     running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 

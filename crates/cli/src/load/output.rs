@@ -34,7 +34,7 @@ fn lines(report: &LoadReport) -> Vec<(&'static str, String)> {
     if let Some(latency) = &report.latency {
         lines.push(("times", times(latency)));
     }
-    if let Some(back) = report.bytes_back {
+    if let Some(back) = report.bytes_back.filter(|back| *back > 0) {
         let (out, back) =
             [report.bytes.saturating_sub(back), back].map(|n| show_rate(n, report.seconds)).into();
         lines.push(("directions", format!("{out} to the servers, {back} from them")));

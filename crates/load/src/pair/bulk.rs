@@ -212,7 +212,7 @@ impl Bulk {
             one.add_to(&mut report.connections);
         }
         let back = result.pairs.iter().filter(|pair| pair.back).map(|pair| pair.bytes).sum();
-        report.bytes_back = (self.direction != Direction::Out).then_some(back);
+        report.bytes_back = Some(back);
         report.fairness = fairness(&result.pairs);
         report.warnings.extend(self.smaller_window(result.buffers));
         report.pairs.clone_from(&result.pairs);
