@@ -324,3 +324,81 @@ fn every_generator_takes_an_address_of_ipv6() {
         }
     }
 }
+
+/// Ready settings of the port, over ssh as well as here.
+const PORTS: &str = r#"
+name = "between"
+title = "Ports"
+settle = "0 s"
+blocks = 1
+[[link]]
+name = "path"
+rate = "open"
+[[setting]]
+name = "mtu"
+hosts = "b"
+[[case]]
+id = "gro-{offload-gro}"
+tool = "looks"
+with = { offload-gro = ["off", "on"] }
+[[case]]
+id = "mtu-{mtu}"
+tool = "looks"
+with = { mtu = [1400, 70000] }
+[[case]]
+id = "usecs"
+tool = "looks"
+with = { coalesce-rx-usecs = 50 }
+[[case]]
+id = "queues-{port-queues}"
+tool = "looks"
+with = { port-queues = [1, 4096] }
+"#;
+
+/// A tool that writes down the state of b's port.
+const LOOKS: &str = r#"
+name = "looks"
+moves = "nothing"
+command = ["ssh", "-F", "{ssh_config}", "{host}", '''PATH=$PATH:/sbin:/usr/sbin
+p=$(ip -o -4 addr | grep -F " {address}/" | tr -s " " | cut -d" " -f2)
+echo $(ip -o link show $p | sed "s/.* mtu //; s/ .*//") $(ethtool -k $p | grep generic-receive) >> SEEN''']
+"#;
+
+/// The state of all ports of both hosts.
+const STATE: &str = "for n in $LINERATE_LAB_NETNS_A $LINERATE_LAB_NETNS_B; do
+  for p in $(ip netns exec $n ls /sys/class/net); do ip -n $n -o link show $p | sed 's/.* mtu/mtu/'; ip netns exec $n ethtool -k $p; ip netns exec $n ethtool -l $p; done
+done 2>&1";
+
+#[test]
+fn settings_of_ports_are_set_and_restored() {
+    let Some(desk) = desk() else { return };
+    if !has_all(&["ethtool"]) {
+        return;
+    }
+    let seen = desk.path().join("seen");
+    fs::write(desk.path().join("between.toml"), PORTS).expect("a new file");
+    let looks = LOOKS.replace("SEEN", seen.to_str().expect("plain"));
+    fs::write(desk.path().join("tools/looks.toml"), looks).expect("a new file");
+    let script = format!(
+        "({STATE}) > before; BENCH --hosts a=local,b=ssh:b --rsh \"ssh -F $LINERATE_LAB_SSH_CONFIG\" || exit
+         ({STATE}) > after; cmp before after >&2"
+    );
+    let _alone = ALONE.lock();
+    let run = on_lab(&desk, &[], &script).exits(0);
+    let shown: Value = serde_json::from_str(&run.out).expect("JSON");
+    let reason = |id: &str| {
+        let mut rows = shown["cases"].as_array().expect("cases").iter();
+        let row = rows.find(|row| row["case"]["id"] == id).unwrap_or_else(|| panic!("{shown}"));
+        row["reason"].as_str().unwrap_or_default().to_owned()
+    };
+    for measured in ["gro-off", "gro-on", "mtu-1400", "queues-1"] {
+        assert_eq!(reason(measured), "", "{measured}");
+    }
+    // The kernel's own words.
+    assert!(reason("mtu-70000").contains("mtu greater than device maximum"), "{}", reason("mtu-70000"));
+    assert!(reason("queues-4096").contains("setting port-queues to \"4096\""), "{}", reason("queues-4096"));
+    assert!(reason("usecs").contains("reading coalesce-rx-usecs"), "{}", reason("usecs"));
+    let seen = fs::read_to_string(seen).expect("it looked");
+    assert!(seen.contains("1400 ") && seen.contains("receive-offload: off"), "{seen}");
+    assert!(fs::metadata(desk.path().join("before")).expect("it is there").len() > 1000);
+}

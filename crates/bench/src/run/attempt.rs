@@ -47,6 +47,8 @@ pub(crate) struct Attempt<'a> {
 pub(crate) enum Failure {
     /// It failed, and why.
     Failed(String),
+    /// It can't be made here, and why.
+    Unavailable(String),
     /// The user wants to end.
     Interrupted,
 }

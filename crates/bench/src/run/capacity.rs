@@ -172,7 +172,7 @@ fn capacity(link: &str, part: &str, tool: Option<&str>, gbit_per_second: f64) ->
 fn named(what: &str, failure: Failure) -> Failure {
     match failure {
         Failure::Failed(reason) => Failure::Failed(format!("testing {what}: {reason}")),
-        Failure::Interrupted => Failure::Interrupted,
+        other => other,
     }
 }
 

@@ -133,7 +133,7 @@ impl HostPath {
             let has = port.queues.map_or("an unknown number of".into(), |queues| queues.to_string());
             return Some((
                 format!("has {has} receive queues at {}", port.name),
-                "set them with ethtool -L, or make `queues-of-port` a factor in [case.with]",
+                "set them with ethtool -L, or make `port-queues` a factor in [case.with]",
             ));
         }
         let rates_differ = links.iter().any(|other| other.rate != spec.rate);

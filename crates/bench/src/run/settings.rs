@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use linerate_lab::{Undo, UndoJournal};
 
+use crate::spec::ready::ready;
 use crate::spec::study::{CaseSpec, SettingSpec, Study};
 use crate::spec::template::{expand, one};
 use crate::spec::{Values, Word};
@@ -23,6 +24,8 @@ pub(crate) struct HostSettings {
     specs: Vec<SettingSpec>,
     /// By setting and host: the value before the study, and the one that was set last.
     values: BTreeMap<(String, String), (String, String)>,
+    /// Ready settings that a port lacks, by name, and why.
+    lacking: BTreeMap<String, String>,
     journal: Option<UndoJournal>,
 }
 
@@ -43,17 +46,23 @@ impl HostSettings {
         let used = |spec: &&SettingSpec| cases().any(|case| case.settings.contains_key(&spec.name));
         let specs: Vec<SettingSpec> = study.settings.iter().filter(used).cloned().collect();
         let shell = Shell { bed, work, stop };
-        let (mut values, mut undos) = (BTreeMap::new(), Vec::new());
+        let (mut values, mut undos, mut lacking) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
         for spec in &specs {
             for host in &spec.hosts {
-                let value = shell.read(spec, host)?;
+                let value = match shell.read(spec, host) {
+                    Err(reason) if is_ready(spec) => {
+                        lacking.insert(spec.name.clone(), reason);
+                        continue;
+                    }
+                    value => value?,
+                };
                 undos.push(shell.undo(spec, host, &value)?);
                 values.insert((spec.name.clone(), host.clone()), (value.clone(), value));
             }
         }
         let journal =
             if undos.is_empty() { None } else { Some(UndoJournal::open(undos).map_err(|e| e.to_string())?) };
-        Ok(HostSettings { specs, values, journal })
+        Ok(HostSettings { specs, values, lacking, journal })
     }
 
     /// Gives every setting the case's level, or its original value where the case has none, and reads it
@@ -63,6 +72,9 @@ impl HostSettings {
     /// A command fails, or a value doesn't read back as it was set.
     pub fn apply(&mut self, case: &CaseSpec, bed: &dyn Bed, work: &Path, stop: &Stop) -> Result<(), String> {
         let shell = Shell { bed, work, stop };
+        if let Some((_, reason)) = self.lacking.iter().find(|(name, _)| case.settings.contains_key(*name)) {
+            return Err(reason.clone());
+        }
         for spec in &self.specs {
             for host in &spec.hosts {
                 let Some((original, current)) = self.values.get_mut(&(spec.name.clone(), host.clone()))
@@ -111,6 +123,11 @@ impl HostSettings {
         }
         failed
     }
+}
+
+/// True for a setting that every study knows.
+fn is_ready(spec: &SettingSpec) -> bool {
+    ready(&spec.name, &spec.hosts).as_ref() == Some(spec)
 }
 
 /// A shell for the commands of settings.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::error::FileError;
+use super::ready;
 use super::search::check_levels;
 use super::section::{FreeLevels, Section};
 use super::study::{CaseSpec, DatasetSpec, LinkSpec, SettingSpec, Streams};
@@ -156,7 +157,8 @@ fn read_with(section: &Section, tool: &Tool, known: &Known) -> Result<Vec<FreeLe
     let found = section.free_levels("with")?;
     for entry in &found {
         let parameter = tool.parameters.contains_key(&entry.name);
-        let setting = known.settings.iter().any(|setting| setting.name == entry.name);
+        let own = known.settings.iter().any(|setting| setting.name == entry.name);
+        let setting = own || !parameter && ready::names().any(|name| name == entry.name);
         if parameter && setting {
             let problem = format!("is a parameter of {} and a setting of this study", tool.name);
             return Err(section.error_of(entry, problem));
@@ -164,7 +166,8 @@ fn read_with(section: &Section, tool: &Tool, known: &Known) -> Result<Vec<FreeLe
         if !parameter && !setting {
             let problem = format!("is neither a parameter of {} nor a setting of this study", tool.name);
             let names = tool.parameters.keys().chain(known.settings.iter().map(|setting| &setting.name));
-            return Err(section.error_of(entry, problem).suggest(&entry.name, names.map(String::as_str)));
+            let names = names.map(String::as_str).chain(ready::names());
+            return Err(section.error_of(entry, problem).suggest(&entry.name, names));
         }
         if entry.levels.is_empty() {
             return Err(section.error_of(entry, "has no level"));
