@@ -296,9 +296,9 @@ pub enum Outcome {
         /// The reason of the failure, for people.
         reason: String,
     },
-    /// The tool isn't there.
+    /// The tool isn't there, or the path isn't the case's link.
     Unavailable {
-        /// The missing program, and the package to install.
+        /// The missing program, and the package to install; or what the path has instead.
         reason: String,
     },
 }

@@ -315,3 +315,14 @@ fn the_built_in_studies_can_be_planned_and_their_quick_runs_are_short() {
     }
     assert!(whole < Duration::from_secs(720), "{whole:?}");
 }
+
+#[test]
+fn requests_beside_a_case_are_a_factor_and_need_a_tool_without_times() {
+    let text = "name = \"x\"\ntitle = \"X\"\n[[link]]\nname = \"l\"\nrate = \"open\"\n[[case]]\nid = \"c-{beside}\"\n\
+                tool = \"idle\"\nbeside = \"rr\"\n";
+    let study = parse(text).unwrap();
+    assert_eq!((study.cases[0].id.as_str(), study.cases[0].beside), ("c-rr", true));
+    let error = parse(&text.replace("idle", "linerate-rr")).unwrap_err();
+    assert!(error.contains("`case.beside`") && error.contains("response times of its own"), "{error}");
+    assert!(parse(&text.replace("\"rr\"\n", "\"crr\"\n")).unwrap_err().contains("case.beside"));
+}

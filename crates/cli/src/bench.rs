@@ -153,8 +153,8 @@ struct StudyArgs {
     /// CMD is split into words as a shell does it.
     #[arg(long, value_name = "CMD", requires = "hosts")]
     rsh: Option<String>,
-    /// b's address on the measured path [default: that of ssh]
-    #[arg(long, value_name = "ADDRESS", requires = "hosts")]
+    /// b's address on the measured path, or one for each port [default: that of ssh]
+    #[arg(long, value_name = "ADDRESS,...", requires = "hosts")]
     address_b: Option<String>,
     /// Make the runs that are missing in DIR
     ///

@@ -42,11 +42,12 @@ write = ["sh", "-c", 'echo "$1" > KNOB; echo "$1 $SSH_CONNECTION" >> KNOB.log', 
 id = "memory"
 tool = "linerate-stream"
 streams = 2
-bytes = "20 MB"
+with = { seconds = 1 }
 
 [[case]]
 id = "cp"
 tool = "linerate-cp"
+beside = "rr"
 
 [[case]]
 id = "scp-{streams}"
@@ -110,6 +111,84 @@ fn desk() -> Option<TempDir> {
     Some(desk)
 }
 
+/// Links that two plain ports can stand for, and others. Nothing shapes the ports.
+const LINKS: &str = r#"
+name = "between"
+title = "Links"
+settle = "0 s"
+blocks = 1
+[[link]]
+name = "one"
+rate = "10gbit"
+[[link]]
+name = "two"
+rate = "10gbit"
+count = 2
+[[link]]
+name = "eight"
+rate = "10gbit"
+count = 8
+[[link]]
+name = "guests"
+rate = "10gbit"
+guests = 8
+[[link]]
+name = "queues"
+rate = "10gbit"
+queues = 16
+[[case]]
+id = "pairs-{link}"
+tool = "linerate-pairs"
+streams = 4
+link = ["one", "two", "eight", "guests", "queues"]
+with = { seconds = 1, ramp = 0.1 }
+"#;
+
+/// A generator of each kind.
+const GENERATORS: &str = r#"
+name = "between"
+title = "Generators"
+settle = "0 s"
+blocks = 1
+[[link]]
+name = "one"
+rate = "10gbit"
+[[case]]
+id = "pairs-six"
+tool = "linerate-pairs"
+with = { seconds = 1, ramp = 0.1 }
+[[case]]
+id = "{tool}-six"
+tool = "iperf3"
+with = { seconds = 1 }
+[[case]]
+id = "{tool}-six"
+tool = "nuttcp"
+with = { seconds = 1 }
+[[case]]
+id = "{tool}-six"
+tool = "linerate-rr"
+with = { seconds = 1, ramp = 0.1 }
+[[case]]
+id = "{tool}-six"
+tool = "linerate-http"
+with = { seconds = 1, ramp = 0.1, users = 4 }
+[[case]]
+id = "{tool}-six"
+tool = "linerate-http-nginx"
+with = { seconds = 1, ramp = 0.1, users = 4 }
+[[case]]
+id = "{tool}-six"
+tool = "linerate-tile"
+with = { seconds = 1, ramp = 0.1, tiles = 1 }
+"#;
+
+/// Gives both hosts addresses of IPv6 on the first port.
+const SIX: &str = "ip addr add fd77::1/64 dev $(ip -o -4 addr | grep -F \" $LINERATE_LAB_ADDRESS_A/\" | awk '{print $2}') nodad
+far=$(ip netns exec $LINERATE_LAB_NETNS_B ip -o -4 addr | grep -F \" $LINERATE_LAB_ADDRESS_B/\" | awk '{print $2}')
+ip netns exec $LINERATE_LAB_NETNS_B ip addr add fd77::2/64 dev $far nodad
+";
+
 /// Runs a shell script on a lab's near host. `BENCH` in it stands for this program and the study.
 fn on_lab(desk: &TempDir, lab: &[&str], script: &str) -> Run {
     let linerate = env!("CARGO_BIN_EXE_linerate");
@@ -133,6 +212,10 @@ fn record_of(desk: &TempDir, run: &Run) -> Value {
     assert!(!run.err.contains("left behind: "), "data was left behind: {run}");
     assert!(!run.err.lines().any(|line| line.parse::<u32>().is_ok()), "a server was left behind: {run}");
     assert_eq!(fs::read_to_string(desk.path().join("knob")).expect("it is there"), "left\n");
+    for run in stored_lines(desk, "runs.jsonl") {
+        let times = run["latency"]["count"].as_u64();
+        assert_eq!(times.is_some_and(|count| count > 0), run["case"] == "cp", "{run}");
+    }
     stored(desk, "record.json")
 }
 
@@ -140,6 +223,13 @@ fn stored(desk: &TempDir, name: &str) -> Value {
     let mut results = fs::read_dir(desk.path().join("out")).expect("results").flatten();
     let path = results.next().expect("one directory of results").path().join(name);
     serde_json::from_slice(&fs::read(path).expect("stored")).expect("JSON")
+}
+
+fn stored_lines(desk: &TempDir, name: &str) -> Vec<Value> {
+    let mut results = fs::read_dir(desk.path().join("out")).expect("results").flatten();
+    let path = results.next().expect("one directory of results").path().join(name);
+    let text = fs::read_to_string(path).expect("stored");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
 #[test]
@@ -176,4 +266,139 @@ fn two_hosts_over_ssh_are_measured_from_a_third() {
     let (set, back) = (servers("right"), servers("left"));
     assert!(set.len() >= 2 && set[0] != set[1] && set[0].contains('.'), "{turned}");
     assert!(back.contains(&set[0]) && back.contains(&set[1]), "{turned}");
+}
+
+/// A path is never measured under the name of something that it isn't; and a veth, which states 10 Gbit/s, promises none.
+#[test]
+fn a_path_of_two_ports_has_two_links_at_most() {
+    let Some(desk) = desk() else { return };
+    fs::write(desk.path().join("between.toml"), LINKS).expect("a new file");
+    let script = "BENCH --hosts a=local,b=ssh:b --rsh \"ssh -F $LINERATE_LAB_SSH_CONFIG\" \
+                  --address-b $(echo $LINERATE_LAB_ADDRESSES_B | tr ' ' ,)";
+    let _alone = ALONE.lock();
+    let run = on_lab(&desk, &["--links", "2"], script).exits(0);
+    let shown: Value = serde_json::from_str(&run.out).expect("JSON");
+    for row in shown["cases"].as_array().expect("cases") {
+        let (id, reason) = (row["case"]["id"].as_str().expect("an id"), row["reason"].as_str());
+        let expected = match id {
+            "pairs-eight" => Some("leads to 2 of b's addresses"),
+            "pairs-guests" => Some("has no guests"),
+            "pairs-queues" => Some("receive queues at"),
+            _ => None,
+        };
+        match expected {
+            Some(part) => assert!(reason.is_some_and(|r| r.contains(part) && r.contains("; ")), "{row}"),
+            None if reason.is_some_and(|r| r.contains("isn't installed")) => {}
+            None => assert!(reason.is_none() && row["failed"] == 0, "{row}"),
+        }
+    }
+    let record = stored(&desk, "record.json");
+    assert!(record["links"][1]["link"]["kind"].as_str().is_some_and(|kind| kind.contains(" + ")), "{record}");
+    assert!(record["links"][0]["link"]["bits_per_second"].is_null(), "{}", record["links"]);
+    // Both ports carried the pairs.
+    let runs = stored_lines(&desk, "runs.jsonl");
+    let two = runs.iter().find(|run| run["case"] == "pairs-two").expect("it ran");
+    let ports = two["connections"].as_array().expect("connections");
+    assert_eq!(ports.len(), 2, "{two}");
+}
+
+#[test]
+fn every_generator_takes_an_address_of_ipv6() {
+    let Some(desk) = desk() else { return };
+    fs::write(desk.path().join("between.toml"), GENERATORS).expect("a new file");
+    let script = format!(
+        "{SIX} BENCH --hosts a=local,b=ssh:b --rsh \"ssh -F $LINERATE_LAB_SSH_CONFIG\" --address-b fd77::2"
+    );
+    let _alone = ALONE.lock();
+    let run = on_lab(&desk, &[], &script).exits(0);
+    let shown: Value = serde_json::from_str(&run.out).expect("JSON");
+    let rows = shown["cases"].as_array().expect("cases");
+    assert_eq!(rows.len(), 7, "{shown}");
+    for row in rows {
+        let absent = row["reason"].as_str().is_some_and(|reason| reason.contains("isn't installed"));
+        assert!(absent || row["reason"].is_null() && row["failed"] == 0, "{row}");
+    }
+    for run in stored_lines(&desk, "runs.jsonl") {
+        for port in run["connections"].as_array().into_iter().flatten() {
+            assert!(port["port"].as_str().is_some_and(|port| port.starts_with("[fd77::2]:")), "{run}");
+        }
+    }
+}
+
+/// Ready settings of the port, over ssh as well as here.
+const PORTS: &str = r#"
+name = "between"
+title = "Ports"
+settle = "0 s"
+blocks = 1
+[[link]]
+name = "path"
+rate = "open"
+[[setting]]
+name = "mtu"
+hosts = "b"
+[[case]]
+id = "gro-{offload-gro}"
+tool = "looks"
+with = { offload-gro = ["off", "on"] }
+[[case]]
+id = "mtu-{mtu}"
+tool = "looks"
+with = { mtu = [1400, 70000] }
+[[case]]
+id = "usecs"
+tool = "looks"
+with = { coalesce-rx-usecs = 50 }
+[[case]]
+id = "queues-{port-queues}"
+tool = "looks"
+with = { port-queues = [1, 4096] }
+"#;
+
+/// A tool that writes down the state of b's port.
+const LOOKS: &str = r#"
+name = "looks"
+moves = "nothing"
+command = ["ssh", "-F", "{ssh_config}", "{host}", '''PATH=$PATH:/sbin:/usr/sbin
+p=$(ip -o -4 addr | grep -F " {address}/" | tr -s " " | cut -d" " -f2)
+echo $(ip -o link show $p | sed "s/.* mtu //; s/ .*//") $(ethtool -k $p | grep generic-receive) >> SEEN''']
+"#;
+
+/// The state of all ports of both hosts.
+const STATE: &str = "for n in $LINERATE_LAB_NETNS_A $LINERATE_LAB_NETNS_B; do
+  for p in $(ip netns exec $n ls /sys/class/net); do ip -n $n -o link show $p | sed 's/.* mtu/mtu/'; ip netns exec $n ethtool -k $p; ip netns exec $n ethtool -l $p; done
+done 2>&1";
+
+#[test]
+fn settings_of_ports_are_set_and_restored() {
+    let Some(desk) = desk() else { return };
+    if !has_all(&["ethtool"]) {
+        return;
+    }
+    let seen = desk.path().join("seen");
+    fs::write(desk.path().join("between.toml"), PORTS).expect("a new file");
+    let looks = LOOKS.replace("SEEN", seen.to_str().expect("plain"));
+    fs::write(desk.path().join("tools/looks.toml"), looks).expect("a new file");
+    let script = format!(
+        "({STATE}) > before; BENCH --hosts a=local,b=ssh:b --rsh \"ssh -F $LINERATE_LAB_SSH_CONFIG\" || exit
+         ({STATE}) > after; cmp before after >&2"
+    );
+    let _alone = ALONE.lock();
+    let run = on_lab(&desk, &[], &script).exits(0);
+    let shown: Value = serde_json::from_str(&run.out).expect("JSON");
+    let reason = |id: &str| {
+        let mut rows = shown["cases"].as_array().expect("cases").iter();
+        let row = rows.find(|row| row["case"]["id"] == id).unwrap_or_else(|| panic!("{shown}"));
+        row["reason"].as_str().unwrap_or_default().to_owned()
+    };
+    for measured in ["gro-off", "gro-on", "mtu-1400", "queues-1"] {
+        assert_eq!(reason(measured), "", "{measured}");
+    }
+    // The kernel's own words.
+    assert!(reason("mtu-70000").contains("mtu greater than device maximum"), "{}", reason("mtu-70000"));
+    assert!(reason("queues-4096").contains("setting port-queues to \"4096\""), "{}", reason("queues-4096"));
+    assert!(reason("usecs").contains("reading coalesce-rx-usecs"), "{}", reason("usecs"));
+    let seen = fs::read_to_string(seen).expect("it looked");
+    assert!(seen.contains("1400 ") && seen.contains("receive-offload: off"), "{seen}");
+    assert!(fs::metadata(desk.path().join("before")).expect("it is there").len() > 1000);
 }

@@ -143,3 +143,110 @@ fn what_cannot_be_served_is_said() {
     load(&["http", "--url", "https://127.0.0.1/"]).exits(2).says(&["without TLS"]);
     load(&["http", "--url", "http://127.0.0.1/", "--users", "0"]).exits(2).says(&["auto"]);
 }
+
+/// Runs a script on the near host of a lab; none where there can't be one. `LINERATE` is this program, and `$far` a server.
+fn on_lab(lab: &[&str], script: &str) -> Option<Run> {
+    if !linerate_testing::is_root("a lab needs root") || !linerate_testing::has_all(&["ip", "sshd"]) {
+        return None;
+    }
+    let linerate = env!("CARGO_BIN_EXE_linerate");
+    let serve = "ip netns exec $LINERATE_LAB_NETNS_B LINERATE serve rr --listen [::]:5300 > $LINERATE_LAB_DIR/said & server=$!
+        until grep -q listening $LINERATE_LAB_DIR/said; do kill -0 $server || exit 99; sleep 0.05; done
+        far=$LINERATE_LAB_ADDRESS_B:5300";
+    let script = format!("{serve}\n{script}\ncode=$?; kill $server; exit $code")
+        .replace("LINERATE ", &format!("{linerate} "));
+    let mut command = Command::new(linerate);
+    command.args(["lab", "run"]).args(lab).args(["--", "sh", "-c", &script]);
+    Some(Running::start(command).end_within(2 * support::PATIENCE))
+}
+
+fn last_json(text: &str) -> Value {
+    let line = text.lines().rfind(|line| line.starts_with('{')).unwrap_or_else(|| panic!("no JSON: {text}"));
+    serde_json::from_str(line).expect("JSON")
+}
+
+/// The kernel's own counters of both ports are the witnesses.
+#[test]
+fn losses_of_datagrams_are_those_that_the_ports_counted() {
+    let script = "port() { ip -n \"$1\" -o route get \"$2\" | sed 's/.* dev \\([^ ]*\\).*/\\1/'; }
+        packets() { ip -n \"$1\" -s -j link show \"$2\"; }
+        a=$LINERATE_LAB_NETNS_A; b=$LINERATE_LAB_NETNS_B
+        pa=$(port $a $LINERATE_LAB_ADDRESS_B); pb=$(port $b $LINERATE_LAB_ADDRESS_A)
+        packets $a $pa; packets $b $pb
+        LINERATE load pairs --json --connect $far --udp --datagram 300 --rate 2mbit --pairs 2 --warm-up 0 --seconds 2 > $LINERATE_LAB_DIR/result
+        code=$?; packets $a $pa; packets $b $pb; cat $LINERATE_LAB_DIR/result; test $code = 0";
+    let Some(run) = on_lab(&["--loss", "5%", "--rtt", "4ms"], script) else { return };
+    let run = run.exits(0);
+    let counters: Vec<Value> =
+        run.out.lines().filter(|l| l.starts_with('[')).map(|l| serde_json::from_str(l).unwrap()).collect();
+    let of = |at: usize, way: &str| {
+        counters[at][0]["stats64"][way]["packets"].as_u64().unwrap_or_else(|| panic!("{run}"))
+    };
+    let (sent, arrived) = (of(2, "tx") - of(0, "tx"), of(3, "rx") - of(1, "rx"));
+    let result = last_json(&run.out);
+    let count = |name: &str| result["datagrams"][name].as_u64().unwrap_or_else(|| panic!("{result}"));
+    let (received, lost) = (count("received"), count("lost"));
+    // Two connections of TCP go beside them: some 20 packets.
+    assert!(sent.abs_diff(received + lost) <= 40, "{sent} packets left, {received} + {lost} counted: {run}");
+    assert!(
+        arrived.abs_diff(received) <= 40 && arrived >= received,
+        "{arrived} arrived, {received} counted: {run}"
+    );
+    let share = lost as f64 / (received + lost) as f64;
+    assert!((0.02..0.09).contains(&share) && received + lost > 2500, "{result}");
+}
+
+/// The same bytes by the ports' counters: what the server sends arrives here.
+#[test]
+fn both_directions_are_those_of_the_port() {
+    let script = "port=$(ip -o route get $LINERATE_LAB_ADDRESS_B | sed 's/.* dev \\([^ ]*\\).*/\\1/')
+        ip -s -j link show $port
+        LINERATE load pairs --json --connect $far --reverse --bytes 20MB > $LINERATE_LAB_DIR/back || exit 1
+        ip -s -j link show $port
+        LINERATE load pairs --json --connect $far --both --bytes 20MB > $LINERATE_LAB_DIR/both || exit 1
+        ip -s -j link show $port; cat $LINERATE_LAB_DIR/back $LINERATE_LAB_DIR/both; true";
+    let Some(run) = on_lab(&["--link", "1gbit"], script) else { return };
+    let run = run.exits(0);
+    let lines: Vec<Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let moved = |at: usize, way: &str| {
+        let of = |line: &Value| line[0]["stats64"][way]["bytes"].as_f64().unwrap_or_else(|| panic!("{run}"));
+        of(&lines[at + 1]) - of(&lines[at])
+    };
+    assert!((20e6..22.5e6).contains(&moved(0, "rx")) && moved(0, "tx") < 2e6, "{run}");
+    assert!((20e6..23e6).contains(&moved(1, "rx")) && (20e6..23e6).contains(&moved(1, "tx")), "{run}");
+    assert_eq!((&lines[3]["bytes"], &lines[3]["bytes_back"]), (&20_000_000.into(), &20_000_000.into()));
+    assert_eq!((&lines[4]["bytes"], &lines[4]["bytes_back"]), (&40_000_000.into(), &20_000_000.into()));
+}
+
+/// The queue of a slow link is what a request beside a bulk transfer waits in; ping is the witness.
+#[test]
+fn requests_beside_a_command_wait_in_the_links_queue() {
+    let script = "LINERATE load rr --json --connect $far --rate 50 -- sleep 1 2> $LINERATE_LAB_DIR/alone || exit 1
+        LINERATE load rr --json --connect $far --rate 50 -- LINERATE load pairs --json --connect $far --seconds 2 2> $LINERATE_LAB_DIR/beside
+        cat $LINERATE_LAB_DIR/alone $LINERATE_LAB_DIR/beside
+        LINERATE load rr --connect $far --rate 50 -- sh -c 'exit 7'; test $? = 7";
+    let Some(run) = on_lab(&["--link", "50mbit"], script) else { return };
+    let run = run.exits(0);
+    let lines: Vec<Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        (&lines[0]["kind"], &lines[1]["kind"], &lines[2]["kind"]),
+        (&"pairs".into(), &"rr".into(), &"rr".into())
+    );
+    let time = |line: &Value| line["latency"]["p50_us"].as_f64().unwrap();
+    assert!(time(&lines[2]) > 2.0 * time(&lines[1]), "{run}");
+    assert!((0.9..5.0).contains(&lines[1]["seconds"].as_f64().unwrap()), "{run}");
+}
+
+#[test]
+fn options_of_a_load_that_exclude_one_another_are_refused() {
+    for args in [
+        &["pairs", "--connect", "127.0.0.1:9", "--udp", "--reverse"][..],
+        &["pairs", "--connect", "127.0.0.1:9", "--datagram", "100"],
+        &["pairs", "--connect", "127.0.0.1:9", "--udp", "--datagram", "15"],
+        &["pairs", "--connect", "127.0.0.1:9", "--rate", "0mbit"],
+        &["rr", "--connect", "127.0.0.1:9", "--", "true"],
+    ] {
+        load(args).exits(2);
+    }
+    load(&["rr", "--connect", "127.0.0.1:9", "--rate", "5", "--", "true"]).exits(5);
+}

@@ -15,7 +15,7 @@ pub struct LoadReport {
     /// Always `load`.
     #[serde(rename = "type")]
     pub form: &'static str,
-    /// `rr`, `crr`, `pairs`, `http` or `tile`.
+    /// `rr`, `crr`, `pairs`, `udp`, `http` or `tile`.
     pub kind: &'static str,
     /// Payload bytes received in the window; for `pairs`, as their receivers counted them.
     pub bytes: u64,
@@ -36,6 +36,10 @@ pub struct LoadReport {
     /// Their durations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencySummary>,
+    /// Transactions a second that were due, with `--rate`; `latency` then counts from the moments at which
+    /// they were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
     /// TCP connections over the whole run, the warm-up included.
     pub connections: Vec<ConnectionCounts>,
     /// Connections a second in the window, if each request has one of its own.
@@ -56,9 +60,12 @@ pub struct LoadReport {
     /// Each endpoint pair.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<PairReport>,
-    /// The slowest pair's rate over the fastest's.
+    /// The slowest pair's rate over the fastest's; of pairs in one direction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fairness: Option<f64>,
+    /// Datagrams of all pairs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<DatagramCounts>,
     /// The result of the search, with `auto`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<u32>,
@@ -92,6 +99,7 @@ impl LoadReport {
             transactions: None,
             transactions_per_second: None,
             latency: None,
+            rate: None,
             connections: Vec::new(),
             new_connections_per_second: None,
             users: None,
@@ -100,6 +108,7 @@ impl LoadReport {
             errors: None,
             pairs: Vec::new(),
             fairness: None,
+            datagrams: None,
             found: None,
             steps: Vec::new(),
             loads: None,
@@ -179,6 +188,39 @@ pub struct PairReport {
     pub seconds: f64,
     /// Bits a second.
     pub bits_per_second: f64,
+    /// True if the server sent.
+    pub back: bool,
+    /// Its datagrams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<DatagramCounts>,
+}
+
+/// Datagrams as their receiver counted them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DatagramCounts {
+    /// Arrived.
+    pub received: u64,
+    /// Sent, and didn't arrive.
+    pub lost: u64,
+    /// Arrived after a later one.
+    pub reordered: u64,
+    /// Arrived in a second.
+    pub per_second: f64,
+    /// Jitter in microseconds (RFC 3550, 6.4.1); of several pairs the largest.
+    pub jitter_us: f64,
+}
+
+impl DatagramCounts {
+    /// The counts of both.
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            received: self.received + other.received,
+            lost: self.lost + other.lost,
+            reordered: self.reordered + other.reordered,
+            per_second: self.per_second + other.per_second,
+            jitter_us: self.jitter_us.max(other.jitter_us),
+        }
+    }
 }
 
 /// A step of a search.

@@ -2,7 +2,7 @@
 //! workers wait in the listen backlog.
 
 use std::io::{self, IoSlice, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
@@ -114,8 +114,19 @@ impl ServerState {
     }
 }
 
+/// `[::]` is every address of this host, of IPv4 too, also where the kernel has no IPv6.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let any = address.is_ipv6() && address.ip().is_unspecified();
+    let made = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP));
+    let socket = match made {
+        Err(error) if any && error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error()) => {
+            return listen((Ipv4Addr::UNSPECIFIED, address.port()).into());
+        }
+        made => made?,
+    };
+    if any {
+        socket.set_only_v6(false)?;
+    }
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;

@@ -16,7 +16,8 @@ pub fn table(record: &Record) -> String {
     tell_apart(&mut all);
     let of = |main| all.iter().filter(|summary| kind(summary, &all) == main).collect::<Vec<_>>();
     let moving = of(Metric::PayloadRate);
-    let mut lines = columns(record, &moving, &MOVERS);
+    let beside = moving.iter().any(|summary| summary.case.factors.contains_key("beside"));
+    let mut lines = columns(record, &moving, if beside { &BESIDE } else { &MOVERS });
     lines.extend(columns(record, &of(Metric::TransactionRate), &REQUESTS));
     lines.extend(scores(record, &of(Metric::Score)));
     lines.extend(footnotes(record, &all, !moving.is_empty()).iter().flat_map(|note| wrap(note, 2)));
@@ -26,6 +27,16 @@ pub fn table(record: &Record) -> String {
 /// The columns of tools that move data; the first has its interval.
 const MOVERS: [Metric; 5] =
     [Metric::PayloadRate, Metric::Seconds, Metric::BusyPercent, Metric::FarBusyPercent, Metric::CpuPerGb];
+/// The same with the times of the requests beside them.
+const BESIDE: [Metric; 7] = [
+    Metric::PayloadRate,
+    Metric::P50,
+    Metric::P99,
+    Metric::Seconds,
+    Metric::BusyPercent,
+    Metric::FarBusyPercent,
+    Metric::CpuPerGb,
+];
 /// The columns of tools that make requests; of two hosts, the processors of the server's say more.
 const REQUESTS: [Metric; 5] =
     [Metric::TransactionRate, Metric::P50, Metric::P99, Metric::PayloadRate, Metric::FarBusyPercent];

@@ -14,6 +14,7 @@ use crate::spec::tool::{Moves, Tool};
 use crate::stats::above_ceiling;
 
 use super::bed::{Bed, End};
+use super::beside;
 use super::disturbance;
 use super::process::{self, Finished, Group, Output, ProcessError, Stop, tail};
 use super::reading::{self, Stated};
@@ -46,6 +47,8 @@ pub(crate) struct Attempt<'a> {
 pub(crate) enum Failure {
     /// It failed, and why.
     Failed(String),
+    /// It can't be made here, and why.
+    Unavailable(String),
     /// The user wants to end.
     Interrupted,
 }
@@ -79,7 +82,8 @@ impl Attempt<'_> {
         let foreign = self.wait_for_quiet()?;
         // As late as can be, so that the memory is still at hand.
         self.clear_destination()?;
-        let servers = self.start_servers()?;
+        let mut servers = self.start_servers()?;
+        servers.extend(self.start_beside()?);
         self.found = self.search(log)?;
         let commands = self.commands()?;
         let begun = self.bed.start_samples().map_err(|e| format!("starting the samplers: {e}"))?;
@@ -93,7 +97,10 @@ impl Attempt<'_> {
         log.add(&finished.outputs, &servers);
         drop(servers);
         self.check_status(&finished)?;
-        let stated = self.stated(&finished)?;
+        let mut stated = self.stated(&finished)?;
+        if self.case.beside {
+            stated.latency = Some(beside::times(&finished.outputs)?);
+        }
         self.check_destination()?;
         let cpu = [after[0].since(&before[0]), after[1].since(&before[1])];
         let lag = begun[1].duration_since(begun[0]).as_secs_f64();

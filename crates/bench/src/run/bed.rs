@@ -63,6 +63,11 @@ pub trait Bed {
         self.files(End::B, task)
     }
 
+    /// The interface of an end by which the first link leaves it, if it is known.
+    fn interface(&self, _end: End) -> Option<String> {
+        None
+    }
+
     /// Hosts behind the receiving end's link; with any, servers run there and not at the receiving end
     /// itself.
     fn guests(&self) -> usize {
@@ -195,14 +200,22 @@ pub(crate) fn facts(agent: &mut HostAgent) -> io::Result<Facts> {
 pub(crate) fn values(bed: &dyn Bed, copy: usize) -> Values {
     let addresses = bed.addresses();
     let address = addresses.get(copy % addresses.len().max(1)).cloned().unwrap_or_else(|| bed.address());
+    let url_hosts = addresses.iter().map(|address| url_host(address).into()).collect();
     let addresses = addresses.into_iter().map(OsString::from).collect();
     let receivers = bed.receivers();
     let host = receivers.get(copy % receivers.len().max(1)).cloned().unwrap_or_else(|| bed.host());
     Values::from([
         ("ssh_config", Value::One(bed.ssh_config().into())),
         ("host", Value::One(host.into())),
+        ("url_host", Value::One(url_host(&address).into())),
+        ("url_hosts", Value::Many(url_hosts)),
         ("address", Value::One(address.into())),
         ("addresses", Value::Many(addresses)),
         ("index", Value::One(copy.to_string().into())),
     ])
+}
+
+/// An address as it stands before a port: one of IPv6 in brackets (RFC 3986).
+fn url_host(address: &str) -> String {
+    if address.contains(':') { format!("[{address}]") } else { address.to_owned() }
 }

@@ -112,6 +112,7 @@ fn pairs(on: &CaseSpec, streams: u32) -> CaseSpec {
         streams: Streams::Fixed(streams),
         dataset: None,
         bytes: None,
+        beside: false,
         parameters: LENGTH.map(|(name, level)| (name.to_owned(), level.to_owned())).into(),
         ..on.clone()
     }
@@ -171,7 +172,7 @@ fn capacity(link: &str, part: &str, tool: Option<&str>, gbit_per_second: f64) ->
 fn named(what: &str, failure: Failure) -> Failure {
     match failure {
         Failure::Failed(reason) => Failure::Failed(format!("testing {what}: {reason}")),
-        Failure::Interrupted => Failure::Interrupted,
+        other => other,
     }
 }
 

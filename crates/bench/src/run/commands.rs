@@ -27,7 +27,11 @@ pub(super) fn copies(tool: &Tool, case: &CaseSpec, bed: &dyn Bed) -> u32 {
 impl Attempt<'_> {
     /// One command for each copy.
     pub(super) fn commands(&self) -> Result<Vec<Command>, Failure> {
-        (0..self.copies()).map(|copy| self.command(&self.tool.command, copy)).collect()
+        let one = |copy| match copy {
+            0 if self.case.beside => self.beside(self.argv(&self.tool.command, copy)?),
+            _ => self.command(&self.tool.command, copy),
+        };
+        (0..self.copies()).map(one).collect()
     }
 
     /// The tool's server: one on each guest that a copy goes to, or one at the receiving end. None if it
@@ -66,13 +70,18 @@ impl Attempt<'_> {
 
     /// A command of the tool at the sending end, for the copy of this number.
     pub(super) fn command(&self, words: &[Word], copy: usize) -> Result<Command, Failure> {
+        let argv = self.argv(words, copy)?;
+        Ok(self.bed.command(End::A, &argv).map_err(|e| e.to_string())?)
+    }
+
+    fn argv(&self, words: &[Word], copy: usize) -> Result<Vec<OsString>, Failure> {
         let values = self.values(End::A, copy)?;
         let mut argv = expand(words, &values)?;
         // A remote shell doesn't hand on its environment.
         if !self.tool.environment.is_empty() {
             argv.splice(0..0, self.environment(&values)?);
         }
-        Ok(self.bed.command(End::A, &argv).map_err(|e| e.to_string())?)
+        Ok(argv)
     }
 
     /// `env` and the tool's variables, to stand before its command.

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use linerate_host::Profile;
 use linerate_lab::{Undo, UndoJournal};
 use linerate_remote::far_end::FarEnd;
 use linerate_remote::host_agent::HostAgent;
@@ -16,16 +15,13 @@ use linerate_remote::place::Place;
 use super::bed::{Bed, End, facts};
 use super::guest;
 use super::hosts::Hosts;
+use super::path::{HostPath, PathPort, holder, routed};
 use super::process::{Stop, tail};
 use super::programs;
 use super::samples::Followed;
 use crate::data::{Answer, Task, Tree};
-use crate::out::describe_link;
 use crate::record::Link;
 use crate::spec::study::LinkSpec;
-
-/// Bytes that an Ethernet spends on each packet beside it: preamble 8, header 14, checksum 4, gap 12.
-const ETHERNET_OVERHEAD: u32 = 38;
 
 /// The number of characters that the kernel keeps of a process's name (proc_pid_comm(5)).
 const LONGEST_COMM: usize = 15;
@@ -33,7 +29,13 @@ const LONGEST_COMM: usize = 15;
 /// Two hosts with an agent each, and a directory for data on both that goes with the bed.
 pub struct HostBed {
     ends: [HostEnd; 2],
-    address: String,
+    path: HostPath,
+    /// The interface of each end that the first link of the path uses; b's may be another host's.
+    interfaces: [Option<String>; 2],
+    /// The number of links of the path that the study's link asks for.
+    count: usize,
+    /// The reason why the path can't stand for that link.
+    lacks: Option<String>,
     ssh_config: PathBuf,
     host: String,
     link: Link,
@@ -62,21 +64,27 @@ impl HostBed {
         let mut ends = [end("a", &hosts.a)?, end("b", &hosts.b)?];
         let host = match &hosts.b {
             Place::Ssh { host, .. } => host.to_string_lossy().into_owned(),
-            Place::Here | Place::Namespace(_) => hosts.address_b.clone().unwrap_or_default(),
+            Place::Here | Place::Namespace(_) => hosts.addresses_b.first().cloned().unwrap_or_default(),
         };
         let [a, b] = &ends;
         let ssh_config = a.ssh_config(&hosts.rsh)?;
-        let address = match &hosts.address_b {
-            Some(address) => address.clone(),
-            None => a.address_of(&host, &ssh_config).or_else(|_| b.connected_address())?,
+        let addresses = match hosts.addresses_b.as_slice() {
+            [] => vec![a.address_of(&host, &ssh_config).or_else(|_| b.connected_address())?],
+            named => named.to_vec(),
         };
         let same_machine = a.boot()? == b.boot()?;
         let far_is_guest = !same_machine && guest::is_of(&a.place, &b.place);
-        let link = ends[0].link_to(&address)?;
+        let path = ends[0].path_to(addresses)?;
+        let interfaces = [Some(path.ports[0].name.clone()), ends[1].interface_of(&path.addresses[0])];
         let (work, journal) = make_work(&ends)?;
+        let link = path.link(1);
+        let (count, lacks) = (1, None);
         Ok(HostBed {
             ends,
-            address,
+            path,
+            interfaces,
+            count,
+            lacks,
             ssh_config,
             host,
             link,
@@ -87,11 +95,14 @@ impl HostBed {
         })
     }
 
-    /// The same bed for this link of a study. Properties of the link that the path lacks are appended to its
-    /// label.
+    /// The same bed for this link of a study's `links`: as many links of the path as it asks for, or the
+    /// reason why the path isn't such a link.
     #[must_use]
-    pub fn labelled(mut self, spec: &LinkSpec) -> HostBed {
-        self.link.kind.push_str(&label(&self.link, spec));
+    pub fn standing_for(mut self, spec: &LinkSpec, links: &[LinkSpec]) -> HostBed {
+        self.lacks = self.path.lacks(spec, links);
+        self.count = (spec.count as usize).min(self.path.addresses.len());
+        self.link = self.path.link(self.count);
+        self.link.kind.push_str(&self.path.label(spec));
         self
     }
 
@@ -168,18 +179,23 @@ impl HostEnd {
         server_address(&self.ask("echo $SSH_CONNECTION")?)
     }
 
-    /// The known part of the path to an address: its first interface.
-    fn link_to(&mut self, address: &str) -> io::Result<Link> {
-        let argv = ["ip", "-j", "route", "get", address].map(OsString::from);
-        let shown = output(&mut self.place.command(&argv)?)?;
-        let route: serde_json::Value = serde_json::from_str(&shown).map_err(io::Error::other)?;
-        let name = route[0]["dev"].as_str().unwrap_or_default().to_owned();
-        let argv = ["ip", "-j", "link", "show", "dev", &name].map(OsString::from);
-        let shown = output(&mut self.place.command(&argv)?)?;
-        let link: serde_json::Value = serde_json::from_str(&shown).map_err(io::Error::other)?;
-        let mtu = link[0]["mtu"].as_u64().and_then(|mtu| u32::try_from(mtu).ok());
-        let mtu = mtu.ok_or_else(|| io::Error::other(format!("`ip` shows no MTU of {name}")))?;
-        Ok(describe(&name, mtu, &Profile::from(&facts(&mut self.agent)?)))
+    /// The known part of the path to addresses: the interface by which each is reached.
+    fn path_to(&mut self, addresses: Vec<String>) -> io::Result<HostPath> {
+        let facts = facts(&mut self.agent)?;
+        let port = |address: &String| {
+            let argv = ["ip", "-j", "route", "get", address].map(OsString::from);
+            let name = routed(&output(&mut self.place.command(&argv)?)?);
+            Ok(PathPort::of(&facts, &name.map_err(|e| told(&format!("the way to {address}"), &e))?))
+        };
+        let ports = addresses.iter().map(port).collect::<io::Result<_>>()?;
+        Ok(HostPath { addresses, ports })
+    }
+
+    /// The interface here that has this address; none if it is another host's, as behind a translator.
+    fn interface_of(&self, address: &str) -> Option<String> {
+        let argv = ["ip", "-j", "addr", "show"].map(OsString::from);
+        let shown = output(&mut self.place.command(&argv).ok()?).ok()?;
+        holder(&shown, address)
     }
 }
 
@@ -197,7 +213,22 @@ impl Bed for HostBed {
     }
 
     fn address(&self) -> String {
-        self.address.clone()
+        self.path.addresses[0].clone()
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        self.path.addresses[..self.count].to_vec()
+    }
+
+    fn lacks(&self) -> Option<String> {
+        self.lacks.clone()
+    }
+
+    fn interface(&self, end: End) -> Option<String> {
+        match end {
+            End::A => self.interfaces[0].clone(),
+            End::B => self.interfaces[1].clone(),
+        }
     }
 
     fn place(&self, end: End) -> Place {
@@ -321,31 +352,6 @@ fn make_private(path: &Path) -> String {
     format!("umask 077; mkdir {path} || {{ [ -O {path} ] && [ ! -L {path} ]; }} || {refuse}")
 }
 
-/// A link of this interface's rate. One without a device of its own, such as a tunnel or a veth, promises
-/// none.
-fn describe(name: &str, mtu: u32, facts: &Profile) -> Link {
-    let interface = facts.interfaces.iter().find(|interface| interface.name == name);
-    let driver = interface.and_then(|interface| interface.driver.known());
-    let speed = interface.and_then(|interface| interface.speed_mbps.known()).filter(|_| driver.is_some());
-    Link {
-        bits_per_second: speed.map(|mbps| mbps * 1_000_000),
-        mtu,
-        kind: driver.map_or_else(|| name.to_owned(), |driver| format!("{name} ({driver})")),
-        frame_overhead_bytes: ETHERNET_OVERHEAD,
-        burst_bytes: 0,
-    }
-}
-
-/// The text about properties of a link that the path lacks; empty if the path has all of them.
-fn label(path: &Link, spec: &LinkSpec) -> String {
-    let LinkSpec { rate, count, queues, guests, rtt, loss, .. } = spec;
-    let plain = *count == 1 && queues.is_none() && *guests == 0 && rtt.is_none() && loss.is_none();
-    if plain && (rate.is_none() || *rate == path.bits_per_second) {
-        return String::new();
-    }
-    format!(" as it is, whatever the study says ({})", describe_link(spec))
-}
-
 /// The third word of SSH_CONNECTION: client and its port, server and its port (ssh(1)).
 fn server_address(connection: &str) -> io::Result<String> {
     let last = connection.lines().last().unwrap_or_default();
@@ -383,33 +389,6 @@ fn told(what: &str, e: &io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_link_that_the_path_does_not_become_is_told() {
-        let path = Link {
-            bits_per_second: Some(1_000_000_000),
-            mtu: 1500,
-            kind: "eth0 (igb)".into(),
-            frame_overhead_bytes: ETHERNET_OVERHEAD,
-            burst_bytes: 0,
-        };
-        let one = LinkSpec {
-            name: "x".into(),
-            rate: Some(1_000_000_000),
-            mtu: 1500,
-            count: 1,
-            queues: None,
-            guests: 0,
-            machine: None,
-            rtt: None,
-            loss: None,
-        };
-        assert_eq!(label(&path, &one) + &label(&path, &LinkSpec { rate: None, ..one.clone() }), "");
-        let told = label(&path, &LinkSpec { count: 8, ..one.clone() });
-        assert_eq!(told, " as it is, whatever the study says (8 x 1 Gbit/s, MTU 1500)");
-        assert!(label(&path, &LinkSpec { rate: Some(10_000_000_000), ..one.clone() }).contains("10 Gbit/s"));
-        assert!(label(&path, &LinkSpec { guests: 2, ..one }).contains("2 guests"));
-    }
 
     #[test]
     fn a_directory_that_somebody_else_has_made_is_refused() {

@@ -1,6 +1,7 @@
 //! Two hosts as they are named: `a=ssh:user@h1,b=ssh:h2`.
 
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use linerate_remote::place::Place;
@@ -12,14 +13,15 @@ pub struct Hosts {
     pub a: Place,
     /// The receiving host.
     pub b: Place,
-    /// B's address on the path; none for the one that ssh connects to.
-    pub address_b: Option<String>,
+    /// B's addresses, one for each port of the path; none for the one that ssh connects to.
+    pub addresses_b: Vec<String>,
     /// The remote shell and its options.
     pub rsh: Vec<OsString>,
 }
 
 impl Hosts {
-    /// Reads `a=PLACE,b=PLACE`, where a place is `local`, `ssh:HOST` or `netns:FILE`.
+    /// Reads `a=PLACE,b=PLACE`, where a place is `local`, `ssh:HOST` or `netns:FILE`, and b's addresses,
+    /// separated by commas.
     ///
     /// # Errors
     /// The error message, for people.
@@ -38,11 +40,28 @@ impl Hosts {
         }
         let a = a.unwrap_or(Place::Here);
         let b = b.ok_or("--hosts names no b: write a=local,b=ssh:HOST")?;
-        if address_b.is_none() && !matches!(b, Place::Ssh { .. }) {
+        let addresses_b = address_b.map_or(Ok(Vec::new()), parse_addresses)?;
+        if addresses_b.is_empty() && !matches!(b, Place::Ssh { .. }) {
             return Err("b isn't reached by ssh: name its address on the path by --address-b".into());
         }
-        Ok(Hosts { a, b, address_b: address_b.map(str::to_owned), rsh: rsh.to_vec() })
+        Ok(Hosts { a, b, addresses_b, rsh: rsh.to_vec() })
     }
+}
+
+fn parse_addresses(text: &str) -> Result<Vec<String>, String> {
+    let mut all: Vec<IpAddr> = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        let address = part.trim_start_matches('[').trim_end_matches(']').parse().map_err(|_| {
+            format!(
+                "--address-b {part:?} isn't an address; write one such as 10.0.0.2, or one for each port: A,B"
+            )
+        })?;
+        if all.contains(&address) {
+            return Err(format!("--address-b names {address} twice; each port has an address of its own"));
+        }
+        all.push(address);
+    }
+    Ok(all.iter().map(IpAddr::to_string).collect())
 }
 
 fn parse_place(text: &str, rsh: &[OsString]) -> Option<Place> {
@@ -76,6 +95,16 @@ mod tests {
         assert_eq!(parse("b=ssh:two", None).unwrap().a, Place::Here);
         let named = parse("a=local, b=netns:/run/netns/x", Some("10.0.0.2")).unwrap();
         assert_eq!(named.b, Place::Namespace("/run/netns/x".into()));
+    }
+
+    #[test]
+    fn b_has_an_address_for_each_port() {
+        let addresses = |text| parse("b=ssh:x", Some(text)).map(|hosts| hosts.addresses_b);
+        assert_eq!(addresses("10.0.0.2").unwrap(), ["10.0.0.2"]);
+        assert_eq!(addresses("10.0.0.2, fd00:0::2,[fd00::3]").unwrap(), ["10.0.0.2", "fd00::2", "fd00::3"]);
+        assert!(addresses("10.0.0.2,host").unwrap_err().contains("\"host\" isn't an address"));
+        assert!(addresses("fd00::2,fd00:0::2").unwrap_err().contains("fd00::2 twice"));
+        assert!(addresses("").is_err());
     }
 
     #[test]

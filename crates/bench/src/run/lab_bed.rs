@@ -148,6 +148,12 @@ impl Bed for LabBed {
         }
     }
 
+    fn interface(&self, end: End) -> Option<String> {
+        let lab = self.lab.description();
+        let host = if end == End::A { &lab.a } else { &lab.b };
+        Some(host.interface.clone())
+    }
+
     fn guests(&self) -> usize {
         self.lab.guests().len()
     }

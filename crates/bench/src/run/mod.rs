@@ -2,6 +2,7 @@
 
 mod attempt;
 mod bed;
+mod beside;
 mod capacity;
 mod commands;
 mod disturbance;
@@ -13,6 +14,7 @@ mod hosts;
 mod install;
 mod lab_bed;
 mod order;
+mod path;
 mod preparation;
 mod pressure;
 mod process;

@@ -158,7 +158,9 @@ impl<'a> Runner<'a> {
                 Ok(capacities) => found.extend(capacities),
                 Err(_) if self.setup.stop.load(Ordering::Relaxed) => return Ok(false),
                 Err(Failure::Interrupted) => return Ok(false),
-                Err(Failure::Failed(reason)) => return Err(RunnerError::Bed { link: link.clone(), reason }),
+                Err(Failure::Failed(reason) | Failure::Unavailable(reason)) => {
+                    return Err(RunnerError::Bed { link: link.clone(), reason });
+                }
             }
         }
         self.record.capacity = found;
@@ -183,9 +185,14 @@ impl<'a> Runner<'a> {
         let Some(run) = self.make_run(case, Phase::WarmUp, watch)? else { return Ok(false) };
         self.store.append_warmup(&run)?;
         self.took[case] = clock.elapsed().as_secs_f64();
-        if let Outcome::Failed { reason } = &run.outcome {
+        match &run.outcome {
             // It would fail again in each block, perhaps only after its time is up.
-            self.barred[case] = Some(Outcome::Failed { reason: format!("its warm-up failed: {reason}") });
+            Outcome::Failed { reason } => {
+                let reason = format!("its warm-up failed: {reason}");
+                self.barred[case] = Some(Outcome::Failed { reason });
+            }
+            Outcome::Unavailable { .. } => self.barred[case] = Some(run.outcome.clone()),
+            Outcome::Measured(_) => {}
         }
         Ok(true)
     }
@@ -261,6 +268,7 @@ impl<'a> Runner<'a> {
                 Some(Outcome::Measured(measures))
             }
             Err(Failure::Failed(reason)) => Some(Outcome::Failed { reason }),
+            Err(Failure::Unavailable(reason)) => Some(Outcome::Unavailable { reason }),
             Err(Failure::Interrupted) => None,
         })
     }
@@ -281,7 +289,10 @@ impl<'a> Runner<'a> {
         let sources = sources(&mut self.stock, bed.as_ref(), tool, spec);
         let sources = sources.map_err(|e| format!("slicing the data: {e}"))?;
         if let Some(settings) = self.settings.get_mut(&spec.link) {
-            settings.apply(spec, bed.as_ref(), setup.work, &setup.stop)?;
+            let applied = settings.apply(spec, bed.as_ref(), setup.work, &setup.stop);
+            // The first try shows whether the host can have the value.
+            let is_first = phase == Phase::WarmUp && !setup.stop.load(Ordering::Relaxed);
+            applied.map_err(|e| if is_first { Failure::Unavailable(e) } else { Failure::Failed(e) })?;
         }
         let attempt = Attempt {
             bed: bed.as_mut(),

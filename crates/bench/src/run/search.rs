@@ -18,7 +18,7 @@ impl Attempt<'_> {
             Failure::Failed(reason) => {
                 Failure::Failed(format!("looking for the best {}: {reason}", search.parameter))
             }
-            Failure::Interrupted => Failure::Interrupted,
+            other => other,
         })
     }
 

@@ -132,7 +132,7 @@ struct Shell<'a> {
 
 impl Shell<'_> {
     fn read(&self, spec: &SettingSpec, host: &str) -> Result<String, String> {
-        let values = bed::values(self.bed, 0);
+        let values = self.values(host);
         let printed = self
             .run(&spec.read, host, &values)
             .map_err(|e| format!("reading {} on host {host}: {e}", spec.name))?;
@@ -147,13 +147,13 @@ impl Shell<'_> {
     }
 
     fn write(&self, spec: &SettingSpec, host: &str, value: &str) -> Result<(), String> {
-        let values = self.with(value);
+        let values = self.with(host, value);
         let done = self.run(&spec.write, host, &values);
         done.map(drop).map_err(|e| format!("setting {} to {value:?} on host {host}: {e}", spec.name))
     }
 
     fn undo(&self, spec: &SettingSpec, host: &str, value: &str) -> Result<Undo, String> {
-        let argv = expand(&spec.write, &self.with(value))?;
+        let argv = expand(&spec.write, &self.with(host, value))?;
         let command = self.bed.command(end(host), &argv).map_err(|e| e.to_string())?;
         let set =
             |(name, value): (&std::ffi::OsStr, Option<&std::ffi::OsStr>)| Some((name.into(), value?.into()));
@@ -162,8 +162,16 @@ impl Shell<'_> {
         Ok(Undo { what, place: self.bed.place(end(host)), argv, environment })
     }
 
-    fn with(&self, value: &str) -> Values {
+    fn values(&self, host: &str) -> Values {
         let mut values = bed::values(self.bed, 0);
+        if let Some(interface) = self.bed.interface(end(host)) {
+            values.insert("interface", one(interface));
+        }
+        values
+    }
+
+    fn with(&self, host: &str, value: &str) -> Values {
+        let mut values = self.values(host);
         values.insert("value", one(value));
         values
     }

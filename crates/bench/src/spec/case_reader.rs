@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use linerate_lab::GuestSpec;
 
 use super::error::FileError;
+use super::ready;
 use super::search::check_levels;
 use super::section::{FreeLevels, Section};
 use super::study::{CaseSpec, DatasetSpec, LinkSpec, SettingSpec, Streams};
@@ -32,6 +33,7 @@ pub(crate) fn read_cases(section: &Section, known: &Known) -> Result<Vec<CaseSpe
     check_number(section, levels.into_iter().chain(with.iter().map(|factor| factor.levels.len())))?;
     let with = combinations(&with);
     let bytes = read_bytes(section, tool)?;
+    let beside = read_beside(section, tool)?;
     let names = Texts {
         id: section.text("id")?,
         label: section.maybe_text("label")?,
@@ -53,7 +55,8 @@ pub(crate) fn read_cases(section: &Section, known: &Known) -> Result<Vec<CaseSpe
             dataset,
             bytes,
             link: link.name.clone(),
-            bed: bed_factors(link),
+            beside,
+            bed: bed_factors(link, beside),
             parameters,
             settings,
         };
@@ -128,8 +131,17 @@ fn fill(
     Ok(filled + rest)
 }
 
-/// Properties that differ from a plain link of two hosts, as factors.
-fn bed_factors(link: &LinkSpec) -> BTreeMap<String, String> {
+/// True if requests are to be timed beside the tool; it can't state times of its own.
+fn read_beside(section: &Section, tool: &Tool) -> Result<bool, FileError> {
+    let beside = section.maybe_choice("beside", &[("rr", true)])?.unwrap_or(false);
+    if beside && tool.result.as_ref().is_some_and(|reading| reading.latency.is_some()) {
+        return Err(section.error("beside", format!("{} states response times of its own", tool.name)));
+    }
+    Ok(beside)
+}
+
+/// Properties that differ from a plain link of two hosts with one tool on it, as factors.
+fn bed_factors(link: &LinkSpec, beside: bool) -> BTreeMap<String, String> {
     let guests = Some(link.guests).filter(|guests| *guests > 0);
     let on = |flag: bool| if flag { "on" } else { "off" }.to_owned();
     let machine = |property: fn(&GuestSpec) -> String| link.machine.as_ref().map(property);
@@ -145,6 +157,7 @@ fn bed_factors(link: &LinkSpec) -> BTreeMap<String, String> {
         ("guests", guests.map(|guests| guests.to_string())),
         ("rtt", link.rtt.map(|rtt| rtt.to_string())),
         ("loss", link.loss.map(|loss| loss.to_string())),
+        ("beside", beside.then(|| "rr".to_owned())),
     ];
     all.into_iter().filter_map(|(name, level)| Some((name.to_owned(), level?))).collect()
 }
@@ -154,7 +167,8 @@ fn read_with(section: &Section, tool: &Tool, known: &Known) -> Result<Vec<FreeLe
     let found = section.free_levels("with")?;
     for entry in &found {
         let parameter = tool.parameters.contains_key(&entry.name);
-        let setting = known.settings.iter().any(|setting| setting.name == entry.name);
+        let own = known.settings.iter().any(|setting| setting.name == entry.name);
+        let setting = own || !parameter && ready::names().any(|name| name == entry.name);
         if parameter && setting {
             let problem = format!("is a parameter of {} and a setting of this study", tool.name);
             return Err(section.error_of(entry, problem));
@@ -162,7 +176,8 @@ fn read_with(section: &Section, tool: &Tool, known: &Known) -> Result<Vec<FreeLe
         if !parameter && !setting {
             let problem = format!("is neither a parameter of {} nor a setting of this study", tool.name);
             let names = tool.parameters.keys().chain(known.settings.iter().map(|setting| &setting.name));
-            return Err(section.error_of(entry, problem).suggest(&entry.name, names.map(String::as_str)));
+            let names = names.map(String::as_str).chain(ready::names());
+            return Err(section.error_of(entry, problem).suggest(&entry.name, names));
         }
         if entry.levels.is_empty() {
             return Err(section.error_of(entry, "has no level"));

@@ -15,6 +15,7 @@ mod error;
 mod figure_reader;
 mod nearest;
 mod quick;
+pub(crate) mod ready;
 pub(crate) mod search;
 mod section;
 mod study_reader;

@@ -14,7 +14,7 @@ use crate::record::{Figure, Printed, Relation};
 /// The built-in studies, by file name.
 const BUILT_IN: &[(&str, &str)] = built_in!("studies":
     "quick" "gate" "tools" "slot" "guests" "queues" "http" "ports" "generators" "workers" "pairs"
-    "window" "tiles" "ladder" "trust" "vm" "vms" "vm-queues" "nics"
+    "window" "tiles" "ladder" "trust" "rrul" "vm" "vms" "vm-queues" "nics"
 );
 
 /// A study as its file describes it, its factors multiplied out.
@@ -165,8 +165,10 @@ pub struct CaseSpec {
     pub bytes: Option<u64>,
     /// The link's name.
     pub link: String,
+    /// True if small requests at fixed times are timed beside it.
+    pub beside: bool,
     /// The link's properties that two plain hosts lack, as factors: `links`, `queues`, `guests`, `rtt`,
-    /// `loss`.
+    /// `loss`; and `beside`.
     pub bed: BTreeMap<String, String>,
     /// Levels of the tool's parameters, by name; a parameter without one has the tool's default.
     pub parameters: BTreeMap<String, String>,

@@ -9,6 +9,7 @@ use super::error::FileError;
 use super::expression::Expression;
 use super::figure_reader::{read_figure, read_printed};
 use super::quick::read_quick;
+use super::ready::ready;
 use super::section::Section;
 use super::study::{BoundSpec, CaseSpec, DatasetSpec, LinkSpec, SettingSpec, Sizes, Study};
 use super::template::{Names, Word};
@@ -25,7 +26,7 @@ pub(crate) fn study(root: &Section, tools: &Toolbox) -> Result<Study, FileError>
     let datasets =
         root.sections("dataset", |section| named.once(section, read_dataset(section)?, |d| &d.name))?;
     let mut named = Unique::by("name");
-    let settings =
+    let mut settings =
         root.sections("setting", |section| named.once(section, read_setting(section)?, |s| &s.name))?;
     let known = Known { tools, links: &links, datasets: &datasets, settings: &settings };
     let mut named = Unique::by("id");
@@ -40,6 +41,12 @@ pub(crate) fn study(root: &Section, tools: &Toolbox) -> Result<Study, FileError>
     let cases = cases.concat();
     if cases.is_empty() {
         return Err(root.missing("case"));
+    }
+    let used: BTreeSet<&String> = cases.iter().flat_map(|case| case.settings.keys()).collect();
+    for name in used {
+        if !settings.iter().any(|setting| setting.name == *name) {
+            settings.extend(ready(name, &["a", "b"].map(str::to_owned)));
+        }
     }
     let ids: Vec<&str> = cases.iter().map(|case| case.id.as_str()).collect();
     let baseline = choose(root, "baseline", &ids)?;
@@ -224,6 +231,11 @@ fn read_setting(section: &Section) -> Result<SettingSpec, FileError> {
     }
     let words = |key| section.levels(key, |text| Word::parse_with(text, &Names::of_setting()));
     let (read, write): (Vec<Word>, Vec<Word>) = (words("read")?, words("write")?);
+    if let Some(ready) =
+        ready(&name, &hosts).filter(|_| read.is_empty() && write.is_empty() && !hosts.is_empty())
+    {
+        return Ok(ready);
+    }
     if !write.iter().any(|word| word.mentions("value")) {
         return Err(section.error("write", "doesn't say where `{value}` goes"));
     }

@@ -38,7 +38,7 @@ impl<const N: usize> From<[(&'static str, Value); N]> for Values {
 }
 
 /// The placeholders of every tool's commands.
-const TOOL: [&str; 14] = [
+const TOOL: [&str; 16] = [
     "address",
     "addresses",
     "bytes",
@@ -53,13 +53,15 @@ const TOOL: [&str; 14] = [
     "source_parent",
     "ssh_config",
     "streams",
+    "url_host",
+    "url_hosts",
 ];
 
 /// Those of a setting's commands.
-const SETTING: [&str; 4] = ["address", "addresses", "host", "value"];
+const SETTING: [&str; 5] = ["address", "addresses", "host", "interface", "value"];
 
 /// Placeholders whose value is any number of words.
-const MANY: [&str; 2] = ["addresses", "options"];
+const MANY: [&str; 3] = ["addresses", "options", "url_hosts"];
 
 /// The placeholders that the commands of one file may hold.
 #[derive(Clone, Debug)]

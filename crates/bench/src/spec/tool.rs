@@ -11,9 +11,9 @@ pub use super::search::{AUTO, Search};
 
 /// The tool files that are built into the program, by file name.
 const BUILT_IN: &[(&str, &str)] = built_in!("tools":
-    "bbcp" "hpn-rsync" "hpn-scp" "iperf3" "lftp-ftp" "linerate-cp" "linerate-crr"
+    "bbcp" "hpn-rsync" "hpn-scp" "idle" "iperf3" "lftp-ftp" "linerate-cp" "linerate-crr"
     "linerate-http-nginx" "linerate-http" "linerate-pairs" "linerate-rr" "linerate-stream-read"
-    "linerate-stream" "linerate-tile" "mscp" "netperf" "nuttcp" "rsync-daemon" "rsync" "scp"
+    "linerate-stream" "linerate-tile" "linerate-udp" "mscp" "netperf" "nuttcp" "rsync-daemon" "rsync" "scp"
     "ssh-true" "tar-ssh" "wdt" "wrk-own" "wrk"
 );
 

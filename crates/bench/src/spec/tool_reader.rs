@@ -60,9 +60,9 @@ fn read_parameters(root: &Section, found: &[FreeLevels]) -> Result<BTreeMap<Stri
 }
 
 /// The factors that every case has.
-pub(crate) const FACTORS: [&str; 15] = [
+pub(crate) const FACTORS: [&str; 16] = [
     "tool", "streams", "variant", "dataset", "link", "links", "queues", "guests", "nic", "vcpus", "offload",
-    "vhost", "pinned", "rtt", "loss",
+    "vhost", "pinned", "rtt", "loss", "beside",
 ];
 
 fn check_parameters(tool: &Tool, root: &Section, found: &[FreeLevels]) -> Result<(), FileError> {

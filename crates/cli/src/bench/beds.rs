@@ -22,7 +22,7 @@ pub(super) fn host_beds<'a>(
     for link in &study.links {
         if study.cases.iter().any(|case| case.link == link.name) {
             let bed = HostBed::up(hosts, linerate, stop, &|text| tell!("linerate: {text}"));
-            let bed = bed.context("making a bed of these hosts")?.labelled(link);
+            let bed = bed.context("making a bed of these hosts")?.standing_for(link, &study.links);
             beds.insert(link.name.clone(), Box::new(bed));
         }
     }

@@ -1,5 +1,6 @@
 //! `linerate load` and `linerate serve`: traffic, and what answers it.
 
+mod beside;
 mod http;
 mod output;
 mod pairs;
@@ -17,21 +18,25 @@ use std::time::Duration;
 
 use crate::common::failure::Failure;
 use crate::common::reach::interrupted;
-use crate::exit::{Code, FAILED, INTERRUPTED, Meaning, USAGE, table};
+use crate::exit::{Code, FAILED, INTERRUPTED, Meaning, NOT_FOUND, NOT_RUN, USAGE, table};
 
 const EXAMPLES: &str = "\
 Examples:
   linerate serve rr --listen 0.0.0.0:5300           at the far host; then here:
   linerate load rr --connect host:5300              how long a byte takes there and back
   linerate load pairs --connect host:5300 --pairs 8
+  linerate load pairs --connect host:5300 --udp --rate 1mbit --datagram 200
+  linerate load rr --connect host:5300 --rate 100 -- scp big host:
   linerate load http --url http://host/file --users 240 --ramp 10 --seconds 240
 ";
 
-const MEANINGS: [Meaning; 5] = [
+const MEANINGS: [Meaning; 7] = [
     (Code::Done, "the load was made, and its result printed"),
     FAILED,
     USAGE,
     (Code::FarEnd, "the server could not be reached"),
+    NOT_RUN,
+    NOT_FOUND,
     INTERRUPTED,
 ];
 
@@ -46,10 +51,10 @@ pub struct LoadArgs {
 #[derive(Debug, Subcommand)]
 enum LoadCommand {
     /// Requests and responses, one at a time on each connection
-    Rr(pairs::TransactionArgs),
+    Rr(pairs::RoundTripArgs),
     /// Connect, request, response, close
     Crr(pairs::TransactionArgs),
-    /// Bulk from memory to memory in clear text, between endpoint pairs
+    /// Bulk or datagrams in clear text, between endpoint pairs
     Pairs(pairs::BulkArgs),
     /// Users who fetch an object again and again
     Http(http::HttpArgs),
@@ -65,7 +70,13 @@ pub fn run(args: LoadArgs) -> Result<Code, Failure> {
     linerate_sys::limits::raise_open_files();
     let stop = StopFlag::from(interrupted()?);
     let (report, form): (LoadReport, ReportForm) = match args.kind {
-        LoadCommand::Rr(args) => (args.run(linerate_load::pair::ConnectionStyle::Kept, &stop)?, args.form),
+        LoadCommand::Rr(args) => match args.run(&stop)? {
+            (report, None) => (report, args.common.form),
+            (report, Some(code)) => {
+                output::tell(&report, args.common.form.json);
+                return Ok(code);
+            }
+        },
         LoadCommand::Crr(args) => (args.run(linerate_load::pair::ConnectionStyle::Each, &stop)?, args.form),
         LoadCommand::Pairs(args) => (args.run(&stop)?, args.form),
         LoadCommand::Http(args) => (args.run(&stop)?, args.form),

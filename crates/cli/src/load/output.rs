@@ -1,7 +1,7 @@
 //! The result of a load, for people and for programs.
 
 use linerate_load::latency::LatencySummary;
-use linerate_load::report::{Errors, LoadReport, Loads};
+use linerate_load::report::{DatagramCounts, Errors, LoadReport, Loads};
 use std::time::Duration;
 
 use crate::say;
@@ -17,6 +17,15 @@ pub fn print(report: &LoadReport, json: bool) {
     report.warnings.iter().for_each(|warning| tell!("linerate: warning: {warning}"));
 }
 
+/// Prints a result on standard error, beside a command whose output is on the other.
+pub fn tell(report: &LoadReport, json: bool) {
+    match serde_json::to_string(report) {
+        Ok(text) if json => tell!("{text}"),
+        _ => lines(report).iter().for_each(|(name, text)| tell!("{name:<12} {text}")),
+    }
+    report.warnings.iter().for_each(|warning| tell!("linerate: warning: {warning}"));
+}
+
 fn lines(report: &LoadReport) -> Vec<(&'static str, String)> {
     let mut lines = vec![("load", title(report)), ("payload", payload(report))];
     if let (Some(count), Some(rate)) = (report.transactions, report.transactions_per_second) {
@@ -24,6 +33,14 @@ fn lines(report: &LoadReport) -> Vec<(&'static str, String)> {
     }
     if let Some(latency) = &report.latency {
         lines.push(("times", times(latency)));
+    }
+    if let Some(back) = report.bytes_back.filter(|back| *back > 0) {
+        let (out, back) =
+            [report.bytes.saturating_sub(back), back].map(|n| show_rate(n, report.seconds)).into();
+        lines.push(("directions", format!("{out} to the servers, {back} from them")));
+    }
+    if let Some(counts) = &report.datagrams {
+        lines.push(("datagrams", datagrams(counts)));
     }
     if let Some(fairness) = report.fairness.filter(|_| report.pairs.len() > 1) {
         let rates = report.pairs.iter().map(|pair| show_rate(pair.bytes, pair.seconds));
@@ -60,6 +77,16 @@ fn payload(report: &LoadReport) -> String {
         Some(sent) => format!("{received}, {} sent in requests", show_rate(sent, report.seconds)),
         None => received,
     }
+}
+
+fn datagrams(counts: &DatagramCounts) -> String {
+    let DatagramCounts { received, lost, reordered, per_second, jitter_us } = counts;
+    let share = *lost as f64 * 100.0 / (received + lost).max(1) as f64;
+    let [received, lost, reordered] = [received, lost, reordered].map(|n| show_count(*n));
+    let jitter = micros(*jitter_us);
+    format!(
+        "{received} received, {per_second:.0} a second, {lost} lost ({share:.2} %), {reordered} reordered, jitter {jitter}"
+    )
 }
 
 fn times(latency: &LatencySummary) -> String {

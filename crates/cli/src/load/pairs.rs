@@ -2,15 +2,21 @@
 
 use clap::Args;
 use linerate_load::error::LoadError;
-use linerate_load::pair::{Amount, Bulk, ConnectionStyle, Transactions};
+use linerate_load::pair::{
+    Amount, Bulk, ConnectionStyle, Datagrams, Direction, LARGEST_DATAGRAM, SMALLEST_DATAGRAM, Scheduled,
+    Span, Transactions,
+};
 use linerate_load::report::LoadReport;
 use linerate_load::window::{StopFlag, Window};
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::common::failure::Failure;
+use crate::exit::Code;
 use crate::units::parse_size;
 
-use super::{Length, ReportForm, parse_address, parse_seconds};
+use super::{Length, ReportForm, beside, parse_address, parse_seconds};
 
 /// The servers and the number of pairs.
 #[derive(Clone, Debug, Args)]
@@ -42,7 +48,13 @@ pub struct TransactionArgs {
 
 impl TransactionArgs {
     pub(super) fn run(&self, style: ConnectionStyle, stop: &StopFlag) -> Result<LoadReport, LoadError> {
-        let load = Transactions {
+        let load = self.load(style);
+        let result = load.run(stop)?;
+        Ok(load.report(&result))
+    }
+
+    fn load(&self, style: ConnectionStyle) -> Transactions {
+        Transactions {
             to: self.ends.connect.clone(),
             pairs: self.ends.pairs,
             request: self.request,
@@ -50,9 +62,48 @@ impl TransactionArgs {
             style,
             pace: None,
             window: self.length.window(),
+        }
+    }
+}
+
+/// Arguments of `linerate load rr`.
+#[derive(Debug, Args)]
+pub struct RoundTripArgs {
+    #[command(flatten)]
+    pub(super) common: TransactionArgs,
+    /// Send N requests a second on each connection, at fixed times
+    ///
+    /// A time then counts from the moment at which the request was due: a request that waits behind a slow answer
+    /// has waited, too. Without it, the next request follows the answer.
+    #[arg(long, value_name = "N")]
+    rate: Option<f64>,
+    /// Count while COMMAND runs
+    ///
+    /// Times of requests beside other traffic. COMMAND keeps standard output, and the result goes to standard
+    /// error. The exit code is COMMAND's.
+    #[arg(last = true, value_name = "COMMAND", requires = "rate", conflicts_with = "seconds")]
+    command: Vec<OsString>,
+}
+
+/// Longer than any command.
+const ENDLESS: Duration = Duration::from_secs(366 * 86_400);
+
+impl RoundTripArgs {
+    /// The result, and the code of the command, if there is one.
+    pub(super) fn run(&self, stop: &StopFlag) -> Result<(LoadReport, Option<Code>), Failure> {
+        let mut load = self.common.load(ConnectionStyle::Kept);
+        let Some(rate) = self.rate else {
+            return Ok((self.common.run(ConnectionStyle::Kept, stop)?, None));
         };
-        let result = load.run(stop)?;
-        Ok(load.report(&result))
+        if self.command.is_empty() {
+            let load = Scheduled { load, rate };
+            let result = load.run(&Span::default(), stop)?;
+            return Ok((load.report(&result), None));
+        }
+        load.window = Window { warm_up: Duration::ZERO, measured: ENDLESS };
+        let load = Scheduled { load, rate };
+        let (code, result) = beside::run(&load, &self.command, stop)?;
+        Ok((load.report(&result), Some(code)))
     }
 }
 
@@ -70,6 +121,21 @@ pub struct BulkArgs {
     /// Send for SECONDS before counting
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = parse_seconds)]
     warm_up: Duration,
+    /// Let the servers send
+    #[arg(long, conflicts_with = "both")]
+    reverse: bool,
+    /// Send both ways at once, each over a connection of its own
+    #[arg(long)]
+    both: bool,
+    /// Send datagrams, and count losses, order and jitter
+    #[arg(long, conflicts_with_all = ["reverse", "both", "bytes", "no_delay"])]
+    udp: bool,
+    /// With --udp: payload of a datagram
+    #[arg(long, value_name = "SIZE", default_value = "1400", value_parser = parse_datagram, requires = "udp")]
+    datagram: u32,
+    /// Send no faster than RATE on each pair: 500mbit, 2.5gbit
+    #[arg(long, value_name = "RATE", value_parser = parse_bits, conflicts_with_all = ["reverse", "both", "bytes"])]
+    rate: Option<u64>,
     /// Size of the socket buffers at both ends [default: the kernel's]
     #[arg(long, value_name = "SIZE", value_parser = parse_small)]
     window: Option<u32>,
@@ -82,18 +148,44 @@ pub struct BulkArgs {
 
 impl BulkArgs {
     pub(super) fn run(&self, stop: &StopFlag) -> Result<LoadReport, LoadError> {
-        let time = Amount::Time(Window { warm_up: self.warm_up, measured: self.seconds });
+        let window = Window { warm_up: self.warm_up, measured: self.seconds };
+        let pace = self.rate.map(|bits| bits as f64 / 8.0);
+        if self.udp {
+            let (to, pairs) = (self.ends.connect.clone(), self.ends.pairs);
+            let load = Datagrams { to, pairs, window, size: self.datagram, rate: pace, buffer: self.window };
+            return load.run(stop);
+        }
+        let time = Amount::Time(window);
         let load = Bulk {
             to: self.ends.connect.clone(),
             pairs: self.ends.pairs,
+            direction: match (self.reverse, self.both) {
+                (true, _) => Direction::Back,
+                (_, true) => Direction::Both,
+                _ => Direction::Out,
+            },
             amount: self.bytes.map_or(time, Amount::Bytes),
             window: self.window,
             no_delay: self.no_delay,
-            pace: None,
+            pace,
         };
         let result = load.run(stop)?;
         Ok(load.report(&result))
     }
+}
+
+fn parse_datagram(text: &str) -> Result<u32, String> {
+    let size = parse_small(text)?;
+    if (SMALLEST_DATAGRAM..=LARGEST_DATAGRAM).contains(&size) {
+        return Ok(size);
+    }
+    Err(format!("'{text}' is out of bounds; it must be {SMALLEST_DATAGRAM} B to {LARGEST_DATAGRAM} B"))
+}
+
+fn parse_bits(text: &str) -> Result<u64, String> {
+    let bits =
+        linerate_quantity::bit_rate(text).map_err(|reason| format!("'{text}': {reason}; write 500mbit"))?;
+    if bits > 0 { Ok(bits) } else { Err(format!("'{text}' is no rate; write 500mbit")) }
 }
 
 /// A size from a byte to a gibibyte.

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use socket2::SockRef;
 
@@ -15,6 +15,7 @@ use crate::window::{Phases, StopFlag, Window};
 
 use super::client::meaning;
 use super::hello::{ReceiverTally, Role, TALLY};
+use super::server::receive;
 use super::{PATIENCE, check, connect};
 
 /// Bytes of a write, like iperf3's block.
@@ -31,13 +32,27 @@ pub enum Amount {
     Bytes(u64),
 }
 
+/// Who sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// This end.
+    #[default]
+    Out,
+    /// The server.
+    Back,
+    /// Both, each over a connection of its own.
+    Both,
+}
+
 /// A bulk load in clear text, as from one process of one host to one of another.
 #[derive(Clone, Debug)]
 pub struct Bulk {
-    /// The receivers; pairs are spread over them.
+    /// The servers; pairs are spread over them.
     pub to: Vec<SocketAddr>,
-    /// The number of pairs, each a connection and a thread.
+    /// The number of pairs, each a connection and a thread for each direction.
     pub pairs: usize,
+    /// Who sends.
+    pub direction: Direction,
     /// The amount to send.
     pub amount: Amount,
     /// Socket buffers at both ends in bytes; none for the kernel's own tuning.
@@ -69,8 +84,10 @@ impl Bulk {
         check(&self.to, self.pairs)?;
         let begin = Instant::now();
         let sent: Vec<_> = thread::scope(|scope| {
-            let start = |i| scope.spawn(move || self.pair(i, begin, stop));
-            let threads: Vec<_> = (0..self.pairs).map(start).collect();
+            let start = |(i, back)| scope.spawn(move || self.pair(i, back, begin, stop));
+            let backs = self.direction.backs().iter();
+            let all = backs.flat_map(|back| (0..self.pairs).map(move |i| (i, *back)));
+            let threads: Vec<_> = all.map(start).collect();
             threads.into_iter().map(|thread| joined(thread.join())).collect()
         });
         if stop.is_set() {
@@ -92,19 +109,53 @@ impl Bulk {
     fn pair(
         &self,
         place: usize,
+        back: bool,
         begin: Instant,
         stop: &StopFlag,
     ) -> Result<(PairReport, (u64, u64)), LoadError> {
         let to = self.to[place % self.to.len()];
         let connection = connect(to, self.window).map_err(|error| LoadError::Connect(to, error))?;
         let patient = PatientStream { connection: &connection, stop, patience: PATIENCE };
-        let sent = self.send(&patient, place as u64, begin);
-        let tally = sent.map_err(|error| LoadError::Peer(to.to_string(), meaning(&error)))?;
-        let buffer = SockRef::from(&connection).send_buffer_size().unwrap_or_default() as u64;
+        let counted = match back {
+            true => self.receive(&patient, place as u64),
+            false => self.send(&patient, place as u64, begin),
+        };
+        let tally = counted.map_err(|error| LoadError::Peer(to.to_string(), meaning(&error)))?;
+        let socket = SockRef::from(&connection);
+        let own = if back { socket.recv_buffer_size() } else { socket.send_buffer_size() };
+        let own = own.unwrap_or_default() as u64;
         let seconds = tally.nanos as f64 * 1e-9;
         let bits_per_second = per_second(tally.bytes as f64 * 8.0, seconds);
-        let pair = PairReport { to: to.to_string(), bytes: tally.bytes, seconds, bits_per_second };
-        Ok((pair, (buffer, tally.buffer)))
+        let bytes = tally.bytes;
+        let pair = PairReport { to: to.to_string(), bytes, seconds, bits_per_second, back, datagrams: None };
+        Ok((pair, if back { (u64::MAX, own) } else { (own, tally.buffer) }))
+    }
+
+    /// Counts what the server sends.
+    fn receive(&self, patient: &PatientStream<'_>, place: u64) -> io::Result<ReceiverTally> {
+        let window = self.window.unwrap_or(0);
+        let (role, warm_up) = match self.amount {
+            Amount::Time(Window { warm_up, measured }) => {
+                let us = u64::try_from((warm_up + measured).as_micros()).unwrap_or(u64::MAX);
+                (Role::SendFor { us, window }, warm_up)
+            }
+            Amount::Bytes(bytes) => {
+                let bytes = share(bytes, self.pairs as u64, place);
+                (Role::SendBytes { bytes, window }, Duration::ZERO)
+            }
+        };
+        patient.write_all(&role.encode())?;
+        let tally = receive(patient, warm_up)?;
+        match self.amount {
+            // A server that doesn't know the message closes the connection at once.
+            Amount::Bytes(bytes) if tally.bytes < share(bytes, self.pairs as u64, place) => {
+                Err(io::ErrorKind::UnexpectedEof.into())
+            }
+            Amount::Time(_) if tally.bytes == 0 && !patient.stop.is_set() => {
+                Err(io::ErrorKind::UnexpectedEof.into())
+            }
+            _ => Ok(tally),
+        }
     }
 
     fn send(&self, patient: &PatientStream<'_>, place: u64, begin: Instant) -> io::Result<ReceiverTally> {
@@ -160,6 +211,8 @@ impl Bulk {
             let one = ConnectionCounts { port: pair.to.clone(), attempted: 1, made: 1, failed: 0 };
             one.add_to(&mut report.connections);
         }
+        let back = result.pairs.iter().filter(|pair| pair.back).map(|pair| pair.bytes).sum();
+        report.bytes_back = Some(back);
         report.fairness = fairness(&result.pairs);
         report.warnings.extend(self.smaller_window(result.buffers));
         report.pairs.clone_from(&result.pairs);
@@ -179,11 +232,25 @@ impl Bulk {
     }
 }
 
-/// The slowest pair's rate over the fastest's.
-fn fairness(pairs: &[PairReport]) -> Option<f64> {
-    let rates = || pairs.iter().map(|pair| pair.bits_per_second);
-    let (least, most) = (rates().reduce(f64::min)?, rates().reduce(f64::max)?);
-    (most > 0.0).then(|| least / most)
+impl Direction {
+    /// The directions of a pair's connections; true if the server sends.
+    fn backs(self) -> &'static [bool] {
+        match self {
+            Self::Out => &[false],
+            Self::Back => &[true],
+            Self::Both => &[false, true],
+        }
+    }
+}
+
+/// The slowest pair's rate over the fastest's, of the direction in which they differ more.
+pub(super) fn fairness(pairs: &[PairReport]) -> Option<f64> {
+    let of = |back: bool| {
+        let rates = || pairs.iter().filter(|pair| pair.back == back).map(|pair| pair.bits_per_second);
+        let (least, most) = (rates().reduce(f64::min)?, rates().reduce(f64::max)?);
+        (most > 0.0).then(|| least / most)
+    };
+    [of(false), of(true)].into_iter().flatten().reduce(f64::min)
 }
 
 /// The share of `bytes` that the pair at `place` of `pairs` sends.
@@ -225,9 +292,16 @@ mod tests {
 
     #[test]
     fn fairness_is_the_slowest_over_the_fastest() {
-        let pair =
-            |bits_per_second| PairReport { to: String::new(), bytes: 1, seconds: 1.0, bits_per_second };
-        assert_eq!(fairness(&[pair(5.0), pair(10.0)]), Some(0.5));
+        let pair = |bits_per_second, back| PairReport {
+            to: String::new(),
+            bytes: 1,
+            seconds: 1.0,
+            bits_per_second,
+            back,
+            datagrams: None,
+        };
+        assert_eq!(fairness(&[pair(5.0, false), pair(10.0, false)]), Some(0.5));
+        assert_eq!(fairness(&[pair(5.0, false), pair(10.0, true)]), Some(1.0));
         assert_eq!(fairness(&[]), None);
     }
 
@@ -236,6 +310,7 @@ mod tests {
         let bulk = Bulk {
             to: Vec::new(),
             pairs: 1,
+            direction: Direction::Out,
             amount: Amount::Bytes(1),
             window: Some(1 << 20),
             no_delay: false,

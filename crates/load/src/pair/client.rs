@@ -17,7 +17,7 @@ use super::server::give;
 use super::{PATIENCE, check, connect};
 
 /// The most bytes of one read or write.
-const BLOCK: usize = 64 * 1024;
+pub(super) const BLOCK: usize = 64 * 1024;
 /// Pause after a failed connection.
 const REST: Duration = Duration::from_millis(20);
 
@@ -71,9 +71,7 @@ impl Transactions {
     /// If a server doesn't answer or speaks another protocol.
     pub fn run(&self, stop: &StopFlag) -> Result<TransactionsResult, LoadError> {
         check(&self.to, self.pairs)?;
-        if self.request == 0 || self.response == 0 {
-            return Err(LoadError::Arguments("a request and a response have at least one byte".into()));
-        }
+        self.check_sizes()?;
         let phases = self.window.after(Instant::now());
         let results: Vec<_> = thread::scope(|scope| {
             let pairs = (0..self.pairs).map(|i| self.to[i % self.to.len()]);
@@ -91,7 +89,14 @@ impl Transactions {
         }
     }
 
-    fn nothing(&self, sum: &TransactionsResult) -> LoadError {
+    pub(super) fn check_sizes(&self) -> Result<(), LoadError> {
+        if self.request == 0 || self.response == 0 {
+            return Err(LoadError::Arguments("a request and a response have at least one byte".into()));
+        }
+        Ok(())
+    }
+
+    pub(super) fn nothing(&self, sum: &TransactionsResult) -> LoadError {
         let reason = sum.reason.clone().unwrap_or_else(|| "the window is shorter than one".into());
         LoadError::Peer(self.to[0].to_string(), format!("no transaction ended in the window: {reason}"))
     }

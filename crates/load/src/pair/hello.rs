@@ -1,13 +1,16 @@
 //! The first message of a pair's client, and the last one of a bulk receiver. All numbers are big-endian.
 
-/// The first bytes of every connection.
-const MAGIC: [u8; 8] = *b"\x02LRLOAD1";
+/// The first bytes of every connection. The last one is the protocol's version; ends of different versions
+/// don't talk: the server closes the connection.
+const MAGIC: [u8; 8] = *b"\x02LRLOAD2";
 /// The first byte; no other protocol of our servers begins with it.
 pub const FIRST_BYTE: u8 = MAGIC[0];
 /// Length of a hello.
 pub const HELLO: usize = 28;
 /// Length of a tally.
 pub const TALLY: usize = 24;
+/// Length of a tally of datagrams.
+pub const DATAGRAM_TALLY: usize = 48;
 
 /// The purpose of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,36 +22,51 @@ pub enum Role {
     /// Bytes to count from `warm_up` after the first on, with a receive buffer of `window` bytes (0: the
     /// kernel's default).
     Bulk { warm_up_us: u64, window: u32 },
+    /// The server sends for this time, with a send buffer of `window` bytes.
+    SendFor { us: u64, window: u32 },
+    /// The server sends this number of bytes.
+    SendBytes { bytes: u64, window: u32 },
+    /// Datagrams from this UDP port of the client to count, from `warm_up` after the first on, with a receive
+    /// buffer of `window` bytes.
+    Datagrams { warm_up_us: u64, window: u32, port: u16 },
 }
 
 impl Role {
     /// Its bytes on the wire.
     pub fn encode(self) -> [u8; HELLO] {
-        let (kind, a, b) = match self {
-            Self::Transactions { request, response } => (1u32, u64::from(request), response),
-            Self::Single { request, response } => (2, u64::from(request), response),
-            Self::Bulk { warm_up_us, window } => (3, warm_up_us, window),
+        let (kind, a, b, c) = match self {
+            Self::Transactions { request, response } => (1u32, u64::from(request), response, 0),
+            Self::Single { request, response } => (2, u64::from(request), response, 0),
+            Self::Bulk { warm_up_us, window } => (3, warm_up_us, window, 0),
+            Self::SendFor { us, window } => (4, us, window, 0),
+            Self::SendBytes { bytes, window } => (5, bytes, window, 0),
+            Self::Datagrams { warm_up_us, window, port } => (6, warm_up_us, window, u32::from(port)),
         };
         let mut bytes = [0; HELLO];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&kind.to_be_bytes());
         bytes[12..20].copy_from_slice(&a.to_be_bytes());
         bytes[20..24].copy_from_slice(&b.to_be_bytes());
+        bytes[24..].copy_from_slice(&c.to_be_bytes());
         bytes
     }
 
     /// Decodes it; none for a stranger's bytes.
     pub fn decode(bytes: &[u8; HELLO]) -> Option<Self> {
-        if bytes[..8] != MAGIC || bytes[24..] != [0; 4] {
+        if bytes[..8] != MAGIC {
             return None;
         }
         let a = u64::from_be_bytes(bytes[12..20].try_into().ok()?);
         let b = u32::from_be_bytes(bytes[20..24].try_into().ok()?);
+        let port = u16::try_from(u32::from_be_bytes(bytes[24..].try_into().ok()?)).ok()?;
         let request = u32::try_from(a);
-        match u32::from_be_bytes(bytes[8..12].try_into().ok()?) {
-            1 => Some(Self::Transactions { request: request.ok()?, response: b }),
-            2 => Some(Self::Single { request: request.ok()?, response: b }),
-            3 => Some(Self::Bulk { warm_up_us: a, window: b }),
+        match (u32::from_be_bytes(bytes[8..12].try_into().ok()?), port) {
+            (1, 0) => Some(Self::Transactions { request: request.ok()?, response: b }),
+            (2, 0) => Some(Self::Single { request: request.ok()?, response: b }),
+            (3, 0) => Some(Self::Bulk { warm_up_us: a, window: b }),
+            (4, 0) => Some(Self::SendFor { us: a, window: b }),
+            (5, 0) => Some(Self::SendBytes { bytes: a, window: b }),
+            (6, 1..) => Some(Self::Datagrams { warm_up_us: a, window: b, port }),
             _ => None,
         }
     }
@@ -68,20 +86,60 @@ pub struct ReceiverTally {
 impl ReceiverTally {
     /// Its bytes on the wire.
     pub fn encode(self) -> [u8; TALLY] {
-        let mut bytes = [0; TALLY];
-        for (place, value) in bytes.chunks_exact_mut(8).zip([self.bytes, self.nanos, self.buffer]) {
-            place.copy_from_slice(&value.to_be_bytes());
-        }
-        bytes
+        joined([self.bytes, self.nanos, self.buffer])
     }
 
     /// Decodes it.
     pub fn decode(bytes: &[u8; TALLY]) -> Self {
-        let mut numbers =
-            bytes.chunks_exact(8).map(|n| n.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)));
-        let mut next = || numbers.next().unwrap_or_default();
-        Self { bytes: next(), nanos: next(), buffer: next() }
+        let [bytes, nanos, buffer] = numbers(bytes);
+        Self { bytes, nanos, buffer }
     }
+}
+
+/// The counts of a receiver of datagrams, after the warm-up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatagramTally {
+    /// Bytes of the datagrams.
+    pub bytes: u64,
+    /// Time from the first of these to the last.
+    pub nanos: u64,
+    /// Datagrams that arrived.
+    pub received: u64,
+    /// Datagrams that were sent after the first of these and didn't arrive.
+    pub lost: u64,
+    /// Datagrams that arrived after a later one.
+    pub reordered: u64,
+    /// Jitter of the times on the way (RFC 3550, 6.4.1).
+    pub jitter_nanos: u64,
+}
+
+impl DatagramTally {
+    /// Its bytes on the wire.
+    pub fn encode(self) -> [u8; DATAGRAM_TALLY] {
+        joined([self.bytes, self.nanos, self.received, self.lost, self.reordered, self.jitter_nanos])
+    }
+
+    /// Decodes it.
+    pub fn decode(bytes: &[u8; DATAGRAM_TALLY]) -> Self {
+        let [bytes, nanos, received, lost, reordered, jitter_nanos] = numbers(bytes);
+        Self { bytes, nanos, received, lost, reordered, jitter_nanos }
+    }
+}
+
+fn joined<const N: usize, const M: usize>(values: [u64; N]) -> [u8; M] {
+    let mut bytes = [0; M];
+    for (place, value) in bytes.chunks_exact_mut(8).zip(values) {
+        place.copy_from_slice(&value.to_be_bytes());
+    }
+    bytes
+}
+
+fn numbers<const N: usize>(bytes: &[u8]) -> [u64; N] {
+    let mut values = [0; N];
+    for (value, eight) in values.iter_mut().zip(bytes.chunks_exact(8)) {
+        *value = eight.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+    }
+    values
 }
 
 #[cfg(test)]
@@ -96,12 +154,18 @@ mod tests {
                 Role::Transactions { request: a, response: b },
                 Role::Single { request: a, response: b },
                 Role::Bulk { warm_up_us: c, window: b },
+                Role::SendFor { us: c, window: b },
+                Role::SendBytes { bytes: c, window: b },
+                Role::Datagrams { warm_up_us: c, window: b, port: (a as u16).max(1) },
             ];
             for role in roles {
                 prop_assert_eq!(Role::decode(&role.encode()), Some(role));
             }
             let tally = ReceiverTally { bytes: c, nanos: u64::from(a), buffer: u64::from(b) };
             prop_assert_eq!(ReceiverTally::decode(&tally.encode()), tally);
+            let (bytes, received) = (c, u64::from(a));
+            let tally = DatagramTally { bytes, received, jitter_nanos: u64::from(b), ..DatagramTally::default() };
+            prop_assert_eq!(DatagramTally::decode(&tally.encode()), tally);
         }
 
         #[test]

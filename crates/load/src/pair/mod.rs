@@ -1,14 +1,18 @@
 //! Endpoint pairs, each a TCP connection with a thread of its own: request/response, a connection for each
-//! request and response, and bulk; and the server for all three.
+//! request and response, bulk, and datagrams; and the server for all of them.
 
 mod bulk;
 mod client;
+mod datagram;
 mod hello;
+mod schedule;
 mod server;
 
-pub use bulk::{Amount, Bulk, BulkResult};
+pub use bulk::{Amount, Bulk, BulkResult, Direction};
 pub use client::{ConnectionStyle, Transactions, TransactionsResult};
+pub use datagram::{Datagrams, LARGEST_DATAGRAM, SMALLEST_DATAGRAM};
 pub use hello::FIRST_BYTE;
+pub use schedule::{Scheduled, Span};
 pub use server::{PairService, WORKERS};
 
 use std::net::{SocketAddr, TcpStream};
@@ -24,11 +28,12 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// The most pairs of one client.
 pub const MOST_PAIRS: usize = 4096;
 
-/// Connects, with a send buffer of `window` bytes if one is given.
+/// Connects, with socket buffers of `window` bytes if they are given.
 fn connect(to: SocketAddr, window: Option<u32>) -> std::io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
     if let Some(window) = window {
         socket.set_send_buffer_size(window as usize)?;
+        socket.set_recv_buffer_size(window as usize)?;
     }
     socket.connect_timeout(&to.into(), PATIENCE)?;
     let stream = TcpStream::from(socket);

@@ -1,7 +1,7 @@
 //! The server of endpoint pairs: `linerate serve rr`.
 
 use std::io;
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use socket2::SockRef;
@@ -9,8 +9,8 @@ use socket2::SockRef;
 use crate::serve::{PatientStream, Service};
 use crate::window::StopFlag;
 
-use super::PATIENCE;
 use super::hello::{HELLO, ReceiverTally, Role};
+use super::{PATIENCE, datagram};
 
 /// The default number of connections that are served at once.
 pub const WORKERS: usize = 256;
@@ -39,13 +39,25 @@ impl Service for PairService {
                 answer(&patient, request as usize, response as usize, 1)
             }
             Some(Role::Bulk { warm_up_us, window }) => {
-                count(&patient, Duration::from_micros(warm_up_us), window)
+                count(&patient, Duration::from_micros(warm_up_us.min(LONGEST_US)), window)
+            }
+            Some(Role::SendFor { us, window }) => send(
+                &patient,
+                window,
+                Some(Instant::now() + Duration::from_micros(us.min(LONGEST_US))),
+                u64::MAX,
+            ),
+            Some(Role::SendBytes { bytes, window }) => send(&patient, window, None, bytes),
+            Some(Role::Datagrams { warm_up_us, window, port }) => {
+                datagram::count(&patient, Duration::from_micros(warm_up_us.min(LONGEST_US)), window, port)
             }
             None => Ok(()),
         };
     }
 }
 
+/// The longest time that a client may name, in microseconds: two days.
+const LONGEST_US: u64 = 172_800_000_000;
 /// The longest request and response, in bytes.
 const LONGEST: usize = 1 << 30;
 
@@ -72,6 +84,24 @@ pub(super) fn give(patient: &PatientStream<'_>, mut bytes: usize, buffer: &[u8])
     Ok(())
 }
 
+/// Sends until a time or a number of bytes is over, and then ends the connection's direction.
+fn send(patient: &PatientStream<'_>, window: u32, until: Option<Instant>, bytes: u64) -> io::Result<()> {
+    if window > 0 {
+        SockRef::from(patient.connection).set_send_buffer_size(window as usize)?;
+    }
+    let (block, mut left) = (vec![0; BLOCK], bytes);
+    while left > 0 && until.is_none_or(|until| Instant::now() < until) {
+        let length = usize::try_from(left).unwrap_or(BLOCK).min(BLOCK);
+        left -= patient.write(&block[..length])? as u64;
+    }
+    patient.connection.shutdown(Shutdown::Write)?;
+    // The client closes first, when it has read everything.
+    match patient.read(&mut [0; 1])? {
+        0 => Ok(()),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
 fn count(patient: &PatientStream<'_>, warm_up: Duration, window: u32) -> io::Result<()> {
     let socket = SockRef::from(patient.connection);
     if window > 0 {
@@ -82,7 +112,8 @@ fn count(patient: &PatientStream<'_>, warm_up: Duration, window: u32) -> io::Res
     patient.write_all(&tally.encode())
 }
 
-fn receive(patient: &PatientStream<'_>, warm_up: Duration) -> io::Result<ReceiverTally> {
+/// Counts what arrives after the warm-up, until the peer ends.
+pub(super) fn receive(patient: &PatientStream<'_>, warm_up: Duration) -> io::Result<ReceiverTally> {
     let (mut buffer, mut tally, mut from) = (vec![0; BLOCK], ReceiverTally::default(), None);
     loop {
         let n = patient.read(&mut buffer)?;

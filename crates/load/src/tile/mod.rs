@@ -16,7 +16,7 @@ use std::time::Instant;
 use crate::error::{LoadError, joined};
 use crate::http::{self, Crowd, Url};
 use crate::pace::interval;
-use crate::pair::{Amount, Bulk, ConnectionStyle, Transactions, TransactionsResult};
+use crate::pair::{Amount, Bulk, ConnectionStyle, Direction, Transactions, TransactionsResult};
 use crate::report::{ConnectionCounts, LoadReport, Loads, Tile};
 use crate::window::{Phases, StopFlag, Window};
 
@@ -164,6 +164,7 @@ impl Tiles {
         Bulk {
             to: vec![self.to[place % self.to.len()]],
             pairs: 1,
+            direction: Direction::Out,
             amount: Amount::Time(self.window),
             window: None,
             no_delay: false,

@@ -3,7 +3,9 @@
 use crate::support::{Peer, any, crowd, http_server, nobody, pair_server, said, url, window};
 use linerate_load::error::LoadError;
 use linerate_load::http::Crowd;
-use linerate_load::pair::{Amount, Bulk, ConnectionStyle, PairService, Transactions};
+use linerate_load::pair::{
+    Amount, Bulk, ConnectionStyle, Datagrams, Direction, PairService, Scheduled, Span, Transactions,
+};
 use linerate_load::serve::LoadServer;
 use linerate_load::window::StopFlag;
 use std::io::{Read, Write};
@@ -15,7 +17,8 @@ fn transactions(to: Vec<SocketAddr>, style: ConnectionStyle) -> Transactions {
 }
 
 fn bulk(to: SocketAddr, amount: Amount) -> Bulk {
-    Bulk { to: vec![to], pairs: 4, amount, window: None, no_delay: false, pace: None }
+    let direction = Direction::Out;
+    Bulk { to: vec![to], pairs: 4, direction, amount, window: None, no_delay: false, pace: None }
 }
 
 #[test]
@@ -91,6 +94,127 @@ fn a_paced_bulk_keeps_its_rate() {
 }
 
 #[test]
+fn the_server_sends_too() {
+    let server = pair_server();
+    let back = Bulk { direction: Direction::Back, ..bulk(server.address(), Amount::Bytes(20_000_001)) };
+    let report = back.report(&back.run(&StopFlag::default()).unwrap());
+    assert_eq!((report.bytes, report.bytes_back, report.pairs.len()), (20_000_001, Some(20_000_001), 4));
+    assert!(report.pairs.iter().all(|pair| pair.back) && report.fairness.is_some());
+    let time = Amount::Time(window(100, 400));
+    let both = Bulk { direction: Direction::Both, pairs: 2, ..bulk(server.address(), time) };
+    let report = both.report(&both.run(&StopFlag::default()).unwrap());
+    let one_way = |back| report.pairs.iter().filter(|p| p.back == back).map(|p| p.bytes).sum::<u64>();
+    assert!(one_way(false) > 0 && one_way(true) > 0, "{report:?}");
+    assert_eq!((report.bytes, report.bytes_back), (one_way(false) + one_way(true), Some(one_way(true))));
+    assert_eq!((report.pairs.len(), report.connections[0].made), (4, 4));
+}
+
+fn datagrams(to: SocketAddr) -> Datagrams {
+    Datagrams {
+        to: vec![to],
+        pairs: 2,
+        window: window(100, 900),
+        size: 200,
+        rate: Some(200_000.0),
+        buffer: None,
+    }
+}
+
+#[test]
+fn datagrams_keep_their_rate_and_are_counted() {
+    let server = pair_server();
+    let report = datagrams(server.address()).run(&StopFlag::default()).unwrap();
+    let counts = report.datagrams.unwrap();
+    // 1000 a second of each pair.
+    assert!((900..=2000).contains(&counts.received), "{report:?}");
+    assert_eq!((report.kind, report.bytes, report.pairs.len()), ("udp", counts.received * 200, 2));
+    assert!(counts.reordered == 0 && counts.jitter_us < 1e5 && counts.per_second > 900.0, "{report:?}");
+    let wrong = |load: Datagrams| matches!(load.run(&StopFlag::default()), Err(LoadError::Arguments(_)));
+    assert!(wrong(Datagrams { size: 15, ..datagrams(server.address()) }));
+    assert!(wrong(Datagrams { size: 65_508, ..datagrams(server.address()) }));
+}
+
+/// The server goes silent for 300 ms. Who asks in turn waits once; who asks at fixed times, every time.
+#[test]
+fn requests_at_fixed_times_wait_for_those_before_them() {
+    let stalls = || {
+        Peer::start(|mut connection| {
+            let (mut hello, mut one) = ([0; 28], [0; 1]);
+            let _ = connection.read_exact(&mut hello);
+            for number in 0.. {
+                if connection.read_exact(&mut one).is_err() {
+                    break;
+                }
+                if number == 20 {
+                    std::thread::sleep(Duration::from_millis(300));
+                }
+                let _ = connection.write_all(&one);
+            }
+        })
+    };
+    let load = |to| Transactions {
+        pairs: 1,
+        pace: Some(100.0),
+        window: window(0, 1000),
+        ..transactions(vec![to], ConnectionStyle::Kept)
+    };
+    let one = stalls();
+    let closed = load(one.address).run(&StopFlag::default()).unwrap().latency.summary();
+    let other = stalls();
+    let open = Scheduled { load: load(other.address), rate: 100.0 };
+    let result = open.run(&Span::default(), &StopFlag::default()).unwrap();
+    let report = open.report(&result);
+    let times = report.latency.unwrap();
+    assert!(closed.p90_us < 100_000.0 && closed.max_us > 290_000.0, "{closed:?}");
+    assert!(times.p90_us > 100_000.0 && times.max_us > 290_000.0, "{times:?}");
+    assert!((95..=101).contains(&times.count), "none is left out: {times:?}");
+    assert_eq!((report.kind, report.rate), ("rr", Some(100.0)));
+}
+
+#[test]
+fn a_load_at_fixed_times_ends_with_its_span() {
+    let server = pair_server();
+    let load = Transactions {
+        window: window(0, 60_000),
+        ..transactions(vec![server.address()], ConnectionStyle::Kept)
+    };
+    let (load, span) = (Scheduled { load, rate: 200.0 }, Span::default());
+    let begun = Instant::now();
+    let result = std::thread::scope(|scope| {
+        let running = scope.spawn(|| load.run(&span, &StopFlag::default()));
+        while !span.ready.is_set() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        span.end.set();
+        running.join().unwrap().unwrap()
+    });
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    let report = load.report(&result);
+    assert!((0.4..3.0).contains(&report.seconds) && report.transactions.unwrap() > 20, "{report:?}");
+}
+
+/// An older server closes the connection: it doesn't know the hello.
+#[test]
+fn ends_of_different_versions_say_so() {
+    let server = pair_server();
+    let old = [&b"\x02LRLOAD1"[..], &1_u32.to_be_bytes(), &1_u64.to_be_bytes(), &[0; 8], b"x"].concat();
+    assert_eq!(said(server.address(), &old), Some(String::new()), "an older client isn't answered");
+    let older = || {
+        Peer::start(|mut connection| {
+            let _ = connection.read(&mut [0; 28]);
+        })
+    };
+    let peer = older();
+    let back = Bulk { direction: Direction::Back, ..bulk(peer.address, Amount::Bytes(5)) };
+    let error = back.run(&StopFlag::default()).unwrap_err().to_string();
+    assert!(error.contains("of the same version"), "{error}");
+    let peer = older();
+    let error = datagrams(peer.address).run(&StopFlag::default()).unwrap_err().to_string();
+    assert!(error.contains("of the same version"), "{error}");
+}
+
+#[test]
 fn nobody_there_is_said_plainly() {
     let address = nobody();
     let kept = transactions(vec![address], ConnectionStyle::Kept).run(&StopFlag::default());
@@ -123,7 +247,7 @@ fn an_answer_to_nothing_is_not_given() {
     let server = pair_server();
     let hello = |kind: u32, request: u64, response: u32| {
         let numbers = [&kind.to_be_bytes()[..], &request.to_be_bytes(), &response.to_be_bytes(), &[0; 4]];
-        [&b"\x02LRLOAD1"[..], &numbers.concat()].concat()
+        [&b"\x02LRLOAD2"[..], &numbers.concat()].concat()
     };
     for (kind, request, response) in [(1, 0, 1 << 20), (2, 0, 1), (1, 1, u32::MAX), (2, u32::MAX.into(), 1)] {
         let said = said(server.address(), &hello(kind, request, response));

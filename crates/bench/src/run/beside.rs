@@ -1,0 +1,76 @@
+//! Small requests at fixed times beside a case's tool: what somebody else waits for while it runs.
+
+use std::ffi::OsString;
+use std::process::Command;
+
+use serde::Deserialize;
+
+use crate::record::Latency;
+use crate::spec::template::{Word, expand};
+
+use super::attempt::{Attempt, Failure};
+use super::bed::{self, End};
+use super::process::{Group, Output};
+use super::server;
+use crate::spec::template::one;
+use crate::spec::tool::Server;
+
+/// Requests a second: ten seconds give a thousand, enough for the 99th percentile.
+const RATE: &str = "100";
+/// The distance of their port from the tool's, whose ports go up from its first.
+const PORTS_BELOW: u16 = 1000;
+
+impl Attempt<'_> {
+    /// The server that answers the requests, where the case has some.
+    pub(super) fn start_beside(&self) -> Result<Option<Group>, Failure> {
+        if !self.case.beside {
+            return Ok(None);
+        }
+        let words = ["{linerate}", "serve", "rr", "--listen", "[::]:{port}"].map(Word::parse);
+        let command = words.into_iter().collect::<Result<_, _>>()?;
+        let server = Server { command, ready: "listening on".into() };
+        let mut values = bed::values(self.bed, 0);
+        let linerate = self.bed.linerate(End::B);
+        values.insert("linerate", one(linerate.as_deref().unwrap_or(self.linerate)));
+        values.insert("port", one(self.beside_port().to_string()));
+        let guest = (self.bed.guests() > 0).then_some(0);
+        let output = self.work.join("server-beside");
+        Ok(Some(server::start(&server, self.bed, guest, &values, &output, self.stop)?))
+    }
+
+    /// The command that runs the tool's first copy and times requests beside it.
+    pub(super) fn beside(&self, tool: Vec<OsString>) -> Result<Command, Failure> {
+        let words =
+            ["{linerate}", "load", "rr", "--json", "--rate", RATE, "--connect", "{url_host}:{port}", "--"];
+        let words = words.map(Word::parse).into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut values = bed::values(self.bed, 0);
+        let linerate = self.bed.linerate(End::A);
+        values.insert("linerate", one(linerate.as_deref().unwrap_or(self.linerate)));
+        values.insert("port", one(self.beside_port().to_string()));
+        let mut argv = expand(&words, &values)?;
+        argv.extend(tool);
+        Ok(self.bed.command(End::A, &argv).map_err(|e| e.to_string())?)
+    }
+
+    fn beside_port(&self) -> u16 {
+        self.port - PORTS_BELOW
+    }
+}
+
+/// The times that the first copy's command states on standard error.
+///
+/// # Errors
+/// It states none.
+pub(super) fn times(outputs: &[Output]) -> Result<Latency, String> {
+    #[derive(Deserialize)]
+    struct Stated {
+        kind: String,
+        latency: Latency,
+    }
+    let stderr = outputs.first().map_or(&b""[..], |output| &output.stderr);
+    let stated = stderr.split(|byte| *byte == b'\n').rev().find_map(|line| serde_json::from_slice(line).ok());
+    match stated {
+        Some(Stated { kind, latency }) if kind == "rr" => Ok(latency),
+        _ => Err("the requests beside it have no result".into()),
+    }
+}

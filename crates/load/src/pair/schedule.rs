@@ -1,0 +1,178 @@
+//! Requests at fixed times, whatever the answers do (an open loop): what somebody who asks at that moment
+//! waits for.
+
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::{LoadError, joined};
+use crate::report::{ConnectionCounts, LoadReport};
+use crate::serve::PatientStream;
+use crate::window::{Phases, StopFlag, Window};
+
+use super::client::{BLOCK, Transactions, TransactionsResult, meaning};
+use super::hello::Role;
+use super::server::give;
+use super::{PATIENCE, check, connect};
+
+/// The longest sleep between looks at the flags.
+const LOOK: Duration = Duration::from_millis(50);
+/// The most requests a second of a pair.
+const MOST_RATE: f64 = 1e6;
+
+/// The life of a load that runs beside something else.
+#[derive(Clone, Debug, Default)]
+pub struct Span {
+    /// Set by the load when its first pair is connected.
+    pub ready: StopFlag,
+    /// Set from outside to end its window.
+    pub end: StopFlag,
+}
+
+/// Requests and responses at fixed times. A time is counted from the moment at which the request was due, so
+/// that waiting for the answers before it counts, too.
+#[derive(Clone, Debug)]
+pub struct Scheduled {
+    /// The requests; their connections are kept.
+    pub load: Transactions,
+    /// Requests a second of each pair.
+    pub rate: f64,
+}
+
+impl Scheduled {
+    /// Runs all pairs to the end of the window or of the span.
+    ///
+    /// # Errors
+    /// If a server doesn't answer or speaks another protocol.
+    pub fn run(&self, span: &Span, stop: &StopFlag) -> Result<TransactionsResult, LoadError> {
+        check(&self.load.to, self.load.pairs)?;
+        self.load.check_sizes()?;
+        if !(self.rate > 0.0 && self.rate <= MOST_RATE) {
+            return Err(LoadError::Arguments(format!(
+                "--rate {}: it must be above 0, up to {MOST_RATE}",
+                self.rate
+            )));
+        }
+        let phases = self.load.window.after(Instant::now());
+        let results: Vec<_> = thread::scope(|scope| {
+            let start = |place| scope.spawn(move || self.pair(place, phases, span, stop));
+            let threads: Vec<_> = (0..self.load.pairs).map(start).collect();
+            threads.into_iter().map(|thread| joined(thread.join())).collect()
+        });
+        if stop.is_set() {
+            return Err(LoadError::Interrupted);
+        }
+        let until = Instant::now().clamp(phases.from, phases.until);
+        let mut sum =
+            TransactionsResult { phases: Some(Phases { until, ..phases }), ..TransactionsResult::default() };
+        results.into_iter().try_for_each(|result| result.map(|result| sum.add(result)))?;
+        match sum.latency.count() {
+            0 => Err(self.load.nothing(&sum)),
+            _ => Ok(sum),
+        }
+    }
+
+    /// The report, over the time that the load took.
+    pub fn report(&self, result: &TransactionsResult) -> LoadReport {
+        let taken = result.phases.map_or(self.load.window.measured, |phases| phases.until - phases.from);
+        let window = Window { measured: taken, ..self.load.window };
+        let mut report = Transactions { window, ..self.load.clone() }.report(result);
+        report.rate = Some(self.rate * self.load.pairs as f64);
+        report
+    }
+
+    fn pair(
+        &self,
+        place: usize,
+        phases: Phases,
+        span: &Span,
+        stop: &StopFlag,
+    ) -> Result<TransactionsResult, LoadError> {
+        let to = self.load.to[place % self.load.to.len()];
+        let connection = connect(to, None).map_err(|error| LoadError::Connect(to, error))?;
+        let patient = PatientStream { connection: &connection, stop, patience: PATIENCE };
+        let broken = |error: std::io::Error| match stop.is_set() {
+            true => LoadError::Interrupted,
+            false => LoadError::Peer(to.to_string(), meaning(&error)),
+        };
+        let Transactions { request, response, .. } = self.load;
+        patient.write_all(&Role::Transactions { request, response }.encode()).map_err(broken)?;
+        span.ready.set();
+        let mut seen = seen(to);
+        let (sender, receiver) = channel();
+        let first = phases.begin + self.at(place as u64) / u32::try_from(self.load.pairs).unwrap_or(1);
+        let ended = thread::scope(|scope| {
+            let asking = scope.spawn(|| self.ask(&patient, first, phases, span, sender));
+            let answered = answers(&patient, response as usize, phases, &receiver, &mut seen);
+            // Without a reader the asking end can't go on.
+            if answered.is_err() {
+                drop(receiver);
+            }
+            joined(asking.join()).and(answered)
+        });
+        ended.map_err(broken)?;
+        Ok(seen)
+    }
+
+    /// The time from the first request to the one of this number.
+    fn at(&self, number: u64) -> Duration {
+        Duration::try_from_secs_f64(number as f64 / self.rate).unwrap_or(Duration::MAX / 4)
+    }
+
+    /// Sends each request when it is due, and its moment to the reader of the answers.
+    fn ask(
+        &self,
+        patient: &PatientStream<'_>,
+        first: Instant,
+        phases: Phases,
+        span: &Span,
+        sender: Sender<Instant>,
+    ) -> std::io::Result<()> {
+        let block = vec![0; BLOCK.min(self.load.request as usize)];
+        for number in 0.. {
+            let Some(due) = first.checked_add(self.at(number)).filter(|due| *due < phases.until) else {
+                break;
+            };
+            loop {
+                let left = due.saturating_duration_since(Instant::now());
+                if span.end.is_set() || patient.stop.is_set() {
+                    return Ok(());
+                }
+                if left.is_zero() {
+                    break;
+                }
+                thread::sleep(left.min(LOOK));
+            }
+            // Nobody reads the answers any more.
+            if sender.send(due).is_err() {
+                break;
+            }
+            give(patient, self.load.request as usize, &block)?;
+        }
+        Ok(())
+    }
+}
+
+fn seen(to: SocketAddr) -> TransactionsResult {
+    let port = ConnectionCounts { port: to.to_string(), attempted: 1, made: 1, failed: 0 };
+    TransactionsResult { connections: vec![port], ..TransactionsResult::default() }
+}
+
+/// Reads the answers to all requests, in their order; those that were due in the window count.
+fn answers(
+    patient: &PatientStream<'_>,
+    response: usize,
+    phases: Phases,
+    due: &Receiver<Instant>,
+    seen: &mut TransactionsResult,
+) -> std::io::Result<()> {
+    let mut buffer = vec![0; BLOCK.min(response)];
+    while let Ok(due) = due.recv() {
+        patient.take(response, &mut buffer)?;
+        if phases.counts(due) {
+            seen.latency.record(due.elapsed());
+        }
+    }
+    Ok(())
+}
