@@ -44,7 +44,7 @@ pub struct Record {
     pub datasets: Vec<Dataset>,
     /// The cases, in the order in which the study lists them.
     pub cases: Vec<Case>,
-    /// The rows that the study must reach, if it sets any.
+    /// The rows that the study must reach, or compares.
     #[serde(default)]
     pub bounds: Vec<Bound>,
     /// The experiments of the five papers that the study runs again, by their number in `docs/papers.md`.
@@ -216,22 +216,31 @@ pub struct Case {
     pub factors: BTreeMap<String, String>,
 }
 
-/// A bound that a study must hold, as a row of the gate.
+/// A value that a study compares: with a limit that it must hold, or for its interval alone.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Bound {
     /// The row's name, for people.
     pub name: String,
     /// The compared expression, as the study file spells it.
     pub expression: String,
-    /// The comparison: `>=` or `<=`.
-    pub relation: Relation,
-    /// The value that must be reached.
-    pub limit: f64,
+    /// The limit; a row without one is shown and not judged.
+    #[serde(flatten)]
+    pub limit: Option<Limit>,
     /// Unit of the value: "ratio", "bytes", "ms".
     pub unit: String,
     /// True if every block must hold the bound, and not the median of the blocks alone.
     #[serde(default)]
     pub every_block: bool,
+}
+
+/// The limit of a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// The comparison: `>=` or `<=`.
+    pub relation: Relation,
+    /// The value that must be reached.
+    #[serde(rename = "limit")]
+    pub value: f64,
 }
 
 /// Direction of a bound.
@@ -445,6 +454,16 @@ pub struct Cpu {
     pub idle: f64,
     /// Idle with I/O outstanding.
     pub iowait: f64,
+}
+
+impl Limit {
+    /// True if a value holds it.
+    pub fn holds(self, value: f64) -> bool {
+        match self.relation {
+            Relation::AtLeast => value >= self.value,
+            Relation::AtMost => value <= self.value,
+        }
+    }
 }
 
 impl Cpu {

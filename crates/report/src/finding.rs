@@ -3,15 +3,36 @@
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::Record;
-
-use linerate_bench::stats::ratio;
+use linerate_bench::stats::{gate, outcome, ratio};
 
 use crate::figure::{Shown, time_unit};
 use crate::number::{count, short};
 use crate::summary::{State, Summary, tip};
 
-/// The finding of a record as one sentence, computed from its figures alone.
+/// The finding of a record as a sentence, computed from its figures alone; then the outcome of its bounds,
+/// and the number of its runs that something else disturbed.
 pub(crate) fn sentence(record: &Record, summaries: &[Summary<'_>], figures: &[Shown<'_>]) -> String {
+    let finding = capital(record, &finding(record, summaries, figures));
+    let bounds = outcome(&gate(record)).map(|outcome| format!("{outcome}."));
+    let disturbed: usize = summaries.iter().map(|s| s.disturbed.len()).sum();
+    let runs = count(record.runs.len() as u64, "run was", "runs were");
+    let disturbed = (disturbed > 0).then(|| format!("{disturbed} of {runs} disturbed."));
+    [Some(finding), bounds, disturbed].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// The text with a capital at its beginning, unless it begins with the name of a tool.
+fn capital(record: &Record, text: &str) -> String {
+    let first_word = |name: &str| text.starts_with(name.split('-').next().unwrap_or(name));
+    let mut rest = text.chars();
+    match rest.next() {
+        Some(first) if !record.cases.iter().any(|case| first_word(&case.tool)) => {
+            first.to_uppercase().chain(rest).collect()
+        }
+        _ => text.to_owned(),
+    }
+}
+
+fn finding(record: &Record, summaries: &[Summary<'_>], figures: &[Shown<'_>]) -> String {
     if let Some(said) = figures.first().and_then(|figure| figure.drawn.findings.first()) {
         return said.clone();
     }

@@ -120,7 +120,6 @@ fn recorded_bound(bound: &BoundSpec) -> Bound {
     Bound {
         name: bound.name.clone(),
         expression: bound.text.clone(),
-        relation: bound.relation,
         limit: bound.limit,
         unit: bound.unit.clone(),
         every_block: bound.every_block,

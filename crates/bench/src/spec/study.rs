@@ -9,7 +9,7 @@ use super::expression::Expression;
 use super::template::Word;
 use super::tool::{AUTO, Search, Tool, Toolbox};
 use super::{section, study_reader};
-use crate::record::{Figure, Printed, Relation};
+use crate::record::{Figure, Limit, Printed};
 
 /// The built-in studies, by file name.
 const BUILT_IN: &[(&str, &str)] = built_in!("studies":
@@ -207,7 +207,7 @@ pub enum Streams {
     Auto,
 }
 
-/// A bound: a row of the gate.
+/// A bound, or a comparison without one: a row of the gate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoundSpec {
     /// Its name for people.
@@ -216,10 +216,8 @@ pub struct BoundSpec {
     pub text: String,
     /// The compared expression.
     pub expression: Expression,
-    /// Direction.
-    pub relation: Relation,
-    /// The value to reach.
-    pub limit: f64,
+    /// The value to reach; `None` if it is shown and not judged.
+    pub limit: Option<Limit>,
     /// The value's unit.
     pub unit: String,
     /// True if every block must hold the bound, and not the median alone.
@@ -306,6 +304,7 @@ fn stem(file: &'static str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Relation;
 
     const GOOD: &str = r#"
 name = "x"
@@ -357,7 +356,9 @@ at_least = 0.9
         assert_eq!(clear.label, "linerate cp --no-encrypt");
         assert_eq!(study.cases[6].streams, Streams::Fixed(1));
         assert_eq!((study.blocks, study.links[0].mtu), (5, 1500));
-        assert_eq!(study.bounds[0].relation, Relation::AtLeast);
+        assert_eq!(study.bounds[0].limit, Some(Limit { relation: Relation::AtLeast, value: 0.9 }));
+        let shown = parse(&GOOD.replace("at_least = 0.9", "")).unwrap();
+        assert_eq!(shown.bounds[0].limit, None);
     }
 
     #[test]

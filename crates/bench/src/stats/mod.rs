@@ -20,7 +20,7 @@ pub use difference::{Called, Difference};
 pub use differences::{DifferenceRow, Differences};
 pub use drift::{Drift, drift_statement, drifts};
 pub use figure::{estimate, figure, figures, good_runs, measures, paired, ratio, runs};
-pub use gate::{BoundVerdict, GateRow, gate};
+pub use gate::{BoundVerdict, GateRow, gate, outcome};
 pub use repeats::{REPEAT, Repeats};
 pub use student::Student;
 pub use summary::{CaseSummary, summaries};

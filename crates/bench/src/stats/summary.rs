@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::bootstrap::Estimate;
-use super::figure::{figures, good_runs, ratio, runs};
+use super::figure::{estimate, good_runs, ratio, runs};
 use crate::metric::Metric;
 use crate::record::{Case, Outcome, Record};
 
@@ -58,11 +58,7 @@ pub fn summaries(record: &Record, baseline: Option<&str>) -> Vec<CaseSummary> {
 fn summary(record: &Record, case: &Case, baseline: Option<&str>) -> CaseSummary {
     let base = baseline.and_then(|id| record.cases.iter().find(|base| base.id == id));
     let comparable = base.filter(|base| is_comparable(case, base));
-    let estimate = |metric| {
-        let values: Vec<f64> =
-            figures(record, metric, &case.id).into_iter().map(|(_, value)| value).collect();
-        Estimate::of(&values, record.seed)
-    };
+    let of = |metric: Metric| estimate(record, &case.id, |run| metric.shown(run, record.shared_processors));
     // For bytes and memory the largest value counts, not the median.
     let medians = Metric::all().filter(|metric| !matches!(metric, Metric::Bytes | Metric::PeakRss));
     let ratio =
@@ -70,7 +66,7 @@ fn summary(record: &Record, case: &Case, baseline: Option<&str>) -> CaseSummary 
     let good = || good_runs(record, &case.id).map(|(_, run)| run);
     let reasons: Vec<&str> = runs(record, &case.id).filter_map(bad).collect();
     CaseSummary {
-        estimates: medians.map(|metric| (metric, estimate(metric))).collect(),
+        estimates: medians.map(|metric| (metric, of(metric))).collect(),
         searched: good().find_map(|run| run.found.as_ref()).map(|found| found.parameter.clone()),
         ratio: comparable.and_then(ratio),
         bytes: good().map(|run| run.bytes).max(),

@@ -47,7 +47,7 @@ pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<Co
         .with_context(|| format!("writing {}", page.display()))?;
     write_figures(record, dir)?;
     let rows = gate(record);
-    let holds = rows.iter().all(GateRow::holds);
+    let fails = rows.iter().any(GateRow::fails);
     if json {
         say::json(&StudyResult {
             schema: 1,
@@ -57,7 +57,7 @@ pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<Co
             seed: record.seed,
             cases: summaries(record, record.baseline.as_deref()),
             bounds: &rows,
-            ok: holds,
+            ok: !fails,
             results: dir,
             report: &page,
             drift: drifts(record),
@@ -71,7 +71,7 @@ pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<Co
         say!("\nreport: {}", page.display());
     }
     let measured = record.runs.iter().any(|run| matches!(run.outcome, Outcome::Measured(_)));
-    Ok(if holds && measured { Code::Done } else { Code::Failed })
+    Ok(if measured && !fails { Code::Done } else { Code::Failed })
 }
 
 /// Each figure as SVG, with its numbers as CSV, beside the report.
