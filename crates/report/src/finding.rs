@@ -3,11 +3,11 @@
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::Record;
-use linerate_bench::stats::{gate, outcome, ratio};
+use linerate_bench::stats::{best_stream, gate, outcome, ratio};
 
 use crate::figure::{Shown, time_unit};
 use crate::number::{count, short};
-use crate::summary::{State, Summary, tip};
+use crate::summary::{State, Summary, ends, tip};
 
 /// The finding of a record as a sentence, computed from its figures alone; then the outcome of its bounds,
 /// and the number of its runs that something else disturbed.
@@ -48,7 +48,7 @@ fn finding(record: &Record, summaries: &[Summary<'_>], figures: &[Shown<'_>]) ->
 }
 
 fn transfer(record: &Record, summaries: &[Summary<'_>], subject: &Summary<'_>) -> String {
-    let comparisons = [against_stream(record, summaries, subject), against_scp(record, summaries, subject)];
+    let comparisons = [against_stream(summaries, subject), against_scp(record, summaries, subject)];
     let comparisons: Vec<_> = comparisons.into_iter().flatten().collect();
     let colon = if comparisons.is_empty() { "" } else { ": " };
     format!("{}{colon}{}.", claim(record, subject), comparisons.join(", and "))
@@ -87,12 +87,13 @@ fn plain_label(record: &Record, subject: &Summary<'_>) -> String {
     if is_ours(subject) && moves_files { "linerate cp".to_owned() } else { subject.name.clone() }
 }
 
-fn against_stream(record: &Record, summaries: &[Summary<'_>], subject: &Summary<'_>) -> Option<String> {
-    let comparable = |s: &&Summary<'_>| s.case.dataset.is_none() && s.case.link == subject.case.link;
-    let stream = fastest(summaries.iter().filter(comparable).filter(|s| s.case.id != subject.case.id))?;
-    let ratio = ratio(record, Metric::PayloadRate, &subject.case.id, &stream.case.id)?;
-    let label = &stream.name;
-    Some(format!("{:.1} % of the best synthetic stream on the same link ({label})", 100.0 * ratio.median))
+fn against_stream(summaries: &[Summary<'_>], subject: &Summary<'_>) -> Option<String> {
+    let percent = subject.figures.stream_percent?;
+    let interval = ends(percent).map_or(String::new(), |(low, high)| format!(" [{low:.1}, {high:.1}]"));
+    let best = best_stream(summaries.iter().map(|s| &s.figures), &subject.case.link)?;
+    let label = &summaries.iter().find(|s| s.case.id == best.case.id)?.name;
+    let median = percent.median;
+    Some(format!("{median:.1} %{interval} of the best synthetic stream on the same link ({label})"))
 }
 
 /// Compares whole commands, because scp doesn't report the time of its login.

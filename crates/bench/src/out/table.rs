@@ -77,6 +77,8 @@ fn columns(record: &Record, cases: &[&CaseSummary], metrics: &[Metric]) -> Vec<S
     let mut heading = vec!["case", "streams"];
     heading.extend(has_cipher.then_some("cipher"));
     heading.extend(metrics.iter().map(|metric| metric.about().column));
+    let has_streams = cases.iter().any(|summary| summary.stream_percent.is_some());
+    heading.extend(has_streams.then_some("% of stream"));
     heading.extend(ratio.as_deref());
     let row = |summary: &&CaseSummary| {
         let mut cells = vec![marked_label(summary), streams(summary)];
@@ -88,6 +90,8 @@ fn columns(record: &Record, cases: &[&CaseSummary], metrics: &[Metric]) -> Vec<S
         let median = |metric: &Metric| summary.of(*metric).map_or("-".into(), |e| metric.text(e.median));
         cells.push(summary.of(metrics[0]).map_or("-".into(), |e| with_interval(metrics[0], e)));
         cells.extend(metrics[1..].iter().map(median));
+        let stream = summary.stream_percent.map_or("-".into(), |percent| format!("{:.1}", percent.median));
+        cells.extend(has_streams.then_some(stream));
         cells.push(summary.ratio.map_or("-".into(), |ratio| plain(ratio.median)));
         cells
     };

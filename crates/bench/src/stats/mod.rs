@@ -23,4 +23,4 @@ pub use figure::{estimate, figure, figures, good_runs, measures, paired, ratio, 
 pub use gate::{BoundVerdict, GateRow, gate, outcome};
 pub use repeats::{REPEAT, Repeats};
 pub use student::Student;
-pub use summary::{CaseSummary, summaries};
+pub use summary::{CaseSummary, best_stream, summaries};

@@ -24,6 +24,9 @@ pub(crate) fn section(record: &Record, summaries: &[Summary<'_>]) -> Markup {
                     " Ratios are taken inside each block, of cases on the same link and files; a tool that states no payload time has its \
                      login in it."
                 }
+                @if summaries.iter().any(|s| s.figures.stream_percent.is_some()) {
+                    " “% of stream” is a transfer of files beside the fastest case on its link that moves memory."
+                }
             }
             (scrolling("Cases", &table(record, summaries)))
         }

@@ -145,7 +145,7 @@ fn table(chart: &Chart<'_>) -> Table {
     let measure = &chart.measure;
     let mut head = vec!["Case".to_owned(), measure.title()];
     if measure.quantity == Metric::PayloadRate {
-        head.push("With login (Gbit/s)".to_owned());
+        head.extend(["With login (Gbit/s)", "Of the best synthetic stream (%)"].map(str::to_owned));
     }
     head.extend(["CPU of the sender (% busy)", "CPU of the receiver (% busy)", "Blocks"].map(str::to_owned));
     head.extend(["Printed", "Printed CPU (% busy)", "Printed in", "Remark"].map(str::to_owned));
@@ -161,6 +161,7 @@ fn row(chart: &Chart<'_>, bar: &Bar<'_>) -> Vec<Cell> {
     let mut row = vec![Cell::text(&summary.name), bar.value.into()];
     if chart.measure.quantity == Metric::PayloadRate {
         row.push(tip(summary).and(summary.of(Metric::CommandRate)).into());
+        row.push(summary.figures.stream_percent.into());
     }
     row.extend([Metric::BusyPercent, Metric::FarBusyPercent].map(|metric| Cell::from(summary.of(metric))));
     row.push(bar.value.map(|value| value.blocks).into());
