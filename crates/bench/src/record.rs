@@ -116,6 +116,27 @@ pub struct Printed {
     pub value: f64,
     /// The place and the paper: "figure 5".
     pub source: String,
+    /// The layer of a rate.
+    #[serde(default, skip_serializing_if = "Layer::is_payload")]
+    pub layer: Layer,
+}
+
+/// What a rate counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layer {
+    /// Bytes of contents, as every rate of this program does.
+    #[default]
+    Payload,
+    /// Headers, too; such a rate stands on no axis of payload.
+    Wire,
+}
+
+impl Layer {
+    /// True for payload.
+    pub fn is_payload(&self) -> bool {
+        *self == Layer::Payload
+    }
 }
 
 /// The largest rate of a part of the test bed.

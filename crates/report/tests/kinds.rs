@@ -80,14 +80,16 @@ fn scaling_tells_its_linearity() {
         &figure,
         &[
             "1 × 1 Gbit/s, native: 0.94",
-            "native: each step of 1 in links adds 0.942 Gbit/s, by a straight line with R² > 0.9999; at 8 it reaches 99",
+            "native: each step of 1 in links adds 0.942 [0.939, 0.945] Gbit/s, by a straight line with R² > 0.9999; at 8 it reaches 99",
             "guest: each step of 1 in links adds 0.7",
-            "printed 7.66 Gbit/s (figure 6 of",
+            "printed 7.657 Gbit/s (figure 6 of",
             "7 × 1 Gbit/s, guest: failed: vsftpd",
         ],
     );
-    assert_eq!(figure.svg.matches("class=\"printed\"").count(), 3 + 1);
-    assert_eq!(figure.svg.matches("class=\"printed cpu-line\"").count(), 3 + 1);
+    // Throughput and CPU, in the colour of the first of two curves; and the key.
+    assert_eq!(figure.svg.matches("class=\"printed c0\"").count(), 3 + 3);
+    assert_eq!(figure.svg.matches("class=\"printed\"").count(), 1);
+    assert!(figure.svg.contains("native, printed: 7.657 Gbit/s"));
     assert_eq!(figure.svg.matches("class=\"reference\"").count(), 2 + 1, "a curve each, and the key");
     assert_eq!(figure.svg.matches("class=\"cross\"").count(), 2, "the failed level is marked");
     assert!(drawn(&figure).contains("§ Limited by the test bed"));

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use linerate_bench::metric::{ABOUT, About, Metric};
-use linerate_bench::out::table;
-use linerate_bench::record::Record;
+use linerate_bench::out::{printed_table, table};
+use linerate_bench::record::{Layer, Printed, Record};
 use linerate_bench::stats::summaries;
 use linerate_bench::store;
 use serde_json::Value;
@@ -322,4 +322,34 @@ fn what_says_nothing_is_a_dash_everywhere() {
     assert!(page["cp"].stream.is_some() && page["cp"].stream != Some("-".into()), "{:?}", page["cp"]);
     assert!(terminal["cp"].stream.is_some() && page["memory-1"].stream.as_deref() == Some("-"));
     assert_ne!(page["cp"].ratio.as_deref(), Some("-"));
+}
+
+#[test]
+fn every_printed_number_is_everywhere_with_its_source() {
+    let mut record = common::studies::bars(5);
+    let layers = [(0.55, "another page", Layer::Payload), (0.964, "a third", Layer::Wire)];
+    for (value, source, layer) in layers {
+        let case = record.printed[0].case.clone();
+        record.printed.push(Printed {
+            case,
+            quantity: Metric::PayloadRate,
+            value,
+            source: source.into(),
+            layer,
+        });
+    }
+    let terminal = printed_table(&record).expect("numbers are printed").replace("\n ", "");
+    let html = linerate_report::html(&record);
+    let page = &html[html.find("id=\"printed\"").expect("the page has them")..];
+    let figure = linerate_report::figures(&record).remove(0);
+    let row = csv_rows(&figure.csv).into_iter().find(|row| row["Printed"].contains("0.55")).expect("a row");
+    for printed in &record.printed {
+        let value = linerate_quantity::exact(printed.value);
+        assert!(terminal.contains(&value) && terminal.contains(&printed.source), "{value}: {terminal}");
+        assert!(page.contains(&value) && page.contains(&printed.source), "{value}");
+        let drawn = figure.svg.contains(&format!("printed: {value} Gbit/s ({})", printed.source));
+        assert_eq!(drawn, printed.layer == Layer::Payload, "{value}");
+    }
+    assert!(row["Printed"].ends_with("; 0.55") && row["Printed, on the wire (Gbit/s)"] == "0.964", "{row:?}");
+    assert!(row["Printed in"].contains("; another page; a third"), "{row:?}");
 }

@@ -6,6 +6,7 @@ mod gate_table;
 mod grid;
 mod head;
 mod plan;
+mod printed;
 mod progress;
 mod table;
 
@@ -15,5 +16,6 @@ pub use gate_table::gate_table;
 pub use head::headline;
 pub(crate) use plan::describe_link;
 pub use plan::{checked, plan};
+pub use printed::printed_table;
 pub use progress::{Line, Progress};
 pub use table::table;

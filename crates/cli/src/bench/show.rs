@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use anyhow::Context;
-use linerate_bench::out::{gate_table, headline, table};
+use linerate_bench::out::{gate_table, headline, printed_table, table};
 use linerate_bench::record::{Outcome, Record};
-use linerate_bench::stats::{CaseSummary, Drift, GateRow, drift_statement, drifts, gate, summaries};
+use linerate_bench::stats::{
+    CaseSummary, Drift, GateRow, PrintedRow, drift_statement, drifts, gate, summaries,
+};
 use linerate_bench::store;
 use linerate_sys::replace::replace;
 use serde::Serialize;
@@ -34,6 +36,7 @@ struct StudyResult<'a> {
     seed: u64,
     cases: Vec<CaseSummary>,
     bounds: &'a [GateRow],
+    printed: Vec<PrintedRow>,
     ok: bool,
     results: &'a Path,
     report: &'a Path,
@@ -49,13 +52,15 @@ pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<Co
     let rows = gate(record);
     let fails = rows.iter().any(GateRow::fails);
     if json {
+        let cases = summaries(record, record.baseline.as_deref());
         say::json(&StudyResult {
             schema: 1,
             r#type: "study",
             study: &record.study,
             blocks: record.blocks,
             seed: record.seed,
-            cases: summaries(record, record.baseline.as_deref()),
+            printed: PrintedRow::all(record, &cases),
+            cases,
             bounds: &rows,
             ok: !fails,
             results: dir,
@@ -64,6 +69,9 @@ pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<Co
         });
     } else {
         say!("{}\n\n{}", headline(record), table(record));
+        if let Some(printed) = printed_table(record) {
+            say!("\n{printed}");
+        }
         say!("\n{}", drift_statement(&drifts(record)));
         if !rows.is_empty() {
             say!("\n{}", gate_table(record, &rows));

@@ -2,7 +2,7 @@
 //! and the meaning of every sign.
 
 use linerate_bench::metric::Metric;
-use linerate_bench::record::{FigureKind, Record};
+use linerate_bench::record::{FigureKind, Printed, Record};
 use linerate_bench::stats::Estimate;
 
 use super::context::Context;
@@ -18,6 +18,7 @@ pub(crate) fn caption(context: &Context<'_>, marks: &[String], estimates: &[Esti
         parts.push(blocks(context.record, estimates));
     }
     parts.extend(printed(context));
+    parts.extend(wire(context));
     parts.extend(signs(&context.cases));
     parts.join(" ")
 }
@@ -109,23 +110,40 @@ fn listed(words: &[String], most: usize) -> String {
 
 /// The sources of the hollow marks.
 fn printed(context: &Context<'_>) -> Option<String> {
-    let draws =
-        [FigureKind::Bars, FigureKind::Scaling, FigureKind::Differences].contains(&context.asked.kind);
-    if !draws {
+    if !draws_printed(context) {
         return None;
     }
     let mut sources: Vec<String> = Vec::new();
     let drawn = |quantity| quantity == context.asked.quantity || quantity == Metric::FarBusyPercent;
-    let of_cases =
-        context.record.printed.iter().filter(|printed| {
-            drawn(printed.quantity) && context.cases.iter().any(|s| s.case.id == printed.case)
-        });
+    let of_cases = context.record.printed.iter().filter(|printed| {
+        drawn(printed.quantity)
+            && printed.layer.is_payload()
+            && context.cases.iter().any(|s| s.case.id == printed.case)
+    });
     for printed in of_cases {
         if !sources.contains(&printed.source) {
             sources.push(printed.source.clone());
         }
     }
-    (!sources.is_empty()).then(|| format!("Hollow diamonds: the numbers printed in {}.", listed(&sources, 4)))
+    let shown = sources.len().min(4);
+    let more =
+        if sources.len() > shown { format!("; and {} more", sources.len() - shown) } else { String::new() };
+    (!sources.is_empty())
+        .then(|| format!("Hollow diamonds: numbers printed in {}{more}.", sources[..shown].join("; ")))
+}
+
+fn draws_printed(context: &Context<'_>) -> bool {
+    [FigureKind::Bars, FigureKind::Scaling, FigureKind::Differences].contains(&context.asked.kind)
+}
+
+/// That some printed rates count headers, too.
+fn wire(context: &Context<'_>) -> Option<String> {
+    let of_cases = |printed: &&Printed| context.cases.iter().any(|s| s.case.id == printed.case);
+    let is_shown = context.asked.quantity == Metric::PayloadRate && draws_printed(context);
+    let mut wire = context.record.printed.iter().filter(|printed| !printed.layer.is_payload());
+    (is_shown && wire.any(|printed| of_cases(&printed))).then(|| {
+        "Printed rates of the wire, headers included, are in the table below alone: this axis is of payload.".to_owned()
+    })
 }
 
 fn signs(summaries: &[&Summary<'_>]) -> Vec<String> {

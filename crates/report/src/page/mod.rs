@@ -7,6 +7,7 @@ mod facts;
 mod figures;
 mod gate;
 mod method;
+mod printed;
 mod runs;
 
 use linerate_bench::record::Record;
@@ -78,6 +79,7 @@ fn sections(record: &Record, summaries: &[Summary<'_>], figures: &[Shown<'_>]) -
         @if record.shared_processors { (shared_note()) }
         (cases::section(record, summaries))
         (gate::section(record))
+        (printed::section(record, summaries))
         (doctor::section(record))
         (cases::troubles(summaries))
         (method::section(record))
