@@ -22,6 +22,9 @@ pub struct Record {
     pub study: String,
     /// One line for people.
     pub title: String,
+    /// Its purpose, and what its test bed stands for; a sentence or two.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub about: String,
     /// When it began, RFC 3339, UTC.
     pub started: String,
     /// The seed of the order of runs and of the data set.

@@ -129,7 +129,7 @@ fn intervals_need_five_blocks() {
     let svg = linerate_report::figure_svg(&common::quick(4));
     assert!(!svg.contains("class=\"whisker\"") && svg.contains("which need five"));
     let svg = linerate_report::figure_svg(&common::quick(5));
-    assert!(svg.contains("class=\"whisker\"") && svg.contains("95 % bootstrap"));
+    assert!(svg.contains("class=\"whisker\"") && svg.contains("range of 5 blocks"));
 }
 
 #[test]

@@ -13,6 +13,8 @@ mod table;
 pub use compare_table::{compare_table, equal_table};
 pub use estimate::estimate;
 pub use gate_table::gate_table;
+#[cfg(test)]
+pub(crate) use head::about;
 pub use head::headline;
 pub(crate) use plan::describe_link;
 pub use plan::{checked, plan};

@@ -237,6 +237,9 @@ fn interval_note(record: &Record, moves: bool) -> String {
     if (record.blocks as usize) < LEAST_BLOCKS {
         return format!("{medians}. Intervals: insufficient, they need {LEAST_BLOCKS} blocks.");
     }
+    if record.blocks as usize == LEAST_BLOCKS {
+        return format!("{medians}; in brackets the range of the {LEAST_BLOCKS} blocks.");
+    }
     format!("{medians}; in brackets the 95 % interval.")
 }
 

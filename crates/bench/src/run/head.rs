@@ -44,6 +44,7 @@ pub(crate) fn make(
         linerate: env!("CARGO_PKG_VERSION").into(),
         study: study.name.clone(),
         title: study.title.clone(),
+        about: study.about.split_whitespace().collect::<Vec<_>>().join(" "),
         started: now(),
         seed: setup.seed,
         blocks: setup.blocks,

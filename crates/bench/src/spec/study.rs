@@ -412,7 +412,8 @@ at_least = 0.9
             let study = Study::parse(file, text, &tools).unwrap();
             assert_eq!(study.name, name);
             assert!(study.title.len() < 80 && study.blocks == 5, "{name}");
-            assert!(!study.about.is_empty(), "{name}");
+            let about = crate::out::about(&study.about);
+            assert!(!about.is_empty() && !about.concat().ends_with("..."), "{name}: more than two lines");
         }
         let (file, text) = Study::built_in("gate").unwrap();
         assert_eq!(Study::parse(file, text, &tools).unwrap().bounds.len(), 8);

@@ -98,7 +98,7 @@ impl<'a> DifferenceChart<'a> {
     fn draw(&self, paper: Paper, id: &str, lacks: &[String]) -> (Markup, f64) {
         let (legend, y) = legend(&self.entries(), id, 2.0, paper.width - 4.0);
         let height = paper.pick(27.0, 54.0);
-        let top = y + paper.pick(30.0, 44.0);
+        let top = y + paper.pick(48.0, 44.0);
         let bottom = top + height * self.rows.len() as f64;
         let (from, to) = paper.pick((556.0, 756.0), (16.0, 344.0));
         let ends = |row: &DifferenceRow<'_>| {
@@ -136,7 +136,7 @@ impl<'a> DifferenceChart<'a> {
             return text(2.0, top - 22.0, "head", &fit(&base, 13.2, paper.width - 4.0));
         }
         html! {
-            (text(2.0, top - 12.0, "head", &fit(&base, 13.2, 300.0)))
+            (text(2.0, top - 32.0, "head", &fit(&base, 13.2, paper.width - 4.0)))
             (text(400.0, top - 12.0, "muted end", &self.measure.title()))
             (text(540.0, top - 12.0, "muted end", "Difference (%)"))
             (text(772.0, top - 12.0, "muted", "Verdict"))

@@ -15,7 +15,7 @@ use super::measure::Measure;
 use super::scale::{Logarithmic, Scale};
 use super::svg::{polyline, text};
 use super::table::{Cell, Table};
-use super::words::{remark, signs, with_interval};
+use super::words::{level_words, remark, signs, with_interval};
 use super::{Drawn, Paper, caption};
 use crate::number::{short, tick};
 use crate::summary::Summary;
@@ -48,6 +48,9 @@ struct ScalingChart<'a> {
 }
 
 struct ScalingCurve<'a> {
+    /// Its level of the series.
+    level: String,
+    /// The same for people.
     name: String,
     points: Vec<Point<'a>>,
 }
@@ -74,9 +77,10 @@ impl<'a> ScalingChart<'a> {
         let (levels, numbers) = sorted(context.cases.iter().filter(placed).map(|s| level(s)));
         let mut curves: Vec<ScalingCurve<'a>> = Vec::new();
         for summary in context.cases.iter().filter(placed) {
-            let name = series(context, summary);
-            let at = curves.iter().position(|curve| curve.name == name).unwrap_or_else(|| {
-                curves.push(ScalingCurve { name, points: Vec::new() });
+            let level_of_series = series(context, summary);
+            let at = curves.iter().position(|curve| curve.level == level_of_series).unwrap_or_else(|| {
+                let name = level_words(context.asked.series.as_deref(), &level_of_series);
+                curves.push(ScalingCurve { level: level_of_series, name, points: Vec::new() });
                 curves.len() - 1
             });
             let position = levels.iter().position(|l| *l == level(summary)).unwrap_or(0);
@@ -419,7 +423,7 @@ impl<'a> ScalingChart<'a> {
 
     fn row(&self, context: &Context<'_>, curve: &ScalingCurve<'_>, point: &Point<'a>) -> Vec<Cell> {
         let s = point.summary;
-        let mut row = vec![Cell::text(&self.levels[point.level]), Cell::text(&curve.name)];
+        let mut row = vec![Cell::text(&self.levels[point.level]), Cell::text(&curve.level)];
         row.extend([point.value, s.of(Metric::BusyPercent), s.of(Metric::FarBusyPercent)].map(Cell::from));
         row.push(point.value.map(|value| value.blocks).into());
         row.extend(context.printed_cells(s.case, &self.measure));

@@ -15,8 +15,8 @@ pub(crate) fn section(record: &Record, summaries: &[Summary<'_>]) -> Markup {
         section {
             h2 id="cases" { "Cases" }
             p class="lead" {
-                "Medians over blocks, with 95 % bootstrap intervals in brackets where there are five blocks or more. \
-                 Rates are of TCP payload; 1 GB is 10" sup { "9" } " bytes."
+                "Medians over blocks, with 95 % bootstrap intervals in brackets where there are five blocks or more; of \
+                 five blocks the interval is their range. Rates are of TCP payload; 1 GB is 10" sup { "9" } " bytes."
                 @if summaries.iter().any(|s| s.of(Metric::TransactionRate).is_some()) {
                     " A transaction is a request with its whole reply."
                 }

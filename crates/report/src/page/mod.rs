@@ -68,6 +68,7 @@ fn header(record: &Record, summaries: &[Summary<'_>], figures: &[Shown<'_>]) -> 
             p class="eyebrow" { "Study " (record.study) " · " (record.started) " · linerate " (record.linerate) }
             h1 { (title(record)) }
             p class="finding" { (finding::sentence(record, summaries, figures)) }
+            @if !record.about.is_empty() { p class="about" { (record.about) } }
         }
     }
 }

@@ -47,7 +47,7 @@ impl<'p, 'a> NarrowPlot<'p, 'a> {
         let top = y + title.len() as f64 * 16.0 + 36.0;
         let rows: f64 = panel.categories.iter().enumerate().map(|(at, c)| height(panel, at, c)).sum();
         let bottom = top + rows + 6.0;
-        let rate = Scale::holding(panel.largest(), LEFT, RIGHT);
+        let rate = Scale::holding(chart.largest(panel), LEFT, RIGHT);
         Self {
             chart,
             id,

@@ -127,7 +127,11 @@ impl<'c, 'a> Plan<'c, 'a> {
         Category {
             name: level.or_else(|| common_name(&labels)).unwrap_or_else(|| case.group.clone()),
             second: self.second(case),
-            workload: if self.is_payload() { workload(self.context.record, case) } else { String::new() },
+            workload: if self.is_payload() {
+                workload(self.context.record, members[0])
+            } else {
+                String::new()
+            },
             bars,
         }
     }
@@ -173,9 +177,12 @@ fn title(record: &Record, link: &str, ceiling: Option<Ceiling>) -> String {
     }
 }
 
-/// The data that a case moves: "memory to memory", or the data set with its size.
-fn workload(record: &Record, case: &Case) -> String {
-    let Some(name) = &case.dataset else { return "memory to memory".to_owned() };
+/// The data that a case moves: "memory to memory", "requests", or the data set with its size.
+fn workload(record: &Record, summary: &Summary<'_>) -> String {
+    let Some(name) = &summary.case.dataset else {
+        let asks = summary.of(Metric::TransactionRate).is_some();
+        return if asks { "requests" } else { "memory to memory" }.to_owned();
+    };
     match record.datasets.iter().find(|d| d.name == *name) {
         Some(d) => format!("{name}: {}, {}", count(d.files, "file", "files"), bytes(d.bytes)),
         None => name.clone(),
