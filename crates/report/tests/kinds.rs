@@ -260,3 +260,28 @@ fn every_run_s_csv_has_the_new_figures() {
     let ports = linerate_report::csv(&common::studies::scaling(1));
     assert!(ports.contains("links=4; variant=native"));
 }
+
+#[test]
+fn links_that_differ_by_the_series_stand_in_one_panel() {
+    let mut record = common::two_links(1);
+    record.cases.truncate(6);
+    record.cases.iter_mut().zip(["1", "8", "8", "1"].iter().cycle()).for_each(|(case, queues)| {
+        case.factors.insert("queues".into(), (*queues).into());
+        case.link = format!("{queues}q");
+    });
+    record.links.iter_mut().zip(["1q", "8q"]).for_each(|(link, name)| link.name = name.into());
+    let panels = |record: &Record| only(record).svg.matches("CPU of the whole host (% busy)").count();
+    let mut figure = Figure {
+        kind: FigureKind::Bars,
+        title: "Queues".into(),
+        quantity: linerate_bench::metric::Metric::PayloadRate,
+        x: None,
+        series: Some("queues".into()),
+        cases: Vec::new(),
+    };
+    record.figures = vec![figure.clone()];
+    assert_eq!(panels(&record), 1);
+    figure.series = Some("streams".into());
+    record.figures = vec![figure];
+    assert_eq!(panels(&record), 2);
+}

@@ -13,14 +13,15 @@ pub fn gate_table(record: &Record, rows: &[GateRow]) -> String {
     heading.extend(judges.then_some(["bound", ""]).into_iter().flatten());
     let mut grid = Grid::new(&heading, 1);
     for row in rows {
-        let mut cells = cells(row);
-        cells.truncate(heading.len());
-        grid.row(cells);
+        grid.row(match lack(row) {
+            Some(reason) => vec![row.bound.name.clone(), reason.to_owned()],
+            None => cells(row).into_iter().take(heading.len()).collect(),
+        });
     }
     let mut lines = grid.lines();
     lines.push(String::new());
     let not_judged = |row: &&GateRow| row.verdict == BoundVerdict::NotJudged;
-    for row in rows.iter().filter(|row| !not_judged(row)) {
+    for row in rows.iter().filter(|row| !not_judged(row) && lack(row).is_none()) {
         if let Some(reason) = row.verdict.reason() {
             let text = format!("{} {}: {reason}", row.verdict.word(), row.bound.name);
             lines.extend(wrap(text.trim_start(), 2));
@@ -34,6 +35,11 @@ pub fn gate_table(record: &Record, rows: &[GateRow]) -> String {
         lines.push(format!("{outcome}{few}."));
     }
     lines.join("\n").trim_end().to_owned()
+}
+
+/// Why a row without a bound has no value.
+fn lack(row: &GateRow) -> Option<&str> {
+    row.verdict.reason().filter(|_| row.bound.limit.is_none() && row.value.is_none())
 }
 
 fn cells(row: &GateRow) -> Vec<String> {
@@ -93,7 +99,9 @@ mod tests {
             "{text}"
         );
         record.bounds.iter_mut().for_each(|bound| bound.limit = None);
+        record.bounds[1].expression = "score(cp)".into();
         let text = gate_table(&record, &gate(&record));
         assert!(text.contains("fast  9.05 Gbit/s") && !text.contains("hold"), "{text}");
+        assert!(text.contains("slow  only 0 of 2 blocks gave a value"), "{text}");
     }
 }

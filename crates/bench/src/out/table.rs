@@ -65,10 +65,10 @@ fn lines(heading: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<Strin
     if empty { Vec::new() } else { grid.lines().into_iter().chain([String::new()]).collect() }
 }
 
-/// The heading of the last column, if there is a baseline.
+/// The heading of the last column, if there is a baseline; short, for the names need the room.
 fn ratio(record: &Record) -> Option<String> {
     let base = record.cases.iter().find(|case| Some(&case.id) == record.baseline.as_ref());
-    base.map(|case| format!("x {}", case.tool))
+    base.map(|case| format!("x {}", case.tool.trim_start_matches("linerate-")))
 }
 
 /// A table of those metrics. Only tools that move files or memory have a column for the cipher.

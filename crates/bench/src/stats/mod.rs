@@ -26,6 +26,6 @@ pub use figure::{estimate, figure, figures, good_runs, measures, paired, ratio, 
 pub use gate::{BoundVerdict, GateRow, gate, outcome};
 pub use printed::PrintedRow;
 pub use repeats::{REPEAT, Repeats};
-pub use scaling::{Growth, Line};
+pub use scaling::{Growth, Trend};
 pub use student::Student;
 pub use summary::{CaseSummary, best_stream, summaries};

@@ -12,12 +12,12 @@ pub struct Growth {
     /// The last level's figure over the first one's, taken inside each block.
     pub factor: Estimate,
     /// The straight line through all levels; `None` below three, through which any line would fit.
-    pub line: Option<Line>,
+    pub line: Option<Trend>,
 }
 
 /// The straight line of least squares.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Line {
+pub struct Trend {
     /// The increase for each step of 1: the median of the lines through each block's figures.
     pub slope: Estimate,
     /// The share of the medians' variation that the line through the medians explains.
@@ -33,7 +33,7 @@ impl Growth {
     }
 }
 
-fn line(record: &Record, metric: Metric, levels: &[(f64, &str)]) -> Option<Line> {
+fn line(record: &Record, metric: Metric, levels: &[(f64, &str)]) -> Option<Trend> {
     let median = |case: &str| {
         let values: Vec<f64> = figures(record, metric, case).into_iter().map(|(_, value)| value).collect();
         Estimate::of(&values, record.seed).map(|estimate| estimate.median)
@@ -45,7 +45,7 @@ fn line(record: &Record, metric: Metric, levels: &[(f64, &str)]) -> Option<Line>
     let r_squared = through(&median)?.r_squared;
     let of_block = |block| through(&|case| figure(record, metric, case, block)).map(|fit| fit.slope);
     let slopes: Vec<f64> = (0..record.blocks).filter_map(of_block).collect();
-    Some(Line { slope: Estimate::of(&slopes, record.seed)?, r_squared })
+    Some(Trend { slope: Estimate::of(&slopes, record.seed)?, r_squared })
 }
 
 #[cfg(test)]

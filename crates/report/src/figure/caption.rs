@@ -92,7 +92,10 @@ fn links(context: &Context<'_>) -> Option<String> {
 
 fn data(context: &Context<'_>) -> Option<String> {
     let mut words: Vec<String> = Vec::new();
-    for summary in context.cases.iter().filter(|s| s.moves_payload && s.figures.measured > 0) {
+    let moves = |s: &&&Summary<'_>| {
+        s.moves_payload && s.figures.measured > 0 && s.of(Metric::TransactionRate).is_none()
+    };
+    for summary in context.cases.iter().filter(moves) {
         let name = data_words(summary.case);
         let set = context.record.datasets.iter().find(|set| set.name == name);
         let set =

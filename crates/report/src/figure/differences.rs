@@ -137,8 +137,8 @@ impl<'a> DifferenceChart<'a> {
         }
         html! {
             (text(2.0, top - 32.0, "head", &fit(&base, 13.2, paper.width - 4.0)))
-            (text(400.0, top - 12.0, "muted end", &self.measure.title()))
-            (text(540.0, top - 12.0, "muted end", "Difference (%)"))
+            (text(388.0, top - 12.0, "muted end", &self.measure.title()))
+            (text(544.0, top - 12.0, "muted end", "Difference (%)"))
             (text(772.0, top - 12.0, "muted", "Verdict"))
         }
     }
@@ -156,8 +156,8 @@ impl<'a> DifferenceChart<'a> {
                 (text(paper.width - 2.0, y + 30.0, &format!("end rim {class}"), verdict))
             } @else {
                 (text(2.0, middle + 4.0, "", &fit(&row.summary.name, 11.5, 272.0)))
-                (text(400.0, middle + 4.0, "end", &value))
-                (text(540.0, middle + 4.0, "end strong", &difference))
+                (text(388.0, middle + 4.0, "end", &value))
+                (text(544.0, middle + 4.0, "end strong", &difference))
                 (text(772.0, middle + 4.0, class, verdict))
             }
             @if let Some(difference) = row.difference {

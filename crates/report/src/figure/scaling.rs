@@ -4,7 +4,7 @@
 use linerate_bench::metric::Metric;
 use linerate_bench::record::Record;
 use linerate_bench::spec::tool;
-use linerate_bench::stats::{Estimate, Growth, Line};
+use linerate_bench::stats::{Estimate, Growth, Trend};
 use maud::{Markup, html};
 
 use super::axes::{Frame, remarks};
@@ -438,7 +438,7 @@ fn estimate(estimate: Estimate) -> String {
 }
 
 /// The line's share of the variation, not rounded up to a perfection that it hasn't got.
-fn r_squared(line: Line) -> String {
+fn r_squared(line: Trend) -> String {
     match line.r_squared {
         share if share > 0.9999 && share < 1.0 => "R² > 0.9999".to_owned(),
         share => format!("R² = {share:.4}"),

@@ -108,7 +108,7 @@ impl Cell {
             @match self {
                 Self::Words(words) => (words),
                 Self::Number(value) => (digits(*value)),
-                Self::Numbers(all) => (all.iter().map(|value| tick(*value)).collect::<Vec<_>>().join("; ")),
+                Self::Numbers(all) => (all.iter().map(|value| tick(*value)).collect::<Vec<_>>().join("; ").replace('-', "−")),
                 Self::Count(count) => (grouped(*count as u64)),
                 Self::Estimate(estimate) => {
                     (digits(estimate.median))

@@ -87,7 +87,9 @@ fn row(record: &Record, summary: &Summary<'_>, columns: &[Column]) -> Markup {
 /// The data that the case moves, and its encryption.
 fn moved(summary: &Summary<'_>) -> String {
     let case = summary.case;
+    let asks = summary.of(Metric::TransactionRate).is_some();
     let own = match (summary.moves_payload, &case.dataset, &case.cipher) {
+        (_, None, _) if asks => format!("requests · {}", cipher_words(case)),
         (false, None, None) => case.tool.clone(),
         _ => format!("{} · {}", data_words(case), cipher_words(case)),
     };

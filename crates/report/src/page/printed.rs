@@ -7,6 +7,10 @@ use maud::{Markup, html};
 use super::scrolling;
 use crate::summary::Summary;
 
+fn measured(row: &PrintedRow) -> String {
+    row.measured.map_or("–".to_owned(), |_| row.measured_text())
+}
+
 /// Every printed number with its source; empty without any.
 pub(crate) fn section(record: &Record, summaries: &[Summary<'_>]) -> Markup {
     let figures: Vec<CaseSummary> = summaries.iter().map(|summary| summary.figures.clone()).collect();
@@ -24,7 +28,7 @@ pub(crate) fn section(record: &Record, summaries: &[Summary<'_>]) -> Markup {
             tbody { @for row in &rows { tr {
                 th scope="row" { (name(&row.printed.case)) }
                 td { (row.printed.quantity.about().label) }
-                td class="number" { (row.measured_text().replace('-', "–")) }
+                td class="number" { (measured(row)) }
                 td class="number" { (row.text()) }
                 td { (row.printed.source) }
             } } }

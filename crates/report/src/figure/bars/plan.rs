@@ -40,16 +40,28 @@ impl<'c, 'a> Plan<'c, 'a> {
     pub(crate) fn panels(&self) -> Vec<Panel<'a>> {
         let asked = self.context.asked;
         let cases = &self.context.cases;
-        if [&asked.x, &asked.series].into_iter().flatten().any(|factor| factor == "link") {
-            return self.on_link(String::new(), None, cases);
-        }
         let links = in_order(cases.iter().map(|s| s.case.link.as_str()));
+        let ceiling = |link: &str| Ceiling::named(self.context.record, link).filter(|_| self.is_payload());
+        if [&asked.x, &asked.series].into_iter().flatten().any(|factor| self.compares_links(factor)) {
+            let common = links.first().and_then(|link| ceiling(link));
+            let common = common.filter(|common| links.iter().all(|link| ceiling(link) == Some(*common)));
+            let title = common.map_or(String::new(), |common| ceiling_words(&common));
+            return self.on_link(title, common, cases);
+        }
         let on_link = |link: &str| {
             let members: Vec<_> = cases.iter().copied().filter(|s| s.case.link == link).collect();
-            let ceiling = Ceiling::named(self.context.record, link).filter(|_| self.is_payload());
-            self.on_link(title(self.context.record, link, ceiling), ceiling, &members)
+            self.on_link(title(self.context.record, link, ceiling(link)), ceiling(link), &members)
         };
         links.into_iter().flat_map(on_link).collect()
+    }
+
+    /// True if a factor distinguishes links and not cases on the same link: the link itself, or its queues.
+    fn compares_links(&self, factor: &str) -> bool {
+        let pairs =
+            in_order(self.context.cases.iter().map(|s| (self.context.level(s.case, factor), &s.case.link)));
+        let links = in_order(pairs.iter().map(|(_, link)| *link));
+        let levels = in_order(pairs.iter().map(|(level, _)| level.clone()));
+        factor == "link" || (levels.len() > 1 && links.len() == pairs.len())
     }
 
     fn all_series(&self) -> Vec<String> {
@@ -161,14 +173,14 @@ impl<'c, 'a> Plan<'c, 'a> {
     }
 }
 
+fn ceiling_words(ceiling: &Ceiling) -> String {
+    let (wire, payload) = (bits_per_second(ceiling.wire), short(ceiling.payload));
+    format!("{wire} link: at most {payload} Gbit/s of TCP payload at MTU {}", ceiling.mtu)
+}
+
 fn title(record: &Record, link: &str, ceiling: Option<Ceiling>) -> String {
     match (ceiling, link_named(record, link)) {
-        (Some(c), _) => format!(
-            "{} link: at most {} Gbit/s of TCP payload at MTU {}",
-            bits_per_second(c.wire),
-            short(c.payload),
-            c.mtu
-        ),
+        (Some(ceiling), _) => ceiling_words(&ceiling),
         (None, Some(l)) => {
             let rate = l.bits_per_second.map_or_else(|| "not shaped".to_owned(), bits_per_second);
             format!("Link “{link}”: {}, {rate}, MTU {}", l.kind, l.mtu)
