@@ -2,9 +2,13 @@
 //!
 //! They are stored as JSON (see `docs/formats.md`), so a field may be added and never renamed.
 
+mod compared;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+pub use compared::{Bound, Layer, Limit, Printed, Relation};
 
 use crate::metric::Metric;
 
@@ -22,6 +26,9 @@ pub struct Record {
     pub study: String,
     /// One line for people.
     pub title: String,
+    /// Its purpose, and what its test bed stands for; a sentence or two.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub about: String,
     /// When it began, RFC 3339, UTC.
     pub started: String,
     /// The seed of the order of runs and of the data set.
@@ -47,7 +54,7 @@ pub struct Record {
     pub datasets: Vec<Dataset>,
     /// The cases, in the order in which the study lists them.
     pub cases: Vec<Case>,
-    /// The rows that the study must reach, if it sets any.
+    /// The rows that the study must reach, or compares.
     #[serde(default)]
     pub bounds: Vec<Bound>,
     /// The experiments of the five papers that the study runs again, by their number in `docs/papers.md`.
@@ -122,20 +129,6 @@ pub enum FigureKind {
     Interrupts,
     /// The cost of each stage.
     Ladder,
-}
-
-/// A number that a paper printed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Printed {
-    /// [`Case::id`].
-    pub case: String,
-    /// The quantity.
-    #[serde(default, with = "crate::metric::quantity")]
-    pub quantity: Metric,
-    /// The number, in the quantity's unit.
-    pub value: f64,
-    /// The place and the paper: "figure 5".
-    pub source: String,
 }
 
 /// The largest rate of a part of the test bed.
@@ -234,35 +227,6 @@ pub struct Case {
     /// settings.
     #[serde(default)]
     pub factors: BTreeMap<String, String>,
-}
-
-/// A bound that a study must hold, as a row of the gate.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Bound {
-    /// The row's name, for people.
-    pub name: String,
-    /// The compared expression, as the study file spells it.
-    pub expression: String,
-    /// The comparison: `>=` or `<=`.
-    pub relation: Relation,
-    /// The value that must be reached.
-    pub limit: f64,
-    /// Unit of the value: "ratio", "bytes", "ms".
-    pub unit: String,
-    /// True if every block must hold the bound, and not the median of the blocks alone.
-    #[serde(default)]
-    pub every_block: bool,
-}
-
-/// Direction of a bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Relation {
-    /// At least.
-    #[serde(rename = ">=")]
-    AtLeast,
-    /// At most.
-    #[serde(rename = "<=")]
-    AtMost,
 }
 
 /// One execution of one case.

@@ -57,8 +57,11 @@ Results are stored below --out as they are made; Ctrl-C keeps them. docs/formats
 study files, tool files and results.";
 
 const MEANINGS: [Meaning; 4] = [
-    (Code::Done, "done; where the study has bounds, all of them hold"),
-    (Code::Failed, "it failed, a bound was missed, nothing was measured, or the output could not be written"),
+    (Code::Done, "done; where the study has bounds, all hold that can be judged (five blocks and more)"),
+    (
+        Code::Failed,
+        "it failed, a bound was not shown to hold, nothing was measured, or the output could not be written",
+    ),
     USAGE,
     INTERRUPTED,
 ];

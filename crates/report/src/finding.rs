@@ -3,15 +3,36 @@
 
 use linerate_bench::metric::Metric;
 use linerate_bench::record::Record;
-
-use linerate_bench::stats::ratio;
+use linerate_bench::stats::{best_stream, gate, outcome, ratio};
 
 use crate::figure::{Shown, time_unit};
 use crate::number::{count, short};
-use crate::summary::{State, Summary, tip};
+use crate::summary::{State, Summary, ends, tip};
 
-/// The finding of a record as one sentence, computed from its figures alone.
+/// The finding of a record as a sentence, computed from its figures alone; then the outcome of its bounds,
+/// and the number of its runs that something else disturbed.
 pub(crate) fn sentence(record: &Record, summaries: &[Summary<'_>], figures: &[Shown<'_>]) -> String {
+    let finding = capital(record, &finding(record, summaries, figures));
+    let bounds = outcome(&gate(record)).map(|outcome| format!("{outcome}."));
+    let disturbed: usize = summaries.iter().map(|s| s.disturbed.len()).sum();
+    let runs = count(record.runs.len() as u64, "run was", "runs were");
+    let disturbed = (disturbed > 0).then(|| format!("{disturbed} of {runs} disturbed."));
+    [Some(finding), bounds, disturbed].into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// The text with a capital at its beginning, unless it begins with the name of a tool.
+fn capital(record: &Record, text: &str) -> String {
+    let first_word = |name: &str| text.starts_with(name.split('-').next().unwrap_or(name));
+    let mut rest = text.chars();
+    match rest.next() {
+        Some(first) if !record.cases.iter().any(|case| first_word(&case.tool)) => {
+            first.to_uppercase().chain(rest).collect()
+        }
+        _ => text.to_owned(),
+    }
+}
+
+fn finding(record: &Record, summaries: &[Summary<'_>], figures: &[Shown<'_>]) -> String {
     if let Some(said) = figures.first().and_then(|figure| figure.drawn.findings.first()) {
         return said.clone();
     }
@@ -27,7 +48,7 @@ pub(crate) fn sentence(record: &Record, summaries: &[Summary<'_>], figures: &[Sh
 }
 
 fn transfer(record: &Record, summaries: &[Summary<'_>], subject: &Summary<'_>) -> String {
-    let comparisons = [against_stream(record, summaries, subject), against_scp(record, summaries, subject)];
+    let comparisons = [against_stream(summaries, subject), against_scp(record, summaries, subject)];
     let comparisons: Vec<_> = comparisons.into_iter().flatten().collect();
     let colon = if comparisons.is_empty() { "" } else { ": " };
     format!("{}{colon}{}.", claim(record, subject), comparisons.join(", and "))
@@ -66,12 +87,13 @@ fn plain_label(record: &Record, subject: &Summary<'_>) -> String {
     if is_ours(subject) && moves_files { "linerate cp".to_owned() } else { subject.name.clone() }
 }
 
-fn against_stream(record: &Record, summaries: &[Summary<'_>], subject: &Summary<'_>) -> Option<String> {
-    let comparable = |s: &&Summary<'_>| s.case.dataset.is_none() && s.case.link == subject.case.link;
-    let stream = fastest(summaries.iter().filter(comparable).filter(|s| s.case.id != subject.case.id))?;
-    let ratio = ratio(record, Metric::PayloadRate, &subject.case.id, &stream.case.id)?;
-    let label = &stream.name;
-    Some(format!("{:.1} % of the best synthetic stream on the same link ({label})", 100.0 * ratio.median))
+fn against_stream(summaries: &[Summary<'_>], subject: &Summary<'_>) -> Option<String> {
+    let percent = subject.figures.stream_percent?;
+    let interval = ends(percent).map_or(String::new(), |(low, high)| format!(" [{low:.1}, {high:.1}]"));
+    let best = best_stream(summaries.iter().map(|s| &s.figures), &subject.case.link)?;
+    let label = &summaries.iter().find(|s| s.case.id == best.case.id)?.name;
+    let median = percent.median;
+    Some(format!("{median:.1} %{interval} of the best synthetic stream on the same link ({label})"))
 }
 
 /// Compares whole commands, because scp doesn't report the time of its login.

@@ -153,12 +153,12 @@ impl<'a> Summary<'a> {
 
     /// Busy percent of the receiving host, or of the only one that was counted.
     pub(crate) fn receiver(&self) -> Option<Estimate> {
-        self.of(Metric::FarBusyPercent).or(self.of(Metric::BusyPercent))
+        self.quantity(Metric::FarBusyPercent)
     }
 
     /// The case's estimate of a figure's quantity.
     pub(crate) fn quantity(&self, quantity: Metric) -> Option<Estimate> {
-        if quantity == Metric::FarBusyPercent { self.receiver() } else { self.of(quantity) }
+        self.figures.quantity(quantity)
     }
 
     /// The state of this case.

@@ -158,9 +158,12 @@ fn figures() -> BoxedStrategy<Vec<Figure>> {
 }
 
 fn printed() -> impl Strategy<Value = Vec<Printed>> {
-    let one = (0usize..=31, quantity(), number(), text()).prop_map(|(case, quantity, value, source)| {
-        Printed { case: case.to_string(), quantity, value, source }
-    });
+    let one = (0usize..=31, quantity(), number(), text(), any::<bool>()).prop_map(
+        |(case, quantity, value, source, is_wire)| {
+            let layer = if is_wire { Layer::Wire } else { Layer::Payload };
+            Printed { case: case.to_string(), quantity, value, source, layer }
+        },
+    );
     proptest::collection::vec(one, 0..6)
 }
 

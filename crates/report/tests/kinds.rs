@@ -80,14 +80,16 @@ fn scaling_tells_its_linearity() {
         &figure,
         &[
             "1 × 1 Gbit/s, native: 0.94",
-            "native: each step of 1 in links adds 0.942 Gbit/s, by a straight line with R² > 0.9999; at 8 it reaches 99",
+            "native: each step of 1 in links adds 0.942 [0.939, 0.945] Gbit/s, by a straight line with R² > 0.9999; at 8 it reaches 99",
             "guest: each step of 1 in links adds 0.7",
-            "printed 7.66 Gbit/s (figure 6 of",
+            "printed 7.657 Gbit/s (figure 6 of",
             "7 × 1 Gbit/s, guest: failed: vsftpd",
         ],
     );
-    assert_eq!(figure.svg.matches("class=\"printed\"").count(), 3 + 1);
-    assert_eq!(figure.svg.matches("class=\"printed cpu-line\"").count(), 3 + 1);
+    // Throughput and CPU, in the colour of the first of two curves; and the key.
+    assert_eq!(figure.svg.matches("class=\"printed c0\"").count(), 3 + 3);
+    assert_eq!(figure.svg.matches("class=\"printed\"").count(), 1);
+    assert!(figure.svg.contains("native, printed: 7.657 Gbit/s"));
     assert_eq!(figure.svg.matches("class=\"reference\"").count(), 2 + 1, "a curve each, and the key");
     assert_eq!(figure.svg.matches("class=\"cross\"").count(), 2, "the failed level is marked");
     assert!(drawn(&figure).contains("§ Limited by the test bed"));
@@ -257,4 +259,29 @@ fn every_run_s_csv_has_the_new_figures() {
     assert_eq!((first["connections_made"].as_str(), first["score"].as_str()), ("240", ""));
     let ports = linerate_report::csv(&common::studies::scaling(1));
     assert!(ports.contains("links=4; variant=native"));
+}
+
+#[test]
+fn links_that_differ_by_the_series_stand_in_one_panel() {
+    let mut record = common::two_links(1);
+    record.cases.truncate(6);
+    record.cases.iter_mut().zip(["1", "8", "8", "1"].iter().cycle()).for_each(|(case, queues)| {
+        case.factors.insert("queues".into(), (*queues).into());
+        case.link = format!("{queues}q");
+    });
+    record.links.iter_mut().zip(["1q", "8q"]).for_each(|(link, name)| link.name = name.into());
+    let panels = |record: &Record| only(record).svg.matches("CPU of the whole host (% busy)").count();
+    let mut figure = Figure {
+        kind: FigureKind::Bars,
+        title: "Queues".into(),
+        quantity: linerate_bench::metric::Metric::PayloadRate,
+        x: None,
+        series: Some("queues".into()),
+        cases: Vec::new(),
+    };
+    record.figures = vec![figure.clone()];
+    assert_eq!(panels(&record), 1);
+    figure.series = Some("streams".into());
+    record.figures = vec![figure];
+    assert_eq!(panels(&record), 2);
 }

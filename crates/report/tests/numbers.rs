@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use linerate_bench::metric::{ABOUT, About, Metric};
-use linerate_bench::out::table;
-use linerate_bench::record::Record;
+use linerate_bench::out::{printed_table, table};
+use linerate_bench::record::{Layer, Printed, Record};
 use linerate_bench::stats::summaries;
 use linerate_bench::store;
 use serde_json::Value;
@@ -26,11 +26,15 @@ fn records() -> Vec<(&'static str, Record)> {
     ]
 }
 
-/// What a table shows of a case: of metrics, and of the ratio to the baseline.
+/// The head of the column beside the best synthetic stream.
+const STREAM: &str = "% of stream";
+
+/// What a table shows of a case: of metrics, of the ratio to the baseline, and of the best synthetic stream.
 #[derive(Debug, Default)]
 struct Shown {
     metrics: BTreeMap<Metric, String>,
     ratio: Option<String>,
+    stream: Option<String>,
 }
 
 impl Shown {
@@ -38,6 +42,7 @@ impl Shown {
         let cell = cell.replace('–', "-");
         match metric_of(head) {
             Some(metric) => drop(self.metrics.insert(metric, cell)),
+            None if head == STREAM => self.stream = Some(cell),
             None if head.starts_with("x ") || head.starts_with("Times ") => self.ratio = Some(cell),
             None => {}
         }
@@ -103,7 +108,8 @@ fn terminal(record: &Record) -> BTreeMap<String, Shown> {
 
 /// The heads of the columns, in their order: words that belong together are one.
 fn terminal_heads(line: &str) -> Vec<String> {
-    let known = ABOUT.iter().map(|about| about.column).chain(["case", "streams", "cipher", SHARED_COLUMN]);
+    let own = ["case", "streams", "cipher", SHARED_COLUMN, STREAM];
+    let known = ABOUT.iter().map(|about| about.column).chain(own);
     let mut heads: Vec<(usize, String)> =
         known.filter_map(|head| Some((find_word(line, head)?, head.to_owned()))).collect();
     heads.extend(line.find(" x ").map(|at| (at, line[at + 1..].trim().to_owned())));
@@ -225,6 +231,10 @@ fn differences(name: &str, record: &Record) -> (usize, Vec<String>) {
         for shown in [&of_page.ratio, &of_terminal.ratio].into_iter().flatten() {
             check(format!("{id}, ratio"), shown, &ratio);
         }
+        let stream = json(&case, "stream_percent", |value| format!("{value:.1}"));
+        for shown in [&of_page.stream, &of_terminal.stream].into_iter().flatten() {
+            check(format!("{id}, share of the synthetic stream"), shown, &stream);
+        }
         for (column, metric) in OF_RUNS {
             let median = median_of_runs(&runs, id, column).map_or("-".into(), |value| metric.text(value));
             let whole = json(&case, metric.about().name, |value| metric.text(value));
@@ -242,7 +252,22 @@ fn differences(name: &str, record: &Record) -> (usize, Vec<String>) {
         let whole = json(&case, about.name, |value| about.metric.text(value));
         check(format!("{}, {column} of a figure's CSV and in JSON", summary.case.id), &median, &whole);
     }
+    for (case, percent) in streams_of_figures(&record) {
+        let all = summaries(&record, record.baseline.as_deref());
+        let whole = all.iter().find(|s| s.case.id == case).and_then(|s| s.stream_percent);
+        let whole = whole.map_or(String::new(), |whole| whole.median.to_string());
+        check(format!("{case}, share of the synthetic stream in a figure's CSV"), &percent, &whole);
+    }
     (compared, differ)
+}
+
+/// The cases of the figures' CSV with their shares of the best synthetic stream.
+fn streams_of_figures(record: &Record) -> Vec<(String, String)> {
+    let rows = linerate_report::figures(record).into_iter().flat_map(|figure| csv_rows(&figure.csv));
+    rows.filter_map(|row| {
+        Some((row.get("Case")?.clone(), row.get("Of the best synthetic stream (%)")?.clone()))
+    })
+    .collect()
 }
 
 /// The rows of the figures' CSV that hold a metric in some unit: what the unit is of the stored one, and the column.
@@ -300,5 +325,37 @@ fn what_says_nothing_is_a_dash_everywhere() {
         );
     }
     assert!(linerate_report::csv(&gate).contains(",cp-one,"));
+    assert!(page["cp"].stream.is_some() && page["cp"].stream != Some("-".into()), "{:?}", page["cp"]);
+    assert!(terminal["cp"].stream.is_some() && page["memory-1"].stream.as_deref() == Some("-"));
     assert_ne!(page["cp"].ratio.as_deref(), Some("-"));
+}
+
+#[test]
+fn every_printed_number_is_everywhere_with_its_source() {
+    let mut record = common::studies::bars(5);
+    let layers = [(0.55, "another page", Layer::Payload), (0.964, "a third", Layer::Wire)];
+    for (value, source, layer) in layers {
+        let case = record.printed[0].case.clone();
+        record.printed.push(Printed {
+            case,
+            quantity: Metric::PayloadRate,
+            value,
+            source: source.into(),
+            layer,
+        });
+    }
+    let terminal = printed_table(&record).expect("numbers are printed").replace("\n ", "");
+    let html = linerate_report::html(&record);
+    let page = &html[html.find("id=\"printed\"").expect("the page has them")..];
+    let figure = linerate_report::figures(&record).remove(0);
+    let row = csv_rows(&figure.csv).into_iter().find(|row| row["Printed"].contains("0.55")).expect("a row");
+    for printed in &record.printed {
+        let value = linerate_quantity::exact(printed.value);
+        assert!(terminal.contains(&value) && terminal.contains(&printed.source), "{value}: {terminal}");
+        assert!(page.contains(&value) && page.contains(&printed.source), "{value}");
+        let drawn = figure.svg.contains(&format!("printed: {value} Gbit/s ({})", printed.source));
+        assert_eq!(drawn, printed.layer == Layer::Payload, "{value}");
+    }
+    assert!(row["Printed"].ends_with("; 0.55") && row["Printed, on the wire (Gbit/s)"] == "0.964", "{row:?}");
+    assert!(row["Printed in"].contains("; another page; a third"), "{row:?}");
 }

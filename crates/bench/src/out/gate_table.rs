@@ -4,31 +4,42 @@ use linerate_quantity::three;
 
 use super::grid::{Grid, wrap};
 use crate::record::{Record, Relation};
-use crate::stats::{BoundVerdict, GateRow, Interval, LEAST_BLOCKS};
+use crate::stats::{BoundVerdict, GateRow, Interval, LEAST_BLOCKS, outcome};
 
-/// The rows, why missed ones are missed, and the outcome.
+/// The rows, why those don't hold that don't, and the outcome.
 pub fn gate_table(record: &Record, rows: &[GateRow]) -> String {
-    let mut grid = Grid::new(&["row", "value", "95 % interval", "bound", ""], 1);
+    let judges = rows.iter().any(|row| row.bound.limit.is_some());
+    let mut heading = vec!["row", "value", "95 % interval"];
+    heading.extend(judges.then_some(["bound", ""]).into_iter().flatten());
+    let mut grid = Grid::new(&heading, 1);
     for row in rows {
-        grid.row(cells(row));
+        grid.row(match lack(row) {
+            Some(reason) => vec![row.bound.name.clone(), reason.to_owned()],
+            None => cells(row).into_iter().take(heading.len()).collect(),
+        });
     }
     let mut lines = grid.lines();
     lines.push(String::new());
-    for row in rows {
-        if let BoundVerdict::Missed { reason } = &row.verdict {
-            lines.extend(wrap(&format!("MISSED {}: {reason}", row.bound.name), 2));
+    let not_judged = |row: &&GateRow| row.verdict == BoundVerdict::NotJudged;
+    for row in rows.iter().filter(|row| !not_judged(row) && lack(row).is_none()) {
+        if let Some(reason) = row.verdict.reason() {
+            let text = format!("{} {}: {reason}", row.verdict.word(), row.bound.name);
+            lines.extend(wrap(text.trim_start(), 2));
         }
     }
-    if (record.blocks as usize) < LEAST_BLOCKS {
-        let few = format!(
-            "{} of at least {LEAST_BLOCKS} blocks: the medians decide, without an interval.",
-            record.blocks
-        );
-        lines.extend(wrap(&few, 0));
+    if let Some(outcome) = outcome(rows) {
+        let blocks =
+            if record.blocks == 1 { "one block".into() } else { format!("{} blocks", record.blocks) };
+        let few = format!(" ({blocks}: an interval takes {LEAST_BLOCKS})");
+        let few = rows.iter().find(not_judged).map_or(String::new(), |_| few);
+        lines.push(format!("{outcome}{few}."));
     }
-    let held = rows.iter().filter(|row| row.holds()).count();
-    lines.push(format!("{held} of {} rows hold.", rows.len()));
-    lines.join("\n")
+    lines.join("\n").trim_end().to_owned()
+}
+
+/// Why a row without a bound has no value.
+fn lack(row: &GateRow) -> Option<&str> {
+    row.verdict.reason().filter(|_| row.bound.limit.is_none() && row.value.is_none())
 }
 
 fn cells(row: &GateRow) -> Vec<String> {
@@ -38,26 +49,28 @@ fn cells(row: &GateRow) -> Vec<String> {
         Some(Interval::Insufficient) => "insufficient".into(),
         None => "-".into(),
     };
-    let relation = match row.bound.relation {
-        Relation::AtLeast => ">=",
-        Relation::AtMost => "<=",
+    let unit = match row.bound.unit.as_str() {
+        "ratio" => String::new(),
+        unit => format!(" {unit}"),
     };
-    let unit = Some(row.bound.unit.as_str())
-        .filter(|unit| *unit != "ratio")
-        .map_or(String::new(), |u| format!(" {u}"));
+    let limit = row.bound.limit.map(|limit| {
+        let relation = if limit.relation == Relation::AtLeast { ">=" } else { "<=" };
+        format!("{relation} {}{unit}", three(limit.value))
+    });
+    let own_unit = if limit.is_none() { unit.as_str() } else { "" };
     vec![
         row.bound.name.clone(),
-        row.value.map_or("-".into(), three),
+        row.value.map_or("-".into(), |value| format!("{}{own_unit}", three(value))),
         interval,
-        format!("{relation} {}{unit}", three(row.bound.limit)),
-        if row.holds() { "ok".into() } else { "MISSED".into() },
+        limit.unwrap_or_default(),
+        row.verdict.word().to_owned(),
     ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Bound;
+    use crate::record::{Bound, Limit};
     use crate::stats::gate;
     use crate::testing::{measured, record, run};
 
@@ -69,8 +82,7 @@ mod tests {
         let bound = |name: &str, relation, limit| Bound {
             name: name.into(),
             expression: "payload_rate(cp)".into(),
-            relation,
-            limit,
+            limit: Some(Limit { relation, value: limit }),
             unit: "Gbit/s".into(),
             every_block: false,
         };
@@ -78,9 +90,18 @@ mod tests {
         let text = gate_table(&record, &gate(&record));
         assert!(text.contains("fast   9.20   9.00 to 9.40  >= 9.00 Gbit/s      ok"), "{text}");
         assert!(text.contains("MISSED slow: the value is beyond the bound"), "{text}");
-        assert!(text.ends_with("1 of 2 rows hold."), "{text}");
+        assert!(text.ends_with("1 of 2 bounds hold, 1 missed."), "{text}");
         record.blocks = 2;
         record.runs.truncate(2);
-        assert!(gate_table(&record, &gate(&record)).contains("2 of at least 5 blocks"));
+        let text = gate_table(&record, &gate(&record));
+        assert!(
+            text.ends_with("0 of 2 bounds hold, 2 not judged (2 blocks: an interval takes 5)."),
+            "{text}"
+        );
+        record.bounds.iter_mut().for_each(|bound| bound.limit = None);
+        record.bounds[1].expression = "score(cp)".into();
+        let text = gate_table(&record, &gate(&record));
+        assert!(text.contains("fast  9.05 Gbit/s") && !text.contains("hold"), "{text}");
+        assert!(text.contains("slow  only 0 of 2 blocks gave a value"), "{text}");
     }
 }

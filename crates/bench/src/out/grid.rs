@@ -27,8 +27,8 @@ impl Grid {
         self.rows.push(cells.iter().map(|cell| printable(cell.as_bytes())).collect());
     }
 
-    /// The lines. Where columns would be too wide together, they stand closer, and then the first is cut
-    /// short, so that no two rows look the same.
+    /// The lines. Where columns would be too wide together, they stand closer, and then the first is broken
+    /// into several lines, or cut short, so that no two rows look the same.
     pub fn lines(&self) -> Vec<String> {
         let mut widths = self.widths();
         let gaps = widths.len().saturating_sub(1);
@@ -39,8 +39,14 @@ impl Grid {
             *first = first.saturating_sub(over).max(8);
         }
         let names: Vec<&str> = self.rows().filter_map(|row| row.first()).map(String::as_str).collect();
-        let names = fit(&names, widths.first().copied().unwrap_or(0));
-        self.rows().zip(&names).map(|(row, name)| self.line(name, row, &widths, gap)).collect()
+        let width = widths.first().copied().unwrap_or(0);
+        let names = in_lines(&names, width)
+            .unwrap_or_else(|| fit(&names, width).into_iter().map(|name| vec![name]).collect());
+        let rows = self.rows().zip(names).map(|(row, name)| {
+            let later = name[1..].to_vec();
+            std::iter::once(self.line(&name[0], row, &widths, gap)).chain(later)
+        });
+        rows.flatten().collect()
     }
 
     fn rows(&self) -> impl Iterator<Item = &Vec<String>> {
@@ -83,6 +89,15 @@ pub(crate) fn shorten(text: &str, width: usize) -> String {
         return text.to_owned();
     }
     text.chars().take(width.saturating_sub(3)).chain("...".chars()).collect()
+}
+
+/// The names in lines no wider than `width`, broken between words; `None` if a word is wider, or a name
+/// needs more than three lines.
+fn in_lines(names: &[&str], width: usize) -> Option<Vec<Vec<String>>> {
+    let lines = names.iter().map(|name| wrap_to(name, 2, width));
+    let fits =
+        |lines: &Vec<String>| lines.len() <= 3 && lines.iter().all(|line| line.chars().count() <= width);
+    lines.map(|lines| Some(lines).filter(fits)).collect()
 }
 
 /// The names, none wider than `width`: cut at the end, or where that makes two alike, in the middle, or at
@@ -131,11 +146,15 @@ fn without_start(text: &str, width: usize) -> String {
 
 /// The text in lines no wider than `WIDTH`; later lines are indented by `indent`.
 pub(crate) fn wrap(text: &str, indent: usize) -> Vec<String> {
+    wrap_to(text, indent, WIDTH)
+}
+
+fn wrap_to(text: &str, indent: usize, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let line = lines.last_mut().expect("there is always a line");
         let empty = line.trim().is_empty();
-        if empty || line.chars().count() + 1 + word.chars().count() <= WIDTH {
+        if empty || line.chars().count() + 1 + word.chars().count() <= width {
             if !empty {
                 line.push(' ');
             }
@@ -172,6 +191,16 @@ mod tests {
             line.ends_with(&"z".repeat(30)) && line.contains(&format!("... {}", "y".repeat(30))),
             "{line}"
         );
+    }
+
+    #[test]
+    fn a_name_of_words_is_broken_and_not_cut() {
+        let mut grid = Grid::new(&["case", "y"], 1);
+        grid.row(vec!["8 pairs, 16 queues, ports: 2".into(), "y".repeat(80)]);
+        grid.row(vec!["scp".into(), "z".into()]);
+        let lines = grid.lines();
+        assert_eq!(lines[1], format!("8 pairs, 16 queues, {}", "y".repeat(80)));
+        assert_eq!((lines[2].as_str(), lines.len()), ("  ports: 2", 4));
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use linerate_quantity::{BitRate, Bytes, counted, three};
 
-use super::grid::wrap;
+use super::grid::{WIDTH, shorten, wrap};
 use crate::record::{Capacity, Dataset, Link, Record};
 
-/// The study's title, its links, data sets and blocks.
+/// The study's title and purpose, its links, data sets and blocks.
 pub fn headline(record: &Record) -> String {
     let mut lines = vec![record.title.clone()];
+    lines.extend(about(&record.about));
     let mut facts: Vec<String> = Vec::new();
     if record.links.is_empty() {
         facts.extend(record.link.iter().map(describe_link));
@@ -22,6 +23,17 @@ pub fn headline(record: &Record) -> String {
         lines.extend(wrap(&format!("alone, before the study: {} Gbit/s", alone.join(", ")), 0));
     }
     lines.join("\n")
+}
+
+/// The lines of a study's purpose: two, of which the second is cut short if there are more.
+pub(crate) fn about(text: &str) -> Vec<String> {
+    let mut lines = wrap(text, 0);
+    lines.retain(|line| !line.is_empty());
+    if lines.len() > 2 {
+        lines[1] = shorten(&lines[1..].join(" "), WIDTH);
+        lines.truncate(2);
+    }
+    lines
 }
 
 fn describe_capacity(alone: &Capacity) -> String {
@@ -40,4 +52,21 @@ fn describe_link(link: &Link) -> String {
 
 fn describe_dataset(set: &Dataset) -> String {
     format!("{}: {}, {}", set.name, counted(set.files, "file", "files"), Bytes::of(set.bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::record;
+
+    #[test]
+    fn the_purpose_stands_below_the_title_in_two_lines_at_most() {
+        let mut record = record(&[], 5, Vec::new());
+        assert_eq!(headline(&record).lines().nth(1), Some("5 blocks, seed 1"));
+        record.about = "The guests are namespaces. ".repeat(20);
+        let text = headline(&record);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[1].starts_with("The guests are namespaces.") && lines[2].ends_with("..."), "{text}");
+        assert!(lines[3] == "5 blocks, seed 1" && lines[2].len() <= WIDTH, "{text}");
+    }
 }

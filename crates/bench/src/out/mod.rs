@@ -6,14 +6,18 @@ mod gate_table;
 mod grid;
 mod head;
 mod plan;
+mod printed;
 mod progress;
 mod table;
 
 pub use compare_table::{compare_table, equal_table};
 pub use estimate::estimate;
 pub use gate_table::gate_table;
+#[cfg(test)]
+pub(crate) use head::about;
 pub use head::headline;
 pub use plan::{checked, plan};
 pub(crate) use plan::{describe_link, of_machines};
+pub use printed::printed_table;
 pub use progress::{Line, Progress};
 pub use table::table;

@@ -77,10 +77,10 @@ fn lines(heading: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<Strin
     if empty { Vec::new() } else { grid.lines().into_iter().chain([String::new()]).collect() }
 }
 
-/// The heading of the last column, if there is a baseline.
+/// The heading of the last column, if there is a baseline; short, for the names need the room.
 fn ratio(record: &Record) -> Option<String> {
     let base = record.cases.iter().find(|case| Some(&case.id) == record.baseline.as_ref());
-    base.map(|case| format!("x {}", case.tool))
+    base.map(|case| format!("x {}", case.tool.trim_start_matches("linerate-")))
 }
 
 /// A table of those metrics. Only tools that move files or memory have a column for the cipher.
@@ -93,6 +93,8 @@ fn columns(record: &Record, cases: &[&CaseSummary], metrics: &[Metric]) -> Vec<S
     let mut heading = vec!["case", "streams"];
     heading.extend(has_cipher.then_some("cipher"));
     heading.extend(metrics.iter().map(|metric| column(record, *metric)));
+    let has_streams = cases.iter().any(|summary| summary.stream_percent.is_some());
+    heading.extend(has_streams.then_some("% of stream"));
     heading.extend(ratio.as_deref());
     let row = |summary: &&CaseSummary| {
         let mut cells = vec![marked_label(summary), streams(summary)];
@@ -104,6 +106,8 @@ fn columns(record: &Record, cases: &[&CaseSummary], metrics: &[Metric]) -> Vec<S
         let median = |metric: &Metric| summary.of(*metric).map_or("-".into(), |e| metric.text(e.median));
         cells.push(summary.of(metrics[0]).map_or("-".into(), |e| with_interval(metrics[0], e)));
         cells.extend(metrics[1..].iter().map(median));
+        let stream = summary.stream_percent.map_or("-".into(), |percent| format!("{:.1}", percent.median));
+        cells.extend(has_streams.then_some(stream));
         cells.push(summary.ratio.map_or("-".into(), |ratio| plain(ratio.median)));
         cells
     };
@@ -256,6 +260,9 @@ fn interval_note(record: &Record, moves: bool) -> String {
     }
     if (record.blocks as usize) < LEAST_BLOCKS {
         return format!("{medians}. Intervals: insufficient, they need {LEAST_BLOCKS} blocks.");
+    }
+    if record.blocks as usize == LEAST_BLOCKS {
+        return format!("{medians}; in brackets the range of the {LEAST_BLOCKS} blocks.");
     }
     format!("{medians}; in brackets the 95 % interval.")
 }

@@ -44,6 +44,7 @@ pub(crate) fn make(
         linerate: env!("CARGO_PKG_VERSION").into(),
         study: study.name.clone(),
         title: study.title.clone(),
+        about: study.about.split_whitespace().collect::<Vec<_>>().join(" "),
         started: now(),
         seed: setup.seed,
         blocks: setup.blocks,
@@ -121,7 +122,6 @@ fn recorded_bound(bound: &BoundSpec) -> Bound {
     Bound {
         name: bound.name.clone(),
         expression: bound.text.clone(),
-        relation: bound.relation,
         limit: bound.limit,
         unit: bound.unit.clone(),
         every_block: bound.every_block,

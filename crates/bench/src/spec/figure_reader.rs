@@ -5,7 +5,7 @@ use super::expression::matches;
 use super::section::Section;
 use super::study::CaseSpec;
 use crate::metric::Metric;
-use crate::record::{Figure, FigureKind, Printed};
+use crate::record::{Figure, FigureKind, Layer, Printed};
 
 const KINDS: [(&str, FigureKind); 7] = [
     ("bars", FigureKind::Bars),
@@ -53,9 +53,16 @@ pub(crate) fn read_printed(section: &Section, ids: &[&str]) -> Result<Printed, F
             .error("case", format!("{case:?} is not a case"))
             .suggest(case, ids.iter().copied()));
     }
+    let quantity = section.maybe_choice("quantity", &Metric::quantities())?.unwrap_or_default();
+    let layers = [("payload", Layer::Payload), ("wire", Layer::Wire)];
+    let layer = section.maybe_choice("layer", &layers)?.unwrap_or_default();
+    if quantity != Metric::PayloadRate && layer == Layer::Wire {
+        return Err(section.error("layer", "is of rates alone"));
+    }
     Ok(Printed {
         case: case.to_owned(),
-        quantity: section.maybe_choice("quantity", &Metric::quantities())?.unwrap_or_default(),
+        quantity,
+        layer,
         value: section.maybe_number("value")?.ok_or_else(|| section.missing("value"))?,
         source: section.text("source")?.to_owned(),
     })

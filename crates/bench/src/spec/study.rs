@@ -9,7 +9,7 @@ use super::expression::Expression;
 use super::template::Word;
 use super::tool::{AUTO, Search, Tool, Toolbox};
 use super::{section, study_reader};
-use crate::record::{Figure, Printed, Relation};
+use crate::record::{Figure, Limit, Printed};
 
 /// The built-in studies, by file name.
 const BUILT_IN: &[(&str, &str)] = built_in!("studies":
@@ -215,7 +215,7 @@ pub enum Streams {
     Auto,
 }
 
-/// A bound: a row of the gate.
+/// A bound, or a comparison without one: a row of the gate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoundSpec {
     /// Its name for people.
@@ -224,10 +224,8 @@ pub struct BoundSpec {
     pub text: String,
     /// The compared expression.
     pub expression: Expression,
-    /// Direction.
-    pub relation: Relation,
-    /// The value to reach.
-    pub limit: f64,
+    /// The value to reach; `None` if it is shown and not judged.
+    pub limit: Option<Limit>,
     /// The value's unit.
     pub unit: String,
     /// True if every block must hold the bound, and not the median alone.
@@ -314,6 +312,7 @@ fn stem(file: &'static str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Relation;
 
     const GOOD: &str = r#"
 name = "x"
@@ -365,7 +364,9 @@ at_least = 0.9
         assert_eq!(clear.label, "linerate cp --no-encrypt");
         assert_eq!(study.cases[6].streams, Streams::Fixed(1));
         assert_eq!((study.blocks, study.links[0].mtu), (5, 1500));
-        assert_eq!(study.bounds[0].relation, Relation::AtLeast);
+        assert_eq!(study.bounds[0].limit, Some(Limit { relation: Relation::AtLeast, value: 0.9 }));
+        let shown = parse(&GOOD.replace("at_least = 0.9", "")).unwrap();
+        assert_eq!(shown.bounds[0].limit, None);
     }
 
     #[test]
@@ -419,7 +420,8 @@ at_least = 0.9
             let study = Study::parse(file, text, &tools).unwrap();
             assert_eq!(study.name, name);
             assert!(study.title.len() < 80 && study.blocks == 5, "{name}");
-            assert!(!study.about.is_empty(), "{name}");
+            let about = crate::out::about(&study.about);
+            assert!(!about.is_empty() && !about.concat().ends_with("..."), "{name}: more than two lines");
         }
         let (file, text) = Study::built_in("gate").unwrap();
         assert_eq!(Study::parse(file, text, &tools).unwrap().bounds.len(), 8);

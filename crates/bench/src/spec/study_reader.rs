@@ -15,7 +15,7 @@ use super::study::{BoundSpec, CaseSpec, DatasetSpec, LinkSpec, SettingSpec, Size
 use super::template::{Names, Word};
 use super::tool::Toolbox;
 use super::tool_reader::FACTORS;
-use crate::record::Relation;
+use crate::record::{Limit, Relation};
 
 /// Reads the root table of a study file.
 pub(crate) fn study(root: &Section, tools: &Toolbox) -> Result<Study, FileError> {
@@ -290,20 +290,24 @@ fn read_bound(section: &Section, cases: &[&str]) -> Result<BoundSpec, FileError>
         file_error.meant = error.meant;
         file_error
     })?;
-    let (relation, limit) = match (section.maybe_number("at_least")?, section.maybe_number("at_most")?) {
-        (Some(limit), None) => (Relation::AtLeast, limit),
-        (None, Some(limit)) => (Relation::AtMost, limit),
-        (None, None) => return Err(section.missing("at_least")),
+    let limit = |relation, value| Some(Limit { relation, value });
+    let limit = match (section.maybe_number("at_least")?, section.maybe_number("at_most")?) {
+        (Some(value), None) => limit(Relation::AtLeast, value),
+        (None, Some(value)) => limit(Relation::AtMost, value),
+        (None, None) => None,
         (Some(_), Some(_)) => return Err(section.error("at_most", "stands beside `at_least`: one of them")),
     };
+    let every_block = section.flag("every_block")?;
+    if every_block && limit.is_none() {
+        return Err(section.error("every_block", "needs `at_least` or `at_most`: there is no limit to hold"));
+    }
     Ok(BoundSpec {
         name: section.text("name")?.to_owned(),
         text: text.to_owned(),
         expression,
-        relation,
         limit,
         unit: section.maybe_text("unit")?.unwrap_or("ratio").to_owned(),
-        every_block: section.flag("every_block")?,
+        every_block,
     })
 }
 

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::bootstrap::Estimate;
+use super::bootstrap::{Estimate, Interval};
 use super::figure::measures;
 use crate::metric::Metric;
-use crate::record::{Bound, Outcome, Record, Relation};
+use crate::record::{Bound, Limit, Outcome, Record, Relation};
 use crate::spec::expression::Expression;
 
 /// A row of the gate.
@@ -15,22 +15,34 @@ pub struct GateRow {
     pub bound: Bound,
     /// The value over blocks; `None` if no block gave one.
     pub estimate: Option<Estimate>,
-    /// The value that is compared with the limit: the median, or the worst block if every block must hold.
+    /// The median, or the worst block if every block must hold.
     pub value: Option<f64>,
     /// Whether it holds.
     pub verdict: BoundVerdict,
 }
 
-/// Whether a bound holds.
+/// Whether a bound holds: by both ends of its interval, or by each block if every block must hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum BoundVerdict {
-    /// It holds.
+    /// The whole interval holds.
     Ok,
-    /// The bound doesn't hold, or can't be checked, because a run that it needs failed.
+    /// The whole interval is beyond the limit, or a run that the bound needs failed.
     Missed {
         /// Why, for people.
         reason: String,
+    },
+    /// The limit is inside the interval.
+    NotShown,
+    /// Every block beyond the limit had a disturbed run.
+    Disturbed,
+    /// Too few blocks for an interval.
+    NotJudged,
+    /// There is no limit.
+    Compared {
+        /// Why there is no value, or one of fewer blocks.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
     },
 }
 
@@ -40,10 +52,52 @@ pub fn gate(record: &Record) -> Vec<GateRow> {
     record.bounds.iter().map(|bound| row(record, bound)).collect()
 }
 
+/// How many bounds hold, and what became of the others, for people; `None` if no row has a limit.
+pub fn outcome(rows: &[GateRow]) -> Option<String> {
+    let of = |word: &str| rows.iter().filter(|row| row.verdict.word() == word).count();
+    let all = rows.iter().filter(|row| row.bound.limit.is_some()).count();
+    let held = format!("{} of {all} bounds hold", of("ok"));
+    let others = ["MISSED", "not shown", "disturbed", "not judged"].into_iter().filter(|word| of(word) > 0);
+    let others = others.map(|word| format!(", {} {}", of(word), word.to_lowercase()));
+    (all > 0).then(|| held + &others.collect::<String>())
+}
+
 impl GateRow {
     /// True if the bound holds.
     pub fn holds(&self) -> bool {
         self.verdict == BoundVerdict::Ok
+    }
+
+    /// True if the bound could be judged, and wasn't shown to hold.
+    pub fn fails(&self) -> bool {
+        use BoundVerdict::{Disturbed, Missed, NotShown};
+        matches!(self.verdict, Missed { .. } | NotShown | Disturbed)
+    }
+}
+
+impl BoundVerdict {
+    /// The verdict in a word or two; empty where nothing is judged.
+    pub fn word(&self) -> &'static str {
+        match self {
+            BoundVerdict::Ok => "ok",
+            BoundVerdict::Missed { .. } => "MISSED",
+            BoundVerdict::NotShown => "not shown",
+            BoundVerdict::Disturbed => "disturbed",
+            BoundVerdict::NotJudged => "not judged",
+            BoundVerdict::Compared { .. } => "",
+        }
+    }
+
+    /// Why it isn't simply held, for people.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            BoundVerdict::Ok => None,
+            BoundVerdict::Missed { reason } => Some(reason),
+            BoundVerdict::NotShown => Some("the interval holds the limit: neither held nor missed is shown"),
+            BoundVerdict::Disturbed => Some("each block beyond the limit had a disturbed run: measure again"),
+            BoundVerdict::NotJudged => Some("too few blocks for an interval, which takes five"),
+            BoundVerdict::Compared { reason } => reason.as_deref(),
+        }
     }
 }
 
@@ -57,16 +111,25 @@ fn row(record: &Record, bound: &Bound) -> GateRow {
     let figure = |metric: Metric, case: &str, block| {
         metric.of(measures(record, case, block)?, record.counts_cpu_once())
     };
-    let value = |block| expression.evaluate(&|metric, case| figure(metric, case, block));
-    let values: Vec<f64> = (0..record.blocks).filter_map(value).collect();
+    let value = |block| Some((block, expression.evaluate(&|metric, case| figure(metric, case, block))?));
+    let blocks: Vec<(u32, f64)> = (0..record.blocks).filter_map(value).collect();
+    let values: Vec<f64> = blocks.iter().map(|(_, value)| *value).collect();
     let estimate = Estimate::of(&values, record.seed);
-    let compared =
-        if bound.every_block { worst(&values, bound.relation) } else { estimate.map(|e| e.median) };
-    let verdict = match hindrance(record, &expression, values.len()) {
-        Some(reason) => BoundVerdict::Missed { reason },
-        None => compare(compared, &bound),
+    let worst = bound.limit.filter(|_| bound.every_block).map(|limit| worst(&values, limit));
+    let hindrance = hindrance(record, &expression, values.len());
+    let verdict = match (bound.limit, hindrance) {
+        (None, reason) => BoundVerdict::Compared { reason },
+        (_, Some(reason)) => BoundVerdict::Missed { reason },
+        (Some(limit), None) => match judged(limit, bound.every_block, &values, estimate) {
+            BoundVerdict::Missed { .. } | BoundVerdict::NotShown
+                if only_disturbed(record, &expression, limit, &blocks) =>
+            {
+                BoundVerdict::Disturbed
+            }
+            verdict => verdict,
+        },
     };
-    GateRow { bound, estimate, value: compared, verdict }
+    GateRow { bound, value: worst.unwrap_or(estimate.map(|e| e.median)), estimate, verdict }
 }
 
 fn missed(bound: Bound, reason: String) -> GateRow {
@@ -74,8 +137,8 @@ fn missed(bound: Bound, reason: String) -> GateRow {
 }
 
 /// The value that is furthest towards the wrong side.
-fn worst(values: &[f64], relation: Relation) -> Option<f64> {
-    let further = match relation {
+fn worst(values: &[f64], limit: Limit) -> Option<f64> {
+    let further = match limit.relation {
         Relation::AtLeast => f64::min,
         Relation::AtMost => f64::max,
     };
@@ -97,32 +160,37 @@ fn hindrance(record: &Record, expression: &Expression, values: usize) -> Option<
         .or_else(|| (values < blocks).then(|| format!("only {values} of {blocks} blocks gave a value")))
 }
 
-fn compare(value: Option<f64>, bound: &Bound) -> BoundVerdict {
-    let Some(value) = value else { return BoundVerdict::Missed { reason: "no block gave a value".into() } };
-    let holds = match bound.relation {
-        Relation::AtLeast => value >= bound.limit,
-        Relation::AtMost => value <= bound.limit,
+fn judged(limit: Limit, every_block: bool, values: &[f64], estimate: Option<Estimate>) -> BoundVerdict {
+    let ends = match estimate.map(|estimate| estimate.interval) {
+        _ if every_block => worst(values, limit).map(|worst| (worst, worst)),
+        interval => interval.and_then(Interval::ends),
     };
-    if holds {
-        BoundVerdict::Ok
-    } else {
-        BoundVerdict::Missed { reason: "the value is beyond the bound".into() }
+    let Some((low, high)) = ends else { return BoundVerdict::NotJudged };
+    match (limit.holds(low), limit.holds(high)) {
+        (true, true) => BoundVerdict::Ok,
+        (false, false) => BoundVerdict::Missed { reason: "the value is beyond the bound".into() },
+        _ => BoundVerdict::NotShown,
     }
+}
+
+/// True if each block beyond the limit had a disturbed run of a case that the bound needs.
+fn only_disturbed(record: &Record, expression: &Expression, limit: Limit, blocks: &[(u32, f64)]) -> bool {
+    let disturbed = |case: &str, block| measures(record, case, block).is_some_and(|m| m.disturbed.is_some());
+    let mut beyond = blocks.iter().filter(|(_, value)| !limit.holds(*value));
+    beyond.all(|(block, _)| expression.cases().into_iter().any(|case| disturbed(case, *block)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::record::Measures;
-    use crate::stats::Interval;
     use crate::testing::{measured, record, run};
 
     fn bound(expression: &str, relation: Relation, limit: f64) -> Bound {
         Bound {
             name: "row".into(),
             expression: expression.into(),
-            relation,
-            limit,
+            limit: Some(Limit { relation, value: limit }),
             unit: "ratio".into(),
             every_block: false,
         }
@@ -200,19 +268,70 @@ mod tests {
             }
         }
         record.bounds = vec![bound("max(peak_rss(*))", Relation::AtMost, 90.0)];
-        assert!(gate(&record)[0].holds(), "the median of 20, 40, 60, 80, 100 holds");
+        assert_eq!(gate(&record)[0].verdict, BoundVerdict::NotShown, "20, 40, 60, 80, 100");
         record.bounds[0].every_block = true;
         let row = gate(&record).remove(0);
-        assert!(!row.holds());
-        assert_eq!(row.value, Some(100.0));
+        assert_eq!((row.verdict.word(), row.value), ("MISSED", Some(100.0)));
     }
 
     #[test]
-    fn fewer_than_five_blocks_still_decide_by_the_median() {
+    fn fewer_than_five_blocks_are_not_judged_unless_each_must_hold() {
         let mut record = record(&["cp"], 1, vec![run("cp", 0, measured(9.0, 1.0))]);
         record.bounds = vec![bound("payload_rate(cp)", Relation::AtLeast, 8.0)];
         let row = gate(&record).remove(0);
-        assert!(row.holds());
-        assert_eq!(row.estimate.unwrap().interval, Interval::Insufficient);
+        assert!(!row.holds() && !row.fails() && row.verdict == BoundVerdict::NotJudged);
+        assert_eq!(row.value, Some(9.0));
+        record.bounds[0].every_block = true;
+        assert!(gate(&record)[0].holds());
+        record.runs[0].outcome = Outcome::Failed { reason: "no".into() };
+        assert!(gate(&record)[0].fails());
+    }
+
+    #[test]
+    fn the_whole_interval_decides() {
+        let mut record = five([9.0, 9.3, 9.6, 9.9, 9.6], 3.0);
+        let verdict = |record: &mut Record, relation, limit| {
+            record.bounds = vec![bound("payload_rate(cp) / payload_rate(scp)", relation, limit)];
+            gate(record).remove(0).verdict.word()
+        };
+        let words = [3.0, 3.1, 3.2, 3.4].map(|limit| verdict(&mut record, Relation::AtLeast, limit));
+        assert_eq!(words, ["ok", "not shown", "not shown", "MISSED"]);
+        let words = [2.9, 3.25, 3.301].map(|limit| verdict(&mut record, Relation::AtMost, limit));
+        assert_eq!(words, ["MISSED", "not shown", "ok"]);
+        assert!(gate(&record)[0].holds() && outcome(&gate(&record)).unwrap() == "1 of 1 bounds hold");
+    }
+
+    #[test]
+    fn what_only_disturbed_runs_miss_is_not_missed() {
+        let mut record = five([9.0, 9.0, 6.0, 9.0, 6.0], 3.0);
+        record.bounds = vec![bound("payload_rate(cp) / payload_rate(scp)", Relation::AtLeast, 2.9)];
+        let disturb = |record: &mut Record, run: usize| {
+            let Outcome::Measured(measures) = &mut record.runs[run].outcome else { panic!("it is measured") };
+            measures.disturbed = Some("steal".into());
+        };
+        disturb(&mut record, 4);
+        assert_eq!(gate(&record)[0].verdict, BoundVerdict::NotShown, "a quiet block misses it, too");
+        disturb(&mut record, 9);
+        let row = gate(&record).remove(0);
+        assert!(row.verdict == BoundVerdict::Disturbed && row.fails());
+        assert_eq!(outcome(&[row]).unwrap(), "0 of 1 bounds hold, 1 disturbed");
+    }
+
+    #[test]
+    fn a_row_without_a_limit_is_shown_and_never_fails() {
+        let mut record = five([9.0; 5], 3.0);
+        record.bounds = vec![bound("payload_rate(cp) / payload_rate(scp)", Relation::AtLeast, 9.0)];
+        record.bounds[0].limit = None;
+        let row = gate(&record).remove(0);
+        assert!((row.value.unwrap() - 3.0).abs() < 1e-6 && !row.holds() && !row.fails());
+        assert_eq!(outcome(&[row]), None);
+        record.runs[0].outcome = Outcome::Unavailable { reason: "cp isn't installed".into() };
+        let row = gate(&record).remove(0);
+        assert!(row.verdict.reason().unwrap().contains("installed") && row.value.is_some());
+        let text = serde_json::to_string(&record.bounds[0]).unwrap();
+        assert!(!text.contains("limit") && serde_json::from_str::<Bound>(&text).unwrap().limit.is_none());
+        let old = r#"{"name":"n","expression":"1","relation":">=","limit":2.5,"unit":"ratio"}"#;
+        let limit = serde_json::from_str::<Bound>(old).unwrap().limit;
+        assert_eq!(limit, Some(Limit { relation: Relation::AtLeast, value: 2.5 }));
     }
 }

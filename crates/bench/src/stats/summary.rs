@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::bootstrap::Estimate;
-use super::figure::{figures, good_runs, ratio, runs};
+use super::figure::{estimate, good_runs, ratio, ratios, runs};
 use crate::metric::Metric;
 use crate::record::{Case, Outcome, Record};
 
@@ -22,6 +22,9 @@ pub struct CaseSummary {
     /// The case's main figure (score, transaction rate or payload rate) over the baseline's, taken inside
     /// each block; only on the same link and files.
     pub ratio: Option<Estimate>,
+    /// The payload rate in percent of the best synthetic stream's on the same link, taken inside each block;
+    /// of transfers of files only.
+    pub stream_percent: Option<Estimate>,
     /// Payload bytes of a good run.
     pub bytes: Option<u64>,
     /// The largest peak resident memory of any run, in bytes.
@@ -52,17 +55,38 @@ impl CaseSummary {
 
 /// The summaries of all cases, in the study's order; ratios are to `baseline`, if there is one.
 pub fn summaries(record: &Record, baseline: Option<&str>) -> Vec<CaseSummary> {
-    record.cases.iter().map(|case| summary(record, case, baseline)).collect()
+    let mut all: Vec<CaseSummary> = record.cases.iter().map(|case| summary(record, case, baseline)).collect();
+    for at in 0..all.len() {
+        all[at].stream_percent = stream_percent(record, &all, &all[at].case);
+    }
+    all
+}
+
+/// The fastest case on a link that moves memory, and neither makes requests nor has a score.
+pub fn best_stream<'s>(
+    all: impl IntoIterator<Item = &'s CaseSummary>,
+    link: &str,
+) -> Option<&'s CaseSummary> {
+    let synthetic = |summary: &&CaseSummary| {
+        summary.case.link == link
+            && summary.case.dataset.is_none()
+            && summary.main() == Some(Metric::PayloadRate)
+    };
+    let rate = |summary: &CaseSummary| summary.of(Metric::PayloadRate).map_or(0.0, |rate| rate.median);
+    all.into_iter().filter(synthetic).max_by(|left, right| rate(left).total_cmp(&rate(right)))
+}
+
+fn stream_percent(record: &Record, all: &[CaseSummary], case: &Case) -> Option<Estimate> {
+    let stream = best_stream(all, &case.link).filter(|_| case.dataset.is_some())?;
+    let percent = |ratio: f64| 100.0 * ratio;
+    let ratios = ratios(record, Metric::PayloadRate, &case.id, &stream.case.id);
+    Estimate::of(&ratios.into_iter().map(percent).collect::<Vec<_>>(), record.seed)
 }
 
 fn summary(record: &Record, case: &Case, baseline: Option<&str>) -> CaseSummary {
     let base = baseline.and_then(|id| record.cases.iter().find(|base| base.id == id));
     let comparable = base.filter(|base| is_comparable(case, base));
-    let estimate = |metric| {
-        let values: Vec<f64> =
-            figures(record, metric, &case.id).into_iter().map(|(_, value)| value).collect();
-        Estimate::of(&values, record.seed)
-    };
+    let of = |metric: Metric| estimate(record, &case.id, |run| metric.shown(run, record.shared_processors));
     // For bytes and memory the largest value counts, not the median.
     let medians = Metric::all().filter(|metric| !matches!(metric, Metric::Bytes | Metric::PeakRss));
     let ratio =
@@ -70,9 +94,10 @@ fn summary(record: &Record, case: &Case, baseline: Option<&str>) -> CaseSummary 
     let good = || good_runs(record, &case.id).map(|(_, run)| run);
     let reasons: Vec<&str> = runs(record, &case.id).filter_map(bad).collect();
     CaseSummary {
-        estimates: medians.map(|metric| (metric, estimate(metric))).collect(),
+        estimates: medians.map(|metric| (metric, of(metric))).collect(),
         searched: good().find_map(|run| run.found.as_ref()).map(|found| found.parameter.clone()),
         ratio: comparable.and_then(ratio),
+        stream_percent: None,
         bytes: good().map(|run| run.bytes).max(),
         peak_rss_bytes: good().filter_map(|run| run.peak_rss_bytes).max(),
         streams: good().filter_map(|run| run.streams).last(),
@@ -119,5 +144,19 @@ mod tests {
         record.cases[0].dataset = Some("small".into());
         assert_eq!(ratio(&record, 0), None);
         assert!(summaries(&record, None)[1].ratio.is_none());
+    }
+
+    #[test]
+    fn files_are_set_beside_the_fastest_stream_of_their_link() {
+        let rates = [("cp", 9.0), ("slow", 5.0), ("fast", 10.0), ("open", 40.0)];
+        let runs = rates.map(|(case, rate)| run(case, 0, measured(rate, 1.0)));
+        let mut record = record(&rates.map(|(case, _)| case), 1, runs.to_vec());
+        record.cases[0].dataset = Some("tree".into());
+        record.cases[3].link = "open".into();
+        let all = summaries(&record, None);
+        assert!((all[0].stream_percent.unwrap().median - 90.0).abs() < 1e-6);
+        assert!(all[1..].iter().all(|stream| stream.stream_percent.is_none()));
+        record.cases[0].link = "other".into();
+        assert!(summaries(&record, None)[0].stream_percent.is_none());
     }
 }

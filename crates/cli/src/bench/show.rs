@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use anyhow::Context;
-use linerate_bench::out::{gate_table, headline, table};
+use linerate_bench::out::{gate_table, headline, printed_table, table};
 use linerate_bench::record::{Outcome, Record};
-use linerate_bench::stats::{CaseSummary, Drift, GateRow, drift_statement, drifts, gate, summaries};
+use linerate_bench::stats::{
+    CaseSummary, Drift, GateRow, PrintedRow, drift_statement, drifts, gate, summaries,
+};
 use linerate_bench::store;
 use linerate_sys::replace::replace;
 use serde::Serialize;
@@ -34,6 +36,7 @@ struct StudyResult<'a> {
     seed: u64,
     cases: Vec<CaseSummary>,
     bounds: &'a [GateRow],
+    printed: Vec<PrintedRow>,
     ok: bool,
     results: &'a Path,
     report: &'a Path,
@@ -47,23 +50,28 @@ pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<Co
         .with_context(|| format!("writing {}", page.display()))?;
     write_figures(record, dir)?;
     let rows = gate(record);
-    let holds = rows.iter().all(GateRow::holds);
+    let fails = rows.iter().any(GateRow::fails);
     if json {
+        let cases = summaries(record, record.baseline.as_deref());
         say::json(&StudyResult {
             schema: 1,
             r#type: "study",
             study: &record.study,
             blocks: record.blocks,
             seed: record.seed,
-            cases: summaries(record, record.baseline.as_deref()),
+            printed: PrintedRow::all(record, &cases),
+            cases,
             bounds: &rows,
-            ok: holds,
+            ok: !fails,
             results: dir,
             report: &page,
             drift: drifts(record),
         });
     } else {
         say!("{}\n\n{}", headline(record), table(record));
+        if let Some(printed) = printed_table(record) {
+            say!("\n{printed}");
+        }
         say!("\n{}", drift_statement(&drifts(record)));
         if !rows.is_empty() {
             say!("\n{}", gate_table(record, &rows));
@@ -71,7 +79,7 @@ pub(super) fn show(record: &Record, dir: &Path, json: bool) -> anyhow::Result<Co
         say!("\nreport: {}", page.display());
     }
     let measured = record.runs.iter().any(|run| matches!(run.outcome, Outcome::Measured(_)));
-    Ok(if holds && measured { Code::Done } else { Code::Failed })
+    Ok(if measured && !fails { Code::Done } else { Code::Failed })
 }
 
 /// Each figure as SVG, with its numbers as CSV, beside the report.

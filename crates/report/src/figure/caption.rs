@@ -2,8 +2,8 @@
 //! and the meaning of every sign.
 
 use linerate_bench::metric::Metric;
-use linerate_bench::record::{FigureKind, Record};
-use linerate_bench::stats::Estimate;
+use linerate_bench::record::{FigureKind, Printed, Record};
+use linerate_bench::stats::{Estimate, LEAST_BLOCKS};
 
 use super::context::Context;
 use crate::link::{Ceiling, link_named};
@@ -18,6 +18,7 @@ pub(crate) fn caption(context: &Context<'_>, marks: &[String], estimates: &[Esti
         parts.push(blocks(context.record, estimates));
     }
     parts.extend(printed(context));
+    parts.extend(wire(context));
     parts.extend(signs(&context.cases));
     parts.join(" ")
 }
@@ -36,10 +37,13 @@ pub(crate) fn blocks(record: &Record, estimates: &[Estimate]) -> String {
         (Some(least), Some(most)) => format!("n = {least} to {most}"),
         _ => "n = 0".to_owned(),
     };
-    let whiskers = if estimates.iter().any(|e| ends(*e).is_some()) {
-        "whiskers: 95 % bootstrap interval of the median over blocks, where wider than a line"
-    } else {
-        "no intervals, which need five blocks"
+    let with_interval = || estimates.iter().filter(|e| ends(**e).is_some());
+    let whiskers = match with_interval().count() {
+        0 => "no intervals, which need five blocks",
+        _ if with_interval().all(|e| e.blocks == LEAST_BLOCKS) => {
+            "whiskers: range of 5 blocks, which holds the true median in 94 % of studies, where wider than a line"
+        }
+        _ => "whiskers: 95 % bootstrap interval of the median over blocks, where wider than a line",
     };
     format!("{n} of {} in shuffled order; {whiskers}.", count(u64::from(record.blocks), "block", "blocks"))
 }
@@ -75,7 +79,7 @@ fn links(context: &Context<'_>) -> Option<String> {
         let name = &summary.case.link;
         let link = link_named(context.record, name).map(|link| {
             let rate = link.bits_per_second.map_or("not shaped".to_owned(), bits_per_second);
-            format!("{name}: {rate}, {}, MTU {}", link.kind, link.mtu)
+            format!("{name} ({rate}, {}, MTU {})", link.kind, link.mtu)
         });
         let link = link.unwrap_or_else(|| name.clone());
         if !link.is_empty() && !words.contains(&link) {
@@ -88,7 +92,10 @@ fn links(context: &Context<'_>) -> Option<String> {
 
 fn data(context: &Context<'_>) -> Option<String> {
     let mut words: Vec<String> = Vec::new();
-    for summary in context.cases.iter().filter(|s| s.moves_payload && s.figures.measured > 0) {
+    let moves = |s: &&&Summary<'_>| {
+        s.moves_payload && s.figures.measured > 0 && s.of(Metric::TransactionRate).is_none()
+    };
+    for summary in context.cases.iter().filter(moves) {
         let name = data_words(summary.case);
         let set = context.record.datasets.iter().find(|set| set.name == name);
         let set =
@@ -109,23 +116,40 @@ fn listed(words: &[String], most: usize) -> String {
 
 /// The sources of the hollow marks.
 fn printed(context: &Context<'_>) -> Option<String> {
-    let draws =
-        [FigureKind::Bars, FigureKind::Scaling, FigureKind::Differences].contains(&context.asked.kind);
-    if !draws {
+    if !draws_printed(context) {
         return None;
     }
     let mut sources: Vec<String> = Vec::new();
     let drawn = |quantity| quantity == context.asked.quantity || quantity == Metric::FarBusyPercent;
-    let of_cases =
-        context.record.printed.iter().filter(|printed| {
-            drawn(printed.quantity) && context.cases.iter().any(|s| s.case.id == printed.case)
-        });
+    let of_cases = context.record.printed.iter().filter(|printed| {
+        drawn(printed.quantity)
+            && printed.layer.is_payload()
+            && context.cases.iter().any(|s| s.case.id == printed.case)
+    });
     for printed in of_cases {
         if !sources.contains(&printed.source) {
             sources.push(printed.source.clone());
         }
     }
-    (!sources.is_empty()).then(|| format!("Hollow diamonds: the numbers printed in {}.", listed(&sources, 4)))
+    let shown = sources.len().min(4);
+    let more =
+        if sources.len() > shown { format!("; and {} more", sources.len() - shown) } else { String::new() };
+    (!sources.is_empty())
+        .then(|| format!("Hollow diamonds: numbers printed in {}{more}.", sources[..shown].join("; ")))
+}
+
+fn draws_printed(context: &Context<'_>) -> bool {
+    [FigureKind::Bars, FigureKind::Scaling, FigureKind::Differences].contains(&context.asked.kind)
+}
+
+/// That some printed rates count headers, too.
+fn wire(context: &Context<'_>) -> Option<String> {
+    let of_cases = |printed: &&Printed| context.cases.iter().any(|s| s.case.id == printed.case);
+    let is_shown = context.asked.quantity == Metric::PayloadRate && draws_printed(context);
+    let mut wire = context.record.printed.iter().filter(|printed| !printed.layer.is_payload());
+    (is_shown && wire.any(|printed| of_cases(&printed))).then(|| {
+        "Printed rates of the wire, headers included, are in the table below alone: this axis is of payload.".to_owned()
+    })
 }
 
 fn signs(summaries: &[&Summary<'_>]) -> Vec<String> {

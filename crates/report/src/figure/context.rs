@@ -1,10 +1,12 @@
 //! The input of a figure: the record, and the figure's cases in it.
 
 use linerate_bench::metric::Metric;
-use linerate_bench::record::{Case, Figure, FigureKind, Measures, Record};
+use linerate_bench::record::{Case, Figure, FigureKind, Layer, Measures, Record};
 use linerate_bench::stats::{Estimate, good_runs};
 
 use super::measure::Measure;
+use super::table::Cell;
+use crate::number::tick;
 use crate::summary::{State, Summary, ends};
 
 /// A figure's part of a record.
@@ -26,6 +28,17 @@ pub(crate) struct Hollow {
     pub(crate) value: f64,
     /// The paper and the place in it.
     pub(crate) source: String,
+}
+
+/// The heads of [`Context::printed_cells`].
+pub(crate) const PRINTED: [&str; 4] =
+    ["Printed", "Printed, on the wire (Gbit/s)", "Printed CPU (% busy)", "Printed in"];
+
+impl Hollow {
+    /// The number with the digits that the paper printed, its unit and its source.
+    pub(crate) fn words(&self, measure: &Measure) -> String {
+        format!("{} ({})", measure.with_unit(&tick(self.value)), self.source)
+    }
 }
 
 impl<'a> Context<'a> {
@@ -53,7 +66,8 @@ impl<'a> Context<'a> {
     pub(crate) fn measure(&self) -> Measure {
         let quantity = self.asked.quantity;
         let measured = self.cases.iter().filter_map(|s| s.quantity(quantity)).map(upper);
-        let printed = self.record.printed.iter().filter(|p| p.quantity == quantity).map(|p| p.value);
+        let printed = self.record.printed.iter().filter(|p| p.quantity == quantity && p.layer.is_payload());
+        let printed = printed.map(|p| p.value);
         Measure::new(quantity, measured.chain(printed).filter(|v| v.is_finite()).fold(0.0, f64::max))
     }
 
@@ -72,9 +86,19 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The papers' printed values of a quantity for a case, in the shown unit.
+    /// The papers' printed values of a quantity for a case, in the shown unit; without rates of the wire,
+    /// which stand on no axis of payload.
     pub(crate) fn printed(&self, case: &Case, measure: &Measure) -> Vec<Hollow> {
-        let of_case = self.record.printed.iter().filter(|p| p.case == case.id);
+        self.printed_on(Layer::Payload, case, measure)
+    }
+
+    /// The papers' printed rates of the wire for a case.
+    pub(crate) fn printed_wire(&self, case: &Case, measure: &Measure) -> Vec<Hollow> {
+        self.printed_on(Layer::Wire, case, measure)
+    }
+
+    fn printed_on(&self, layer: Layer, case: &Case, measure: &Measure) -> Vec<Hollow> {
+        let of_case = self.record.printed.iter().filter(|p| p.case == case.id && p.layer == layer);
         let wanted =
             of_case.filter(|p| p.quantity == measure.quantity && p.value.is_finite() && p.value >= 0.0);
         wanted.map(|p| Hollow { value: measure.shown(p.value), source: p.source.clone() }).collect()
@@ -83,6 +107,14 @@ impl<'a> Context<'a> {
     /// The papers' printed CPU of the receiver for a case, in percent.
     pub(crate) fn printed_cpu(&self, case: &Case) -> Vec<Hollow> {
         self.printed(case, &Measure::new(Metric::FarBusyPercent, 100.0))
+    }
+
+    /// The cells of a table for all that papers printed of a case: values, rates of the wire, CPU, sources.
+    pub(crate) fn printed_cells(&self, case: &Case, measure: &Measure) -> [Cell; 4] {
+        let kinds = [self.printed(case, measure), self.printed_wire(case, measure), self.printed_cpu(case)];
+        let sources: Vec<_> = kinds.iter().flatten().map(|printed| printed.source.as_str()).collect();
+        let [values, wire, cpu] = kinds.each_ref().map(|all| Cell::numbers(all.iter().map(|p| p.value)));
+        [values, wire, cpu, Cell::text(sources.join("; "))]
     }
 
     /// The good run in the middle, by the figure's quantity (by wall time where it has none), of those that

@@ -5,7 +5,7 @@ use linerate_bench::stats::{Called, Difference, Differences, Estimate, Interval,
 use maud::{Markup, html};
 
 use super::axes::remarks;
-use super::context::Context;
+use super::context::{Context, Hollow};
 use super::legend::{Entry, Mark, legend};
 use super::marks::{diamond, dot, lying_whisker};
 use super::measure::Measure;
@@ -48,7 +48,7 @@ struct DifferenceRow<'a> {
     difference: Option<Estimate>,
     verdict: DifferenceVerdict,
     /// The same from the numbers that a paper printed.
-    printed: Option<PrintedChange>,
+    printed: Vec<PrintedChange>,
 }
 
 /// A paper's printed values for a row.
@@ -84,7 +84,7 @@ impl<'a> DifferenceChart<'a> {
             value: value(s),
             difference: found(s).map(in_estimate),
             verdict: found(s).map_or(DifferenceVerdict::None, |difference| difference.called.into()),
-            printed: base.and_then(|base| printed(context, &measure, base, s)),
+            printed: base.map_or_else(Vec::new, |base| printed(context, &measure, base, s)),
         };
         let rows = others.map(row).collect();
         let noise = made.as_ref().filter(|made| made.repeats.is_some()).map(Differences::conclusion);
@@ -98,17 +98,13 @@ impl<'a> DifferenceChart<'a> {
     fn draw(&self, paper: Paper, id: &str, lacks: &[String]) -> (Markup, f64) {
         let (legend, y) = legend(&self.entries(), id, 2.0, paper.width - 4.0);
         let height = paper.pick(27.0, 54.0);
-        let top = y + paper.pick(30.0, 44.0);
+        let top = y + paper.pick(48.0, 44.0);
         let bottom = top + height * self.rows.len() as f64;
         let (from, to) = paper.pick((556.0, 756.0), (16.0, 344.0));
         let ends = |row: &DifferenceRow<'_>| {
-            let interval = row.difference.and_then(ends).map_or([0.0; 2], |(low, high)| [low, high]);
-            [
-                interval[0],
-                interval[1],
-                row.difference.map_or(0.0, |d| d.median),
-                row.printed.as_ref().map_or(0.0, |p| p.change),
-            ]
+            let (low, high) = row.difference.and_then(ends).unwrap_or_default();
+            let printed: Vec<f64> = row.printed.iter().map(|printed| printed.change).collect();
+            [low, high, row.difference.map_or(0.0, |d| d.median)].into_iter().chain(printed)
         };
         let scale = Signed::holding(self.rows.iter().flat_map(ends), from, to);
         let (remarks, end) = remarks(paper, lacks, bottom + 34.0, 8);
@@ -127,7 +123,7 @@ impl<'a> DifferenceChart<'a> {
 
     fn entries(&self) -> Vec<Entry> {
         let mut entries = vec![Entry::new(Mark::Dot("key-dot"), "measured")];
-        if self.rows.iter().any(|row| row.printed.is_some()) {
+        if self.rows.iter().any(|row| !row.printed.is_empty()) {
             entries.push(Entry::new(Mark::Hollow("printed"), "printed in the paper"));
         }
         entries
@@ -140,9 +136,9 @@ impl<'a> DifferenceChart<'a> {
             return text(2.0, top - 22.0, "head", &fit(&base, 13.2, paper.width - 4.0));
         }
         html! {
-            (text(2.0, top - 12.0, "head", &fit(&base, 13.2, 300.0)))
-            (text(400.0, top - 12.0, "muted end", &self.measure.title()))
-            (text(540.0, top - 12.0, "muted end", "Difference (%)"))
+            (text(2.0, top - 32.0, "head", &fit(&base, 13.2, paper.width - 4.0)))
+            (text(388.0, top - 12.0, "muted end", &self.measure.title()))
+            (text(544.0, top - 12.0, "muted end", "Difference (%)"))
             (text(772.0, top - 12.0, "muted", "Verdict"))
         }
     }
@@ -160,15 +156,15 @@ impl<'a> DifferenceChart<'a> {
                 (text(paper.width - 2.0, y + 30.0, &format!("end rim {class}"), verdict))
             } @else {
                 (text(2.0, middle + 4.0, "", &fit(&row.summary.name, 11.5, 272.0)))
-                (text(400.0, middle + 4.0, "end", &value))
-                (text(540.0, middle + 4.0, "end strong", &difference))
+                (text(388.0, middle + 4.0, "end", &value))
+                (text(544.0, middle + 4.0, "end strong", &difference))
                 (text(772.0, middle + 4.0, class, verdict))
             }
             @if let Some(difference) = row.difference {
                 (lying_whisker(difference, middle, &|value| scale.at(value)))
                 (dot(scale.at(difference.median), middle, "key-dot"))
             }
-            @if let Some(PrintedChange { change, source, .. }) = &row.printed {
+            @for PrintedChange { change, source, .. } in &row.printed {
                 g { title { "printed: " (signed(*change)) " % (" (source) ")" } (diamond(scale.at(*change), middle, "printed")) }
             }
         } }
@@ -178,10 +174,8 @@ impl<'a> DifferenceChart<'a> {
         let value = self.measure.with_unit(&precise(row.value));
         let difference =
             row.difference.map_or("no difference known".to_owned(), |d| format!("{} %", in_percent(d)));
-        let printed = row
-            .printed
-            .as_ref()
-            .map_or(String::new(), |p| format!("; printed: {} % ({})", signed(p.change), p.source));
+        let printed = row.printed.iter().map(|p| format!("; printed: {} % ({})", signed(p.change), p.source));
+        let printed: String = printed.collect();
         format!("{}: {value}; {difference}, {}{printed}", row.summary.name, row.verdict.shown().0)
     }
 
@@ -244,6 +238,7 @@ impl<'a> DifferenceChart<'a> {
             "Blocks".into(),
             "Printed".into(),
             "Printed difference (%)".into(),
+            "Printed in".into(),
             "Remark".into(),
         ]);
         if let Some(base) = self.base {
@@ -253,8 +248,9 @@ impl<'a> DifferenceChart<'a> {
                 Cell::Blank,
                 Cell::Blank,
                 self.base_value.map(|value| value.blocks).into(),
-                context.printed(base.case, &self.measure).first().map(|printed| printed.value).into(),
+                Cell::numbers(context.printed(base.case, &self.measure).iter().map(|printed| printed.value)),
                 Cell::Blank,
+                Cell::text(sources(&context.printed(base.case, &self.measure))),
                 Cell::text(remark(base, context.state(base))),
             ]);
         }
@@ -272,15 +268,16 @@ impl DifferenceRow<'_> {
     }
 
     fn cells(&self, context: &Context<'_>) -> Vec<Cell> {
-        let printed = self.printed.as_ref();
+        let sources: Vec<_> = self.printed.iter().map(|printed| printed.source.as_str()).collect();
         vec![
             Cell::text(&self.summary.name),
             self.value.into(),
             self.difference.into(),
             Cell::text(self.verdict.shown().0),
             self.difference.map(|difference| difference.blocks).into(),
-            printed.map(|printed| printed.value).into(),
-            printed.map(|printed| printed.change).into(),
+            Cell::numbers(self.printed.iter().map(|printed| printed.value)),
+            Cell::numbers(self.printed.iter().map(|printed| printed.change)),
+            Cell::text(sources.join("; ")),
             Cell::text(remark(self.summary, self.summary.state_of(context.asked.quantity))),
         ]
     }
@@ -315,17 +312,25 @@ fn in_estimate(difference: Difference) -> Estimate {
     Estimate { median: percent, interval, student, blocks }
 }
 
-/// The change between a paper's numbers, in percent, if it printed both.
+/// The sources of printed numbers.
+fn sources(printed: &[Hollow]) -> String {
+    printed.iter().map(|printed| printed.source.as_str()).collect::<Vec<_>>().join("; ")
+}
+
+/// The changes from the paper's number of the baseline to each of another case's, in percent.
 fn printed(
     context: &Context<'_>,
     measure: &Measure,
     base: &Summary<'_>,
     other: &Summary<'_>,
-) -> Option<PrintedChange> {
-    let under = context.printed(base.case, measure).into_iter().next()?;
-    let over = context.printed(other.case, measure).into_iter().next()?;
-    let change = 100.0 * (over.value / under.value - 1.0);
-    change.is_finite().then_some(PrintedChange { value: over.value, change, source: over.source })
+) -> Vec<PrintedChange> {
+    let Some(under) = context.printed(base.case, measure).into_iter().next() else { return Vec::new() };
+    let change = |over: Hollow| {
+        let change = 100.0 * (over.value / under.value - 1.0);
+        PrintedChange { value: over.value, change, source: over.source }
+    };
+    let all = context.printed(other.case, measure).into_iter().map(change);
+    all.filter(|printed| printed.change.is_finite()).collect()
 }
 
 fn grid(paper: Paper, scale: &Signed, top: f64, bottom: f64) -> Markup {

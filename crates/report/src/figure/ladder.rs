@@ -182,7 +182,7 @@ impl<'a> LadderChart<'a> {
                 (self.numbers(span, scale, column, rung, before, value, bar))
             } @else { (text(span.0 + 6.0, bar + 14.0, "lack", "–")) }
             @if column == LadderColumn::Rate { @for printed in &rung.printed {
-                (hollow(scale.at(printed.value), bar + 10.0, "printed", printed, self.measure.unit))
+                (hollow(scale.at(printed.value), bar + 10.0, "printed", &rung.name, printed, self.measure.unit))
             } }
         } }
     }
@@ -223,11 +223,8 @@ impl<'a> LadderChart<'a> {
         let price: Vec<_> = price.into_iter().filter(|words| !words.is_empty()).collect();
         let stage =
             if price.is_empty() { String::new() } else { format!("; its stage: {}", price.join(", ")) };
-        let printed: String = rung
-            .printed
-            .iter()
-            .map(|p| format!("; printed: {} ({})", self.measure.words(p.value), p.source))
-            .collect();
+        let printed: String =
+            rung.printed.iter().map(|p| format!("; printed: {}", p.words(&self.measure))).collect();
         format!("{}: {value}; {} CPU-s/GB{stage}{printed}", rung.name, with_interval(rung.cpu))
     }
 
@@ -273,7 +270,7 @@ impl<'a> LadderChart<'a> {
             let price = |of: fn(Price) -> Option<Estimate>| rung.price.and_then(of);
             row.extend([rung.value, rung.cpu, price(|p| p.rate), price(|p| p.cpu)].map(Cell::from));
             row.push(rung.value.map(|value| value.blocks).into());
-            row.push(rung.printed.first().map(|printed| printed.value).into());
+            row.push(Cell::numbers(rung.printed.iter().map(|printed| printed.value)));
             row.push(Cell::text(remark(rung.summary, context.state(rung.summary))));
             table.push(row);
         }

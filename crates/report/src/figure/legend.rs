@@ -59,7 +59,9 @@ impl Entry {
     }
 
     fn breadth(&self) -> f64 {
-        self.mark_width() + width(&self.words, SIZE)
+        /// Where the font is missing, the one in its place may be wider.
+        const WIDER: f64 = 1.12;
+        self.mark_width() + width(&self.words, SIZE) * WIDER
     }
 
     fn mark_width(&self) -> f64 {

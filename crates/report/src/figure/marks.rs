@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use super::context::Hollow;
 use super::scale::Scale;
 use super::svg::{line, points, px, rect};
-use crate::number::short;
+use crate::number::tick;
 use crate::summary::ends;
 
 /// The place of a bar on paper.
@@ -46,9 +46,9 @@ pub(crate) fn diamond(x: f64, y: f64, class: &str) -> Markup {
     html! { @for class in ["printed-halo", class] { polygon points=(points(&corners)) class=(class) {} } }
 }
 
-/// A hollow mark, with its number and source as a tooltip.
-pub(crate) fn hollow(x: f64, y: f64, class: &str, printed: &Hollow, unit: &str) -> Markup {
-    html! { g { title { "printed: " (short(printed.value)) " " (unit) " (" (printed.source) ")" } (diamond(x, y, class)) } }
+/// A hollow mark, with its case, number and source as a tooltip.
+pub(crate) fn hollow(x: f64, y: f64, class: &str, of: &str, printed: &Hollow, unit: &str) -> Markup {
+    html! { g { title { (of) ", printed: " (tick(printed.value)) " " (unit) " (" (printed.source) ")" } (diamond(x, y, class)) } }
 }
 
 /// The mark of a point on a curve: one shape a series, so that they differ without colour.

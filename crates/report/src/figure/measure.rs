@@ -3,8 +3,6 @@
 use linerate_bench::metric::Metric;
 use linerate_bench::stats::Estimate;
 
-use crate::number::short;
-
 /// A quantity in the unit in which a figure shows it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Measure {
@@ -45,11 +43,6 @@ impl Measure {
         Estimate { median: self.shown(estimate.median), interval, ..estimate }
     }
 
-    /// A value as shown, with its unit.
-    pub(crate) fn words(&self, shown: f64) -> String {
-        self.with_unit(&short(shown))
-    }
-
     /// A text of numbers with the unit.
     pub(crate) fn with_unit(&self, numbers: &str) -> String {
         match self.unit {
@@ -79,11 +72,12 @@ mod tests {
     use linerate_bench::stats::Interval;
 
     use super::*;
+    use crate::number::tick;
 
     #[test]
     fn times_read_in_their_size() {
         let measure = |largest| Measure::new(Metric::P50, largest);
-        assert_eq!(measure(1_030_000.0).words(measure(1_030_000.0).shown(240_000.0)), "240 ms");
+        assert_eq!(measure(1_030_000.0).with_unit(&tick(measure(1_030_000.0).shown(240_000.0))), "240 ms");
         assert_eq!(measure(80.0).title(), "Median response time (µs)");
         assert_eq!(measure(3e6).shown(3e6), 3.0);
     }

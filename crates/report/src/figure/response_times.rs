@@ -142,7 +142,7 @@ impl<'a> ResponseChart<'a> {
                     (point(at, x(estimate.median), share.at(slower), &format!("point {class}")))
                 }
             }
-            @for printed in &curve.printed { (hollow(x(printed.value), share.at(0.5), "printed", printed, "µs")) }
+            @for printed in &curve.printed { (hollow(x(printed.value), share.at(0.5), "printed", &curve.summary.name, printed, "µs")) }
         } }
     }
 
@@ -192,7 +192,7 @@ impl<'a> ResponseChart<'a> {
             row.push(curve.mean.map(|mean| mean.median * self.factor).into());
             row.extend(curve.percentiles.map(|percentile| percentile.map(|e| self.scaled(e)).into()));
             row.push(curve.longest.map(|longest| longest * self.factor).into());
-            row.push(curve.printed.first().map(|printed| printed.value * self.factor).into());
+            row.push(Cell::numbers(curve.printed.iter().map(|printed| printed.value * self.factor)));
             row.push(Cell::text(remark(curve.summary, curve.summary.state())));
             table.push(row);
         }

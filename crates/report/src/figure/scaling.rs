@@ -2,20 +2,20 @@
 //! from the first point, and CPU in a second panel below.
 
 use linerate_bench::metric::Metric;
+use linerate_bench::record::Record;
 use linerate_bench::spec::tool;
-use linerate_bench::stats::Estimate;
+use linerate_bench::stats::{Estimate, Growth, Trend};
 use maud::{Markup, html};
 
 use super::axes::{Frame, remarks};
-use super::context::{Context, Hollow, upper};
-use super::fit::Fit;
+use super::context::{Context, Hollow, PRINTED, upper};
 use super::legend::{Entry, Mark, legend};
 use super::marks::{cross, curve_class, hollow, point, upright_whisker};
 use super::measure::Measure;
 use super::scale::{Logarithmic, Scale};
 use super::svg::{polyline, text};
 use super::table::{Cell, Table};
-use super::words::{remark, signs, with_interval};
+use super::words::{level_words, remark, signs, with_interval};
 use super::{Drawn, Paper, caption};
 use crate::number::{short, tick};
 use crate::summary::Summary;
@@ -25,8 +25,8 @@ pub(crate) fn draw(context: &Context<'_>) -> Drawn {
     let chart = ScalingChart::new(context);
     let lacks = context.lacks();
     Drawn {
-        description: chart.description(&lacks),
-        findings: chart.findings(),
+        description: chart.description(context.record, &lacks),
+        findings: chart.findings(context.record),
         caption: chart.caption(context),
         table: chart.table(context),
         ..Drawn::on_both(context, |paper, id| chart.draw(paper, id, &lacks))
@@ -48,6 +48,9 @@ struct ScalingChart<'a> {
 }
 
 struct ScalingCurve<'a> {
+    /// Its level of the series.
+    level: String,
+    /// The same for people.
     name: String,
     points: Vec<Point<'a>>,
 }
@@ -74,9 +77,10 @@ impl<'a> ScalingChart<'a> {
         let (levels, numbers) = sorted(context.cases.iter().filter(placed).map(|s| level(s)));
         let mut curves: Vec<ScalingCurve<'a>> = Vec::new();
         for summary in context.cases.iter().filter(placed) {
-            let name = series(context, summary);
-            let at = curves.iter().position(|curve| curve.name == name).unwrap_or_else(|| {
-                curves.push(ScalingCurve { name, points: Vec::new() });
+            let level_of_series = series(context, summary);
+            let at = curves.iter().position(|curve| curve.level == level_of_series).unwrap_or_else(|| {
+                let name = level_words(context.asked.series.as_deref(), &level_of_series);
+                curves.push(ScalingCurve { level: level_of_series, name, points: Vec::new() });
                 curves.len() - 1
             });
             let position = levels.iter().position(|l| *l == level(summary)).unwrap_or(0);
@@ -96,6 +100,16 @@ impl<'a> ScalingChart<'a> {
 
     fn points(&self) -> impl Iterator<Item = &Point<'a>> {
         self.curves.iter().flat_map(|curve| &curve.points)
+    }
+
+    /// Every point with the class of its printed numbers: the colour of its curve, if there are several.
+    fn printed_points(&self) -> impl Iterator<Item = (String, &Point<'a>)> {
+        let class = |at| match self.curves.len() {
+            1 => "printed".to_owned(),
+            _ => format!("printed {}", curve_class(at)),
+        };
+        let curves = self.curves.iter().enumerate();
+        curves.flat_map(move |(at, curve)| curve.points.iter().map(move |point| (class(at), point)))
     }
 
     fn draw(&self, paper: Paper, id: &str, lacks: &[String]) -> (Markup, f64) {
@@ -122,11 +136,9 @@ impl<'a> ScalingChart<'a> {
         if self.references().next().is_some() {
             entries.push(Entry::new(Mark::Line("reference".into()), "linear from the first point"));
         }
-        if self.points().any(|point| !point.printed.is_empty()) {
-            entries.push(Entry::new(Mark::Hollow("printed"), "printed in the paper"));
-        }
-        if self.points().any(|point| !point.printed_cpu.is_empty()) {
-            entries.push(Entry::new(Mark::Hollow("printed cpu-line"), "its CPU"));
+        if self.points().any(|point| !point.printed.is_empty() || !point.printed_cpu.is_empty()) {
+            let colour = if many { ", in the colour of its curve" } else { "" };
+            entries.push(Entry::new(Mark::Hollow("printed"), format!("printed in the paper{colour}")));
         }
         entries
     }
@@ -144,8 +156,8 @@ impl<'a> ScalingChart<'a> {
             @for (at, curve) in self.curves.iter().enumerate() {
                 (self.curve(frame, &scale, at, curve, labelled))
             }
-            @for point in self.points() { @for printed in &point.printed {
-                (hollow(self.place(frame, point.level), scale.at(printed.value), "printed", printed, self.measure.unit))
+            @for (class, point) in self.printed_points() { @for printed in &point.printed {
+                (hollow(self.place(frame, point.level), scale.at(printed.value), &class, &point.summary.name, printed, self.measure.unit))
             } }
         }
     }
@@ -215,8 +227,8 @@ impl<'a> ScalingChart<'a> {
                 @if !self.shared_processors { (self.cpu_curve(frame, &scale, at, curve, true)) }
                 (self.cpu_curve(frame, &scale, at, curve, false))
             }
-            @for point in self.points() { @for printed in &point.printed_cpu {
-                (hollow(self.place(frame, point.level), scale.at(printed.value), "printed cpu-line", printed, "% busy"))
+            @for (class, point) in self.printed_points() { @for printed in &point.printed_cpu {
+                (hollow(self.place(frame, point.level), scale.at(printed.value), &class, &point.summary.name, printed, "% busy"))
             } }
         }
     }
@@ -309,47 +321,67 @@ impl<'a> ScalingChart<'a> {
         format!("{}: {}; CPU {cpu} %", summary.name, self.measure.with_unit(&with_interval(Some(value))))
     }
 
-    fn description(&self, lacks: &[String]) -> String {
+    fn description(&self, record: &Record, lacks: &[String]) -> String {
         let points = self.points().filter_map(|point| Some(self.tooltip(point.summary, point.value?)));
         let printed = self.points().flat_map(|point| {
-            let words = |p: &Hollow| {
-                format!("{}: printed {} ({})", point.summary.name, self.measure.words(p.value), p.source)
-            };
+            let words = |p: &Hollow| format!("{}: printed {}", point.summary.name, p.words(&self.measure));
             point.printed.iter().map(words).collect::<Vec<_>>()
         });
-        let all: Vec<_> = points.chain(printed).chain(lacks.iter().cloned()).chain(self.findings()).collect();
+        let findings = self.findings(record).into_iter().map(|words| words.trim_end_matches('.').to_owned());
+        let all: Vec<_> = points.chain(printed).chain(lacks.iter().cloned()).chain(findings).collect();
         format!("{} over {}. {}.", self.measure.title(), self.x, all.join(". "))
     }
 
-    fn findings(&self) -> Vec<String> {
-        self.curves.iter().filter_map(|curve| self.finding(curve)).collect()
+    fn findings(&self, record: &Record) -> Vec<String> {
+        self.curves.iter().filter_map(|curve| self.finding(record, curve)).collect()
     }
 
-    /// The linearity of a curve: its slope, its fit, and its share of the straight line.
-    fn finding(&self, curve: &ScalingCurve<'_>) -> Option<String> {
+    /// The growth of a curve and of its CPU: the factor between two levels; the slope, its fit and its share
+    /// of the straight line over more.
+    fn finding(&self, record: &Record, curve: &ScalingCurve<'_>) -> Option<String> {
         let numbers = self.numbers.as_ref()?;
-        let of = |p: &Point<'_>| Some((numbers[p.level], p.value?.median));
-        let points: Vec<_> = curve.points.iter().filter_map(of).collect();
-        let (first, last) = (points.first()?, points.last()?);
-        let fit = Fit::of(&points)?;
+        let valued: Vec<_> = curve.points.iter().filter(|point| point.value.is_some()).collect();
+        let levels: Vec<_> = valued.iter().map(|p| (numbers[p.level], p.summary.case.id.as_str())).collect();
+        let (first, last) = (levels.first()?.0, levels.last()?.0);
+        let growth = Growth::of(record, self.measure.quantity, &levels).filter(|_| last > first)?;
         let name = if self.curves.len() > 1 { format!("{}: ", curve.name) } else { String::new() };
-        let (times, rise) = (last.0 / first.0, last.1 / first.1);
-        let share = 100.0 * rise / times;
-        let reached = if share.is_finite() && times > 1.0 {
-            format!("; at {} it reaches {share:.1} % of {} times the first point", tick(last.0), tick(times))
+        let cpu = self.cpu_growth(record, &levels);
+        let (x, from, to) = (&self.x, tick(first), tick(last));
+        let Some(line) = growth.line else {
+            let cpu = cpu.map_or(String::new(), |cpu| format!(", and CPU by {}", estimate(cpu.factor)));
+            let factor = estimate(growth.factor);
+            let value = self.measure.name.to_lowercase();
+            return Some(format!("{name}from {from} to {to} {x}, {value} is multiplied by {factor}{cpu}."));
+        };
+        let slope = self.measure.with_unit(&estimate(self.measure.scaled(line.slope)));
+        let share = growth.factor.interval.map(|factor| 100.0 * factor * first / last);
+        let share = Estimate {
+            median: 100.0 * growth.factor.median * first / last,
+            interval: share,
+            ..growth.factor
+        };
+        let reached = if first > 0.0 {
+            let times = tick(last / first);
+            format!("; at {to} it reaches {} % of {times} times the first point", estimate(share))
         } else {
             String::new()
         };
-        let (slope, x) = (self.measure.words(fit.slope), &self.x);
-        // Not rounded up to a perfection that it hasn't got.
-        let r_squared = if fit.r_squared > 0.9999 && fit.r_squared < 1.0 {
-            "R² > 0.9999".to_owned()
-        } else {
-            format!("R² = {:.4}", fit.r_squared)
-        };
+        let cpu =
+            cpu.and_then(|cpu| Some((cpu.factor, cpu.line?))).map_or(String::new(), |(factor, line)| {
+                let (slope, fit, factor) = (estimate(line.slope), r_squared(line), estimate(factor));
+                format!("; each step adds {slope} % of CPU, with {fit}, to {factor} times the first point’s")
+            });
+        let fit = r_squared(line);
         Some(format!(
-            "{name}each step of 1 in {x} adds {slope}, by a straight line with {r_squared}{reached}."
+            "{name}each step of 1 in {x} adds {slope}, by a straight line with {fit}{reached}{cpu}."
         ))
+    }
+
+    /// The growth of the shown CPU; none beside values that are CPU themselves.
+    fn cpu_growth(&self, record: &Record, levels: &[(f64, &str)]) -> Option<Growth> {
+        let far = Growth::of(record, Metric::FarBusyPercent, levels);
+        far.or_else(|| Growth::of(record, Metric::BusyPercent, levels))
+            .filter(|_| self.measure.quantity != Metric::FarBusyPercent)
     }
 
     fn caption(&self, context: &Context<'_>) -> String {
@@ -368,17 +400,19 @@ impl<'a> ScalingChart<'a> {
     }
 
     fn table(&self, context: &Context<'_>) -> Table {
-        let mut table = Table::new([
-            self.x.clone(),
-            self.series_name.clone(),
-            self.measure.title(),
-            "CPU of the sender (% busy)".into(),
-            "CPU of the receiver (% busy)".into(),
-            "Blocks".into(),
-            "Printed".into(),
-            "Printed CPU (% busy)".into(),
-            "Remark".into(),
-        ]);
+        let mut table = Table::new(
+            [
+                self.x.clone(),
+                self.series_name.clone(),
+                self.measure.title(),
+                "CPU of the sender (% busy)".into(),
+                "CPU of the receiver (% busy)".into(),
+                "Blocks".into(),
+            ]
+            .into_iter()
+            .chain(PRINTED.map(str::to_owned))
+            .chain(["Remark".to_owned()]),
+        );
         for curve in &self.curves {
             for point in &curve.points {
                 table.push(self.row(context, curve, point));
@@ -389,13 +423,25 @@ impl<'a> ScalingChart<'a> {
 
     fn row(&self, context: &Context<'_>, curve: &ScalingCurve<'_>, point: &Point<'a>) -> Vec<Cell> {
         let s = point.summary;
-        let mut row = vec![Cell::text(&self.levels[point.level]), Cell::text(&curve.name)];
+        let mut row = vec![Cell::text(&self.levels[point.level]), Cell::text(&curve.level)];
         row.extend([point.value, s.of(Metric::BusyPercent), s.of(Metric::FarBusyPercent)].map(Cell::from));
         row.push(point.value.map(|value| value.blocks).into());
-        row.push(point.printed.first().map(|printed| printed.value).into());
-        row.push(point.printed_cpu.first().map(|printed| printed.value).into());
+        row.extend(context.printed_cells(s.case, &self.measure));
         row.push(Cell::text(remark(s, s.state_of(context.asked.quantity))));
         row
+    }
+}
+
+/// `0.95 [0.94, 0.96]`.
+fn estimate(estimate: Estimate) -> String {
+    with_interval(Some(estimate))
+}
+
+/// The line's share of the variation, not rounded up to a perfection that it hasn't got.
+fn r_squared(line: Trend) -> String {
+    match line.r_squared {
+        share if share > 0.9999 && share < 1.0 => "R² > 0.9999".to_owned(),
+        share => format!("R² = {share:.4}"),
     }
 }
 

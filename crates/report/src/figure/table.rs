@@ -4,7 +4,7 @@ use linerate_bench::stats::Estimate;
 use maud::{Markup, html};
 
 use crate::export;
-use crate::number::{fine, grouped};
+use crate::number::{fine, grouped, tick};
 use crate::summary::ends;
 
 /// Columns and rows, all rows as long as the head.
@@ -21,6 +21,8 @@ pub(crate) enum Cell {
     Words(String),
     /// A number: four digits for people, all of it for programs.
     Number(f64),
+    /// Several numbers.
+    Numbers(Vec<f64>),
     /// A whole number.
     Count(usize),
     /// A median with its interval; three columns for programs.
@@ -69,7 +71,9 @@ impl Table {
     }
 
     fn class(&self, column: usize) -> Option<&'static str> {
-        let is_number = |cell: &Cell| matches!(cell, Cell::Number(_) | Cell::Count(_) | Cell::Estimate(_));
+        let is_number = |cell: &Cell| {
+            matches!(cell, Cell::Number(_) | Cell::Numbers(_) | Cell::Count(_) | Cell::Estimate(_))
+        };
         self.column(column).any(is_number).then_some("number")
     }
 
@@ -92,12 +96,19 @@ impl Cell {
         Self::Words(words.into())
     }
 
+    /// Numbers; nothing is blank.
+    pub(crate) fn numbers(all: impl Iterator<Item = f64>) -> Self {
+        let all: Vec<f64> = all.collect();
+        if all.is_empty() { Self::Blank } else { Self::Numbers(all) }
+    }
+
     fn html(&self) -> Markup {
         let digits = |value: f64| fine(value).replace('-', "−");
         html! {
             @match self {
                 Self::Words(words) => (words),
                 Self::Number(value) => (digits(*value)),
+                Self::Numbers(all) => (all.iter().map(|value| tick(*value)).collect::<Vec<_>>().join("; ").replace('-', "−")),
                 Self::Count(count) => (grouped(*count as u64)),
                 Self::Estimate(estimate) => {
                     (digits(estimate.median))
@@ -116,6 +127,7 @@ impl Cell {
         let mut fields = match self {
             Self::Words(words) => vec![words.clone()],
             Self::Number(value) => vec![number(*value)],
+            Self::Numbers(all) => vec![all.iter().map(|value| number(*value)).collect::<Vec<_>>().join("; ")],
             Self::Count(count) => vec![count.to_string()],
             Self::Estimate(estimate) => std::iter::once(estimate.median)
                 .chain(ends(*estimate).into_iter().flat_map(|(low, high)| [low, high]))

@@ -45,3 +45,27 @@ pub(crate) fn remark(summary: &Summary<'_>, state: State<'_>) -> String {
     let signs = signs.into_iter().filter(|(_, count)| *count > 0);
     signs.map(|(what, count)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
 }
+
+/// A level of a factor for people: a number alone says nothing, "4 queues" does.
+pub(crate) fn level_words(factor: Option<&str>, level: &str) -> String {
+    const COUNTED: [&str; 7] = ["links", "queues", "guests", "streams", "users", "workers", "tiles"];
+    let Some(factor) = factor.filter(|_| level.parse::<f64>().is_ok()) else { return level.to_owned() };
+    match (COUNTED.contains(&factor), level) {
+        (true, "1") => format!("1 {}", factor.trim_end_matches('s')),
+        (true, _) => format!("{level} {factor}"),
+        (false, _) => format!("{factor} {level}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_says_what_it_counts() {
+        let words = |factor, level| level_words(Some(factor), level);
+        assert_eq!([words("queues", "1"), words("links", "2")], ["1 queue", "2 links"]);
+        assert_eq!([words("rps", "3"), words("link", "10gbit")], ["rps 3", "10gbit"]);
+        assert_eq!(level_words(None, "4"), "4");
+    }
+}

@@ -15,14 +15,17 @@ pub(crate) fn section(record: &Record, summaries: &[Summary<'_>]) -> Markup {
         section {
             h2 id="cases" { "Cases" }
             p class="lead" {
-                "Medians over blocks, with 95 % bootstrap intervals in brackets where there are five blocks or more. \
-                 Rates are of TCP payload; 1 GB is 10" sup { "9" } " bytes."
+                "Medians over blocks, with 95 % bootstrap intervals in brackets where there are five blocks or more; of \
+                 five blocks the interval is their range. Rates are of TCP payload; 1 GB is 10" sup { "9" } " bytes."
                 @if summaries.iter().any(|s| s.of(Metric::TransactionRate).is_some()) {
                     " A transaction is a request with its whole reply."
                 }
                 @if baseline(record).is_some() && summaries.iter().any(|s| s.figures.ratio.is_some()) {
                     " Ratios are taken inside each block, of cases on the same link and files; a tool that states no payload time has its \
                      login in it."
+                }
+                @if summaries.iter().any(|s| s.figures.stream_percent.is_some()) {
+                    " “% of stream” is a transfer of files beside the fastest case on its link that moves memory."
                 }
             }
             (scrolling("Cases", &table(record, summaries)))
@@ -84,7 +87,9 @@ fn row(record: &Record, summary: &Summary<'_>, columns: &[Column]) -> Markup {
 /// The data that the case moves, and its encryption.
 fn moved(summary: &Summary<'_>) -> String {
     let case = summary.case;
+    let asks = summary.of(Metric::TransactionRate).is_some();
     let own = match (summary.moves_payload, &case.dataset, &case.cipher) {
+        (_, None, _) if asks => format!("requests · {}", cipher_words(case)),
         (false, None, None) => case.tool.clone(),
         _ => format!("{} · {}", data_words(case), cipher_words(case)),
     };

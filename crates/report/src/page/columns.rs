@@ -74,6 +74,10 @@ fn all(record: &Record) -> Vec<Column> {
         let ratio = |_: &Record, s: &Summary<'_>| s.figures.ratio.map(|ratio| value(plain, ratio));
         columns.push(Column::new(["Times", &baseline], ratio));
     }
+    let stream = |_: &Record, s: &Summary<'_>| {
+        s.figures.stream_percent.map(|percent| value(|value| format!("{value:.1}"), percent))
+    };
+    columns.push(Column::new(["% of", "stream"], stream));
     columns.push(Column::new(["Of the", "ceiling"], share_of_ceiling));
     columns.extend(metrics(after));
     let limiter = |_: &Record, s: &Summary<'_>| s.limiter.map(|limiter| html! { (limiter) });

@@ -1,6 +1,7 @@
 //! The hosts' facts, side by side.
 
-use linerate_bench::record::{Host, Record};
+use linerate_bench::record::{Host, Measures, Record};
+use linerate_bench::stats::good_runs;
 use linerate_host::{Fact, Interface, Profile};
 use maud::{Markup, html};
 
@@ -15,7 +16,7 @@ pub(crate) fn section(record: &Record) -> Markup {
     html! {
         section {
             h2 id="hosts" { "Hosts" }
-            (scrolling("Facts of the hosts", &table(&record.hosts)))
+            (scrolling("Facts of the hosts", &table(&record.hosts, roles(record))))
         }
     }
 }
@@ -38,13 +39,13 @@ const ROWS: [FactRow; 12] = [
     ("Send buffer, bytes", |f| fact(&f.tcp_wmem, buffer)),
 ];
 
-fn table(hosts: &[Host]) -> Markup {
+fn table(hosts: &[Host], roles: [&str; 2]) -> Markup {
     html! {
         table class="facts" {
             thead {
                 tr {
                     td {}
-                    @for (index, host) in hosts.iter().enumerate() { th scope="col" { (host.name) (role(index)) } }
+                    @for (index, host) in hosts.iter().enumerate() { th scope="col" { (host.name) (role(roles, index)) } }
                 }
             }
             tbody {
@@ -60,8 +61,19 @@ fn table(hosts: &[Host]) -> Markup {
     }
 }
 
-fn role(index: usize) -> Markup {
-    let words = ["sends", "receives"].get(index);
+/// The parts of the first host and of the second; empty where they differ between cases.
+fn roles(record: &Record) -> [&'static str; 2] {
+    let asks = |m: &Measures| m.transactions.is_some() || m.score.is_some();
+    let good = || record.cases.iter().flat_map(|case| good_runs(record, &case.id)).map(|(_, run)| run);
+    match (good().any(asks), good().all(asks)) {
+        (false, _) => ["sends", "receives"],
+        (true, true) => ["asks", "answers"],
+        (true, false) => [""; 2],
+    }
+}
+
+fn role(roles: [&str; 2], index: usize) -> Markup {
+    let words = roles.get(index).filter(|words| !words.is_empty());
     html! { @if let Some(words) = words { span class="soft" { " (" (words) ")" } } }
 }
 

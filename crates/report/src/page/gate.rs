@@ -1,60 +1,72 @@
-//! The rows that the study must reach.
+//! The rows that the study must reach, and those that it only compares.
 
 use linerate_bench::record::{Bound, Record, Relation};
-use linerate_bench::stats::{BoundVerdict, Estimate, GateRow, gate};
+use linerate_bench::stats::{BoundVerdict, Estimate, GateRow, gate, outcome};
 use maud::{Markup, html};
 
 use super::scrolling;
 use crate::number::{bytes, short, tick};
 use crate::summary::ends;
 
-/// The bounds of the study with the results; empty if it sets none.
+/// The rows of the study with the results; empty if it has none.
 pub(crate) fn section(record: &Record) -> Markup {
     if record.bounds.is_empty() {
         return html! {};
     }
     let rows = gate(record);
-    let held = rows.iter().filter(|row| row.holds()).count();
+    let outcome = outcome(&rows);
+    let name = if outcome.is_some() { "Gate" } else { "Comparisons" };
     html! {
         section {
-            h2 id="gate" { "Gate" }
-            p class="lead" { (held) " of " (rows.len()) " rows hold." }
-            (scrolling("Gate", &table(&rows)))
+            h2 id="gate" { (name) }
+            p class="lead" {
+                "Each value is computed inside each block: the median over blocks, and its 95 % interval."
+                @if let Some(outcome) = &outcome { " A bound holds where the whole interval does: " (outcome) "." }
+            }
+            (scrolling(name, &table(&rows, outcome.is_some())))
         }
     }
 }
 
-fn table(rows: &[GateRow]) -> Markup {
+fn table(rows: &[GateRow], judges: bool) -> Markup {
     html! {
         table {
             thead {
                 tr {
                     th scope="col" { "Row" }
                     th scope="col" class="number" { "Value" }
-                    th scope="col" class="number" { "Bound" }
+                    @if judges { th scope="col" class="number" { "Bound" } }
                     th scope="col" { "Verdict" }
                 }
             }
-            tbody { @for row in rows { (line(row)) } }
+            tbody { @for row in rows { (line(row, judges)) } }
         }
     }
 }
 
-fn line(row: &GateRow) -> Markup {
+fn line(row: &GateRow, judges: bool) -> Markup {
     let bound = &row.bound;
     html! {
         tr {
             th scope="row" { (bound.name) span class="interval wrap" { (bound.expression) } }
             td class="number" { (value(row)) }
-            td class="number" { (limit(bound)) @if bound.every_block { span class="interval" { "in every block" } } }
-            td {
-                @match &row.verdict {
-                    BoundVerdict::Ok => { span class="good" { "✓ holds" } }
-                    BoundVerdict::Missed { reason } => { span class="bad" { "✗ missed: " (reason) } }
-                }
-            }
+            @if judges { td class="number" { (limit(bound)) @if bound.every_block { span class="interval" { "in every block" } } } }
+            td { (verdict(&row.verdict)) }
         }
     }
+}
+
+fn verdict(verdict: &BoundVerdict) -> Markup {
+    let (class, words) = match verdict {
+        BoundVerdict::Ok => ("good", "✓ holds"),
+        BoundVerdict::Missed { .. } => ("bad", "✗ missed"),
+        BoundVerdict::NotShown => ("warn", "not shown"),
+        BoundVerdict::Disturbed => ("warn", "disturbed"),
+        BoundVerdict::NotJudged => ("soft", "not judged"),
+        BoundVerdict::Compared { .. } => ("soft", ""),
+    };
+    let colon = if words.is_empty() { "" } else { ": " };
+    html! { span class=(class) { (words) @if let Some(reason) = verdict.reason() { (colon) (reason) } } }
 }
 
 fn value(row: &GateRow) -> Markup {
@@ -71,14 +83,12 @@ fn value(row: &GateRow) -> Markup {
 }
 
 fn limit(bound: &Bound) -> String {
-    let sign = match bound.relation {
-        Relation::AtLeast => "≥",
-        Relation::AtMost => "≤",
-    };
+    let Some(limit) = bound.limit else { return "–".to_owned() };
+    let sign = if limit.relation == Relation::AtLeast { "≥" } else { "≤" };
     match bound.unit.as_str() {
-        "bytes" => format!("{sign} {}", quantity(bound.limit, "bytes")),
-        "ratio" | "" => format!("{sign} {}", tick(bound.limit)),
-        unit => format!("{sign} {} {unit}", tick(bound.limit)),
+        "bytes" => format!("{sign} {}", quantity(limit.value, "bytes")),
+        "ratio" | "" => format!("{sign} {}", tick(limit.value)),
+        unit => format!("{sign} {} {unit}", tick(limit.value)),
     }
 }
 

@@ -7,6 +7,7 @@ mod facts;
 mod figures;
 mod gate;
 mod method;
+mod printed;
 mod runs;
 
 use linerate_bench::record::Record;
@@ -67,6 +68,7 @@ fn header(record: &Record, summaries: &[Summary<'_>], figures: &[Shown<'_>]) -> 
             p class="eyebrow" { "Study " (record.study) " · " (record.started) " · linerate " (record.linerate) }
             h1 { (title(record)) }
             p class="finding" { (finding::sentence(record, summaries, figures)) }
+            @if !record.about.is_empty() { p class="about" { (record.about) } }
         }
     }
 }
@@ -79,6 +81,7 @@ fn sections(record: &Record, summaries: &[Summary<'_>], figures: &[Shown<'_>]) -
         @if record.b_is_guest_of_a { (guest_note()) }
         (cases::section(record, summaries))
         (gate::section(record))
+        (printed::section(record, summaries))
         (doctor::section(record))
         (cases::troubles(summaries))
         (method::section(record))

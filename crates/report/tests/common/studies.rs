@@ -256,7 +256,7 @@ fn case(id: &str, label: &str, tool: &str) -> Case {
 }
 
 fn printed(case: &str, quantity: Metric, value: f64, source: &str) -> Printed {
-    Printed { case: case.into(), quantity, value, source: source.into() }
+    Printed { case: case.into(), quantity, value, source: source.into(), layer: Layer::Payload }
 }
 
 fn push(record: &mut Record, case: &str, block: u32, outcome: Outcome) {

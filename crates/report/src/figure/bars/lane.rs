@@ -92,7 +92,7 @@ impl Lane {
     pub(crate) fn hollows(&self, chart: &Chart<'_>, bar: &Bar<'_>, rate: &Scale, cpu: &Scale) -> Markup {
         let mark = |printed: &Hollow, scale: &Scale, class: &str, unit: &str| {
             let (x, y) = self.point(scale.at(printed.value), 0.0);
-            hollow(x, y, class, printed, unit)
+            hollow(x, y, class, &bar.summary.name, printed, unit)
         };
         html! {
             @for printed in &bar.printed { (mark(printed, rate, "printed", chart.measure.unit)) }

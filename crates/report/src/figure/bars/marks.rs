@@ -6,7 +6,7 @@ use maud::Markup;
 use super::model::{Bar, Chart};
 use crate::figure::marks::{Area, swatch};
 use crate::figure::words::{lack_text, signs, with_interval};
-use crate::number::short;
+use crate::number::{short, tick};
 use crate::summary::{State, Summary};
 
 /// The filled part of a bar; clear text is hatched if the figure also has encrypted bars.
@@ -66,8 +66,7 @@ pub(crate) fn tooltip(chart: &Chart<'_>, bar: &Bar<'_>) -> String {
         }
         state => lack_text(state).0,
     };
-    let printed =
-        bar.printed.iter().map(|p| format!("; printed: {} ({})", chart.measure.words(p.value), p.source));
-    let cpu = bar.printed_cpu.iter().map(|p| format!("; printed CPU: {} % ({})", short(p.value), p.source));
+    let printed = bar.printed.iter().map(|p| format!("; printed: {}", p.words(&chart.measure)));
+    let cpu = bar.printed_cpu.iter().map(|p| format!("; printed CPU: {} % ({})", tick(p.value), p.source));
     format!("{}: {said}{}", summary.name, printed.chain(cpu).collect::<String>())
 }

@@ -17,7 +17,7 @@ use maud::{Markup, html};
 pub(crate) use model::streams_text;
 
 use super::caption;
-use super::context::Context;
+use super::context::{Context, PRINTED};
 use super::legend::{Entry, Mark, legend};
 use super::table::{Cell, Table};
 use super::words::remark;
@@ -36,7 +36,12 @@ pub(crate) fn draw(context: &Context<'_>) -> Drawn {
                 if paper.narrow { narrow::draw(&chart, id) } else { wide::draw(&chart, id) }
             },
         );
-    Drawn { description: description(&chart), caption: words(context, &chart), table: table(&chart), ..drawn }
+    Drawn {
+        description: description(&chart),
+        caption: words(context, &chart),
+        table: table(context, &chart),
+        ..drawn
+    }
 }
 
 fn words(context: &Context<'_>, chart: &Chart<'_>) -> String {
@@ -141,33 +146,31 @@ fn description(chart: &Chart<'_>) -> String {
     format!("Bar chart: {}, with dots of CPU. {}.", chart.measure.title(), lines.join(". "))
 }
 
-fn table(chart: &Chart<'_>) -> Table {
+fn table(context: &Context<'_>, chart: &Chart<'_>) -> Table {
     let measure = &chart.measure;
     let mut head = vec!["Case".to_owned(), measure.title()];
     if measure.quantity == Metric::PayloadRate {
-        head.push("Whole command (Gbit/s)".to_owned());
+        head.extend(["Whole command (Gbit/s)", "Of the best synthetic stream (%)"].map(str::to_owned));
     }
     head.extend(["CPU of a (% busy)", "CPU of b (% busy)", "Blocks"].map(str::to_owned));
-    head.extend(["Printed", "Printed CPU (% busy)", "Printed in", "Remark"].map(str::to_owned));
+    head.extend(PRINTED.into_iter().chain(["Remark"]).map(str::to_owned));
     let mut table = Table::new(head);
     for bar in chart.bars() {
-        table.push(row(chart, bar));
+        table.push(row(context, chart, bar));
     }
     table
 }
 
-fn row(chart: &Chart<'_>, bar: &Bar<'_>) -> Vec<Cell> {
+fn row(context: &Context<'_>, chart: &Chart<'_>, bar: &Bar<'_>) -> Vec<Cell> {
     let summary: &Summary<'_> = bar.summary;
     let mut row = vec![Cell::text(&summary.name), bar.value.into()];
     if chart.measure.quantity == Metric::PayloadRate {
         row.push(tip(summary).and(summary.of(Metric::CommandRate)).into());
+        row.push(summary.figures.stream_percent.into());
     }
     row.extend([Metric::BusyPercent, Metric::FarBusyPercent].map(|metric| Cell::from(summary.of(metric))));
     row.push(bar.value.map(|value| value.blocks).into());
-    row.push(bar.printed.first().map(|printed| printed.value).into());
-    row.push(bar.printed_cpu.first().map(|printed| printed.value).into());
-    let source = bar.printed.first().or(bar.printed_cpu.first());
-    row.push(source.map_or(Cell::Blank, |printed| Cell::text(&printed.source)));
+    row.extend(context.printed_cells(summary.case, &chart.measure));
     row.push(Cell::text(remark(summary, bar.state)));
     row
 }

@@ -94,6 +94,16 @@ impl<'a> Chart<'a> {
         self.panels.iter().flat_map(|panel| &panel.categories).flat_map(|category| &category.bars)
     }
 
+    /// The largest value that a panel's left axis has to hold: that of all panels, so that they have one
+    /// axis, unless another panel's values are more than ten times as large.
+    pub(crate) fn largest(&self, panel: &Panel<'_>) -> f64 {
+        let own = panel.largest();
+        let all = self.panels.iter().map(Panel::largest);
+        let least = all.clone().fold(f64::INFINITY, f64::min);
+        let most = all.fold(own, f64::max);
+        if most <= 10.0 * least { most } else { own }
+    }
+
     /// True if the dots use a second axis; bars of CPU need none.
     pub(crate) fn shows_cpu(&self) -> bool {
         self.measure.quantity != Metric::FarBusyPercent
@@ -128,4 +138,35 @@ pub(crate) fn streams_text(streams: Option<u32>) -> String {
 /// The room that a category takes, in bars, its gap included.
 pub(crate) fn breadth(category: &Category<'_>) -> f64 {
     category.bars.len() as f64 + 0.9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn panel(gbit: u64) -> Panel<'static> {
+        let wire = gbit * 1_000_000_000;
+        let ceiling = Some(Ceiling { wire, mtu: 1500, overhead: 38, payload: gbit as f64 });
+        Panel { title: String::new(), ceiling, categories: Vec::new() }
+    }
+
+    fn largest(gbit: &[u64]) -> Vec<f64> {
+        let chart = Chart {
+            panels: gbit.iter().map(|gbit| panel(*gbit)).collect(),
+            series: Vec::new(),
+            series_name: String::new(),
+            measure: Measure::new(Metric::PayloadRate, 1.0),
+            mixes_ciphers: false,
+            shared_processors: true,
+            has_tips: false,
+        };
+        chart.panels.iter().map(|panel| chart.largest(panel)).collect()
+    }
+
+    #[test]
+    fn panels_share_the_axis_within_a_decade() {
+        assert_eq!(largest(&[8, 10, 1]), [10.0, 10.0, 10.0]);
+        assert_eq!(largest(&[1, 25]), [1.0, 25.0]);
+        assert_eq!(largest(&[4]), [4.0]);
+    }
 }

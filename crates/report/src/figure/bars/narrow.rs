@@ -47,7 +47,7 @@ impl<'p, 'a> NarrowPlot<'p, 'a> {
         let top = y + title.len() as f64 * 16.0 + 36.0;
         let rows: f64 = panel.categories.iter().enumerate().map(|(at, c)| height(panel, at, c)).sum();
         let bottom = top + rows + 6.0;
-        let rate = Scale::holding(panel.largest(), LEFT, RIGHT);
+        let rate = Scale::holding(chart.largest(panel), LEFT, RIGHT);
         Self {
             chart,
             id,
@@ -114,8 +114,12 @@ impl<'p, 'a> NarrowPlot<'p, 'a> {
             @if let Some(y) = workload { (workload_heading(y, &fit(&category.workload, 12.0, WIDTH - 4.0))) }
             (over_grid(LEFT + 6.0, y + 16.0, "name", &name))
             (over_grid(cipher_x, y + 16.0, "small muted", &fit(&category.second, 11.0, WIDTH - cipher_x)))
-            @if let Some(state) = lack { (lack_row(state, y + HEADING)) }
-            @else { @for (index, bar) in category.bars.iter().enumerate() {
+            @if let Some(state) = lack {
+                (lack_row(state, y + HEADING))
+                @for (index, bar) in printed(category).enumerate() {
+                    (self.printed_row(bar, y + HEADING + (index + 1) as f64 * ROW))
+                }
+            } @else { @for (index, bar) in category.bars.iter().enumerate() {
                 (self.row(bar, y + HEADING + index as f64 * ROW))
             } }
         }
@@ -135,6 +139,16 @@ impl<'p, 'a> NarrowPlot<'p, 'a> {
         }
     }
 
+    /// The numbers that papers printed of a tool that isn't there.
+    fn printed_row(&self, bar: &Bar<'_>, y: f64) -> Markup {
+        html! {
+            @if self.chart.series.len() > 1 {
+                (text(LEFT - 6.0, y + ROW / 2.0 + 4.0, "small muted end", &fit(&bar.label, 10.5, LEFT - 6.0)))
+            }
+            (lane(y).hollows(self.chart, bar, &self.rate, &self.cpu))
+        }
+    }
+
     fn bar(&self, bar: &Bar<'_>, payload: Estimate, y: f64) -> Markup {
         let lane = lane(y);
         let reach = LaneReach::new(self.chart, bar, payload, &self.rate, &self.cpu);
@@ -148,9 +162,15 @@ fn lane(y: f64) -> Lane {
     Lane { way: LaneWay::Right, base: LEFT, edge: y, breadth: ROW, gap: 1.5 }
 }
 
+/// The bars of a category of which a paper printed a number.
+fn printed<'c, 'a>(category: &'c Category<'a>) -> impl Iterator<Item = &'c Bar<'a>> {
+    category.bars.iter().filter(|bar| !bar.printed.is_empty() || !bar.printed_cpu.is_empty())
+}
+
 /// The height of a category: its bars, its name, and its moved data, if that changes.
 fn height(panel: &Panel<'_>, at: usize, category: &Category<'_>) -> f64 {
-    let rows = if category.common_lack().is_some() { 1 } else { category.bars.len() };
+    let lacks = category.common_lack().is_some();
+    let rows = if lacks { 1 + printed(category).count() } else { category.bars.len() };
     let heading = if begins_workload(panel, at) { 2.0 * HEADING } else { HEADING };
     heading + rows as f64 * ROW + 2.0
 }

@@ -40,16 +40,28 @@ impl<'c, 'a> Plan<'c, 'a> {
     pub(crate) fn panels(&self) -> Vec<Panel<'a>> {
         let asked = self.context.asked;
         let cases = &self.context.cases;
-        if [&asked.x, &asked.series].into_iter().flatten().any(|factor| factor == "link") {
-            return self.on_link(String::new(), None, cases);
-        }
         let links = in_order(cases.iter().map(|s| s.case.link.as_str()));
+        let ceiling = |link: &str| Ceiling::named(self.context.record, link).filter(|_| self.is_payload());
+        if [&asked.x, &asked.series].into_iter().flatten().any(|factor| self.compares_links(factor)) {
+            let common = links.first().and_then(|link| ceiling(link));
+            let common = common.filter(|common| links.iter().all(|link| ceiling(link) == Some(*common)));
+            let title = common.map_or(String::new(), |common| ceiling_words(&common));
+            return self.on_link(title, common, cases);
+        }
         let on_link = |link: &str| {
             let members: Vec<_> = cases.iter().copied().filter(|s| s.case.link == link).collect();
-            let ceiling = Ceiling::named(self.context.record, link).filter(|_| self.is_payload());
-            self.on_link(title(self.context.record, link, ceiling), ceiling, &members)
+            self.on_link(title(self.context.record, link, ceiling(link)), ceiling(link), &members)
         };
         links.into_iter().flat_map(on_link).collect()
+    }
+
+    /// True if a factor distinguishes links and not cases on the same link: the link itself, or its queues.
+    fn compares_links(&self, factor: &str) -> bool {
+        let pairs =
+            in_order(self.context.cases.iter().map(|s| (self.context.level(s.case, factor), &s.case.link)));
+        let links = in_order(pairs.iter().map(|(_, link)| *link));
+        let levels = in_order(pairs.iter().map(|(level, _)| level.clone()));
+        factor == "link" || (levels.len() > 1 && links.len() == pairs.len())
     }
 
     fn all_series(&self) -> Vec<String> {
@@ -127,7 +139,11 @@ impl<'c, 'a> Plan<'c, 'a> {
         Category {
             name: level.or_else(|| common_name(&labels)).unwrap_or_else(|| case.group.clone()),
             second: self.second(case),
-            workload: if self.is_payload() { workload(self.context.record, case) } else { String::new() },
+            workload: if self.is_payload() {
+                workload(self.context.record, members[0])
+            } else {
+                String::new()
+            },
             bars,
         }
     }
@@ -157,14 +173,14 @@ impl<'c, 'a> Plan<'c, 'a> {
     }
 }
 
+fn ceiling_words(ceiling: &Ceiling) -> String {
+    let (wire, payload) = (bits_per_second(ceiling.wire), short(ceiling.payload));
+    format!("{wire} link: at most {payload} Gbit/s of TCP payload at MTU {}", ceiling.mtu)
+}
+
 fn title(record: &Record, link: &str, ceiling: Option<Ceiling>) -> String {
     match (ceiling, link_named(record, link)) {
-        (Some(c), _) => format!(
-            "{} link: at most {} Gbit/s of TCP payload at MTU {}",
-            bits_per_second(c.wire),
-            short(c.payload),
-            c.mtu
-        ),
+        (Some(ceiling), _) => ceiling_words(&ceiling),
         (None, Some(l)) => {
             let rate = l.bits_per_second.map_or_else(|| "not shaped".to_owned(), bits_per_second);
             format!("Link “{link}”: {}, {rate}, MTU {}", l.kind, l.mtu)
@@ -173,9 +189,12 @@ fn title(record: &Record, link: &str, ceiling: Option<Ceiling>) -> String {
     }
 }
 
-/// The data that a case moves: "memory to memory", or the data set with its size.
-fn workload(record: &Record, case: &Case) -> String {
-    let Some(name) = &case.dataset else { return "memory to memory".to_owned() };
+/// The data that a case moves: "memory to memory", "requests", or the data set with its size.
+fn workload(record: &Record, summary: &Summary<'_>) -> String {
+    let Some(name) = &summary.case.dataset else {
+        let asks = summary.of(Metric::TransactionRate).is_some();
+        return if asks { "requests" } else { "memory to memory" }.to_owned();
+    };
     match record.datasets.iter().find(|d| d.name == *name) {
         Some(d) => format!("{name}: {}, {}", count(d.files, "file", "files"), bytes(d.bytes)),
         None => name.clone(),

@@ -43,7 +43,7 @@ impl<'p, 'a> WidePlot<'p, 'a> {
         let height = if chart.panels.len() == 1 { 330.0 } else { 270.0 };
         let top = y + 38.0;
         let bottom = top + height;
-        let rate = Scale::holding(panel.largest(), bottom, top);
+        let rate = Scale::holding(chart.largest(panel), bottom, top);
         Self { chart, id, panel, title_y: y + 14.0, top, bottom, rate, cpu: Scale::percent(bottom, top) }
     }
 

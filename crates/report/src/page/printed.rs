@@ -1,0 +1,47 @@
+//! The numbers that papers printed, beside the measured ones.
+
+use linerate_bench::record::Record;
+use linerate_bench::stats::{CaseSummary, PrintedRow};
+use maud::{Markup, html};
+
+use super::scrolling;
+use crate::summary::Summary;
+
+fn measured(row: &PrintedRow) -> String {
+    row.measured.map_or("–".to_owned(), |_| row.measured_text())
+}
+
+/// Every printed number with its source; empty without any.
+pub(crate) fn section(record: &Record, summaries: &[Summary<'_>]) -> Markup {
+    let figures: Vec<CaseSummary> = summaries.iter().map(|summary| summary.figures.clone()).collect();
+    let rows = PrintedRow::all(record, &figures);
+    let name = |id: &str| summaries.iter().find(|s| s.case.id == id).map_or("", |s| s.name.as_str());
+    let table = html! {
+        table {
+            thead { tr {
+                th scope="col" { "Case" }
+                th scope="col" { "Quantity" }
+                th scope="col" class="number" { "Measured" }
+                th scope="col" class="number" { "Printed" }
+                th scope="col" { "In" }
+            } }
+            tbody { @for row in &rows { tr {
+                th scope="row" { (name(&row.printed.case)) }
+                td { (row.printed.quantity.about().label) }
+                td class="number" { (measured(row)) }
+                td class="number" { (row.text()) }
+                td { (row.printed.source) }
+            } } }
+        }
+    };
+    html! {
+        @if !rows.is_empty() { section {
+            h2 id="printed" { "Printed in papers" }
+            p class="lead" {
+                "All that the papers printed, ranges and contradictions included. A rate of the wire counts headers, too, \
+                 and so has no measured one beside it."
+            }
+            (scrolling("Printed in papers", &table))
+        } }
+    }
+}
