@@ -8,7 +8,7 @@ use std::time::Duration;
 use linerate_host::{CpuSeconds, CpuTimes};
 
 use crate::data::{Answer, Task};
-use crate::record::{Cpu, Found, Measures};
+use crate::record::{CountedWindow, Cpu, Found, Measures};
 use crate::spec::study::CaseSpec;
 use crate::spec::tool::{Moves, Tool};
 use crate::stats::above_ceiling;
@@ -104,14 +104,12 @@ impl Attempt<'_> {
         self.check_destination()?;
         let cpu = [after[0].since(&before[0]), after[1].since(&before[1])];
         let lag = begun[1].duration_since(begun[0]).as_secs_f64();
-        let window = stated
-            .window
-            .map(|times| windows::counted(times, &log.recordings, self.bed.shares_processors(), lag));
-        let mut measures = self.measures(&finished, stated, &cpu, foreign)?;
-        match window.transpose() {
-            Ok(window) => measures.window = window,
-            Err(reason) => measures.notes.push(reason),
-        }
+        let one = self.bed.shares_processors();
+        let window =
+            stated.window.map(|times| windows::counted(times, &log.recordings, one, lag)).transpose();
+        let (window, unknown) = window.map_or_else(|reason| (None, Some(reason)), |window| (window, None));
+        let mut measures = self.measures(&finished, stated, &cpu, foreign, window)?;
+        measures.notes.extend(unknown);
         Ok(measures)
     }
 
@@ -190,7 +188,7 @@ impl Attempt<'_> {
     fn stated(&self, finished: &Finished) -> Result<Stated, Failure> {
         let Some(reading) = &self.tool.result else { return Ok(Stated::default()) };
         let all = finished.outputs.iter().map(|output| reading::read(reading, &output.stdout));
-        let stated = reading::join(all.collect::<Result<Vec<_>, _>>()?);
+        let stated = reading::join(all.collect::<Result<Vec<_>, _>>()?, &finished.ends);
         let encrypted = self.cipher().is_some();
         match stated.encrypted {
             Some(said) if said != encrypted => Err(format!(
@@ -250,6 +248,7 @@ impl Attempt<'_> {
         stated: Stated,
         cpu: &[CpuSeconds; 2],
         foreign: [f64; 2],
+        window: Option<CountedWindow>,
     ) -> Result<Measures, Failure> {
         let bytes = if self.tool.moves == Moves::Files { self.expected.1 } else { stated.bytes.unwrap_or(0) };
         let measures = Measures {
@@ -260,6 +259,7 @@ impl Attempt<'_> {
             payload_seconds: stated.seconds.filter(|seconds| *seconds > 0.0),
             cpu_a: recorded(&cpu[0]),
             cpu_b: recorded(&cpu[1]),
+            window,
             peak_rss_bytes: stated.peak_rss_bytes,
             limiter: stated.limiter,
             streams: stated.streams,

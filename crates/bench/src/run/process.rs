@@ -34,6 +34,8 @@ pub(crate) struct Output {
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub seconds: f64,
+    /// When each ended, in seconds since the first was started.
+    pub ends: Vec<f64>,
     pub outputs: Vec<Output>,
 }
 
@@ -64,19 +66,27 @@ pub(crate) fn run(
     for (i, command) in commands.into_iter().enumerate() {
         groups.push(Group::start(command, &dir.join(format!("output-{i}")))?);
     }
-    let deadline = begun + timeout;
-    for group in &groups {
-        match group.wait(deadline, stop) {
-            Ok(true) => {}
-            Ok(false) => {
-                return Err(ProcessError::TimedOut { seconds: timeout.as_secs_f64(), stderr: group.said() });
-            }
-            Err(e) => return Err(e),
+    let mut ends = vec![None; groups.len()];
+    while let Some(first) = ends.iter().position(Option::is_none) {
+        let left = (begun + timeout).saturating_duration_since(Instant::now());
+        if stop.load(Ordering::Relaxed) {
+            return Err(ProcessError::Interrupted);
+        }
+        if left.is_zero() {
+            return Err(ProcessError::TimedOut {
+                seconds: timeout.as_secs_f64(),
+                stderr: groups[first].said(),
+            });
+        }
+        let pending = groups.iter().zip(&ends).filter(|(_, end)| end.is_none()).map(|(group, _)| group);
+        ended(&pending.collect::<Vec<_>>(), left.min(LOOK))?;
+        for (group, end) in groups.iter().zip(&mut ends).filter(|(_, end)| end.is_none()) {
+            *end = group.ended(Duration::ZERO)?.then(|| begun.elapsed().as_secs_f64());
         }
     }
     let seconds = begun.elapsed().as_secs_f64();
     let outputs = groups.into_iter().map(Group::finish).collect::<Result<_, _>>()?;
-    Ok(Finished { seconds, outputs })
+    Ok(Finished { seconds, ends: ends.into_iter().flatten().collect(), outputs })
 }
 
 /// A child that leads a process group, and its outputs.
@@ -147,13 +157,7 @@ impl Group {
     }
 
     fn ended(&self, patience: Duration) -> io::Result<bool> {
-        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
-        let mut handles = [PollFd::new(&self.handle, PollFlags::IN)];
-        match poll(&mut handles, Some(&timeout)) {
-            Ok(n) => Ok(n > 0),
-            Err(rustix::io::Errno::INTR) => Ok(false),
-            Err(e) => Err(e.into()),
-        }
+        ended(&[self], patience)
     }
 
     fn read(&self, kind: &str) -> io::Result<Vec<u8>> {
@@ -173,6 +177,18 @@ impl Drop for Group {
         let patience = Instant::now() + Duration::from_secs(1);
         while Instant::now() < patience && !self.ended(Duration::from_millis(50)).unwrap_or(true) {}
         let _ = self.end();
+    }
+}
+
+/// Waits until the leader of one of the groups has ended, for so long at most.
+fn ended(groups: &[&Group], patience: Duration) -> io::Result<bool> {
+    let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
+    let mut handles: Vec<PollFd> =
+        groups.iter().map(|group| PollFd::new(&group.handle, PollFlags::IN)).collect();
+    match poll(&mut handles, Some(&timeout)) {
+        Ok(n) => Ok(n > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(e) => Err(e.into()),
     }
 }
 

@@ -117,8 +117,14 @@ impl Written {
     }
 }
 
-/// The whole of several copies: bytes add up, the longest time and the largest memory count.
-pub(crate) fn join(all: Vec<Stated>) -> Stated {
+/// The whole of several copies, of which each ended at its second: bytes add up, the largest memory counts, and
+/// the time from the first copy's begin to the last one's end, since they don't begin at once.
+pub(crate) fn join(all: Vec<Stated>, ends: &[f64]) -> Stated {
+    let begins: Option<Vec<f64>> =
+        all.iter().zip(ends).map(|(stated, end)| Some(end - stated.seconds?)).collect();
+    let begin = begins.and_then(|begins| begins.into_iter().reduce(f64::min));
+    let span = begin.zip(ends.iter().copied().reduce(f64::max)).map(|(begin, end)| end - begin);
+    let several = all.len() > 1;
     let reduced = all.into_iter().reduce(|a, b| Stated {
         bytes: a.bytes.zip(b.bytes).map(|(a, b)| a + b),
         bytes_back: a.bytes_back.zip(b.bytes_back).map(|(a, b)| a + b),
@@ -135,7 +141,8 @@ pub(crate) fn join(all: Vec<Stated>) -> Stated {
         score: a.score.zip(b.score).map(|(a, b)| a + b),
         notes: [a.notes, b.notes].concat(),
     });
-    reduced.unwrap_or_default()
+    let joined = reduced.unwrap_or_default();
+    Stated { seconds: if several { span } else { joined.seconds }, ..joined }
 }
 
 /// A figure that the tool file names must be there: a tool that changed its output is noticed, not passed
@@ -253,10 +260,13 @@ mod tests {
     fn copies_are_joined() {
         let one = read(&reading(Form::Document), GOOD.as_bytes()).unwrap();
         let slow = Stated { seconds: Some(2.0), limiter: None, ..one.clone() };
-        let both = join(vec![one.clone(), slow]);
+        let both = join(vec![one.clone(), slow.clone()], &[2.25, 2.25]);
         assert_eq!((both.bytes, both.seconds, both.streams), (Some(200), Some(2.0), Some(4)));
-        let silent = join(vec![one, Stated::default()]);
-        assert_eq!(silent.bytes, None);
+        // 2 s and then half a second, with a quarter of a second between them.
+        assert_eq!(join(vec![slow, one.clone()], &[2.0, 2.75]).seconds, Some(2.75));
+        assert_eq!(join(vec![one.clone()], &[9.0]), one);
+        let silent = join(vec![one, Stated::default()], &[1.0, 1.0]);
+        assert_eq!((silent.bytes, silent.seconds), (None, None));
     }
 
     #[test]

@@ -10,6 +10,10 @@ const PACKET_HEADERS: u32 = 52;
 /// add a little. A rate above the ceiling by less than this is no error.
 const TOLERANCE: f64 = 1.01;
 
+/// What arrived before a counted window may wait in receive buffers and be read in it: up to so many seconds'
+/// worth, where a receiver with many connections gets too little of a processor.
+const BUFFERED: f64 = 0.5;
+
 /// The greatest payload rate of TCP over IPv4 with timestamps, in bit/s:
 /// `rate * (MTU - 52) / (MTU + overhead)`, where the overhead is 38 bytes on Ethernet and 14 if a kernel's
 /// shaper counts the frame without preamble, checksum and gap. `None` if nothing shapes the link.
@@ -25,7 +29,8 @@ pub fn above_ceiling(measures: &Measures, link: &Link) -> Option<String> {
     let ceiling = payload_ceiling(link)?;
     let seconds = measures.payload_seconds.unwrap_or(measures.seconds);
     // A token bucket lets its fill pass at once, whatever the rate.
-    let most = ceiling * seconds * TOLERANCE + link.burst_bytes as f64 * 8.0;
+    let before = measures.window.map_or(0.0, |window| window.begin.clamp(0.0, BUFFERED));
+    let most = ceiling * (seconds * TOLERANCE + before) + link.burst_bytes as f64 * 8.0;
     let bits = measures.one_way_bytes() as f64 * 8.0;
     if bits <= most {
         return None;
@@ -40,6 +45,7 @@ pub fn above_ceiling(measures: &Measures, link: &Link) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::CountedWindow;
 
     fn link(overhead: u32, burst: u64) -> Link {
         Link {
@@ -85,6 +91,16 @@ mod tests {
             let uneven = Measures { bytes_back: Some(most), ..both.clone() };
             assert!(above_ceiling(&uneven, &link(38, 0)).is_some(), "{most}");
         }
+    }
+
+    #[test]
+    fn what_was_buffered_before_a_window_may_be_read_in_it() {
+        let late = |gbit, begin| {
+            let window = Some(CountedWindow { begin, end: begin + 4.0, ..CountedWindow::default() });
+            above_ceiling(&Measures { window, ..run(gbit, 4.0) }, &link(38, 0)).is_some()
+        };
+        assert!(above_ceiling(&run(9.7, 4.0), &link(38, 0)).is_some());
+        assert!(!late(9.7, 1.0) && late(9.7, 0.01) && late(11.0, 60.0));
     }
 
     #[test]
