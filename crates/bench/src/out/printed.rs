@@ -54,6 +54,6 @@ mod tests {
             lines[1],
             "scp: Gbit/s payload 3.00; printed 0.4 Gbit/s (lower end); 0.964 Gbit/s on the wire (figure 6)"
         );
-        assert_eq!(lines[2], "scp: far CPU % 50; printed 45.92 % busy (CPU)");
+        assert_eq!(lines[2], "scp: CPU % b 50; printed 45.92 % busy (CPU)");
     }
 }
