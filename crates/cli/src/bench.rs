@@ -145,7 +145,8 @@ struct StudyArgs {
     dry_run: bool,
     /// Use two hosts instead of a lab
     ///
-    /// a sends, b receives; each is ssh:HOST, local, or netns:FILE.
+    /// a sends, b receives; each is ssh:HOST, local, or netns:FILE. Other hosts, such as a hypervisor, are only
+    /// sampled: switch=ssh:HOST.
     #[arg(long, value_name = "a=PLACE,b=PLACE")]
     hosts: Option<String>,
     /// Remote shell for these hosts instead of ssh

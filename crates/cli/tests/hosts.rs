@@ -236,12 +236,30 @@ fn stored_lines(desk: &TempDir, name: &str) -> Vec<Value> {
 fn a_host_here_and_one_over_ssh_are_measured() {
     let Some(desk) = desk() else { return };
     let script = format!(
-        "BENCH --hosts a=local,b=ssh:b --rsh \"ssh -F $LINERATE_LAB_SSH_CONFIG\"; code=$?; {LEFT} exit $code"
+        "BENCH --hosts a=local,b=ssh:b,switch=ssh:b --rsh \"ssh -F $LINERATE_LAB_SSH_CONFIG\"; code=$?; {LEFT} exit $code"
     );
     let _alone = ALONE.lock();
     let run = on_lab(&desk, &[], &script).exits(0);
     let record = record_of(&desk, &run);
     assert_eq!((&record["shared_processors"], &record["link"]["mtu"]), (&true.into(), &1500.into()));
+    // The third host is b's under another name: its port receives what b's does.
+    assert_eq!(
+        (&record["hosts"][2]["name"], record["hosts"].as_array().map(Vec::len)),
+        (&"switch".into(), Some(3))
+    );
+    for run in stored_lines(&desk, "runs.jsonl") {
+        let series = run["series"].as_array().expect("series").iter();
+        let of = |host: &str| -> Vec<&str> {
+            series.clone().filter(|s| s["host"] == host).filter_map(|s| s["name"].as_str()).collect()
+        };
+        assert!(of("switch").contains(&"cpu all busy"), "{run}");
+        assert!(
+            run["case"] != "memory" || of("switch").iter().any(|name| name.ends_with(" received packets")),
+            "{run}"
+        );
+        let recordings = run["recordings"].as_array().expect("recordings");
+        assert_eq!(recordings.len(), 3, "{run}");
+    }
 }
 
 /// From a third host, which reaches both by ssh and is none of them.
