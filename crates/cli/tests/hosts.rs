@@ -420,3 +420,23 @@ fn settings_of_ports_are_set_and_restored() {
     assert!(seen.contains("1400 ") && seen.contains("receive-offload: off"), "{seen}");
     assert!(fs::metadata(desk.path().join("before")).expect("it is there").len() > 1000);
 }
+
+/// A firewall, a login with a question and a full disk are told at once, with the tools that they concern.
+#[test]
+fn a_path_that_does_not_carry_the_study_is_told_before_it() {
+    let Some(desk) = desk() else { return };
+    let _alone = ALONE.lock();
+    let hosts = "--hosts a=local,b=ssh:b --rsh \"ssh -F $LINERATE_LAB_SSH_CONFIG\"";
+    // b gets what goes there, and doesn't answer.
+    let lost = "ip route add 10.99.99.9 via $LINERATE_LAB_ADDRESS_B";
+    let run = on_lab(&desk, &[], &format!("{lost}; BENCH {hosts} --address-b 10.99.99.9")).exits(1);
+    let run = run.says(&["doesn't answer a on TCP port 4200, which", "talks", "--address-b"]);
+    assert!(run.time < std::time::Duration::from_secs(40), "{run}");
+    let run = on_lab(&desk, &[], &format!("BENCH {hosts} --size 900TB")).exits(1);
+    run.says(&["a has room for", "1.80 PB", "--size"]);
+    // a logs in by its own configuration, which asks for a key that isn't there.
+    let own = "sed 's/IdentityFile .*/IdentityFile none/' $LINERATE_LAB_SSH_CONFIG > own";
+    let wrong = "--hosts a=local,b=netns:$(readlink -f /run/netns/$LINERATE_LAB_NETNS_B) --address-b $LINERATE_LAB_ADDRESS_B";
+    let run = on_lab(&desk, &[], &format!("{own}; BENCH {wrong} --rsh \"ssh -F $PWD/own\"")).exits(1);
+    run.says(&["a can't log in to b as", "linerate-cp, linerate-stream, scp", "without questions"]);
+}

@@ -80,7 +80,7 @@ impl HostBed {
         let interfaces = [Some(path.ports[0].name.clone()), ends[1].interface_of(&path.addresses[0])];
         let (work, journal) = make_work(&ends)?;
         let link = path.link(1);
-        let (count, lacks) = (1, None);
+        let (count, lacks) = (path.addresses.len(), None);
         Ok(HostBed {
             ends,
             watched,
@@ -191,8 +191,10 @@ impl HostEnd {
         let facts = facts(&mut self.agent)?;
         let port = |address: &String| {
             let argv = ["ip", "-j", "route", "get", address].map(OsString::from);
-            let name = routed(&output(&mut self.place.command(&argv)?)?);
-            Ok(PathPort::of(&facts, &name.map_err(|e| told(&format!("the way to {address}"), &e))?))
+            let shown = output(&mut self.place.command(&argv)?);
+            let name = shown.and_then(|shown| routed(&shown));
+            let name = name.map_err(|e| told(&format!("looking for the way from a to {address}"), &e))?;
+            Ok(PathPort::of(&facts, &name))
         };
         let ports = addresses.iter().map(port).collect::<io::Result<_>>()?;
         Ok(HostPath { addresses, ports })
