@@ -148,7 +148,7 @@ pub struct Capacity {
 /// One end of the path.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Host {
-    /// The name in the study: `a` sends, `b` receives.
+    /// The name in the study: `a` sends, `b` receives; others are only watched.
     pub name: String,
     /// The host's facts that are compared between results.
     pub facts: linerate_host::Profile,

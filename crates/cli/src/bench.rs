@@ -1,7 +1,7 @@
 //! `linerate bench`: studies from the command line.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,7 +9,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use linerate_bench::out::{Line, Progress, checked, plan};
 use linerate_bench::record::Record;
-use linerate_bench::run::{Event, Runner, Setup, Stop};
+use linerate_bench::run::{Event, HostBed, Runner, Setup, Stop};
 use linerate_bench::spec::MOST_BLOCKS;
 use linerate_bench::spec::study::Study;
 use linerate_bench::spec::tool::Toolbox;
@@ -23,7 +23,7 @@ mod surroundings;
 use beds::{host_beds, make_beds};
 use input::{hosts, invocation, load_tools, read_input, resumed, size};
 use show::{check_results, report_again, show};
-use surroundings::{provide_packages, stop_on_signals};
+use surroundings::{provide_packages, provide_path, stop_on_signals};
 
 use crate::common::failure::Failure;
 use crate::exit::{Code, INTERRUPTED, Meaning, USAGE, table};
@@ -133,6 +133,8 @@ struct StudyArgs {
     #[arg(long)]
     json: bool,
     /// Install missing tools from the distribution first, as root
+    ///
+    /// With --hosts, on these hosts, as root or by sudo without a password.
     #[arg(long)]
     install: bool,
     /// The same as `linerate bench list`
@@ -148,7 +150,8 @@ struct StudyArgs {
     dry_run: bool,
     /// Use two hosts instead of a lab
     ///
-    /// a sends, b receives; each is ssh:HOST, local, or netns:FILE.
+    /// a sends, b receives; each is ssh:HOST, local, or netns:FILE. Other hosts, such as a hypervisor, are only
+    /// sampled: switch=ssh:HOST.
     #[arg(long, value_name = "a=PLACE,b=PLACE")]
     hosts: Option<String>,
     /// Remote shell for these hosts instead of ssh
@@ -224,7 +227,10 @@ fn measure(
 ) -> anyhow::Result<(Record, PathBuf)> {
     let linerate = std::env::current_exe().context("finding the running program")?;
     let (beds, work) = match hosts(args)? {
-        Some(hosts) => host_beds(study, &hosts, &linerate, stop)?,
+        Some(hosts) => {
+            let prepare = |bed: &HostBed, work: &Path| provide_path(args, study, tools, bed, work, stop);
+            host_beds(study, &hosts, &linerate, stop, prepare)?
+        }
         None => make_beds(study, &linerate)?,
     };
     let setup = Setup {

@@ -236,12 +236,30 @@ fn stored_lines(desk: &TempDir, name: &str) -> Vec<Value> {
 fn a_host_here_and_one_over_ssh_are_measured() {
     let Some(desk) = desk() else { return };
     let script = format!(
-        "BENCH --hosts a=local,b=ssh:b --rsh \"ssh -F $LINERATE_LAB_SSH_CONFIG\"; code=$?; {LEFT} exit $code"
+        "BENCH --hosts a=local,b=ssh:b,switch=ssh:b --rsh \"ssh -F $LINERATE_LAB_SSH_CONFIG\"; code=$?; {LEFT} exit $code"
     );
     let _alone = ALONE.lock();
     let run = on_lab(&desk, &[], &script).exits(0);
     let record = record_of(&desk, &run);
     assert_eq!((&record["shared_processors"], &record["link"]["mtu"]), (&true.into(), &1500.into()));
+    // The third host is b's under another name: its port receives what b's does.
+    assert_eq!(
+        (&record["hosts"][2]["name"], record["hosts"].as_array().map(Vec::len)),
+        (&"switch".into(), Some(3))
+    );
+    for run in stored_lines(&desk, "runs.jsonl") {
+        let series = run["series"].as_array().expect("series").iter();
+        let of = |host: &str| -> Vec<&str> {
+            series.clone().filter(|s| s["host"] == host).filter_map(|s| s["name"].as_str()).collect()
+        };
+        assert!(of("switch").contains(&"cpu all busy"), "{run}");
+        assert!(
+            run["case"] != "memory" || of("switch").iter().any(|name| name.ends_with(" received packets")),
+            "{run}"
+        );
+        let recordings = run["recordings"].as_array().expect("recordings");
+        assert_eq!(recordings.len(), 3, "{run}");
+    }
 }
 
 /// From a third host, which reaches both by ssh and is none of them.
@@ -401,4 +419,24 @@ fn settings_of_ports_are_set_and_restored() {
     let seen = fs::read_to_string(seen).expect("it looked");
     assert!(seen.contains("1400 ") && seen.contains("receive-offload: off"), "{seen}");
     assert!(fs::metadata(desk.path().join("before")).expect("it is there").len() > 1000);
+}
+
+/// A firewall, a login with a question and a full disk are told at once, with the tools that they concern.
+#[test]
+fn a_path_that_does_not_carry_the_study_is_told_before_it() {
+    let Some(desk) = desk() else { return };
+    let _alone = ALONE.lock();
+    let hosts = "--hosts a=local,b=ssh:b --rsh \"ssh -F $LINERATE_LAB_SSH_CONFIG\"";
+    // b gets what goes there, and doesn't answer.
+    let lost = "ip route add 10.99.99.9 via $LINERATE_LAB_ADDRESS_B";
+    let run = on_lab(&desk, &[], &format!("{lost}; BENCH {hosts} --address-b 10.99.99.9")).exits(1);
+    let run = run.says(&["doesn't answer a on TCP port 4200, which", "talks", "--address-b"]);
+    assert!(run.time < std::time::Duration::from_secs(40), "{run}");
+    let run = on_lab(&desk, &[], &format!("BENCH {hosts} --size 900TB")).exits(1);
+    run.says(&["a has room for", "1.80 PB", "--size"]);
+    // a logs in by its own configuration, which asks for a key that isn't there.
+    let own = "sed 's/IdentityFile .*/IdentityFile none/' $LINERATE_LAB_SSH_CONFIG > own";
+    let wrong = "--hosts a=local,b=netns:$(readlink -f /run/netns/$LINERATE_LAB_NETNS_B) --address-b $LINERATE_LAB_ADDRESS_B";
+    let run = on_lab(&desk, &[], &format!("{own}; BENCH {wrong} --rsh \"ssh -F $PWD/own\"")).exits(1);
+    run.says(&["a can't log in to b as", "linerate-cp, linerate-stream, scp", "without questions"]);
 }

@@ -59,6 +59,8 @@ pub(crate) struct Log {
     pub text: Vec<u8>,
     /// By the host's name.
     pub recordings: Vec<(&'static str, Vec<u8>)>,
+    /// Those of other hosts that are watched.
+    pub watched: Vec<(String, Vec<u8>)>,
 }
 
 impl From<String> for Failure {
@@ -86,12 +88,14 @@ impl Attempt<'_> {
         servers.extend(self.start_beside()?);
         self.found = self.search(log)?;
         let commands = self.commands()?;
+        self.bed.start_watching().map_err(|e| format!("starting the samplers: {e}"))?;
         let begun = self.bed.start_samples().map_err(|e| format!("starting the samplers: {e}"))?;
         let before = self.clocks()?;
         let copies = commands.len();
         let run = process::run(commands, self.work, Duration::from_secs_f64(self.timeout), self.stop);
         let after = self.clocks();
         log.recordings = self.stop_samples()?;
+        log.watched = self.bed.stop_watching().map_err(|e| format!("asking for samples: {e}"))?;
         let finished = run.inspect_err(|_| log.add_partial(self.work, copies))?;
         let after = after?;
         log.add(&finished.outputs, &servers);

@@ -155,6 +155,30 @@ pub trait Bed {
         self.agent(end).map(HostAgent::stop_sampling).transpose()
     }
 
+    /// Starts the samplers of further hosts that are watched.
+    ///
+    /// # Errors
+    /// A host's agent doesn't answer.
+    fn start_watching(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// The recordings of their samplers since the start, by the host's name.
+    ///
+    /// # Errors
+    /// A host's agent doesn't answer.
+    fn stop_watching(&mut self) -> io::Result<Vec<(String, Vec<u8>)>> {
+        Ok(Vec::new())
+    }
+
+    /// The facts of these hosts, by name.
+    ///
+    /// # Errors
+    /// A host's agent doesn't answer.
+    fn watched_facts(&mut self) -> io::Result<Vec<(String, Facts)>> {
+        Ok(Vec::new())
+    }
+
     /// The link.
     fn link(&self) -> Link;
 

@@ -94,7 +94,17 @@ fn hosts(link: &str, bed: &mut dyn Bed) -> Result<Vec<Host>, RunnerError> {
             reason: format!("asking host {name} for its facts: {e}"),
         }),
     };
-    Ok(vec![host("a", End::A)?, host("b", End::B)?])
+    let mut hosts = vec![host("a", End::A)?, host("b", End::B)?];
+    let watched = bed.watched_facts().map_err(|e| RunnerError::Bed {
+        link: link.into(),
+        reason: format!("asking the watched hosts for their facts: {e}"),
+    })?;
+    hosts.extend(watched.into_iter().map(|(name, facts)| Host {
+        name,
+        facts: Profile::from(&facts),
+        whole: Some(Box::new(facts)),
+    }));
+    Ok(hosts)
 }
 
 fn recorded_case(case: &CaseSpec, tools: &Toolbox, versions: &BTreeMap<String, String>) -> Case {

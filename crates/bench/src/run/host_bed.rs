@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use linerate_host::Facts;
 use linerate_lab::{Undo, UndoJournal};
 use linerate_remote::far_end::FarEnd;
 use linerate_remote::host_agent::HostAgent;
@@ -18,7 +19,7 @@ use super::hosts::Hosts;
 use super::path::{HostPath, PathPort, holder, routed};
 use super::process::{Stop, tail};
 use super::programs;
-use super::samples::Followed;
+use super::samples::{self, Followed};
 use crate::data::{Answer, Task, Tree};
 use crate::record::Link;
 use crate::spec::study::LinkSpec;
@@ -29,6 +30,8 @@ const LONGEST_COMM: usize = 15;
 /// Two hosts with an agent each, and a directory for data on both that goes with the bed.
 pub struct HostBed {
     ends: [HostEnd; 2],
+    /// Other hosts that are sampled, by name.
+    watched: Vec<(String, HostEnd)>,
     path: HostPath,
     /// The interface of each end that the first link of the path uses; b's may be another host's.
     interfaces: [Option<String>; 2],
@@ -62,6 +65,8 @@ impl HostBed {
             HostEnd::start(place, linerate, stop, note).map_err(|e| told(&format!("host {name}"), &e))
         };
         let mut ends = [end("a", &hosts.a)?, end("b", &hosts.b)?];
+        let watched = hosts.watched.iter().map(|(name, place)| Ok((name.clone(), end(name, place)?)));
+        let watched = watched.collect::<io::Result<_>>()?;
         let host = match &hosts.b {
             Place::Ssh { host, .. } => host.to_string_lossy().into_owned(),
             Place::Here | Place::Namespace(_) => hosts.addresses_b.first().cloned().unwrap_or_default(),
@@ -78,9 +83,10 @@ impl HostBed {
         let interfaces = [Some(path.ports[0].name.clone()), ends[1].interface_of(&path.addresses[0])];
         let (work, journal) = make_work(&ends)?;
         let link = path.link(1);
-        let (count, lacks) = (1, None);
+        let (count, lacks) = (path.addresses.len(), None);
         Ok(HostBed {
             ends,
+            watched,
             path,
             interfaces,
             count,
@@ -184,8 +190,10 @@ impl HostEnd {
         let facts = facts(&mut self.agent)?;
         let port = |address: &String| {
             let argv = ["ip", "-j", "route", "get", address].map(OsString::from);
-            let name = routed(&output(&mut self.place.command(&argv)?)?);
-            Ok(PathPort::of(&facts, &name.map_err(|e| told(&format!("the way to {address}"), &e))?))
+            let shown = output(&mut self.place.command(&argv)?);
+            let name = shown.and_then(|shown| routed(&shown));
+            let name = name.map_err(|e| told(&format!("looking for the way from a to {address}"), &e))?;
+            Ok(PathPort::of(&facts, &name))
         };
         let ports = addresses.iter().map(port).collect::<io::Result<_>>()?;
         Ok(HostPath { addresses, ports })
@@ -268,6 +276,25 @@ impl Bed for HostBed {
 
     fn followed(&self, end: End) -> Followed {
         self.end(end).followed()
+    }
+
+    fn start_watching(&mut self) -> io::Result<()> {
+        self.watched.iter_mut().try_for_each(|(name, host)| {
+            let followed = host.followed();
+            samples::start(&mut host.agent, followed).map_err(|e| told(&format!("host {name}"), &e))
+        })
+    }
+
+    fn stop_watching(&mut self) -> io::Result<Vec<(String, Vec<u8>)>> {
+        let stop = |(name, host): &mut (String, HostEnd)| {
+            let recording = host.agent.stop_sampling();
+            recording.map(|bytes| (name.clone(), bytes)).map_err(|e| told(&format!("host {name}"), &e))
+        };
+        self.watched.iter_mut().map(stop).collect()
+    }
+
+    fn watched_facts(&mut self) -> io::Result<Vec<(String, Facts)>> {
+        self.watched.iter_mut().map(|(name, host)| Ok((name.clone(), facts(&mut host.agent)?))).collect()
     }
 
     fn link(&self) -> Link {

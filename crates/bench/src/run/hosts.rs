@@ -13,6 +13,8 @@ pub struct Hosts {
     pub a: Place,
     /// The receiving host.
     pub b: Place,
+    /// Other hosts that are sampled with them, such as the hypervisor of one, by name.
+    pub watched: Vec<(String, Place)>,
     /// B's addresses, one for each port of the path; none for the one that ssh connects to.
     pub addresses_b: Vec<String>,
     /// The remote shell and its options.
@@ -26,15 +28,21 @@ impl Hosts {
     /// # Errors
     /// The error message, for people.
     pub fn parse(text: &str, rsh: &[OsString], address_b: Option<&str>) -> Result<Hosts, String> {
-        let (mut a, mut b) = (None, None);
+        let (mut a, mut b, mut watched) = (None, None, Vec::new());
         for part in text.split(',') {
             let (name, place) = part.split_once('=').ok_or_else(|| wrong(part))?;
-            let slot = match name.trim() {
-                "a" => &mut a,
-                "b" => &mut b,
+            let (name, place) = (name.trim(), parse_place(place.trim(), rsh).ok_or_else(|| wrong(part))?);
+            let is_twice = match name {
+                "a" => a.replace(place).is_some(),
+                "b" => b.replace(place).is_some(),
+                name if is_name(name) => {
+                    let is_twice = watched.iter().any(|(other, _)| other == name);
+                    watched.push((name.to_owned(), place));
+                    is_twice
+                }
                 _ => return Err(wrong(part)),
             };
-            if slot.replace(parse_place(place.trim(), rsh).ok_or_else(|| wrong(part))?).is_some() {
+            if is_twice {
                 return Err(format!("--hosts names {name} twice"));
             }
         }
@@ -44,8 +52,14 @@ impl Hosts {
         if addresses_b.is_empty() && !matches!(b, Place::Ssh { .. }) {
             return Err("b isn't reached by ssh: name its address on the path by --address-b".into());
         }
-        Ok(Hosts { a, b, addresses_b, rsh: rsh.to_vec() })
+        Ok(Hosts { a, b, watched, addresses_b, rsh: rsh.to_vec() })
     }
+}
+
+/// A name that becomes part of files and of figures.
+fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    (2..=20).contains(&name.len()) && name.chars().all(plain) && !name.starts_with('-')
 }
 
 fn parse_addresses(text: &str) -> Result<Vec<String>, String> {
@@ -76,7 +90,10 @@ fn parse_place(text: &str, rsh: &[OsString]) -> Option<Place> {
 }
 
 fn wrong(part: &str) -> String {
-    format!("{part:?} names no host of a study; write a=ssh:USER@HOST,b=ssh:HOST, or a=local for this host")
+    format!(
+        "{part:?} names no host of a study; write a=ssh:USER@HOST,b=ssh:HOST, or a=local for this \
+         host; another host to watch is NAME=ssh:HOST with a name of two letters or more"
+    )
 }
 
 #[cfg(test)]
@@ -95,6 +112,17 @@ mod tests {
         assert_eq!(parse("b=ssh:two", None).unwrap().a, Place::Here);
         let named = parse("a=local, b=netns:/run/netns/x", Some("10.0.0.2")).unwrap();
         assert_eq!(named.b, Place::Namespace("/run/netns/x".into()));
+    }
+
+    #[test]
+    fn other_hosts_are_watched() {
+        let hosts = parse("a=local,b=ssh:x,switch=ssh:hv,disk=local", None).unwrap();
+        let names: Vec<&str> = hosts.watched.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["switch", "disk"]);
+        assert!(parse("b=ssh:x,hv=ssh:y,hv=ssh:z", None).unwrap_err().contains("twice"));
+        for wrong in ["b=ssh:x,h/v=ssh:y", "b=ssh:x,=ssh:y", "b=ssh:x,hv=hv", "b=ssh:x,c=local"] {
+            assert!(parse(wrong, None).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,9 +1,14 @@
 //! Installs packages of the distribution.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io;
 use std::process::{Command, Stdio};
 
+use super::bed::{Bed, End};
 use super::programs::find;
+use crate::spec::study::Study;
+use crate::spec::tool::Toolbox;
 
 /// Why packages can't be installed.
 #[derive(Debug, thiserror::Error)]
@@ -54,4 +59,89 @@ pub fn install(packages: &[String]) -> Result<(), InstallError> {
         .collect();
     // The package lists of a fresh image are empty; existing lists usually suffice.
     run(&words).or_else(|_| run(&["update"]).and_then(|()| run(&words)))
+}
+
+/// Installs at both ends of a bed the packages whose programs the study's tools miss there, as root or by
+/// `sudo -n`. Each installation is reported to `note` first.
+///
+/// # Errors
+/// It fails at an end; the message has the command.
+pub fn install_at(bed: &dyn Bed, study: &Study, tools: &Toolbox, note: &dyn Fn(&str)) -> Result<(), String> {
+    for (name, end) in [("a", End::A), ("b", End::B)] {
+        let packages = missing(bed, end, study, tools);
+        if packages.is_empty() {
+            continue;
+        }
+        let names = packages.join(" ");
+        note(&format!("installing from the distribution on host {name}: {names}"));
+        let wrong = |reason: String| {
+            format!(
+                "installing packages on host {name}: {reason}; as root there: apt-get install {names}, or run again \
+                 without --install: their rows stay empty"
+            )
+        };
+        let mut command = bed.command(end, &argv(&packages)).map_err(|e| wrong(e.to_string()))?;
+        let status = command.stdin(Stdio::null()).stdout(io::stderr()).status();
+        match status {
+            Ok(status) if status.success() => {}
+            Ok(status) => return Err(wrong(format!("apt-get: {status}"))),
+            Err(e) => return Err(wrong(e.to_string())),
+        }
+    }
+    Ok(())
+}
+
+fn missing(bed: &dyn Bed, end: End, study: &Study, tools: &Toolbox) -> Vec<String> {
+    let used: BTreeSet<&str> = study.cases.iter().map(|case| case.tool.as_str()).collect();
+    let lacking = used.into_iter().filter_map(|name| tools.get(name)).filter(|tool| {
+        let programs = if end == End::A { &tool.needs.a } else { &tool.needs.b };
+        programs.iter().any(|program| !bed.has(end, program))
+    });
+    let packages: BTreeSet<&String> = lacking.flat_map(|tool| &tool.needs.packages).collect();
+    packages.into_iter().cloned().collect()
+}
+
+/// The package lists of a fresh image are empty; existing lists usually suffice.
+const SCRIPT: &str = "s=; [ \"$(id -u)\" = 0 ] || s='sudo -n'
+i() { $s env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends -- \"$@\"; }
+command -v apt-get >/dev/null || { echo there is no apt-get here >&2; exit 1; }
+i \"$@\" || { $s apt-get update && i \"$@\"; }";
+
+fn argv(packages: &[String]) -> Vec<OsString> {
+    let words = ["sh", "-c", SCRIPT, "sh"].map(OsString::from).into_iter();
+    words.chain(packages.iter().map(OsString::from)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// The lines that a root's and a user's programs were called with; the first installation fails.
+    fn called(uid: &str) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        let program = |name: &str, body: &str| {
+            let path = dir.path().join(name);
+            fs::write(&path, format!("#!/bin/sh\n{}\n", body.replace("LOG", log.to_str().unwrap()))).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        program("id", &format!("echo {uid}"));
+        program("sudo", "echo sudo $1 >> LOG; shift; exec \"$@\"");
+        program("apt-get", "echo apt-get \"$@\" >> LOG; [ $1 = update ] || grep -q update LOG");
+        let argv = argv(&["iperf3".into(), "nuttcp".into()]);
+        let path = format!("{}:/usr/bin:/bin", dir.path().display());
+        let status = Command::new(&argv[0]).args(&argv[1..]).env("PATH", path).status().unwrap();
+        assert!(status.success());
+        fs::read_to_string(log).unwrap()
+    }
+
+    #[test]
+    fn packages_are_installed_by_root_or_by_sudo_without_a_question() {
+        let install = "apt-get install -y --no-install-recommends -- iperf3 nuttcp\n";
+        assert_eq!(called("0"), format!("{install}apt-get update\n{install}"));
+        let sudo = "sudo -n\n";
+        assert_eq!(called("1000"), format!("{sudo}{install}{sudo}apt-get update\n{sudo}{install}"));
+    }
 }

@@ -259,7 +259,9 @@ impl<'a> Runner<'a> {
             Ok(mut measures) => {
                 measures.limited_by_bed = self.limit(case, &measures);
                 let surroundings = self.surroundings(case);
-                for (host, bytes) in &log.recordings {
+                let ends = log.recordings.iter().map(|(host, bytes)| (*host, bytes));
+                let watched = log.watched.iter().map(|(host, bytes)| (host.as_str(), bytes));
+                for (host, bytes) in ends.chain(watched) {
                     if let Err(reason) = samples::add(&mut measures, host, bytes, surroundings) {
                         measures.notes.push(reason);
                     }

@@ -11,22 +11,28 @@ use linerate_bench::spec::study::Study;
 pub(super) type Beds<'a> = BTreeMap<String, Box<dyn Bed + 'a>>;
 
 /// The same two hosts for each link that a case names: the path is the one that is there. What commands print
-/// is kept in a directory of this host, which goes at the end.
+/// is kept in a directory of this host, which goes at the end. `prepare` sees the hosts first.
 pub(super) fn host_beds<'a>(
     study: &Study,
     hosts: &Hosts,
     linerate: &Path,
     stop: &Stop,
+    prepare: impl Fn(&HostBed, &Path) -> anyhow::Result<()>,
 ) -> anyhow::Result<(Beds<'a>, Work)> {
+    let work = tempfile::tempdir().context("making a directory for outputs")?;
     let mut beds: Beds = BTreeMap::new();
     for link in &study.links {
         if study.cases.iter().any(|case| case.link == link.name) {
             let bed = HostBed::up(hosts, linerate, stop, &|text| tell!("linerate: {text}"));
-            let bed = bed.context("making a bed of these hosts")?.standing_for(link, &study.links);
+            let bed = bed.context("making a bed of these hosts")?;
+            if beds.is_empty() {
+                prepare(&bed, work.path())?;
+            }
+            let bed = bed.standing_for(link, &study.links);
             beds.insert(link.name.clone(), Box::new(bed));
         }
     }
-    Ok((beds, Work::Own(tempfile::tempdir().context("making a directory for outputs")?)))
+    Ok((beds, Work::Own(work)))
 }
 
 /// The directory for what commands print; a lab's goes with the lab.

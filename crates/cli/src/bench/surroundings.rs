@@ -1,11 +1,12 @@
 //! Prepares this host for a study: installs packages, and catches signals.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
-use linerate_bench::run::{Stop, install, missing_packages};
+use anyhow::{anyhow, bail};
+use linerate_bench::run::{HostBed, PathCheck, Stop, install, install_at, missing_packages};
 use linerate_bench::spec::study::Study;
 use linerate_bench::spec::tool::Toolbox;
 use signal_hook::iterator::Signals;
@@ -39,6 +40,22 @@ pub(super) fn provide_packages(args: &StudyArgs, study: &Study, tools: &Toolbox)
     }
     tell!("linerate: some rows will be empty: {} missing; {advice}", wanted.join(" "));
     Ok(())
+}
+
+/// Installs what two hosts lack where that was asked for, and tests the path between them.
+pub(super) fn provide_path(
+    args: &StudyArgs,
+    study: &Study,
+    tools: &Toolbox,
+    bed: &HostBed,
+    work: &Path,
+    stop: &Stop,
+) -> anyhow::Result<()> {
+    let failed = |reason: String| anyhow!(reason);
+    if args.install {
+        install_at(bed, study, tools, &|text| tell!("linerate: {text}")).map_err(failed)?;
+    }
+    PathCheck { bed, study, tools, work, stop }.run().map_err(failed)
 }
 
 /// The first signal ends the study after its current run; one that comes later than [`SAME_REQUEST`] ends the

@@ -61,15 +61,17 @@ pub(crate) fn ceiling(record: &Record) -> Option<String> {
 
 /// Which hosts: their names in the study, and those that they call themselves.
 fn hosts(record: &Record) -> Option<String> {
+    // Others are only watched.
+    let ends = || record.hosts.iter().take(2);
     if record.shared_processors {
-        let names: Vec<_> = record.hosts.iter().map(|host| host.name.as_str()).collect();
+        let names: Vec<_> = ends().map(|host| host.name.as_str()).collect();
         return Some(format!("Hosts {} on one machine, whose processors they share", names.join(" and ")));
     }
     let name = |host: &linerate_bench::record::Host| match &host.facts.hostname {
         linerate_host::Fact::Known(known) if *known != host.name => format!("{} ({known})", host.name),
         _ => host.name.clone(),
     };
-    let names: Vec<_> = record.hosts.iter().map(name).collect();
+    let names: Vec<_> = ends().map(name).collect();
     (!names.is_empty()).then(|| format!("From {}", names.join(" to ")))
 }
 
