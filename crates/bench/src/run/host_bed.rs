@@ -142,12 +142,7 @@ impl HostEnd {
     /// On another host this program's process is none or a stranger: what it starts there descends from the
     /// linerate there or from the ssh server.
     fn followed(&self) -> Followed {
-        if !self.is_far() {
-            return Followed::Process(std::process::id());
-        }
-        let own = self.linerate.file_name().unwrap_or_default().to_string_lossy();
-        let own = own.chars().take(LONGEST_COMM).collect();
-        Followed::Named([own, "sshd".into(), "sshd-session".into(), "sshd-auth".into()].into())
+        if self.is_far() { far_followed(&self.linerate) } else { Followed::Process(std::process::id()) }
     }
 
     /// The output of a shell line there.
@@ -318,6 +313,13 @@ impl Bed for HostBed {
         let argv = ["sh", "-c", find, program].map(OsString::from);
         end.place.command(&argv).and_then(|mut command| output(&mut command)).is_ok()
     }
+}
+
+/// What this program started on another host: by the `linerate` there, or by the ssh server.
+pub(super) fn far_followed(linerate: &Path) -> Followed {
+    let own = linerate.file_name().unwrap_or_default().to_string_lossy();
+    let own = own.chars().take(LONGEST_COMM).collect();
+    Followed::Named([own, "sshd".into(), "sshd-session".into(), "sshd-auth".into()].into())
 }
 
 /// The command that runs `argv` on another host, and ends it with the connection.

@@ -5,14 +5,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use linerate_host::Facts;
 use linerate_lab::wan::FRAMING;
 use linerate_lab::{Description, Lab, LabError, LabOptions, Loss, Rtt, Wan};
 use linerate_remote::host_agent::HostAgent;
 use linerate_remote::place::Place;
 
-use super::bed::{Bed, End};
-use super::host_bed::{held_at, perform_at};
-use super::programs;
+use super::bed::{Bed, End, facts};
+use super::host_bed::{far_followed, held_at, perform_at};
+use super::{programs, samples};
 use crate::data::{Answer, Task, Tree};
 use crate::out::of_machines;
 use crate::record::Link;
@@ -20,6 +21,9 @@ use crate::spec::study::LinkSpec;
 
 /// Bytes that a shaper on a virtual link counts in addition to each packet: the Ethernet header.
 const SHAPER_OVERHEAD: u32 = 14;
+
+/// The name of the first guest in records.
+const FIRST_GUEST: &str = "g0";
 
 /// The directory of a virtual machine in which files arrive.
 const MEMORY: &str = "/dev/shm";
@@ -31,6 +35,8 @@ pub struct LabBed {
     spec: LinkSpec,
     linerate: PathBuf,
     lacks: Option<String>,
+    /// The first guest, if it is a virtual machine: it sees its own work, and the hypervisor's hosts see all.
+    guest: Option<HostAgent>,
 }
 
 /// Why a lab can't serve as a bed.
@@ -87,7 +93,10 @@ impl LabBed {
             HostAgent::start(&lab.place(End::A), linerate).map_err(LabBedError::Agent)?,
             HostAgent::start(&lab.place(End::B), linerate).map_err(LabBedError::Agent)?,
         ];
-        Ok(LabBed { lab, agents, spec: link.clone(), linerate: linerate.to_owned(), lacks })
+        let first = lab.guest_place(0).filter(|_| lab.description().machine.is_some());
+        let guest =
+            first.map(|place| HostAgent::start(&place, linerate)).transpose().map_err(LabBedError::Agent)?;
+        Ok(LabBed { lab, agents, spec: link.clone(), linerate: linerate.to_owned(), lacks, guest })
     }
 
     /// A directory for data, on a tmpfs if there is one. It is removed with the lab.
@@ -206,6 +215,20 @@ impl Bed for LabBed {
             End::A => Some(a),
             End::B => Some(b),
         }
+    }
+
+    fn start_watching(&mut self) -> io::Result<()> {
+        let followed = far_followed(&self.linerate);
+        self.guest.as_mut().map_or(Ok(()), |agent| samples::start(agent, followed))
+    }
+
+    fn stop_watching(&mut self) -> io::Result<Vec<(String, Vec<u8>)>> {
+        let recordings = self.guest.iter_mut().map(HostAgent::stop_sampling);
+        recordings.map(|recording| Ok((FIRST_GUEST.to_owned(), recording?))).collect()
+    }
+
+    fn watched_facts(&mut self) -> io::Result<Vec<(String, Facts)>> {
+        self.guest.iter_mut().map(|agent| Ok((FIRST_GUEST.to_owned(), facts(agent)?))).collect()
     }
 
     fn link(&self) -> Link {
