@@ -313,7 +313,7 @@ fn the_built_in_studies_can_be_planned_and_their_quick_runs_are_short() {
         let most = if ["quick", "gate"].contains(&study.name.as_str()) { 200 } else { 45 };
         assert!(quick < Duration::from_secs(most), "{}: {quick:?}", study.name);
     }
-    assert!(whole < Duration::from_secs(720), "{whole:?}");
+    assert!(whole < Duration::from_secs(1200), "{whole:?}");
 }
 
 #[test]

@@ -60,7 +60,7 @@ const MEANINGS: [Meaning; 4] = [
     (Code::Done, "done; where the study has bounds, all hold that can be judged (five blocks and more)"),
     (
         Code::Failed,
-        "it failed, a bound was not shown to hold, nothing was measured, or the output could not be written",
+        "it failed, a bound was not shown to hold, nothing was measured, or the output was lost",
     ),
     USAGE,
     INTERRUPTED,
@@ -159,7 +159,7 @@ struct StudyArgs {
     /// CMD is split into words as a shell does it.
     #[arg(long, value_name = "CMD", requires = "hosts")]
     rsh: Option<String>,
-    /// b's address on the measured path, or one for each port [default: that of ssh]
+    /// b's address on the measured path, or one a port [default: ssh's]
     #[arg(long, value_name = "ADDRESS,...", requires = "hosts")]
     address_b: Option<String>,
     /// Make the runs that are missing in DIR

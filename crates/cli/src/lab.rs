@@ -62,7 +62,7 @@ Examples:
   linerate lab run --link 10gbit -- sh -c 'linerate cp -F $LINERATE_LAB_SSH_CONFIG -r DIR b:/tmp'
   linerate lab run --link 1gbit -- sh -c 'ssh -F $LINERATE_LAB_SSH_CONFIG b hostname'
   linerate lab run --link 1gbit --links 4 -- sh -c 'echo $LINERATE_LAB_ADDRESSES_B'
-  linerate lab run --guests 2 --guest-kind qemu -- sh -c 'ssh -F $LINERATE_LAB_SSH_CONFIG g1 uname -a'
+  linerate lab run --guests 2 --guest-kind qemu -- sh -c 'ssh -F $LINERATE_LAB_SSH_CONFIG g1 id'
   linerate lab run --rtt 50ms --loss 0.01% -- sh -c 'ping -c 3 $LINERATE_LAB_ADDRESS_B'
   linerate lab run -- bash
 ";
@@ -127,8 +127,15 @@ struct LabShape {
     /// Hosts behind b's end of the links, on a bridge
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=64))]
     guests: u32,
-    /// Kind of guests: namespace, or qemu for virtual machines
-    #[arg(long, value_name = "KIND", default_value = "namespace", requires = "guests")]
+    /// Kind of guests: namespace (the default), or qemu: virtual machines
+    #[arg(
+        long,
+        value_name = "KIND",
+        default_value = "namespace",
+        requires = "guests",
+        hide_possible_values = true,
+        hide_default_value = true
+    )]
     guest_kind: GuestKind,
     /// Virtual machines as guests: nic=virtio,vcpus=4,queues=4
     ///
