@@ -58,10 +58,7 @@ study files, tool files and results.";
 
 const MEANINGS: [Meaning; 4] = [
     (Code::Done, "done; where the study has bounds, all hold that can be judged (five blocks and more)"),
-    (
-        Code::Failed,
-        "it failed, a bound was not shown to hold, nothing was measured, or the output was lost",
-    ),
+    (Code::Failed, "it failed, a bound was not shown to hold, nothing was measured, or the output was lost"),
     USAGE,
     INTERRUPTED,
 ];
