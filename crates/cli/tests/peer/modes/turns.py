@@ -114,8 +114,8 @@ def offer_unasked(far):
 
 @sends(SYNCS)
 def offered_and_never_sent(far):
-    """What was offered and is wanted never comes, and counts all the same."""
-    items = tree.honest_tree()
+    """A file that no earlier run has brought is offered and wanted, never comes, and counts all the same."""
+    items = [*tree.honest_tree(), tree.Item(b"never")]
     sender.offer(far, items)
     far.finish(tree.count(items))
 
