@@ -14,6 +14,7 @@ use linerate_remote::place::Place;
 use super::samples::{self, Followed};
 use crate::data::{Answer, Task, Tree};
 use crate::record::Link;
+use crate::spec::template::one;
 use crate::spec::{Value, Values};
 
 /// Two hosts joined by one link or several.
@@ -115,12 +116,21 @@ pub trait Bed {
         Ok(task.perform())
     }
 
+    /// True if this process can read the files of the sending end and of the receivers itself.
+    fn sees_receivers_files(&self) -> bool {
+        true
+    }
+
     /// The first difference between what is at `here`, at the sending end, and at `there`, at a receiver.
     ///
     /// # Errors
     /// A file at either end can't be read.
-    fn difference(&self, here: &Path, _receiver: usize, there: &Path) -> io::Result<Option<String>> {
-        Tree::read(here)?.difference(here, there)
+    fn difference(&self, here: &Path, receiver: usize, there: &Path) -> io::Result<Option<String>> {
+        if self.sees_receivers_files() {
+            return Tree::read(here)?.difference(here, there);
+        }
+        let sent = self.files(End::A, &Task::Digest(here.to_owned()))?;
+        sent.difference(&self.receiver_files(receiver, &Task::Digest(there.to_owned()))?)
     }
 
     /// The agent of an end, which says and samples what is known of its host; `None` if a bed knows it
@@ -237,6 +247,15 @@ pub(crate) fn values(bed: &dyn Bed, copy: usize) -> Values {
         ("addresses", Value::Many(addresses)),
         ("index", Value::One(copy.to_string().into())),
     ])
+}
+
+/// The same for the commands of a tool or of this program at an end: `port`, and `linerate`, which is `program` where
+/// the bed knows no other.
+pub(crate) fn values_at(bed: &dyn Bed, end: End, copy: usize, program: &Path, port: u16) -> Values {
+    let mut values = values(bed, copy);
+    values.insert("linerate", one(bed.linerate(end).as_deref().unwrap_or(program)));
+    values.insert("port", one(port.to_string()));
+    values
 }
 
 /// An address as it stands before a port: one of IPv6 in brackets (RFC 3986).

@@ -6,14 +6,13 @@ use std::process::Command;
 use serde::Deserialize;
 
 use crate::record::Latency;
-use crate::spec::template::{Word, expand};
+use crate::spec::template::{self, expand};
+use crate::spec::tool::Server;
 
 use super::attempt::{Attempt, Failure};
 use super::bed::{self, End};
 use super::process::{Group, Output};
 use super::server;
-use crate::spec::template::one;
-use crate::spec::tool::Server;
 
 /// Requests a second: ten seconds give a thousand, enough for the 99th percentile.
 const RATE: &str = "100";
@@ -26,13 +25,8 @@ impl Attempt<'_> {
         if !self.case.beside {
             return Ok(None);
         }
-        let words = ["{linerate}", "serve", "rr", "--listen", "[::]:{port}"].map(Word::parse);
-        let command = words.into_iter().collect::<Result<_, _>>()?;
-        let server = Server { command, ready: "listening on".into() };
-        let mut values = bed::values(self.bed, 0);
-        let linerate = self.bed.linerate(End::B);
-        values.insert("linerate", one(linerate.as_deref().unwrap_or(self.linerate)));
-        values.insert("port", one(self.beside_port().to_string()));
+        let server = Server::of_requests()?;
+        let values = bed::values_at(self.bed, End::B, 0, self.linerate, self.beside_port());
         let guest = (self.bed.guests() > 0).then_some(0);
         let output = self.work.join("server-beside");
         Ok(Some(server::start(&server, self.bed, guest, &values, &output, self.stop)?))
@@ -42,12 +36,8 @@ impl Attempt<'_> {
     pub(super) fn beside(&self, tool: Vec<OsString>) -> Result<Command, Failure> {
         let words =
             ["{linerate}", "load", "rr", "--json", "--rate", RATE, "--connect", "{url_host}:{port}", "--"];
-        let words = words.map(Word::parse).into_iter().collect::<Result<Vec<_>, _>>()?;
-        let mut values = bed::values(self.bed, 0);
-        let linerate = self.bed.linerate(End::A);
-        values.insert("linerate", one(linerate.as_deref().unwrap_or(self.linerate)));
-        values.insert("port", one(self.beside_port().to_string()));
-        let mut argv = expand(&words, &values)?;
+        let values = bed::values_at(self.bed, End::A, 0, self.linerate, self.beside_port());
+        let mut argv = expand(&template::parse(&words)?, &values)?;
         argv.extend(tool);
         Ok(self.bed.command(End::A, &argv).map_err(|e| e.to_string())?)
     }

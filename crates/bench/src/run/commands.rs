@@ -19,7 +19,7 @@ use super::server;
 pub(super) fn copies(tool: &Tool, case: &CaseSpec, bed: &dyn Bed) -> u32 {
     match tool.parallel {
         Parallel::Copies => case.streams.number().unwrap_or(1).max(1),
-        Parallel::Streams | Parallel::None if tool.command.iter().any(|word| word.mentions("addresses")) => 1,
+        Parallel::Streams | Parallel::None if tool.spreads_over_addresses() => 1,
         Parallel::Streams | Parallel::None => bed.receivers().len() as u32,
     }
 }
@@ -97,14 +97,11 @@ impl Attempt<'_> {
 
     /// The values of placeholders at an end, for the copy of this number.
     fn values(&self, end: End, copy: usize) -> Result<Values, String> {
-        let mut values = bed::values(self.bed, copy);
+        let mut values = bed::values_at(self.bed, end, copy, self.linerate, self.port);
         let bytes = self.expected.1 / self.copies() as u64;
-        let linerate = self.bed.linerate(end);
-        values.insert("linerate", one(linerate.as_deref().unwrap_or(self.linerate)));
         values.insert("destination", one(self.destination()));
         values.insert("streams", one(self.streams()));
         values.insert("bytes", one(bytes.to_string()));
-        values.insert("port", one(self.port.to_string()));
         self.insert_parameters(&mut values);
         if let Some(source) = self.sources.get(copy) {
             values.insert("source", one(source));

@@ -20,7 +20,7 @@ use super::path::{HostPath, PathPort, holder, routed};
 use super::process::{Stop, tail};
 use super::programs;
 use super::samples::{self, Followed};
-use crate::data::{Answer, Task, Tree};
+use crate::data::{Answer, Task};
 use crate::record::Link;
 use crate::spec::study::LinkSpec;
 
@@ -254,12 +254,8 @@ impl Bed for HostBed {
         perform_at(&end.place, &end.linerate, task)
     }
 
-    fn difference(&self, here: &Path, _receiver: usize, there: &Path) -> io::Result<Option<String>> {
-        if !self.end(End::A).is_far() && !self.end(End::B).is_far() {
-            return Tree::read(here)?.difference(here, there);
-        }
-        let sent = self.files(End::A, &Task::Digest(here.to_owned()))?;
-        sent.difference(&self.files(End::B, &Task::Digest(there.to_owned()))?)
+    fn sees_receivers_files(&self) -> bool {
+        !self.end(End::A).is_far() && !self.end(End::B).is_far()
     }
 
     fn agent(&mut self, end: End) -> Option<&mut HostAgent> {

@@ -7,14 +7,14 @@ use std::process::Command;
 
 use linerate_host::Facts;
 use linerate_lab::wan::FRAMING;
-use linerate_lab::{Description, Lab, LabError, LabOptions, Loss, Rtt, Wan};
+use linerate_lab::{Description, Lab, LabError, LabHost, LabOptions, Loss, Rtt, Wan};
 use linerate_remote::host_agent::HostAgent;
 use linerate_remote::place::Place;
 
 use super::bed::{Bed, End, facts};
 use super::host_bed::{far_followed, held_at, perform_at};
 use super::{programs, samples};
-use crate::data::{Answer, Task, Tree};
+use crate::data::{Answer, Task};
 use crate::out::of_machines;
 use crate::record::Link;
 use crate::spec::study::LinkSpec;
@@ -119,6 +119,15 @@ fn wan(link: &LinkSpec) -> Option<Wan> {
     asked.then_some(Wan { rtt, loss, ..Wan::default() })
 }
 
+/// The addresses of guests, all on the first link before those on the second: whatever takes them in turn goes to
+/// each guest, and a copy of a tool to the guest of its own number.
+fn by_port(guests: &[LabHost]) -> Vec<String> {
+    let ports: Vec<_> = guests.iter().map(LabHost::ports).collect();
+    let links = ports.iter().map(Vec::len).max().unwrap_or(0);
+    let of_link = |link| ports.iter().filter_map(move |ports| ports.get(link));
+    (0..links).flat_map(of_link).map(|port| port.address.to_string()).collect()
+}
+
 /// A description of the link, for people.
 fn shaper(lab: &Description) -> String {
     match (lab.link, lab.wan) {
@@ -153,7 +162,7 @@ impl Bed for LabBed {
     fn addresses(&self) -> Vec<String> {
         match self.lab.guests() {
             [] => self.lab.addresses(End::B).iter().map(ToString::to_string).collect(),
-            guests => guests.iter().map(|guest| guest.address.to_string()).collect(),
+            guests => by_port(guests),
         }
     }
 
@@ -197,12 +206,8 @@ impl Bed for LabBed {
         }
     }
 
-    fn difference(&self, here: &Path, receiver: usize, there: &Path) -> io::Result<Option<String>> {
-        if !self.has_machines() {
-            return Tree::read(here)?.difference(here, there);
-        }
-        let sent = Task::Digest(here.to_owned()).perform();
-        sent.difference(&self.receiver_files(receiver, &Task::Digest(there.to_owned()))?)
+    fn sees_receivers_files(&self) -> bool {
+        !self.has_machines()
     }
 
     fn place(&self, end: End) -> Place {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::spec::study::{DatasetSpec, Sizes, Study};
-use crate::spec::template::{Word, expand, one};
+use crate::spec::template::{self, expand};
 use crate::spec::tool::{Server, Tool, Toolbox};
 
 use super::bed::{self, Bed, End};
@@ -15,7 +15,7 @@ use super::{programs, server};
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(8);
 /// A port below those of tools' servers.
-const PORT: &str = "4200";
+const PORT: u16 = 4200;
 /// The ports of servers: the test's own, those of requests beside tools, those of tools.
 const PORTS: &str = "4200 to 6800";
 
@@ -62,21 +62,14 @@ impl PathCheck<'_> {
         let Some(tools) = needing.or_else(|| beside.then(|| "requests beside cases".to_owned())) else {
             return Ok(());
         };
-        let values = |end: End, copy: usize| {
-            let mut values = bed::values(self.bed, copy);
-            values.insert("port", one(PORT));
-            let linerate = self.bed.linerate(end).unwrap_or_else(|| "linerate".into());
-            values.insert("linerate", one(linerate));
-            values
-        };
-        let command = parsed(&["{linerate}", "serve", "rr", "--listen", "[::]:{port}"])?;
-        let listens = Server { command, ready: "listening on".into() };
+        let values = |end, copy| bed::values_at(self.bed, end, copy, Path::new("linerate"), PORT);
+        let listens = Server::of_requests()?;
         let output = self.work.join("path-server");
         let started = server::start(&listens, self.bed, None, &values(End::B, 0), &output, self.stop);
         let _server = started.map_err(|e| format!("testing the path: listening on port {PORT} at b: {e}"))?;
         for (copy, address) in self.bed.addresses().iter().enumerate() {
             let words = ["{linerate}", "load", "rr", "--warm-up", "0", "--seconds", "0.1", "--connect"];
-            let words = parsed(&[&words[..], &["{url_host}:{port}"]].concat())?;
+            let words = template::parse(&[&words[..], &["{url_host}:{port}"]].concat())?;
             let argv = expand(&words, &values(End::A, copy))?;
             self.output(End::A, &argv).map_err(|e| {
                 format!(
@@ -103,7 +96,7 @@ impl PathCheck<'_> {
             "{host}",
             "true",
         ];
-        let argv = expand(&parsed(&words)?, &bed::values(self.bed, 0))?;
+        let argv = expand(&template::parse(&words)?, &bed::values(self.bed, 0))?;
         let host = self.bed.host();
         self.output(End::A, &argv).map(drop).map_err(|e| {
             format!(
@@ -143,10 +136,6 @@ impl PathCheck<'_> {
         }
         Err(tail(&output.stderr))
     }
-}
-
-fn parsed(words: &[&str]) -> Result<Vec<Word>, String> {
-    words.iter().map(|word| Word::parse(word)).collect()
 }
 
 fn bytes(set: &DatasetSpec) -> u64 {

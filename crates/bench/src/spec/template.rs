@@ -176,6 +176,14 @@ impl Word {
     }
 }
 
+/// The words of a command of this program's own, as [`Word::parse`] reads them.
+///
+/// # Errors
+/// As [`Word::parse`].
+pub(crate) fn parse(words: &[&str]) -> Result<Vec<Word>, String> {
+    words.iter().map(|word| Word::parse(word)).collect()
+}
+
 /// Every word of a command, expanded.
 ///
 /// # Errors

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::error::FileError;
-use super::template::Word;
+use super::template::{self, Word};
 use super::{section, tool_reader};
 
 pub use super::search::{AUTO, Search};
@@ -221,6 +221,17 @@ impl Toolbox {
     }
 }
 
+impl Server {
+    /// The program's own server of small requests.
+    ///
+    /// # Errors
+    /// None in a program that was tested.
+    pub(crate) fn of_requests() -> Result<Server, String> {
+        let command = template::parse(&["{linerate}", "serve", "rr", "--listen", "[::]:{port}"])?;
+        Ok(Server { command, ready: "listening on".into() })
+    }
+}
+
 impl Tool {
     /// Reads a tool file; `file` is its name in errors.
     ///
@@ -233,6 +244,11 @@ impl Tool {
     /// True if it moves files, or at least reads them.
     pub fn takes_files(&self) -> bool {
         self.moves == Moves::Files || self.command.iter().any(|word| word.mentions("source"))
+    }
+
+    /// True if one copy of it spreads its streams over all addresses by itself.
+    pub fn spreads_over_addresses(&self) -> bool {
+        self.command.iter().any(|word| word.mentions("addresses") || word.mentions("url_hosts"))
     }
 
     /// The variant of that name.
@@ -273,6 +289,15 @@ name = "slow"
         assert_eq!(tool.variant("clear").unwrap().label, "copy, clear");
         assert_eq!(tool.variant("slow").unwrap().cipher.as_deref(), Some("rot13"));
         assert_eq!(tool.needs.packages, ["copy-tools"]);
+    }
+
+    #[test]
+    fn generators_of_load_spread_over_addresses_and_movers_of_files_do_not() {
+        let tools = Toolbox::built_in().unwrap();
+        let spreading: Vec<&str> =
+            tools.names().filter(|name| tools.get(name).unwrap().spreads_over_addresses()).collect();
+        let loads = ["crr", "http", "http-nginx", "pairs", "rr", "tile", "udp"];
+        assert_eq!(spreading, loads.map(|load| format!("linerate-{load}")));
     }
 
     #[test]

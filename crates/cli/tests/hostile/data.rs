@@ -212,6 +212,19 @@ fn what_was_not_sent_is_no_success() {
 }
 
 #[test]
+fn a_stream_that_never_came_is_not_waited_for_without_end() {
+    let ground = Ground::new();
+    let run = ground.run(&["far:x", "."], |far| {
+        far.announce(&[source("x", false)])?;
+        far.frame(Batch, &record(&file("", 2), b"ab"))?;
+        far.frame(End, &[])?;
+        far.say(&Message::Sent { totals: totals(1, 2), streams: 2, complete: true })?;
+        far.hear_all()
+    });
+    run.exits(5).says(&["1 of 2 data connections broke before anything came on them"]);
+}
+
+#[test]
 fn problems_that_are_told_are_no_success() {
     use linerate_wire::control::{Problem, ProblemKind};
     for (kind, code) in [(ProblemKind::Failed, 3), (ProblemKind::Skipped, 3), (ProblemKind::Changed, 4)] {

@@ -206,8 +206,30 @@ fn bits_that_flip_in_files_that_are_written_into_are_found_and_mended() {
     assert!(flipped > DAMAGED / 4 && damaged(&ground, "to") > 0, "{flipped} flipped; {run}");
 }
 
-/// A proxy that flips one bit of what is sent to `to`, all connections together; gives where it listens.
-fn flipping_proxy(to: SocketAddr, at: u64, flipped: Arc<AtomicBool>) -> io::Result<SocketAddr> {
+/// Where a bit is flipped on the wire.
+#[derive(Clone, Copy, Debug)]
+enum Flip {
+    /// In the byte of this number, all connections together.
+    Byte(u64),
+    /// In the first record that is as long as a frame's header with what TLS puts around it; none of a handshake's is.
+    FirstHeader,
+}
+
+impl Flip {
+    /// The place in these bytes, before which `start` others have passed.
+    fn place(self, start: u64, bytes: &[u8]) -> Option<usize> {
+        match self {
+            Self::Byte(at) => at.checked_sub(start).map(|at| at as usize).filter(|at| *at < bytes.len()),
+            Self::FirstHeader => {
+                let record = bytes.windows(5).position(|head| *head == [23, 3, 3, 0, 16 + 1 + 16])?;
+                Some(record + 5)
+            }
+        }
+    }
+}
+
+/// A proxy that flips one bit of what is sent to `to`; gives where it listens.
+fn flipping_proxy(to: SocketAddr, flip: Flip, flipped: Arc<AtomicBool>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     let passed = Arc::new(AtomicU64::new(0));
@@ -219,9 +241,10 @@ fn flipping_proxy(to: SocketAddr, at: u64, flipped: Arc<AtomicBool>) -> io::Resu
             thread::spawn(move || {
                 pump(near, there, |bytes| {
                     let start = passed.fetch_add(bytes.len() as u64, Ordering::AcqRel);
-                    if let Some(byte) = at.checked_sub(start).and_then(|at| bytes.get_mut(at as usize)) {
-                        *byte ^= 1 << (at % 8);
-                        flipped.store(true, Ordering::Release);
+                    if let Some(at) = flip.place(start, bytes)
+                        && !flipped.swap(true, Ordering::AcqRel)
+                    {
+                        bytes[at] ^= 1 << (at % 8);
                     }
                 });
             });
@@ -253,11 +276,11 @@ fn tries() -> usize {
 }
 
 /// Pushes a file of which a bit is flipped on its way; true where the whole failed for it.
-fn push_through_proxy(args: &[&str]) -> bool {
+fn push_through_proxy(args: &[&str], flip: Flip) -> bool {
     let ground = Ground::new();
     let contents: Vec<u8> = (0..BYTES).map(|_| fastrand::u8(..)).collect();
     fs::write(ground.inside().join("x"), &contents).unwrap();
-    let (at, flipped) = (fastrand::u64(..BYTES), Arc::new(AtomicBool::new(false)));
+    let flipped = Arc::new(AtomicBool::new(false));
     let (agent, hit) = (ground.linerate(&["agent"]), flipped.clone());
     let run = ground.run(args, move |far| {
         relay(far, agent, &AtomicU32::new(0), move |message| {
@@ -265,7 +288,7 @@ fn push_through_proxy(args: &[&str]) -> bool {
                 && let Some(first) = listening.candidates.first()
             {
                 let there = SocketAddr::from(([127, 0, 0, 1], first.port()));
-                listening.candidates = vec![flipping_proxy(there, at, hit.clone()).unwrap()];
+                listening.candidates = vec![flipping_proxy(there, flip, hit.clone()).unwrap()];
             }
         })
     });
@@ -273,8 +296,8 @@ fn push_through_proxy(args: &[&str]) -> bool {
     let landed = fs::read(ground.inside().join("to"));
     // One that damages a handshake is noticed too, and another connection is made.
     let whole = landed.as_ref().is_ok_and(|landed| *landed == contents);
-    assert!(whole || landed.is_err(), "byte {at}: what is there isn't what was sent: {run}");
-    assert!(run.code != Some(0) || whole, "byte {at}: {run}");
+    assert!(whole || landed.is_err(), "{flip:?}: what is there isn't what was sent: {run}");
+    assert!(run.code != Some(0) || whole, "{flip:?}: {run}");
     run.code != Some(0)
 }
 
@@ -287,7 +310,7 @@ fn bits_that_flip_on_the_wire_are_noticed() {
             for _ in 0..AT_ONCE {
                 scope.spawn(|| {
                     while left.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less).is_ok() {
-                        failed.fetch_add(u64::from(push_through_proxy(args)), Ordering::AcqRel);
+                        failed.fetch_add(u64::from(push_through_proxy(args, Flip::Byte(fastrand::u64(..BYTES)))), Ordering::AcqRel);
                     }
                 });
             }
@@ -296,4 +319,9 @@ fn bits_that_flip_on_the_wire_are_noticed() {
         eprintln!("{}: {} bits flipped, {failed} ended the transfer, 0 unnoticed", args[0], tries());
         assert!(failed * 2 >= tries(), "most flips are in the data, and {failed} were noticed");
     }
+}
+
+#[test]
+fn a_first_frame_that_is_damaged_ends_the_transfer() {
+    assert!(push_through_proxy(&["x", "far:to"], Flip::FirstHeader));
 }

@@ -50,7 +50,7 @@ pub fn send(
     let used = thread::scope(|scope| {
         let work = |stream: Stream| (true, pour(stream, Feed::of(files), &left, deadline, &counters));
         let mut crew = Crew::new(scope, work);
-        let driven = drive(session, &mut crew, |crew| crew.used == 0 || crew.running > 0);
+        let driven = drive(session, &mut crew, |crew| Ok(crew.used == 0 || crew.running > 0));
         if driven.is_err() {
             session.cut();
         }
@@ -71,7 +71,7 @@ pub fn discard(session: &mut Session) -> Result<(), TransferError> {
         let mut crew = Crew::new(scope, |stream| drain(stream, &counters));
         let mut announced = None;
         let driven = loop {
-            match drive(session, &mut crew, |crew| announced.is_none_or(|streams| crew.used < streams)) {
+            match drive(session, &mut crew, |crew| crew.is_awaited(announced)) {
                 Ok(Some(streams)) => announced = Some(streams),
                 other => break other.map(drop),
             }
@@ -87,9 +87,9 @@ pub fn discard(session: &mut Session) -> Result<(), TransferError> {
 fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
     session: &mut Session,
     crew: &mut Crew<'scope, '_, W>,
-    on: impl Fn(&Crew<'scope, '_, W>) -> bool,
+    on: impl Fn(&mut Crew<'scope, '_, W>) -> Result<bool, TransferError>,
 ) -> Result<Option<u32>, TransferError> {
-    while on(crew) {
+    while on(crew)? {
         match session.next(crew.ends())? {
             Event::Stream(stream) => crew.hire(stream),
             Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
@@ -127,20 +127,19 @@ fn pour(
 }
 
 fn drain(stream: Stream, counters: &Counters) -> WorkerEnd {
-    let mut drain = Drain { clock: Clock::start(), frames: 0 };
-    let result = stream.into_reader().run(&mut drain);
+    let mut drain = Drain { clock: Clock::start() };
+    let mut reader = stream.into_reader();
+    let result = reader.run(&mut drain);
     drain.clock.finish(counters, None);
-    (drain.frames > 0, result)
+    (reader.is_used(), result)
 }
 
 struct Drain {
     clock: Clock,
-    frames: u64,
 }
 
 impl FrameHandler for Drain {
     fn start(&mut self, header: Header) -> Result<(), StreamError> {
-        self.frames += 1;
         match header.kind {
             FrameKind::Data | FrameKind::End => Ok(()),
             _ => Err(StreamError::Protocol("files where only bytes were announced")),

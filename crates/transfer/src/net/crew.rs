@@ -3,9 +3,10 @@
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use std::sync::Arc;
 use std::thread::Scope;
+use std::time::Instant;
 
 use crate::base::problem::TransferError;
-use crate::net::session::WorkerEnd;
+use crate::net::session::{DIAL_TIME, WorkerEnd};
 use crate::net::stream::{Stream, StreamError};
 
 /// Workers under way.
@@ -17,12 +18,14 @@ pub struct Crew<'scope, 'env, W> {
     pub running: u32,
     /// Streams that have carried data to their end.
     pub used: u32,
+    /// Since when streams are missing while no worker runs.
+    missing: Option<Instant>,
 }
 
 impl<'scope, 'env, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope> Crew<'scope, 'env, W> {
     /// No worker yet; each will do `work` on its stream.
     pub fn new(scope: &'scope Scope<'scope, 'env>, work: W) -> Self {
-        Self { scope, work: Arc::new(work), ends: unbounded(), running: 0, used: 0 }
+        Self { scope, work: Arc::new(work), ends: unbounded(), running: 0, used: 0, missing: None }
     }
 
     /// How the workers ended, for [`crate::net::session::Session::next`].
@@ -42,7 +45,28 @@ impl<'scope, 'env, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope> Crew<'scop
         });
     }
 
-    /// Counts a worker that has ended. Where its stream is the `only` one, it can't have been one too many.
+    /// True at a receiver while a stream of those that the sender says it has used hasn't ended; `None` while the sender
+    /// hasn't said how many they are.
+    ///
+    /// # Errors
+    /// If one of them is missing for longer than a connection takes to be made: it broke before anything came.
+    pub fn is_awaited(&mut self, sent: Option<u32>) -> Result<bool, TransferError> {
+        let Some(sent) = sent else { return Ok(true) };
+        if self.used >= sent {
+            return Ok(false);
+        }
+        if self.running > 0 {
+            self.missing = None;
+            return Ok(true);
+        }
+        if self.missing.get_or_insert_with(Instant::now).elapsed() <= DIAL_TIME {
+            return Ok(true);
+        }
+        let missing = sent - self.used;
+        Err(TransferError::Cut(format!("{missing} of {sent} data connections broke before anything came on them")))
+    }
+
+    /// Counts a worker that has ended. One whose stream brought nothing was one too many, unless it is the `only` one.
     ///
     /// # Errors
     /// If its stream broke after it had carried data, or carried what it may not.
@@ -60,5 +84,29 @@ impl<'scope, 'env, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope> Crew<'scop
             (_, Err(error)) => return Err(TransferError::Failed(error.to_string())),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Error, ErrorKind};
+    use std::thread;
+
+    #[test]
+    fn a_stream_that_breaks_is_one_too_many_only_where_nothing_came_on_it() {
+        thread::scope(|scope| {
+            let mut crew = Crew::new(scope, |_| (true, Ok(())));
+            let mut ended = |used, error, only| {
+                crew.running += 1;
+                crew.ended((used, Err(error)), only).is_ok()
+            };
+            let reset = || StreamError::Io(Error::from(ErrorKind::ConnectionReset));
+            assert!(ended(false, reset(), false) && ended(false, StreamError::Cut, false));
+            assert!(!ended(true, reset(), false) && !ended(true, StreamError::Cut, false));
+            assert!(!ended(false, reset(), true));
+            let damaged = StreamError::Record(Error::from(ErrorKind::InvalidData));
+            assert!(!ended(false, damaged, false));
+        });
     }
 }

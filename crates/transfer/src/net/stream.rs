@@ -40,6 +40,9 @@ pub enum StreamError {
     /// Its bytes aren't frames, or were changed.
     #[error("the data connection carries damaged data: {0}")]
     Frame(#[from] FrameError),
+    /// Its bytes aren't what the other end encrypted.
+    #[error("the data connection carries damaged data: {0}")]
+    Record(io::Error),
     /// The other end breaks the protocol.
     #[error("the other end breaks the protocol: {0}")]
     Protocol(&'static str),
@@ -89,6 +92,7 @@ impl Stream {
             head: 0,
             tail: filled,
             least: 1,
+            is_used: filled > 0,
         }
     }
 }
@@ -261,6 +265,7 @@ pub struct FrameReader {
     tail: usize,
     /// The number of bytes that reads wait for.
     least: usize,
+    is_used: bool,
 }
 
 impl FrameReader {
@@ -286,6 +291,11 @@ impl FrameReader {
         }
     }
 
+    /// True once anything has come behind the handshake: the other end uses this stream.
+    pub fn is_used(&self) -> bool {
+        self.is_used
+    }
+
     /// The kernel's view of the connection.
     pub fn tcp_info(&self) -> Option<linerate_sys::tcp::TcpInfo> {
         self.transport.tcp_info()
@@ -300,6 +310,7 @@ impl FrameReader {
             0 => Err(StreamError::Cut),
             got => {
                 self.tail += got;
+                self.is_used = true;
                 Ok(())
             }
         }
@@ -323,10 +334,10 @@ impl FrameReader {
                 frames.cut(rest)?;
             }
             Some(tls) => {
-                while let Some(length) = whole_record(rest)? {
+                while let Some(length) = whole_record(rest).map_err(StreamError::Record)? {
                     let (record, behind) = rest.split_at_mut(length);
                     (rest, *head) = (behind, *head + length);
-                    match tls.open(record)? {
+                    match tls.open(record).map_err(StreamError::Record)? {
                         OpenedRecord::Data(plain) => frames.cut(plain)?,
                         OpenedRecord::Nothing => {}
                         OpenedRecord::End if frames.ended => return Ok(true),

@@ -228,10 +228,10 @@ fn check_whole(shared: &Reception<'_>) -> Result<(), TransferError> {
 
 fn work(shared: &Reception<'_>, stream: Stream) -> WorkerEnd {
     let mut worker = ReceiveWorker::new(shared);
-    let result = stream.into_reader().run(&mut worker);
-    let used = worker.frames > 0;
+    let mut reader = stream.into_reader();
+    let result = reader.run(&mut worker);
     worker.finish();
-    (used, result)
+    (reader.is_used(), result)
 }
 
 fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
@@ -242,7 +242,7 @@ fn drive<'scope, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope>(
 ) -> Result<(u32, Announced), TransferError> {
     let mut announced = None;
     let mut looked = Instant::now();
-    while announced.is_none_or(|(streams, _)| crew.used < streams) {
+    while crew.is_awaited(announced.map(|(streams, _)| streams))? {
         match session.next(crew.ends())? {
             Event::Stream(stream) => crew.hire(stream),
             Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+pub use self::reach::DIAL_TIME;
 use self::reach::Opener;
 pub use self::reporter::Reporter;
 use self::reporter::{Quiet, Teller};
@@ -92,7 +93,7 @@ pub struct Session {
     silence: Silence,
 }
 
-/// How a worker ended: whether its stream carried anything, and its error.
+/// How a worker ended: whether the sender used its stream, and its error.
 pub type WorkerEnd = (bool, Result<(), StreamError>);
 
 /// An event of a transfer.

@@ -17,7 +17,7 @@ use crate::net::stream::Stream;
 use crate::net::transport::{Transport, Tunnel};
 
 /// How long all addresses of the other end together may take.
-const DIAL_TIME: Duration = Duration::from_secs(8);
+pub const DIAL_TIME: Duration = Duration::from_secs(8);
 /// How long a far end may take to say how connecting back went: its dialling, and some for slow hosts and links.
 const CONNECT_BACK_TIME: Duration = Duration::from_secs(12);
 /// How long a stream may still be on its way when the far end has said that it stands.

@@ -91,8 +91,6 @@ pub struct ReceiveWorker<'a> {
     parent: Option<(RelPath, Arc<Directory>)>,
     /// Whole files that are not yet handed to the committer.
     whole: Vec<Finished>,
-    /// Frames that came.
-    pub frames: u64,
 }
 
 /// Errors after which nothing further can be written.
@@ -112,7 +110,6 @@ impl<'a> ReceiveWorker<'a> {
             part: None,
             parent: None,
             whole: Vec::new(),
-            frames: 0,
         }
     }
 
@@ -321,7 +318,6 @@ impl<'a> ReceiveWorker<'a> {
 impl FrameHandler for ReceiveWorker<'_> {
     fn start(&mut self, header: Header) -> Result<(), StreamError> {
         self.kind = header.kind;
-        self.frames += 1;
         if matches!(header.kind, FrameKind::Batch | FrameKind::Chunk | FrameKind::Hole | FrameKind::Digest) {
             self.payload.clear();
             self.payload.reserve(header.length as usize);
