@@ -1,11 +1,14 @@
 //! A process that runs as long as its lab: the ssh server, the emulator.
 
+use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::process::{Child as Started, ChildStdout, Command};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use linerate_sys::netns;
 use rustix::process::Signal;
 
 use crate::process::Process;
@@ -50,4 +53,24 @@ impl Child {
         // The thread only waits for the process, and has no result.
         let _ = self.keeper.join();
     }
+}
+
+/// Makes `command` run in a namespace, out of reach of a terminal's Ctrl-C, which is for the lab's own command: that may
+/// need the process for its cleanup. It gets `at_the_end`, if there is one, when this process ends.
+pub(crate) fn settle(command: &mut Command, namespace: File, at_the_end: Option<Signal>) {
+    netns::enter(command, namespace.into());
+    netns::new_session(command);
+    if let Some(signal) = at_the_end {
+        netns::die_with_parent(command, signal);
+    }
+}
+
+/// The last lines of a process's log, for an error; "nothing" if there are none.
+pub(crate) fn last_lines(log: &Path) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let mut lines: Vec<&str> =
+        text.lines().map(str::trim).filter(|line| !line.is_empty()).rev().take(5).collect();
+    lines.reverse();
+    if lines.is_empty() { "nothing".into() } else { lines.join("; ") }
 }

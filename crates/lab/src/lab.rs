@@ -208,7 +208,7 @@ impl Lab {
         let namespace = |end| OsString::from(&self.host(end).namespace);
         let addresses = |end| joined(self.addresses(end).iter());
         let guests = self.guests();
-        let namespaces = guests.iter().filter(|_| self.description().machine.is_none());
+        let namespaces = self.description().guest_namespaces().iter();
         vec![
             ("LINERATE_LAB", self.name().as_str().into()),
             ("LINERATE_LAB_SSH_CONFIG", self.ssh_config().into()),

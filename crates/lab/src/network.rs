@@ -200,8 +200,7 @@ fn bridge(lab: &Description) -> Result<(), LabError> {
             ip(&format!("-n {} link set {} master {bridge} up", b.namespace, far.interface))?;
         }
     }
-    let namespaces = lab.guests.iter().filter(|_| lab.machine.is_none());
-    namespaces.into_iter().try_for_each(|guest| bring_up(lab, guest))
+    lab.guest_namespaces().iter().try_for_each(|guest| bring_up(lab, guest))
 }
 
 /// The interface on host b that leads to a guest over a link.

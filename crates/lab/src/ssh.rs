@@ -13,7 +13,7 @@ use linerate_sys::netns;
 use rustix::process::Signal;
 
 use crate::account;
-use crate::child::Child;
+use crate::child::{Child, last_lines, settle};
 use crate::error::LabError;
 use crate::process::{Process, wait_until};
 use crate::state::{Description, LabHost, LinkPort, write_private};
@@ -74,7 +74,7 @@ impl SshServer {
             Ok(()) => Ok(server),
             Err(reason) => {
                 server.stop();
-                Err(LabError::Sshd { reason, log: last_lines(directory) })
+                Err(LabError::Sshd { reason, log: last_lines(&log_file(directory)) })
             }
         }
     }
@@ -142,12 +142,7 @@ fn server_command(directory: &Path, host: &LabHost, kept: bool) -> Result<Comman
     let mut command = Command::new(SSHD.find()?);
     command.arg("-D").arg("-e").arg("-f").arg(directory.join("sshd_config"));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
-    netns::enter(&mut command, namespace.into());
-    // A terminal's Ctrl-C is for the command, which may need the far host for its own cleanup.
-    netns::new_session(&mut command);
-    if !kept {
-        netns::die_with_parent(&mut command, Signal::TERM);
-    }
+    settle(&mut command, namespace, (!kept).then_some(Signal::TERM));
     Ok(command)
 }
 
@@ -199,7 +194,7 @@ fn client_text(directory: &Path, lab: &Description, user: &str) -> String {
     let further = lab.b.further.iter().map(|port| port.address);
     let further: String =
         further.map(|address| format!("Host {address}\n    HostName {address}\n")).collect();
-    let machines = lab.guests.iter().filter(|_| lab.machine.is_some()).enumerate();
+    let machines = lab.machines().iter().enumerate();
     let guest = |(number, guest): (usize, &LabHost)| {
         let addresses: Vec<String> = guest.ports().iter().map(|port| port.address.to_string()).collect();
         let further = addresses.iter().skip(1).map(|address| format!("Host {address}\n    User root\n"));
@@ -221,23 +216,15 @@ fn client_text(directory: &Path, lab: &Description, user: &str) -> String {
 
 /// All names of hosts with an ssh server: programs on libssh don't know HostKeyAlias.
 fn known_names(lab: &Description) -> String {
-    let machines = lab.guests.iter().filter(|_| lab.machine.is_some());
-    let ports: Vec<LinkPort> =
-        std::iter::once(&lab.b).chain(machines.clone()).flat_map(LabHost::ports).collect();
+    let machines = lab.machines();
+    let ports: Vec<LinkPort> = std::iter::once(&lab.b).chain(machines).flat_map(LabHost::ports).collect();
     let addresses = ports.iter().map(|port| port.address.to_string());
     let addresses6 = ports.iter().filter_map(|port| Some(port.address6?.to_string()));
     let names = ["linerate-lab-b", "b", "b4", "b6"].map(str::to_owned).into_iter();
-    let guests = machines.enumerate().map(|(number, _)| format!("g{number}"));
+    let guests = (0..machines.len()).map(|number| format!("g{number}"));
     names.chain(guests).chain(addresses).chain(addresses6).collect::<Vec<_>>().join(",")
 }
 
 fn log_file(directory: &Path) -> PathBuf {
     directory.join("sshd.log")
-}
-
-fn last_lines(directory: &Path) -> String {
-    let log = std::fs::read(log_file(directory)).unwrap_or_default();
-    let log = String::from_utf8_lossy(&log).into_owned();
-    let lines: Vec<&str> = log.lines().rev().take(5).collect();
-    if lines.is_empty() { "nothing".into() } else { lines.into_iter().rev().collect::<Vec<_>>().join("; ") }
 }

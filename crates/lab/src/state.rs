@@ -126,8 +126,17 @@ impl LabHost {
 impl Description {
     /// The hosts that are network namespaces: a, b, and the guests unless they are virtual machines.
     pub fn namespaces(&self) -> impl Iterator<Item = &LabHost> {
-        let guests = self.guests.iter().filter(|_| self.machine.is_none());
-        [&self.a, &self.b].into_iter().chain(guests)
+        [&self.a, &self.b].into_iter().chain(self.guest_namespaces())
+    }
+
+    /// The guests that are network namespaces: all or none.
+    pub fn guest_namespaces(&self) -> &[LabHost] {
+        if self.machine.is_none() { &self.guests } else { &[] }
+    }
+
+    /// The guests that are virtual machines: all or none.
+    pub fn machines(&self) -> &[LabHost] {
+        if self.machine.is_some() { &self.guests } else { &[] }
     }
 }
 

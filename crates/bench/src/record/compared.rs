@@ -21,7 +21,7 @@ pub struct Printed {
     pub layer: Layer,
 }
 
-/// What a rate counts.
+/// The bytes that a rate counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {

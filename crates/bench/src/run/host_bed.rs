@@ -139,8 +139,8 @@ impl HostEnd {
         if self.is_far() { held_at(&self.place, &self.linerate, argv) } else { self.place.command(argv) }
     }
 
-    /// On another host this program's process is none or a stranger: what it starts there descends from the
-    /// linerate there or from the ssh server.
+    /// On another host this program's process number is nobody's or a stranger's: processes that it starts there
+    /// descend from the linerate there or from the ssh server.
     fn followed(&self) -> Followed {
         if self.is_far() { far_followed(&self.linerate) } else { Followed::Process(std::process::id()) }
     }
@@ -311,7 +311,7 @@ impl Bed for HostBed {
     }
 }
 
-/// What this program started on another host: by the `linerate` there, or by the ssh server.
+/// The processes that this program started on another host: descendants of the `linerate` there, or of the ssh server.
 pub(super) fn far_followed(linerate: &Path) -> Followed {
     let own = linerate.file_name().unwrap_or_default().to_string_lossy();
     let own = own.chars().take(LONGEST_COMM).collect();

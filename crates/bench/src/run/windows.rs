@@ -50,7 +50,7 @@ fn unknown(host: &str, why: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Each second of the host costs so many hundredths of a second in user mode.
+    /// Hundredths of a second in user mode for each second of the host.
     fn recording(boot: f64, user: &[u32]) -> Vec<u8> {
         let head = format!("linerate recording 1\nhost x\nstarted 1.0\nboot {boot}\ninterval 1\nticks 100\n");
         let mut sum = 0;

@@ -10,8 +10,7 @@ const PACKET_HEADERS: u32 = 52;
 /// add a little. A rate above the ceiling by less than this is no error.
 const TOLERANCE: f64 = 1.01;
 
-/// What arrived before a counted window may wait in receive buffers and be read in it: up to so many seconds'
-/// worth, where a receiver with many connections gets too little of a processor.
+/// Seconds of the link's rate that may wait in receive buffers before a counted window and be read in it, where a receiver with many connections gets too little of a processor.
 const BUFFERED: f64 = 0.5;
 
 /// The greatest payload rate of TCP over IPv4 with timestamps, in bit/s:

@@ -1,5 +1,6 @@
 //! The common room of the commands: arguments, actions and output that several of them share.
 
+pub mod command;
 pub mod event;
 pub mod failure;
 pub mod far;

@@ -7,9 +7,9 @@ use std::ffi::OsString;
 use std::io::{self, BufWriter, Write, stdout};
 use std::os::unix::ffi::OsStrExt;
 
-use super::command::Ended;
 use super::host::Recorded;
 use super::limiter::limiter;
+use crate::common::command::Ended;
 
 /// The version of the JSON form.
 const SCHEMA: u32 = 1;

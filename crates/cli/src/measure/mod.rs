@@ -1,6 +1,5 @@
 //! `linerate measure`: runs any command, and reports its results and costs.
 
-mod command;
 mod export;
 mod follow;
 mod host;
@@ -16,11 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::common::command::{Ended, Running};
 use crate::common::failure::Failure;
 use crate::common::reach::{Reach, ending_signals};
 use crate::exit::{Code, FAILED, FAR_END, Meaning, NOT_FOUND, NOT_RUN, USAGE, VERSION, table};
 use crate::say::note_loss;
-use command::{Ended, Running};
 use export::Measured;
 use follow::Follow;
 use host::Host;

@@ -310,7 +310,10 @@ fn bits_that_flip_on_the_wire_are_noticed() {
             for _ in 0..AT_ONCE {
                 scope.spawn(|| {
                     while left.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less).is_ok() {
-                        failed.fetch_add(u64::from(push_through_proxy(args, Flip::Byte(fastrand::u64(..BYTES)))), Ordering::AcqRel);
+                        failed.fetch_add(
+                            u64::from(push_through_proxy(args, Flip::Byte(fastrand::u64(..BYTES)))),
+                            Ordering::AcqRel,
+                        );
                     }
                 });
             }

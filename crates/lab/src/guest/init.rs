@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::Mode;
 use rustix::mount::{MountFlags, mount, mount_move};
@@ -200,15 +200,13 @@ fn start_ssh_server() -> io::Result<()> {
     let mut server = Command::new("/usr/sbin/sshd");
     server.args(["-D", "-e", "-f"]).arg(config).env_clear().env("PATH", account::search_path());
     let mut server = server.stdin(Stdio::null()).spawn().map_err(during("/usr/sbin/sshd"))?;
-    let begun = Instant::now();
-    while !speaks_ssh(Ipv4Addr::LOCALHOST) {
-        if let Some(status) = server.try_wait()? {
-            return Err(io::Error::other(format!("the ssh server ended: {status}; its message is above")));
+    let answered =
+        wait_until(PATIENCE, || !matches!(server.try_wait(), Ok(None)) || speaks_ssh(Ipv4Addr::LOCALHOST));
+    match server.try_wait()? {
+        Some(status) => {
+            Err(io::Error::other(format!("the ssh server ended: {status}; its message is above")))
         }
-        if begun.elapsed() > PATIENCE {
-            return Err(io::Error::other(format!("the ssh server doesn't answer within {PATIENCE:?}")));
-        }
-        std::thread::sleep(Duration::from_millis(20));
+        None if answered => Ok(()),
+        None => Err(io::Error::other(format!("the ssh server doesn't answer within {PATIENCE:?}"))),
     }
-    Ok(())
 }

@@ -15,7 +15,7 @@ use super::image::{self, LabFiles};
 use super::init::{FAILED, GuestJob, PROGRAM, READY, SUBCOMMAND, TRIAL};
 use super::kernel::GuestKernel;
 use super::spec::{Accel, GuestSpec, Nic};
-use crate::child::Child;
+use crate::child::{Child, last_lines, settle};
 use crate::error::LabError;
 use crate::network;
 use crate::process::{Process, wait_until};
@@ -75,7 +75,7 @@ impl GuestMachines {
         let mut machines = Self(Vec::new());
         for number in 0..lab.guests.len() {
             let started = machine(surroundings, lab, &spec, &boot, number)
-                .and_then(|command| spawn(command, "guest").map_err(|reason| failed(reason, "")));
+                .and_then(|command| spawn(command, "guest").map_err(failed));
             match started {
                 Ok(child) => {
                     pin(&spec, &child, number);
@@ -99,8 +99,9 @@ impl GuestMachines {
         for (number, child) in self.0.iter().enumerate() {
             let log = console(directory, number);
             let ready = await_ready(child, &log, deadline.saturating_duration_since(Instant::now()));
-            let logs = || last_lines(&log) + &last_lines(&errors(directory, number));
-            ready.map_err(|reason| failed(reason, &logs()))?;
+            let logs =
+                || [log.clone(), errors(directory, number)].map(|log| last_lines(&log)).join("; QEMU: ");
+            ready.map_err(|reason| LabError::Guest { reason, log: logs() })?;
         }
         Ok(())
     }
@@ -126,9 +127,8 @@ fn errors(directory: &Path, number: usize) -> PathBuf {
     directory.join(format!("qemu{number}.log"))
 }
 
-fn failed(reason: String, log: &str) -> LabError {
-    let log = if log.is_empty() { "nothing" } else { log };
-    LabError::Guest { reason, log: log.to_owned() }
+fn failed(reason: String) -> LabError {
+    LabError::Guest { reason, log: "nothing".into() }
 }
 
 fn boot_files(
@@ -239,11 +239,7 @@ fn machine(
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).current_dir("/");
     // The variable marks the process as the lab's own, even after the namespace has lost its name.
     command.env("LINERATE_LAB", lab.name.as_str());
-    netns::enter(&mut command, namespace.into());
-    netns::new_session(&mut command);
-    if !surroundings.kept {
-        netns::die_with_parent(&mut command, Signal::KILL);
-    }
+    settle(&mut command, namespace, (!surroundings.kept).then_some(Signal::KILL));
     Ok(command)
 }
 
@@ -276,15 +272,6 @@ fn pin(spec: &GuestSpec, child: &Child, number: usize) {
     let pid = i32::try_from(child.process().pid).ok().and_then(Pid::from_raw);
     // QEMU has just been started, and its later threads inherit the setting.
     let _ = sched_setaffinity(pid, &set);
-}
-
-fn last_lines(log: &Path) -> String {
-    let text = std::fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text).into_owned();
-    let mut lines: Vec<&str> =
-        text.lines().map(str::trim).filter(|line| !line.is_empty()).rev().take(5).collect();
-    lines.reverse();
-    lines.join("; ")
 }
 
 #[cfg(test)]

@@ -7,12 +7,11 @@ use std::process::{ChildStdout, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use linerate_sys::netns;
 use rustix::process::Signal;
 
 use super::carry::{EmulatorJob, TunInterface};
 use super::{SUBCOMMAND, SegmentCounts, Wan};
-use crate::child::Child;
+use crate::child::{Child, settle};
 use crate::error::LabError;
 use crate::process::Process;
 use crate::state::{Description, LabHost};
@@ -92,11 +91,7 @@ fn command(
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
     // The variable marks the process as the lab's own, even after the namespace has lost its name.
     command.env("LINERATE_LAB", lab.name.as_str());
-    netns::enter(&mut command, namespace.into());
-    netns::new_session(&mut command);
-    if !kept {
-        netns::die_with_parent(&mut command, Signal::KILL);
-    }
+    settle(&mut command, namespace, (!kept).then_some(Signal::KILL));
     Ok(command)
 }
 

@@ -32,7 +32,7 @@ pub enum Amount {
     Bytes(u64),
 }
 
-/// Who sends.
+/// The end that sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
     /// This end.
@@ -51,7 +51,7 @@ pub struct Bulk {
     pub to: Vec<SocketAddr>,
     /// The number of pairs, each a connection and a thread for each direction.
     pub pairs: usize,
-    /// Who sends.
+    /// The end that sends.
     pub direction: Direction,
     /// The amount to send.
     pub amount: Amount,

@@ -63,7 +63,9 @@ impl<'scope, 'env, W: Fn(Stream) -> WorkerEnd + Send + Sync + 'scope> Crew<'scop
             return Ok(true);
         }
         let missing = sent - self.used;
-        Err(TransferError::Cut(format!("{missing} of {sent} data connections broke before anything came on them")))
+        Err(TransferError::Cut(format!(
+            "{missing} of {sent} data connections broke before anything came on them"
+        )))
     }
 
     /// Counts a worker that has ended. One whose stream brought nothing was one too many, unless it is the `only` one.

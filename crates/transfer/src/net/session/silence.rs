@@ -65,7 +65,7 @@ impl Heart {
 }
 
 impl Session {
-    /// From now on an end that says nothing for so many seconds is given up: the user's `--timeout`, or what a job has.
+    /// From now on an end that says nothing for this time is given up: the user's `--timeout`, or what a job has.
     pub(super) fn limit_silence(&mut self, seconds: Option<u32>) {
         self.silence.has_option = seconds.is_some();
         self.silence.pulse.limit(seconds.map(|seconds| Duration::from_secs(seconds.into())));

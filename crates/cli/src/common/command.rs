@@ -1,4 +1,4 @@
-//! The command that is measured.
+//! A command that runs while this program measures.
 
 use linerate_sys::usage::{UsageOf, usage};
 use linerate_wire::path::printable;
