@@ -85,6 +85,11 @@ impl Pace {
         is_held
     }
 
+    /// True while the rate is held below the path's.
+    pub fn is_holding(&self) -> bool {
+        matches!(lock(&self.0).state, PaceState::Held(_))
+    }
+
     /// True while probing for more bandwidth.
     pub fn is_trying(&self) -> bool {
         matches!(lock(&self.0).state, PaceState::Held(held) if held.steps > 0)

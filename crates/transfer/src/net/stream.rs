@@ -73,6 +73,11 @@ impl Stream {
         }
     }
 
+    /// The kernel's view of the connection.
+    pub fn tcp_info(&self) -> Option<linerate_sys::tcp::TcpInfo> {
+        self.transport.tcp_info()
+    }
+
     /// The sending side.
     pub fn into_writer(self) -> FrameWriter {
         FrameWriter { transport: self.transport, tls: self.tls, buffer: Vec::new() }

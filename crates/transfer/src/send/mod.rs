@@ -7,5 +7,6 @@ pub mod orphans;
 pub mod plan;
 pub mod reading;
 pub mod sender;
+pub mod streams;
 pub mod under_way;
 pub mod worker;

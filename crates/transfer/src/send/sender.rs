@@ -1,7 +1,6 @@
 //! The sending end, from the sources to the receiver's word that everything is on stable storage.
 
 use crossbeam_channel::{Receiver, Sender as CrossbeamSender, TrySendError, bounded};
-use linerate_host::CpuTimes;
 use linerate_wire::control::{Keep, MAX_OPEN_OFFERS, MAX_SOURCES, Message, Options, Problem, Totals, Want};
 use linerate_wire::entry::Entry;
 use std::path::Path;
@@ -12,18 +11,18 @@ use std::time::Instant;
 
 use crate::base::lock::lock;
 use crate::base::problem::TransferError;
-use crate::net::auto::{Advice, Controller, FEW_PROCESSORS, TRIAL};
 use crate::net::channel::Channel;
-use crate::net::clock::{Counters, process_usage};
+use crate::net::clock::Counters;
 use crate::net::crew::Crew;
 use crate::net::pace::Pace;
 use crate::net::rate::RateLimit;
-use crate::net::session::{Event, FEWER, MAX_STREAMS, Session, TICK, check_length, out_of_turn};
+use crate::net::session::{Event, FEWER, Session, TICK, check_length, out_of_turn};
 use crate::send::again::{self, Resend, ResendVerdict};
 use crate::send::ahead::Ahead;
 use crate::send::offer::{Hash, Offers};
-use crate::send::plan::{Planner, SMALL, Unit};
+use crate::send::plan::{Planner, Unit};
 use crate::send::reading::digest;
+use crate::send::streams::Streams;
 use crate::send::under_way::UnderWay;
 use crate::send::worker::{SendWorker, Transmission};
 use crate::tree::bounds::Bounds;
@@ -35,20 +34,6 @@ use crate::tree::source_root::SourceRoot;
 
 /// Units that wait for a worker.
 const QUEUE: usize = 32;
-/// Streams at most where the user leaves it to us.
-const MOST_AUTO_STREAMS: u32 = 16;
-
-/// Streams at the beginning where the user leaves it to us. Each keeps a processor busy at either end, and the network's
-/// own work needs some too; but small files keep a receiver in the file system, and one that waits there needs a second.
-fn first_streams(found: &Totals) -> u32 {
-    let small = found.files > 256 && found.bytes / found.files <= SMALL;
-    if has_few_processors() && !small { 1 } else { 2 }
-}
-
-fn has_few_processors() -> bool {
-    thread::available_parallelism().map_or(1, usize::from) < 4
-}
-
 /// The result of the sending end.
 pub struct Sent {
     /// Entries that the receiver has put in place.
@@ -185,15 +170,15 @@ impl<'a> Rounds<'a> {
         let (queue, units) = bounded(QUEUE);
         let (answered, answers) = bounded(MAX_OPEN_OFFERS);
         let channel = session.channel();
-        let number = Streams::new(self.options, &self.shared.counters.found.get());
-        let streams = number.first;
+        let number = Streams::new(self.options, self.shared.counters);
+        let (first, streams) = (number.first, number.planned());
         let planner = Planner::new(queue, streams, self.options.keep.sparse);
         thread::scope(|scope| {
             scope.spawn(|| self.plan(ahead, planner, offers.then_some((&*channel, answers))));
             let answers = Answers { answered: offers.then_some(answered), breach: self.breach };
-            let sent = self.round(scope, session, units, number, &answers, (streams - 1, 0));
+            let sent = self.round(scope, session, units, number, &answers, (first - 1, 0));
             drop(answers);
-            let sent = sent.and_then(|used| self.settle(scope, session, streams, used));
+            let sent = sent.and_then(|used| self.settle(scope, session, first, used));
             self.shared.stop.store(true, Ordering::Relaxed);
             if sent.is_err() {
                 session.cut();
@@ -236,7 +221,7 @@ impl<'a> Rounds<'a> {
         let planner = Planner::new(queue, streams, keep.sparse);
         scope.spawn(move || again::rescan(self.shared, names, planner, keep, self.selection));
         let answers = Answers { answered: None, breach: self.breach };
-        let number = Streams { first: streams, auto: None };
+        let number = Streams::fixed(streams);
         let used = self.round(scope, session, units, number, &answers, (streams, used))?;
         Ok((session.wait_for_commit()?, used))
     }
@@ -260,7 +245,10 @@ impl<'a> Rounds<'a> {
         let mut looked = Instant::now();
         while crew.used == 0 || crew.running > 0 {
             match session.next(crew.ends())? {
-                Event::Stream(stream) => crew.hire(stream),
+                Event::Stream(stream) => {
+                    streams.meet(session, &stream)?;
+                    crew.hire(stream);
+                }
                 Event::Worker(end) => crew.ended(end, session.is_tunnelled())?,
                 Event::Message(Message::Skip { file }) => shared.under_way.skip(file)?,
                 Event::Message(Message::Wanted(wants)) => answers.hand_on(wants)?,
@@ -302,73 +290,5 @@ impl Answers<'_> {
 
     fn check(&self) -> Result<(), TransferError> {
         lock(self.breach).take().map_or(Ok(()), |breach| Err(TransferError::Breach(breach)))
-    }
-}
-
-/// The number of streams: as the user fixed it, or as it turns out best.
-struct Streams {
-    first: u32,
-    auto: Option<(Controller, Processors)>,
-}
-
-/// The processors of this end, whoever uses them: beside other work too, more streams than they can serve only
-/// switch more.
-struct Processors(Option<CpuTimes>);
-
-impl Processors {
-    fn now() -> Self {
-        Self(CpuTimes::read(Path::new("/")).ok())
-    }
-
-    /// Seconds in which a processor worked since the beginning, in the mean of all; of this program alone where the
-    /// host's can't be read.
-    fn busy_seconds(&self) -> f64 {
-        if let (Some(begun), Some(now)) = (&self.0, Self::now().0) {
-            let passed = now.since(begun);
-            return passed.busy() / f64::from(passed.processors.max(1));
-        }
-        let usage = process_usage();
-        usage.cpu_seconds / f64::from(usage.processors)
-    }
-}
-
-impl Streams {
-    fn new(options: &Options, found: &Totals) -> Self {
-        match options.streams {
-            Some(fixed) => Self { first: fixed.clamp(1, MAX_STREAMS), auto: None },
-            None => {
-                let first = first_streams(found);
-                let patience = if has_few_processors() { FEW_PROCESSORS } else { TRIAL };
-                let controller = Controller::new(first, MOST_AUTO_STREAMS, patience, Instant::now());
-                Self { first, auto: Some((controller, Processors::now())) }
-            }
-        }
-    }
-
-    fn adjust(
-        &mut self,
-        session: &Session,
-        shared: &Transmission<'_>,
-        running: u32,
-    ) -> Result<(), TransferError> {
-        let Some((controller, host)) = &mut self.auto else { return Ok(()) };
-        if session.is_tunnelled() {
-            return Ok(());
-        }
-        let bytes = shared.counters.payload();
-        if shared.pace.as_ref().is_some_and(Pace::is_trying) {
-            // The gain of a new stream is measured when its rate is no longer held.
-            controller.put_off(Instant::now(), bytes, || host.busy_seconds());
-            return Ok(());
-        }
-        match controller.advise(Instant::now(), bytes, || host.busy_seconds()) {
-            Advice::Keep => {}
-            Advice::Add(count) => session.more(count)?,
-            // Not all that were asked for may have come.
-            Advice::Drop(_) => {
-                shared.leave.store(running.saturating_sub(controller.streams()), Ordering::Release)
-            }
-        }
-        Ok(())
     }
 }

@@ -6,6 +6,7 @@ use linerate_wire::control::{
 use linerate_wire::entry::Entry;
 use linerate_wire::filter::ListedPath;
 use linerate_wire::stages::{Stages, Usage};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::{Session, out_of_turn};
@@ -161,12 +162,13 @@ impl Session {
         Ok(sources)
     }
 
-    /// The agent: reports its progress.
+    /// The agent, and each receiver: reports its progress. The client shows it, and a sender chooses the number of streams
+    /// by it.
     ///
     /// # Errors
-    /// If the client is gone.
+    /// If the other end is gone.
     pub fn tell_progress(&self) -> Result<(), TransferError> {
-        if !self.is_agent {
+        if !self.is_agent && !self.control.way.receives.load(Ordering::Acquire) {
             return Ok(());
         }
         self.send(&Message::Progress(self.meters.local.progress()))

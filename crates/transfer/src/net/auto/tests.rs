@@ -1,0 +1,148 @@
+//! Transfers in simulated time: each is a function of the number of its streams.
+
+use super::*;
+
+/// What N streams do: the payload's rate in bytes a second, and the parts of time that threads work.
+struct Seen {
+    rate: f64,
+    sender: f64,
+    receiver: f64,
+    /// Waiting in files, at the receiver.
+    files: f64,
+    /// Of the receiving host's processors.
+    busy: f64,
+    is_held: bool,
+}
+
+const NOTHING: Seen = Seen { rate: 0.0, sender: 0.2, receiver: 0.2, files: 0.0, busy: 0.1, is_held: false };
+
+/// The streams behind each tenth of a second of a path with `round_trip`, whose transfer `seen` describes by time and streams.
+fn simulate(first: u32, round_trip: Duration, seconds: u32, seen: impl Fn(f64, u32) -> Seen) -> Vec<u32> {
+    let begun = Instant::now();
+    let mut controller = Controller::new(first, begun);
+    let (mut sender, mut receiver) = (Stages::default(), Stages::default());
+    let (mut streams, mut numbers) = (first, Vec::new());
+    for tick in 1..=seconds * 10 {
+        let now = seen(f64::from(tick) / 10.0, streams);
+        let time = f64::from(streams) * 1e8;
+        sender.bytes += (now.rate / 10.0) as u64;
+        for (stages, threads) in [(&mut sender, now.sender), (&mut receiver, now.receiver)] {
+            stages.lifetime += time as u64;
+            stages.clocked += time as u64;
+            stages.cpu += (time * threads) as u64;
+            stages.host_time += 200_000_000;
+            stages.host_busy += (now.busy * 2e8) as u64;
+        }
+        receiver.write += (time * now.files) as u64;
+        sender.tcp_looks += 1;
+        sender.tcp_rtt += round_trip.as_micros() as u64;
+        sender.tcp_min_rtt += round_trip.as_micros() as u64;
+        let at = begun + Duration::from_millis(u64::from(tick) * 100);
+        match controller.advise(Look { at, sender, receiver, is_held: now.is_held }) {
+            Advice::Keep => {}
+            Advice::Add(count) => streams += count,
+            Advice::Drop(count) => streams -= count,
+        }
+        assert_eq!(controller.streams(), streams);
+        numbers.push(streams);
+    }
+    numbers
+}
+
+const SHORT: Duration = Duration::from_micros(80);
+const LONG: Duration = Duration::from_millis(50);
+
+#[test]
+fn full_threads_get_more_where_processors_are_idle_and_that_within_half_a_second() {
+    let threads = |busy: fn(u32) -> f64| {
+        simulate(FIRST, SHORT, 3, move |_, streams| Seen {
+            rate: f64::from(streams.min(8)) * 1e9,
+            receiver: 1.0,
+            busy: busy(streams),
+            ..NOTHING
+        })
+    };
+    let idle = threads(|streams| f64::from(streams) / 16.0);
+    assert_eq!((idle[5], *idle.last().unwrap()), (4, 8), "{idle:?}");
+    let busy = threads(|_| 0.97);
+    assert!(busy.iter().all(|streams| *streams == FIRST), "{busy:?}");
+}
+
+#[test]
+fn a_trial_that_brings_nothing_is_undone_and_repeated_ever_more_seldom() {
+    let numbers = simulate(FIRST, SHORT, 60, |_, _| Seen { rate: 1e9, sender: 0.95, ..NOTHING });
+    let trials = numbers.windows(2).filter(|pair| pair[1] > pair[0]).count();
+    assert!((4..=6).contains(&trials), "{trials}: {numbers:?}");
+    assert!(numbers.iter().filter(|streams| **streams > FIRST).count() < 30, "{numbers:?}");
+}
+
+#[test]
+fn a_long_path_that_is_not_full_gets_more_whoever_else_uses_the_processors() {
+    for busy in [0.1, 1.0] {
+        let numbers = simulate(FIRST_FAR, LONG, 6, |_, streams| Seen {
+            rate: f64::from(streams) * 4e6,
+            busy,
+            ..NOTHING
+        });
+        assert_eq!(*numbers.last().unwrap(), MOST, "{numbers:?}");
+    }
+}
+
+#[test]
+fn a_full_long_path_keeps_its_streams() {
+    let numbers = simulate(FIRST_FAR, LONG, 20, |_, _| Seen { rate: 1.2e8, is_held: true, ..NOTHING });
+    assert!(numbers.iter().all(|streams| *streams == FIRST_FAR), "{numbers:?}");
+}
+
+#[test]
+fn a_full_short_path_goes_back_to_one_stream_where_one_fills_it() {
+    let full = |alone: f64| {
+        simulate(FIRST, SHORT, 10, move |_, streams| Seen {
+            rate: if streams == 1 { alone } else { 1.2e9 },
+            receiver: 0.75 / f64::from(streams),
+            is_held: true,
+            ..NOTHING
+        })
+    };
+    let enough = full(1.2e9);
+    assert_eq!(enough[6..], [1; 94], "{enough:?}");
+    // One that turns out not to fill it has company again, and is tried ever more seldom.
+    let not_enough = full(1.1e9);
+    assert_eq!(not_enough.iter().filter(|streams| **streams == 1).count(), 12, "{not_enough:?}");
+}
+
+#[test]
+fn a_stream_whose_thread_fills_up_later_gets_company_again() {
+    let numbers = simulate(FIRST, SHORT, 10, |second, streams| {
+        let slow = if second < 4.0 { 0.7 } else { 1.4 };
+        let work = (slow / f64::from(streams)).min(1.0);
+        let rate = if slow > 1.0 { 1.2e9 * work * f64::from(streams) / slow } else { 1.2e9 };
+        Seen { rate, receiver: work, is_held: slow < 1.0, ..NOTHING }
+    });
+    assert_eq!((numbers[35], numbers[50], numbers[99]), (1, 2, 2), "{numbers:?}");
+}
+
+#[test]
+fn storage_that_answers_slowly_is_asked_by_more_after_a_second() {
+    let numbers = simulate(FIRST, SHORT, 5, |_, streams| Seen {
+        rate: f64::from(streams.min(8)) * 1e8,
+        files: 0.9,
+        ..NOTHING
+    });
+    assert!(numbers[..10].iter().all(|streams| *streams == FIRST), "{numbers:?}");
+    assert_eq!(*numbers.last().unwrap(), 8, "{numbers:?}");
+}
+
+#[test]
+fn a_scan_or_a_limit_that_holds_the_workers_up_needs_no_more_of_them() {
+    let begun = Instant::now();
+    let mut controller = Controller::new(FIRST, begun);
+    let mut sender = Stages::default();
+    for tick in 1..100 {
+        (sender.bytes, sender.lifetime, sender.queue) = (tick * 1000, tick * 1000, tick * 900);
+        (sender.tcp_looks, sender.tcp_rtt, sender.tcp_min_rtt) = (tick, tick * 50_000, tick * 50_000);
+        let at = begun + Duration::from_millis(tick * 100);
+        let look = Look { at, sender, receiver: Stages::default(), is_held: false };
+        assert_eq!(controller.advise(look), Advice::Keep);
+    }
+}

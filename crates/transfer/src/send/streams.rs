@@ -1,0 +1,104 @@
+//! The number of data streams: as the user fixed it, or as it turns out best.
+
+use linerate_wire::control::Options;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::base::lock::lock;
+use crate::base::problem::TransferError;
+use crate::net::auto::{Advice, Controller, FAR, FIRST, FIRST_FAR, Look};
+use crate::net::clock::Counters;
+use crate::net::pace::Pace;
+use crate::net::session::{MAX_STREAMS, Session};
+use crate::net::stream::Stream;
+use crate::send::worker::Transmission;
+
+/// What one stream brings before a second one stands: that many bytes, in that many files.
+const LITTLE: (u64, u64) = (1 << 20, 64);
+
+/// The number of streams of one transfer.
+pub struct Streams {
+    /// Streams at the beginning.
+    pub first: u32,
+    auto: Option<Controller>,
+}
+
+impl Streams {
+    /// As `options` say; `counters` have what the scan has found by now.
+    pub fn new(options: &Options, counters: &Counters) -> Self {
+        if let Some(fixed) = options.streams {
+            return Self::fixed(fixed.clamp(1, MAX_STREAMS));
+        }
+        let found = counters.found.get();
+        let (bytes, files) = LITTLE;
+        let is_little =
+            counters.scanned.load(Ordering::Acquire) && found.bytes <= bytes && found.files <= files;
+        if is_little {
+            return Self::fixed(1);
+        }
+        Self { first: FIRST, auto: Some(Controller::new(FIRST, Instant::now())) }
+    }
+
+    /// So many, whatever happens.
+    pub fn fixed(first: u32) -> Self {
+        Self { first, auto: None }
+    }
+
+    /// How many there may be soon, for the size of a large file's parts.
+    pub fn planned(&self) -> u32 {
+        if self.auto.is_some() { FIRST_FAR } else { self.first }
+    }
+
+    /// Looks at a new stream: the first one knows how long the path is.
+    ///
+    /// # Errors
+    /// If the other end is gone.
+    pub fn meet(&mut self, session: &Session, stream: &Stream) -> Result<(), TransferError> {
+        let Some(controller) = &mut self.auto else { return Ok(()) };
+        let round_trip = stream.tcp_info().map_or(0, |tcp| tcp.min_rtt_us);
+        if controller.streams() != FIRST
+            || Duration::from_micros(round_trip.into()) < FAR
+            || session.is_tunnelled()
+        {
+            return Ok(());
+        }
+        controller.begin_with(FIRST_FAR);
+        session.more(FIRST_FAR - FIRST)
+    }
+
+    /// Adds or drops streams, of which `running` are there, if that helps.
+    ///
+    /// # Errors
+    /// If the other end is gone.
+    pub fn adjust(
+        &mut self,
+        session: &Session,
+        shared: &Transmission<'_>,
+        running: u32,
+    ) -> Result<(), TransferError> {
+        let Some(controller) = &mut self.auto else { return Ok(()) };
+        if session.is_tunnelled() {
+            return Ok(());
+        }
+        let look = Look {
+            at: Instant::now(),
+            sender: shared.counters.stages(),
+            receiver: lock(&session.meters.remote).stages,
+            is_held: shared.pace.as_ref().is_some_and(Pace::is_holding),
+        };
+        if shared.pace.as_ref().is_some_and(Pace::is_trying) {
+            // The gain of a new stream is measured when its rate is no longer held.
+            controller.put_off(look);
+            return Ok(());
+        }
+        match controller.advise(look) {
+            Advice::Keep => {}
+            Advice::Add(count) => session.more(count)?,
+            // Not all that were asked for may have come.
+            Advice::Drop(_) => {
+                shared.leave.store(running.saturating_sub(controller.streams()), Ordering::Release)
+            }
+        }
+        Ok(())
+    }
+}
