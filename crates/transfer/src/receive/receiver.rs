@@ -1,14 +1,14 @@
 //! The receiving end, from the announced sources to the word that everything is on stable storage.
 
 use crossbeam_channel::{Receiver, Sender as CrossbeamSender, TrySendError, bounded};
-use linerate_wire::control::{MAX_OPEN_OFFERS, Message, Options, Problem, Source, Totals};
+use linerate_wire::control::{MAX_OPEN_OFFERS, Message, Options, Problem, ProblemKind, Source, Totals};
 use linerate_wire::path::RelPath;
 use rustix::fs::Mode;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
 use crate::base::lock::lock;
-use crate::base::problem::TransferError;
+use crate::base::problem::{TransferError, problem};
 use crate::net::crew::Crew;
 use crate::net::session::{Event, Session, TICK, WorkerEnd, out_of_turn};
 use crate::net::stream::Stream;
@@ -148,12 +148,16 @@ fn bring<'a>(
         }
     }
     let mut touched = std::mem::take(&mut taken.touched);
+    last.open_unlisted(&mut touched);
     session
         .meanwhile(|| {
             last.finish_directories(&mut touched)?;
             last.finish();
             touched.absorb(&lock(&shared.notes.changed));
-            touched.sync()
+            let root = &shared.ground.landing.root;
+            let shown = root.shown(&RelPath::root());
+            let report = |message| (shared.reports.problem)(problem(&shown, ProblemKind::Failed, message));
+            touched.sync(root.top(), report)
         })?
         .map_err(TransferError::Failed)?;
     Ok(taken)
@@ -172,7 +176,8 @@ fn take<'a>(
     let verifier = verifier.as_ref();
     let proven = |proof: &Proof| known(proof.source, &proof.path, Told::Digest(proof.digest));
     let journal = shared.ground.journal;
-    let committer = Committer { counters, problem, journal, verifier, proven: &proven };
+    let top = shared.ground.landing.root.top();
+    let committer = Committer { counters, problem, journal, verifier, proven: &proven, top };
     let offers = options.sync.is_some() || shared.ground.past.is_some();
     thread::scope(|scope| {
         let committing = scope.spawn(|| committer.run(whole));

@@ -111,6 +111,19 @@ fn what_is_not_listed_is_refused() {
 }
 
 #[test]
+fn a_directory_that_is_not_listed_itself_is_refused_and_not_missing() {
+    let own = |list| refused(&[], list, false, entry("", Kind::Directory));
+    assert!(own("a/b\n").unwrap().contains("isn't on the list"));
+    assert_eq!((own(".\na/b\n"), own("./\n")), (None, None));
+    let top = tempfile::tempdir().unwrap();
+    let landing = landing(top.path());
+    for (listed, missing) in [(false, 1), (true, 0)] {
+        let options = Options { listed, ..Options::default() };
+        assert_eq!(Terms::new(&landing, &options, None).missing(), missing);
+    }
+}
+
+#[test]
 fn links_that_lead_out_are_refused_where_the_user_wants_none() {
     let out = |safe, target| refused(&[], "", safe, entry("a/l", link(target))).is_some();
     assert!(out(true, "/etc") && out(true, "../../x") && !out(true, "../x"));

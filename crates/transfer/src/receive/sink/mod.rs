@@ -9,6 +9,7 @@ mod entries;
 mod links;
 mod parts;
 mod resumed;
+mod storage;
 
 use linerate_wire::control::{Digest, ProblemKind};
 use linerate_wire::entry::{Entry, Kind};
@@ -36,12 +37,14 @@ use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
 use directories::Planned;
 use parts::Part;
+use storage::is_of_storage;
 
 pub use assemblies::Assemblies;
 pub use basis::Older;
 pub use directories::{Kept, note_still_opened};
 pub use links::{FIRST_NAMES, FurtherName};
 pub use resumed::Resumed;
+pub use storage::OF_A_MOUNT;
 
 impl Reception<'_> {
     /// Notes a directory whose metadata is set when everything below it is there; `is_right` where it is already, but for
@@ -91,11 +94,6 @@ pub struct ReceiveWorker<'a> {
     parent: Option<(RelPath, Arc<Directory>)>,
     /// Whole files that are not yet handed to the committer.
     whole: Vec<Finished>,
-}
-
-/// Errors after which nothing further can be written.
-fn is_fatal(error: Errno) -> bool {
-    matches!(error, Errno::NOSPC | Errno::DQUOT | Errno::ROFS)
 }
 
 impl<'a> ReceiveWorker<'a> {
@@ -291,7 +289,7 @@ impl<'a> ReceiveWorker<'a> {
 
     fn failed(&self, admitted: &Admitted<'_>, error: Errno) -> Result<(), StreamError> {
         let (shown, entry) = (self.shown(admitted.place()), admitted.entry());
-        if is_fatal(error) {
+        if self.shared.ends_everything(admitted.place(), error) {
             return Err(StreamError::Destination(format!("writing {} failed: {error}", shown.display())));
         }
         let doing = match entry.kind {
@@ -304,6 +302,7 @@ impl<'a> ReceiveWorker<'a> {
         let why = match error {
             Errno::LOOP => "a symbolic link is in the way at the destination".to_owned(),
             Errno::NOTDIR => "something that is no directory is in the way at the destination".to_owned(),
+            error if is_of_storage(error) => format!("{error}; {OF_A_MOUNT}"),
             error => error.to_string(),
         };
         (self.shared.reports.problem)(problem(shown, ProblemKind::Failed, format!("{doing} failed: {why}")));

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use super::assemblies::Standing;
 use super::assembly::Assembly;
 use super::basis::Basis;
-use super::{ReceiveWorker, Resumed, is_fatal, write_all};
+use super::{ReceiveWorker, Resumed, write_all};
 use crate::base::lock::lock;
 use crate::base::problem::problem;
 use crate::net::clock::Stage;
@@ -277,7 +277,7 @@ impl ReceiveWorker<'_> {
             Target::Shared(assembly) => {
                 let was_failed = assembly.stop();
                 // The next run resumes from the part that a full disk holds.
-                if !is_fatal(error) {
+                if !self.shared.ends_everything(assembly.admitted.place(), error) {
                     lock(&self.shared.notes.assemblies).give_up(number);
                 }
                 (assembly.admitted.clone(), !was_failed)

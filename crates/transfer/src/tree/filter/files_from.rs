@@ -126,6 +126,11 @@ impl FilesFrom {
         listed.map(|(path, known)| ListedPath { path: path.clone(), contents: known.contents })
     }
 
+    /// Whether the list names `path` itself.
+    pub fn names(&self, path: &RelPath) -> bool {
+        self.known.get(path).is_some_and(|known| known.listed)
+    }
+
     /// Whether `path` is to be sent, and whether a walk has to look into it; `recursive` where the user asked for
     /// whole trees.
     pub fn wants(&self, path: &RelPath, recursive: bool) -> Selected {
@@ -146,8 +151,7 @@ impl FilesFrom {
     }
 
     fn is_in_listed(&self, path: &RelPath) -> bool {
-        let is_listed = |path: &RelPath| self.known.get(path).is_some_and(|known| known.listed);
-        is_listed(path) || path.ancestors().any(|above| is_listed(&above))
+        self.names(path) || path.ancestors().any(|above| self.names(&above))
     }
 }
 

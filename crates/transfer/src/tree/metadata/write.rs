@@ -245,7 +245,7 @@ fn needs_mode(what: MetadataTarget, mode: Mode) -> bool {
 }
 
 /// The ways below take descriptors that are mere paths too, which these calls refuse.
-fn through_proc(fd: BorrowedFd<'_>) -> String {
+pub fn through_proc(fd: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
