@@ -69,7 +69,7 @@ fn a_destination_that_is_not_listed_keeps_its_own_attributes_as_with_rsync() {
             let expected = if is_listed { attributes(&here) } else { there };
             assert_eq!(attributes(top), expected, "{}, listed: {is_listed}", top.display());
             assert_eq!(fs::read_to_string(top.join("a/file")).unwrap(), "x");
-            assert!(!top.join("other").exists() || is_listed);
+            assert_eq!(top.join("other").exists(), is_listed, "a listed directory has its contents");
             fs::remove_dir_all(top).unwrap();
         }
     }
@@ -129,4 +129,14 @@ fn a_list_of_files_is_all_that_travels() {
     write(case.near.join("list"), "a/b/c\n");
     case.sync(args!["--files-from", "list", case.b("copy"), "pulled"]).exits(0);
     assert_eq!(names(&case.near.join("pulled")), ["a", "a/b", "a/b/c"].map(PathBuf::from));
+}
+
+#[test]
+fn names_that_zero_bytes_end_are_no_comments() {
+    let Some(case) = case() else { return };
+    let names = ["#file#", ";other", "x"];
+    names.iter().for_each(|name| write(case.near.join("tree").join(name), name));
+    write(case.near.join("list"), names.join("\0"));
+    case.sync(args!["-0", "--files-from", "list", "tree", case.b("copy")]).exits(0);
+    names.iter().for_each(|name| assert!(case.far.join("copy").join(name).is_file(), "{name}"));
 }

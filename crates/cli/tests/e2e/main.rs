@@ -10,6 +10,7 @@ mod archives;
 mod bed;
 mod compared;
 mod failures;
+mod itemized;
 mod json;
 mod jump;
 mod killed;

@@ -2,6 +2,7 @@
 
 use std::ffi::{CString, OsStr};
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -206,4 +207,40 @@ fn an_acl_on_xfs_is_kept_once() {
         rustix::fs::getxattr(case.near.join("back/file"), "trusted.SGI_ACL_FILE", &mut [0_u8; 1000][..]);
     assert!(junk.is_err(), "it means nothing elsewhere");
     assert_alike(&here, &case.near.join("back"));
+}
+
+#[test]
+fn a_further_name_on_another_file_system_becomes_a_copy() {
+    let Some(case) = case_with_attributes() else { return };
+    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
+    write(here.join("a/file"), noise(1, 200_000));
+    rustix::fs::setxattr(here.join("a/file"), "trusted.note", b"x", XattrFlags::empty()).unwrap();
+    std::os::unix::fs::symlink("file", here.join("a/link")).unwrap();
+    std::os::unix::fs::chown(here.join("a/file"), Some(4242), Some(4243)).unwrap();
+    fs::set_permissions(here.join("a/file"), PermissionsExt::from_mode(0o4750)).unwrap();
+    assert!(Command::new("mkfifo").arg(here.join("a/fifo")).status().unwrap().success());
+    for directory in ["b", "c"] {
+        fs::create_dir(here.join(directory)).unwrap();
+        for name in ["file", "link", "fifo"] {
+            fs::hard_link(here.join("a").join(name), here.join(directory).join(name)).unwrap();
+        }
+    }
+    fs::create_dir_all(there.join("b")).unwrap();
+    let Some(_other) = Mounted::memory(&there.join("b"), "8m") else { return };
+    for options in [args![], args!["--verify"]] {
+        case.sync([options, args!["tree", case.b("copy")]].concat()).exits(0);
+        let seen = |top: &Path| {
+            let of = |name: &str| {
+                let meta = top.join(name).symlink_metadata().unwrap();
+                (meta.mode(), meta.uid(), meta.gid(), meta.size(), meta.mtime(), meta.mtime_nsec())
+            };
+            ["a/file", "b/file", "c/file", "a/link", "b/link", "b/fifo"].map(of)
+        };
+        assert_eq!(seen(&there), seen(&here));
+        assert_eq!(fs::read(there.join("b/file")).unwrap(), noise(1, 200_000));
+        let mut value = [0_u8; 9];
+        assert_eq!(rustix::fs::getxattr(there.join("b/file"), "trusted.note", &mut value[..]), Ok(1));
+        let inode = |name: &str| there.join(name).metadata().unwrap().ino();
+        assert_ne!(inode("a/file"), inode("b/file"));
+    }
 }

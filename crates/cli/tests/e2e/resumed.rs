@@ -54,6 +54,25 @@ fn files_that_changed_at_the_source_are_sent_whole() {
     assert_eq!(temporaries(&case.far), Vec::<OsString>::new());
 }
 
+/// Size and time are put back, as a program that works in place does; what it was is not known by them.
+#[test]
+fn a_larger_file_that_was_done_and_changed_in_secret_is_sent_again() {
+    let Some(case) = case() else { return };
+    let (source, destination) = cut_off(&case);
+    let temporary = temporaries(&destination);
+    let is_done = |path: &OsString| path.to_string_lossy().starts_with("large") && !temporary.contains(path);
+    let done: Vec<_> = names(&destination).into_iter().filter(is_done).collect();
+    assert!(!done.is_empty(), "none of those that have names is larger");
+    for path in &done {
+        let path = source.join(path);
+        let modified = path.metadata().unwrap().modified().unwrap();
+        write(path.clone(), noise(4711, path.metadata().unwrap().len() as usize));
+        fs::OpenOptions::new().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+    }
+    case.cp(again(&case)).exits(0);
+    assert_alike(&source, &destination);
+}
+
 #[test]
 fn a_file_that_was_changed_at_the_destination_is_sent_again() {
     let Some(case) = case() else { return };

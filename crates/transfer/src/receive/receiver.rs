@@ -104,7 +104,7 @@ fn receive(
     let (finished, whole) = bounded(WAITING);
     let (writer, past) = (MetadataWriter::new(options.keep), resume.past.as_deref());
     let journal = &resume.journal;
-    let ground = Ground { landing, terms, names: &names, writer: &writer, past, journal };
+    let ground = Ground { landing, sources: &sources, terms, names: &names, writer: &writer, past, journal };
     let reports = Reports { finished, counters: &counters, problem: &tell, skip: &skip };
     let shared = Reception::new(Settings::new(options, umask), ground, reports);
     past.iter().for_each(|past| note_still_opened(past, &shared));

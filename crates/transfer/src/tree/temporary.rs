@@ -6,22 +6,16 @@ use rustix::fs::{AtFlags, Dev, FileType, FlockOperation, Mode, OFlags, Timespec,
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::tree::root::Directory;
 use linerate_wire::entry::{Entry, Timestamp};
-pub use name::{Name, PREFIX, nonce_of};
+pub use name::{JOURNAL, JOURNAL_DIGITS, Name, is_journal, is_reserved, nonce_of};
 
 /// Why something with such a name isn't sent.
 pub const RESERVED: &str = "has a name that is for this program's temporary files; not copied. \
                             'linerate clean' removes what a transfer has left";
-
-/// True for a name that is for temporary files of this program alone: it is neither sent nor taken from a peer.
-pub fn is_reserved(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(PREFIX.as_bytes())
-}
 
 /// Makes temporary names that no other transfer makes.
 pub struct Names {

@@ -85,10 +85,11 @@ fn a_source_is_what_was_announced() {
 
 #[test]
 fn names_of_this_program_are_refused_at_any_depth() {
-    for name in [".linerate.x", "a/.linerate.journal.0", ".linerate./a", "a/.linerate.x/b"] {
+    let (file, journal) = (".linerate.0123456789abcdef.1", format!(".linerate.journal.{}", "0".repeat(32)));
+    for name in [file, &format!("a/{journal}"), &format!("{file}/a"), &format!("a/{journal}/b")] {
         assert!(refused(&[], "", false, entry(name, FILE)).unwrap().contains("temporary files"), "{name}");
     }
-    for name in ["linerate.x", ".linerate", "a.linerate.x"] {
+    for name in [".linerate.x", "a/.linerate.journal.0", "linerate.x", ".linerate", &format!("a{file}")] {
         assert_eq!(refused(&[], "", false, entry(name, FILE)), None, "{name}");
     }
 }

@@ -40,7 +40,8 @@ pub struct Assembly {
     listed: Mutex<Listed>,
     /// Chunks that an earlier run brought.
     there: HashSet<u32>,
-    origin: Origin,
+    /// Which file at the source it is.
+    pub(super) origin: Origin,
 }
 
 /// A large file as the journal knows it.

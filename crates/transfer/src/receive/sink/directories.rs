@@ -114,6 +114,12 @@ impl ReceiveWorker<'_> {
     ) -> Result<(), Errno> {
         let held = self.shared.ground.landing.root.directory(path)?;
         let mode = mode.map(|mode| mode | self.inherited(&held));
+        // Of a directory that is right it was said before which bits it can't have.
+        let keepable = |planned: &Planned| {
+            let there = rustix::fs::fstat(&held).ok().filter(|_| planned.is_right)?;
+            Some(self.shared.ground.writer.keepable(&planned.entry, mode?, &there))
+        };
+        let mode = planned.and_then(keepable).or(mode);
         if planned.is_some_and(|planned| planned.is_right && self.is_as_sent(&held, mode, &planned.entry)) {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! Entries that come in chunks: larger files, whole or in parts that several streams bring.
 
 use linerate_wire::control::{Digest, ProblemKind};
-use linerate_wire::entry::{Chunk, Kind};
+use linerate_wire::entry::{Chunk, Kind, Origin};
 use linerate_wire::path::RelPath;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
@@ -48,7 +48,7 @@ pub(super) struct Part {
 
 enum Target {
     /// The part is the whole file.
-    Whole(Temporary, Admitted<'static>),
+    Whole(Temporary, Admitted<'static>, Origin),
     /// It is there already and stays: only its digest comes.
     Standing(Temporary, Admitted<'static>),
     /// One of many.
@@ -81,7 +81,7 @@ impl ReceiveWorker<'_> {
         }
         match self.whole_file(&admitted) {
             Ok((file, true)) => Ok(Target::Standing(file, admitted)),
-            Ok((file, false)) => Ok(Target::Whole(file, admitted)),
+            Ok((file, false)) => Ok(Target::Whole(file, admitted, chunk.origin)),
             Err(error) => {
                 self.failed(&admitted, error)?;
                 (self.shared.reports.skip)(chunk.file);
@@ -273,7 +273,7 @@ impl ReceiveWorker<'_> {
         let Some(part) = &mut self.part else { return Ok(()) };
         let number = part.number;
         let (admitted, first) = match std::mem::replace(&mut part.target, Target::Dropped) {
-            Target::Whole(_, admitted) | Target::Standing(_, admitted) => (admitted, true),
+            Target::Whole(_, admitted, _) | Target::Standing(_, admitted) => (admitted, true),
             Target::Shared(assembly) => {
                 let was_failed = assembly.stop();
                 // The next run resumes from the part that a full disk holds.
@@ -300,7 +300,9 @@ impl ReceiveWorker<'_> {
     pub(super) fn finish_part(&mut self, digest: Option<Digest>) -> Result<(), StreamError> {
         let Some(part) = self.part.take() else { return Ok(()) };
         match part.target {
-            Target::Whole(temporary, admitted) => self.complete(temporary, &admitted, digest)?,
+            Target::Whole(temporary, admitted, origin) => {
+                self.complete(temporary, &admitted, origin, digest)?;
+            }
             Target::Standing(file, admitted) => self.stands(file, &admitted, digest),
             // If the file failed elsewhere, this part's bytes may have been dropped.
             Target::Shared(assembly) if assembly.has_failed() => {}
@@ -341,7 +343,7 @@ impl ReceiveWorker<'_> {
             return Ok(());
         }
         match self.shared.settings.digests.then(|| assembly.digest()).transpose() {
-            Ok(digest) => self.complete(temporary, &assembly.admitted, digest),
+            Ok(digest) => self.complete(temporary, &assembly.admitted, assembly.origin, digest),
             Err(breach) => {
                 temporary.discard();
                 Err(breach)
@@ -353,10 +355,12 @@ impl ReceiveWorker<'_> {
         &mut self,
         temporary: Temporary,
         admitted: &Admitted<'_>,
+        origin: Origin,
         digest: Option<Digest>,
     ) -> Result<(), StreamError> {
         self.clock.entries(1);
-        self.hand_on(temporary, admitted, digest).or_else(|error| self.failed(admitted, error))?;
+        self.hand_on(temporary, admitted, Some(origin), digest)
+            .or_else(|error| self.failed(admitted, error))?;
         self.hand_over();
         Ok(())
     }

@@ -71,15 +71,15 @@ struct Mention {
 }
 
 impl FilesFrom {
-    /// Reads a list: a path a line, or ended by zero bytes. Slashes in front are taken away; empty lines and those
-    /// that begin with `#` or `;` are passed over.
+    /// Reads a list: a path a line, or ended by zero bytes. Slashes in front are taken away; empty lines are
+    /// passed over, and so are those that begin with `#` or `;`, unless zero bytes end the names: then they are names.
     ///
     /// # Errors
     /// If a path has `..`, is too long, or there are too many.
     pub fn parse(text: &[u8], nul: bool) -> Result<Self, FilesFromError> {
         let mut list = Self::default();
         for (index, line) in lines(text, nul).enumerate() {
-            if matches!(line.first(), None | Some(b'#' | b';')) {
+            if line.is_empty() || !nul && matches!(line[0], b'#' | b';') {
                 continue;
             }
             let listed = listed(line).map_err(|error| FilesFromError::Path {

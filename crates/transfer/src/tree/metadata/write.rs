@@ -92,6 +92,9 @@ impl MetadataWriter {
         let mut mode = mode.or(had);
         if let Some(owner) = &extra.owner {
             let lost = self.give_owner(fd, owner, &mut note);
+            if !self.is_root && mode.is_some_and(|mode| mode.intersects(lost)) {
+                note("setuid or setgid bit, which is another's,", Err(Errno::PERM));
+            }
             mode = mode.map(|mode| mode & !lost);
         }
         let opened = self.open_up(fd, what);
@@ -134,6 +137,18 @@ impl MetadataWriter {
         lost.set(Mode::SUID, self.keep.owner && uid != wanted_uid);
         lost.set(Mode::SGID, self.keep.group && gid != wanted_gid);
         lost
+    }
+
+    /// `mode` without the bits that an ordinary user can't give to what is `there`: setuid and setgid for an owner and a group that
+    /// it won't have.
+    pub fn keepable(&self, entry: &Entry, mode: Mode, there: &Stat) -> Mode {
+        let owner = entry.extra.as_ref().and_then(|extra| extra.owner.as_ref());
+        let Some(owner) = owner.filter(|_| !self.is_root) else { return mode };
+        let (uid, gid) = self.numbers(owner);
+        let mut lost = Mode::empty();
+        lost.set(Mode::SUID, self.keep.owner && uid != there.st_uid);
+        lost.set(Mode::SGID, self.keep.group && gid != there.st_gid && !self.member_of.contains(&gid));
+        mode & !lost
     }
 
     /// As rsync: root is root everywhere, whoever has a name here is who has it there, and the others are their numbers.
