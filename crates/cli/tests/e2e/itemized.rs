@@ -158,3 +158,50 @@ fn no_time_is_left_to_the_file_system_to_omit() {
     assert!(!calls.contains("UTIME_OMIT"), "{calls}");
     assert_eq!(temporaries(&case.near).len(), 0);
 }
+
+/// In the order of the command line, beside `-C`, with `--delete-excluded`, and with words that take cvs' own back.
+#[test]
+fn the_users_words_for_cvs_count_as_with_rsync() {
+    let Some(case) = case() else { return };
+    if !has("rsync") {
+        return;
+    }
+    let (here, home) = (case.near.join("tree"), case.aside("home"));
+    write(home.join(".cvsignore"), "home-cvs\n*.home");
+    let names = ["a.o", "a.junk", "home-cvs", "b.home", "kept", "x", "sub/a.junk", "sub/kept"];
+    names.iter().for_each(|name| write(here.join(name), name));
+    let seed = |to: &Path| {
+        let _ = fs::remove_dir_all(to);
+        names.iter().for_each(|name| write(to.join(name), name));
+        write(to.join("gone"), "x");
+    };
+    let (ours, theirs) = (case.far.join("copy"), case.aside("rsynced"));
+    for words in ["*.junk", "! *.junk", ""] {
+        for rules in [
+            &["--filter=-C"][..],
+            &["--filter=:C", "--filter=-C"],
+            &["--exclude=x", "--filter=-C"],
+            &["--filter=-Cr"],
+            &["--filter=-Cs"],
+            &["-C"],
+            &["--filter=-C", "--include=a.o", "-C"],
+        ] {
+            for delete in [&[][..], &["--delete"], &["--delete", "--delete-excluded"]] {
+                [&ours, &theirs].iter().for_each(|to| seed(to));
+                fs::remove_file(here.join("kept")).unwrap();
+                let options = [rules, delete].concat();
+                let mut rsync = Command::new("rsync");
+                rsync.arg("-a").args(&options).args(["tree/", "../rsynced/"]).current_dir(&case.near);
+                let run = rsync.env("HOME", &home).env("CVSIGNORE", words).output().unwrap();
+                assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+                let mut line = args!["env", format!("HOME={}", home.display()), format!("CVSIGNORE={words}")];
+                line.extend(args![case.bed.program(), "sync", "-F", case.bed.lab.ssh_config()]);
+                line.extend(options.iter().map(Into::into));
+                case.start_with(line, args!["tree", case.b("copy")]).end().exits(0);
+                write(here.join("kept"), "kept");
+                let there = |to: &Path| crate::tree::shape(to).into_keys().collect::<Vec<_>>();
+                assert_eq!(there(&ours), there(&theirs), "{words:?} {options:?}");
+            }
+        }
+    }
+}

@@ -28,3 +28,4 @@ mod surroundings;
 mod syncs;
 mod tree;
 mod trees;
+mod unstated;

@@ -8,4 +8,5 @@ pub mod plan;
 pub mod reading;
 pub mod sender;
 pub mod under_way;
+mod unstated;
 pub mod worker;
