@@ -51,6 +51,17 @@ impl Mounted {
         None
     }
 
+    /// What is at `from` once more, by bindfs, which knows no files without a name.
+    pub fn in_user_space(from: &Path, path: &Path) -> Option<Self> {
+        let bindfs = linerate_testing::program_path("bindfs")?;
+        let mounted = Command::new(bindfs).arg(from).arg(path).output().expect("it is installed");
+        if mounted.status.success() {
+            return Some(Self(path.to_owned()));
+        }
+        skip("fuse", format_args!("bindfs can't mount: {}", String::from_utf8_lossy(&mounted.stderr)));
+        None
+    }
+
     fn of(path: &Path, mount: impl Fn() -> rustix::io::Result<()>) -> Option<Self> {
         match mount() {
             Ok(()) => Some(Self(path.to_owned())),

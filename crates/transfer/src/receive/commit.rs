@@ -141,6 +141,7 @@ impl Committer<'_> {
         let mut done = Vec::new();
         for mut entry in entries {
             touched.add(entry.temporary.parent());
+            self.announce(&entry);
             let record = self.record(&mut entry);
             if self.rename(entry) {
                 done.extend(record);
@@ -173,6 +174,14 @@ impl Committer<'_> {
             }
         }
         Ok(stored)
+    }
+
+    /// A file that takes another's place has a temporary name for a moment, of which the next run is to know.
+    fn announce(&self, entry: &Finished) {
+        let has_no_name = entry.temporary.name().is_empty() && !entry.temporary.is_in_place();
+        if has_no_name && !self.journal.takes_done() && entry.temporary.parent().stat(&entry.name).is_ok() {
+            self.journal.make();
+        }
     }
 
     fn record(&self, entry: &mut Finished) -> Option<Done> {

@@ -100,10 +100,14 @@ fn receive(
     // A sender that is gone is noticed where its next message is waited for.
     let skip = |file: u64| drop(channel.send(&Message::Skip { file }));
     let counters = session.meters.local.clone();
-    let names = Names::new(session.nonce(), options.verify);
+    let journal = &resume.journal;
+    // By the journal the next run knows which names to remove.
+    let announce = || {
+        journal.make();
+    };
+    let names = Names::new(session.nonce(), options.verify).announced_by(&announce);
     let (finished, whole) = bounded(WAITING);
     let (writer, past) = (MetadataWriter::new(options.keep), resume.past.as_deref());
-    let journal = &resume.journal;
     let ground = Ground { landing, sources: &sources, terms, names: &names, writer: &writer, past, journal };
     let reports = Reports { finished, counters: &counters, problem: &tell, skip: &skip };
     let shared = Reception::new(Settings::new(options, umask), ground, reports);

@@ -61,7 +61,7 @@ pub struct Ground<'a> {
     /// The terms by which entries are judged.
     pub terms: &'a Terms<'a>,
     /// Temporary names.
-    pub names: &'a Names,
+    pub names: &'a Names<'a>,
     /// Gives what landed its metadata.
     pub writer: &'a MetadataWriter,
     /// Files that earlier runs of the command have left.
