@@ -192,6 +192,20 @@ impl Temporary {
         self.in_place
     }
 
+    /// Gives a file that has no name a temporary one, so that a journal can list it.
+    ///
+    /// # Errors
+    /// The errors of link(2).
+    pub fn give_name(&mut self, names: &Names<'_>) -> Result<(), Errno> {
+        if self.name.is_empty() && !self.in_place {
+            let name = names.given().write();
+            self.link(&name)?;
+            self.name = name;
+            let _ = rustix::fs::flock(self.fd()?, FlockOperation::NonBlockingLockExclusive);
+        }
+        Ok(())
+    }
+
     /// Lets it stay when it is dropped, for the next run.
     pub fn keep(&mut self) {
         self.kept = true;

@@ -8,6 +8,7 @@ mod directories;
 mod entries;
 mod links;
 mod parts;
+mod progress;
 mod resumed;
 mod storage;
 

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use super::assemblies::Standing;
 use super::assembly::Assembly;
 use super::basis::Basis;
+use super::progress::Progress;
 use super::{ReceiveWorker, Resumed, write_all};
 use crate::base::lock::lock;
 use crate::base::problem::problem;
@@ -37,16 +38,18 @@ const STANDS: &str = "data of a file of which only the digest was asked for";
 
 /// The part of a large file that the data frames are bringing.
 pub(super) struct Part {
-    target: Target,
-    number: u64,
-    at: u64,
+    pub(super) target: Target,
+    pub(super) number: u64,
+    pub(super) at: u64,
     end: u64,
-    length: u64,
+    pub(super) length: u64,
     /// The file has its size.
-    sized: bool,
+    pub(super) sized: bool,
+    /// How far it goes that the journal was told of.
+    pub(super) progress: Progress,
 }
 
-enum Target {
+pub(super) enum Target {
     /// The part is the whole file.
     Whole(Temporary, Admitted<'static>, Origin),
     /// It is there already and stays: only its digest comes.
@@ -67,7 +70,8 @@ impl ReceiveWorker<'_> {
         let (number, at, length) = (chunk.file, chunk.offset, chunk.length);
         let (end, sized) = (at + length, chunk.parts > 1);
         let target = if sized { self.shared_target(chunk)? } else { self.whole_target(chunk)? };
-        self.part = Some(Part { target, number, at, end, length, sized });
+        let progress = Progress::at(at);
+        self.part = Some(Part { target, number, at, end, length, sized, progress });
         self.clock.lap(Stage::Write);
         if length == 0 && !self.shared.settings.digests { self.finish_part(None) } else { Ok(()) }
     }
@@ -207,7 +211,10 @@ impl ReceiveWorker<'_> {
         let written =
             part.forget(start).and_then(|()| part.fd().map_or(Ok(()), |fd| write_all(fd, pieces, start)));
         self.clock.bytes(length);
-        let result = written.or_else(|error| self.part_failed(error));
+        let result = match written {
+            Ok(()) => self.keep_progress(),
+            Err(error) => self.part_failed(error),
+        };
         self.clock.lap(Stage::Write);
         result
     }
@@ -317,7 +324,8 @@ impl ReceiveWorker<'_> {
                     length,
                     digest,
                 }));
-                assembly.write_down(offset, part.length, self.shared.ground.journal);
+                let slow = part.progress.is_slow();
+                assembly.write_down(offset, part.length, slow, self.shared.ground.journal);
                 if assembly.left.fetch_sub(1, Ordering::AcqRel) == 1 {
                     self.assembled(part.number, &assembly)?;
                 }
