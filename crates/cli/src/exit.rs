@@ -29,6 +29,8 @@ pub enum Code {
     Done,
     /// It failed as a whole, or its output could not be written.
     Failed,
+    /// Another run of the same command is at work: it failed as a whole, and a later try may help.
+    Busy,
     /// The arguments can't be served.
     Usage,
     /// Some entries failed, or lost something.
@@ -58,7 +60,7 @@ impl Code {
     pub fn number(self) -> u8 {
         match self {
             Self::Done => 0,
-            Self::Failed => 1,
+            Self::Failed | Self::Busy => 1,
             Self::Usage => 2,
             Self::Some => 3,
             Self::Changed => 4,
@@ -91,6 +93,7 @@ impl From<&TransferError> for Code {
             TransferError::FarEnd(_) | TransferError::Breach(_) | TransferError::Cut(_) => Self::FarEnd,
             TransferError::Version(_) => Self::Version,
             TransferError::Failed(_) | TransferError::BadData(_) => Self::Failed,
+            TransferError::Busy(_) => Self::Busy,
             TransferError::Interrupted => Self::Interrupted,
         }
     }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use linerate_quantity::{BitRate, Bytes, Seconds};
-pub use linerate_quantity::{bytes as parse_size, count as show_count, limit as parse_rate};
+pub use linerate_quantity::{
+    bytes as parse_size, count as show_count, counted as show_counted, limit as parse_rate,
+};
 
 /// Two TCP ports, `FIRST-LAST` or one.
 ///

@@ -20,7 +20,7 @@ use crate::common::reach::{Reach, interrupted};
 use crate::common::spec::Spec;
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::keep::AspectArgs;
-use crate::units::{show_bytes, show_count};
+use crate::units::{show_bytes, show_counted};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -144,8 +144,8 @@ impl VerifyArgs {
             output.event(&Event::Compared { compared, bytes, differ, missing, extra, failed, changed, exit });
         } else if !self.quiet {
             tell!(
-                "{} entries are at both ends, {} the same: {differ} differ, {missing} missing, {extra} extra",
-                show_count(entries),
+                "{} at both ends, {} the same: {differ} differ, {missing} missing, {extra} extra",
+                show_counted(entries, "entry is", "entries are"),
                 show_bytes(bytes),
             );
         }

@@ -19,7 +19,7 @@ use super::losses::Losses;
 use super::summary::Summary;
 use crate::exit::Code;
 use crate::say;
-use crate::units::{show_bytes, show_count, show_rate, show_time};
+use crate::units::{show_bytes, show_count, show_counted, show_rate, show_time};
 
 /// The amount of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,10 +203,10 @@ impl Output {
             }
             Style::Quiet => {}
             Style::Plain | Style::Verbose => self.line(&format!(
-                "would copy {} files, {} directories, {} links: {}",
-                show_count(found.files),
-                show_count(found.directories),
-                show_count(found.symlinks),
+                "would copy {}, {}, {}: {}",
+                show_counted(found.files, "file", "files"),
+                show_counted(found.directories, "directory", "directories"),
+                show_counted(found.symlinks, "link", "links"),
                 show_bytes(found.bytes)
             )),
         }

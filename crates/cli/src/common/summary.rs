@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::event::{CopySummary, EndFields, Event, SyncFields};
 use crate::exit::Code;
-use crate::units::{show_bytes, show_count, show_rate, show_time};
+use crate::units::{show_bytes, show_count, show_counted, show_rate, show_time};
 
 /// A transfer that went through.
 pub struct Summary {
@@ -91,12 +91,12 @@ impl Summary {
     pub fn text(&self, limiter: &Verdict) -> String {
         let Totals { files, bytes, .. } = self.moved();
         if let Some(synced) = self.synced.filter(|synced| synced.dry_run) {
-            let deleted = show_count(synced.deleted);
             return format!(
-                "would send {} of {} files, {}; delete {deleted} entries",
+                "would send {} of {}, {}; delete {}",
                 show_count(files),
-                show_count(self.landed.files),
+                show_counted(self.landed.files, "file", "files"),
                 show_bytes(bytes),
+                show_counted(synced.deleted, "entry", "entries"),
             );
         }
         let cipher = if self.cipher.is_some() { "encrypted" } else { "NOT ENCRYPTED" };
@@ -110,8 +110,7 @@ impl Summary {
         let what = match (self.kind, files) {
             (Payload::Memory, _) => "memory to memory".to_owned(),
             (Payload::Discarded, _) => "files to memory".to_owned(),
-            (Payload::Files, 1) => "1 file".to_owned(),
-            (Payload::Files, files) => format!("{} files", show_count(files)),
+            (Payload::Files, files) => show_counted(files, "file", "files"),
         };
         let what = match self.synced {
             None => what,
@@ -165,7 +164,6 @@ impl Summary {
 fn deleted(entries: u64) -> String {
     match entries {
         0 => String::new(),
-        1 => ", 1 entry deleted".into(),
-        entries => format!(", {} entries deleted", show_count(entries)),
+        entries => format!(", {} deleted", show_counted(entries, "entry", "entries")),
     }
 }

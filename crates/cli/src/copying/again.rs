@@ -37,7 +37,7 @@ impl Copy {
 
     /// If the first login fails, so would the next.
     fn can_try_again(&self, failure: &Failure) -> bool {
-        failure.1 == Code::FarEnd && self.task.retries > 0 && self.was_connected.load(Ordering::Relaxed)
+        may_pass(failure.1) && self.task.retries > 0 && self.was_connected.load(Ordering::Relaxed)
     }
 
     fn wait(&self, pause: Duration) -> Result<(), Failure> {
@@ -49,5 +49,27 @@ impl Copy {
             thread::sleep(Duration::from_millis(50));
         }
         Ok(())
+    }
+}
+
+/// Whether the reason of a failure may be gone some seconds later: a lost far end, or one of an earlier try that doesn't know yet
+/// that it was lost, and holds the destination.
+fn may_pass(code: Code) -> bool {
+    matches!(code, Code::FarEnd | Code::Busy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_transfer::problem::TransferError;
+    use linerate_wire::control::AbortKind;
+
+    #[test]
+    fn another_try_is_made_where_it_may_help() {
+        let code = |kind| Code::from(&TransferError::from_abort("because".into(), kind));
+        assert!(may_pass(code(AbortKind::Lost)) && may_pass(code(AbortKind::Busy)));
+        let lasting = [AbortKind::Failed, AbortKind::Arguments, AbortKind::Interrupted];
+        assert!(lasting.iter().all(|kind| !may_pass(code(*kind))));
+        assert_eq!(code(AbortKind::Busy).number(), 1);
     }
 }

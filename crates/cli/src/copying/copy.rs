@@ -20,6 +20,7 @@ use crate::common::output::Output;
 use crate::common::reach::interrupted;
 use crate::common::summary::{Payload, Summary, Synced};
 use crate::exit::Code;
+use crate::units::show_counted;
 
 /// Follows the reason why a run ended early.
 const GO_ON: &str =
@@ -174,14 +175,7 @@ impl Copy {
     fn finish(&self, summary: &Summary, sent: Totals) -> Result<Code, Failure> {
         let code = self.code();
         if self.has_no_problem() && sent != summary.landed {
-            let message = format!(
-                "{} entries ({} bytes) were sent and {} ({} bytes) arrived: the copy is not complete",
-                sent.entries(),
-                sent.bytes,
-                summary.landed.entries(),
-                summary.landed.bytes,
-            );
-            return Err(Failure(message, Code::Failed));
+            return Err(Failure(incomplete(&sent, &summary.landed), Code::Failed));
         }
         self.output.summary(summary, code, &self.meters);
         Ok(code)
@@ -199,4 +193,13 @@ impl Copy {
                 .map(|count| count.load(Ordering::Relaxed));
         Code::of_problems(failed.saturating_add(not_kept), changed, not_deleted)
     }
+}
+
+/// What was sent and didn't arrive.
+fn incomplete(sent: &Totals, landed: &Totals) -> String {
+    let (left, arrived) = (show_counted(sent.entries(), "entry was", "entries were"), landed.entries());
+    format!(
+        "{left} sent ({} bytes) and {arrived} ({} bytes) arrived: the copy is not complete; run it again",
+        sent.bytes, landed.bytes,
+    )
 }

@@ -70,6 +70,8 @@ impl Selecting {
     /// If a rule is wrong, or a file can't be read.
     pub fn rules(&self) -> Result<Rules, FilterError> {
         let mut builder = Builder::new(Reading { delete_excluded: self.delete_excluded, nul: self.from0 });
+        // For rules with `C`, which may also stand in a file.
+        builder.cvs_words(&cvs_words());
         for (rule, value) in &self.rules.0 {
             match rule {
                 RuleOption::Exclude => builder.exclude(value.as_bytes()),
@@ -80,7 +82,6 @@ impl Selecting {
             }?;
         }
         if self.cvs_exclude {
-            builder.cvs_words(&cvs_words());
             builder.cvs_exclude();
         }
         builder.build()

@@ -184,7 +184,8 @@ fn an_ordinary_user_keeps_what_one_can_pushed_to() {
     let Some(case) = case_with_attributes() else { return };
     make_an_ordinary_users(&case.near.join("tree"));
     chown(&case.far, Some(NOBODY), Some(NOBODY)).unwrap();
-    case.cp_by(&case.as_far_nobody(), args!["-a", "tree", case.b("tree")]).exits(0);
+    let run = case.cp_by(&case.as_far_nobody(), args!["-a", "tree", case.b("tree")]).exits(3);
+    run.says(&["a/program: its setuid or setgid bit, which is another's, could not be kept"]);
     assert_an_ordinary_users(&case, &case.far.join("tree"));
 }
 
@@ -192,7 +193,8 @@ fn an_ordinary_user_keeps_what_one_can_pushed_to() {
 fn an_ordinary_user_keeps_what_one_can_pulling() {
     let Some(case) = case_with_attributes() else { return };
     make_an_ordinary_users(&case.far.join("tree"));
-    case.cp_as_nobody(args!["-a", case.b("tree"), "back"]).exits(0);
+    let run = case.cp_as_nobody(args!["-a", case.b("tree"), "back"]).exits(3);
+    run.says(&["a/program: its setuid or setgid bit, which is another's, could not be kept"]);
     fs::rename(case.far.join("tree"), case.near.join("tree")).unwrap();
     assert_an_ordinary_users(&case, &case.near.join("back"));
 }

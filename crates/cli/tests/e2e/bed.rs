@@ -257,6 +257,20 @@ impl Case {
         self.start_with(words, args).end()
     }
 
+    /// Runs `linerate` with `command` as an ordinary user at both ends, to whom the near directory is given.
+    #[track_caller]
+    pub fn both_as_nobody(&self, command: &[&str], args: Vec<OsString>) -> Run {
+        chown(&self.near, Some(NOBODY), Some(NOBODY)).expect("root may");
+        let (home, shell) = (self.bed.nobodys_home(), self.aside("bin").join("as nobody"));
+        let ssh = format!("ssh -F {}", home.join("ssh_config").display());
+        fs::write(&shell, format!("SSH='{ssh}'\n{}\n", self.as_far_nobody())).expect("writable");
+        let mut words = as_nobody(&home);
+        words.push(self.bed.program().into());
+        words.extend(command.iter().map(OsString::from));
+        words.extend(args!["--rsh", format!("sh '{}'", shell.display())]);
+        self.start_with(words, args).end()
+    }
+
     /// A remote shell whose far end is an ordinary user with an empty home.
     pub fn as_far_nobody(&self) -> String {
         let home = self.aside("home");

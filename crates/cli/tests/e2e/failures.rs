@@ -1,16 +1,16 @@
 //! What goes wrong, and how it is told: a message, an exit code, and nothing half-written.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::Path;
 use std::time::Duration;
 
-use linerate_testing::skip;
-use rustix::mount::{MountFlags, UnmountFlags};
-
-use crate::bed::{args, case};
+use crate::archive::set_time;
+use crate::bed::{NOBODY, args, case};
 use crate::json::{summary_of, u64_at};
+use crate::mounts::Mounted;
 use crate::support::{PATIENCE, within};
 use crate::tree::{assert_alike, assert_nothing_half_written, make_mixed, noise, shape, temporaries, write};
 
@@ -38,6 +38,39 @@ fn an_unreadable_file_is_listed_and_the_others_are_there() {
     // The directory itself may or may not be there.
     let _ = fs::remove_dir(case.far.join("tree/closed directory"));
     assert_alike(&case.near.join("tree"), &case.far.join("tree"));
+}
+
+/// Run again and again, as a backup is.
+#[test]
+fn a_directory_that_its_owner_may_not_read_is_one_problem_each_time() {
+    let Some(case) = case() else { return };
+    write(case.near.join("tree/file"), "x");
+    for (name, mode) in [("closed", 0), ("dropbox", 0o333), ("open", 0o755)] {
+        write(case.near.join("tree").join(name).join("x"), name);
+        let directory = case.near.join("tree").join(name);
+        chown(&directory, Some(NOBODY), Some(NOBODY)).unwrap();
+        set_mode(&directory, mode);
+        set_time(&directory, 1_500_000_000, 5);
+    }
+    chown(case.near.join("tree"), Some(NOBODY), Some(NOBODY)).unwrap();
+    let home = case.aside("destination");
+    chown(&home, Some(NOBODY), Some(NOBODY)).unwrap();
+    for command in [&["cp", "-r"][..], &["cp", "-rp"], &["cp", "-a"], &["sync"]] {
+        let to = home.join(command.concat());
+        for _ in 0..3 {
+            let mut destination = OsString::from("b:");
+            destination.push(&to);
+            let run = case.both_as_nobody(command, args!["tree/.", destination]).exits(3);
+            let told: Vec<_> = run.err.lines().filter(|line| line.contains("failed")).collect();
+            assert_eq!(told.len(), 2, "{command:?}: {run}");
+            assert!(told.iter().all(|line| line.contains("opening the directory failed: Permission denied")));
+            assert_eq!(fs::read_to_string(to.join("open/x")).unwrap(), "open");
+            assert_eq!(temporaries(&to).len(), 0, "{command:?}: {run}");
+        }
+        let meta = to.join("closed").metadata().unwrap();
+        assert_eq!((meta.mode() & 0o777, meta.uid()), (0, NOBODY), "{command:?}");
+        assert!(command.contains(&"-r") || meta.mtime() == 1_500_000_000, "{command:?}");
+    }
 }
 
 #[test]
@@ -108,32 +141,10 @@ fn a_destination_that_is_a_file_takes_no_directory() {
     assert_eq!(fs::read_to_string(case.near.join("file")).unwrap(), "kept");
 }
 
-/// A small file system, which goes when this is dropped.
-struct Small(PathBuf);
-
-impl Small {
-    fn mount(path: PathBuf, size: &str) -> Option<Self> {
-        let options = std::ffi::CString::new(format!("size={size}")).unwrap();
-        match rustix::mount::mount("tmpfs", &path, "tmpfs", MountFlags::empty(), Some(options.as_c_str())) {
-            Ok(()) => Some(Self(path)),
-            Err(error) => {
-                skip("mount", format_args!("no file system can be mounted here: {error}"));
-                None
-            }
-        }
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = rustix::mount::unmount(&self.0, UnmountFlags::DETACH);
-    }
-}
-
 #[test]
 fn a_full_disk_at_the_far_end_leaves_nothing_half_written() {
     let Some(case) = case() else { return };
-    let Some(_small) = Small::mount(case.far.clone(), "8m") else { return };
+    let Some(_small) = Mounted::memory(&case.far, "8m") else { return };
     for number in 0..20 {
         write(case.near.join(format!("tree/large {number}")), noise(number, 1 << 20));
         write(case.near.join(format!("tree/small {number}")), noise(number, 3000));
@@ -151,7 +162,7 @@ fn a_full_disk_at_the_far_end_leaves_nothing_half_written() {
 #[test]
 fn a_full_disk_at_this_end_leaves_nothing_half_written() {
     let Some(case) = case() else { return };
-    let Some(_small) = Small::mount(case.near.clone(), "8m") else { return };
+    let Some(_small) = Mounted::memory(&case.near, "8m") else { return };
     for number in 0..20 {
         write(case.far.join(format!("tree/large {number}")), noise(number, 1 << 20));
         write(case.far.join(format!("tree/small {number}")), noise(number, 3000));

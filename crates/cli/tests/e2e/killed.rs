@@ -12,6 +12,7 @@ use linerate_lab::End;
 use rustix::process::Signal;
 
 use crate::bed::{Case, NOBODY, args, case, case_with_link};
+use crate::mounts::Mounted;
 use crate::support::{PATIENCE, Run, Running, send, within};
 use crate::tree::{assert_alike, assert_real_names_are_whole, names, noise, temporaries, write};
 
@@ -245,4 +246,68 @@ fn a_directory_that_was_opened_is_closed_again_after_a_kill_and_a_rerun() {
     case.cp_as_nobody(pull(Vec::new())).exits(0);
     assert_eq!(mode(), 0o500);
     assert_alike(&source, &destination);
+}
+
+/// Kills the receiver `by` as soon as something has a temporary name, three times, and runs the command to its end.
+fn kill_early(case: &Case, way: Way, command: &[&str], make: impl Fn(&Path)) {
+    let (near, far) = ((&case.near, args!["tree"]), (&case.far, args![case.b("tree")]));
+    let ((source, from), (top, to)) = match way {
+        Way::Push => (near, (&case.far, args![case.b("to")])),
+        Way::Pull => (far, (&case.near, args!["to"])),
+    };
+    make(source);
+    let words = |more: Vec<OsString>| {
+        let command: Vec<OsString> = command.iter().map(OsString::from).collect();
+        let shell = case.aside("bin").join("marked");
+        let ssh = format!("ssh -F {}", case.bed.lab.ssh_config().display());
+        fs::write(&shell, format!("SSH='{ssh}'\n{}\n", case.marked())).unwrap();
+        let rsh = args!["--rsh", format!("sh '{}'", shell.display())];
+        [args![case.bed.program()], command, rsh, more, from.clone(), to.clone()].concat()
+    };
+    let left =
+        || temporaries(top).into_iter().filter(|path| !path.to_string_lossy().contains("journal")).count();
+    for kills in 1..=3 {
+        let running = case.start_with(words(args!["--bwlimit", "2m"]), Vec::new());
+        assert!(within(PATIENCE, || left() >= kills), "nothing of it has a name: {}", running.end());
+        let receivers = if way == Way::Pull { vec![running.pid()] } else { case.far_processes() };
+        receivers.into_iter().for_each(|pid| send(pid, Signal::KILL));
+        running.end_within(SOON);
+        assert!(within(SOON, || case.far_processes().is_empty() && case.near_processes().is_empty()));
+    }
+    case.start_with(words(Vec::new()), Vec::new()).end().exits(0);
+    assert_alike(&source.join("tree"), &top.join("to"));
+    assert_eq!(temporaries(top), Vec::<OsString>::new(), "{way:?} {command:?}");
+}
+
+/// Before the first chunk of a large file is there, the journal says nothing of it.
+#[test]
+fn a_kill_before_the_first_chunk_leaves_nothing_that_a_rerun_does_not_remove() {
+    for way in [Way::Push, Way::Pull] {
+        let Some(case) = case() else { return };
+        kill_early(&case, way, &["cp", "-r"], |top| write(top.join("tree/large"), noise(1, 60 << 20)));
+        let Some(case) = crate::bed::case() else { return };
+        kill_early(&case, way, &["cp"], |top| write(top.join("tree"), noise(1, 60 << 20)));
+    }
+}
+
+/// What is filled from an older version isn't written down.
+#[test]
+fn a_kill_of_a_sync_over_an_older_version_leaves_nothing_that_a_rerun_does_not_remove() {
+    for way in [Way::Push, Way::Pull] {
+        let Some(case) = case() else { return };
+        let to = if way == Way::Push { case.far.join("to") } else { case.near.join("to") };
+        write(to.join("large"), noise(7, 40 << 20));
+        kill_early(&case, way, &["sync"], |top| write(top.join("tree/large"), noise(1, 40 << 20)));
+    }
+}
+
+/// On a file system that knows no files without a name each small one has a temporary one.
+#[test]
+fn a_kill_where_each_file_has_a_name_leaves_nothing_that_a_rerun_does_not_remove() {
+    let Some(case) = case() else { return };
+    let Some(_named_only) = Mounted::in_user_space(&case.aside("below"), &case.near) else { return };
+    let many = |top: &Path| {
+        (0..1500).for_each(|number| write(top.join(format!("tree/{number}")), noise(number, 4000)))
+    };
+    kill_early(&case, Way::Pull, &["sync"], many);
 }

@@ -54,6 +54,25 @@ fn files_that_changed_at_the_source_are_sent_whole() {
     assert_eq!(temporaries(&case.far), Vec::<OsString>::new());
 }
 
+/// Size and time are put back, as a program that works in place does; what it was is not known by them.
+#[test]
+fn a_larger_file_that_was_done_and_changed_in_secret_is_sent_again() {
+    let Some(case) = case() else { return };
+    let (source, destination) = cut_off(&case);
+    let temporary = temporaries(&destination);
+    let is_done = |path: &OsString| path.to_string_lossy().starts_with("large") && !temporary.contains(path);
+    let done: Vec<_> = names(&destination).into_iter().filter(is_done).collect();
+    assert!(!done.is_empty(), "none of those that have names is larger");
+    for path in &done {
+        let path = source.join(path);
+        let modified = path.metadata().unwrap().modified().unwrap();
+        write(path.clone(), noise(4711, path.metadata().unwrap().len() as usize));
+        fs::OpenOptions::new().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+    }
+    case.cp(again(&case)).exits(0);
+    assert_alike(&source, &destination);
+}
+
 #[test]
 fn a_file_that_was_changed_at_the_destination_is_sent_again() {
     let Some(case) = case() else { return };
@@ -195,4 +214,49 @@ fn what_is_left_is_listed_and_removed_and_what_is_under_way_is_not() {
     let run = case.clean(args![case.b("")]);
     assert!(run.out.is_empty(), "{run}");
     drop(midway);
+}
+
+/// At one megabyte a second no chunk of such files is ever whole before the link breaks.
+#[test]
+fn a_slow_link_that_breaks_again_and_again_brings_a_file_to_its_end() {
+    for (mebibytes, way) in [(12, Way::Push), (20, Way::Pull), (20, Way::Push)] {
+        let Some(case) = case() else { return };
+        let (source, destination) = match way {
+            Way::Push => (case.near.join("file"), case.far.join("to")),
+            Way::Pull => (case.far.join("file"), case.near.join("to")),
+        };
+        write(source.clone(), noise(1, mebibytes << 20));
+        let list = |more: Vec<OsString>| match way {
+            Way::Push => [more, args!["file", case.b("to")]].concat(),
+            Way::Pull => [more, args![case.b("file"), "to"]].concat(),
+        };
+        for _ in 0..2 {
+            let running = case.start(list(args!["--bwlimit", "1m", "--streams", "1"]));
+            std::thread::sleep(Duration::from_secs(6));
+            running.signal(Signal::KILL);
+            drop(running.end());
+        }
+        let run = case.cp(list(args!["--json"])).exits(0);
+        let again = u64_at(&summary_of(&run.out), "/sender/stages/bytes");
+        // Of at least eight seconds, beside logins; what came since the last look is lost each time.
+        assert!(again <= (mebibytes as u64 - 4) << 20, "{again} bytes of {mebibytes} MiB, {way:?}");
+        assert!(fs::read(&source).unwrap() == fs::read(&destination).unwrap(), "{way:?}");
+        assert_eq!(temporaries(destination.parent().unwrap()), Vec::<OsString>::new());
+    }
+}
+
+/// What is written down while it comes is as whole at the end as anything else.
+#[test]
+fn a_file_that_comes_slowly_is_whole_at_its_end() {
+    let Some(case) = case() else { return };
+    write(case.near.join("file"), noise(1, 5 << 20));
+    for (number, options) in [args!["--verify"], args!["-a"]].into_iter().enumerate() {
+        let last = args!["--bwlimit", "1m", "--streams", "1", "file", case.b(format!("{number}"))];
+        let running = case.start([options, last].concat());
+        let is_listed = || journal(&case.far).is_some() && temporaries(&case.far).len() == 2;
+        assert!(within(PATIENCE, is_listed), "its progress isn't written down: {}", running.end());
+        running.end().exits(0);
+        assert!(fs::read(case.far.join(format!("{number}"))).unwrap() == noise(1, 5 << 20));
+        assert_eq!(temporaries(&case.far), Vec::<OsString>::new());
+    }
 }

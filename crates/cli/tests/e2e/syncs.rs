@@ -46,7 +46,8 @@ fn draw(state: &mut u64, below: usize) -> usize {
     (*state >> 33) as usize % below
 }
 
-fn paths(top: &Path) -> Vec<PathBuf> {
+/// Everything below a directory, sorted.
+pub fn paths(top: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = crate::tree::names(top).into_iter().map(|path| top.join(path)).collect();
     found.sort();
     found
@@ -97,7 +98,7 @@ fn edit(top: &Path, seed: u64, times: usize) {
 }
 
 /// A file for each of the ways in which it can travel.
-fn make_tree(top: &Path) {
+pub fn make_tree(top: &Path) {
     make_mixed(top);
     for number in 0..40 {
         write(top.join(format!("many/{}/file {number}", number % 7)), noise(number, 100 * number as usize));
@@ -300,45 +301,6 @@ fn of_a_file_with_more_names_than_the_original_only_the_one_changes() {
     assert_rsync_finds_nothing(&here, &there, &[]);
     let mode = |name: &str| there.join(name).metadata().unwrap().mode() & 0o777;
     assert_eq!(["a", "b", "c"].map(mode), [0o644, 0o600, 0o644]);
-}
-
-#[test]
-fn what_a_list_of_files_names_and_is_not_there_is_told() {
-    let Some(case) = case() else { return };
-    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
-    make_tree(&here);
-    symlink("a", here.join("way")).unwrap();
-    write(case.near.join("list"), "small\nmissing\nno/way\nway/b\nlink\n");
-    let told = ["tree/missing: finding what the list", "tree/no/way: finding", "tree/way/b: finding"];
-    let push = args!["--files-from", "list", "tree", case.b("copy")];
-    let pull = args!["--files-from", "list", case.b("tree"), "back"];
-    let run = case.sync(push).exits(3).says(&told);
-    assert_eq!(run.err.matches("finding what").count(), told.len(), "{run}");
-    assert!(there.join("small").is_file() && there.join("link").is_symlink());
-    fs::rename(&here, case.far.join("tree")).unwrap();
-    case.sync(pull).exits(3).says(&told);
-}
-
-#[test]
-fn a_list_of_files_is_all_that_travels() {
-    let Some(case) = case() else { return };
-    let (here, there) = (case.near.join("tree"), case.far.join("copy"));
-    make_tree(&here);
-    write(case.near.join("list"), "a/b/c/deep\nmany/3/\nlink\n");
-    case.sync(args!["--files-from", "list", "tree", case.b("copy")]).exits(0);
-    let names = |top: &Path| -> Vec<PathBuf> {
-        paths(top).iter().map(|path| path.strip_prefix(top).unwrap().to_owned()).collect()
-    };
-    let mut expected: Vec<PathBuf> = names(&here)
-        .into_iter()
-        .filter(|path| path.starts_with("many/3"))
-        .chain(["a", "a/b", "a/b/c", "a/b/c/deep", "link", "many"].map(PathBuf::from))
-        .collect();
-    expected.sort();
-    assert_eq!(names(&there), expected);
-    write(case.near.join("list"), "a/b/c\n");
-    case.sync(args!["--files-from", "list", case.b("copy"), "pulled"]).exits(0);
-    assert_eq!(names(&case.near.join("pulled")), ["a", "a/b", "a/b/c"].map(PathBuf::from));
 }
 
 #[test]

@@ -189,7 +189,14 @@ fn what_it_says_of_itself_cannot_reach_the_terminal() {
 
 #[test]
 fn an_abort_of_any_kind_has_its_exit_code() {
-    for (kind, code) in [(AbortKind::Failed, 1), (AbortKind::Arguments, 2), (AbortKind::Interrupted, 130)] {
+    let kinds = [
+        (AbortKind::Failed, 1),
+        (AbortKind::Arguments, 2),
+        (AbortKind::Interrupted, 130),
+        (AbortKind::Lost, 5),
+        (AbortKind::Busy, 1),
+    ];
+    for (kind, code) in kinds {
         for count in 1..steps().len() {
             let ground = Ground::new();
             let behave = up_to(count, move |far| {

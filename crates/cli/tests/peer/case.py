@@ -156,7 +156,8 @@ class Case:
         yield from self.left_over(inside)
 
     def left_over(self, inside):
-        names = {os.fsdecode(item.path) for item in self.items}
+        # The destination itself may be new, whether or not it has an entry.
+        names = {""} | {os.fsdecode(item.path) for item in self.items}
         may = names | {os.path.join(top, name).rstrip("/") for top in ("tree", "x") for name in names}
         for name in sorted(self.ground.inside() - inside - may):
             yield f"'{name[:80]}' is left at the destination"

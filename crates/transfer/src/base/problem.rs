@@ -43,6 +43,9 @@ pub enum TransferError {
     /// A data connection broke, which may be the trace of a reason that the other end has yet to send.
     #[error("{0}")]
     Cut(String),
+    /// Another run of the same command is at work.
+    #[error("{0}")]
+    Busy(String),
     /// The user interrupted it.
     #[error("interrupted")]
     Interrupted,
@@ -55,6 +58,7 @@ impl TransferError {
             Self::Arguments(_) => AbortKind::Arguments,
             Self::Interrupted => AbortKind::Interrupted,
             Self::Cut(_) => AbortKind::Lost,
+            Self::Busy(_) => AbortKind::Busy,
             Self::FarEnd(_) | Self::Breach(_) | Self::BadData(_) | Self::Version(_) | Self::Failed(_) => {
                 AbortKind::Failed
             }
@@ -73,6 +77,7 @@ impl TransferError {
             AbortKind::Failed => Self::Failed(reason),
             AbortKind::Interrupted => Self::Interrupted,
             AbortKind::Lost => Self::Cut(reason),
+            AbortKind::Busy => Self::Busy(reason),
         }
     }
 }

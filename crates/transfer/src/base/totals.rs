@@ -37,6 +37,11 @@ impl SharedTotals {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// A file that was counted with N bytes has others.
+    pub fn corrected(&self, from: u64, to: u64) {
+        self.bytes.fetch_add(to.wrapping_sub(from), Ordering::Relaxed);
+    }
+
     /// Counts a directory.
     pub fn directory(&self) {
         self.directories.fetch_add(1, Ordering::Relaxed);

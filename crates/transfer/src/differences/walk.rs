@@ -15,10 +15,11 @@ use std::vec::IntoIter;
 
 use super::attributes::attributes;
 use crate::base::problem::problem;
-use crate::tree::digest::Hashing;
 use crate::tree::metadata::read::{At, Reader};
+use crate::tree::reading::is_made_up;
 use crate::tree::scan::{self, Stopped};
 use crate::tree::source_root::SourceRoot;
+use crate::tree::stamp::mtime;
 
 /// Files that wait to be hashed.
 const WAITING: usize = 64;
@@ -29,9 +30,11 @@ const MOST_THREADS: usize = 8;
 /// Bytes that are read at once.
 const AT_ONCE: usize = 512 << 10;
 
-type WalkTask = (Entry, Sender<Option<Digest>>);
+/// The bytes of a file and their digest.
+type Contents = (u64, Digest);
+type WalkTask = (Entry, Sender<Option<Contents>>);
 /// An entry whose contents may still be hashed.
-type Ordered = (Digested, Option<Receiver<Option<Digest>>>);
+type Ordered = (Digested, Option<Receiver<Option<Contents>>>);
 
 /// Walks `source`, which may be a file, and hands each entry to `each`, sorted by the bytes of its path's components,
 /// until that says no. Of its owner, attributes, ACLs and further names it holds what `keep` asks for. What can't be read is
@@ -53,9 +56,12 @@ pub fn walk(
         drop(waiting);
         scope.spawn(move || Walk::new(source, keep, tell, tasks, ordered).run());
         // The walker stops when nobody takes what it finds.
-        for (found, contents) in order {
+        for (mut found, contents) in order {
             let contents = contents.and_then(|contents| contents.recv().ok().flatten());
-            if !each(Digested { contents, ..found }) {
+            if let (Kind::File { size }, Some((length, _))) = (&mut found.entry.kind, &contents) {
+                *size = *length;
+            }
+            if !each(Digested { contents: contents.map(|(_, digest)| digest), ..found }) {
                 break;
             }
         }
@@ -201,7 +207,7 @@ impl<'a> Walk<'a> {
         attributes(xattrs.unwrap_or_default(), self.is_root)
     }
 
-    fn hash(&self, entry: Entry) -> Result<Receiver<Option<Digest>>, Stopped> {
+    fn hash(&self, entry: Entry) -> Result<Receiver<Option<Contents>>, Stopped> {
         let (answer, digest) = bounded(1);
         self.tasks.send((entry, answer)).map_err(|_| Stopped)?;
         Ok(digest)
@@ -245,7 +251,7 @@ impl Hasher<'_> {
         }
     }
 
-    fn digest(&self, entry: &Entry, buffer: &mut [u8]) -> Option<Digest> {
+    fn digest(&self, entry: &Entry, buffer: &mut [u8]) -> Option<Contents> {
         let tell = |kind, message: String| {
             (self.tell)(problem(self.source.shown(&entry.path), kind, message));
             None
@@ -258,23 +264,26 @@ impl Hasher<'_> {
         }
     }
 
-    /// `None` where it hasn't the size with which it was found.
-    fn hash(&self, entry: &Entry, buffer: &mut [u8]) -> Result<Option<Digest>, Errno> {
+    /// `None` where it changed meanwhile. Some file systems say another size than a file has, and say it again.
+    fn hash(&self, entry: &Entry, buffer: &mut [u8]) -> Result<Option<Contents>, Errno> {
         let Kind::File { size } = entry.kind else { return Ok(None) };
         let fd = self.source.root.open_at(&self.source.full_path(&entry.path), OFlags::RDONLY)?;
         let _ = rustix::fs::fadvise(&fd, 0, None, Advice::Sequential);
-        let Some(mut hashing) = Hashing::of(0, size, size) else { return Ok(None) };
-        let mut read = 0;
+        let (mut hasher, mut read) = (blake3::Hasher::new(), 0);
         loop {
             match read_some(fd.as_fd(), buffer)? {
                 0 => break,
                 got => {
                     read += got as u64;
-                    hashing.update(&buffer[..got]);
+                    hasher.update(&buffer[..got]);
                 }
             }
         }
-        Ok((read == size).then(|| hashing.finish()))
+        let is_right = || {
+            let now = rustix::fs::fstat(&fd)?;
+            Ok(now.st_size as u64 == size && (mtime(&now) == entry.mtime || is_made_up(fd.as_fd())))
+        };
+        Ok((read == size || is_right()?).then(|| (read, hasher.finalize().into())))
     }
 }
 

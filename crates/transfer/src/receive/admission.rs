@@ -41,6 +41,8 @@ pub struct Terms<'a> {
     asked: Option<Asked<'a>>,
     /// For each source whether its own entry has come.
     arrived: Vec<AtomicBool>,
+    /// Only what is on a list of files is sent.
+    is_listed: bool,
 }
 
 /// The request for the entries below a source.
@@ -131,7 +133,7 @@ impl<'a> Terms<'a> {
             safe_links: options.safe_links,
         });
         let arrived = landing.places.iter().map(|_| AtomicBool::new(false)).collect();
-        Self { landing, keep: options.keep, asked, arrived }
+        Self { landing, keep: options.keep, asked, arrived, is_listed: options.listed }
     }
 
     /// The landing.
@@ -144,9 +146,18 @@ impl<'a> Terms<'a> {
         self.asked.as_ref().is_some_and(|asked| asked.safe_links)
     }
 
-    /// How many sources have been announced and not come.
+    /// How many sources have been announced and not come. From a list of files a directory's own entry needn't.
     pub fn missing(&self) -> usize {
-        self.arrived.iter().filter(|arrived| !arrived.load(Ordering::Relaxed)).count()
+        let count = self.arrived.iter().filter(|arrived| !arrived.load(Ordering::Relaxed)).count();
+        count - self.unlisted().count()
+    }
+
+    /// Where directories land whose own entries haven't come, since only what is on a list of files is sent.
+    pub fn unlisted(&self) -> impl Iterator<Item = &RelPath> {
+        let places = self.landing.places.iter().zip(&self.arrived).filter(|_| self.is_listed);
+        places.filter_map(|((place, directory), arrived)| {
+            (*directory && !arrived.load(Ordering::Relaxed)).then_some(place)
+        })
     }
 }
 
@@ -203,6 +214,10 @@ impl<'a> Judge<'a> {
             Kind::Directory => {}
             _ if is_directory => return Err("something else in place of the directory that was announced"),
             _ => {}
+        }
+        let listed = self.terms.asked.as_ref().and_then(|asked| asked.listed);
+        if is_directory && listed.is_some_and(|listed| !listed.names(&RelPath::root())) {
+            return Err("the source's own entry, which isn't on the list of files");
         }
         self.terms.arrived[entry.source as usize].store(true, Ordering::Relaxed);
         Ok(())

@@ -5,11 +5,10 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use linerate_wire::control::{Problem, ProblemKind};
 use linerate_wire::entry::Kind;
 use linerate_wire::path::RelPath;
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
-use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,6 +17,7 @@ use crate::base::problem::problem;
 use crate::net::clock::Counters;
 use crate::receive::journal::{Done, Journal, Mark};
 use crate::receive::proof::{Proof, Verifier};
+use crate::receive::sink::OF_A_MOUNT;
 use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
 
@@ -75,6 +75,8 @@ pub struct Committer<'a> {
     pub verifier: Option<&'a Verifier<'a>>,
     /// Receives each file that has its name and a known digest.
     pub proven: &'a (dyn Fn(&Proof) + Sync),
+    /// The destination.
+    pub top: &'a Directory,
 }
 
 #[derive(Default)]
@@ -130,15 +132,16 @@ impl Committer<'_> {
 
     fn commit(&self, group: &mut Group, touched: &mut Touched) -> Result<(), String> {
         let group = std::mem::take(group);
-        sync_contents(&group.entries).inspect_err(|_| self.journal.distrust())?;
+        let stored = self.sync_contents(group.entries).inspect_err(|_| self.journal.distrust())?;
         let entries = match self.verifier {
-            Some(verifier) => verifier.check(group.entries),
-            None => group.entries,
+            Some(verifier) => verifier.check(stored),
+            None => stored,
         };
         self.journal.look(self.counters.landed.get().bytes);
         let mut done = Vec::new();
         for mut entry in entries {
             touched.add(entry.temporary.parent());
+            self.announce(&entry);
             let record = self.record(&mut entry);
             if self.rename(entry) {
                 done.extend(record);
@@ -146,6 +149,39 @@ impl Committer<'_> {
         }
         self.journal.done(done);
         Ok(())
+    }
+
+    /// Puts contents on stable storage, and gives the entries that are there. A mount below the destination that fails takes
+    /// with it what is in it.
+    fn sync_contents(&self, entries: Vec<Finished>) -> Result<Vec<Finished>, String> {
+        let one_by_one = entries.len() <= FEW || !syncfs_tells_of_losses();
+        let (mut devices, mut stored) = (HashMap::new(), Vec::with_capacity(entries.len()));
+        for entry in entries {
+            let parent = entry.temporary.parent();
+            let synced = match one_by_one {
+                true => entry.temporary.sync(),
+                false => *devices.entry(parent.device).or_insert_with(|| sync_device(parent)),
+            };
+            match synced {
+                Ok(()) => stored.push(entry),
+                Err(error) if parent.device == self.top.device => {
+                    return Err(lost(&format!("writing {}", entry.shown.display()), error));
+                }
+                Err(error) => {
+                    let message = format!("putting it on stable storage failed: {error}; {OF_A_MOUNT}");
+                    (self.problem)(problem(entry.shown, ProblemKind::Failed, message));
+                }
+            }
+        }
+        Ok(stored)
+    }
+
+    /// A file that takes another's place has a temporary name for a moment, of which the next run is to know.
+    fn announce(&self, entry: &Finished) {
+        let has_no_name = entry.temporary.name().is_empty() && !entry.temporary.is_in_place();
+        if has_no_name && !self.journal.takes_done() && entry.temporary.parent().stat(&entry.name).is_ok() {
+            self.journal.make();
+        }
     }
 
     fn record(&self, entry: &mut Finished) -> Option<Done> {
@@ -231,32 +267,26 @@ impl Touched {
         other.directories.values().for_each(|directory| self.add(directory));
     }
 
-    /// Puts all of them on stable storage.
+    /// Puts all of them on stable storage. What fails of mounts below the destination, which is `top`, goes to `report`.
     ///
     /// # Errors
-    /// A message where the storage reports that it lost data.
-    pub fn sync(self) -> Result<(), String> {
-        if self.directories.len() < FEW && !self.has_other_metadata {
-            return self.directories.values().try_for_each(|directory| {
-                let held = reopen(directory).map_err(|error| lost("opening a directory", error))?;
-                match rustix::fs::fsync(held) {
-                    // A file system that keeps no directories on storage, or not by this call.
-                    Ok(()) | Err(Errno::INVAL) => Ok(()),
-                    Err(error) => Err(lost("writing a directory", error)),
+    /// A message where the destination's own storage reports that it lost data.
+    pub fn sync(self, top: &Directory, report: impl Fn(String)) -> Result<(), String> {
+        let one_by_one = self.directories.len() < FEW && !self.has_other_metadata;
+        let sync = if one_by_one { sync_directory } else { sync_device };
+        let mut devices = HashSet::new();
+        for held in self.directories.values() {
+            let synced = if one_by_one || devices.insert(held.device) { sync(held) } else { Ok(()) };
+            match synced {
+                Err(error) if held.device == top.device => return Err(lost("writing a directory", error)),
+                Err(error) => {
+                    report(format!("putting a directory on stable storage failed: {error}; {OF_A_MOUNT}"))
                 }
-            });
+                Ok(()) => {}
+            }
         }
-        sync_devices(self.directories.values())
+        Ok(())
     }
-}
-
-fn sync_contents(entries: &[Finished]) -> Result<(), String> {
-    if entries.len() <= FEW || !syncfs_tells_of_losses() {
-        return entries.iter().try_for_each(|entry| {
-            entry.temporary.sync().map_err(|error| lost(&format!("writing {}", entry.shown.display()), error))
-        });
-    }
-    sync_devices(entries.iter().map(|entry| entry.temporary.parent()))
 }
 
 /// Before Linux 5.8 syncfs(2) succeeds whatever became of the data.
@@ -266,19 +296,25 @@ fn syncfs_tells_of_losses() -> bool {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (5u32, 8u32)
 }
 
-/// Synchronises the file system of each device among `directories` once (syncfs(2)).
-fn sync_devices<'a>(directories: impl Iterator<Item = &'a Arc<Directory>>) -> Result<(), String> {
-    let by_device: HashMap<u64, &Arc<Directory>> = directories.map(|held| (held.device, held)).collect();
-    by_device.values().try_for_each(|directory| {
-        let held = reopen(directory).map_err(|error| lost("opening a directory", error))?;
-        rustix::fs::syncfs(held).map_err(|error| lost("writing to the file system", error))
-    })
+/// Puts the names in a directory on stable storage, and its own metadata.
+fn sync_directory(directory: &Arc<Directory>) -> Result<(), Errno> {
+    let synced = match directory.for_sync() {
+        Err(Errno::ACCESS | Errno::PERM) => return sync_device(directory),
+        held => held.and_then(rustix::fs::fsync),
+    };
+    match synced {
+        // A file system that keeps no directories on storage, or not by this call.
+        Err(Errno::INVAL) => Ok(()),
+        other => other,
+    }
 }
 
-/// The held descriptor may be a mere path, which can't be synchronised.
-fn reopen(directory: &Directory) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::openat(directory.as_fd(), ".", flags, rustix::fs::Mode::empty())
+/// Puts the file system of a directory on stable storage, if need be by a file without a name: somebody else's directory may
+/// take files and not be readable.
+fn sync_device(directory: &Arc<Directory>) -> Result<(), Errno> {
+    let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let file = |error| rustix::fs::openat(directory, ".", flags, Mode::RUSR | Mode::WUSR).map_err(|_| error);
+    rustix::fs::syncfs(directory.for_sync().or_else(file)?)
 }
 
 fn lost(doing: &str, error: Errno) -> String {

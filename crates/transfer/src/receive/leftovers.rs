@@ -13,7 +13,7 @@ use crate::base::problem::problem;
 use crate::receive::journal::{self, Holder, KeyStore, Past};
 use crate::tree::landing::Landing;
 use crate::tree::root::{Directory, Root};
-use crate::tree::temporary::{PREFIX, nonce_of};
+use crate::tree::temporary::{is_journal, is_reserved, nonce_of};
 
 /// An unlocked file may still be on its way to its name: only older ones are left over.
 const YOUNG: Duration = Duration::from_secs(60);
@@ -139,11 +139,6 @@ fn age(stat: &Stat) -> Duration {
     SystemTime::now().duration_since(changed).unwrap_or_default()
 }
 
-fn is_journal(name: &[u8]) -> bool {
-    let key = name.strip_prefix(journal::prefix().as_bytes());
-    key.is_some_and(|key| key.len() == 32 && key.iter().all(u8::is_ascii_hexdigit))
-}
-
 type Each<'a> = &'a mut dyn FnMut(&Directory, &RelPath, &[u8]);
 
 /// Shows every temporary name below `top`, through no link. What can't be read is passed over.
@@ -154,7 +149,7 @@ fn walk(root: &Root, top: RelPath, deep: bool, each: Each<'_>) {
         let Ok(listing) = Dir::read_from(&*directory) else { continue };
         for entry in listing.flatten() {
             let name = entry.file_name().to_bytes();
-            if name.starts_with(PREFIX.as_bytes()) {
+            if is_reserved(OsStr::from_bytes(name)) {
                 each(&directory, &at, name);
             } else if deep && name != b"." && name != b".." && is_directory(&directory, &entry) {
                 waiting.extend(at.join(name).ok());
@@ -174,19 +169,14 @@ fn is_directory(parent: &Directory, entry: &rustix::fs::DirEntry) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_our_own_journals_are_ours() {
-        assert!(is_journal(b".linerate.journal.0123456789abcdef0123456789abcdef"));
-        assert!(!is_journal(b".linerate.journal.mine") && !is_journal(b".linerate.0123456789abcdef.1"));
-    }
+    use crate::tree::temporary::{JOURNAL, JOURNAL_DIGITS};
 
     #[test]
     fn below_a_journal_that_somebody_holds_and_nobody_can_read_everything_may_be_held() {
         let (top, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let at = |path: &str| RelPath::new(path.as_bytes()).unwrap();
         std::fs::create_dir_all(top.path().join("a/b")).unwrap();
-        let name = format!("a/{}{}", journal::prefix(), "0".repeat(32));
+        let name = format!("a/{JOURNAL}{}", "0".repeat(JOURNAL_DIGITS));
         let journal = std::fs::File::create(top.path().join(name)).unwrap();
         let root = Root::open(top.path()).unwrap();
         let may_hold = |path: &str| {

@@ -1,14 +1,14 @@
 //! The receiving end, from the announced sources to the word that everything is on stable storage.
 
 use crossbeam_channel::{Receiver, Sender as CrossbeamSender, TrySendError, bounded};
-use linerate_wire::control::{MAX_OPEN_OFFERS, Message, Options, Problem, Source, Totals};
+use linerate_wire::control::{MAX_OPEN_OFFERS, Message, Options, Problem, ProblemKind, Source, Totals};
 use linerate_wire::path::RelPath;
 use rustix::fs::Mode;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Instant;
 
 use crate::base::lock::lock;
-use crate::base::problem::TransferError;
+use crate::base::problem::{TransferError, problem};
 use crate::net::crew::Crew;
 use crate::net::session::{Event, Session, TICK, WorkerEnd, out_of_turn};
 use crate::net::stream::Stream;
@@ -100,11 +100,15 @@ fn receive(
     // A sender that is gone is noticed where its next message is waited for.
     let skip = |file: u64| drop(channel.send(&Message::Skip { file }));
     let counters = session.meters.local.clone();
-    let names = Names::new(session.nonce(), options.verify);
+    let journal = &resume.journal;
+    // By the journal the next run knows which names to remove.
+    let announce = || {
+        journal.make();
+    };
+    let names = Names::new(session.nonce(), options.verify).announced_by(&announce);
     let (finished, whole) = bounded(WAITING);
     let (writer, past) = (MetadataWriter::new(options.keep), resume.past.as_deref());
-    let journal = &resume.journal;
-    let ground = Ground { landing, terms, names: &names, writer: &writer, past, journal };
+    let ground = Ground { landing, sources: &sources, terms, names: &names, writer: &writer, past, journal };
     let reports = Reports { finished, counters: &counters, problem: &tell, skip: &skip };
     let shared = Reception::new(Settings::new(options, umask), ground, reports);
     past.iter().for_each(|past| note_still_opened(past, &shared));
@@ -148,12 +152,16 @@ fn bring<'a>(
         }
     }
     let mut touched = std::mem::take(&mut taken.touched);
+    last.open_unlisted(&mut touched);
     session
         .meanwhile(|| {
             last.finish_directories(&mut touched)?;
             last.finish();
             touched.absorb(&lock(&shared.notes.changed));
-            touched.sync()
+            let root = &shared.ground.landing.root;
+            let shown = root.shown(&RelPath::root());
+            let report = |message| (shared.reports.problem)(problem(&shown, ProblemKind::Failed, message));
+            touched.sync(root.top(), report)
         })?
         .map_err(TransferError::Failed)?;
     Ok(taken)
@@ -172,7 +180,8 @@ fn take<'a>(
     let verifier = verifier.as_ref();
     let proven = |proof: &Proof| known(proof.source, &proof.path, Told::Digest(proof.digest));
     let journal = shared.ground.journal;
-    let committer = Committer { counters, problem, journal, verifier, proven: &proven };
+    let top = shared.ground.landing.root.top();
+    let committer = Committer { counters, problem, journal, verifier, proven: &proven, top };
     let offers = options.sync.is_some() || shared.ground.past.is_some();
     thread::scope(|scope| {
         let committing = scope.spawn(|| committer.run(whole));

@@ -1,7 +1,7 @@
 //! All that the threads of a receiver share, in four parts: settings, ground, notes and reports.
 
 use crossbeam_channel::Sender;
-use linerate_wire::control::{Keep, Options, Problem, Sync};
+use linerate_wire::control::{Keep, Options, Problem, Source, Sync};
 use linerate_wire::entry::Entry;
 use linerate_wire::path::RelPath;
 use rustix::fs::{Mode, Stat};
@@ -56,10 +56,12 @@ pub struct Settings {
 pub struct Ground<'a> {
     /// The destination.
     pub landing: &'a Landing,
+    /// The sources as the sender announced them.
+    pub sources: &'a [Source],
     /// The terms by which entries are judged.
     pub terms: &'a Terms<'a>,
     /// Temporary names.
-    pub names: &'a Names,
+    pub names: &'a Names<'a>,
     /// Gives what landed its metadata.
     pub writer: &'a MetadataWriter,
     /// Files that earlier runs of the command have left.

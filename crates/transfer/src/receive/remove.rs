@@ -19,7 +19,7 @@ use crate::tree::filter::{Filter, FilterError, Scope, Side, merge_file};
 use crate::tree::itemize::Item;
 use crate::tree::metadata::write::let_in;
 use crate::tree::root::Directory;
-use crate::tree::temporary::PREFIX;
+use crate::tree::temporary::is_reserved;
 
 /// How deep directories may lie in each other that are looked into.
 const MAX_DEPTH: usize = 1024;
@@ -114,10 +114,10 @@ impl<'a> Remover<'a> {
         }
         self.news.flush();
         if self.left > 0 {
-            let message = format!(
-                "{} entries are not at the source and stay, since --max-delete allows no more",
-                self.left
-            );
+            let left =
+                if self.left == 1 { "1 entry is".into() } else { format!("{} entries are", self.left) };
+            let message =
+                format!("{left} not at the source, and not deleted, since --max-delete allows no more");
             self.tell(&RelPath::root(), message);
         }
     }
@@ -204,8 +204,9 @@ impl<'a> Remover<'a> {
         }
         // A missing directory needs no cleaning: a dry run makes no directories.
         let Ok(held) = self.shared.ground.landing.root.directory(place) else { return };
+        let listed = self.list_staying(place, &held);
         let inside = scope.enter(path, &mut |name| merge_file(held.as_fd(), name));
-        let (found, inside) = match (list(held.as_fd()), inside) {
+        let (found, inside) = match (listed, inside) {
             (Ok(found), Ok(inside)) => (found, inside),
             (Err(error), _) => return self.tell(place, format!("listing it for --delete failed: {error}")),
             (_, Err(error)) => return self.tell(place, unknown(&error)),
@@ -227,6 +228,20 @@ impl<'a> Remover<'a> {
         if self.removed > before && !self.sync.dry_run {
             touched.add(&held);
         }
+    }
+
+    /// Lists a directory that stays, also where it doesn't let its owner in: it is made to until everything is there.
+    fn list_staying(&self, place: &RelPath, held: &Directory) -> Result<Vec<Child>, Errno> {
+        let listed = list(held.as_fd());
+        // What is held is a mere path.
+        if !matches!(listed, Err(Errno::BADF)) {
+            return listed;
+        }
+        if !self.sync.dry_run {
+            self.shared.open_up(place)?;
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        list(rustix::fs::openat(held, ".", flags, Mode::empty())?.as_fd())
     }
 
     /// Removes the entries found in the directory at `above`, which is going too; true if none is left.
@@ -252,7 +267,7 @@ impl<'a> Remover<'a> {
 
     fn remove_at(&mut self, path: &RelPath, parent: BorrowedFd<'_>, found: Child, scope: &Scope) -> bool {
         // Another transfer may be writing it; `clean` removes those that nobody will finish.
-        if found.name.as_bytes().starts_with(PREFIX.as_bytes()) {
+        if is_reserved(&found.name) {
             return false;
         }
         let emptied = if found.directory { self.empty(path, parent, &found.name, scope) } else { None };

@@ -12,7 +12,7 @@ use crate::base::lock::lock;
 use crate::base::problem::TransferError;
 use crate::net::session::Session;
 use crate::receive::admission::Admitted;
-use crate::receive::journal::{self, Found, Journal, KeyStore, Past, Site, mark};
+use crate::receive::journal::{self, Found, Journal, KeyStore, Past, Site, mark, mark_of};
 use crate::receive::leftovers;
 use crate::receive::reception::Reception;
 use crate::receive::sink::Resumed;
@@ -98,7 +98,7 @@ impl Resume {
 }
 
 fn busy(landing: &Landing) -> TransferError {
-    TransferError::Failed(format!(
+    TransferError::Busy(format!(
         "another run of the same command is at work in {}: wait for its end, or end it",
         landing.root.shown(&RelPath::root()).display()
     ))
@@ -109,7 +109,8 @@ pub fn want(shared: &Reception<'_>, past: &Past, admitted: &Admitted<'_>, origin
     let (entry, place) = (admitted.entry(), admitted.place());
     let Kind::File { size } = entry.kind else { return None };
     let mark = mark(entry);
-    if past.done(place, mark).is_some_and(|done| is_still_there(shared, done, place, size)) {
+    let done = past.done(place, mark_of(entry, origin)).or_else(|| past.done(place, mark));
+    if done.is_some_and(|done| is_still_there(shared, done, place, size)) {
         return Some(Want::Nothing);
     }
     if lock(&shared.notes.resumed).len() >= MAX_OPEN {

@@ -56,7 +56,7 @@ impl<V: Serialize + DeserializeOwned> Spool<V> {
     pub fn update(
         &mut self,
         place: &RelPath,
-        names: &Names,
+        names: &Names<'_>,
         change: impl FnOnce(Option<V>) -> V,
     ) -> Result<(), Errno> {
         let known = self.memory.get(place).map(|bytes| (bytes.len(), postcard::from_bytes(bytes)));
@@ -78,7 +78,7 @@ impl<V: Serialize + DeserializeOwned> Spool<V> {
         }
     }
 
-    fn write_out(&mut self, names: &Names) -> io::Result<()> {
+    fn write_out(&mut self, names: &Names<'_>) -> io::Result<()> {
         let file = match &self.file {
             Some(file) => file.clone(),
             None => Arc::new(File::from(names.scratch(&self.top)?)),

@@ -9,4 +9,5 @@ pub mod reading;
 pub mod sender;
 pub mod streams;
 pub mod under_way;
+mod unstated;
 pub mod worker;

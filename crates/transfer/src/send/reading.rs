@@ -1,14 +1,15 @@
 //! Reads source files: into memory, into places, into a hash; and notices whether they change meanwhile.
 
 use linerate_wire::control::Digest;
-use linerate_wire::entry::{Entry, Kind, Timestamp};
+use linerate_wire::entry::{Entry, Kind, Origin, Timestamp};
 use rustix::fs::{Advice, OFlags};
 use rustix::io::Errno;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::tree::reading::{append_from, hash_while};
+use crate::send::plan::SMALL;
+use crate::tree::reading::{append_from, hash_while, is_made_up, read_while};
 use crate::tree::source_root::SourceRoot;
 use crate::tree::stamp::{ctime, mtime};
 
@@ -17,12 +18,35 @@ pub(super) fn file_size(entry: &Entry) -> u64 {
     if let Kind::File { size } = entry.kind { size } else { 0 }
 }
 
-/// Appends the contents of a small file, at most as many bytes as were scanned; true where it has changed since.
-pub(super) fn read_small(opened: Option<OwnedFd>, entry: &Entry, out: &mut Vec<u8>) -> Result<bool, Errno> {
+/// Why the contents of a small file aren't there.
+pub(super) enum NotRead {
+    /// They can't be read.
+    Error(Errno),
+    /// They are more than travels in a batch, though the file says that it is empty.
+    Large(OpenedSource),
+}
+
+impl From<Errno> for NotRead {
+    fn from(error: Errno) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Appends the contents of a small file, at most as many bytes as were scanned; true where it has changed since. A file that
+/// says that it is empty is read to its end: those of /proc have contents all the same.
+pub(super) fn read_small(opened: Option<OwnedFd>, entry: &Entry, out: &mut Vec<u8>) -> Result<bool, NotRead> {
     let Some(fd) = opened else { return Ok(false) };
-    let opened = OpenedSource::new(fd)?;
-    append(opened.as_fd(), file_size(entry) as usize, out)?;
-    opened.has_changed(entry)
+    let (mut opened, before) = (OpenedSource::new(fd)?, out.len());
+    let most = match file_size(entry) {
+        0 => SMALL as usize + 1,
+        size => size as usize,
+    };
+    append(opened.as_fd(), most, out)?;
+    if out.len() - before > SMALL as usize {
+        opened.says_nothing = true;
+        return Err(NotRead::Large(opened));
+    }
+    Ok(opened.has_changed(entry)?)
 }
 
 /// A source that is being read.
@@ -32,6 +56,8 @@ pub struct OpenedSource {
     /// When its inode last changed, as it was opened. Nobody can set this time, so that a writer who puts the time of
     /// modification back is noticed too.
     ctime: Timestamp,
+    /// It says that it is empty, and isn't.
+    says_nothing: bool,
 }
 
 impl OpenedSource {
@@ -41,13 +67,27 @@ impl OpenedSource {
 
     fn new(fd: OwnedFd) -> Result<Self, Errno> {
         let ctime = ctime(&rustix::fs::fstat(&fd)?);
-        Ok(Self { fd, ctime })
+        Ok(Self { fd, ctime, says_nothing: false })
     }
 
     /// Whether it is no longer what was scanned, or has changed since it was opened.
     pub(super) fn has_changed(&self, entry: &Entry) -> Result<bool, Errno> {
         let now = rustix::fs::fstat(&self.fd)?;
-        Ok(mtime(&now) != entry.mtime || now.st_size as u64 != file_size(entry) || ctime(&now) != self.ctime)
+        let size = if self.says_nothing { 0 } else { file_size(entry) };
+        let is_same = mtime(&now) == entry.mtime && now.st_size as u64 == size && ctime(&now) == self.ctime;
+        Ok(!is_same && !is_made_up(self.as_fd()))
+    }
+
+    /// Which file it is.
+    pub(super) fn origin(&self) -> Result<Origin, Errno> {
+        Ok(Origin { inode: rustix::fs::fstat(&self.fd)?.st_ino, ctime: self.ctime })
+    }
+
+    /// How many bytes it has; reads all of it, unless it isn't to `go_on`.
+    pub(super) fn length(&self, buffer: &mut Vec<u8>, go_on: impl Fn() -> bool) -> Result<u64, Errno> {
+        let mut length = 0;
+        read_while(self.as_fd(), 0, u64::MAX, buffer, go_on, |read| length += read.len() as u64)?;
+        Ok(length)
     }
 }
 

@@ -5,7 +5,7 @@ use linerate_wire::control::{Keep, MAX_OPEN_OFFERS, MAX_SOURCES, Message, Option
 use linerate_wire::entry::Entry;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, Scope};
 use std::time::Instant;
 
@@ -139,6 +139,7 @@ pub fn run(
         stop: ahead.stop,
         leave: AtomicU32::new(0),
         working: AtomicU32::new(0),
+        unstated: AtomicU64::new(0),
     };
     let breach = Mutex::new(None);
     let rounds =

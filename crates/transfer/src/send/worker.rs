@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use std::io::IoSliceMut;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::base::problem::problem;
 use crate::net::clock::{Clock, Counters, Stage};
@@ -18,7 +18,7 @@ use crate::net::pace::{Pace, StreamReport};
 use crate::net::rate::RateLimit;
 use crate::net::stream::{DATA_FRAME, FrameWriter, Stream, StreamError};
 use crate::send::plan::{HeldChunks, LargeFile, Unit};
-use crate::send::reading::{OpenedSource, file_size, open_large, read_full, read_small};
+use crate::send::reading::{NotRead, OpenedSource, file_size, open_large, read_full, read_small};
 use crate::send::under_way::UnderWay;
 use crate::tree::digest::ledger::Ledger;
 use crate::tree::digest::{self, Hashing};
@@ -57,6 +57,8 @@ pub struct Transmission<'a> {
     pub leave: AtomicU32,
     /// Workers that have not left.
     pub working: AtomicU32,
+    /// Large files so far that said that they are empty.
+    pub unstated: AtomicU64,
 }
 
 impl Transmission<'_> {
@@ -79,12 +81,12 @@ impl Transmission<'_> {
 
 /// One stream's worker.
 pub struct SendWorker<'a> {
-    shared: &'a Transmission<'a>,
+    pub(super) shared: &'a Transmission<'a>,
     stream: FrameWriter,
     clock: Clock,
     /// To the pace, of the stream.
     told: StreamReport,
-    payload: Vec<u8>,
+    pub(super) payload: Vec<u8>,
     /// The directory that the last small file was read from, and whose it is: the next one most often is its neighbour.
     parent: Option<(u32, RelPath, Arc<Directory>)>,
 }
@@ -131,7 +133,7 @@ impl<'a> SendWorker<'a> {
     fn batch(&mut self, entries: Vec<Entry>) -> Result<(), StreamError> {
         self.payload.clear();
         for mut entry in entries {
-            self.append(&mut entry);
+            self.append(&mut entry)?;
             if self.payload.len() >= BATCH_PAYLOAD {
                 self.send_batch()?;
             }
@@ -139,7 +141,7 @@ impl<'a> SendWorker<'a> {
         self.send_batch()
     }
 
-    fn send_batch(&mut self) -> Result<(), StreamError> {
+    pub(super) fn send_batch(&mut self) -> Result<(), StreamError> {
         self.clock.lap(Stage::Read);
         if self.payload.is_empty() {
             return Ok(());
@@ -150,7 +152,7 @@ impl<'a> SendWorker<'a> {
         Ok(())
     }
 
-    fn append(&mut self, entry: &mut Entry) {
+    pub(super) fn append(&mut self, entry: &mut Entry) -> Result<(), StreamError> {
         let shared = self.shared;
         let scanned = entry.clone();
         let opened = self.open_small(&scanned);
@@ -159,16 +161,20 @@ impl<'a> SendWorker<'a> {
         let digest = |read: &[u8]| shared.digests.as_ref().map(|_| digest::of_bytes(read));
         match batch::Writer::new(&mut self.payload).push_with(entry, read, digest) {
             Ok(digest) => shared.digests.iter().for_each(|known| known.entry(entry, digest)),
-            Err(error) => {
+            Err(NotRead::Large(opened)) => return self.unstated(scanned, opened),
+            Err(NotRead::Error(error)) => {
                 let (kind, message) = read_problem(error);
-                return self.tell(&scanned, kind, &message);
+                self.tell(&scanned, kind, &message);
+                return Ok(());
             }
         }
         self.clock.entries(1);
         self.clock.bytes(file_size(entry));
+        shared.counters.found.corrected(file_size(&scanned), file_size(entry));
         if changed {
             self.tell(&scanned, ProblemKind::Changed, CHANGED);
         }
+        Ok(())
     }
 
     /// Opens a small file by its name in the directory that is held; `None` for what has no contents.
@@ -188,9 +194,18 @@ impl<'a> SendWorker<'a> {
         opened.map(Some)
     }
 
-    fn chunk(&mut self, file: &Arc<LargeFile>, offset: u64, length: u64) -> Result<(), StreamError> {
+    pub(super) fn chunk(
+        &mut self,
+        file: &Arc<LargeFile>,
+        offset: u64,
+        length: u64,
+    ) -> Result<(), StreamError> {
         if self.shared.stop.load(Ordering::Relaxed) || file.given_up.load(Ordering::Relaxed) {
             return Ok(());
+        }
+        if self.ends_early(file) {
+            self.append(&mut file.entry.clone())?;
+            return self.send_batch();
         }
         self.shared.under_way.begin(file);
         let (entry, parts, origin) = (file.entry.clone(), file.parts, file.origin);
@@ -277,7 +292,7 @@ impl<'a> SendWorker<'a> {
     }
 
     /// The file, opened by the first worker that needs it.
-    fn opened<'f>(&self, file: &'f LargeFile) -> Result<&'f OpenedSource, FileProblem> {
+    pub(super) fn opened<'f>(&self, file: &'f LargeFile) -> Result<&'f OpenedSource, FileProblem> {
         let source = &self.shared.sources[file.entry.source as usize];
         let opened = file.descriptor.get_or_init(|| open_large(source, &file.entry));
         opened.as_ref().map_err(|error| read_problem(*error))
@@ -393,13 +408,13 @@ impl<'a> SendWorker<'a> {
         }
     }
 
-    fn tell(&self, entry: &Entry, kind: ProblemKind, message: &str) {
+    pub(super) fn tell(&self, entry: &Entry, kind: ProblemKind, message: &str) {
         let shown = self.shared.sources[entry.source as usize].shown(&entry.path);
         (self.shared.problem)(problem(shown, kind, message));
     }
 }
 
-fn read_problem(error: Errno) -> FileProblem {
+pub(super) fn read_problem(error: Errno) -> FileProblem {
     match error {
         Errno::NOENT => (ProblemKind::Changed, "vanished before it was read".into()),
         error => (ProblemKind::Failed, format!("reading failed: {error}")),

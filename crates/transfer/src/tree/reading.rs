@@ -47,11 +47,11 @@ pub fn read_while(
         buffer.clear();
         let want = usize::try_from(length - at).unwrap_or(HASHED).min(HASHED);
         append_from(fd, offset + at, want, buffer)?;
+        each(buffer);
+        at += buffer.len() as u64;
         if buffer.len() < want {
             break;
         }
-        each(buffer);
-        at += want as u64;
     }
     buffer.clear();
     Ok(at == length)
@@ -71,4 +71,11 @@ pub fn append_from(fd: BorrowedFd<'_>, from: u64, size: usize, out: &mut Vec<u8>
     }
     out.truncate(end);
     Ok(())
+}
+
+/// True for a file of /proc or /sys (statfs(2)): the kernel makes up its contents at each read, and its times when it is first
+/// looked for, which may be again and again.
+pub fn is_made_up(fd: BorrowedFd<'_>) -> bool {
+    const SYSFS: rustix::fs::FsWord = 0x6265_6572;
+    rustix::fs::fstatfs(fd).is_ok_and(|stat| [rustix::fs::PROC_SUPER_MAGIC, SYSFS].contains(&stat.f_type))
 }

@@ -5,7 +5,7 @@
 //! from the one before.
 
 use linerate_wire::path::RelPath;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps, UTIME_OMIT};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 use rustix::path::Arg;
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::base::lock::lock;
 use crate::tree::bounds::Held;
 use crate::tree::filter::Place;
-use crate::tree::metadata::write::has_default_acl;
+use crate::tree::metadata::write::{has_default_acl, let_in, set_mode};
 use crate::tree::places::Places;
 
 /// Directories that a [`Root`] keeps open at most.
@@ -154,6 +154,11 @@ impl Root {
         self.made_early.count.load(Ordering::Relaxed)
     }
 
+    /// True where this transfer has made the directory at `path`, and its own entry hasn't come.
+    pub fn was_made_early(&self, path: &RelPath) -> bool {
+        self.made_early.places.get(path).is_some()
+    }
+
     /// Makes the directory at `path` with `mode`; true where it wasn't there before this transfer.
     ///
     /// # Errors
@@ -233,7 +238,8 @@ impl Directory {
     pub fn take_away(&self, name: impl Arg) -> Result<(), Errno> {
         let before = rustix::fs::fstat(self)?;
         rustix::fs::unlinkat(self, name, AtFlags::empty())?;
-        let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+        // Some file systems in user space set a time that is to be omitted.
+        let last_access = Timespec { tv_sec: before.st_atime, tv_nsec: before.st_atime_nsec as _ };
         let last_modification = Timespec { tv_sec: before.st_mtime, tv_nsec: before.st_mtime_nsec as _ };
         // Somebody else's directory keeps the time of now.
         let _ = rustix::fs::utimensat(
@@ -243,6 +249,25 @@ impl Directory {
             AtFlags::empty(),
         );
         Ok(())
+    }
+
+    /// Opens it for putting it on stable storage: what is held may be a mere path, by which that can't be. If it doesn't let its
+    /// owner read, it is made to for this moment.
+    ///
+    /// # Errors
+    /// The errors of open(2) and chmod(2).
+    pub fn for_sync(&self) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = || rustix::fs::openat(&self.fd, ".", flags, Mode::empty());
+        match open() {
+            Err(Errno::ACCESS) => {
+                let had = let_in(self.as_fd(), Mode::RWXU)?;
+                let opened = open();
+                had.map_or(Ok(()), |had| set_mode(self.as_fd(), had))?;
+                opened
+            }
+            other => other,
+        }
     }
 
     /// True where `name` in it is a directory, a link not followed.

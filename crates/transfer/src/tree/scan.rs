@@ -126,7 +126,10 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             }
         };
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        self.found(number, RelPath::root(), &stat, At::Open(held.as_fd()))?;
+        let listed = &self.scanner.selection.listed;
+        if !is_directory || listed.as_ref().is_none_or(|listed| listed.names(&RelPath::root())) {
+            self.found(number, RelPath::root(), &stat, At::Open(held.as_fd()))?;
+        }
         if !is_directory {
             return Ok(());
         }

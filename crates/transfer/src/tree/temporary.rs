@@ -6,34 +6,31 @@ use rustix::fs::{AtFlags, Dev, FileType, FlockOperation, Mode, OFlags, Timespec,
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 
 use crate::tree::root::Directory;
 use linerate_wire::entry::{Entry, Timestamp};
-pub use name::{Name, PREFIX, nonce_of};
+pub use name::{JOURNAL, JOURNAL_DIGITS, Name, is_journal, is_reserved, nonce_of};
 
 /// Why something with such a name isn't sent.
 pub const RESERVED: &str = "has a name that is for this program's temporary files; not copied. \
                             'linerate clean' removes what a transfer has left";
 
-/// True for a name that is for temporary files of this program alone: it is neither sent nor taken from a peer.
-pub fn is_reserved(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(PREFIX.as_bytes())
-}
-
 /// Makes temporary names that no other transfer makes.
-pub struct Names {
+pub struct Names<'a> {
     nonce: [u8; 8],
     next: AtomicU64,
     /// Set where the destination's file system doesn't know files without a name.
     named_only: AtomicBool,
     /// How files are opened.
     access: OFlags,
+    /// To be called once, before the first of them is in a directory.
+    announce: &'a (dyn Fn() + Sync),
+    announced: Once,
 }
 
-impl Names {
+impl<'a> Names<'a> {
     /// Names of the transfer that the first eight bytes of `nonce` distinguish from others; its files are for writing, and for reading too
     /// where they are `read_back`.
     pub fn new(nonce: &[u8], read_back: bool) -> Self {
@@ -41,7 +38,13 @@ impl Names {
         of_transfer.iter_mut().zip(nonce).for_each(|(to, from)| *to = *from);
         let access = if read_back { OFlags::RDWR } else { OFlags::WRONLY };
         let (next, named_only) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { nonce: of_transfer, next, named_only, access }
+        Self { nonce: of_transfer, next, named_only, access, announce: &|| {}, announced: Once::new() }
+    }
+
+    /// The same; `announce` is called before the first of them is in a directory. Whatever ends this process then, the next run
+    /// of the command knows that there may be some.
+    pub fn announced_by(self, announce: &'a (dyn Fn() + Sync)) -> Self {
+        Self { announce, ..self }
     }
 
     /// An empty file in `directory` that has no name, or has none any more, for reading and writing.
@@ -52,7 +55,7 @@ impl Names {
         let (access, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
         match rustix::fs::openat(directory, ".", access | OFlags::TMPFILE, mode) {
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
-                let name = self.next().write();
+                let name = self.given().write();
                 let flags = access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
                 let file = rustix::fs::openat(directory, &name, flags, mode)?;
                 rustix::fs::unlinkat(directory, &name, AtFlags::empty())?;
@@ -60,6 +63,12 @@ impl Names {
             }
             other => other,
         }
+    }
+
+    /// A name that something gets now.
+    fn given(&self) -> Name {
+        self.announced.call_once(self.announce);
+        self.next()
     }
 
     fn next(&self) -> Name {
@@ -90,8 +99,8 @@ impl Temporary {
     ///
     /// # Errors
     /// The errors of open(2).
-    pub fn named(parent: Arc<Directory>, names: &Names, mode: Mode) -> Result<Self, Errno> {
-        let name = names.next().write();
+    pub fn named(parent: Arc<Directory>, names: &Names<'_>, mode: Mode) -> Result<Self, Errno> {
+        let name = names.given().write();
         let flags = names.access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&parent, &name, flags, mode)?;
         // The remover of left-overs sees by the lock that somebody is at work; without locks, by the age.
@@ -104,7 +113,7 @@ impl Temporary {
     ///
     /// # Errors
     /// The errors of open(2).
-    pub fn unnamed(parent: Arc<Directory>, names: &Names, mode: Mode) -> Result<Self, Errno> {
+    pub fn unnamed(parent: Arc<Directory>, names: &Names<'_>, mode: Mode) -> Result<Self, Errno> {
         if names.named_only.load(Ordering::Relaxed) {
             return Self::named(parent, names, mode);
         }
@@ -128,7 +137,12 @@ impl Temporary {
     ///
     /// # Errors
     /// The errors of open(2) and chmod(2); `EINVAL` where it is no regular file.
-    pub fn existing(parent: Arc<Directory>, names: &Names, name: &OsStr, mode: Mode) -> Result<Self, Errno> {
+    pub fn existing(
+        parent: Arc<Directory>,
+        names: &Names<'_>,
+        name: &OsStr,
+        mode: Mode,
+    ) -> Result<Self, Errno> {
         let flags = names.access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = rustix::fs::openat(&parent, name, flags, Mode::empty())?;
         if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
@@ -151,8 +165,8 @@ impl Temporary {
     ///
     /// # Errors
     /// The errors of symlink(2).
-    pub fn symlink(parent: Arc<Directory>, names: &Names, target: &[u8]) -> Result<Self, Errno> {
-        let name = names.next().write();
+    pub fn symlink(parent: Arc<Directory>, names: &Names<'_>, target: &[u8]) -> Result<Self, Errno> {
+        let name = names.given().write();
         rustix::fs::symlinkat(target, &parent, &name)?;
         Ok(Self::of_special(parent, name, FileType::Symlink))
     }
@@ -176,6 +190,20 @@ impl Temporary {
     /// It has its real name, and had it before.
     pub fn is_in_place(&self) -> bool {
         self.in_place
+    }
+
+    /// Gives a file that has no name a temporary one, so that a journal can list it.
+    ///
+    /// # Errors
+    /// The errors of link(2).
+    pub fn give_name(&mut self, names: &Names<'_>) -> Result<(), Errno> {
+        if self.name.is_empty() && !self.in_place {
+            let name = names.given().write();
+            self.link(&name)?;
+            self.name = name;
+            let _ = rustix::fs::flock(self.fd()?, FlockOperation::NonBlockingLockExclusive);
+        }
+        Ok(())
     }
 
     /// Lets it stay when it is dropped, for the next run.
@@ -211,12 +239,12 @@ impl Temporary {
     /// The errors of mknod(2): `EPERM` for a device where this process isn't root.
     pub fn special(
         parent: Arc<Directory>,
-        names: &Names,
+        names: &Names<'_>,
         kind: FileType,
         mode: Mode,
         device: Dev,
     ) -> Result<Self, Errno> {
-        let name = names.next().write();
+        let name = names.given().write();
         rustix::fs::mknodat(&parent, &name, kind, mode, device)?;
         Ok(Self::of_special(parent, name, kind))
     }
@@ -225,8 +253,12 @@ impl Temporary {
     ///
     /// # Errors
     /// The errors of link(2).
-    pub fn another_name(parent: Arc<Directory>, names: &Names, of: BorrowedFd<'_>) -> Result<Self, Errno> {
-        let name = names.next().write();
+    pub fn another_name(
+        parent: Arc<Directory>,
+        names: &Names<'_>,
+        of: BorrowedFd<'_>,
+    ) -> Result<Self, Errno> {
+        let name = names.given().write();
         link(of, &parent, &name)?;
         let special = FileType::from_raw_mode(rustix::fs::fstat(of)?.st_mode);
         Ok(Self::of_special(parent, name, special))
@@ -360,6 +392,29 @@ mod tests {
     use crate::tree::root::Root;
     use std::fs;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn names_are_announced_before_the_first_one_is_there() {
+        type Make = fn(&Root, &Names<'_>) -> Temporary;
+        let makes: [Make; 3] = [
+            |root, names| Temporary::named(root.top().clone(), names, Mode::RWXU).unwrap(),
+            |root, names| Temporary::symlink(root.top().clone(), names, b"x").unwrap(),
+            |root, names| {
+                Temporary::special(root.top().clone(), names, FileType::Fifo, Mode::RUSR, 0).unwrap()
+            },
+        ];
+        for make in makes {
+            let top = tempfile::tempdir().unwrap();
+            let root = Root::open(top.path()).unwrap();
+            let seen = std::sync::Mutex::new(Vec::new());
+            let announce = || seen.lock().unwrap().push(fs::read_dir(top.path()).unwrap().count());
+            let names = Names::new(&[1], false).announced_by(&announce);
+            let unnamed = Temporary::unnamed(root.top().clone(), &names, Mode::RWXU).unwrap();
+            let (_one, _other) = (make(&root, &names), make(&root, &names));
+            assert_eq!(*seen.lock().unwrap(), [0]);
+            assert!(unnamed.name().is_empty());
+        }
+    }
 
     #[test]
     fn only_what_was_made_is_held() {

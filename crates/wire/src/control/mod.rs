@@ -388,4 +388,6 @@ pub enum AbortKind {
     Interrupted,
     /// A connection broke.
     Lost,
+    /// Another run has what this one needs.
+    Busy,
 }

@@ -63,7 +63,13 @@ def below_an_anchored_directory(far):
 
 
 def listed(*items):
-    return [tree.directory(b""), tree.Item(b"a", contents=b"a\n"), *items]
+    return [tree.Item(b"a", contents=b"a\n"), *items]
+
+
+@sends(LISTED)
+def unlisted_top(far):
+    """The directory itself, which the list doesn't have, open to everybody."""
+    return listed(tree.directory(b"", mode=0o777))
 
 
 @sends(LISTED)
@@ -93,7 +99,7 @@ def unlisted_large(far):
 @sends(LISTED)
 def below_a_listed_file(far):
     """A listed name that is a directory with things in it, which weren't asked for."""
-    return [tree.directory(b""), tree.directory(b"a"), tree.Item(b"a/pwn", contents=b"x\n")]
+    return [tree.directory(b"a"), tree.Item(b"a/pwn", contents=b"x\n")]
 
 
 @sends(LISTED, twice=True)

@@ -60,7 +60,12 @@ def name_parent_in_chunks(far):
 
 # --- linerate's own names ---
 
-RESERVED = (b".linerate.x", b"sub/.linerate.journal." + b"0" * 32, b".linerate.d/inner", b".linerate.0123456789abcdef.0")
+RESERVED = (
+    b".linerate.fedcba9876543210.1f",
+    b"sub/.linerate.journal." + b"0" * 32,
+    b".linerate.0123456789abcdef.1/inner",
+    b".linerate.0123456789abcdef.0",
+)
 
 
 def reserved(name, make):
@@ -84,14 +89,14 @@ for number, own in enumerate(RESERVED):
 @sends(TREES)
 def reserved_in_chunks(far):
     """A large file under linerate's own name."""
-    return good(far) + [tree.Item(b".linerate.large", contents=tree.LARGE)]
+    return good(far) + [tree.Item(b".linerate.0123456789abcdef.0", contents=tree.LARGE)]
 
 
 @sends(("tree-a", "sync-a", "sync-retry"), allowed=(b"first",))
 def reserved_further_name(far):
     """A further name of a file that is linerate's own."""
     first = tree.Item(b"first", contents=b"x\n", extra=p.extra((0, 0), linked=True))
-    return good(far) + [first, tree.further(b".linerate.journal.x", b"first")]
+    return good(far) + [first, tree.further(b".linerate.journal." + b"0" * 32, b"first")]
 
 
 # --- sources ---
@@ -111,7 +116,7 @@ ODD_SOURCES = {
     "parent": lambda far: [p.source(b"..", True)],
     "path": lambda far: [p.source(b"a/b", True)],
     "absolute": lambda far: [p.source(far.outside("canary"), True)],
-    "own-name": lambda far: [p.source(b".linerate.x", True)],
+    "own-name": lambda far: [p.source(b".linerate.0123456789abcdef.0", True)],
     "unknown-argument": lambda far: [p.source(far.source_name, far.is_tree, argument=7)],
     "largest-argument": lambda far: [p.source(far.source_name, far.is_tree, argument=2 ** 32 - 1)],
     "twice": lambda far: [p.source(far.source_name, far.is_tree)] * 2,

@@ -85,10 +85,11 @@ fn a_source_is_what_was_announced() {
 
 #[test]
 fn names_of_this_program_are_refused_at_any_depth() {
-    for name in [".linerate.x", "a/.linerate.journal.0", ".linerate./a", "a/.linerate.x/b"] {
+    let (file, journal) = (".linerate.0123456789abcdef.1", format!(".linerate.journal.{}", "0".repeat(32)));
+    for name in [file, &format!("a/{journal}"), &format!("{file}/a"), &format!("a/{journal}/b")] {
         assert!(refused(&[], "", false, entry(name, FILE)).unwrap().contains("temporary files"), "{name}");
     }
-    for name in ["linerate.x", ".linerate", "a.linerate.x"] {
+    for name in [".linerate.x", "a/.linerate.journal.0", "linerate.x", ".linerate", &format!("a{file}")] {
         assert_eq!(refused(&[], "", false, entry(name, FILE)), None, "{name}");
     }
 }
@@ -108,6 +109,19 @@ fn what_is_not_listed_is_refused() {
     assert!(!unlisted("a", Kind::Directory) && !unlisted("a/b", FILE) && !unlisted("all/x", FILE));
     assert!(unlisted("a", FILE) && unlisted("a", link("/etc")), "the way to what is listed is a directory");
     assert!(unlisted("b", FILE) && unlisted("a/c", FILE) && unlisted("all/x/y", FILE));
+}
+
+#[test]
+fn a_directory_that_is_not_listed_itself_is_refused_and_not_missing() {
+    let own = |list| refused(&[], list, false, entry("", Kind::Directory));
+    assert!(own("a/b\n").unwrap().contains("isn't on the list"));
+    assert_eq!((own(".\na/b\n"), own("./\n")), (None, None));
+    let top = tempfile::tempdir().unwrap();
+    let landing = landing(top.path());
+    for (listed, missing) in [(false, 1), (true, 0)] {
+        let options = Options { listed, ..Options::default() };
+        assert_eq!(Terms::new(&landing, &options, None).missing(), missing);
+    }
 }
 
 #[test]

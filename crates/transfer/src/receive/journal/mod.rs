@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 use crate::base::lock::lock;
 use crate::tree::metadata::write::{let_in, set_mode};
 use crate::tree::root::Directory;
-use crate::tree::temporary::PREFIX;
+use crate::tree::temporary::{JOURNAL, JOURNAL_DIGITS};
 pub use chunks::bits;
 pub use done::Landed;
 use file::{HeldJournal, JournalWriter};
@@ -41,7 +41,7 @@ use key::Written;
 pub use partials::Earlier;
 pub use past::Past;
 use record::{Begin, Epoch, Record};
-pub use record::{Done, Mark, Partial, mark};
+pub use record::{Done, Mark, Partial, mark, mark_of};
 use seal::Sealer;
 
 /// A transfer that is over so soon has no journal, unless a large file was begun
@@ -49,16 +49,11 @@ const SOON: Duration = Duration::from_millis(500);
 /// or so many bytes are in place.
 const FEW_BYTES: u64 = 64 << 20;
 
-/// The beginning of journals' names, as of all temporary names.
-pub fn prefix() -> String {
-    format!("{PREFIX}journal.")
-}
-
 /// The name of the journal of the command that `options` name, for what lands at `places`.
 fn name(options: &Options, places: &[RelPath]) -> Option<OsString> {
     let said = postcard::to_stdvec(&(options.resume?, options.recursive, options.keep, places)).ok()?;
     let key = blake3::hash(&said);
-    Some(format!("{}{}", prefix(), &key.to_hex()[..32]).into())
+    Some(format!("{JOURNAL}{}", &key.to_hex()[..JOURNAL_DIGITS]).into())
 }
 
 /// Where the journal of a command lies.

@@ -82,7 +82,7 @@ impl Epoch {
 pub struct Done {
     /// Where it is below the landing's root.
     pub place: RelPath,
-    /// The mark of the entry that was to be made: [`mark`].
+    /// The mark of the entry that was to be made: [`mark_of`] where it came in chunks, else [`mark`].
     pub mark: Mark,
     /// Its inode's number.
     pub inode: u64,
@@ -131,6 +131,14 @@ pub fn chunks(size: u64, chunk: u64) -> Option<u32> {
 pub fn mark(entry: &linerate_wire::entry::Entry) -> Mark {
     let said = (&entry.kind, entry.mode, entry.mtime, &entry.extra);
     let hash = blake3::hash(&postcard::to_stdvec(&said).unwrap_or_default());
+    let mut mark = Mark::default();
+    mark.copy_from_slice(&hash.as_bytes()[..size_of::<Mark>()]);
+    mark
+}
+
+/// The mark of an entry that is this very file at the source: another one of the same size and time has another.
+pub fn mark_of(entry: &linerate_wire::entry::Entry, origin: Origin) -> Mark {
+    let hash = blake3::hash(&postcard::to_stdvec(&(mark(entry), origin)).unwrap_or_default());
     let mut mark = Mark::default();
     mark.copy_from_slice(&hash.as_bytes()[..size_of::<Mark>()]);
     mark

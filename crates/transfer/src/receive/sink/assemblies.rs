@@ -41,6 +41,11 @@ impl Assemblies {
         self.open.len() >= MAX_UNFINISHED || self.given_up.len() >= MAX_GIVEN_UP
     }
 
+    /// True where a file with this number may be begun.
+    pub(super) fn has_room_for(&self, number: u64) -> bool {
+        !self.is_full() && matches!(self.standing(number), Standing::New)
+    }
+
     pub(super) fn begin(&mut self, number: u64, assembly: Arc<Assembly>) {
         self.open.insert(number, assembly);
     }

@@ -4,6 +4,7 @@ use linerate_wire::control::Digest;
 use linerate_wire::entry::{Chunk, Kind, Origin};
 use rustix::io::Errno;
 use std::collections::HashSet;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Mutex;
@@ -18,6 +19,9 @@ use crate::receive::admission::Admitted;
 use crate::receive::journal::{Journal, Partial, mark};
 use crate::tree::digest;
 use crate::tree::temporary::{Name, Temporary};
+
+/// Bytes of the smallest chunk that is written down before the part to which it belongs is there.
+const LEAST: u64 = 256 << 10;
 
 /// A large file under way.
 pub struct Assembly {
@@ -40,14 +44,15 @@ pub struct Assembly {
     listed: Mutex<Listed>,
     /// Chunks that an earlier run brought.
     there: HashSet<u32>,
-    origin: Origin,
+    /// Which file at the source it is.
+    pub(super) origin: Origin,
 }
 
 /// A large file as the journal knows it.
 #[derive(Default)]
 struct Listed {
     index: Option<u32>,
-    /// Bytes of a chunk, as the first part says it.
+    /// Bytes of a chunk: as the first part says it, or of a smaller one where that takes long.
     chunk: u64,
     /// Chunks that the journal has.
     chunks: HashSet<u32>,
@@ -96,26 +101,26 @@ impl Assembly {
         Ok(Self { listed: Mutex::new(listed), there, has_old_bytes: true, ..new })
     }
 
-    /// Tells the journal that a part is written, where the parts are such that it can.
-    pub(super) fn write_down(&self, offset: u64, length: u64, journal: &Journal) {
+    /// Tells the journal that a part is written, or as much of it as has come if the link is `slow`, where the journal can take it.
+    pub(super) fn write_down(&self, offset: u64, length: u64, slow: bool, journal: &Journal) {
         let Some(size) = self.size() else { return };
         if !journal.is_wanted() {
             return;
         }
         let mut listed = lock(&self.listed);
-        if !is_chunk(offset, length, size, listed.chunk) {
-            return;
+        if listed.index.is_none() && slow {
+            listed.chunk = listed.chunk.min(least_chunk(size));
         }
+        let Some(numbers) = chunks_in(offset, length, size, listed.chunk) else { return };
         if listed.index.is_none() {
             listed.index = self.list(size, listed.chunk, journal);
         }
-        let number = (offset / listed.chunk) as u32;
-        if let Some(index) = listed.index
-            && !listed.chunks.contains(&number)
-            && journal.chunk(index, number)
-        {
+        let Some(index) = listed.index else { return };
+        for number in numbers {
             // So no more of them are remembered than a journal can hold, whatever a peer calls a chunk.
-            listed.chunks.insert(number);
+            if !listed.chunks.contains(&number) && journal.chunk(index, number) {
+                listed.chunks.insert(number);
+            }
         }
     }
 
@@ -220,4 +225,46 @@ fn cut(chunk: &Chunk) -> u64 {
 /// True where a part is one of the chunks of this many bytes that a file is cut into.
 fn is_chunk(offset: u64, length: u64, size: u64, chunk: u64) -> bool {
     chunk > 0 && offset.is_multiple_of(chunk) && length == chunk.min(size.saturating_sub(offset))
+}
+
+/// Bytes of the chunks of which a file's journal consists on a slow link: so many that it is short for a large file.
+pub(super) fn least_chunk(size: u64) -> u64 {
+    (size / 1024).next_power_of_two().max(LEAST)
+}
+
+/// The numbers of the chunks of this many bytes that a part consists of; `None` where it is no sum of them.
+fn chunks_in(offset: u64, length: u64, size: u64, chunk: u64) -> Option<Range<u32>> {
+    if is_chunk(offset, length, size, chunk) {
+        let number = u32::try_from(offset / chunk).ok()?;
+        return Some(number..number.checked_add(1)?);
+    }
+    let end = offset + length;
+    // Smaller ones a peer has chosen: of those each comes by itself.
+    let is_sum = chunk >= LEAST && offset.is_multiple_of(chunk) && (end.is_multiple_of(chunk) || end == size);
+    is_sum.then(|| Some(u32::try_from(offset / chunk).ok()?..u32::try_from(end.div_ceil(chunk)).ok()?))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_one_chunk_or_a_sum_of_those_that_are_not_too_small() {
+        let (size, chunk) = (10 * LEAST + 5, 2 * LEAST);
+        assert_eq!(chunks_in(chunk, chunk, size, chunk), Some(1..2));
+        assert_eq!(chunks_in(chunk, 3 * chunk, size, chunk), Some(1..4));
+        assert_eq!(chunks_in(4 * chunk, size - 4 * chunk, size, chunk), Some(4..6));
+        assert_eq!(chunks_in(0, size, size, size), Some(0..1));
+        for (offset, length) in [(1, chunk), (chunk, chunk + 1), (LEAST, chunk), (0, LEAST)] {
+            assert_eq!(chunks_in(offset, length, size, chunk), None, "{length} at {offset}");
+        }
+        assert_eq!((chunks_in(7, 1, 100, 1), chunks_in(7, 2, 100, 1)), (Some(7..8), None));
+    }
+
+    #[test]
+    fn the_chunks_of_a_slow_link_divide_those_of_a_sender() {
+        assert_eq!((least_chunk(1), least_chunk(20 << 20)), (LEAST, LEAST));
+        assert_eq!(least_chunk(1 << 30), 1 << 20);
+        assert!([16 << 20, 1 << 30, 1 << 45].map(least_chunk).iter().all(|chunk| chunk.is_power_of_two()));
+    }
 }

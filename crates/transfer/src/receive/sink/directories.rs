@@ -17,7 +17,7 @@ use crate::receive::journal::Past;
 use crate::receive::reception::Reception;
 use crate::receive::spool::Spool;
 use crate::receive::wanted::same_time;
-use crate::tree::metadata::write::{MetadataTarget, set_mode};
+use crate::tree::metadata::write::{MetadataTarget, set_mode, through_proc};
 use crate::tree::root::Directory;
 use crate::tree::temporary::timestamps;
 
@@ -76,11 +76,33 @@ impl ReceiveWorker<'_> {
             // A directory that was only opened may have been deleted since.
             let is_gone = planned.is_none() && finished == Err(Errno::NOENT);
             if let Some(error) = finished.err().filter(|_| !is_gone) {
-                let message = format!("setting the directory's mode or times failed: {error}");
-                (self.shared.reports.problem)(problem(self.shown(&path), ProblemKind::Failed, message));
+                self.tell_unfinished(&path, error);
             }
         }
         Ok(())
+    }
+
+    /// Gives the modes of new directories to those that this command has made and whose own entries aren't on the list of files:
+    /// until now they were this user's alone.
+    pub fn open_unlisted(&self, touched: &mut Touched) {
+        let (ground, created) = (&self.shared.ground, self.shared.settings.created());
+        for place in ground.terms.unlisted() {
+            let is_made =
+                ground.landing.root.was_made_early(place) || ground.past.is_some_and(|past| past.made(place));
+            let Ok(held) = ground.landing.root.directory(place) else { continue };
+            let mode = rustix::fs::fstat(&held).map_or(0, |stat| stat.st_mode);
+            if is_made && mode & 0o777 == Mode::RWXU.as_raw_mode() {
+                let inherited = Mode::from_raw_mode(mode) & Mode::SGID;
+                let given = set_mode(held.as_fd(), created | inherited);
+                given.unwrap_or_else(|error| self.tell_unfinished(place, error));
+                touched.add_metadata(&held);
+            }
+        }
+    }
+
+    fn tell_unfinished(&self, path: &RelPath, error: Errno) {
+        let message = format!("setting the directory's mode or times failed: {error}");
+        (self.shared.reports.problem)(problem(self.shown(path), ProblemKind::Failed, message));
     }
 
     fn finish_directory(
@@ -92,6 +114,12 @@ impl ReceiveWorker<'_> {
     ) -> Result<(), Errno> {
         let held = self.shared.ground.landing.root.directory(path)?;
         let mode = mode.map(|mode| mode | self.inherited(&held));
+        // Of a directory that is right it was said before which bits it can't have.
+        let keepable = |planned: &Planned| {
+            let there = rustix::fs::fstat(&held).ok().filter(|_| planned.is_right)?;
+            Some(self.shared.ground.writer.keepable(&planned.entry, mode?, &there))
+        };
+        let mode = planned.and_then(keepable).or(mode);
         if planned.is_some_and(|planned| planned.is_right && self.is_as_sent(&held, mode, &planned.entry)) {
             return Ok(());
         }
@@ -127,7 +155,14 @@ impl ReceiveWorker<'_> {
 
 /// No later change of its metadata changes these.
 fn set_times(directory: &Directory, entry: &Entry) -> Result<(), Errno> {
-    rustix::fs::utimensat(directory.as_fd(), ".", &timestamps(entry), AtFlags::empty())
+    let times = timestamps(entry);
+    match rustix::fs::utimensat(directory.as_fd(), ".", &times, AtFlags::empty()) {
+        // It doesn't let its owner in, from an earlier run.
+        Err(Errno::ACCESS) => {
+            rustix::fs::utimensat(rustix::fs::CWD, through_proc(directory.as_fd()), &times, AtFlags::empty())
+        }
+        other => other,
+    }
 }
 
 impl Reception<'_> {
@@ -187,13 +222,15 @@ impl Reception<'_> {
 
     /// Writes down which directories are made on the way to `path`, where that doesn't give them their last mode.
     pub(super) fn note_made(&self, path: &RelPath) {
-        if self.settings.keep.perms {
+        let is_unlisted = |path: &RelPath| self.ground.terms.unlisted().any(|place| place == path);
+        if self.settings.keep.perms && self.ground.terms.unlisted().next().is_none() {
             return;
         }
         let is_missing =
             |path: &RelPath| matches!(self.ground.landing.root.directory(path), Err(Errno::NOENT));
         let way = iter::once(path.clone()).chain(path.ancestors());
-        way.take_while(is_missing).for_each(|path| self.ground.journal.made(&path));
+        let noted = |path: &RelPath| !self.settings.keep.perms || is_unlisted(path);
+        way.take_while(is_missing).filter(noted).for_each(|path| self.ground.journal.made(&path));
     }
 }
 

@@ -55,13 +55,8 @@ impl ReceiveWorker<'_> {
             },
             Kind::File { .. } => self.small_file(&admitted, contents, digest),
             Kind::Symlink { target } => self.symlink(&admitted, target),
-            Kind::Device { block, major, minor } => {
-                let kind = if *block { FileType::BlockDevice } else { FileType::CharacterDevice };
-                self.special(&admitted, kind, rustix::fs::makedev(*major, *minor))
-            }
-            Kind::Fifo => self.special(&admitted, FileType::Fifo, 0),
-            Kind::Socket => self.special(&admitted, FileType::Socket, 0),
             Kind::HardLink { source, path } => return self.further_name(&admitted, *source, path),
+            Kind::Device { .. } | Kind::Fifo | Kind::Socket => self.special(&admitted),
         };
         landed.or_else(|error| self.failed(&admitted, error))
     }
@@ -95,7 +90,7 @@ impl ReceiveWorker<'_> {
         let temporary = self.new_file(place, parent, admitted.entry())?;
         write_all(temporary.fd()?, &mut [IoSlice::new(contents)], 0)?;
         self.clock.bytes(contents.len() as u64);
-        self.hand_on(temporary, admitted, digest)
+        self.hand_on(temporary, admitted, None, digest)
     }
 
     fn symlink(&mut self, admitted: &Admitted<'_>, target: &[u8]) -> Result<(), Errno> {
@@ -103,15 +98,28 @@ impl ReceiveWorker<'_> {
         let parent = self.parent_of(place)?;
         let make = || Temporary::symlink(parent.clone(), self.shared.ground.names, target);
         let temporary = self.with_access(place, make)?;
-        self.hand_on(temporary, admitted, None)
+        self.hand_on(temporary, admitted, None, None)
     }
 
-    fn special(&mut self, admitted: &Admitted<'_>, kind: FileType, device: Dev) -> Result<(), Errno> {
+    fn special(&mut self, admitted: &Admitted<'_>) -> Result<(), Errno> {
         let place = admitted.place();
+        let (kind, device) = special(&admitted.entry().kind);
         let parent = self.parent_of(place)?;
         let mode = self.first_mode(admitted.entry(), &parent);
         let make = || Temporary::special(parent.clone(), self.shared.ground.names, kind, mode, device);
         let temporary = self.with_access(place, make)?;
-        self.hand_on(temporary, admitted, None)
+        self.hand_on(temporary, admitted, None, None)
+    }
+}
+
+/// The type and number of a device, of a fifo or of a socket, as mknod(2) takes them.
+pub(super) fn special(kind: &Kind) -> (FileType, Dev) {
+    match kind {
+        Kind::Device { block: true, major, minor } => {
+            (FileType::BlockDevice, rustix::fs::makedev(*major, *minor))
+        }
+        Kind::Device { major, minor, .. } => (FileType::CharacterDevice, rustix::fs::makedev(*major, *minor)),
+        Kind::Socket => (FileType::Socket, 0),
+        _ => (FileType::Fifo, 0),
     }
 }

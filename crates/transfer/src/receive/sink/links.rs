@@ -1,14 +1,18 @@
 //! Further names of files that have several. They are made when everything else is in place, from what this transfer put
 //! there and from nothing else: a peer can't name another file.
 
-use linerate_wire::control::ProblemKind;
+use linerate_wire::control::{Digest, Keep, ProblemKind};
+use linerate_wire::entry::{Entry, Kind};
 use linerate_wire::path::RelPath;
-use rustix::fs::OFlags;
+use rustix::fs::{Advice, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use super::ReceiveWorker;
+use super::basis::copy_range;
+use super::entries::special;
 use crate::base::lock::lock;
 use crate::base::problem::problem;
 use crate::net::stream::StreamError;
@@ -16,7 +20,13 @@ use crate::receive::admission::Admitted;
 use crate::receive::commit::Touched;
 use crate::receive::spool::Spool;
 use crate::tree::digest::ledger::{Known, Told};
+use crate::tree::metadata::holes::{Run, next_run};
+use crate::tree::metadata::read::{At, Reader};
+use crate::tree::metadata::write::{MetadataTarget, through_proc};
+use crate::tree::reading::hash;
+use crate::tree::root::Directory;
 use crate::tree::safe_link::leads_out;
+use crate::tree::scan;
 use crate::tree::temporary::Temporary;
 
 /// Files with several names of which is remembered what landed under the first one: 70 to 140 MB.
@@ -102,7 +112,11 @@ impl ReceiveWorker<'_> {
                 "is one more name of a link, which leads out of the tree from there (--safe-links)".into()
             );
         }
-        self.link(place, &first, touched).map_err(|error| match error {
+        let made = match self.link(place, &first, touched) {
+            Err(Errno::XDEV) => self.copy(place, &first, touched),
+            other => other,
+        };
+        made.map_err(|error| match error {
             Errno::ISDIR => "a directory of that name is in the way at the destination".to_owned(),
             error => format!("making the hard link failed: {error}"),
         })
@@ -131,6 +145,96 @@ impl ReceiveWorker<'_> {
         touched.add(&parent);
         temporary.rename(name)
     }
+
+    /// Makes a copy of the first one, since the place is on another file system, where it can't have one more name.
+    fn copy(&mut self, place: &RelPath, first: &OwnedFd, touched: &mut Touched) -> Result<(), Errno> {
+        let parent = self.parent_of(place)?;
+        let (_, name) = place.split().ok_or(Errno::ISDIR)?;
+        let entry = self.entry_of(first)?;
+        let temporary = self.with_access(place, || self.copied(&entry, &parent, first))?;
+        let kind = MetadataTarget::Existing;
+        let held = temporary.fd().is_err().then(|| temporary.hold()).transpose()?;
+        let fd = held.as_ref().map_or_else(|| temporary.fd(), |held| Ok(held.as_fd()))?;
+        let what = if matches!(entry.kind, Kind::Symlink { .. }) { MetadataTarget::Link } else { kind };
+        let mode = Mode::from_raw_mode(entry.mode);
+        self.tell_losses(place, self.shared.ground.writer.give(fd, &entry, Some(mode), what));
+        temporary.set_times(&entry)?;
+        temporary.sync()?;
+        if self.shared.settings.digests
+            && let Kind::File { size } = entry.kind
+            && read_back(first.as_fd(), size)? != read_back(fd, size)?
+        {
+            return Err(Errno::IO);
+        }
+        touched.add(&parent);
+        temporary.rename(name)
+    }
+
+    /// What is held as `first`, as an entry that a sender would send.
+    fn entry_of(&self, first: &OwnedFd) -> Result<Entry, Errno> {
+        let stat = rustix::fs::fstat(first)?;
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Kind::File { size: stat.st_size as u64 },
+            FileType::Symlink => {
+                Kind::Symlink { target: rustix::fs::readlinkat(first, "", Vec::new())?.into_bytes() }
+            }
+            kind @ (FileType::BlockDevice | FileType::CharacterDevice) => Kind::Device {
+                block: kind == FileType::BlockDevice,
+                major: rustix::fs::major(stat.st_rdev),
+                minor: rustix::fs::minor(stat.st_rdev),
+            },
+            FileType::Fifo => Kind::Fifo,
+            FileType::Socket => Kind::Socket,
+            _ => return Err(Errno::XDEV),
+        };
+        let mut entry = scan::entry(0, RelPath::root(), kind, &stat);
+        let keep = Keep { hard_links: false, numeric_ids: true, ..self.shared.settings.keep };
+        // What can't be read of it, the first name has lost as well.
+        let _ = Reader::new(keep).complete(&mut entry, &stat, At::Open(first.as_fd()));
+        Ok(entry)
+    }
+
+    /// The same contents under a temporary name, for this user alone.
+    fn copied(&self, entry: &Entry, parent: &Arc<Directory>, first: &OwnedFd) -> Result<Temporary, Errno> {
+        let (names, private) = (self.shared.ground.names, Mode::RUSR | Mode::WUSR);
+        match &entry.kind {
+            Kind::File { size } => {
+                let way = through_proc(first.as_fd());
+                let from = rustix::fs::open(way, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+                let new = Temporary::unnamed(parent.clone(), names, private)?;
+                copy_data(from.as_fd(), new.fd()?, *size)?;
+                Ok(new)
+            }
+            Kind::Symlink { target } => Temporary::symlink(parent.clone(), names, target),
+            kind => {
+                let (kind, device) = special(kind);
+                Temporary::special(parent.clone(), names, kind, private, device)
+            }
+        }
+    }
+}
+
+/// The digest of a file that is held, as it comes from storage.
+fn read_back(held: BorrowedFd<'_>, size: u64) -> Result<Option<Digest>, Errno> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(through_proc(held), flags, Mode::empty())?;
+    let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
+    hash(file.as_fd(), 0, size, &mut Vec::new())
+}
+
+/// Copies what a file has, and leaves its holes.
+fn copy_data(from: BorrowedFd<'_>, to: BorrowedFd<'_>, size: u64) -> Result<(), Errno> {
+    rustix::fs::ftruncate(to, size)?;
+    let mut at = 0;
+    while at < size {
+        let run = next_run(from, at, size);
+        if let Run::Data(length) = run {
+            copy_range(from, to, at, at + length)?;
+        }
+        let (Run::Hole(length) | Run::Data(length)) = run;
+        at += length;
+    }
+    Ok(())
 }
 
 /// Whether what is held is a symbolic link that leads out of its source by the name `path`.

@@ -8,10 +8,12 @@ mod directories;
 mod entries;
 mod links;
 mod parts;
+mod progress;
 mod resumed;
+mod storage;
 
 use linerate_wire::control::{Digest, ProblemKind};
-use linerate_wire::entry::{Entry, Kind};
+use linerate_wire::entry::{Entry, Kind, Origin};
 use linerate_wire::frame::{FrameKind, Header};
 use linerate_wire::path::RelPath;
 use rustix::fs::Mode;
@@ -27,7 +29,7 @@ use crate::net::clock::{Clock, Stage};
 use crate::net::stream::{FrameHandler, StreamError};
 use crate::receive::admission::{Admitted, Judge};
 use crate::receive::commit::{Finished, ToCommit};
-use crate::receive::journal::mark;
+use crate::receive::journal::{mark, mark_of};
 use crate::receive::proof::Proof;
 use crate::receive::reception::Reception;
 use crate::receive::wanted::is_left_alone;
@@ -36,12 +38,14 @@ use crate::tree::root::Directory;
 use crate::tree::temporary::Temporary;
 use directories::Planned;
 use parts::Part;
+use storage::is_of_storage;
 
 pub use assemblies::Assemblies;
 pub use basis::Older;
 pub use directories::{Kept, note_still_opened};
 pub use links::{FIRST_NAMES, FurtherName};
 pub use resumed::Resumed;
+pub use storage::OF_A_MOUNT;
 
 impl Reception<'_> {
     /// Notes a directory whose metadata is set when everything below it is there; `is_right` where it is already, but for
@@ -75,6 +79,30 @@ impl Reception<'_> {
         }
         Ok(true)
     }
+
+    /// Makes the directory at `path` let its owner write, until everything is there.
+    ///
+    /// # Errors
+    /// The errors of open(2) and chmod(2), and if there is no room to note the mode that it had.
+    pub fn open_up(&self, path: &RelPath) -> Result<(), Errno> {
+        let held = self.ground.landing.root.directory(path)?;
+        // One at a time, so that nobody takes the opened mode for the one that it had.
+        let mut directories = lock(&self.notes.directories);
+        let now = Mode::from_raw_mode(rustix::fs::fstat(held.as_fd())?.st_mode & 0o7777);
+        if !now.contains(Mode::RWXU) {
+            let note = || self.ground.journal.opened(path, now.as_raw_mode());
+            if !path.is_root() {
+                note();
+            }
+            set_mode(held.as_fd(), now | Mode::RWXU)?;
+            // In the top itself nothing can be written down before.
+            if path.is_root() {
+                note();
+            }
+            directories.update(path, self.ground.names, |kept| kept.unwrap_or_default().opened(now))?;
+        }
+        Ok(())
+    }
 }
 
 /// How many small files are handed to the committer at once.
@@ -91,11 +119,6 @@ pub struct ReceiveWorker<'a> {
     parent: Option<(RelPath, Arc<Directory>)>,
     /// Whole files that are not yet handed to the committer.
     whole: Vec<Finished>,
-}
-
-/// Errors after which nothing further can be written.
-fn is_fatal(error: Errno) -> bool {
-    matches!(error, Errno::NOSPC | Errno::DQUOT | Errno::ROFS)
 }
 
 impl<'a> ReceiveWorker<'a> {
@@ -122,30 +145,9 @@ impl<'a> ReceiveWorker<'a> {
     /// write, it is made to, until everything is there.
     fn with_access<T>(&self, place: &RelPath, work: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
         match (work(), place.split()) {
-            (Err(Errno::ACCESS), Some((parent, _))) if self.open_up(&parent).is_ok() => work(),
+            (Err(Errno::ACCESS), Some((parent, _))) if self.shared.open_up(&parent).is_ok() => work(),
             (result, _) => result,
         }
-    }
-
-    fn open_up(&self, path: &RelPath) -> Result<(), Errno> {
-        let held = self.shared.ground.landing.root.directory(path)?;
-        // One at a time, so that nobody takes the opened mode for the one that it had.
-        let mut directories = lock(&self.shared.notes.directories);
-        let now = Mode::from_raw_mode(rustix::fs::fstat(held.as_fd())?.st_mode & 0o7777);
-        if !now.contains(Mode::RWXU) {
-            let note = || self.shared.ground.journal.opened(path, now.as_raw_mode());
-            if !path.is_root() {
-                note();
-            }
-            set_mode(held.as_fd(), now | Mode::RWXU)?;
-            // In the top itself nothing can be written down before.
-            if path.is_root() {
-                note();
-            }
-            directories
-                .update(path, self.shared.ground.names, |kept| kept.unwrap_or_default().opened(now))?;
-        }
-        Ok(())
     }
 
     fn parent_of(&mut self, place: &RelPath) -> Result<Arc<Directory>, Errno> {
@@ -196,11 +198,13 @@ impl<'a> ReceiveWorker<'a> {
         self.shared.ground.writer.first_mode(entry, mode, may_have_acl)
     }
 
-    /// Notes what is whole for the committer, with its times set where they are kept.
+    /// Notes what is whole for the committer, with its times set where they are kept. `origin`: which file at the source it
+    /// is, where the sender has said that.
     fn hand_on(
         &mut self,
         temporary: Temporary,
         admitted: &Admitted<'_>,
+        origin: Option<Origin>,
         digest: Option<Digest>,
     ) -> Result<(), Errno> {
         let (place, entry) = (admitted.place(), admitted.entry());
@@ -213,7 +217,8 @@ impl<'a> ReceiveWorker<'a> {
         let kind = entry.kind.clone();
         // An entry that has lost metadata is brought and reported again by the next run.
         let is_done = is_kept && self.shared.ground.journal.takes_done();
-        let journalled = is_done.then(|| (place.clone(), mark(entry)));
+        let mark = || origin.map_or_else(|| mark(entry), |origin| mark_of(entry, origin));
+        let journalled = is_done.then(|| (place.clone(), mark()));
         let proof = digest.map(|digest| Proof::of(entry, digest));
         self.whole.push(Finished { temporary, name, kind, shown, proof, journalled });
         if self.whole.len() >= TOGETHER {
@@ -291,7 +296,7 @@ impl<'a> ReceiveWorker<'a> {
 
     fn failed(&self, admitted: &Admitted<'_>, error: Errno) -> Result<(), StreamError> {
         let (shown, entry) = (self.shown(admitted.place()), admitted.entry());
-        if is_fatal(error) {
+        if self.shared.ends_everything(admitted.place(), error) {
             return Err(StreamError::Destination(format!("writing {} failed: {error}", shown.display())));
         }
         let doing = match entry.kind {
@@ -304,6 +309,7 @@ impl<'a> ReceiveWorker<'a> {
         let why = match error {
             Errno::LOOP => "a symbolic link is in the way at the destination".to_owned(),
             Errno::NOTDIR => "something that is no directory is in the way at the destination".to_owned(),
+            error if is_of_storage(error) => format!("{error}; {OF_A_MOUNT}"),
             error => error.to_string(),
         };
         (self.shared.reports.problem)(problem(shown, ProblemKind::Failed, format!("{doing} failed: {why}")));

@@ -1,7 +1,7 @@
 //! Entries that come in chunks: larger files, whole or in parts that several streams bring.
 
 use linerate_wire::control::{Digest, ProblemKind};
-use linerate_wire::entry::{Chunk, Kind};
+use linerate_wire::entry::{Chunk, Kind, Origin};
 use linerate_wire::path::RelPath;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
@@ -14,7 +14,8 @@ use std::sync::atomic::Ordering;
 use super::assemblies::Standing;
 use super::assembly::Assembly;
 use super::basis::Basis;
-use super::{ReceiveWorker, Resumed, is_fatal, write_all};
+use super::progress::Progress;
+use super::{ReceiveWorker, Resumed, write_all};
 use crate::base::lock::lock;
 use crate::base::problem::problem;
 use crate::net::clock::Stage;
@@ -37,18 +38,20 @@ const STANDS: &str = "data of a file of which only the digest was asked for";
 
 /// The part of a large file that the data frames are bringing.
 pub(super) struct Part {
-    target: Target,
-    number: u64,
-    at: u64,
+    pub(super) target: Target,
+    pub(super) number: u64,
+    pub(super) at: u64,
     end: u64,
-    length: u64,
+    pub(super) length: u64,
     /// The file has its size.
-    sized: bool,
+    pub(super) sized: bool,
+    /// How far it goes that the journal was told of.
+    pub(super) progress: Progress,
 }
 
-enum Target {
+pub(super) enum Target {
     /// The part is the whole file.
-    Whole(Temporary, Admitted<'static>),
+    Whole(Temporary, Admitted<'static>, Origin),
     /// It is there already and stays: only its digest comes.
     Standing(Temporary, Admitted<'static>),
     /// One of many.
@@ -67,7 +70,8 @@ impl ReceiveWorker<'_> {
         let (number, at, length) = (chunk.file, chunk.offset, chunk.length);
         let (end, sized) = (at + length, chunk.parts > 1);
         let target = if sized { self.shared_target(chunk)? } else { self.whole_target(chunk)? };
-        self.part = Some(Part { target, number, at, end, length, sized });
+        let progress = Progress::at(at);
+        self.part = Some(Part { target, number, at, end, length, sized, progress });
         self.clock.lap(Stage::Write);
         if length == 0 && !self.shared.settings.digests { self.finish_part(None) } else { Ok(()) }
     }
@@ -81,7 +85,7 @@ impl ReceiveWorker<'_> {
         }
         match self.whole_file(&admitted) {
             Ok((file, true)) => Ok(Target::Standing(file, admitted)),
-            Ok((file, false)) => Ok(Target::Whole(file, admitted)),
+            Ok((file, false)) => Ok(Target::Whole(file, admitted, chunk.origin)),
             Err(error) => {
                 self.failed(&admitted, error)?;
                 (self.shared.reports.skip)(chunk.file);
@@ -207,7 +211,10 @@ impl ReceiveWorker<'_> {
         let written =
             part.forget(start).and_then(|()| part.fd().map_or(Ok(()), |fd| write_all(fd, pieces, start)));
         self.clock.bytes(length);
-        let result = written.or_else(|error| self.part_failed(error));
+        let result = match written {
+            Ok(()) => self.keep_progress(),
+            Err(error) => self.part_failed(error),
+        };
         self.clock.lap(Stage::Write);
         result
     }
@@ -273,11 +280,11 @@ impl ReceiveWorker<'_> {
         let Some(part) = &mut self.part else { return Ok(()) };
         let number = part.number;
         let (admitted, first) = match std::mem::replace(&mut part.target, Target::Dropped) {
-            Target::Whole(_, admitted) | Target::Standing(_, admitted) => (admitted, true),
+            Target::Whole(_, admitted, _) | Target::Standing(_, admitted) => (admitted, true),
             Target::Shared(assembly) => {
                 let was_failed = assembly.stop();
                 // The next run resumes from the part that a full disk holds.
-                if !is_fatal(error) {
+                if !self.shared.ends_everything(assembly.admitted.place(), error) {
                     lock(&self.shared.notes.assemblies).give_up(number);
                 }
                 (assembly.admitted.clone(), !was_failed)
@@ -300,7 +307,9 @@ impl ReceiveWorker<'_> {
     pub(super) fn finish_part(&mut self, digest: Option<Digest>) -> Result<(), StreamError> {
         let Some(part) = self.part.take() else { return Ok(()) };
         match part.target {
-            Target::Whole(temporary, admitted) => self.complete(temporary, &admitted, digest)?,
+            Target::Whole(temporary, admitted, origin) => {
+                self.complete(temporary, &admitted, origin, digest)?;
+            }
             Target::Standing(file, admitted) => self.stands(file, &admitted, digest),
             // If the file failed elsewhere, this part's bytes may have been dropped.
             Target::Shared(assembly) if assembly.has_failed() => {}
@@ -315,7 +324,8 @@ impl ReceiveWorker<'_> {
                     length,
                     digest,
                 }));
-                assembly.write_down(offset, part.length, self.shared.ground.journal);
+                let slow = part.progress.is_slow();
+                assembly.write_down(offset, part.length, slow, self.shared.ground.journal);
                 if assembly.left.fetch_sub(1, Ordering::AcqRel) == 1 {
                     self.assembled(part.number, &assembly)?;
                 }
@@ -341,7 +351,7 @@ impl ReceiveWorker<'_> {
             return Ok(());
         }
         match self.shared.settings.digests.then(|| assembly.digest()).transpose() {
-            Ok(digest) => self.complete(temporary, &assembly.admitted, digest),
+            Ok(digest) => self.complete(temporary, &assembly.admitted, assembly.origin, digest),
             Err(breach) => {
                 temporary.discard();
                 Err(breach)
@@ -353,10 +363,12 @@ impl ReceiveWorker<'_> {
         &mut self,
         temporary: Temporary,
         admitted: &Admitted<'_>,
+        origin: Origin,
         digest: Option<Digest>,
     ) -> Result<(), StreamError> {
         self.clock.entries(1);
-        self.hand_on(temporary, admitted, digest).or_else(|error| self.failed(admitted, error))?;
+        self.hand_on(temporary, admitted, Some(origin), digest)
+            .or_else(|error| self.failed(admitted, error))?;
         self.hand_over();
         Ok(())
     }

@@ -99,9 +99,9 @@ pub fn is_left_alone(sync: &Sync, entry: &Entry, there: &Stat) -> bool {
 }
 
 impl Decision {
-    /// As the user sees it; `None` if the entry isn't touched. `received` where contents come to this host,
-    /// as the user sees it.
-    pub fn item(&self, kind: &Kind, received: bool) -> Option<Item> {
+    /// As the user sees it, with the kind that is `shown`; `None` if the entry isn't touched. `received` where contents come to
+    /// this host, as the user sees it.
+    pub fn item(&self, kind: &Kind, shown: itemize::Kind, received: bool) -> Option<Item> {
         let is_file = matches!(kind, Kind::File { .. });
         let update = match kind {
             Kind::File { .. } if received => Update::Received,
@@ -111,17 +111,18 @@ impl Decision {
         };
         match self {
             Self::LeftAlone => None,
-            Self::New => Some(Item::New(update, shown(kind))),
-            Self::Contents(changes) => Some(Item::Existing(update, shown(kind), *changes)),
+            Self::New => Some(Item::New(update, shown)),
+            Self::Contents(changes) => Some(Item::Existing(update, shown, *changes)),
             Self::Attributes(changes) => {
                 let changes = Changes { value: changes.value && !is_file, ..*changes };
-                Some(Item::Existing(Update::Attributes, shown(kind), changes))
+                Some(Item::Existing(Update::Attributes, shown, changes))
             }
         }
     }
 }
 
-fn shown(kind: &Kind) -> itemize::Kind {
+/// The kind that an entry is shown as. One more name has that of the first, which isn't known here.
+pub fn shown(kind: &Kind) -> itemize::Kind {
     match kind {
         Kind::File { .. } | Kind::HardLink { .. } => itemize::Kind::File,
         Kind::Directory => itemize::Kind::Directory,
@@ -161,7 +162,7 @@ mod tests {
             let (path, atime) = (RelPath::root(), mtime);
             let entry = Entry { source: 0, path, kind: kind.clone(), mode: 0, mtime, atime, extra: None };
             let decision = rules.decide(&entry, Mode::empty(), &there, value_differs, Differences::default());
-            decision.item(&entry.kind, false).unwrap().to_string()
+            decision.item(&entry.kind, shown(&entry.kind), false).unwrap().to_string()
         };
         assert_eq!(decided(true, false, earlier), ".f         ");
         assert_eq!(decided(true, true, now), "<fc.T......");

@@ -24,11 +24,12 @@ use crate::receive::admission::{Admitted, Judge};
 use crate::receive::reception::Reception;
 use crate::receive::remove::Remover;
 use crate::receive::resume;
-use crate::tree::itemize::{Changes, Item};
+use crate::receive::sink::FIRST_NAMES;
+use crate::tree::itemize::{self, Changes, Item};
 use crate::tree::metadata::compare::Comparing;
 use crate::tree::metadata::read::At;
 use crate::tree::metadata::write::MetadataTarget;
-use crate::tree::places::Recent;
+use crate::tree::places::{Places, Recent};
 use crate::tree::reading::hash;
 use crate::tree::root::Directory;
 pub use decide::is_left_alone;
@@ -53,6 +54,8 @@ pub struct Comparer<'a, 'b> {
     buffer: Vec<u8>,
     /// Files of the offer that is being answered which may be compared chunk by chunk.
     large: u64,
+    /// The kinds of first names that aren't regular files, by their places.
+    linked: Places<itemize::Kind>,
 }
 
 /// Entries that the sender could send, and their memory until they are answered.
@@ -93,6 +96,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
             parent: None,
             buffer: Vec::new(),
             large: 0,
+            linked: Places::new(FIRST_NAMES),
         }
     }
 
@@ -227,7 +231,9 @@ impl<'a, 'b> Comparer<'a, 'b> {
         };
         let at = At::In(there.parent.as_fd(), name(place).as_encoded_bytes());
         let more = self.comparing.differences(self.shared.ground.writer, entry, &there.stat, at);
-        match self.rules.decide(entry, self.shared.settings.mode(entry), &there.stat, value_differs, more) {
+        let mode = self.shared.settings.mode(entry);
+        let mode = self.shared.ground.writer.keepable(entry, mode, &there.stat);
+        match self.rules.decide(entry, mode, &there.stat, value_differs, more) {
             Decision::Attributes(changes) if !changes.is_empty() && self.is_shared(entry, there) => {
                 Decision::Contents(changes)
             }
@@ -316,7 +322,9 @@ impl<'a, 'b> Comparer<'a, 'b> {
 
     fn itemize(&mut self, entry: &Entry, decision: &Decision) {
         let received = !self.remover.news.is_told_far_away();
-        let Some(item) = decision.item(&entry.kind, received).filter(|item| !item.is_unchanged()) else {
+        let shown = self.shown_kind(entry);
+        let Some(item) = decision.item(&entry.kind, shown, received).filter(|item| !item.is_unchanged())
+        else {
             return;
         };
         let link = match &entry.kind {
@@ -326,8 +334,31 @@ impl<'a, 'b> Comparer<'a, 'b> {
         };
         if self.rules.sync.itemize {
             let directory = entry.kind == Kind::Directory;
-            self.remover.news.tell(change(item, entry.path.clone(), directory, link));
+            self.remover.news.tell(change(item, self.shown_path(entry), directory, link));
         }
+    }
+
+    /// One more name has the kind of the first one.
+    fn shown_kind(&self, entry: &Entry) -> itemize::Kind {
+        let kind = decide::shown(&entry.kind);
+        if let Kind::HardLink { source, path } = &entry.kind {
+            let first = self.judge.first_place(entry, *source, path).ok();
+            return first.and_then(|first| self.linked.get(&first)).unwrap_or(kind);
+        }
+        if entry.extra.as_ref().is_some_and(|extra| extra.linked)
+            && kind != itemize::Kind::File
+            && let Ok(place) = self.judge.first_place(entry, entry.source, &entry.path)
+        {
+            self.linked.insert(&place, kind);
+        }
+        kind
+    }
+
+    /// A source that is a file is called by its own name.
+    fn shown_path(&self, entry: &Entry) -> RelPath {
+        let is_source = entry.path.is_root() && entry.kind != Kind::Directory;
+        let source = self.shared.ground.sources.get(entry.source as usize).filter(|_| is_source);
+        source.map_or_else(|| entry.path.clone(), |source| source.name.clone())
     }
 
     /// A large file that has changed; `None` where asking for all of it is better, or what is there can't be read.

@@ -141,17 +141,30 @@ impl Builder {
         self.rules.iter().any(|rule| matches!(rule, Rule::Merge(old) if old.name == new.name))
     }
 
+    /// Adds cvs' own patterns, which are perishable, and the user's words. A lone `!` among these takes back what stands before
+    /// it, and no other rule.
     fn add_cvs(&mut self, rule: &PatternRule) -> Result<(), FilterError> {
-        for word in cvs::patterns() {
-            self.add(Rule::Pattern(PatternRule { pattern: word.to_vec(), ..rule.clone() }))?;
+        let own = |word: &[u8]| PatternRule { pattern: word.to_vec(), perishable: true, ..rule.clone() };
+        let mut rules: Vec<Rule> = cvs::patterns().map(|word| Rule::Pattern(own(word))).collect();
+        let PatternRule { sides, perishable, absolute, .. } = *rule;
+        let style = MergeStyle {
+            patterns: Some(false),
+            words: true,
+            cvs: true,
+            sides: Some(sides),
+            perishable,
+            absolute,
+        };
+        let said = Syntax::merge(style, self.reading).file(&self.cvs_words);
+        for said in said.map_err(|at| FilterError::line("CVSIGNORE", at))? {
+            match said {
+                Said::Clear => rules.clear(),
+                Said::Rule(rule) => rules.push(rule),
+                // Words are nothing else.
+                Said::CvsPatterns(_) | Said::MergeFile(..) => {}
+            }
         }
-        // The user's own words aren't perishable, and a lone `!` among them takes cvs' own back.
-        let style = MergeStyle { patterns: Some(false), words: true, cvs: true, ..MergeStyle::default() };
-        let words = std::mem::take(&mut self.cvs_words);
-        let said = Syntax::merge(style, self.reading).file(&words);
-        self.take(said.map_err(|at| FilterError::line("CVSIGNORE", at))?, 0)?;
-        self.cvs_words = words;
-        Ok(())
+        rules.into_iter().try_for_each(|rule| self.add(rule))
     }
 }
 

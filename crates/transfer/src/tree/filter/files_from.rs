@@ -71,15 +71,15 @@ struct Mention {
 }
 
 impl FilesFrom {
-    /// Reads a list: a path a line, or ended by zero bytes. Slashes in front are taken away; empty lines and those
-    /// that begin with `#` or `;` are passed over.
+    /// Reads a list: a path a line, or ended by zero bytes. Slashes in front are taken away; empty lines are
+    /// passed over, and so are those that begin with `#` or `;`, unless zero bytes end the names: then they are names.
     ///
     /// # Errors
     /// If a path has `..`, is too long, or there are too many.
     pub fn parse(text: &[u8], nul: bool) -> Result<Self, FilesFromError> {
         let mut list = Self::default();
         for (index, line) in lines(text, nul).enumerate() {
-            if matches!(line.first(), None | Some(b'#' | b';')) {
+            if line.is_empty() || !nul && matches!(line[0], b'#' | b';') {
                 continue;
             }
             let listed = listed(line).map_err(|error| FilesFromError::Path {
@@ -126,6 +126,11 @@ impl FilesFrom {
         listed.map(|(path, known)| ListedPath { path: path.clone(), contents: known.contents })
     }
 
+    /// Whether the list names `path` itself.
+    pub fn names(&self, path: &RelPath) -> bool {
+        self.known.get(path).is_some_and(|known| known.listed)
+    }
+
     /// Whether `path` is to be sent, and whether a walk has to look into it; `recursive` where the user asked for
     /// whole trees.
     pub fn wants(&self, path: &RelPath, recursive: bool) -> Selected {
@@ -146,8 +151,7 @@ impl FilesFrom {
     }
 
     fn is_in_listed(&self, path: &RelPath) -> bool {
-        let is_listed = |path: &RelPath| self.known.get(path).is_some_and(|known| known.listed);
-        is_listed(path) || path.ancestors().any(|above| is_listed(&above))
+        self.names(path) || path.ancestors().any(|above| self.names(&above))
     }
 }
 

@@ -176,7 +176,7 @@ impl Syntax {
             pattern: argument.to_vec(),
         };
         match (modifiers.style.cvs && self.prefixes == Prefixes::All, argument) {
-            (true, b"") => Ok(Said::CvsPatterns(PatternRule { perishable: true, ..rule })),
+            (true, b"") => Ok(Said::CvsPatterns(rule)),
             (true, _) => Err(BadRule::Trailing),
             (false, b"") => Err(BadRule::Missing),
             (false, _) => Ok(Said::Rule(Rule::Pattern(rule))),

@@ -227,6 +227,29 @@ fn cvs_words_and_patterns_stand_behind_all_rules() {
 }
 
 #[test]
+fn the_user_s_words_for_cvs_belong_to_each_rule_that_names_cvs() {
+    for (rules, delete_excluded, at_receiver) in
+        [(["- x", "-C"], false, true), (["-C", "- x"], true, false), (["-Cs", "- x"], false, false)]
+    {
+        let mut builder = Builder::new(Reading { delete_excluded, nul: false });
+        builder.cvs_words(b"mine");
+        rules.iter().for_each(|rule| builder.filter(rule.as_bytes()).unwrap());
+        let rules = builder.build().unwrap();
+        let excludes = |side| Filter::new(&rules, side, nowhere()).scope().excludes(&path("mine"), false);
+        assert!(excludes(Side::Sender), "{rules:?}");
+        assert_eq!(excludes(Side::Receiver), at_receiver, "{rules:?}");
+    }
+    let mut builder = Builder::new(Reading::default());
+    builder.cvs_words(b"gone ! mine");
+    builder.filter(b"- x").unwrap();
+    builder.filter(b"-C").unwrap();
+    let rules = builder.build().unwrap();
+    let excluded = ["x", "gone", "a.o", "mine"]
+        .map(|name| Filter::new(&rules, Side::Sender, nowhere()).scope().excludes(&path(name), false));
+    assert_eq!(excluded, [true, false, false, true], "it takes back what is cvs' alone");
+}
+
+#[test]
 fn delete_excluded_makes_plain_rules_the_sender_s() {
     let mut builder = Builder::new(Reading { delete_excluded: true, nul: false });
     builder.filter(b"- a").unwrap();

@@ -19,8 +19,9 @@ const DEFAULT: &str = "system.posix_acl_default";
 
 /// Attributes that mean something to the host that they are on, and nothing good to another: labels of its security policy (SELinux,
 /// Smack, AppArmor), what it has measured and signed (IMA, EVM), and where the layers of its overlays lead to. By one of another's,
-/// a file would be run as what it isn't, or a directory would show what lies elsewhere.
-const OF_THE_HOST: [&[u8]; 7] = [
+/// a file would be run as what it isn't, or a directory would show what lies elsewhere. XFS shows each ACL once more in a form of
+/// its own; ACLs travel by themselves.
+const OF_THE_HOST: [&[u8]; 8] = [
     b"security.apparmor",
     b"security.evm",
     b"security.ima",
@@ -28,6 +29,7 @@ const OF_THE_HOST: [&[u8]; 7] = [
     b"security.selinux",
     b"security.SMACK64",
     b"trusted.overlay.",
+    b"trusted.SGI_ACL_",
 ];
 
 /// Whether an extended attribute is one that is kept, sent, set, removed and compared. What the kernel computes isn't, nor is what
@@ -123,7 +125,7 @@ mod tests {
             is_kept(b"trusted.x", true) && is_kept(b"security.capability", true) && is_kept(b"user.x", false)
         );
         assert!(!is_kept(b"trusted.x", false) && !is_kept(b"security.capability", false));
-        let not_kept: [&[u8]; 9] = [
+        let not_kept: [&[u8]; 11] = [
             b"system.nfs4_acl",
             b"security.selinux",
             b"security.ima",
@@ -133,6 +135,8 @@ mod tests {
             b"security.SMACK64EXEC",
             b"trusted.overlay.redirect",
             b"trusted.overlay.opaque",
+            b"trusted.SGI_ACL_FILE",
+            b"trusted.SGI_ACL_DEFAULT",
         ];
         assert!(not_kept.iter().all(|name| !is_kept(name, true)));
         assert!(is_kept(b"trusted.overlays", true) && is_kept(b"security.other", true));

@@ -91,8 +91,7 @@ impl MetadataWriter {
         };
         let mut mode = mode.or(had);
         if let Some(owner) = &extra.owner {
-            let lost = self.give_owner(fd, owner, &mut note);
-            mode = mode.map(|mode| mode & !lost);
+            mode = self.give_owner(fd, owner, mode, &mut note);
         }
         let opened = self.open_up(fd, what);
         note("extended attributes", self.give_xattrs(fd, extra, what));
@@ -110,14 +109,18 @@ impl MetadataWriter {
         losses
     }
 
-    /// Gives owner and group as far as this process may, and tells which bits of the mode would now give another's rights.
+    /// Gives owner and group as far as this process may, and returns the mode without the bits that would now give another's
+    /// rights.
     fn give_owner(
         &self,
         fd: BorrowedFd<'_>,
         owner: &Owner,
+        mode: Option<Mode>,
         note: &mut impl FnMut(&'static str, Result<(), Errno>),
-    ) -> Mode {
-        let Ok(now) = rustix::fs::fstat(fd) else { return Mode::SUID | Mode::SGID };
+    ) -> Option<Mode> {
+        let Ok(now) = rustix::fs::fstat(fd) else {
+            return mode.map(|mode| mode & !(Mode::SUID | Mode::SGID));
+        };
         let (mut uid, mut gid) = (now.st_uid, now.st_gid);
         let (wanted_uid, wanted_gid) = self.numbers(owner);
         if self.keep.group && gid != wanted_gid && (self.is_root || self.member_of.contains(&wanted_gid)) {
@@ -133,7 +136,22 @@ impl MetadataWriter {
         let mut lost = Mode::empty();
         lost.set(Mode::SUID, self.keep.owner && uid != wanted_uid);
         lost.set(Mode::SGID, self.keep.group && gid != wanted_gid);
-        lost
+        if !self.is_root && mode.is_some_and(|mode| mode.intersects(lost)) {
+            note("setuid or setgid bit, which is another's,", Err(Errno::PERM));
+        }
+        mode.map(|mode| mode & !lost)
+    }
+
+    /// `mode` without the bits that an ordinary user can't give to what is `there`: setuid and setgid for an owner and a group that
+    /// it won't have.
+    pub fn keepable(&self, entry: &Entry, mode: Mode, there: &Stat) -> Mode {
+        let owner = entry.extra.as_ref().and_then(|extra| extra.owner.as_ref());
+        let Some(owner) = owner.filter(|_| !self.is_root) else { return mode };
+        let (uid, gid) = self.numbers(owner);
+        let mut lost = Mode::empty();
+        lost.set(Mode::SUID, self.keep.owner && uid != there.st_uid);
+        lost.set(Mode::SGID, self.keep.group && gid != there.st_gid && !self.member_of.contains(&gid));
+        mode & !lost
     }
 
     /// As rsync: root is root everywhere, whoever has a name here is who has it there, and the others are their numbers.
@@ -245,7 +263,7 @@ fn needs_mode(what: MetadataTarget, mode: Mode) -> bool {
 }
 
 /// The ways below take descriptors that are mere paths too, which these calls refuse.
-fn through_proc(fd: BorrowedFd<'_>) -> String {
+pub fn through_proc(fd: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 

@@ -1,10 +1,17 @@
 //! Names of files that don't have their own yet.
 
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 
 /// The beginning of all temporary names.
-pub const PREFIX: &str = ".linerate.";
+const PREFIX: &str = ".linerate.";
+
+/// The beginning of journals' names.
+pub const JOURNAL: &str = ".linerate.journal.";
+
+/// Hexadecimal digits that end a journal's name.
+pub const JOURNAL_DIGITS: usize = 32;
 
 /// Hexadecimal digits of a nonce, and of a number at most.
 const DIGITS: usize = 16;
@@ -51,6 +58,19 @@ pub fn nonce_of(name: &[u8]) -> Option<[u8; 8]> {
     Name::parse(name).map(|name| name.nonce)
 }
 
+/// True for a journal's name.
+pub fn is_journal(name: &[u8]) -> bool {
+    let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    name.strip_prefix(JOURNAL.as_bytes())
+        .is_some_and(|key| key.len() == JOURNAL_DIGITS && key.iter().all(is_digit))
+}
+
+/// True for a name that this program gives to its temporary files and journals alone: it is neither sent, taken from a peer nor
+/// deleted. Other names that begin like these are a user's own.
+pub fn is_reserved(name: &OsStr) -> bool {
+    is_journal(name.as_bytes()) || Name::parse(name.as_bytes()).is_some()
+}
+
 fn read_digits(digits: &[u8]) -> Option<u64> {
     let is_number = (1..=DIGITS).contains(&digits.len()) && digits.iter().all(u8::is_ascii_hexdigit);
     let digits = std::str::from_utf8(digits).ok().filter(|_| is_number)?;
@@ -74,6 +94,27 @@ impl From<Name> for Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_journals_and_temporary_files_are_reserved_and_no_others() {
+        let journal = format!("{JOURNAL}{}", "0123456789abcdef".repeat(2));
+        for ours in [".linerate.0123456789abcdef.1", &journal] {
+            assert!(is_reserved(OsStr::new(ours)), "{ours}");
+        }
+        let (longer, upper) = (format!("{journal}0"), journal.to_uppercase());
+        let others = [
+            ".linerate.txt",
+            ".linerate.journal.mine",
+            ".linerate.",
+            ".linerate",
+            &journal[1..],
+            &longer,
+            &upper,
+        ];
+        for other in others {
+            assert!(!is_reserved(OsStr::new(other)), "{other}");
+        }
+    }
 
     #[test]
     fn only_our_own_names_are_ours() {

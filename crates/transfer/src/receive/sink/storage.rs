@@ -1,0 +1,48 @@
+//! Whether an error of the storage is that of the whole destination, or of one mount below it.
+
+use linerate_wire::path::RelPath;
+use rustix::fs::{OFlags, StatVfsMountFlags};
+use rustix::io::Errno;
+use std::iter;
+
+use crate::receive::reception::Reception;
+use crate::tree::root::Directory;
+
+/// What to try about such an error of a mount below the destination.
+pub const OF_A_MOUNT: &str = "it is in a mount of its own below the destination: make room there or make it \
+                              writable, or leave it out";
+
+impl Reception<'_> {
+    /// True where after `error` at `place` nothing more could be written, wherever it belongs: the destination's own file
+    /// system is full, or it is read-only. Of a mount below the destination it is the fault of the entries that are in it.
+    pub(super) fn ends_everything(&self, place: &RelPath, error: Errno) -> bool {
+        let top = self.ground.landing.root.top();
+        match error {
+            // A file system may have read-only mounts beside others.
+            Errno::ROFS => is_read_only(top),
+            error if is_of_storage(error) => self.device_of(place).is_none_or(|device| device == top.device),
+            _ => false,
+        }
+    }
+
+    /// The device that is written for the entry at `place`: that of its directory, or of the nearest one above that is there.
+    fn device_of(&self, place: &RelPath) -> Option<u64> {
+        let root = &self.ground.landing.root;
+        if self.settings.inplace
+            && let Ok(stat) = root.open_at(place, OFlags::PATH).and_then(rustix::fs::fstat)
+        {
+            return Some(stat.st_dev);
+        }
+        let above = iter::successors(place.parent(), RelPath::parent);
+        above.flat_map(|directory| root.directory(&directory)).map(|held| held.device).next()
+    }
+}
+
+/// Errors of a whole file system: without room, beyond a quota, read-only.
+pub(super) fn is_of_storage(error: Errno) -> bool {
+    matches!(error, Errno::NOSPC | Errno::DQUOT | Errno::ROFS)
+}
+
+fn is_read_only(directory: &Directory) -> bool {
+    rustix::fs::fstatvfs(directory).is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::RDONLY))
+}
