@@ -157,7 +157,7 @@ impl Store {
         Ok(Resumed { record: load(dir)?.record, warmups, disturbed, store })
     }
 
-    /// Holds the directory against other writers, for as long as this process lives.
+    /// Holds the directory against other writers, for as long as this store lives.
     fn claim(&self) -> Result<(), StoreError> {
         match self.runs.try_lock() {
             Ok(()) => Ok(()),
@@ -365,6 +365,13 @@ fn file_name(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     let name: String = name.chars().map(plain).collect();
     if name.starts_with('.') { format!("_{name}") } else { name }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // A child that was forked a moment ago may hold the file, and with it the lock, until it runs its own program.
+        let _ = self.runs.unlock();
+    }
 }
 
 #[cfg(test)]

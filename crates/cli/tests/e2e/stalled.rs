@@ -63,7 +63,8 @@ fn a_data_port_that_is_blocked_for_a_while_is_retried() {
         let Some(case) = case() else { return };
         let (running, source, destination) = midway(&case, way, port, &["--retry", "20"]);
         let walls = block(&case, port);
-        std::thread::sleep(Duration::from_secs(7));
+        let has_noticed = || running.has_said("trying again");
+        assert!(within(PATIENCE, has_noticed), "it waits on without end: {}", running.end());
         drop(walls);
         running.end().exits(0).says(&["a data connection", "trying again"]);
         assert_alike(&source, &destination);

@@ -5,7 +5,7 @@
 use std::fmt::{Display, Formatter};
 use std::fs::File;
 use std::io::{Read, Seek};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -109,6 +109,14 @@ impl Running {
     /// True where it has ended.
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// True where it has printed `words` by now.
+    pub fn has_said(&self, words: &str) -> bool {
+        let Ok(length) = self.err.metadata().map(|metadata| metadata.len()) else { return false };
+        let mut said = vec![0; length as usize];
+        // The command writes where the offset is, so that must not move.
+        self.err.read_exact_at(&mut said, 0).is_ok() && String::from_utf8_lossy(&said).contains(words)
     }
 
     /// Waits for its end; panics with what it printed where that doesn't come.

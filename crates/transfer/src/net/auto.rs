@@ -16,7 +16,7 @@ pub const FIRST_FAR: u32 = 8;
 /// A round trip from which a path is long.
 pub const FAR: Duration = Duration::from_millis(5);
 /// Streams at most.
-const MOST: u32 = 32;
+const MOST: u32 = 16;
 /// How long a window lasts at least: so long, and so many round trips. A new stream's slow start is over by then.
 const WINDOW: Duration = Duration::from_millis(200);
 const ROUND_TRIPS: u32 = 8;
@@ -91,6 +91,8 @@ pub struct Controller {
     wait: Duration,
     /// The limit, since when it is that, and in how many windows it was.
     limit: (Limit, Instant, u32),
+    /// Payload bytes a second in the window before.
+    last: f64,
     trial: Option<Trial>,
     rested: Instant,
     rest: Duration,
@@ -115,6 +117,7 @@ impl Controller {
             begun: Look { at, sender, receiver, is_held: false },
             wait: WINDOW,
             limit: (Limit::Other, at, 0),
+            last: 0.0,
             trial: None,
             rested: at,
             rest: REST,
@@ -184,7 +187,9 @@ impl Controller {
         let limit = window.limit();
         let (_, since, windows) = if self.limit.0 == limit { self.limit } else { (limit, now, 0) };
         self.limit = (limit, since, windows + 1);
-        if now < self.rested {
+        // The streams that are there may not have reached their rate.
+        let grows = window.rate > std::mem::replace(&mut self.last, window.rate) * GAIN;
+        if now < self.rested || limit == Limit::Path && grows {
             return Advice::Keep;
         }
         let more = self.streams.min(MOST - self.streams.min(MOST));

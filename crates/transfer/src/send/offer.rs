@@ -5,6 +5,7 @@ use linerate_wire::control::{Digest, MAX_OFFERS, MAX_OPEN_OFFERS, Message, Offer
 use linerate_wire::entry::{Entry, Kind, Origin};
 use std::collections::VecDeque;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::lock::lock;
 use crate::net::channel::Channel;
@@ -26,6 +27,15 @@ const CHUNK_MOST: u64 = 1 << 30;
 /// reports.
 pub type Hash<'a> = &'a (dyn Fn(&Entry) -> Option<Digest> + Sync);
 
+/// What the session's thread hears of the offers.
+#[derive(Default)]
+pub struct OfferState {
+    /// The receiver's breach of the protocol, which ends the transfer.
+    pub breach: Mutex<Option<String>>,
+    /// All offers are made and answered, so that each further answer is a breach.
+    pub is_over: AtomicBool,
+}
+
 /// Takes the scanner's entries and offers them.
 pub struct Offers<'a> {
     /// The channel for offers.
@@ -38,8 +48,8 @@ pub struct Offers<'a> {
     pub counters: &'a Counters,
     /// Computes digests, where contents are compared.
     pub hash: Option<Hash<'a>>,
-    /// The receiver's breach of the protocol, which ends the transfer.
-    pub breach: &'a Mutex<Option<String>>,
+    /// What the session's thread hears of the offers.
+    pub state: &'a OfferState,
     /// Wanted entries aren't sent.
     dry_run: bool,
     /// Digests are sent of all files, also of those that the receiver has.
@@ -60,7 +70,7 @@ impl<'a> Offers<'a> {
         planner: Planner,
         counters: &'a Counters,
         hash: Option<Hash<'a>>,
-        breach: &'a Mutex<Option<String>>,
+        state: &'a OfferState,
         options: &Options,
     ) -> Self {
         Self {
@@ -69,7 +79,7 @@ impl<'a> Offers<'a> {
             planner,
             counters,
             hash,
-            breach,
+            state,
             dry_run: options.sync.as_ref().is_some_and(|sync| sync.dry_run),
             digests: options.digests,
             pending: Vec::new(),
@@ -188,7 +198,7 @@ impl<'a> Offers<'a> {
     }
 
     fn breach(&self, what: &str) -> Stopped {
-        *lock(self.breach) = Some(format!("the far end breaks the protocol: {what}"));
+        *lock(&self.state.breach) = Some(format!("the far end breaks the protocol: {what}"));
         Stopped
     }
 }
@@ -214,6 +224,8 @@ impl Taker for Offers<'_> {
             self.planner.flush()?;
             self.wait()?;
         }
+        self.take_what_came()?;
+        self.state.is_over.store(true, Ordering::Release);
         self.planner.flush()
     }
 }

@@ -4,7 +4,6 @@ use crossbeam_channel::{Receiver, Sender as CrossbeamSender, TrySendError, bound
 use linerate_wire::control::{Keep, MAX_OPEN_OFFERS, MAX_SOURCES, Message, Options, Problem, Totals, Want};
 use linerate_wire::entry::Entry;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, Scope};
 use std::time::Instant;
@@ -19,7 +18,7 @@ use crate::net::rate::RateLimit;
 use crate::net::session::{Event, FEWER, Session, TICK, check_length, out_of_turn};
 use crate::send::again::{self, Resend, ResendVerdict};
 use crate::send::ahead::Ahead;
-use crate::send::offer::{Hash, Offers};
+use crate::send::offer::{Hash, OfferState, Offers};
 use crate::send::plan::{Planner, Unit};
 use crate::send::reading::digest;
 use crate::send::streams::Streams;
@@ -141,9 +140,9 @@ pub fn run(
         working: AtomicU32::new(0),
         unstated: AtomicU64::new(0),
     };
-    let breach = Mutex::new(None);
+    let state = OfferState::default();
     let rounds =
-        Rounds { shared: &shared, options, selection: ahead.selection, whole: ahead.whole, breach: &breach };
+        Rounds { shared: &shared, options, selection: ahead.selection, whole: ahead.whole, state: &state };
     let (landed, streams) = rounds.run(session, ahead, offers)?;
     Ok(Sent { landed, streams, within })
 }
@@ -156,8 +155,8 @@ struct Rounds<'a> {
     selection: &'a Selection,
     /// True while everything in the sources could be read.
     whole: &'a AtomicBool,
-    /// How the receiver's answers broke the protocol.
-    breach: &'a Mutex<Option<String>>,
+    /// What the offers come to.
+    state: &'a OfferState,
 }
 
 impl<'a> Rounds<'a> {
@@ -176,7 +175,7 @@ impl<'a> Rounds<'a> {
         let planner = Planner::new(queue, streams, self.options.keep.sparse);
         thread::scope(|scope| {
             scope.spawn(|| self.plan(ahead, planner, offers.then_some((&*channel, answers))));
-            let answers = Answers { answered: offers.then_some(answered), breach: self.breach };
+            let answers = Answers { answered: offers.then_some(answered), state: self.state };
             let sent = self.round(scope, session, units, number, &answers, (first - 1, 0));
             drop(answers);
             let sent = sent.and_then(|used| self.settle(scope, session, first, used));
@@ -190,11 +189,11 @@ impl<'a> Rounds<'a> {
 
     /// Plans what the scan finds; with a channel and the answers on it, offers it first.
     fn plan(self, ahead: Ahead<'_>, planner: Planner, offers: Option<(&Channel, Receiver<Vec<Want>>)>) {
-        let Self { shared, options, breach, .. } = self;
+        let Self { shared, options, state, .. } = self;
         let Some((channel, answers)) = offers else { return ahead.hand_on(planner) };
         let hash = |entry: &Entry| digest(shared.sources, entry, shared.stop);
         let hash = options.sync.as_ref().filter(|sync| sync.checksum).map(|_| &hash as Hash<'_>);
-        ahead.hand_on(Offers::new(channel, answers, planner, shared.counters, hash, breach, options));
+        ahead.hand_on(Offers::new(channel, answers, planner, shared.counters, hash, state, options));
     }
 
     /// Waits for the receiver's word, and sends once more the files that came damaged to stable storage.
@@ -221,7 +220,7 @@ impl<'a> Rounds<'a> {
         let keep = self.options.keep;
         let planner = Planner::new(queue, streams, keep.sparse);
         scope.spawn(move || again::rescan(self.shared, names, planner, keep, self.selection));
-        let answers = Answers { answered: None, breach: self.breach };
+        let answers = Answers { answered: None, state: self.state };
         let number = Streams::fixed(streams);
         let used = self.round(scope, session, units, number, &answers, (streams, used))?;
         Ok((session.wait_for_commit()?, used))
@@ -274,7 +273,7 @@ impl<'a> Rounds<'a> {
 /// The way of the receiver's answers to whoever offers.
 struct Answers<'a> {
     answered: Option<CrossbeamSender<Vec<Want>>>,
-    breach: &'a Mutex<Option<String>>,
+    state: &'a OfferState,
 }
 
 impl Answers<'_> {
@@ -284,12 +283,15 @@ impl Answers<'_> {
         match answered.try_send(wants) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(_)) => Err(out_of_turn()),
+            Err(TrySendError::Disconnected(_)) if self.state.is_over.load(Ordering::Acquire) => {
+                Err(out_of_turn())
+            }
             // The reason why nobody offers any more is reported, or was.
             Err(TrySendError::Disconnected(_)) => self.check(),
         }
     }
 
     fn check(&self) -> Result<(), TransferError> {
-        lock(self.breach).take().map_or(Ok(()), |breach| Err(TransferError::Breach(breach)))
+        lock(&self.state.breach).take().map_or(Ok(()), |breach| Err(TransferError::Breach(breach)))
     }
 }
