@@ -56,9 +56,9 @@ pub enum Advice {
     Drop(u32),
 }
 
-/// One look at a transfer, whose sums are of its whole time.
+/// One glance at a transfer, whose sums are of its whole time.
 #[derive(Clone, Copy)]
-pub struct Look {
+pub struct Glance {
     /// When it was taken.
     pub at: Instant,
     /// The sender's stages.
@@ -84,10 +84,10 @@ enum Limit {
     Other,
 }
 
-/// Decides by what happened between two looks. It has no clock of its own, so it can be tested in simulated time.
+/// Decides by what happened between two glances. It has no clock of its own, so it can be tested in simulated time.
 pub struct Controller {
     streams: u32,
-    begun: Look,
+    begun: Glance,
     wait: Duration,
     /// The limit, since when it is that, and in how many windows it was.
     limit: (Limit, Instant, u32),
@@ -114,7 +114,7 @@ impl Controller {
         let (sender, receiver) = (Stages::default(), Stages::default());
         Self {
             streams,
-            begun: Look { at, sender, receiver, is_held: false },
+            begun: Glance { at, sender, receiver, is_held: false },
             wait: WINDOW,
             limit: (Limit::Other, at, 0),
             last: 0.0,
@@ -135,21 +135,21 @@ impl Controller {
     }
 
     /// The window begins only now.
-    pub fn put_off(&mut self, look: Look) {
-        self.begun = look;
+    pub fn put_off(&mut self, glance: Glance) {
+        self.begun = glance;
     }
 
-    /// The advice by `look`, which may be taken at any time.
-    pub fn advise(&mut self, look: Look) -> Advice {
+    /// The advice by `glance`, which may be taken at any time.
+    pub fn advise(&mut self, glance: Glance) -> Advice {
         if self.begun.sender.bytes == 0 {
-            self.begun = look;
+            self.begun = glance;
         }
-        if look.at.saturating_duration_since(self.begun.at) < self.wait {
+        if glance.at.saturating_duration_since(self.begun.at) < self.wait {
             return Advice::Keep;
         }
-        let window = Window::between(&self.begun, &look);
-        (self.begun, self.wait) = (look, window.next());
-        let advice = self.judge(&window, look.at);
+        let window = Window::between(&self.begun, &glance);
+        (self.begun, self.wait) = (glance, window.next());
+        let advice = self.judge(&window, glance.at);
         match advice {
             Advice::Add(count) => self.streams += count,
             Advice::Drop(count) => self.streams -= count,
@@ -206,7 +206,7 @@ impl Controller {
     }
 }
 
-/// The time between two looks.
+/// The time between two glances.
 struct Window {
     /// Payload bytes a second.
     rate: f64,
@@ -264,7 +264,7 @@ impl EndWindow {
 }
 
 impl Window {
-    fn between(begun: &Look, now: &Look) -> Self {
+    fn between(begun: &Glance, now: &Glance) -> Self {
         let since = |of: fn(&Stages) -> u64| of(&now.sender).saturating_sub(of(&begun.sender));
         let looks = since(|s| s.tcp_looks).max(1);
         let seconds = now.at.saturating_duration_since(begun.at).as_secs_f64();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::base::lock::lock;
 use crate::base::problem::TransferError;
-use crate::net::auto::{Advice, Controller, FAR, FIRST, FIRST_FAR, Look};
+use crate::net::auto::{Advice, Controller, FAR, FIRST, FIRST_FAR, Glance};
 use crate::net::clock::Counters;
 use crate::net::pace::Pace;
 use crate::net::session::{MAX_STREAMS, Session};
@@ -80,7 +80,7 @@ impl Streams {
         if session.is_tunnelled() {
             return Ok(());
         }
-        let look = Look {
+        let glance = Glance {
             at: Instant::now(),
             sender: shared.counters.stages(),
             receiver: lock(&session.meters.remote).stages,
@@ -88,10 +88,10 @@ impl Streams {
         };
         if shared.pace.as_ref().is_some_and(Pace::is_trying) {
             // The gain of a new stream is measured when its rate is no longer held.
-            controller.put_off(look);
+            controller.put_off(glance);
             return Ok(());
         }
-        match controller.advise(look) {
+        match controller.advise(glance) {
             Advice::Keep => {}
             Advice::Add(count) => session.more(count)?,
             // Not all that were asked for may have come.

@@ -38,7 +38,7 @@ fn simulate(first: u32, round_trip: Duration, seconds: u32, seen: impl Fn(f64, u
         sender.tcp_rtt += round_trip.as_micros() as u64;
         sender.tcp_min_rtt += round_trip.as_micros() as u64;
         let at = begun + Duration::from_millis(u64::from(tick) * 100);
-        match controller.advise(Look { at, sender, receiver, is_held: now.is_held }) {
+        match controller.advise(Glance { at, sender, receiver, is_held: now.is_held }) {
             Advice::Keep => {}
             Advice::Add(count) => streams += count,
             Advice::Drop(count) => streams -= count,
@@ -142,7 +142,7 @@ fn a_scan_or_a_limit_that_holds_the_workers_up_needs_no_more_of_them() {
         (sender.bytes, sender.lifetime, sender.queue) = (tick * 1000, tick * 1000, tick * 900);
         (sender.tcp_looks, sender.tcp_rtt, sender.tcp_min_rtt) = (tick, tick * 50_000, tick * 50_000);
         let at = begun + Duration::from_millis(tick * 100);
-        let look = Look { at, sender, receiver: Stages::default(), is_held: false };
-        assert_eq!(controller.advise(look), Advice::Keep);
+        let glance = Glance { at, sender, receiver: Stages::default(), is_held: false };
+        assert_eq!(controller.advise(glance), Advice::Keep);
     }
 }
