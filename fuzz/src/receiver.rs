@@ -178,7 +178,7 @@ fn script(command: &Command, choices: &mut Choices<'_>) -> Vec<u8> {
 }
 
 fn next(command: &Command, choices: &mut Choices<'_>) -> Message {
-    match choices.below(12) {
+    match choices.below(13) {
         0..3 => batch(command, choices),
         3 => chunk(command, choices),
         4 => frame(FrameKind::Data, &vec![choices.byte(); 1 + choices.below(200)]),
@@ -186,7 +186,8 @@ fn next(command: &Command, choices: &mut Choices<'_>) -> Message {
         6 => frame(FrameKind::Same, &[]),
         7 => frame(FrameKind::Digest, &[choices.byte(); 32]),
         8 => frame(FrameKind::GiveUp, &[]),
-        9 | 10 if command.options.sync.is_some() => {
+        9 => frame(FrameKind::Split, &u32::from(choices.byte()).to_le_bytes()),
+        10 | 11 if command.options.sync.is_some() => {
             Message::Offer((0..=choices.below(3)).map(|_| offered(command, choices)).collect())
         }
         _ => match choices.byte() {

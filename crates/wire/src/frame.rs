@@ -33,11 +33,14 @@ pub enum FrameKind {
     /// BLAKE3 of what the sender read of the chunk, behind its last bytes: the root where the chunk is the whole file, else
     /// the chaining value of its subtree. 32 bytes.
     Digest = 8,
+    /// The chunk ends here, and the rest of it comes in other chunks: the number of parts that the file has now, 4 bytes, little
+    /// endian.
+    Split = 9,
 }
 
 impl FrameKind {
     fn parse(byte: u8) -> Option<Self> {
-        const ALL: [FrameKind; 8] = [
+        const ALL: [FrameKind; 9] = [
             FrameKind::Batch,
             FrameKind::Chunk,
             FrameKind::Data,
@@ -46,6 +49,7 @@ impl FrameKind {
             FrameKind::Hole,
             FrameKind::Same,
             FrameKind::Digest,
+            FrameKind::Split,
         ];
         ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
@@ -61,6 +65,7 @@ impl FrameKind {
             Self::Batch | Self::Chunk => MAX_OTHER,
             Self::Hole => 8,
             Self::Digest => 32,
+            Self::Split => 4,
             Self::GiveUp | Self::End | Self::Same => 0,
         }
     }

@@ -23,6 +23,7 @@ mod planted;
 mod proofs;
 mod restricted;
 mod resumed;
+mod slow;
 mod stalled;
 mod surroundings;
 mod syncs;

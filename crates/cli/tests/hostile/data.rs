@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use linerate_wire::control::Message;
-use linerate_wire::frame::FrameKind::{Batch, Chunk, Data, End, GiveUp};
+use linerate_wire::frame::FrameKind::{Batch, Chunk, Data, End, GiveUp, Split};
 use linerate_wire::frame::{FrameKind, HEADER, Header};
 
 use crate::far::{Far, Ground, Said, chunk, encode, file, folder, link, record, source, totals};
@@ -31,6 +31,10 @@ fn data(bytes: &[u8]) -> (FrameKind, Vec<u8>) {
     (Data, bytes.to_vec())
 }
 
+fn split(parts: u32) -> (FrameKind, Vec<u8>) {
+    (Split, parts.to_le_bytes().to_vec())
+}
+
 /// Nothing of it may pass as a file, and no success may be claimed.
 #[track_caller]
 fn assert_refused((run, ground): (Run, Ground), why: &str) {
@@ -41,9 +45,14 @@ fn assert_refused((run, ground): (Run, Ground), why: &str) {
 
 #[test]
 fn honest_chunks_land() {
-    let (run, ground) = pull(vec![x(1, 1, 2), data(b"b"), x(0, 1, 2), data(b"a")]);
-    run.exits(0);
-    assert_eq!(fs::read_to_string(ground.inside().join("x")).unwrap(), "ab");
+    for frames in [
+        vec![x(1, 1, 2), data(b"b"), x(0, 1, 2), data(b"a")],
+        vec![x(0, 2, 1), data(b"a"), split(2), x(1, 1, 2), data(b"b")],
+    ] {
+        let (run, ground) = pull(frames);
+        run.exits(0);
+        assert_eq!(fs::read_to_string(ground.inside().join("x")).unwrap(), "ab");
+    }
 }
 
 #[test]
@@ -66,6 +75,12 @@ fn parts_that_do_not_make_the_file_are_refused() {
         ("parts of different sizes", vec![x(0, 1, 2), data(b"a"), other(1 << 40, 1 << 39, 1), data(b"b")]),
         ("another size for the last part", vec![x(0, 1, 2), data(b"a"), other(3, 2, 1), data(b"b")]),
         ("given up", vec![x(0, 2, 1), (GiveUp, vec![])]),
+        ("split at its beginning", vec![x(0, 2, 1), split(2), x(0, 2, 2), data(b"ab")]),
+        ("split into one", vec![x(0, 2, 1), data(b"a"), split(1)]),
+        ("split, and no rest", vec![x(0, 2, 1), data(b"a"), split(2)]),
+        ("split, and more parts than bytes", vec![x(0, 2, 1), data(b"a"), split(3), x(1, 1, 3), data(b"b")]),
+        ("split, and too much", vec![x(0, 2, 1), data(b"a"), split(2), x(0, 2, 2), data(b"ab")]),
+        ("split without a part", vec![split(2)]),
         ("given up without a part", vec![(GiveUp, vec![])]),
         ("the end inside a part", vec![x(0, 2, 1), data(b"a"), (End, vec![])]),
     ] {

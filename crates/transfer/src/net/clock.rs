@@ -228,6 +228,12 @@ impl Counters {
         Stages { host_busy, host_time, ..stages }
     }
 
+    /// The payload so far in bytes, and the time of all workers that they had something to do.
+    pub fn worked(&self) -> (u64, Duration) {
+        let stages = lock(&self.stages);
+        (stages.bytes, Duration::from_nanos(stages.lifetime.saturating_sub(stages.queue)))
+    }
+
     /// The payload so far, in bytes.
     pub fn payload(&self) -> u64 {
         lock(&self.stages).bytes

@@ -13,7 +13,7 @@ use crate::tree::scan::{Seen, Stopped, Taker};
 /// Files up to this many bytes travel many in one frame.
 pub const SMALL: u64 = 64 << 10;
 /// Contents of a batch in bytes, and its entries, at most.
-const BATCH_BYTES: u64 = 256 << 10;
+pub const BATCH_BYTES: u64 = 256 << 10;
 const BATCH_ENTRIES: usize = 256;
 /// A file up to this many bytes is one chunk: writers of one file wait for each other.
 const WHOLE: u64 = 16 << 20;
@@ -42,8 +42,8 @@ pub struct LargeFile {
     pub entry: Entry,
     /// Its number.
     pub number: u64,
-    /// Into how many parts it is cut.
-    pub parts: u32,
+    /// Into how many parts it is cut so far.
+    pub parts: AtomicU32,
     /// Its holes stay holes.
     pub sparse: bool,
     /// Parts that no worker has finished.
@@ -78,6 +78,24 @@ pub struct Cut {
     pub cut: u64,
     /// The chunks of it that the receiver has.
     pub there: HeldChunks,
+}
+
+impl LargeFile {
+    /// The rest of the part that begins at `offset`, from `at` to `end`, as further parts. Each is a subtree of the file's hash
+    /// tree where the part is one, and the bytes before `at` are a power of two.
+    pub fn split(self: &Arc<Self>, offset: u64, at: u64, end: u64) -> Vec<Unit> {
+        let mut units = Vec::new();
+        let mut from = at;
+        while from < end {
+            let length = (from - offset).min(end - from);
+            units.push(Unit::Chunk { file: self.clone(), offset: from, length });
+            from += length;
+        }
+        let more = units.len() as u32;
+        self.left.fetch_add(more, Ordering::AcqRel);
+        self.parts.fetch_add(more, Ordering::AcqRel);
+        units
+    }
 }
 
 /// Cuts entries into units.
@@ -132,7 +150,7 @@ impl Planner {
         let file = Arc::new(LargeFile {
             entry,
             number,
-            parts,
+            parts: AtomicU32::new(parts),
             sparse,
             left: AtomicU32::new(parts),
             given_up: AtomicBool::new(false),

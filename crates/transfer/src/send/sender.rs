@@ -23,6 +23,7 @@ use crate::send::plan::{Planner, Unit};
 use crate::send::reading::digest;
 use crate::send::streams::Streams;
 use crate::send::under_way::UnderWay;
+use crate::send::work::Work;
 use crate::send::worker::{SendWorker, Transmission};
 use crate::tree::bounds::Bounds;
 use crate::tree::digest::ledger::{Known, Ledger};
@@ -135,6 +136,7 @@ pub fn run(
         pace: (!options.unpaced && options.rate_limit.is_none()).then(Pace::new),
         digests: options.digests.then(|| Ledger::new(known)),
         under_way: UnderWay::default(),
+        splits: !options.sync.as_ref().is_some_and(|sync| sync.inplace),
         stop: ahead.stop,
         leave: AtomicU32::new(0),
         working: AtomicU32::new(0),
@@ -240,7 +242,8 @@ impl<'a> Rounds<'a> {
         'a: 'scope,
     {
         let shared = self.shared;
-        let mut crew = Crew::new(scope, move |stream| (true, SendWorker::new(shared, stream).run(&units)));
+        let work = Work::new(units);
+        let mut crew = Crew::new(scope, move |stream| (true, SendWorker::new(shared, stream, &work).run()));
         session.more(more)?;
         let mut looked = Instant::now();
         while crew.used == 0 || crew.running > 0 {

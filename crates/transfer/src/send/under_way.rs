@@ -74,7 +74,7 @@ mod tests {
         Arc::new(LargeFile {
             entry,
             number,
-            parts: 1,
+            parts: AtomicU32::new(1),
             left,
             given_up,
             descriptor: OnceLock::new(),

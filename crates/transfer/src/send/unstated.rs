@@ -33,7 +33,7 @@ impl SendWorker<'_> {
         let file = LargeFile {
             entry: Entry { kind: Kind::File { size }, ..entry },
             number: UNSTATED + self.shared.unstated.fetch_add(1, Ordering::Relaxed),
-            parts: 1,
+            parts: AtomicU32::new(1),
             sparse: false,
             left: AtomicU32::new(1),
             given_up: AtomicBool::new(false),

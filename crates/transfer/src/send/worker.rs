@@ -1,6 +1,5 @@
 //! A sending worker: takes units from the queue and sends what they hold on one stream.
 
-use crossbeam_channel::Receiver;
 use linerate_wire::batch;
 use linerate_wire::control::{Problem, ProblemKind};
 use linerate_wire::entry::{Chunk, Entry, Kind};
@@ -17,9 +16,11 @@ use crate::net::clock::{Clock, Counters, Stage};
 use crate::net::pace::{Pace, StreamReport};
 use crate::net::rate::RateLimit;
 use crate::net::stream::{DATA_FRAME, FrameWriter, Stream, StreamError};
-use crate::send::plan::{HeldChunks, LargeFile, Unit};
+use crate::send::plan::{BATCH_BYTES, HeldChunks, LargeFile, Unit};
 use crate::send::reading::{NotRead, OpenedSource, file_size, open_large, read_full, read_small};
+use crate::send::speed::{Others, Speed};
 use crate::send::under_way::UnderWay;
+use crate::send::work::Work;
 use crate::tree::digest::ledger::Ledger;
 use crate::tree::digest::{self, Hashing};
 use crate::tree::metadata::holes::{Run, next_run};
@@ -51,6 +52,8 @@ pub struct Transmission<'a> {
     pub digests: Option<Ledger<'a>>,
     /// Large files that are begun, of which the receiver may want nothing more.
     pub under_way: UnderWay,
+    /// Parts may end early, for others to bring the rest.
+    pub splits: bool,
     /// Ends the transfer early, and the scan with it.
     pub stop: &'a AtomicBool,
     /// Workers that are to end their streams, since fewer are better.
@@ -71,9 +74,11 @@ impl Transmission<'_> {
     /// True once for each worker that is to leave; never for the last one.
     fn is_dropped(&self) -> bool {
         let one_less = |left: u32| left.checked_sub(1);
-        if self.leave.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less).is_err() {
-            return false;
-        }
+        self.leave.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less).is_ok() && self.lets_go()
+    }
+
+    /// True where a worker may leave, as all but the last one may; it counts as gone.
+    fn lets_go(&self) -> bool {
         let but_the_last = |working: u32| working.checked_sub(1).filter(|left| *left > 0);
         self.working.fetch_update(Ordering::AcqRel, Ordering::Acquire, but_the_last).is_ok()
     }
@@ -83,7 +88,11 @@ impl Transmission<'_> {
 pub struct SendWorker<'a> {
     pub(super) shared: &'a Transmission<'a>,
     stream: FrameWriter,
+    work: &'a Work,
     clock: Clock,
+    speed: Speed,
+    /// The others are so much faster that this worker leaves the rest to them.
+    leaves: bool,
     /// To the pace, of the stream.
     told: StreamReport,
     pub(super) payload: Vec<u8>,
@@ -92,38 +101,73 @@ pub struct SendWorker<'a> {
 }
 
 impl<'a> SendWorker<'a> {
-    /// A worker that sends on `stream`.
-    pub fn new(shared: &'a Transmission<'a>, stream: Stream) -> Self {
+    /// A worker that sends the units of `work` on `stream`.
+    pub fn new(shared: &'a Transmission<'a>, stream: Stream, work: &'a Work) -> Self {
         shared.working.fetch_add(1, Ordering::AcqRel);
         Self {
             shared,
             stream: stream.into_writer(),
+            work,
             clock: Clock::start(),
+            speed: Speed::new(),
+            leaves: false,
             told: StreamReport::default(),
             payload: Vec::new(),
             parent: None,
         }
     }
 
-    /// Sends the units of the queue until it is closed and empty, or this worker is to leave; then ends the stream.
+    /// Sends units until there are none, or this worker is to leave; then ends the stream.
     ///
     /// # Errors
     /// If the stream breaks; problems with single files are reported and passed over.
-    pub fn run(mut self, units: &Receiver<Unit>) -> Result<(), StreamError> {
-        while !self.shared.is_dropped()
-            && let Ok(unit) = units.recv()
+    pub fn run(mut self) -> Result<(), StreamError> {
+        let work = self.work;
+        while !self.leaves
+            && !self.shared.is_dropped()
+            && let Some(mut taken) = work.take()
         {
             self.clock.lap(Stage::Queue);
-            match unit {
-                Unit::Batch(entries) => self.batch(entries)?,
-                Unit::Chunk { file, offset, length } => self.chunk(&file, offset, length)?,
-            }
+            self.speed.begin();
+            taken.unit().map_or(Ok(()), |unit| self.unit(unit))?;
+            self.speed.end();
             self.flush();
         }
         self.clock.lap(Stage::Queue);
         let transport = self.stream.end(&mut self.clock)?;
         self.clock.finish(self.shared.counters, transport.tcp_info());
         Ok(())
+    }
+
+    fn unit(&mut self, unit: Unit) -> Result<(), StreamError> {
+        let length = if let Unit::Chunk { length, .. } = &unit { *length } else { BATCH_BYTES };
+        if self.yields(length) {
+            self.work.give_back([unit]);
+            return Ok(());
+        }
+        match unit {
+            Unit::Batch(entries) => self.batch(entries),
+            Unit::Chunk { file, offset, length } => self.chunk(&file, offset, length),
+        }
+    }
+
+    /// True where this worker leaves `rest` bytes to the others, who bring them much sooner, and then itself.
+    fn yields(&mut self, rest: u64) -> bool {
+        let (shared, counters) = (self.shared, self.shared.counters);
+        let workers = shared.working.load(Ordering::Acquire).saturating_sub(1);
+        if workers == 0 || self.leaves || !counters.scanned.load(Ordering::Acquire) {
+            return false;
+        }
+        let (bytes, busy) = counters.worked();
+        let to_do = counters.found.get().bytes.saturating_sub(counters.unchanged.get().bytes);
+        let left = if self.work.is_empty() { 0 } else { to_do.saturating_sub(bytes) };
+        self.leaves = self.speed.is_outrun(rest, Others { bytes, busy, workers, left }) && shared.lets_go();
+        self.leaves
+    }
+
+    fn count(&mut self, bytes: u64) {
+        self.clock.bytes(bytes);
+        self.speed.count(bytes);
     }
 
     fn flush(&mut self) {
@@ -169,7 +213,7 @@ impl<'a> SendWorker<'a> {
             }
         }
         self.clock.entries(1);
-        self.clock.bytes(file_size(entry));
+        self.count(file_size(entry));
         shared.counters.found.corrected(file_size(&scanned), file_size(entry));
         if changed {
             self.tell(&scanned, ProblemKind::Changed, CHANGED);
@@ -208,19 +252,23 @@ impl<'a> SendWorker<'a> {
             return self.send_batch();
         }
         self.shared.under_way.begin(file);
-        let (entry, parts, origin) = (file.entry.clone(), file.parts, file.origin);
-        let chunk = Chunk { entry, file: file.number, offset, length, parts, origin };
+        let (entry, parts, origin) = (file.entry.clone(), file.parts.load(Ordering::Acquire), file.origin);
+        let mut chunk = Chunk { entry, file: file.number, offset, length, parts, origin };
         let header = postcard::to_stdvec(&chunk).expect("a chunk is always encodable");
         self.stream.send(FrameKind::Chunk, &header, &mut self.clock)?;
         let mut hashing = self.hashing(&chunk)?;
         let sent = match self.is_there(file, offset, length) {
-            Ok(true) => self.same(file, offset, length, &mut hashing)?,
+            Ok(true) => self.same(file, offset, length, &mut hashing)?.map(|()| length),
             Ok(false) => self.contents(file, offset, length, &mut hashing)?,
             Err(problem) => Err(problem),
         };
         match sent {
-            Ok(()) => {
-                self.send_digest(&chunk, hashing)?;
+            Ok(sent) => {
+                if sent < length {
+                    self.split(file, &chunk, sent)?;
+                    (chunk.length, hashing) = (sent, hashing.map(Hashing::as_part));
+                }
+                self.send_digest(file, &chunk, hashing)?;
                 self.finish_part(file);
             }
             Err(message) => {
@@ -233,6 +281,14 @@ impl<'a> SendWorker<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Ends a part of which `sent` bytes are sent, and leaves the rest to the others.
+    fn split(&mut self, file: &Arc<LargeFile>, chunk: &Chunk, sent: u64) -> Result<(), StreamError> {
+        let rest = file.split(chunk.offset, chunk.offset + sent, chunk.offset + chunk.length);
+        let parts = file.parts.load(Ordering::Acquire);
+        self.work.give_back(rest);
+        self.stream.send(FrameKind::Split, &parts.to_le_bytes(), &mut self.clock)
     }
 
     /// Says of a part that the receiver has its bytes. What is told of them is of those that are here: they are read.
@@ -298,14 +354,15 @@ impl<'a> SendWorker<'a> {
         opened.as_ref().map_err(|error| read_problem(*error))
     }
 
-    /// Sends the bytes of a part; the inner result is a problem of the file, the outer one of the stream.
+    /// Sends the bytes of a part, or fewer where the others are to bring the rest; returns how many. The inner result is a
+    /// problem of the file, the outer one of the stream.
     fn contents(
         &mut self,
         file: &LargeFile,
         offset: u64,
         length: u64,
         hashing: &mut Option<Hashing>,
-    ) -> Result<Result<(), FileProblem>, StreamError> {
+    ) -> Result<Result<u64, FileProblem>, StreamError> {
         let descriptor = match self.opened(file) {
             Ok(opened) => opened.as_fd(),
             Err(problem) => return Ok(Err(problem)),
@@ -313,6 +370,7 @@ impl<'a> SendWorker<'a> {
         let (mut at, end) = (offset, offset + length);
         while at < end {
             let run = if file.sparse { next_run(descriptor, at, end) } else { Run::Data(end - at) };
+            let run = run.up_to(next_split(at - offset));
             match run {
                 Run::Hole(length) => {
                     hashing.iter_mut().for_each(|hashing| hashing.update_zeros(length));
@@ -326,13 +384,23 @@ impl<'a> SendWorker<'a> {
             }
             let (Run::Hole(length) | Run::Data(length)) = run;
             at += length;
+            if at < end && self.splits(file, at - offset, end - at) {
+                break;
+            }
         }
-        Ok(Ok(()))
+        Ok(Ok(at - offset))
+    }
+
+    /// True where a part of which `sent` bytes are sent ends here, and others are to bring the `rest`. What is sent must be
+    /// a subtree of the file's hash tree, and an older run or version knows chunks of its own.
+    fn splits(&mut self, file: &LargeFile, sent: u64, rest: u64) -> bool {
+        let may = self.shared.splits && matches!(file.there, HeldChunks::Nothing);
+        may && sent.is_power_of_two() && sent >= DATA_FRAME as u64 && self.yields(rest)
     }
 
     fn hole(&mut self, length: u64) -> Result<(), StreamError> {
         self.stream.send(FrameKind::Hole, &length.to_le_bytes(), &mut self.clock)?;
-        self.clock.bytes(length);
+        self.count(length);
         self.flush();
         Ok(())
     }
@@ -360,7 +428,7 @@ impl<'a> SendWorker<'a> {
             if let Err(problem) = self.stream.send_data(want, &mut self.clock, read)? {
                 return Ok(Err(problem));
             }
-            self.clock.bytes(want as u64);
+            self.count(want as u64);
             self.flush();
             at += want as u64;
         }
@@ -376,10 +444,15 @@ impl<'a> SendWorker<'a> {
         hashing.map(Some).ok_or(StreamError::Protocol("a part of a file that has no digest"))
     }
 
-    fn send_digest(&mut self, chunk: &Chunk, hashing: Option<Hashing>) -> Result<(), StreamError> {
+    fn send_digest(
+        &mut self,
+        file: &LargeFile,
+        chunk: &Chunk,
+        hashing: Option<Hashing>,
+    ) -> Result<(), StreamError> {
         let (Some(known), Some(hashing)) = (&self.shared.digests, hashing) else { return Ok(()) };
         let digest = hashing.finish();
-        known.part(chunk, digest);
+        known.part(chunk, file.parts.load(Ordering::Acquire), digest);
         self.stream.send(FrameKind::Digest, &digest, &mut self.clock)
     }
 
@@ -412,6 +485,11 @@ impl<'a> SendWorker<'a> {
         let shown = self.shared.sources[entry.source as usize].shown(&entry.path);
         (self.shared.problem)(problem(shown, kind, message));
     }
+}
+
+/// How many bytes after the first `sent` ones of a part it may end early.
+fn next_split(sent: u64) -> u64 {
+    (sent + 1).next_power_of_two().max(DATA_FRAME as u64) - sent
 }
 
 pub(super) fn read_problem(error: Errno) -> FileProblem {

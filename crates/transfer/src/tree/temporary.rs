@@ -23,7 +23,7 @@ pub struct Names<'a> {
     next: AtomicU64,
     /// Set where the destination's file system doesn't know files without a name.
     named_only: AtomicBool,
-    /// How files are opened.
+    /// How files that are there are opened.
     access: OFlags,
     /// To be called once, before the first of them is in a directory.
     announce: &'a (dyn Fn() + Sync),
@@ -31,8 +31,8 @@ pub struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// Names of the transfer that the first eight bytes of `nonce` distinguish from others; its files are for writing, and for reading too
-    /// where they are `read_back`.
+    /// Names of the transfer that the first eight bytes of `nonce` distinguish from others; its new files are for writing
+    /// and reading, and those that are there for reading where they are `read_back`.
     pub fn new(nonce: &[u8], read_back: bool) -> Self {
         let mut of_transfer = [0; 8];
         of_transfer.iter_mut().zip(nonce).for_each(|(to, from)| *to = *from);
@@ -101,7 +101,7 @@ impl Temporary {
     /// The errors of open(2).
     pub fn named(parent: Arc<Directory>, names: &Names<'_>, mode: Mode) -> Result<Self, Errno> {
         let name = names.given().write();
-        let flags = names.access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&parent, &name, flags, mode)?;
         // The remover of left-overs sees by the lock that somebody is at work; without locks, by the age.
         let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
@@ -117,7 +117,7 @@ impl Temporary {
         if names.named_only.load(Ordering::Relaxed) {
             return Self::named(parent, names, mode);
         }
-        let flags = names.access | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
         match rustix::fs::openat(&parent, ".", flags, mode) {
             Ok(file) => {
                 let mut unnamed = Self::of_file(parent, OsString::new(), file);

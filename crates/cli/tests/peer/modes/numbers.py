@@ -164,6 +164,16 @@ PARTS = {
     "given-up-of-no-chunk": lambda chunk: [(p.GIVE_UP, b"")],
     "given-up-silently": lambda chunk: [chunk(0, 4000, 1), (p.GIVE_UP, b"")],
     "the-same": lambda chunk: [chunk(0, 4000, 1), (p.SAME, b"")],
+    "split-at-nothing": lambda chunk: [chunk(0, 4000, 1), (p.SPLIT, b"\2\0\0\0"), chunk(0, 4000, 2), FULL],
+    "split-of-no-chunk": lambda chunk: [(p.SPLIT, b"\2\0\0\0")],
+    "split-into-one": lambda chunk: [chunk(0, 4000, 1), HALF, (p.SPLIT, b"\1\0\0\0")],
+    "split-by-a-short-number": lambda chunk: [chunk(0, 4000, 1), HALF, (p.SPLIT, b"\2"), chunk(2000, 2000, 2), HALF],
+    "split-without-the-rest": lambda chunk: [chunk(0, 4000, 1), HALF, (p.SPLIT, b"\2\0\0\0")],
+    "split-without-end": lambda chunk: [chunk(0, 4000, 1), HALF, (p.SPLIT, b"\xff" * 4), chunk(2000, 2000, 2), HALF],
+    "split-and-overlapping": lambda chunk: [
+        chunk(0, 4000, 1), HALF, (p.SPLIT, b"\2\0\0\0"), chunk(1000, 3000, 2), HALF, (p.DATA, b"x" * 1000)],
+    "split-and-brought": lambda chunk: [
+        chunk(0, 4000, 1), HALF, (p.SPLIT, b"\2\0\0\0"), chunk(2000, 2000, 2), HALF],
     "digested": lambda chunk: [chunk(0, 4000, 1), FULL, (p.DIGEST, bytes(32))],
     "of-an-empty-hole": lambda chunk: [chunk(0, 4000, 1), (p.HOLE, b"\0")],
     "of-too-large-a-hole": lambda chunk: [chunk(0, 4000, 1), (p.HOLE, b"\xff" * 8)],

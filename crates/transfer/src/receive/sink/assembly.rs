@@ -8,11 +8,11 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Resumed;
 use super::basis::Basis;
-use super::covered::Covered;
+use super::covered::Parts;
 use crate::base::lock::lock;
 use crate::net::stream::StreamError;
 use crate::receive::admission::Admitted;
@@ -34,9 +34,8 @@ pub struct Assembly {
     /// It has its real name: an older version is written into.
     pub(super) in_place: bool,
     pub(super) admitted: Admitted<'static>,
-    pub(super) left: AtomicU32,
     /// The parts that came.
-    pub(super) covered: Mutex<Covered>,
+    pub(super) parts: Mutex<Parts>,
     /// The sender's digests of them.
     pub(super) digests: Mutex<Vec<digest::DigestPart>>,
     pub(super) failed: AtomicBool,
@@ -73,8 +72,7 @@ impl Assembly {
             has_old_bytes: false,
             basis: None,
             admitted: admitted.clone(),
-            left: AtomicU32::new(chunk.parts),
-            covered: Mutex::default(),
+            parts: Mutex::new(Parts::new(chunk.parts)),
             digests: Mutex::default(),
             failed: AtomicBool::new(false),
             listed: Mutex::new(Listed { chunk: cut(chunk), ..Listed::default() }),
@@ -187,7 +185,7 @@ impl Assembly {
 
     /// The parts are the file.
     pub(super) fn is_covered(&self) -> bool {
-        self.size().is_some_and(|size| lock(&self.covered).is_all_of(size))
+        self.size().is_some_and(|size| lock(&self.parts).are_all_of(size))
     }
 
     /// The root of what the sender read.
@@ -212,11 +210,13 @@ impl Assembly {
     }
 }
 
-/// Bytes of a chunk, by one of them; the last one says it by where it begins.
+/// Bytes of a chunk, by one of them; the last one says it by where it begins. 0 where it doesn't: it is the rest of one.
 fn cut(chunk: &Chunk) -> u64 {
     match chunk.entry.kind {
         Kind::File { size } if chunk.offset + chunk.length == size && chunk.parts > 1 => {
-            chunk.offset / u64::from(chunk.parts - 1)
+            let before = u64::from(chunk.parts - 1);
+            let cut = chunk.offset / before;
+            if chunk.offset.is_multiple_of(before) && cut >= chunk.length { cut } else { 0 }
         }
         _ => chunk.length,
     }

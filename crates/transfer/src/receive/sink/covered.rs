@@ -1,12 +1,43 @@
-//! Which bytes of a large file have come.
+//! Which parts of a large file have come.
 
 /// Ranges that nothing joins yet, at most: parts come in about their order, so honest ends leave a few gaps for each
 /// stream. What a peer can have this end remember is bounded by it.
 const MOST_RANGES: usize = 4096;
 
+/// The parts of a file that have come, and how many there are.
+#[derive(Debug, Default)]
+pub struct Parts {
+    covered: Covered,
+    came: u32,
+    count: u32,
+}
+
 /// Disjoint ranges, each with its end, in order; neighbours are one.
 #[derive(Debug, Default)]
 pub struct Covered(Vec<(u64, u64)>);
+
+impl Parts {
+    /// None has come of `count`.
+    pub fn new(count: u32) -> Self {
+        Self { count, ..Self::default() }
+    }
+
+    /// A frame says that there are `count`: more than others said, where a part was split meanwhile.
+    pub fn expect(&mut self, count: u32) {
+        self.count = self.count.max(count);
+    }
+
+    /// Adds a part; `Some(true)` if it was the last one, `None` where some of it came before, or there are too many gaps.
+    pub fn add(&mut self, offset: u64, length: u64) -> Option<bool> {
+        self.came += 1;
+        self.covered.add(offset, length).then_some(self.came == self.count)
+    }
+
+    /// True where they are every byte of a file of `size`, which has some.
+    pub fn are_all_of(&self, size: u64) -> bool {
+        self.covered.is_all_of(size)
+    }
+}
 
 impl Covered {
     /// Adds `length` bytes from `offset` on; false where some of them came before, or there are too many gaps.
@@ -50,6 +81,22 @@ mod tests {
         let mut covered = Covered::default();
         let added = (0..).take_while(|number| covered.add(number * 2, 1)).count();
         assert_eq!(added, MOST_RANGES);
+    }
+
+    #[test]
+    fn a_part_that_is_split_makes_the_file_wait_for_its_rest() {
+        // The rest may come before the word that it is one.
+        for early in [true, false] {
+            let mut parts = Parts::new(2);
+            assert_eq!(parts.add(0, 8), Some(false));
+            parts.expect(3);
+            let (first, second) = if early { ((12, 4), (8, 4)) } else { ((8, 4), (12, 4)) };
+            parts.expect(2);
+            assert_eq!(parts.add(first.0, first.1), Some(false));
+            assert!(!parts.are_all_of(16));
+            assert_eq!(parts.add(second.0, second.1), Some(true));
+            assert!(parts.are_all_of(16));
+        }
     }
 
     #[test]

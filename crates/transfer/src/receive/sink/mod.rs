@@ -10,6 +10,7 @@ mod links;
 mod parts;
 mod progress;
 mod resumed;
+mod split;
 mod storage;
 
 use linerate_wire::control::{Digest, ProblemKind};
@@ -324,7 +325,10 @@ impl<'a> ReceiveWorker<'a> {
 impl FrameHandler for ReceiveWorker<'_> {
     fn start(&mut self, header: Header) -> Result<(), StreamError> {
         self.kind = header.kind;
-        if matches!(header.kind, FrameKind::Batch | FrameKind::Chunk | FrameKind::Hole | FrameKind::Digest) {
+        if matches!(
+            header.kind,
+            FrameKind::Batch | FrameKind::Chunk | FrameKind::Hole | FrameKind::Digest | FrameKind::Split
+        ) {
             self.payload.clear();
             self.payload.reserve(header.length as usize);
         }
@@ -356,6 +360,7 @@ impl FrameHandler for ReceiveWorker<'_> {
             FrameKind::End => Ok(()),
             FrameKind::Same => self.same(),
             FrameKind::Hole => self.hole(),
+            FrameKind::Split => self.split(),
             FrameKind::Digest => Err(StreamError::Protocol("a frame that wasn't asked for")),
         }
     }

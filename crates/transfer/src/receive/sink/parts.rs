@@ -41,7 +41,7 @@ pub(super) struct Part {
     pub(super) target: Target,
     pub(super) number: u64,
     pub(super) at: u64,
-    end: u64,
+    pub(super) end: u64,
     pub(super) length: u64,
     /// The file has its size.
     pub(super) sized: bool,
@@ -106,7 +106,7 @@ impl ReceiveWorker<'_> {
         Ok((self.new_file(place, parent, admitted.entry())?, false))
     }
 
-    fn shared_target(&mut self, chunk: Chunk) -> Result<Target, StreamError> {
+    pub(super) fn shared_target(&mut self, chunk: Chunk) -> Result<Target, StreamError> {
         let admitted = self.judge.admit(Cow::Owned(chunk.entry.clone()))?;
         let shared = self.shared;
         if shared.settings.inplace && !keeps_whole_blocks(&chunk) {
@@ -116,7 +116,10 @@ impl ReceiveWorker<'_> {
         }
         let mut assemblies = lock(&shared.notes.assemblies);
         match assemblies.standing(chunk.file) {
-            Standing::Open(assembly) => return Ok(Target::Shared(assembly)),
+            Standing::Open(assembly) => {
+                lock(&assembly.parts).expect(chunk.parts);
+                return Ok(Target::Shared(assembly));
+            }
             Standing::GivenUp => return Ok(Target::Dropped),
             Standing::New if assemblies.is_full() => {
                 return Err(StreamError::Protocol("too many files are begun and not finished"));
@@ -276,7 +279,7 @@ impl ReceiveWorker<'_> {
     }
 
     /// The first failure of a file is reported; further parts of it are dropped.
-    fn part_failed(&mut self, error: Errno) -> Result<(), StreamError> {
+    pub(super) fn part_failed(&mut self, error: Errno) -> Result<(), StreamError> {
         let Some(part) = &mut self.part else { return Ok(()) };
         let number = part.number;
         let (admitted, first) = match std::mem::replace(&mut part.target, Target::Dropped) {
@@ -315,9 +318,9 @@ impl ReceiveWorker<'_> {
             Target::Shared(assembly) if assembly.has_failed() => {}
             Target::Shared(assembly) => {
                 let offset = part.end - part.length;
-                if !lock(&assembly.covered).add(offset, part.length) {
-                    return Err(StreamError::Protocol("overlapping or too scattered parts of a file"));
-                }
+                let is_last = lock(&assembly.parts).add(offset, part.length);
+                let is_last =
+                    is_last.ok_or(StreamError::Protocol("overlapping or too scattered parts of a file"))?;
                 let length = part.length;
                 lock(&assembly.digests).extend(digest.map(|digest| digest::DigestPart {
                     offset,
@@ -326,7 +329,7 @@ impl ReceiveWorker<'_> {
                 }));
                 let slow = part.progress.is_slow();
                 assembly.write_down(offset, part.length, slow, self.shared.ground.journal);
-                if assembly.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+                if is_last {
                     self.assembled(part.number, &assembly)?;
                 }
             }
@@ -434,7 +437,7 @@ impl Part {
         }
     }
 
-    fn is_untouched(&self) -> bool {
+    pub(super) fn is_untouched(&self) -> bool {
         self.left() == self.length
     }
 

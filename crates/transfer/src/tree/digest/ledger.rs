@@ -45,13 +45,13 @@ impl<'a> Ledger<'a> {
         (self.known)(entry.source, &entry.path, told);
     }
 
-    /// A part of a large file was read.
-    pub fn part(&self, chunk: &Chunk, digest: Digest) {
+    /// A part of a large file was read, which consists of `count` parts.
+    pub fn part(&self, chunk: &Chunk, count: u32, digest: Digest) {
         let Chunk { offset, length, .. } = *chunk;
         let mut open = lock(&self.open);
         let parts = open.entry(chunk.file).or_default();
         parts.push(DigestPart { offset, length, digest });
-        if parts.len() < chunk.parts as usize {
+        if parts.len() < count as usize {
             return;
         }
         let parts = open.remove(&chunk.file).unwrap_or_default();

@@ -50,6 +50,11 @@ impl Hashing {
         }
     }
 
+    /// The same of what was read so far, which is a part and not the whole file, and a subtree.
+    pub fn as_part(self) -> Self {
+        Self { whole: false, ..self }
+    }
+
     /// The root of a whole file, else the chaining value of the part.
     pub fn finish(self) -> Digest {
         if self.whole { *self.hasher.finalize().as_bytes() } else { self.hasher.finalize_non_root() }

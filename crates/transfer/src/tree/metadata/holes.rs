@@ -13,6 +13,13 @@ pub enum Run {
     Hole(u64),
 }
 
+impl Run {
+    /// The same, of data no more than `most` bytes.
+    pub fn up_to(self, most: u64) -> Self {
+        if let Self::Data(length) = self { Self::Data(length.min(most)) } else { self }
+    }
+}
+
 /// True where a file takes less space than it has bytes.
 pub fn has_holes(stat: &Stat) -> bool {
     stat.st_blocks.saturating_mul(512) < stat.st_size

@@ -1,0 +1,127 @@
+//! Whether a stream is so much slower than the others that they finish its work sooner.
+
+use std::time::{Duration, Instant};
+
+/// The shortest time over which a stream's rate is judged.
+const WINDOW: Duration = Duration::from_millis(200);
+/// A stream's work is handed over where it would take more than this many times as long as by the others: what is
+/// in its socket stays there, and a rate over a moment is half of another one's by chance.
+const SLOWER: f64 = 2.0;
+
+/// The rate of one stream, by its worker.
+pub struct Speed {
+    /// Payload bytes so far.
+    bytes: u64,
+    /// Time with a unit in hand before this one.
+    busy: Duration,
+    /// Since when it has this one.
+    begun: Option<Instant>,
+    /// Where the window of the current rate began.
+    window: (Duration, u64),
+    /// Bytes per second.
+    rate: Option<f64>,
+}
+
+/// The other streams' work, and what is left of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Others {
+    /// Payload bytes of all streams, this one's included.
+    pub bytes: u64,
+    /// Time of all workers with a unit in hand, this one's included.
+    pub busy: Duration,
+    /// Other workers.
+    pub workers: u32,
+    /// Bytes that no worker has begun.
+    pub left: u64,
+}
+
+impl Speed {
+    /// Of a stream that has sent nothing.
+    pub fn new() -> Self {
+        Self { bytes: 0, busy: Duration::ZERO, begun: None, window: (Duration::ZERO, 0), rate: None }
+    }
+
+    /// A unit begins.
+    pub fn begin(&mut self) {
+        self.begun = Some(Instant::now());
+    }
+
+    /// The unit is done.
+    pub fn end(&mut self) {
+        self.busy = self.spent(Instant::now());
+        self.begun = None;
+    }
+
+    /// Counts payload bytes.
+    pub fn count(&mut self, bytes: u64) {
+        self.bytes += bytes;
+    }
+
+    fn spent(&self, now: Instant) -> Duration {
+        self.busy + self.begun.map_or(Duration::ZERO, |begun| now - begun)
+    }
+
+    /// True where the others would have sent `rest` more bytes, after their own work, much sooner than this stream.
+    pub fn is_outrun(&mut self, rest: u64, others: Others) -> bool {
+        let spent = self.spent(Instant::now());
+        self.look(spent);
+        let Some(own) = self.rate else { return false };
+        let busy = others.busy.saturating_sub(spent).as_secs_f64();
+        if others.workers == 0 || busy < WINDOW.as_secs_f64() {
+            return false;
+        }
+        let each = others.bytes.saturating_sub(self.bytes) as f64 / busy;
+        if each <= 0.0 {
+            return false;
+        }
+        let by_others = others.left as f64 / (each * f64::from(others.workers)) + rest as f64 / each;
+        rest as f64 / own > SLOWER * by_others
+    }
+
+    fn look(&mut self, spent: Duration) {
+        let (from, before) = self.window;
+        let passed = spent - from;
+        if passed >= WINDOW {
+            self.rate = Some(((self.bytes - before) as f64).max(1.0) / passed.as_secs_f64());
+            self.window = (spent, self.bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stream that has sent `bytes` in a second.
+    fn after_a_second(bytes: u64) -> Speed {
+        let mut speed = Speed::new();
+        speed.busy = Duration::from_secs(1);
+        speed.count(bytes);
+        speed
+    }
+
+    fn others(left: u64) -> Others {
+        // Three others have sent 100 MB each in the same second.
+        Others { bytes: 301_000_000, busy: Duration::from_secs(4), workers: 3, left }
+    }
+
+    #[test]
+    fn a_hundredth_of_the_rate_is_outrun_long_before_the_end_and_half_of_it_never() {
+        assert!(after_a_second(1_000_000).is_outrun(4 << 20, others(0)));
+        assert!(after_a_second(1_000_000).is_outrun(4 << 20, others(500_000_000)));
+        assert!(!after_a_second(1_000_000).is_outrun(4 << 20, others(700_000_000)));
+        assert!(!after_a_second(55_000_000).is_outrun(4 << 20, others(0)));
+        assert!(after_a_second(30_000_000).is_outrun(4 << 20, others(0)));
+    }
+
+    #[test]
+    fn nothing_is_said_of_a_moment_or_of_a_stream_that_is_alone() {
+        let mut early = Speed::new();
+        early.busy = WINDOW / 2;
+        assert!(!early.is_outrun(4 << 20, others(0)));
+        let alone = Others { bytes: 1_000_000, busy: Duration::from_secs(1), workers: 0, left: 0 };
+        assert!(!after_a_second(1_000_000).is_outrun(4 << 20, alone));
+        let fresh = Others { bytes: 2_000_000, busy: Duration::from_millis(1100), workers: 1, left: 0 };
+        assert!(!after_a_second(1_000_000).is_outrun(4 << 20, fresh));
+    }
+}

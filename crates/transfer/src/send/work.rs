@@ -1,0 +1,117 @@
+//! The units that wait for a worker, those that a slow stream's worker hands back among them.
+
+use crossbeam_channel::Receiver;
+use std::sync::{Condvar, Mutex};
+
+use crate::base::lock::lock;
+use crate::send::plan::Unit;
+
+/// The queue of units, and the units that came back from a worker.
+///
+/// A worker that finds nothing waits until no other one has a unit in hand, since it may get the rest of one.
+pub struct Work {
+    queue: Receiver<Unit>,
+    hands: Mutex<Hands>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Hands {
+    returned: Vec<Unit>,
+    /// Workers that have a unit, or wait for one from a queue that is open.
+    busy: u32,
+}
+
+/// A unit in a worker's hand. The worker is done with it when this is dropped.
+pub struct InHand<'a> {
+    work: &'a Work,
+    unit: Option<Unit>,
+}
+
+impl Work {
+    /// The units of `queue`.
+    pub fn new(queue: Receiver<Unit>) -> Self {
+        Self { queue, hands: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// The next unit; `None` when there is none and none will come.
+    pub fn take(&self) -> Option<InHand<'_>> {
+        let mut hands = lock(&self.hands);
+        hands.busy += 1;
+        let mut taken = InHand { work: self, unit: hands.returned.pop() };
+        drop(hands);
+        if taken.unit.is_none() {
+            taken.unit = self.queue.recv().ok();
+        }
+        if taken.unit.is_some() {
+            return Some(taken);
+        }
+        drop(taken);
+        let mut hands = lock(&self.hands);
+        loop {
+            if let Some(unit) = hands.returned.pop() {
+                hands.busy += 1;
+                return Some(InHand { work: self, unit: Some(unit) });
+            }
+            if hands.busy == 0 {
+                return None;
+            }
+            hands = self.changed.wait(hands).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+    }
+
+    /// True where no unit waits in the queue.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Leaves units to the other workers.
+    pub fn give_back(&self, units: impl IntoIterator<Item = Unit>) {
+        lock(&self.hands).returned.extend(units);
+        self.changed.notify_all();
+    }
+}
+
+impl InHand<'_> {
+    /// The unit, which can be had once.
+    pub fn unit(&mut self) -> Option<Unit> {
+        self.unit.take()
+    }
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        let mut hands = lock(&self.work.hands);
+        hands.busy -= 1;
+        if hands.busy == 0 {
+            self.work.changed.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crossbeam_channel::bounded;
+    use std::thread;
+    use std::time::Duration;
+
+    #[test]
+    fn who_finds_nothing_waits_for_what_another_gives_back() {
+        let (sender, queue) = bounded(2);
+        let work = Work::new(queue);
+        sender.send(Unit::Batch(Vec::new())).unwrap();
+        drop(sender);
+        let held = work.take().unwrap();
+        thread::scope(|scope| {
+            let other = scope.spawn(|| work.take().is_some() && work.take().is_none());
+            thread::sleep(Duration::from_millis(50));
+            assert!(!other.is_finished());
+            work.give_back([Unit::Batch(Vec::new())]);
+            thread::sleep(Duration::from_millis(50));
+            drop(held);
+            assert!(other.join().unwrap());
+        });
+        assert!(work.take().is_none());
+    }
+}
