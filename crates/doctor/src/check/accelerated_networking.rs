@@ -1,6 +1,6 @@
 //! Hyper-V's synthetic port without a virtual function beside it.
 
-use linerate_host::facts::Port;
+use linerate_host::facts::{Port, PortKind};
 
 use super::{Check, CheckRun};
 use crate::{Citation, Finding, Host, Severity};
@@ -16,11 +16,16 @@ pub(super) const CHECK: Check = Check {
 };
 
 /// Drivers of the virtual functions that Hyper-V offers beside its synthetic port.
-const FUNCTIONS: [&str; 4] = ["mlx4_core", "mlx5_core", "mana", "ixgbevf"];
+const FUNCTIONS: [&str; 9] =
+    ["mlx4_core", "mlx4_en", "mlx5_core", "mana", "ixgbevf", "iavf", "i40evf", "bnxt_en", "qede"];
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
-    let is_function =
-        |port: &Port| port.driver.known().is_some_and(|driver| FUNCTIONS.contains(&driver.as_str()));
+    // Hyper-V's port has the function as its member.
+    let is_function = |other: &Port| {
+        other.kind.known() == Some(&PortKind::VirtualFunction)
+            || other.master.known() == Some(&port.name)
+            || other.driver.known().is_some_and(|driver| FUNCTIONS.contains(&driver.as_str()))
+    };
     let ports = host.facts.ports.known()?;
     if port.driver.known()? != "hv_netvsc" || ports.iter().any(is_function) {
         return None;
@@ -28,7 +33,7 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let finding = Finding::new(Severity::Major, format!("{} has no virtual function", port.name))
         .at(&port.name)
         .evidence(
-            "driver hv_netvsc, and no port of mlx4, mlx5 or mana: \
+            "driver hv_netvsc, and no virtual function beside it: \
              the hypervisor's software switch handles each packet",
         )
         .evidence("the cost depends on the guest's size, which the guest can't see")
@@ -54,15 +59,18 @@ mod tests {
 
     #[test]
     fn with_a_function_beside_it_is_not() {
-        let both = changed("hv-netvsc", |facts| {
-            let Fact::Known(ports) = &mut facts.ports else { panic!("no ports") };
-            ports.push(Port {
-                name: "enP1s1".into(),
-                driver: Fact::Known("mlx5_core".into()),
-                ..Port::default()
-            });
-        });
-        assert!(found(&CHECK, &both).is_empty());
+        let beside = |function: Port| {
+            changed("hv-netvsc", |facts| {
+                let Fact::Known(ports) = &mut facts.ports else { panic!("no ports") };
+                ports.push(Port { name: "enP1s1".into(), ..function });
+            })
+        };
+        for driver in ["mlx5_core", "mlx4_en", "iavf", "bnxt_en"] {
+            let function = Port { driver: Fact::Known(driver.into()), ..Port::default() };
+            assert!(found(&CHECK, &beside(function)).is_empty(), "{driver}");
+        }
+        let member = Port { master: Fact::Known("eth0".into()), ..Port::default() };
+        assert!(found(&CHECK, &beside(member)).is_empty());
         assert!(found(&CHECK, &fixture("ena")).is_empty());
     }
 }

@@ -12,7 +12,7 @@ const SHORT: u32 = 5;
 /// Microseconds above which the delay matters on a local path.
 const LONG: u32 = 250;
 /// Intel drivers in which values up to 3 select the driver's own adaptive modes.
-const OWN_MODES: [&str; 5] = ["igb", "e1000", "e1000e", "igc", "ixgbe"];
+const OWN_MODES: [&str; 6] = ["igb", "e1000", "e1000e", "igc", "ixgbe", "ixgbevf"];
 /// Below this rate one core can handle an interrupt for each packet.
 const SLOW: f64 = 5e9;
 
@@ -90,6 +90,7 @@ mod tests {
     #[test]
     fn adaptive_and_usual_values_are_not() {
         assert!(with("mlx5_core", 50).is_empty() && with("ixgbe", 1).is_empty());
+        assert!(with("ixgbevf", 1).is_empty(), "its driver answers 1 where it adapts by itself");
         for host in ["mlx5-25g-tuned", "igb-sriov", "virtio-one-queue"] {
             assert!(found(&CHECK, &fixture(host)).is_empty(), "{host}");
         }

@@ -5,8 +5,8 @@ use crate::formula::{bdp, gbit, trip};
 use crate::source::{BBR, ESNET, RFC_9438};
 use crate::{Finding, Host, Severity};
 
-/// Congestion controls that regain a large window within seconds.
-const FAST: [&str; 8] = ["cubic", "bbr", "bbr2", "bbr3", "htcp", "dctcp", "scalable", "hybla"];
+/// Congestion controls whose window grows by a segment each round trip behind a loss: Reno's, and its kin's.
+const SLOW: [&str; 3] = ["reno", "vegas", "lp"];
 
 pub(super) const CHECK: Check = Check {
     name: "congestion-control",
@@ -18,7 +18,7 @@ pub(super) const CHECK: Check = Check {
 fn of(host: &Host<'_>) -> Option<Finding> {
     let tcp = &host.facts.tcp;
     let used = tcp.congestion_control.known()?;
-    if FAST.contains(&used.as_str()) {
+    if !SLOW.contains(&used.as_str()) {
         return None;
     }
     let window = bdp::bytes(host.rate(), trip::REGION) / 1448.0;
@@ -43,7 +43,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
 }
 
 fn better(available: &[String]) -> &str {
-    ["bbr", "cubic", "htcp"].into_iter().find(|name| available.iter().any(|a| a == name)).unwrap_or("cubic")
+    ["cubic", "htcp", "bbr"].into_iter().find(|name| available.iter().any(|a| a == name)).unwrap_or("cubic")
 }
 
 #[cfg(test)]
@@ -58,7 +58,11 @@ mod tests {
         let found_in = found(&CHECK, &reno);
         assert_eq!(lines(&found_in), ["congestion-control - minor -"]);
         assert!(found_in[0].title.contains("43 s"), "{}", found_in[0].title);
-        assert!(found_in[0].fix.as_ref().unwrap().ends_with("=bbr"));
+        assert!(found_in[0].fix.as_ref().unwrap().ends_with("=cubic"));
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+        for other in ["westwood", "illinois", "yeah", "bic", "highspeed", "cdg", "dctcp", "nobodys"] {
+            let host = changed("stock-10g", |facts| facts.tcp.congestion_control = Fact::Known(other.into()));
+            assert!(found(&CHECK, &host).is_empty(), "{other} has an arithmetic of its own");
+        }
     }
 }

@@ -11,9 +11,6 @@ use crate::{Finding, Host, Severity};
 /// Shares of lost packets that matter on any path, and on long paths.
 const MAJOR: f64 = 1e-3;
 const MINOR: f64 = 1e-6;
-/// The same for a counter that includes packets without a receiver, as announcements of neighbours (LLDP,
-/// STP).
-const UNWANTED: f64 = 1e-4;
 /// Carrier changes beyond those that reboots explain.
 const FLAPS: u64 = 20;
 
@@ -64,7 +61,7 @@ const CAUSES: [Cause; 6] = [
         name: "tx_dropped",
         of: |c| &c.tx_dropped,
         says: "were dropped before sending",
-        fix: "tc -s qdisc shows which queue was full; ip link set PORT txqueuelen 10000",
+        fix: "tc -s qdisc shows which queue was full",
     },
     Cause {
         name: "tx_errors",
@@ -84,10 +81,11 @@ fn of(port: &Port, cause: &Cause) -> Option<Finding> {
     let counters = &port.counters;
     let whole = if cause.name.starts_with("rx") { &counters.rx_packets } else { &counters.tx_packets };
     let share = lost as f64 / whole.get().unwrap_or(0).saturating_add(lost) as f64;
-    let minor = if cause.name == "rx_dropped" { UNWANTED } else { MINOR };
     let severity = match share {
+        // It counts packets without a receiver, too (LLDP, STP, unknown VLANs), which are no loss however many they are.
+        _ if cause.name == "rx_dropped" => Severity::Note,
         share if share >= MAJOR => Severity::Major,
-        share if share >= minor => Severity::Minor,
+        share if share >= MINOR => Severity::Minor,
         _ => Severity::Note,
     };
     let finding = Finding::new(severity, format!("{lost} packets of {} {}", port.name, cause.says))

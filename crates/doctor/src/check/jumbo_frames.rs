@@ -11,6 +11,8 @@ use crate::{Finding, Host, Need, Severity};
 
 /// The usual size of jumbo packets.
 const JUMBO: u32 = 9000;
+/// The size that Google advises for large flows in its network, which takes up to 8,896: a packet fits into a page.
+const GOOGLES: u32 = 4082;
 /// From this MTU on, packets count as jumbo ones: clouds have 8,896 and similar.
 const ENOUGH: u32 = 8000;
 
@@ -23,10 +25,12 @@ pub(super) const CHECK: Check = Check {
 
 fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
     let (mtu, need) = (port.mtu.get()?, host.rate_of(port)?);
-    if mtu >= ENOUGH || cpu::receiving(mtu, false).low >= need {
+    let is_googles = port.driver.known().is_some_and(|driver| driver == "gve");
+    let (jumbo, enough) = if is_googles { (GOOGLES, GOOGLES) } else { (JUMBO, ENOUGH) };
+    if mtu >= enough || cpu::receiving(mtu, false).low >= need {
         return None;
     }
-    let (now, then) = (Segments::usual(mtu), Segments::usual(JUMBO));
+    let (now, then) = (Segments::usual(mtu), Segments::usual(jumbo));
     // Where the port's speed is unknown, as in a cloud, so is the cost.
     let is_guess = speed(port).is_none() && host.need == Need::OfPorts;
     let finding = Finding::leaves(
@@ -42,14 +46,14 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
         gbit(now.share() * need)
     ))
     .evidence(format!(
-        "MTU {JUMBO}: {:.0} packets a second, payload {}",
+        "MTU {jumbo}: {:.0} packets a second, payload {}",
         then.packets(need),
         gbit(then.share() * need)
     ))
-    .fix(format!("ip link set {} mtu {JUMBO}, if every switch and host on the path allows it", port.name))
+    .fix(format!("ip link set {} mtu {jumbo}, if every switch and host on the path allows it", port.name))
     .undo(format!("ip link set {} mtu {mtu}", port.name))
     .conflict(
-        "ESnet advises 9000 everywhere; the internet takes 1500, Google Cloud 8896, Azure mostly 1500; \
+        "ESnet advises 9000 everywhere; the internet takes 1500, Google Cloud 8896 and advises 4082, Azure mostly 1500; \
          with segmentation offload and GRO, the processor gains little",
     );
     Some(finding)

@@ -1,6 +1,7 @@
 //! Kernels that lack later improvements for fast transfers.
 
 use super::{Check, CheckRun};
+use crate::formula::buffer::version;
 use crate::source::{BBR, ESNET};
 use crate::{Finding, Host, Severity};
 
@@ -36,12 +37,6 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     .fix("install a newer kernel of the distribution")
     .conflict("enterprise distributions port some of these back to older versions");
     Some(finding)
-}
-
-/// `6.1.0-30-amd64`.
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut parts = release.split(['.', '-']);
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
 #[cfg(test)]

@@ -83,7 +83,6 @@ checks! {
     irq_one_cpu,
     irq_siblings,
     irq_far_node,
-    irqbalance_conflict,
     rx_ring,
     tx_ring,
     coalescing,

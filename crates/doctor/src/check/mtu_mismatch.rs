@@ -20,11 +20,16 @@ fn run(host: &Host<'_>) -> Vec<Finding> {
     lost.chain(small).collect()
 }
 
+/// A bridge, bond or team sends through its members. A VRF has members and sends nothing itself: its MTU means nothing.
+fn forwards(master: &Port) -> bool {
+    master.driver.known().is_some_and(|driver| ["bridge", "bonding", "team"].contains(&driver.as_str()))
+}
+
 /// The upper port sends packets that are too large for the lower one.
 fn lost(facts: &Facts, port: &Port) -> Option<Finding> {
     let (upper, lower) = match (port.vlan.known(), port.master.known()) {
         (Some(vlan), _) => (port, facts.port(&vlan.lower)?),
-        (_, Some(master)) => (facts.port(master)?, port),
+        (_, Some(master)) => (facts.port(master).filter(|master| forwards(master))?, port),
         _ => return None,
     };
     let (above, below) = (upper.mtu.get()?, lower.mtu.get()?);
@@ -76,7 +81,7 @@ fn small(host: &Host<'_>, bridge: &Port) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{edited, fixture, found, lines};
+    use crate::testing::{changed, edited, fixture, found, lines, port_of};
     use linerate_host::Fact;
 
     #[test]
@@ -88,6 +93,16 @@ mod tests {
     fn a_member_that_takes_less_is_worse() {
         let small = edited("bond-layer2", "eth1", |port| port.mtu = Fact::Known(1500));
         assert_eq!(lines(&found(&CHECK, &small)), ["mtu-mismatch eth1 major -"]);
+    }
+
+    #[test]
+    fn a_vrf_takes_no_packets_of_its_own_size() {
+        let vrf = changed("bond-layer2", |facts| {
+            let bond = facts.port("eth1").and_then(|port| port.master.known().cloned()).expect("a bond");
+            let master = port_of(facts, &bond);
+            (master.driver, master.mtu) = (Fact::Known("vrf".into()), Fact::Known(65_575));
+        });
+        assert!(found(&CHECK, &vrf).is_empty());
     }
 
     #[test]

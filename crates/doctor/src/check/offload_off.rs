@@ -15,9 +15,8 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn run(host: &Host<'_>) -> Vec<Finding> {
-    let each = |port| {
-        [receiving(host, port), sending(host, port), checksum(port, "rx"), checksum(port, "tx"), joined(port)]
-    };
+    let each =
+        |port| [receiving(host, port), sending(host, port), checksum(port, "rx"), checksum(port, "tx")];
     host.devices().flat_map(each).flatten().collect()
 }
 
@@ -91,22 +90,6 @@ fn checksum(port: &Port, way: &str) -> Option<Finding> {
     Some(remedy(finding, port, first, way))
 }
 
-/// LRO changes packets in a way that forbids forwarding them.
-fn joined(port: &Port) -> Option<Finding> {
-    let is_bridged = port.master.known().is_some() && port.offload("rx-lro").get() == Some(true);
-    is_bridged.then(|| {
-        Finding::new(Severity::Minor, format!("{} joins packets by LRO, and forwards them", port.name))
-            .at(format!("{} rx-lro", port.name))
-            .evidence(format!("rx-lro on; it belongs to {}", port.master.known().map_or("?", String::as_str)))
-            .fix(format!("ethtool -K {} lro off gro on", port.name))
-            .undo(format!("ethtool -K {} lro on", port.name))
-            .conflict(
-                "driver guides turn LRO on for bulk data; \
-                it must be off where packets are bridged or routed; GRO serves both",
-            )
-    })
-}
-
 fn remedy(finding: Finding, port: &Port, feature: &str, short: &str) -> Finding {
     let is_fixed =
         port.offloads.known().and_then(|all| all.get(feature)).is_some_and(|offload| offload.fixed);
@@ -153,13 +136,14 @@ mod tests {
     }
 
     #[test]
-    fn lro_in_a_bridge_is_found() {
+    fn lro_is_left_to_the_kernel() {
+        // A bridge, a router and Open vSwitch switch it off by themselves, and a bond hands nothing on.
         let host = edited("stock-10g", "eno1", |port| {
             let linerate_host::Fact::Known(all) = &mut port.offloads else { panic!("no features") };
             all.insert("rx-lro".into(), Offload { on: true, fixed: false });
-            port.master = linerate_host::Fact::Known("br0".into());
+            port.master = linerate_host::Fact::Known("bond0".into());
         });
-        assert_eq!(lines(&found(&CHECK, &host)), ["offload-off eno1 rx-lro minor -"]);
+        assert!(found(&CHECK, &host).is_empty());
     }
 
     #[test]

@@ -31,10 +31,10 @@ fn of(host: &Host<'_>, port: &Port) -> Option<Finding> {
             "without fq, the kernel paces bbr by a timer for each connection (since Linux 4.13), \
              and others not at all",
         )
-        .fix(command(port, "fq", queues))
+        .fix(format!("modprobe sch_fq && {{ {}; }}", command(port, "fq", queues)))
         .undo(command(port, kind, queues) + &default_as_now(host, kind, queues))
         .conflict(
-            "ESnet and bbr's authors advise fq; \
+            "nothing changes where this kernel has no fq; ESnet and bbr's authors advise fq; \
              distributions and Red Hat use fq_codel, which is fairer but doesn't pace; \
              keep it on a shared host",
         );

@@ -2,15 +2,15 @@
 //! small.
 
 use super::{Check, CheckRun};
-use crate::formula::bytes;
+use crate::formula::{buffer, bytes};
 use crate::source::{IP_SYSCTL, SNMP};
 use crate::{Finding, Host, Severity};
 
 /// Share of the received segments above which it isn't chance.
 const OFTEN: f64 = 1e-6;
 /// The kernel's counters of segments that found a full buffer.
-const COUNTERS: [&str; 5] =
-    ["TCPRcvQDrop", "TCPBacklogDrop", "PruneCalled", "RcvPruned", "TCPZeroWindowDrop"];
+/// `PruneCalled` isn't among them: memory was reclaimed, and nothing dropped.
+const COUNTERS: [&str; 4] = ["TCPRcvQDrop", "TCPBacklogDrop", "RcvPruned", "TCPZeroWindowDrop"];
 
 pub(super) const CHECK: Check = Check {
     name: "receive-queue",
@@ -38,9 +38,14 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let finding = Finding::new(Severity::Minor, "received segments found their socket's buffer full")
         .evidence(format!("{named}, of {received} segments received since boot"))
         .evidence(format!("buffers grow to {}", bytes(most as f64)))
-        .fix(format!("sysctl -w net.ipv4.tcp_rmem='{least} {usual} {}'", most.saturating_mul(2)))
-        .undo(format!("sysctl -w net.ipv4.tcp_rmem='{least} {usual} {most}'"))
         .conflict("a larger buffer helps against bursts, but not where the program is too slow");
+    let set = |size: u64| format!("sysctl -w net.ipv4.tcp_rmem='{least} {usual} {size}'");
+    let larger = buffer::proposed(host.facts, most as f64, most);
+    let finding = if larger > most {
+        finding.fix(set(larger)).undo(set(most))
+    } else {
+        finding.fix("make the program read faster: no larger buffer is possible here")
+    };
     Some(finding)
 }
 
@@ -60,5 +65,13 @@ mod tests {
         assert_eq!(lines(&findings), ["receive-queue - minor -"]);
         assert!(findings[0].evidence[0].starts_with("TCPBacklogDrop 5000,"));
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+        let reclaimed = changed("stock-10g", |facts| {
+            let Fact::Known(counters) = &mut facts.tcp.counters else { panic!("no counters") };
+            counters.insert("PruneCalled".into(), 5_000);
+        });
+        assert!(found(&CHECK, &reclaimed).is_empty(), "nothing was dropped");
+        let mut most = full.clone();
+        most.tcp.rmem = Fact::Known([4096, 131072, i32::MAX as u64]);
+        assert!(found(&CHECK, &most)[0].undo.is_none(), "the kernel takes no more");
     }
 }

@@ -22,8 +22,8 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     let knows = |name: &str| ciphers.iter().any(|cipher| cipher == name);
     let aes = ssh::thread(host.facts.cpu.aes_128_gcm.get()?);
     let chacha = ssh::chacha();
-    let is_better =
-        host.facts.cpu.has("aes").get()? && knows(FASTER) && knows(PREFERRED) && aes.low > chacha.low;
+    let prefers = ciphers.first().is_some_and(|first| first == PREFERRED);
+    let is_better = host.facts.cpu.has("aes").get()? && knows(FASTER) && prefers && aes.low > chacha.low;
     if !is_better || chacha.low >= host.rate() || Ssh::is_hpn(client) {
         return None;
     }
@@ -48,12 +48,18 @@ fn of(host: &Host<'_>) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{fixture, found, lines};
+    use crate::testing::{changed, fixture, found, lines};
+    use linerate_host::Fact;
 
     #[test]
     fn it_is_noted_where_the_port_is_faster() {
         assert_eq!(lines(&found(&CHECK, &fixture("stock-10g"))), ["ssh-cipher ssh note 2.67 Gbit/s"]);
         assert!(found(&CHECK, &fixture("e1000e-desktop")).is_empty());
+        let other = changed("stock-10g", |facts| {
+            let ciphers = ["aes256-gcm@openssh.com", FASTER, PREFERRED];
+            facts.ssh.ciphers = Fact::Known(ciphers.map(str::to_owned).to_vec());
+        });
+        assert!(found(&CHECK, &other).is_empty(), "ChaCha20 isn't the first");
         assert!(found(&CHECK, &fixture("bare-gen1-x4")).is_empty(), "no instructions for AES");
     }
 }

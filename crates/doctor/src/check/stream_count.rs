@@ -73,10 +73,10 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_two_mebibytes_takes_many() {
+    fn a_window_of_three_mebibytes_takes_several() {
         let found = with(0.01, 1);
-        assert_eq!(lines(&found), ["stream-count - note 1.68 Gbit/s"]);
-        assert!(found[0].title.contains("6 streams"), "{}", found[0].title);
+        assert_eq!(lines(&found), ["stream-count - note 2.52 Gbit/s"]);
+        assert!(found[0].title.contains("4 streams"), "{}", found[0].title);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Receive buffers that don't grow beyond their default.
 
 use super::{Check, CheckRun};
-use crate::formula::{bdp, bytes, gbit, trip};
+use crate::formula::{bdp, buffer, bytes, gbit, trip};
 use crate::source::{ESNET, IP_SYSCTL};
 use crate::{Finding, Host};
 
@@ -17,12 +17,12 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if tcp.moderate_rcvbuf.get()? {
         return None;
     }
-    let buffer = tcp.rmem.get()?[1];
-    let window = bdp::window(buffer, tcp.adv_win_scale.get().unwrap_or(1));
+    let first = tcp.rmem.get()?[1];
+    let window = buffer::received(host.facts, first);
     let one = bdp::rate(window, trip::NEAR);
     let finding = Finding::leaves(one, host.rate(), format!("receive windows stay at {}", bytes(window)))
         .evidence("tcp_moderate_rcvbuf is 0")
-        .evidence(format!("tcp_rmem begins with {}: {} at 0.2 ms", bytes(buffer as f64), gbit(one)))
+        .evidence(format!("tcp_rmem begins with {}: {} at 0.2 ms", bytes(first as f64), gbit(one)))
         .fix("sysctl -w net.ipv4.tcp_moderate_rcvbuf=1")
         .undo("sysctl -w net.ipv4.tcp_moderate_rcvbuf=0");
     Some(finding)

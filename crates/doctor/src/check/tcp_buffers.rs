@@ -1,9 +1,7 @@
 //! The maximum of TCP's buffers, against the bytes in flight at the needed rate.
 
-use linerate_host::facts::Tcp;
-
 use super::{Check, CheckRun};
-use crate::formula::{bdp, bytes, gbit, trip};
+use crate::formula::{bdp, buffer, bytes, gbit, trip};
 use crate::source::{ESNET, IP_SYSCTL, TUNED};
 use crate::{Finding, Host, Severity};
 
@@ -17,7 +15,7 @@ pub(super) const CHECK: Check = Check {
 fn of(host: &Host<'_>) -> Option<Finding> {
     let (tcp, need) = (&host.facts.tcp, host.rate());
     let (receive, send) = (tcp.rmem.get()?[2], tcp.wmem.get()?[2]);
-    let window = windows(tcp, receive, send);
+    let window = buffer::smaller(host.facts, tcp)?;
     let one = bdp::rate(window, trip::REGION);
     if one >= need {
         return None;
@@ -32,7 +30,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             bytes(send as f64)
         ))
         .evidence(format!(
-            "half of a buffer is window: {} is possible up to a round trip of {:.1} ms",
+            "half of a receive buffer is window, and 85 % of a send buffer is payload: {} is possible up to a round trip of {:.1} ms",
             gbit(need),
             reach * 1e3
         ))
@@ -40,18 +38,12 @@ fn of(host: &Host<'_>) -> Option<Finding> {
             "tuned sets 16 MiB, ESnet 32 MiB below 40 Gbit/s and 256 MiB above; \
              the fix is computed from the need",
         );
-    Some(with_commands(finding, tcp, need))
+    Some(with_commands(finding, host, need))
 }
 
-/// The smaller window of both directions.
-fn windows(tcp: &Tcp, receive: u64, send: u64) -> f64 {
-    // About half of a send buffer is payload, as in a receive buffer by default.
-    bdp::window(receive, tcp.adv_win_scale.get().unwrap_or(1)).min(bdp::window(send, 1))
-}
-
-fn with_commands(finding: Finding, tcp: &Tcp, need: f64) -> Finding {
-    let size = (2.0 * bdp::bytes(need, trip::REGION)) as u64;
-    let size = size.checked_next_power_of_two().unwrap_or(size);
+fn with_commands(finding: Finding, host: &Host<'_>, need: f64) -> Finding {
+    let tcp = &host.facts.tcp;
+    let size = |now| buffer::proposed(host.facts, bdp::bytes(need, trip::REGION), now);
     let (receive, send) = (tcp.rmem.get().unwrap_or_default(), tcp.wmem.get().unwrap_or_default());
     let command = |r: u64, w: u64| {
         format!(
@@ -59,7 +51,11 @@ fn with_commands(finding: Finding, tcp: &Tcp, need: f64) -> Finding {
             receive[0], receive[1], send[0], send[1]
         )
     };
-    finding.fix(command(receive[2].max(size), send[2].max(size))).undo(command(receive[2], send[2]))
+    let (more, further) = (size(receive[2]), size(send[2]));
+    if (more, further) == (receive[2], send[2]) {
+        return finding.fix("more streams: no larger buffer is possible here");
+    }
+    finding.fix(command(more, further)).undo(command(receive[2], send[2]))
 }
 
 #[cfg(test)]
@@ -70,7 +66,7 @@ mod tests {
     #[test]
     fn the_usual_six_mebibytes_reach_a_few_milliseconds() {
         let found = found(&CHECK, &fixture("stock-10g"));
-        assert_eq!(lines(&found), ["tcp-buffers - minor 1.68 Gbit/s"]);
+        assert_eq!(lines(&found), ["tcp-buffers - minor 2.52 Gbit/s"]);
         assert!(found[0].fix.as_ref().unwrap().contains("'4096 131072 33554432'"), "{:?}", found[0].fix);
         assert!(found[0].undo.as_ref().unwrap().contains("6291456"));
     }

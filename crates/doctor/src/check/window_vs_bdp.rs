@@ -1,9 +1,9 @@
 //! Windows of both ends, against the bytes in flight on a measured path.
 
 use super::{Check, CheckRun};
-use crate::formula::{bdp, bytes, gbit};
+use crate::formula::{bdp, buffer, bytes, gbit};
 use crate::source::{ESNET, IP_SYSCTL};
-use crate::{Finding, Path};
+use crate::{Finding, Host, Path};
 
 pub(super) const CHECK: Check = Check {
     name: "window-vs-bdp",
@@ -23,21 +23,12 @@ fn of(path: &Path<'_>) -> Option<Finding> {
     }
     let streams = path.measured.streams.unwrap_or(1).max(1);
     let title = format!("windows limit one connection to {}", gbit(one));
-    let size = (2.0 * bdp::bytes(need, rtt)).ceil() as u64;
-    let size = size.checked_next_power_of_two().unwrap_or(size);
-    let set = |sent: u64, received: u64| {
-        format!(
-            "{}: sysctl -w net.ipv4.tcp_wmem='{} {} {sent}'; {}: sysctl -w net.ipv4.tcp_rmem='{} {} {received}'",
-            path.from.name, send[0], send[1], path.to.name, receive[0], receive[1]
-        )
-    };
+    let flight = bdp::bytes(need, rtt);
+    let sends = Buffer { host: &path.from, name: "tcp_wmem", now: send, window: buffer::sent(send[2]) };
+    let window = buffer::received(path.to.facts, receive[2]);
+    let receives = Buffer { host: &path.to, name: "tcp_rmem", now: receive, window };
     let finding = Finding::leaves(one * f64::from(streams), need, title)
-        .evidence(format!(
-            "{} at {:.1} ms needs {} in flight",
-            gbit(need),
-            rtt * 1e3,
-            bytes(bdp::bytes(need, rtt))
-        ))
+        .evidence(format!("{} at {:.1} ms needs {} in flight", gbit(need), rtt * 1e3, bytes(flight)))
         .evidence(format!(
             "{} sends from a buffer of {}, {} receives into {}",
             path.from.name,
@@ -46,26 +37,52 @@ fn of(path: &Path<'_>) -> Option<Finding> {
             bytes(receive[2] as f64)
         ))
         .evidence(format!("{streams} streams were used; {:.0} would fill the path", (need / one).ceil()))
-        .fix(set(size, size))
-        .undo(set(send[2], receive[2]))
         .conflict(
             "more streams help as well, and recover sooner from a loss; but they take more than their share",
         );
-    Some(finding)
+    let (fix, undo): (Vec<_>, Vec<_>) =
+        [sends, receives].iter().filter_map(|end| end.commands(flight)).unzip();
+    Some(if fix.is_empty() {
+        finding.fix("more streams: no larger buffer is possible here")
+    } else {
+        finding.fix(fix.join("; ")).undo(undo.join("; "))
+    })
+}
+
+/// One end's buffer.
+struct Buffer<'a> {
+    host: &'a Host<'a>,
+    name: &'a str,
+    /// Least, first and most bytes.
+    now: [u64; 3],
+    /// What of it may be in flight, in bytes.
+    window: f64,
+}
+
+impl Buffer<'_> {
+    /// The commands that make it large enough, and that take this back; `None` for the end that isn't at fault, or can have no
+    /// larger one.
+    fn commands(&self, flight: f64) -> Option<(String, String)> {
+        let [least, first, most] = self.now;
+        let size = buffer::proposed(self.host.facts, flight, most);
+        let set =
+            |size| format!("{}: sysctl -w net.ipv4.{}='{least} {first} {size}'", self.host.name, self.name);
+        (self.window < flight && size > most).then(|| (set(size), set(most)))
+    }
 }
 
 /// Bytes that one connection may have in flight.
 pub(super) fn window(path: &Path<'_>) -> Option<f64> {
     let (from, to) = (&path.from.facts.tcp, &path.to.facts.tcp);
-    let receive = bdp::window(to.rmem.get()?[2], to.adv_win_scale.get().unwrap_or(1));
-    Some(receive.min(bdp::window(from.wmem.get()?[2], 1)))
+    Some(buffer::received(path.to.facts, to.rmem.get()?[2]).min(buffer::sent(from.wmem.get()?[2])))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::PathMeasurements;
-    use crate::testing::{fixture, found_between, lines};
+    use crate::testing::{changed, fixture, found_between, lines};
+    use linerate_host::Fact;
 
     fn at(rtt: f64) -> Vec<Finding> {
         let measured = PathMeasurements { rtt: Some(rtt), streams: Some(2), ..PathMeasurements::default() };
@@ -75,8 +92,25 @@ mod tests {
     #[test]
     fn a_long_path_needs_more_than_the_usual_buffers() {
         let found = at(0.05);
-        assert_eq!(lines(&found), ["window-vs-bdp - critical 671 Mbit/s"]);
-        assert!(found[0].evidence[2].contains("30 would fill the path"), "{:?}", found[0].evidence);
+        assert_eq!(lines(&found), ["window-vs-bdp - critical 1.01 Gbit/s"]);
+        assert!(found[0].evidence[2].contains("20 would fill the path"), "{:?}", found[0].evidence);
+    }
+
+    #[test]
+    fn the_end_that_is_not_at_fault_keeps_its_buffer() {
+        let from = changed("stock-10g", |facts| facts.tcp.wmem = Fact::Known([4096, 16384, 256 << 20]));
+        let to = changed("stock-10g", |facts| facts.tcp.rmem = Fact::Known([4096, 131072, 65536]));
+        let measured = PathMeasurements { rtt: Some(0.01), streams: Some(1), ..PathMeasurements::default() };
+        let fix = found_between(&CHECK, &from, &to, measured).remove(0).fix.unwrap();
+        assert!(!fix.contains("tcp_wmem") && fix.contains("tcp_rmem='4096 131072 33554432'"), "{fix}");
+    }
+
+    #[test]
+    fn no_number_is_proposed_that_the_kernel_refuses() {
+        let found = at(60.0);
+        let fix = found[0].fix.as_ref().unwrap();
+        let numbers = fix.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse::<u64>().ok());
+        assert!(numbers.clone().max().is_some_and(|most| most <= i32::MAX as u64), "{fix}");
     }
 
     #[test]

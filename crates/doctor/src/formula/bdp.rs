@@ -1,7 +1,6 @@
 //! The rates that windows and loss leave of a path.
 //!
-//! Bytes in flight are rate times round-trip time; no connection has more in flight than its window. A share
-//! of a receive buffer is window: `tcp_adv_win_scale` of 1 leaves a half (the kernel's ip-sysctl.rst). Loss:
+//! Bytes in flight are rate times round-trip time; no connection has more in flight than its window. Loss:
 //! Mathis et al., The macroscopic behavior of the TCP congestion avoidance algorithm, 1997; for CUBIC, RFC
 //! 9438, 5.1.
 
@@ -15,7 +14,7 @@ pub fn rate(window: f64, rtt: f64) -> f64 {
     if rtt > 0.0 { window * 8.0 / rtt } else { f64::INFINITY }
 }
 
-/// Window of a receive buffer, in bytes, by `tcp_adv_win_scale`.
+/// Window of a receive buffer, in bytes, by `tcp_adv_win_scale` (the kernel's ip-sysctl.rst).
 pub fn window(buffer: u64, scale: i32) -> f64 {
     let buffer = buffer as f64;
     let part = 2f64.powi(-scale.abs());

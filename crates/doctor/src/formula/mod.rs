@@ -1,6 +1,7 @@
 //! The most that a part can do. Each formula names its source; docs/guide/doctor.md lists them in words.
 
 pub mod bdp;
+pub mod buffer;
 pub mod cpu;
 pub mod goodput;
 pub mod pcie;

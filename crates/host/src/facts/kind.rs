@@ -28,7 +28,7 @@ const IMITATED: [&str; 7] = ["e1000", "e1000e", "8139cp", "8139too", "pcnet32", 
 const FOR_GUESTS: [&str; 8] =
     ["virtio_net", "vmxnet3", "hv_netvsc", "vif", "xen-netfront", "netfront", "ena", "gve"];
 /// Drivers of the kernel's own interfaces.
-const SOFTWARE: [&str; 18] = [
+const SOFTWARE: [&str; 33] = [
     "bonding",
     "bridge",
     "team",
@@ -47,13 +47,39 @@ const SOFTWARE: [&str; 18] = [
     "gre",
     "netkit",
     "vrf",
+    "ipip",
+    "gretap",
+    "ip6gre",
+    "erspan",
+    "sit",
+    "ip6tnl",
+    "vti",
+    "xfrm",
+    "macsec",
+    "bareudp",
+    "amt",
+    "hsr",
+    "batadv",
+    "ipvtap",
+    "nlmon",
 ];
+/// Where sysfs has what belongs to no device.
+const VIRTUAL: &str = "/devices/virtual/";
 /// Mellanox's vendor number, and those of its devices that are virtual functions.
 const MELLANOX: u16 = 0x15b3;
 const MELLANOX_LENT: [u16; 9] = [0x1004, 0x1012, 0x1014, 0x1016, 0x1018, 0x101a, 0x101c, 0x101e, 0x1020];
 
-/// The kind of a port with this driver, in a guest or not, and on this PCI device.
-pub(super) fn of(driver: &Fact<String>, guest: &Fact<bool>, pci: &Fact<Pci>) -> Fact<PortKind> {
+/// The kind of a port with this driver, in a guest or not, which sysfs has at `place`, and on this PCI device.
+pub(super) fn of(
+    driver: &Fact<String>,
+    guest: &Fact<bool>,
+    place: &Fact<String>,
+    pci: &Fact<Pci>,
+) -> Fact<PortKind> {
+    // For a tunnel the kernel answers with the kind of its link as the driver (net/ethtool/ioctl.c).
+    if place.known().is_some_and(|place| place.contains(VIRTUAL)) {
+        return Fact::Known(PortKind::Software);
+    }
     driver.clone().and_then(|driver| match driver.as_str() {
         name if LENT.contains(&name) => Fact::Known(PortKind::VirtualFunction),
         name if FOR_GUESTS.contains(&name) => Fact::Known(PortKind::Paravirtual),
@@ -85,7 +111,13 @@ mod tests {
     #[test]
     fn a_driver_and_its_place_make_the_kind() {
         let kind = |driver: &str, guest| {
-            of(&Fact::Known(driver.into()), &Fact::Known(guest), &Fact::NotApplicable).get()
+            of(
+                &Fact::Known(driver.into()),
+                &Fact::Known(guest),
+                &Fact::Known("/sys/devices/x".into()),
+                &Fact::NotApplicable,
+            )
+            .get()
         };
         assert_eq!(
             (kind("e1000e", true), kind("e1000e", false)),
@@ -100,11 +132,24 @@ mod tests {
     }
 
     #[test]
+    fn a_tunnel_is_software_by_its_place_and_by_the_kind_that_the_kernel_answers() {
+        let kind = |driver: &str, place: Fact<String>| {
+            of(&Fact::Known(driver.to_owned()), &Fact::Known(true), &place, &Fact::NotApplicable).get()
+        };
+        for driver in ["ipip", "sit", "xfrm", "macsec", "bareudp"] {
+            assert_eq!(kind(driver, Fact::NotApplicable), Some(PortKind::Software), "{driver}");
+        }
+        let place = Fact::Known("/sys/devices/virtual/net/tunl0".into());
+        assert_eq!(kind("of a later kernel", place), Some(PortKind::Software));
+    }
+
+    #[test]
     fn one_driver_of_two_kinds_is_told_by_the_device() {
         let pci =
             |device| Pci { vendor: Fact::Known(MELLANOX), device: Fact::Known(device), ..Pci::default() };
         let kind = |device| {
-            of(&Fact::Known("mlx5_core".into()), &Fact::Known(true), &Fact::Known(pci(device))).get()
+            let real = Fact::Known("/sys/devices/x".into());
+            of(&Fact::Known("mlx5_core".into()), &Fact::Known(true), &real, &Fact::Known(pci(device))).get()
         };
         assert_eq!((kind(0x1017), kind(0x1018)), (Some(PortKind::Physical), Some(PortKind::VirtualFunction)));
     }

@@ -67,7 +67,7 @@ impl PortInputs<'_> {
         Port {
             driver_version: about.version,
             firmware: about.firmware,
-            kind: kind::of(&driver, self.guest, &pci),
+            kind: kind::of(&driver, self.guest, &root.real(&dir), &pci),
             module_options: self.options(&driver),
             media: drivers.media(root, n),
             modes: drivers.modes(root, n),

@@ -35,9 +35,18 @@ impl Ssh {
             client: root.answer("live/ssh/client", || said("ssh", &["-V"])).and_then(version),
             server: root.answer("live/ssh/server", server).and_then(version),
             ciphers: root
-                .answer("live/ssh/ciphers", || said("ssh", &["-Q", "cipher"]))
-                .map(|text| text.split_whitespace().map(str::to_owned).collect()),
+                .answer("live/ssh/config", || said("ssh", &["-G", "localhost"]))
+                .and_then(|text| ciphers(&text)),
         }
+    }
+}
+
+/// The ciphers of a resolved configuration (`ssh -G`): those of `ssh -Q` are all that were compiled in, in no order.
+fn ciphers(config: &str) -> Fact<Vec<String>> {
+    let line = config.lines().find_map(|line| line.strip_prefix("ciphers "));
+    match line {
+        Some(names) => Fact::Known(names.trim().split(',').map(str::to_owned).collect()),
+        None => Fact::Unreadable("its configuration names no ciphers".into()),
     }
 }
 
@@ -67,6 +76,14 @@ fn version(text: String) -> Fact<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_order_of_ciphers_is_the_configured_one() {
+        let config = "user me\nciphers aes256-gcm@openssh.com,chacha20-poly1305@openssh.com\nmacs x\n";
+        let Fact::Known(names) = ciphers(config) else { panic!("no ciphers") };
+        assert_eq!(names, ["aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com"]);
+        assert!(ciphers("user me\n").known().is_none());
+    }
 
     #[test]
     fn versions_end_before_the_library() {
