@@ -107,8 +107,14 @@ impl Output {
         let remote = *lock(&meters.remote);
         let (sender, receiver) = if pushed { (local, remote) } else { (remote, local) };
         let seconds = begun.elapsed().as_secs_f64();
-        let evidence =
-            Evidence { sender: sender.stages, receiver: receiver.stages, seconds, ..Evidence::default() };
+        let evidence = Evidence {
+            sender: sender.stages,
+            receiver: receiver.stages,
+            seconds,
+            // A worker asks for its thread's time and for its TCP connection at once.
+            through_ssh: sender.stages.clocked > 0 && sender.stages.tcp_looks == 0,
+            ..Evidence::default()
+        };
         let limiter = transfer::name(&evidence);
         let there = meters.local.unchanged.get();
         let done = receiver.stages.bytes.saturating_add(there.bytes).min(sender.found.bytes);

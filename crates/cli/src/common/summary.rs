@@ -68,6 +68,7 @@ impl Summary {
             sender_usage: Some(self.sender.1),
             receiver_usage: Some(self.receiver.1),
             seconds: self.payload_seconds,
+            through_ssh: self.cipher == Some("ssh"),
         })
     }
 

@@ -32,6 +32,8 @@ pub enum Limiter {
     Network,
     /// TCP's window or buffers: they allow fewer bytes in flight than the path holds.
     Window,
+    /// ssh, through which the data goes: its thread, its window, or the network behind it, which can't be seen.
+    ThroughSsh,
     /// Lost segments, after each of which the sender slows down.
     Loss,
     /// The receiver's processors, or its share of them.
@@ -48,7 +50,7 @@ pub enum Limiter {
 
 impl Limiter {
     /// All limiters.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::RateLimit,
         Self::SourceRead,
         Self::SmallFiles,
@@ -56,6 +58,7 @@ impl Limiter {
         Self::OneThread,
         Self::Network,
         Self::Window,
+        Self::ThroughSsh,
         Self::Loss,
         Self::ReceiverCpu,
         Self::DestinationWrite,
@@ -74,6 +77,7 @@ impl Limiter {
             Self::OneThread => "one-thread",
             Self::Network => "network",
             Self::Window => "window",
+            Self::ThroughSsh => "through-ssh",
             Self::Loss => "loss",
             Self::ReceiverCpu => "receiver-cpu",
             Self::DestinationWrite => "destination-write",
@@ -94,6 +98,7 @@ impl fmt::Display for Limiter {
             Self::OneThread => "one thread",
             Self::Network => "the network",
             Self::Window => "TCP's window",
+            Self::ThroughSsh => "ssh, through which the data goes",
             Self::Loss => "lost segments",
             Self::ReceiverCpu => "the receiver's processors",
             Self::DestinationWrite => "writing the destination",

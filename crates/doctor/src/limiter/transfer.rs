@@ -53,6 +53,8 @@ pub struct Evidence {
     pub receiver_usage: Option<Usage>,
     /// Duration in seconds.
     pub seconds: f64,
+    /// The data goes through ssh, whose connection isn't seen.
+    pub through_ssh: bool,
 }
 
 /// Names the limiter.
@@ -101,10 +103,23 @@ fn by_load(evidence: &Evidence, from: &EndTimes, to: &EndTimes) -> Verdict {
     let enough = if from.clocked && to.clocked { LOADED } else { LOADED_UNCLOCKED };
     let (sending, receiving) = (from.load(), receiver_load(&evidence.sender, to));
     if sending.max(receiving) < enough {
-        return flows(evidence).name(1.0 - sending.max(receiving));
+        return on_the_path(evidence, 1.0 - sending.max(receiving));
     }
     let (end, is_sender) = if sending > receiving { (from, true) } else { (to, false) };
     small_files(evidence, end).unwrap_or_else(|| end.name(is_sender))
+}
+
+fn on_the_path(evidence: &Evidence, share: f64) -> Verdict {
+    let flows = flows(evidence);
+    if !evidence.through_ssh {
+        return flows.name(share);
+    }
+    let figures = format!(
+        "both ends wait for it {} of the time; {}; ssh's one thread, its window or the network behind it",
+        percent(share),
+        rate(flows.bits)
+    );
+    Verdict::new(Limiter::ThroughSsh, share, figures)
 }
 
 fn small_files(evidence: &Evidence, end: &EndTimes) -> Option<Verdict> {

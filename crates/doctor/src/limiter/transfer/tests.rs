@@ -52,6 +52,28 @@ fn idle_receiver() -> Stages {
 }
 
 #[test]
+fn what_cannot_be_seen_through_ssh_is_not_the_networks() {
+    let waits = |through_ssh| {
+        let (sender, receiver) = (sender(5, 5, 90, 10, 0), receiver(90, 5, 5, 10, 0));
+        name(&Evidence { sender, receiver, seconds: 1.0, through_ssh, ..Evidence::default() })
+    };
+    assert_eq!(waits(false).limiter, Limiter::Network);
+    let named = waits(true);
+    assert_eq!(named.limiter, Limiter::ThroughSsh);
+    assert!(named.evidence.contains("ssh's one thread, its window"), "{}", named.evidence);
+    // A slow end is seen all the same.
+    let (slow, fast) = (sender(90, 5, 5, 10, 0), receiver(90, 5, 5, 10, 0));
+    let read = name(&Evidence {
+        sender: slow,
+        receiver: fast,
+        seconds: 1.0,
+        through_ssh: true,
+        ..Evidence::default()
+    });
+    assert_eq!(read.limiter, Limiter::SourceRead);
+}
+
+#[test]
 fn each_end_is_named_where_the_other_waits_for_it() {
     assert_eq!(named(idle_sender(), idle_receiver()), Limiter::Network);
     assert_eq!(named(sender(85, 5, 10, 15, 1), idle_receiver()), Limiter::SourceRead);
