@@ -39,6 +39,14 @@ pub const KINDS: &[LimitKind] = &[
         lab: "--link 1gbit --rtt 20ms --loss 1% --congestion cubic",
         script: "$CP --streams 4 $WORK/few b:$WORK/out",
     },
+    // No data connection either way: ssh's window allows 2 MiB in flight.
+    LimitKind {
+        made: "through-ssh",
+        expected: "through-ssh",
+        lab: "--link 1gbit --rtt 50ms",
+        script: "for side in sport dport; do ip rule add iif lo ipproto tcp $side 7131-7134 prohibit; done; \
+                 $CP --port-range 7131-7134 $WORK/little b:$WORK/out",
+    },
     LimitKind {
         made: "bwlimit",
         expected: "rate-limit",
