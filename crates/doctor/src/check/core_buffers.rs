@@ -2,7 +2,7 @@
 //! GridFTP).
 
 use super::{Check, CheckRun};
-use crate::formula::{bdp, bytes, gbit, trip};
+use crate::formula::{bdp, buffer, bytes, gbit, trip};
 use crate::source::{ESNET, NET_SYSCTL};
 use crate::{Finding, Host, Severity};
 
@@ -23,14 +23,14 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     let title = format!("programs that set their own window get {} at 0.2 ms", gbit(one));
-    let size = bdp::bytes(need, trip::REGION) as u64;
-    let size = size.checked_next_power_of_two().unwrap_or(size);
+    // The kernel doubles what it is asked for.
+    let size = |now| buffer::proposed(host.facts, bdp::bytes(need, trip::REGION) / 2.0, now);
     let finding = Finding::leaves(one, need, title)
         .at_most(Severity::Note)
         .evidence(format!("rmem_max {}, wmem_max {}", bytes(receive as f64), bytes(send as f64)))
         .evidence(format!("{} at 0.2 ms needs {} in flight", gbit(need), bytes(bdp::bytes(need, trip::NEAR))))
         .evidence("programs that leave the window to the kernel, as linerate does, aren't affected")
-        .fix(format!("sysctl -w net.core.rmem_max={size} net.core.wmem_max={size}"))
+        .fix(format!("sysctl -w net.core.rmem_max={} net.core.wmem_max={}", size(receive), size(send)))
         .undo(format!("sysctl -w net.core.rmem_max={receive} net.core.wmem_max={send}"))
         .conflict(
             "tuned sets 16 MiB, ESnet 64 MiB to 2 GiB by the port's rate; \
@@ -42,7 +42,8 @@ fn of(host: &Host<'_>) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{fixture, found, lines};
+    use crate::testing::{changed, fixture, found, lines};
+    use linerate_host::Fact;
 
     #[test]
     fn the_kernels_default_is_short_of_ten_gigabits() {
@@ -52,5 +53,15 @@ mod tests {
     #[test]
     fn larger_ones_do() {
         assert!(found(&CHECK, &fixture("bare-gen1-x4")).is_empty());
+    }
+
+    #[test]
+    fn the_larger_one_is_left_as_it_is() {
+        let host = changed("stock-10g", |facts| {
+            (facts.tcp.core_rmem_max, facts.tcp.core_wmem_max) =
+                (Fact::Known(256 << 20), Fact::Known(212_992));
+        });
+        let fix = found(&CHECK, &host)[0].fix.clone().unwrap();
+        assert!(fix.contains("rmem_max=268435456"), "{fix}");
     }
 }

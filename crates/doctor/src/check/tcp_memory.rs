@@ -24,7 +24,9 @@ fn of(host: &Host<'_>) -> Option<Finding> {
     if all >= wanted {
         return None;
     }
-    let pages = (wanted / PAGE).ceil() as u64;
+    // Half of the memory at most.
+    let bears = host.facts.memory.total.get().map_or(f64::INFINITY, |total| total as f64 / 2.0);
+    let pages = (wanted.min(bears) / PAGE).ceil() as u64;
     let finding = Finding::new(
         Severity::Note,
         "the memory limit stops buffers before eight connections reach their maximum",
@@ -34,10 +36,13 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         bytes(all),
         bytes(one)
     ))
-    .fix(format!("sysctl -w net.ipv4.tcp_mem='{low} {pages} {}'", most.max(pages.saturating_mul(3) / 2)))
-    .undo(format!("sysctl -w net.ipv4.tcp_mem='{low} {pressure} {most}'"))
     .conflict("the kernel's default is a share of the memory; set no more than half of the free memory");
-    Some(finding)
+    let set = |pages: u64, most: u64| format!("sysctl -w net.ipv4.tcp_mem='{low} {pages} {most}'");
+    Some(if pages > pressure {
+        finding.fix(set(pages, most.max(pages.saturating_mul(3) / 2))).undo(set(pressure, most))
+    } else {
+        finding.fix("fewer connections at a time, or more memory: the limit is a sane share of it")
+    })
 }
 
 #[cfg(test)]
@@ -51,5 +56,15 @@ mod tests {
         let tight = changed("stock-10g", |facts| facts.tcp.mem = Fact::Known([4096, 8192, 12288]));
         assert_eq!(lines(&found(&CHECK, &tight)), ["tcp-memory - note -"]);
         assert!(found(&CHECK, &fixture("stock-10g")).is_empty());
+    }
+
+    #[test]
+    fn no_more_is_proposed_than_the_memory_bears() {
+        let small = changed("stock-10g", |facts| {
+            (facts.tcp.mem, facts.memory.total) = (Fact::Known([1, 131_072, 200_000]), Fact::Known(1 << 30));
+            facts.tcp.rmem = Fact::Known([4096, 131_072, 1 << 30]);
+        });
+        let found = found(&CHECK, &small);
+        assert!(found[0].undo.is_none() && !found[0].fix.as_ref().unwrap().contains("sysctl"), "{found:?}");
     }
 }
