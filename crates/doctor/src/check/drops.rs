@@ -133,6 +133,11 @@ mod tests {
         assert_eq!(with(|c| c.rx_fifo = Fact::Known(50)), found("rx_fifo", "minor"));
         assert_eq!(with(|c| c.rx_crc = Fact::Known(3)), found("rx_crc", "minor"));
         assert_eq!(with(|c| c.rx_dropped = Fact::Known(9)), found("rx_dropped", "note"));
+        assert_eq!(
+            with(|c| c.rx_dropped = Fact::Known(250_000)),
+            found("rx_dropped", "note"),
+            "LLDP and STP"
+        );
         assert_eq!(with(|c| c.tx_dropped = Fact::Known(1)), found("tx_dropped", "note"));
         assert_eq!(with(|c| c.tx_errors = Fact::Known(9)), found("tx_errors", "minor"));
         assert_eq!(with(|c| c.carrier_changes = Fact::Known(50)), found("carrier", "minor"));

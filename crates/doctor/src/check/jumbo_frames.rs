@@ -78,4 +78,10 @@ mod tests {
         assert!(found(&CHECK, &fixture("mlx5-25g-tuned")).is_empty());
         assert!(found(&CHECK, &fixture("e1000e-desktop")).is_empty());
     }
+
+    #[test]
+    fn googles_port_gets_googles_size() {
+        let found = found(&CHECK, &fixture("gve"));
+        assert!(found[0].fix.as_ref().is_some_and(|fix| fix.contains("mtu 4082")), "{found:?}");
+    }
 }

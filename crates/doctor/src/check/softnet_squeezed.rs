@@ -57,6 +57,9 @@ mod tests {
         let found = found(&CHECK, &host);
         assert_eq!(lines(&found), ["softnet-squeezed - minor -"]);
         assert!(found[0].title.contains("processor 2"), "{found:?}");
+        let now = host.softnet.budget_usecs.get().unwrap_or(2000);
+        let fix = format!("netdev_budget=600 net.core.netdev_budget_usecs={}", 2 * now);
+        assert!(found[0].fix.as_ref().is_some_and(|found| found.contains(&fix)), "{found:?}");
     }
 
     #[test]
