@@ -138,7 +138,8 @@ impl Command {
         let sources = [if self.directory { b"tree/".to_vec() } else { b"tree".to_vec() }];
         let job = Job::Send { sources: sources.to_vec(), options: self.options.clone() };
         let pulse = Arc::new(Pulse::new(None));
-        let client = Client { job, interrupted: Arc::default(), observer: Arc::new(Nobody), pulse };
+        let client =
+            Client { job, interrupted: Arc::default(), observer: Arc::new(Nobody), pulse, neighbour: None };
         let Ok(reader) = near.try_clone() else { return };
         let Ok(mut session) = Session::client(reader, near, client, Meters::default()) else { return };
         let request = Request { sources: &sources, options: &self.options, listed: self.listed.as_ref() };

@@ -27,6 +27,8 @@ Examples:
       pull, with modes and times kept
   linerate cp -a tree host:/data/
       everything of each entry, as rsync -aHAXS keeps it
+  linerate cp -a tree /mnt/copy/
+      within this host, without any login
   linerate cp 'host:logs/*.gz' .
       patterns are expanded at the far end
   linerate cp -e 'ssh -p 2222' x host:/tmp/

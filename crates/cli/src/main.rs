@@ -55,13 +55,13 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Copy files and trees to another host, or from it
+    /// Copy files and trees to another host, from it, or within this one
     Cp(cp::CpArgs),
-    /// Make a tree like another one, between two hosts; only what differs travels
+    /// Make a tree like another one, here or on another host; only what differs travels
     Sync(sync::SyncArgs),
     /// List and remove what interrupted transfers have left
     Clean(clean::CleanArgs),
-    /// Compare a tree here with one on another host, by hashes
+    /// Compare a tree here with another one, here or on another host, by hashes
     Verify(verify::VerifyArgs),
     /// Measure a path from memory to memory, over the same streams as cp
     Stream(stream::StreamArgs),

@@ -133,6 +133,7 @@ impl Sending<'_> {
             sender: (meters.local.stages(), process_usage()),
             receiver,
             pushed: true,
+            within: false,
             turned_away,
             kind: if self.files.is_some() { Payload::Discarded } else { Payload::Memory },
             synced: None,

@@ -1,4 +1,4 @@
-//! `linerate verify`: compares a tree here with one on another host, of which no contents travel.
+//! `linerate verify`: compares a tree here with one on another host, of which no contents travel, or two trees here.
 
 use clap::Args;
 use linerate_transfer::bounds::Bounds;
@@ -6,9 +6,9 @@ use linerate_transfer::differences::{Compared, Difference, compare, open};
 use linerate_transfer::problem::Observer;
 use linerate_transfer::session::Meters;
 use linerate_wire::control::{Job, Keep};
-use linerate_wire::path::{RelPath, printable, printable_path};
+use linerate_wire::path::{RelPath, printable_path};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -68,7 +68,7 @@ pub struct VerifyArgs {
     #[arg(help = "Source: PATH or [USER@]HOST:PATH", value_name = "SRC")]
     source: OsString,
     /// The copy
-    #[arg(help = "Destination: PATH or [USER@]HOST:PATH; one of the two has a host", value_name = "DST")]
+    #[arg(help = "Destination: PATH or [USER@]HOST:PATH", value_name = "DST")]
     destination: OsString,
 }
 
@@ -90,7 +90,8 @@ pub fn run(args: VerifyArgs) -> Result<Code, Failure> {
 /// The two trees, by where they are.
 struct ComparedTrees {
     near: OsString,
-    host: OsString,
+    /// `None` is this host.
+    host: Option<OsString>,
     far: Vec<u8>,
     near_is_source: bool,
 }
@@ -101,12 +102,16 @@ impl VerifyArgs {
         let interrupted = interrupted()?;
         // Before any login: a name that was mistyped needs none.
         let near = open(&Bounds::here(), ends.near.as_bytes())?;
-        let far_end = self.reach.far_end(&ends.host, self.quiet)?;
         let meters = Meters::default();
         let keep = self.keep.0.keep(if self.preserve { Keep::SCP } else { Keep::NOTHING });
         let job = Job::Digests { path: ends.far.clone(), keep };
         let near_end = NearEnd { interrupted, observer: output.clone(), meters: meters.clone() };
-        let mut far = FarSession::open(&far_end, job, Some(SILENCE), near_end)?;
+        let mut far = match &ends.host {
+            Some(host) => {
+                FarSession::open(&self.reach.far_end(host, self.quiet)?, job, Some(SILENCE), near_end)?
+            }
+            None => FarSession::within(job, near_end)?,
+        };
         let show = |path: &RelPath, difference: &Difference| self.show(output, path, difference);
         let compared = far.work(|session| compare(session, &near, ends.near_is_source, keep, show))?;
         drop(far);
@@ -157,15 +162,14 @@ impl ComparedTrees {
     fn find(source: &OsStr, destination: &OsStr) -> Result<Self, String> {
         match (Spec::parse(source), Spec::parse(destination)) {
             (Spec::Local(near), Spec::Remote(host, far)) => {
-                Ok(Self { near, host, far, near_is_source: true })
+                Ok(Self { near, host: Some(host), far, near_is_source: true })
             }
             (Spec::Remote(host, far), Spec::Local(near)) => {
-                Ok(Self { near, host, far, near_is_source: false })
+                Ok(Self { near, host: Some(host), far, near_is_source: false })
             }
-            (Spec::Local(one), Spec::Local(_)) => Err(format!(
-                "neither {} nor the other names a host (HOST:PATH); on one host, use diff -r",
-                printable(one.as_bytes())
-            )),
+            (Spec::Local(near), Spec::Local(far)) => {
+                Ok(Self { near, host: None, far: far.into_vec(), near_is_source: true })
+            }
             _ => Err("both trees are on far hosts: run linerate on one of these hosts".into()),
         }
     }
@@ -176,11 +180,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_end_is_here_and_one_is_far() {
+    fn one_end_is_here() {
         let find =
             |source: &str, destination: &str| ComparedTrees::find(source.as_ref(), destination.as_ref());
         assert!(find("a", "h:b").is_ok_and(|ends| ends.near_is_source && ends.far == b"b"));
         assert!(find("h:a", "b").is_ok_and(|ends| !ends.near_is_source && ends.near == "b"));
-        assert!(find("a", "b").is_err() && find("h:a", "g:b").is_err());
+        assert!(find("a", "b").is_ok_and(|ends| ends.host.is_none() && ends.near_is_source));
+        assert!(find("h:a", "g:b").is_err());
     }
 }

@@ -3,16 +3,17 @@
 use linerate_wire::control::{AbortKind, Job, Keep, MAX_SAMPLES, Message, Options, Sampling};
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 
 use crate::base::problem::TransferError;
-use crate::net::session::Session;
+use crate::net::session::{Neighbour, Session, out_of_turn};
 use crate::permit::Permit;
 use crate::receive::leftovers;
 use crate::receive::receiver;
 use crate::send::ahead::scan_ahead;
 use crate::send::sender;
 use crate::send::sender::Selection;
-use crate::tree::bounds::Bounds;
+use crate::tree::bounds::{Bounds, Named};
 use crate::tree::digest::ledger::Known;
 use crate::tree::filter::FilesFrom;
 use crate::tree::root::Root;
@@ -65,6 +66,25 @@ pub fn serve(
     done.map_err(|error| session.give_up(error))
 }
 
+/// Serves a client in the same process, until its job is done: one that receives files, or hashes them.
+///
+/// # Errors
+/// The reason why the job ended early; the client has it too.
+pub fn serve_within(channel: UnixStream, neighbour: Neighbour) -> Result<(), TransferError> {
+    let reader = channel.try_clone().map_err(|error| TransferError::Failed(error.to_string()))?;
+    let (mut session, job) = Session::agent(reader, channel)?;
+    session.stay_within(neighbour);
+    let done = match job {
+        Job::Receive { destination, options } => {
+            Bounds::here().name(&destination).and_then(|named| receive(&mut session, &named, &options))
+        }
+        Job::Digests { path, keep } => differences::open(&Bounds::here(), &path)
+            .and_then(|top| differences::serve(&mut session, &top, keep)),
+        _ => Err(out_of_turn()),
+    };
+    done.map_err(|error| session.give_up(error))
+}
+
 fn perform(
     session: &mut Session,
     job: Job,
@@ -72,12 +92,7 @@ fn perform(
     bounds: &Bounds,
 ) -> Result<(), TransferError> {
     match job {
-        Job::Receive { destination, options } => {
-            let destination = bounds.name(&destination)?;
-            session.offer(&options)?;
-            receiver::run(session, &destination, &options, None, UNHEARD)?;
-            session.tell_report()
-        }
+        Job::Receive { destination, options } => receive(session, &bounds.name(&destination)?, &options),
         Job::Send { sources, options } => {
             let tell = session.reporter();
             let found =
@@ -100,6 +115,12 @@ fn perform(
         }
         Job::Digests { path, keep } => differences::serve(session, &differences::open(bounds, &path)?, keep),
     }
+}
+
+fn receive(session: &mut Session, destination: &Named, options: &Options) -> Result<(), TransferError> {
+    session.offer(options)?;
+    receiver::run(session, destination, options, None, UNHEARD)?;
+    session.tell_report()
 }
 
 fn send(session: &mut Session, found: &[SourceRoot], options: &Options) -> Result<(), TransferError> {

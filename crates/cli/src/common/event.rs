@@ -139,6 +139,7 @@ pub struct CopySummary {
     pub gbit_per_second: f64,
     pub encrypted: bool,
     pub cipher: Option<&'static str>,
+    pub within_host: bool,
     pub streams: u32,
     pub turned_away: Option<u64>,
     #[serde(flatten)]
@@ -247,6 +248,7 @@ mod tests {
             gbit_per_second: 0.0,
             encrypted: true,
             cipher: None,
+            within_host: false,
             streams: 1,
             turned_away: None,
             limiter: limiter(),

@@ -1,12 +1,16 @@
 //! A session with a far end, and the remote shell that holds it.
 
 use linerate_remote::far_end::{FarEnd, RemoteShell};
+use linerate_transfer::agent;
 use linerate_transfer::problem::{Observer, TransferError};
 use linerate_transfer::pulse::Pulse;
-use linerate_transfer::session::{Client, Meters, Session};
+use linerate_transfer::session::{Client, Meters, Session, neighbours};
 use linerate_wire::control::Job;
+use std::io;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::failure::Failure;
@@ -30,7 +34,7 @@ pub struct NearEnd {
 pub struct FarSession {
     /// The session.
     pub session: Session,
-    _shell: Ending,
+    _far: FarProcess,
 }
 
 impl FarSession {
@@ -45,13 +49,31 @@ impl FarSession {
             .start(&|note| observer.note(note), &interrupted)
             .map_err(|error| not_started(&error, &interrupted))?;
         let (shell, reader, mut writer) = agent.into_parts();
-        let shell = Ending(shell);
+        let shell = FarProcess::Shell(shell);
         let silence = silence.map(|seconds| Duration::from_secs(seconds.into()));
         let pulse = Arc::new(Pulse::new(silence));
         let heard = pulse.clone();
         writer.wait(silence, move || heard.is_there());
-        let client = Client { job, interrupted, observer, pulse };
-        Ok(Self { session: Session::client(reader, writer, client, meters)?, _shell: shell })
+        let client = Client { job, interrupted, observer, pulse, neighbour: None };
+        Ok(Self { session: Session::client(reader, writer, client, meters)?, _far: shell })
+    }
+
+    /// Starts a job within this process, in a thread.
+    ///
+    /// # Errors
+    /// If the system has no resources for it, or the job is refused.
+    pub fn within(job: Job, near: NearEnd) -> Result<Self, Failure> {
+        let NearEnd { interrupted, observer, meters } = near;
+        let failed = |error: io::Error| Failure::failed(format!("starting a second thread failed: {error}"));
+        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+        let reader = ours.try_clone().map_err(failed)?;
+        let (neighbour, other) = neighbours();
+        // The session has the reason why it ended early.
+        let thread = thread::spawn(move || drop(agent::serve_within(theirs, other)));
+        let far = FarProcess::Thread(Some(thread));
+        let pulse = Arc::new(Pulse::new(None));
+        let client = Client { job, interrupted, observer, pulse, neighbour: Some(neighbour) };
+        Ok(Self { session: Session::client(reader, ours, client, meters)?, _far: far })
     }
 
     /// Does `work`. Where it fails, the far end gets the reason, and all data connections are cut.
@@ -70,12 +92,17 @@ impl FarSession {
     }
 }
 
-/// A remote shell that is waited for when this is dropped.
-struct Ending(RemoteShell);
+/// What holds the far end, and is waited for when this is dropped. How it ended says no more than the session did.
+enum FarProcess {
+    Shell(RemoteShell),
+    Thread(Option<JoinHandle<()>>),
+}
 
-impl Drop for Ending {
+impl Drop for FarProcess {
     fn drop(&mut self) {
-        // How it ended says no more than the session did.
-        let _ = self.0.end();
+        match self {
+            Self::Shell(shell) => drop(shell.end()),
+            Self::Thread(thread) => thread.take().into_iter().for_each(|thread| drop(thread.join())),
+        }
     }
 }

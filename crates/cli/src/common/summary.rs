@@ -29,6 +29,8 @@ pub struct Summary {
     pub receiver: (Stages, Usage),
     /// True if this end sent.
     pub pushed: bool,
+    /// Both ends are this process, and the data stayed on its host.
+    pub within: bool,
     /// Connections to this end's data port that were turned away; `None` if it didn't listen.
     pub turned_away: Option<u64>,
     /// The moved data.
@@ -69,6 +71,7 @@ impl Summary {
             receiver_usage: Some(self.receiver.1),
             seconds: self.payload_seconds,
             through_ssh: self.cipher == Some("ssh"),
+            within: self.within,
         })
     }
 
@@ -100,14 +103,6 @@ impl Summary {
                 show_counted(synced.deleted, "entry", "entries"),
             );
         }
-        let cipher = if self.cipher.is_some() { "encrypted" } else { "NOT ENCRYPTED" };
-        let (here, there) =
-            if self.pushed { (self.sender.1, self.receiver.1) } else { (self.receiver.1, self.sender.1) };
-        let cpu = if bytes >= 1_000_000 {
-            format!("CPU {:.2} s/GB here, {:.2} s/GB there", self.cpu_per_gb(here), self.cpu_per_gb(there))
-        } else {
-            format!("CPU {:.3} s here, {:.3} s there", here.cpu_seconds, there.cpu_seconds)
-        };
         let what = match (self.kind, files) {
             (Payload::Memory, _) => "memory to memory".to_owned(),
             (Payload::Discarded, _) => "files to memory".to_owned(),
@@ -118,13 +113,36 @@ impl Summary {
             Some(synced) => format!("{what} of {}{}", show_count(self.landed.files), deleted(synced.deleted)),
         };
         format!(
-            "{what}, {} in {}: {}, {cipher}, {} stream{}; {cpu}; limited by {limiter}",
+            "{what}, {} in {}: {}, {}; {}; limited by {limiter}",
             show_bytes(bytes),
             show_time(Duration::from_secs_f64(self.payload_seconds)),
             show_rate(bytes, self.payload_seconds),
-            self.streams,
-            if self.streams == 1 { "" } else { "s" },
+            self.way(),
+            self.cpu(bytes),
         )
+    }
+
+    /// How the data travelled.
+    fn way(&self) -> String {
+        let cipher = if self.cipher.is_some() { "encrypted" } else { "NOT ENCRYPTED" };
+        match (self.within, u64::from(self.streams)) {
+            (true, workers) => format!("within this host, {}", show_counted(workers, "worker", "workers")),
+            (false, streams) => format!("{cipher}, {}", show_counted(streams, "stream", "streams")),
+        }
+    }
+
+    /// Processor time, by the moved data where there is enough of it.
+    fn cpu(&self, bytes: u64) -> String {
+        let (here, there) =
+            if self.pushed { (self.sender.1, self.receiver.1) } else { (self.receiver.1, self.sender.1) };
+        let shown = |usage: Usage| match bytes {
+            1_000_000.. => format!("{:.2} s/GB", self.cpu_per_gb(usage)),
+            _ => format!("{:.3} s", usage.cpu_seconds),
+        };
+        match self.within {
+            true => format!("CPU {}", shown(here)),
+            false => format!("CPU {} here, {} there", shown(here), shown(there)),
+        }
     }
 
     /// The last event of `--json`.
@@ -143,6 +161,7 @@ impl Summary {
             gbit_per_second: self.moved().bytes as f64 * 8e-9 / self.payload_seconds.max(1e-9),
             encrypted: self.cipher.is_some(),
             cipher: self.cipher,
+            within_host: self.within,
             streams: self.streams,
             turned_away: self.turned_away,
             limiter: limiter.into(),

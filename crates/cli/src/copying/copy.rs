@@ -81,6 +81,7 @@ impl Copy {
         }
         match route {
             Route::Push { sources, host, destination } => self.push(sources, &host, destination),
+            Route::Within { sources, destination } => self.within(sources, &destination),
             Route::Pull { host, sources, .. } if self.task.list => self.list(&host, sources),
             Route::Pull { host, sources, destination } => self.pull(&host, sources, &destination),
         }
@@ -91,15 +92,19 @@ impl Copy {
         check_job(&job)?;
         let far_end = self.task.reach.far_end(host, self.task.quiet)?;
         let far_end = FarEnd { patience: self.task.login, ..far_end };
-        let near = NearEnd {
-            interrupted: self.interrupted.clone(),
-            observer: self.delivered.clone(),
-            meters: self.meters.clone(),
-        };
-        let far = FarSession::open(&far_end, job, self.task.options.timeout, near)?;
+        let far = FarSession::open(&far_end, job, self.task.options.timeout, self.near_end())?;
         self.was_connected.store(true, Ordering::Relaxed);
         self.output.detail(&format!("data connection: {}", far.session.route()));
         Ok(far)
+    }
+
+    /// This end of a session.
+    pub fn near_end(&self) -> NearEnd {
+        NearEnd {
+            interrupted: self.interrupted.clone(),
+            observer: self.delivered.clone(),
+            meters: self.meters.clone(),
+        }
     }
 
     /// Does `work` with its progress shown, waits for the far end's last message, and prints the result.
@@ -116,6 +121,7 @@ impl Copy {
         });
         let (moved, there, payload_seconds) = worked.map_err(|error| self.gave_up(error))?;
         let (turned_away, cipher) = (far.session.strangers(), far.session.cipher());
+        let within = far.session.is_within();
         // Its remote shell is counted below.
         drop(far);
         let reporter = self.reporter();
@@ -132,6 +138,7 @@ impl Copy {
             sender,
             receiver,
             pushed,
+            within,
             turned_away,
             kind: Payload::Files,
             synced: self.synced(),

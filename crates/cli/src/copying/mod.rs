@@ -4,11 +4,14 @@ mod again;
 pub mod args;
 mod copy;
 mod manifest;
+mod overlap;
 mod pull;
 mod push;
 mod route;
 mod showing;
 pub mod task;
+mod within;
+mod workers;
 
 use std::sync::Arc;
 

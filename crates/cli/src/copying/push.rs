@@ -1,9 +1,10 @@
 //! From here to the far host; or only the list of what would go.
 
-use linerate_transfer::ahead::scan_ahead;
+use linerate_transfer::ahead::{Ahead, scan_ahead};
 use linerate_transfer::bounds::Bounds;
 use linerate_transfer::sender;
-use linerate_wire::control::Job;
+use linerate_transfer::sender::SourceRoot;
+use linerate_wire::control::{Job, Options, Problem};
 use linerate_wire::path::RelPath;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -12,33 +13,56 @@ use std::path::Path;
 use super::copy::{Copy, Moved};
 use super::manifest::Landed;
 use crate::common::failure::Failure;
+use crate::common::far::FarSession;
 use crate::exit::Code;
 
 impl Copy {
     /// Copies `sources` to `destination` on the host.
     pub fn push(&self, sources: Vec<OsString>, host: &OsStr, destination: Vec<u8>) -> Result<Code, Failure> {
-        let written: Vec<Vec<u8>> = sources.into_iter().map(OsString::into_vec).collect();
         let reporter = self.reporter();
         let tell = |problem| reporter.problem(problem);
+        let options = &self.task.options;
         // Before any login: a name that was mistyped needs none.
-        let found = sender::find_sources(&Bounds::here(), &written, self.task.options.recursive, &tell)?;
+        let found = self.find(sources, &tell)?;
         if self.task.list {
-            let show = |path: &Path, entry: &_| self.output.listed(path.as_os_str().as_bytes(), entry);
-            let (keep, selection) = (self.task.options.keep, &self.task.selection);
-            sender::survey(&found, keep, selection, &self.meters.local, &tell, show);
-            return Ok(self.surveyed(self.meters.local.found.get()));
+            return Ok(self.survey(&found, &tell));
         }
-        let job = Job::Receive { destination: destination.clone(), options: self.task.options.clone() };
-        let selection = &self.task.selection;
+        let job = Job::Receive { destination: destination.clone(), options: options.clone() };
+        scan_ahead(&found, options, &self.task.selection, &self.meters.local, &tell, |ahead| {
+            self.give(self.connect(host, job)?, &found, ahead, options, &destination)
+        })
+    }
+
+    /// Finds sources on this host.
+    pub fn find(&self, sources: Vec<OsString>, tell: &dyn Fn(Problem)) -> Result<Vec<SourceRoot>, Failure> {
+        let written: Vec<Vec<u8>> = sources.into_iter().map(OsString::into_vec).collect();
+        Ok(sender::find_sources(&Bounds::here(), &written, self.task.options.recursive, tell)?)
+    }
+
+    /// Lists what is in them.
+    pub fn survey(&self, found: &[SourceRoot], tell: &(dyn Fn(Problem) + Sync)) -> Code {
+        let show = |path: &Path, entry: &_| self.output.listed(path.as_os_str().as_bytes(), entry);
+        let (keep, selection) = (self.task.options.keep, &self.task.selection);
+        sender::survey(found, keep, selection, &self.meters.local, tell, show);
+        self.surveyed(self.meters.local.found.get())
+    }
+
+    /// Sends what `ahead` finds in them to a far end that receives.
+    pub fn give(
+        &self,
+        far: FarSession,
+        found: &[SourceRoot],
+        ahead: Ahead<'_>,
+        options: &Options,
+        destination: &[u8],
+    ) -> Result<Code, Failure> {
         let known = |source, path: &RelPath, what| self.delivered.known(source, path, what);
-        scan_ahead(&found, &self.task.options, selection, &self.meters.local, &tell, |ahead| {
-            self.transfer(self.connect(host, job)?, true, |session| {
-                let sent = sender::run(session, &found, ahead, &self.task.options, &known)?;
-                let sources = found.iter().map(|found| found.source.name.clone()).collect();
-                let place = Landed { sources, within: sent.within, destination: &destination };
-                let found = self.meters.local.found.get();
-                Ok(Moved { landed: sent.landed, sent: found, streams: sent.streams, place })
-            })
+        self.transfer(far, true, |session| {
+            let sent = sender::run(session, found, ahead, options, &known)?;
+            let sources = found.iter().map(|found| found.source.name.clone()).collect();
+            let place = Landed { sources, within: sent.within, destination };
+            let found = self.meters.local.found.get();
+            Ok(Moved { landed: sent.landed, sent: found, streams: sent.streams, place })
         })
     }
 }

@@ -26,6 +26,13 @@ pub enum Route {
         /// The destination.
         destination: OsString,
     },
+    /// Within this host.
+    Within {
+        /// The sources.
+        sources: Vec<OsString>,
+        /// The destination.
+        destination: OsString,
+    },
 }
 
 impl Route {
@@ -37,6 +44,9 @@ impl Route {
         let specs: Vec<Spec> = sources.iter().map(|source| Spec::parse(source)).collect();
         match Spec::parse(destination) {
             Spec::Remote(host, path) => Self::push(&specs, host, path),
+            Spec::Local(path) if specs.iter().all(|spec| matches!(spec, Spec::Local(_))) => {
+                Ok(Self::Within { sources: sources.to_vec(), destination: path })
+            }
             Spec::Local(path) => Self::pull(specs, path),
         }
     }
@@ -62,7 +72,7 @@ impl Route {
                     hosts.push(host);
                     sources.push(if path.is_empty() { b".".to_vec() } else { path });
                 }
-                Spec::Local(path) => return Err(no_host(&path)),
+                Spec::Local(path) => return Err(also_here(&path)),
             }
         }
         hosts.dedup();
@@ -73,9 +83,9 @@ impl Route {
     }
 }
 
-fn no_host(path: &OsStr) -> String {
+fn also_here(path: &OsStr) -> String {
     format!(
-        "neither {} nor the destination names a host (HOST:PATH); within one host use cp",
+        "{} is on this host and other sources are on another: copy from one host at a time",
         linerate_wire::path::printable(path.as_bytes())
     )
 }
@@ -92,7 +102,9 @@ mod tests {
         };
         assert!(matches!(route(&["a", "b"], "h:"), Ok(Route::Push { .. })));
         assert!(matches!(route(&["h:a", "h:b"], "."), Ok(Route::Pull { .. })));
-        assert!(route(&["a"], "b").is_err());
+        assert!(route(&["a", "c:/b:d"], "h:").is_err());
+        assert!(matches!(route(&["a", "./c:d"], "b"), Ok(Route::Within { .. })));
+        assert!(route(&["a", "h:a"], "b").is_err());
         assert!(route(&["h:a"], "g:b").is_err());
         assert!(route(&["h:a", "g:b"], ".").is_err());
     }

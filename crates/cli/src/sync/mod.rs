@@ -27,6 +27,8 @@ Examples:
       what would change and what would be deleted; without --dry-run it is
   linerate sync --exclude '*.o' --exclude /build/ host:/src .
       pull, but for what matches rsync's patterns
+  linerate sync --delete tree /mnt/copy
+      within this host, without any login
 ";
 
 const MEANINGS: [Meaning; 9] = [
@@ -59,6 +61,11 @@ pub struct SyncArgs {
     /// Readers see mixtures of old and new, and an interruption leaves them, newer than their originals.
     #[arg(long, conflicts_with = "update")]
     inplace: bool,
+    /// Send changed files whole, without comparing their chunks
+    ///
+    /// Within one host they always are.
+    #[arg(short = 'W', long)]
+    whole_file: bool,
     /// Delete entries at DST that aren't in SRC
     ///
     /// After everything else is there; nothing is deleted where SRC could not be read whole.
@@ -135,6 +142,7 @@ impl SyncArgs {
             checksum: self.checksum,
             update: self.update,
             ignore_existing: self.ignore_existing,
+            whole: self.whole_file,
             inplace: self.inplace,
             delete: self.delete,
             max_delete: self.max_delete,

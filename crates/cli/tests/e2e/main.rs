@@ -18,6 +18,7 @@ mod listed;
 mod measure;
 mod mounts;
 mod network;
+mod one_host;
 mod paths;
 mod planted;
 mod proofs;

@@ -31,7 +31,7 @@ MAX_MESSAGE = 1 << 20
 MAX_TUNNEL = 256 << 10
 KEEP = ("perms", "times", "owner", "group", "numeric_ids", "hard_links", "devices", "specials", "xattrs", "acls",
         "special_bits", "sparse")
-SYNC = ("checksum", "update", "ignore_existing", "inplace", "delete")
+SYNC = ("checksum", "update", "ignore_existing", "whole", "inplace", "delete")
 
 
 # --- postcard, written ---

@@ -55,6 +55,8 @@ pub struct Evidence {
     pub seconds: f64,
     /// The data goes through ssh, whose connection isn't seen.
     pub through_ssh: bool,
+    /// Both ends are one process on one host.
+    pub within: bool,
 }
 
 /// Names the limiter.
@@ -102,7 +104,7 @@ fn receiver_load(sender: &Stages, receiver: &EndTimes) -> f64 {
 fn by_load(evidence: &Evidence, from: &EndTimes, to: &EndTimes) -> Verdict {
     let enough = if from.clocked && to.clocked { LOADED } else { LOADED_UNCLOCKED };
     let (sending, receiving) = (from.load(), receiver_load(&evidence.sender, to));
-    if sending.max(receiving) < enough {
+    if sending.max(receiving) < enough && !evidence.within {
         return on_the_path(evidence, 1.0 - sending.max(receiving));
     }
     let (end, is_sender) = if sending > receiving { (from, true) } else { (to, false) };

@@ -6,6 +6,7 @@ use super::Fact;
 use super::read::pairs;
 use crate::root::Root;
 use crate::{cpuinfo, hypervisor};
+use std::path::Path;
 
 /// The machine below the kernel. Each value has one source; [`Machine::hypervisor`] combines them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -36,6 +37,11 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Whether this host is a guest.
+    pub fn is_guest_here() -> Fact<bool> {
+        Root::dir(Path::new("/")).needed("proc/cpuinfo").and_then(|text| is_guest(&text))
+    }
+
     pub(super) fn read(root: &Root, cpuinfo: &Fact<String>) -> Self {
         let guests = root.answer("live/guests", hypervisor::guests);
         let count = |key: &str| {

@@ -86,7 +86,30 @@ struct Mount {
     options: Vec<String>,
 }
 
+/// File systems each of whose calls waits for a server or for another process.
+const WAITING: [&str; 14] = [
+    "9p",
+    "afs",
+    "beegfs",
+    "ceph",
+    "cifs",
+    "coda",
+    "gfs2",
+    "glusterfs",
+    "gpfs",
+    "lustre",
+    "nfs",
+    "nfs4",
+    "smb3",
+    "virtiofs",
+];
+
 impl Storage {
+    /// The file systems of some paths of this host.
+    pub fn here(paths: &[PathBuf]) -> Self {
+        Self::read(&Root::dir(Path::new("/")), paths)
+    }
+
     /// File systems of the paths on a live host; elsewhere of those that the snapshot holds.
     pub(super) fn read(root: &Root, paths: &[PathBuf]) -> Self {
         let paths = root.answer("live/paths", || Ok(real(paths)));
@@ -119,6 +142,18 @@ impl FcHost {
 }
 
 impl FileSystem {
+    /// True if each call to it waits for a server or for another process: network file systems and FUSE.
+    pub fn waits(&self) -> bool {
+        let waits = |kind: &String| kind.starts_with("fuse") || WAITING.contains(&kind.as_str());
+        self.kind.known().is_some_and(waits)
+    }
+
+    /// True if it is on a rotating disk. In a guest that isn't known: hypervisors report most disks as rotating.
+    pub fn rotates(&self, guest: &Fact<bool>) -> bool {
+        let turns = self.device.known().and_then(|device| device.rotational.get());
+        turns == Some(true) && guest.get() == Some(false)
+    }
+
     fn read(root: &Root, mounts: &Fact<Vec<Mount>>, at: usize, path: &str) -> Self {
         let name = format!("live/space/{at}");
         let space = root.answer(&name, || space(path)).and_then(|text| of_path(&name, text, path));

@@ -40,7 +40,7 @@ pub enum TransferError {
     /// Something failed under way.
     #[error("{0}")]
     Failed(String),
-    /// A data connection broke, which may be the trace of a reason that the other end has yet to send.
+    /// A connection broke, which may be the trace of a reason that the other end has yet to send.
     #[error("{0}")]
     Cut(String),
     /// Another run of the same command is at work.

@@ -121,8 +121,8 @@ fn pour(
         clock.bytes(payload.len() as u64);
         clock.flush_with(counters, || writer.tcp_info());
     }
-    let transport = writer.end(&mut clock)?;
-    clock.finish(counters, transport.tcp_info());
+    let tcp = writer.end(&mut clock)?;
+    clock.finish(counters, tcp);
     Ok(())
 }
 

@@ -301,7 +301,7 @@ impl<'scope, 'a: 'scope> Desk<'scope, 'a> {
     ) -> Self {
         let (offers, offered) = bounded(MAX_OPEN_OFFERS);
         let (sync, channel) = (options.sync.as_ref(), session.channel());
-        let news = News::new(session.reporter(), session.is_agent());
+        let news = News::new(session.reporter(), session.is_agent() && !session.is_within());
         let remover = Remover::new(shared, sync, &options.filter, news);
         let thread = scope.spawn(move || Comparer::new(shared, sync, channel, remover).run(&offered));
         Self { offers, thread }

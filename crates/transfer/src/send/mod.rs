@@ -5,6 +5,7 @@ pub mod ahead;
 pub mod offer;
 pub mod orphans;
 pub mod plan;
+mod ranges;
 pub mod reading;
 pub mod sender;
 mod speed;

@@ -30,7 +30,7 @@ use crate::tree::digest::ledger::{Known, Ledger};
 use crate::tree::pattern::expand;
 use crate::tree::scan::Scanner;
 pub use crate::tree::scan::Selection;
-use crate::tree::source_root::SourceRoot;
+pub use crate::tree::source_root::SourceRoot;
 
 /// Units that wait for a worker.
 const QUEUE: usize = 32;
@@ -128,15 +128,16 @@ pub fn run(
     let offers = session.wait_for_ready()?;
     let counters = session.meters.local.clone();
     let rate = options.rate_limit.map(RateLimit::new);
+    let is_paced = !options.unpaced && options.rate_limit.is_none() && !session.is_within();
     let shared = Transmission {
         sources,
         counters: &counters,
         problem: ahead.problem,
         rate: rate.as_ref(),
-        pace: (!options.unpaced && options.rate_limit.is_none()).then(Pace::new),
+        pace: is_paced.then(Pace::new),
         digests: options.digests.then(|| Ledger::new(known)),
         under_way: UnderWay::default(),
-        splits: !options.sync.as_ref().is_some_and(|sync| sync.inplace),
+        splits: !session.is_within() && !options.sync.as_ref().is_some_and(|sync| sync.inplace),
         stop: ahead.stop,
         leave: AtomicU32::new(0),
         working: AtomicU32::new(0),

@@ -30,11 +30,11 @@ use crate::tree::source_root::SourceRoot;
 
 /// A batch is sent when its payload has this many bytes, however many entries are left of its unit.
 const BATCH_PAYLOAD: usize = 512 << 10;
-const SHORTER: &str = "became shorter while it was read; not copied";
+pub(super) const SHORTER: &str = "became shorter while it was read; not copied";
 const CHANGED: &str = "changed while it was read; the copy may mix old and new";
 
 /// A problem of a file that is being sent.
-type FileProblem = (ProblemKind, String);
+pub(super) type FileProblem = (ProblemKind, String);
 
 /// All that the threads of a sender share.
 pub struct Transmission<'a> {
@@ -87,9 +87,9 @@ impl Transmission<'_> {
 /// One stream's worker.
 pub struct SendWorker<'a> {
     pub(super) shared: &'a Transmission<'a>,
-    stream: FrameWriter,
+    pub(super) stream: FrameWriter,
     work: &'a Work,
-    clock: Clock,
+    pub(super) clock: Clock,
     speed: Speed,
     /// The others are so much faster that this worker leaves the rest to them.
     leaves: bool,
@@ -134,8 +134,8 @@ impl<'a> SendWorker<'a> {
             self.flush();
         }
         self.clock.lap(Stage::Queue);
-        let transport = self.stream.end(&mut self.clock)?;
-        self.clock.finish(self.shared.counters, transport.tcp_info());
+        let tcp = self.stream.end(&mut self.clock)?;
+        self.clock.finish(self.shared.counters, tcp);
         Ok(())
     }
 
@@ -165,12 +165,12 @@ impl<'a> SendWorker<'a> {
         self.leaves
     }
 
-    fn count(&mut self, bytes: u64) {
+    pub(super) fn count(&mut self, bytes: u64) {
         self.clock.bytes(bytes);
         self.speed.count(bytes);
     }
 
-    fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         self.clock.flush_with(self.shared.counters, || self.stream.tcp_info());
     }
 
@@ -191,9 +191,7 @@ impl<'a> SendWorker<'a> {
             return Ok(());
         }
         self.limit(self.payload.len());
-        self.stream.send(FrameKind::Batch, &self.payload, &mut self.clock)?;
-        self.payload.clear();
-        Ok(())
+        self.stream.send_all(FrameKind::Batch, &mut self.payload, &mut self.clock)
     }
 
     pub(super) fn append(&mut self, entry: &mut Entry) -> Result<(), StreamError> {
@@ -370,7 +368,7 @@ impl<'a> SendWorker<'a> {
         let (mut at, end) = (offset, offset + length);
         while at < end {
             let run = if file.sparse { next_run(descriptor, at, end) } else { Run::Data(end - at) };
-            let run = run.up_to(next_split(at - offset));
+            let run = if self.shared.splits { run.up_to(next_split(at - offset)) } else { run };
             match run {
                 Run::Hole(length) => {
                     hashing.iter_mut().for_each(|hashing| hashing.update_zeros(length));
@@ -412,6 +410,9 @@ impl<'a> SendWorker<'a> {
         length: u64,
         hashing: &mut Option<Hashing>,
     ) -> Result<Result<(), FileProblem>, StreamError> {
+        if hashing.is_none() && self.stream.within().is_some() {
+            return self.ranges(descriptor, offset, length);
+        }
         let mut at = offset;
         while at < offset + length {
             let want = usize::try_from(offset + length - at).unwrap_or(DATA_FRAME).min(DATA_FRAME);
@@ -468,7 +469,7 @@ impl<'a> SendWorker<'a> {
         }
     }
 
-    fn limit(&mut self, bytes: usize) {
+    pub(super) fn limit(&mut self, bytes: usize) {
         let stop = || self.shared.stop.load(Ordering::Relaxed);
         if let Some(rate) = self.shared.rate {
             rate.take(bytes, stop);

@@ -1,6 +1,7 @@
 //! Files and directories of one host: where they are, what they are called, what is kept of them.
 
 pub mod bounds;
+pub mod copying;
 pub mod digest;
 pub mod filter;
 pub mod itemize;

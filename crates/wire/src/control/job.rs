@@ -147,6 +147,8 @@ pub struct Sync {
     pub update: bool,
     /// Leave alone what exists at the receiver.
     pub ignore_existing: bool,
+    /// Changed files come whole, not as their chunks that differ.
+    pub whole: bool,
     /// Write into the file that is there, instead of into a copy that takes its name.
     pub inplace: bool,
     /// Remove what the sender doesn't have.

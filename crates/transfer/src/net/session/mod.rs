@@ -48,6 +48,8 @@ pub struct Client {
     pub observer: Arc<dyn Observer>,
     /// How long the far end may be silent, and when it was heard: asked by what writes to it, too.
     pub pulse: Arc<Pulse>,
+    /// The agent's end, where it is another thread of this process.
+    pub neighbour: Option<Neighbour>,
 }
 
 /// Both ends' counters, for whoever shows them while the session's thread works.
@@ -93,6 +95,21 @@ pub struct Session {
     silence: Silence,
 }
 
+/// What two ends in one process have of each other.
+pub struct Neighbour {
+    ours: (Sender<Stream>, Receiver<Stream>),
+    theirs: Sender<Stream>,
+    registry: Registry,
+}
+
+/// Two ends in one process.
+pub fn neighbours() -> (Neighbour, Neighbour) {
+    let (one, other, registry) = (unbounded(), unbounded(), Registry::default());
+    let (to_one, to_other) = (one.0.clone(), other.0.clone());
+    let with = |ours, theirs| Neighbour { ours, theirs, registry: registry.clone() };
+    (with(one, to_other), with(other, to_one))
+}
+
 /// How a worker ended: whether the sender used its stream, and its error.
 pub type WorkerEnd = (bool, Result<(), StreamError>);
 
@@ -119,9 +136,10 @@ impl Session {
         client: Client,
         meters: Meters,
     ) -> Result<Self, TransferError> {
-        let Client { job, interrupted, observer, pulse } = client;
+        let Client { job, interrupted, observer, pulse, neighbour } = client;
         pulse.beat();
         let mut session = Self::start(reader, writer, observer, interrupted, meters, pulse)?;
+        neighbour.into_iter().for_each(|neighbour| session.stay_within(neighbour));
         let options = job_options(&job).cloned();
         session.take_role(matches!(job, Job::Send { .. }));
         session.send(&Message::Job(job))?;
@@ -216,6 +234,12 @@ impl Session {
         }
         self.peer = peer;
         Ok(())
+    }
+
+    /// Has its data streams end in this process.
+    pub fn stay_within(&mut self, neighbour: Neighbour) {
+        let Neighbour { ours, theirs, registry } = neighbour;
+        (self.arrivals, self.registry, self.opener) = (ours, registry, Opener::Within(theirs));
     }
 
     /// Whether this end receives data, by the job.

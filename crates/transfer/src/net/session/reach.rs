@@ -1,5 +1,6 @@
 //! How the two ends get their data connections: the client connects, else the agent does, else data goes through ssh.
 
+use crossbeam_channel::Sender;
 use linerate_wire::control::{Listening, Message, Options};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
@@ -35,6 +36,8 @@ pub(super) enum Opener {
     Ask,
     /// There is one stream and no more.
     Tunnel,
+    /// The other end is another thread, and takes its side of each.
+    Within(Sender<Stream>),
 }
 
 impl Session {
@@ -59,6 +62,9 @@ impl Session {
     /// # Errors
     /// If the client is gone.
     pub fn offer(&mut self, options: &Options) -> Result<(), TransferError> {
+        if self.is_within() {
+            return Ok(());
+        }
         self.make_link(options.clear)?;
         let (client, own) = ssh_addresses();
         let listening = match self.listen(options.ports) {
@@ -71,6 +77,10 @@ impl Session {
 
     /// The client: connect to the agent, else have it connect here, else go through the control channel.
     pub(super) fn reach(&mut self, options: &Options) -> Result<(), TransferError> {
+        if self.is_within() {
+            self.connected = Some(Instant::now());
+            return self.more(1);
+        }
         let said = self.awaiting("its word on where it listens for data", Self::receive)?;
         let Message::Listening(there) = said else { return Err(out_of_turn()) };
         let Some(direct) = self.reach_directly(&there)? else { return Ok(()) };
@@ -187,8 +197,26 @@ impl Session {
                 Ok(())
             }
             Opener::Ask => self.send(&Message::MoreStreams(count)),
+            Opener::Within(ref theirs) => {
+                self.open_within(theirs, count);
+                Ok(())
+            }
             Opener::Nobody | Opener::Tunnel => Ok(()),
         }
+    }
+
+    fn open_within(&self, theirs: &Sender<Stream>, count: u32) {
+        for _ in 0..count.min(MAX_STREAMS) {
+            let (ours, other) = Stream::within(&self.registry);
+            // An end that is gone is noticed on the stream.
+            let _ = theirs.send(other);
+            let _ = self.arrivals.0.send(ours);
+        }
+    }
+
+    /// True where the other end is another thread of this process.
+    pub fn is_within(&self) -> bool {
+        matches!(self.opener, Opener::Within(_))
     }
 
     pub(super) fn dial_more(&self, address: SocketAddr, count: u32) {
@@ -234,6 +262,7 @@ impl Session {
         match self.opener {
             Opener::Dial(address) => format!("from here to {address}"),
             Opener::Ask => "from the far end to here".to_owned(),
+            Opener::Within(_) => "none, within this host".to_owned(),
             Opener::Tunnel | Opener::Nobody => "through ssh".to_owned(),
         }
     }
@@ -260,7 +289,7 @@ mod tests {
     use super::super::{Client, Event, Meters};
     use super::*;
     use crate::net::pulse::Pulse;
-    use crossbeam_channel::{Sender, unbounded};
+    use crossbeam_channel::unbounded;
     use linerate_wire::control::Job;
     use std::os::unix::net::UnixStream;
     use std::sync::Arc;
@@ -298,6 +327,7 @@ mod tests {
             interrupted: Arc::default(),
             observer: Arc::new(Nobody),
             pulse: Arc::new(Pulse::new(None)),
+            neighbour: None,
         };
         let client = Session::client(near.try_clone().unwrap(), near, client, Meters::default());
         (client.unwrap(), stop, agent)

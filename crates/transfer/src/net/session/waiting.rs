@@ -161,7 +161,8 @@ impl Session {
             ControlError::TooLong(_) | ControlError::Decode(_) => {
                 TransferError::Breach(format!("the far end breaks the protocol: {error}"))
             }
-            _ => TransferError::FarEnd(error.to_string()),
+            // A channel that takes nothing more may still hold the reason.
+            _ => TransferError::Cut(error.to_string()),
         }
     }
 }

@@ -3,16 +3,12 @@
 use linerate_wire::path::RelPath;
 use rustix::fs::Stat;
 use rustix::io::Errno;
-use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use super::write_all;
 use crate::receive::wanted::open_existing;
+use crate::tree::copying::{CopyError, copy_range};
 use crate::tree::places::Places;
 use crate::tree::root::Directory;
-
-/// Bytes that are copied at once where the kernel doesn't copy by itself.
-const COPIED: usize = 1 << 20;
 
 /// Older versions that may wait for their new ones: more than are offered and under way at a time.
 const MOST: usize = 65_536;
@@ -85,7 +81,7 @@ impl Basis {
         if self.is_copied {
             return Ok(());
         }
-        copy_range(self.file.as_fd(), new, start, end)
+        copy_range(self.file.as_fd(), new, start, end).map_err(CopyError::errno)
     }
 
     /// True where somebody wrote into the older version after it was hashed; of the one that is written into that
@@ -95,41 +91,4 @@ impl Basis {
         let now = rustix::fs::fstat(&self.file);
         !is_written_into && now.map_or(true, |now| version(&now) != version(&self.seen.stat))
     }
-}
-
-/// Brings the bytes of `file` from `start` to `end` into `new`, at the same place.
-///
-/// # Errors
-/// The errors of reading and writing; `EIO` if `file` ends before.
-pub fn copy_range(file: BorrowedFd<'_>, new: BorrowedFd<'_>, start: u64, end: u64) -> Result<(), Errno> {
-    let (mut from, mut to) = (start, start);
-    while from < end {
-        let left = usize::try_from(end - from).unwrap_or(usize::MAX);
-        match rustix::fs::copy_file_range(file, Some(&mut from), new, Some(&mut to), left) {
-            Ok(0) => return Err(Errno::IO),
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {
-                return copy_by_hand(file, new, from, end);
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-fn copy_by_hand(file: BorrowedFd<'_>, new: BorrowedFd<'_>, mut at: u64, end: u64) -> Result<(), Errno> {
-    let mut buffer = vec![0; COPIED];
-    while at < end {
-        let want = usize::try_from(end - at).unwrap_or(COPIED).min(COPIED);
-        match rustix::io::pread(file, &mut buffer[..want], at) {
-            Ok(0) => return Err(Errno::IO),
-            Ok(got) => {
-                write_all(new, &mut [IoSlice::new(&buffer[..got])], at)?;
-                at += got as u64;
-            }
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }

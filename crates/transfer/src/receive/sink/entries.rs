@@ -8,11 +8,12 @@ use rustix::io::Errno;
 use std::borrow::Cow;
 use std::io::IoSlice;
 
-use super::{ReceiveWorker, write_all};
+use super::ReceiveWorker;
 use crate::base::lock::lock;
 use crate::net::clock::Stage;
 use crate::net::stream::StreamError;
 use crate::receive::admission::Admitted;
+use crate::tree::copying::write_all;
 use crate::tree::temporary::Temporary;
 
 /// Directories that are made while a batch lands since their own entries haven't come: a walk names each before what is in

@@ -11,7 +11,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use super::ReceiveWorker;
-use super::basis::copy_range;
 use super::entries::special;
 use crate::base::lock::lock;
 use crate::base::problem::problem;
@@ -19,6 +18,7 @@ use crate::net::stream::StreamError;
 use crate::receive::admission::Admitted;
 use crate::receive::commit::Touched;
 use crate::receive::spool::Spool;
+use crate::tree::copying::{CopyError, copy_range};
 use crate::tree::digest::ledger::{Known, Told};
 use crate::tree::metadata::holes::{Run, next_run};
 use crate::tree::metadata::read::{At, Reader};
@@ -229,7 +229,7 @@ fn copy_data(from: BorrowedFd<'_>, to: BorrowedFd<'_>, size: u64) -> Result<(), 
     while at < size {
         let run = next_run(from, at, size);
         if let Run::Data(length) = run {
-            copy_range(from, to, at, at + length)?;
+            copy_range(from, to, at, at + length).map_err(CopyError::errno)?;
         }
         let (Run::Hole(length) | Run::Data(length)) = run;
         at += length;

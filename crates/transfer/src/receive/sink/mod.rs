@@ -9,6 +9,7 @@ mod entries;
 mod links;
 mod parts;
 mod progress;
+mod range;
 mod resumed;
 mod split;
 mod storage;
@@ -20,14 +21,14 @@ use linerate_wire::path::RelPath;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use std::io::IoSlice;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::base::lock::lock;
 use crate::base::problem::problem;
 use crate::net::clock::{Clock, Stage};
-use crate::net::stream::{FrameHandler, StreamError};
+use crate::net::stream::{FileRange, FrameHandler, StreamError};
 use crate::receive::admission::{Admitted, Judge};
 use crate::receive::commit::{Finished, ToCommit};
 use crate::receive::journal::{mark, mark_of};
@@ -365,6 +366,19 @@ impl FrameHandler for ReceiveWorker<'_> {
         }
     }
 
+    fn whole(&mut self, kind: FrameKind, mut payload: Vec<u8>) -> Result<(), StreamError> {
+        self.kind = kind;
+        match kind {
+            FrameKind::Data => self.data(&mut [IoSlice::new(&payload)])?,
+            _ => std::mem::swap(&mut self.payload, &mut payload),
+        }
+        self.done(kind)
+    }
+
+    fn range(&mut self, range: &FileRange) -> Result<Result<u64, Errno>, StreamError> {
+        self.bring_range(range)
+    }
+
     fn expects(&self) -> u64 {
         self.part.as_ref().map_or(0, Part::expects)
     }
@@ -372,21 +386,4 @@ impl FrameHandler for ReceiveWorker<'_> {
     fn clock(&mut self) -> &mut Clock {
         &mut self.clock
     }
-}
-
-/// Writes all of `pieces`, one behind the other, from `offset` on.
-fn write_all(fd: BorrowedFd<'_>, mut pieces: &mut [IoSlice<'_>], mut offset: u64) -> Result<(), Errno> {
-    IoSlice::advance_slices(&mut pieces, 0);
-    while !pieces.is_empty() {
-        match rustix::io::pwritev(fd, pieces, offset) {
-            Ok(0) => return Err(Errno::IO),
-            Ok(written) => {
-                IoSlice::advance_slices(&mut pieces, written);
-                offset += written as u64;
-            }
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }

@@ -15,7 +15,7 @@ use super::assemblies::Standing;
 use super::assembly::Assembly;
 use super::basis::Basis;
 use super::progress::Progress;
-use super::{ReceiveWorker, Resumed, write_all};
+use super::{ReceiveWorker, Resumed};
 use crate::base::lock::lock;
 use crate::base::problem::problem;
 use crate::net::clock::Stage;
@@ -24,6 +24,7 @@ use crate::receive::admission::Admitted;
 use crate::receive::commit::Finished;
 use crate::receive::proof::Proof;
 use crate::receive::wanted::open_existing;
+use crate::tree::copying::write_all;
 use crate::tree::digest;
 use crate::tree::metadata::write::set_mode;
 use crate::tree::root::Directory;
@@ -34,7 +35,7 @@ use crate::tree::temporary::Temporary;
 /// compared have this length at least.
 const BLOCK: u64 = 1 << 20;
 
-const STANDS: &str = "data of a file of which only the digest was asked for";
+pub(super) const STANDS: &str = "data of a file of which only the digest was asked for";
 
 /// The part of a large file that the data frames are bringing.
 pub(super) struct Part {
@@ -452,7 +453,7 @@ impl Part {
 
     /// Before the first bytes of a part come, at `start`, what the file that is written into has there goes: whatever ends the
     /// part early, nothing is left of a block but whole, or zeros.
-    fn forget(&self, start: u64) -> Result<(), Errno> {
+    pub(super) fn forget(&self, start: u64) -> Result<(), Errno> {
         let Target::Shared(assembly) = &self.target else { return Ok(()) };
         if !assembly.in_place || start + self.length != self.end {
             return Ok(());
@@ -476,7 +477,7 @@ impl Part {
         }
     }
 
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.target {
             Target::Whole(temporary, ..) => temporary.fd().ok(),
             Target::Shared(assembly) if assembly.failed.load(Ordering::Relaxed) => None,

@@ -4,11 +4,11 @@ use linerate_wire::entry::Chunk;
 use std::os::fd::AsFd;
 
 use super::ReceiveWorker;
-use super::basis::copy_range;
 use super::parts::Target;
 use crate::base::lock::lock;
 use crate::net::clock::Stage;
 use crate::net::stream::StreamError;
+use crate::tree::copying::{CopyError, copy_range};
 
 impl ReceiveWorker<'_> {
     /// The part ends here; others bring the rest of it.
@@ -43,9 +43,9 @@ impl ReceiveWorker<'_> {
         let chunk = Chunk { entry: admitted.entry().clone(), file, offset: 0, length, parts, origin };
         let target = self.shared_target(chunk)?;
         let copied = match &target {
-            Target::Shared(assembly) => {
-                temporary.fd().and_then(|from| copy_range(from, assembly.file.as_fd(), 0, length))
-            }
+            Target::Shared(assembly) => temporary.fd().and_then(|from| {
+                copy_range(from, assembly.file.as_fd(), 0, length).map_err(CopyError::errno)
+            }),
             _ => Ok(()),
         };
         if let Some(part) = &mut self.part {

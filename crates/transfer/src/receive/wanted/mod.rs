@@ -298,9 +298,10 @@ impl<'a, 'b> Comparer<'a, 'b> {
                 self.keeps_first_name(entry, place, there);
                 self.proof(entry, place, there).unwrap_or(Want::Nothing)
             }
-            (Decision::Contents(_), there) if !sync.dry_run => {
-                there.and_then(|there| self.differing(entry, place, there)).unwrap_or(Want::Whole)
-            }
+            (Decision::Contents(_), there) if !sync.dry_run => there
+                .filter(|_| !sync.whole)
+                .and_then(|there| self.differing(entry, place, there))
+                .unwrap_or(Want::Whole),
             (Decision::Contents(_) | Decision::Attributes(_), _) => Want::Whole,
         };
         self.itemize(entry, &decision);

@@ -1,0 +1,45 @@
+//! Within this host: both ends are threads, and large files are copied by the kernel.
+
+use linerate_transfer::ahead::scan_ahead;
+use linerate_wire::control::{Job, Options, Sync};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use super::copy::Copy;
+use super::{overlap, workers};
+use crate::common::failure::Failure;
+use crate::common::far::FarSession;
+use crate::exit::Code;
+
+impl Copy {
+    /// Copies `sources` to `destination`, both on this host.
+    pub fn within(&self, sources: Vec<OsString>, destination: &OsStr) -> Result<Code, Failure> {
+        let reporter = self.reporter();
+        let tell = |problem| reporter.problem(problem);
+        let options = &self.task.options;
+        let found = self.find(sources, &tell)?;
+        if self.task.list {
+            return Ok(self.survey(&found, &tell));
+        }
+        overlap::check(&found, Path::new(destination), options.sync.as_ref()).map_err(Failure::usage)?;
+        let destination = destination.as_bytes().to_vec();
+        let options = Options {
+            streams: options.streams.or_else(|| Some(self.workers())),
+            // Comparing reads as much as copying does.
+            sync: options.sync.clone().map(|sync| Sync { whole: true, ..sync }),
+            ..options.clone()
+        };
+        let job = Job::Receive { destination: destination.clone(), options: options.clone() };
+        scan_ahead(&found, &options, &self.task.selection, &self.meters.local, &tell, |ahead| {
+            let far = FarSession::within(job, self.near_end())?;
+            self.was_connected.store(true, Ordering::Relaxed);
+            self.give(far, &found, ahead, &options, &destination)
+        })
+    }
+
+    fn workers(&self) -> u32 {
+        workers::between(self.task.sources.iter().chain([&self.task.destination]).map(Path::new))
+    }
+}

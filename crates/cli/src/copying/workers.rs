@@ -1,0 +1,67 @@
+//! How many workers copy within a host, by its file systems.
+
+use linerate_host::facts::{Fact, FileSystem, Machine, Storage};
+use std::path::{Path, PathBuf};
+
+/// Workers where each call waits for a server: while some wait, others ask.
+const WAITING: u32 = 16;
+/// Workers at least, so that one reads while another writes, and at most: file systems have locks of their own.
+const LEAST: u32 = 2;
+const MOST: u32 = 8;
+
+/// The number of workers that copy between these paths; one that doesn't exist yet counts as the directory above it.
+pub fn between<'a>(paths: impl Iterator<Item = &'a Path>) -> u32 {
+    let existing: Vec<PathBuf> =
+        paths.filter_map(|path| path.ancestors().find(|above| above.exists())).map(real).collect();
+    let storage = Storage::here(&existing);
+    let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+    number(storage.file_systems.known().map_or(&[], Vec::as_slice), &Machine::is_guest_here(), processors)
+}
+
+/// An empty path is what is above a relative one.
+fn real(path: &Path) -> PathBuf {
+    if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_owned() }
+}
+
+fn number(file_systems: &[FileSystem], guest: &Fact<bool>, processors: u32) -> u32 {
+    match file_systems {
+        all if all.iter().any(FileSystem::waits) => WAITING,
+        // The head of a disk goes to one place at a time.
+        all if all.iter().any(|one| one.rotates(guest)) => 1,
+        _ => processors.clamp(LEAST, MOST),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linerate_host::facts::BlockDevice;
+
+    fn of(kind: &str, rotational: bool) -> FileSystem {
+        let device = BlockDevice { rotational: Fact::Known(rotational), ..BlockDevice::default() };
+        FileSystem { kind: Fact::Known(kind.into()), device: Fact::Known(device), ..FileSystem::default() }
+    }
+
+    #[test]
+    fn many_wait_for_servers_and_one_for_a_disk_that_turns() {
+        let (real, guest) = (Fact::Known(false), Fact::Known(true));
+        let fast = of("xfs", false);
+        assert_eq!(number(&[fast.clone(), of("nfs4", false)], &real, 4), WAITING);
+        assert_eq!(number(&[of("fuse.sshfs", false), of("ext4", true)], &real, 4), WAITING);
+        assert_eq!(number(&[fast.clone(), of("ext4", true)], &real, 4), 1);
+        assert_eq!(
+            number(&[fast.clone(), of("ext4", true)], &guest, 4),
+            4,
+            "hypervisors say it of all disks"
+        );
+        let of_fast = |processors| number(std::slice::from_ref(&fast), &real, processors);
+        assert_eq!((of_fast(1), of_fast(64)), (LEAST, MOST));
+        assert_eq!(number(&[], &Fact::default(), 4), 4);
+    }
+
+    #[test]
+    fn a_path_that_is_not_there_yet_is_where_it_will_be() {
+        let there = between([Path::new("/proc/self/x/y")].into_iter());
+        assert_eq!(there, between([Path::new("new")].into_iter()), "neither waits nor turns");
+    }
+}

@@ -1,0 +1,223 @@
+//! `cp`, `sync` and `verify` within one host, without any login.
+
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use linerate_testing::has;
+use rustix::process::Signal;
+
+use crate::archive::{assert_same, make_everything};
+use crate::bed::{Case, args, case, case_with_attributes};
+use crate::json::{summary_of, u64_at};
+use crate::mounts::Mounted;
+use crate::support::{PATIENCE, Run, within};
+use crate::tree::{assert_alike, assert_nothing_half_written, assert_real_names_are_whole, make_mixed};
+use crate::tree::{noise, set_time, shape, temporaries, write};
+
+/// Runs `linerate` in the near directory.
+#[track_caller]
+fn run(case: &Case, words: &[&str]) -> Run {
+    case.start_with(args![case.bed.program()], words.iter().map(Into::into).collect()).end()
+}
+
+/// What rsync would still change in `to`, everything of an archive compared.
+fn left_to_rsync(case: &Case, from: &str, to: &str) -> String {
+    let options = ["-aHAXSn", "--numeric-ids", "--itemize-changes", "--checksum", "--delete"];
+    let run = Command::new("rsync").args(options).args([from, to]).current_dir(&case.near).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    String::from_utf8(run.stdout).unwrap()
+}
+
+#[test]
+fn an_archive_keeps_everything() {
+    let Some(case) = case_with_attributes() else { return };
+    make_everything(&case.near.join("tree"), 300);
+    run(&case, &["cp", "-a", "tree", "copy"]).exits(0);
+    assert_same(&case.near.join("tree"), &case.near.join("copy"));
+    run(&case, &["cp", "-a", "--verify", "--streams", "3", "tree", "proven"]).exits(0);
+    assert_same(&case.near.join("tree"), &case.near.join("proven"));
+    run(&case, &["sync", "tree", "synced"]).exits(0);
+    run(&case, &["verify", "-a", "tree", "copy"]).exits(0);
+    assert_eq!(temporaries(&case.near), Vec::<std::ffi::OsString>::new());
+    if has("rsync") {
+        for copy in ["copy/", "proven/", "synced/"] {
+            assert_eq!(left_to_rsync(&case, "tree/", copy), "", "{copy}");
+        }
+    }
+}
+
+#[test]
+fn a_mirror_follows_its_original_with_the_lines_of_rsync() {
+    let Some(case) = case() else { return };
+    make_mixed(&case.near.join("tree"));
+    write(case.near.join("tree/large"), noise(1, 20 << 20));
+    run(&case, &["sync", "tree", "copy"]).exits(0);
+    let large = fs::File::options().write(true).open(case.near.join("tree/large")).unwrap();
+    large.write_all_at(b"other", 5 << 20).unwrap();
+    set_time(&case.near.join("tree/large"), Duration::from_secs(1_700_000_000));
+    write(case.near.join("tree/a/new"), "new");
+    write(case.near.join("copy/a/extra"), "extra");
+    let lines = |text: String| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let rsyncs = has("rsync").then(|| left_to_rsync(&case, "tree/", "copy/"));
+    let synced = run(&case, &["sync", "-c", "--delete", "--itemize-changes", "tree", "copy"]).exits(0);
+    if let Some(rsyncs) = rsyncs {
+        assert_eq!(lines(synced.out), lines(rsyncs));
+    }
+    assert_alike(&case.near.join("tree"), &case.near.join("copy"));
+    let again = run(&case, &["sync", "--delete", "--itemize-changes", "tree", "copy"]).exits(0);
+    assert_eq!(again.out, "");
+}
+
+#[test]
+fn a_source_is_not_copied_onto_or_into_itself() {
+    let Some(case) = case() else { return };
+    make_mixed(&case.near.join("tree"));
+    write(case.near.join("file"), "contents");
+    fs::hard_link(case.near.join("file"), case.near.join("name too")).unwrap();
+    fs::create_dir(case.near.join("mounted")).unwrap();
+    let before = shape(&case.near);
+    let _mounted = Mounted::bound(&case.near.join("tree"), &case.near.join("mounted"));
+    for (words, said) in [
+        (&["cp", "file", "file"][..], "file is the same as file"),
+        (&["cp", "file", "./"], "file is the same as ./file"),
+        (&["cp", "file", "name too"], "file is the same as name too"),
+        (&["cp", "-r", "tree", "."], "tree is the same as ./tree"),
+        (&["cp", "-r", "tree", "tree"], "tree can't be copied into itself: tree/tree"),
+        (&["cp", "-r", "tree", "tree/a/new"], "tree can't be copied into itself: tree/a/new"),
+        (&["cp", "-r", ".", "tree/a"], ". can't be copied into itself: tree/a"),
+        (&["cp", "-r", "tree", "mounted/a/new"], "tree can't be copied into itself: mounted/a/new"),
+        (&["sync", "tree", "tree/../tree"], "tree is the same as tree/../tree"),
+        (&["sync", "tree", "tree/copy"], "tree can't be copied into itself: tree/copy"),
+        (&["sync", "--delete", "tree/a", "tree"], "tree/a lies in what --delete would clear: tree"),
+        (&["cp", "file", "b:/x", "there"], "file is on this host and other sources are on another"),
+    ] {
+        run(&case, words).exits(2).says(&[said]);
+    }
+    drop(_mounted);
+    assert_eq!(shape(&case.near), before);
+    run(&case, &["cp", "-r", "tree", "tree two"]).exits(0);
+    assert_alike(&case.near.join("tree"), &case.near.join("tree two"));
+}
+
+#[test]
+fn a_killed_copy_is_gone_on_from() {
+    let Some(case) = case() else { return };
+    let tree = case.near.join("tree");
+    write(tree.join("chunked"), noise(1, 64 << 20));
+    (0..12).for_each(|number| write(tree.join(format!("small/{number}")), noise(number, 5000)));
+    let copy = case.near.join("copy");
+    let half = |size: u64| case.near.read_dir().unwrap().flatten().any(|entry| is_held(&entry.path(), size));
+    for (signal, bytes) in [(Signal::KILL, 24 << 20), (Signal::INT, 40 << 20)] {
+        let words = ["cp", "-r", "--bwlimit", "8m", "tree", "copy"];
+        let running = case.start_with(args![case.bed.program()], words.iter().map(Into::into).collect());
+        assert!(within(PATIENCE, || half(bytes)), "it never got under way");
+        running.signal(signal);
+        let ended = running.end_within(PATIENCE);
+        let expected = if signal == Signal::KILL { (Some(9), None) } else { (None, Some(130)) };
+        assert_eq!((ended.signal, ended.code), expected, "{ended}");
+        assert_real_names_are_whole(&tree, &copy);
+    }
+    let went_on = run(&case, &["cp", "-r", "--json", "tree", "copy"]).exits(0);
+    assert!(u64_at(&summary_of(&went_on.out), "/sender/stages/bytes") < 64 << 20, "nothing was kept");
+    assert_alike(&tree, &copy);
+    assert_eq!(temporaries(&case.near), Vec::<std::ffi::OsString>::new(), "left behind");
+}
+
+/// True for a directory that has a file with some blocks.
+fn is_held(directory: &Path, bytes: u64) -> bool {
+    let files = directory.read_dir().into_iter().flatten().flatten();
+    files
+        .filter_map(|file| file.metadata().ok())
+        .any(|file| directory.ends_with("copy") && file.is_file() && file.blocks() * 512 >= bytes)
+}
+
+#[test]
+fn a_full_destination_ends_it_with_nothing_half_there() {
+    let Some(case) = case() else { return };
+    let (tree, full) = (case.near.join("tree"), case.near.join("full"));
+    (0..8).for_each(|number| write(tree.join(format!("{number}")), noise(number, 3 << 20)));
+    fs::create_dir(&full).unwrap();
+    let Some(mounted) = Mounted::memory(&full, "10m") else { return };
+    run(&case, &["cp", "-r", "tree", "full/"]).exits(1).says(&["No space left on device"]);
+    assert_real_names_are_whole(&tree, &full.join("tree"));
+    rustix::mount::mount_remount(&full, rustix::mount::MountFlags::empty(), "size=100m").unwrap();
+    run(&case, &["cp", "-r", "tree", "full/"]).exits(0);
+    assert_alike(&tree, &full.join("tree"));
+    assert_nothing_half_written(&tree, &full.join("tree"));
+    drop(mounted);
+}
+
+#[test]
+fn what_cannot_be_read_or_has_no_size_is_as_between_two_hosts() {
+    let Some(case) = case() else { return };
+    let tree = case.near.join("tree");
+    write(tree.join("readable"), noise(1, 2 << 20));
+    write(tree.join("unreadable"), noise(2, 2 << 20));
+    fs::set_permissions(tree.join("unreadable"), PermissionsExt::from_mode(0o000)).unwrap();
+    rustix::fs::chown(&case.near, Some(rustix::fs::Uid::from_raw(65534)), None).unwrap();
+    let words = args!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", case.bed.program()];
+    let partly = case.start_with(words, args!["cp", "-r", "tree", "copy"]).end();
+    partly.exits(3).says(&["tree/unreadable", "Permission denied"]);
+    assert_eq!(fs::read(case.near.join("copy/readable")).unwrap(), noise(1, 2 << 20));
+    assert!(!case.near.join("copy/unreadable").exists());
+    for path in ["/proc/version", "/proc/kallsyms"] {
+        run(&case, &["cp", path, "made up"]).exits(0);
+        assert!(fs::read(case.near.join("made up")).unwrap() == fs::read(path).unwrap(), "{path}");
+    }
+}
+
+#[test]
+fn a_file_system_in_user_space_is_a_source_and_a_destination() {
+    let Some(case) = case() else { return };
+    make_mixed(&case.near.join("tree"));
+    write(case.near.join("tree/large"), noise(1, 20 << 20));
+    for name in ["below", "seen"] {
+        fs::create_dir(case.near.join(name)).unwrap();
+    }
+    let Some(_mounted) = Mounted::in_user_space(&case.near.join("below"), &case.near.join("seen")) else {
+        return;
+    };
+    run(&case, &["cp", "-rp", "tree", "seen/copy"]).exits(0);
+    run(&case, &["cp", "-rp", "seen/copy", "back"]).exits(0);
+    assert_alike(&case.near.join("tree"), &case.near.join("below/copy"));
+    assert_alike(&case.near.join("tree"), &case.near.join("back"));
+}
+
+#[test]
+fn two_trees_are_compared_and_a_list_says_what_would_be_copied() {
+    let Some(case) = case() else { return };
+    make_mixed(&case.near.join("tree"));
+    let listed = run(&case, &["cp", "-rn", "tree", "copy"]).exits(0);
+    assert!(listed.out.contains("tree/small") && !case.near.join("copy").exists(), "{listed}");
+    run(&case, &["cp", "-r", "--manifest", "sums", "tree", "copy"]).exits(0);
+    let sums = fs::read_to_string(case.near.join("sums")).unwrap();
+    assert!(
+        sums.contains(&blake3::hash(&fs::read(case.near.join("tree/small")).unwrap()).to_string()),
+        "{sums}"
+    );
+    write(case.near.join("copy/small"), "other");
+    write(case.near.join("copy/extra"), "");
+    fs::remove_file(case.near.join("copy/empty")).unwrap();
+    let compared = run(&case, &["verify", "tree", "copy"]).exits(3);
+    for line in ["differs  small", "extra    extra", "missing  empty"] {
+        assert!(compared.out.contains(line), "{line}: {compared}");
+    }
+}
+
+#[test]
+fn the_last_line_and_the_summary_say_that_nothing_left_the_host() {
+    let Some(case) = case() else { return };
+    write(case.near.join("file"), noise(1, 5 << 20));
+    let shown = run(&case, &["cp", "file", "copy"]).exits(0);
+    shown.says(&["1 file, 5.24 MB in ", "within this host, ", "; CPU ", "; limited by "]);
+    let told = run(&case, &["cp", "--json", "file", "copy"]).exits(0);
+    let summary = summary_of(&told.out);
+    assert!(summary["within_host"] == true && summary["encrypted"] == false, "{summary}");
+}

@@ -1,0 +1,212 @@
+//! Frames from one thread to another. What a file has isn't among them: the receiver copies it from the open file, as the
+//! file systems can do best.
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
+use linerate_wire::frame::FrameKind;
+use rustix::io::Errno;
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use super::{FrameHandler, StreamError};
+use crate::net::clock::{Clock, Stage};
+use crate::net::transport::Registry;
+
+/// Frames that may wait for the receiver: the sender reads the next small files while it writes these.
+const DEPTH: usize = 4;
+/// How often a waiting end looks whether the transfer was cut off.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// One end of a stream within this process.
+pub struct WithinEnd {
+    to: Sender<Passed>,
+    from: Receiver<Passed>,
+    registry: Registry,
+}
+
+/// What passes from one end to the other.
+enum Passed {
+    Frame(FrameKind, Vec<u8>),
+    Range(FileRange, Sender<Result<u64, Errno>>),
+}
+
+/// Bytes of an open file.
+pub struct FileRange {
+    file: OwnedFd,
+    /// The first one.
+    pub offset: u64,
+    /// How many.
+    pub length: u64,
+}
+
+impl AsFd for FileRange {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Both ends, until `registry` is cut.
+pub fn pair(registry: &Registry) -> (WithinEnd, WithinEnd) {
+    let ((to_one, for_one), (to_other, for_other)) = (bounded(DEPTH), bounded(DEPTH));
+    let end = |to, from| WithinEnd { to, from, registry: registry.clone() };
+    (end(to_other, for_one), end(to_one, for_other))
+}
+
+/// Sends frames to another thread.
+pub struct WithinWriter {
+    to: Sender<Passed>,
+    registry: Registry,
+}
+
+impl WithinWriter {
+    /// The sending side of `end`.
+    pub fn new(end: WithinEnd) -> Self {
+        Self { to: end.to, registry: end.registry }
+    }
+
+    /// Sends one frame.
+    ///
+    /// # Errors
+    /// If the receiver is gone.
+    pub fn send(&self, kind: FrameKind, payload: Vec<u8>, clock: &mut Clock) -> Result<(), StreamError> {
+        clock.lap(Stage::Read);
+        let sent = self.pass(Passed::Frame(kind, payload));
+        clock.lap(Stage::Socket);
+        sent
+    }
+
+    /// Sends a data frame of `length` bytes, as `read` puts them there; where that fails, nothing.
+    ///
+    /// # Errors
+    /// If the receiver is gone.
+    pub fn send_data<E>(
+        &self,
+        length: usize,
+        clock: &mut Clock,
+        read: impl FnOnce(&mut [IoSliceMut<'_>]) -> Result<(), E>,
+    ) -> Result<Result<(), E>, StreamError> {
+        let mut payload = vec![0; length];
+        match read(&mut [IoSliceMut::new(&mut payload)]) {
+            Ok(()) => self.send(FrameKind::Data, payload, clock).map(Ok),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// Has the receiver copy `length` bytes of `file` from `offset` on; returns how many of them the file had.
+    ///
+    /// # Errors
+    /// If the receiver is gone; the inner one if the file can't be read.
+    pub fn send_range(
+        &self,
+        file: BorrowedFd<'_>,
+        offset: u64,
+        length: u64,
+        clock: &mut Clock,
+    ) -> Result<Result<u64, Errno>, StreamError> {
+        let file = file.try_clone_to_owned()?;
+        let (answer, answered) = bounded(1);
+        clock.lap(Stage::Read);
+        self.pass(Passed::Range(FileRange { file, offset, length }, answer))?;
+        let copied = take(&answered, &self.registry);
+        clock.lap(Stage::Socket);
+        copied
+    }
+
+    fn pass(&self, mut passed: Passed) -> Result<(), StreamError> {
+        while !self.registry.is_cut() {
+            passed = match self.to.send_timeout(passed, LOOK) {
+                Ok(()) => return Ok(()),
+                Err(SendTimeoutError::Timeout(passed)) => passed,
+                Err(SendTimeoutError::Disconnected(_)) => break,
+            };
+        }
+        Err(StreamError::Cut)
+    }
+}
+
+/// Receives frames from another thread.
+pub struct WithinReader {
+    from: Receiver<Passed>,
+    registry: Registry,
+    is_used: bool,
+}
+
+impl WithinReader {
+    /// The receiving side of `end`.
+    pub fn new(end: WithinEnd) -> Self {
+        Self { from: end.from, registry: end.registry, is_used: false }
+    }
+
+    /// Hands every frame to `handler` until the end is announced.
+    ///
+    /// # Errors
+    /// If the sender is gone before, or the handler fails.
+    pub fn run(&mut self, handler: &mut impl FrameHandler) -> Result<(), StreamError> {
+        loop {
+            let passed = take(&self.from, &self.registry)?;
+            self.is_used = true;
+            handler.clock().lap(Stage::Socket);
+            match passed {
+                Passed::Frame(kind, payload) => {
+                    handler.whole(kind, payload)?;
+                    if kind == FrameKind::End {
+                        return Ok(());
+                    }
+                }
+                Passed::Range(range, answer) => {
+                    let copied = handler.range(&range)?;
+                    // A sender that is gone asks for nothing more.
+                    let _ = answer.send(copied);
+                }
+            }
+        }
+    }
+
+    /// True once anything came.
+    pub fn is_used(&self) -> bool {
+        self.is_used
+    }
+}
+
+/// The next of what comes. It may come no more though the other end of the channel is there: in a queue that nobody reads.
+fn take<T>(from: &Receiver<T>, registry: &Registry) -> Result<T, StreamError> {
+    while !registry.is_cut() {
+        match from.recv_timeout(LOOK) {
+            Ok(passed) => return Ok(passed),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    Err(StreamError::Cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::fd::AsFd;
+    use std::thread;
+    use std::time::Instant;
+
+    #[test]
+    fn a_receiver_that_has_gone_is_not_waited_for() {
+        let registry = Registry::default();
+        let (one, other) = pair(&registry);
+        let (writer, reader) = (WithinWriter::new(one), WithinReader::new(other));
+        let file = File::open("/dev/null").unwrap();
+        let begun = Instant::now();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| writer.send_range(file.as_fd(), 0, 1, &mut Clock::start()));
+            thread::sleep(LOOK / 2);
+            // What was sent stays in the queue.
+            drop(reader);
+            registry.cut();
+            assert!(matches!(waiting.join().unwrap(), Err(StreamError::Cut)));
+        });
+        assert!(begun.elapsed() < 10 * LOOK);
+        assert!(matches!(
+            writer.send(FrameKind::End, Vec::new(), &mut Clock::start()),
+            Err(StreamError::Cut)
+        ));
+    }
+}

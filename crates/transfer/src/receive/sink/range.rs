@@ -1,0 +1,43 @@
+//! Parts of large files that come as ranges of open files of this host.
+
+use rustix::io::Errno;
+use std::os::fd::AsFd;
+
+use super::ReceiveWorker;
+use super::parts::{STANDS, Target};
+use crate::net::clock::Stage;
+use crate::net::stream::{FileRange, StreamError};
+use crate::tree::copying::{CopyError, copy_range};
+
+impl ReceiveWorker<'_> {
+    /// Copies the next bytes of a part; returns how many of them the source had.
+    ///
+    /// # Errors
+    /// If they aren't the part's next ones, or nothing further can be written; the inner one if the source can't be read.
+    pub(super) fn bring_range(&mut self, range: &FileRange) -> Result<Result<u64, Errno>, StreamError> {
+        let FileRange { offset, length, .. } = *range;
+        let part = self.part.as_mut().ok_or(StreamError::Protocol("a range without a chunk"))?;
+        if matches!(part.target, Target::Standing(..)) {
+            return Err(StreamError::Protocol(STANDS));
+        }
+        if part.at != offset || length > part.left() {
+            return Err(StreamError::Protocol("a range that isn't what follows in its chunk"));
+        }
+        part.at += length;
+        let end = offset + length;
+        let copied = part
+            .forget(offset)
+            .map_err(CopyError::Write)
+            .and_then(|()| part.fd().map_or(Ok(()), |new| copy_range(range.as_fd(), new, offset, end)));
+        self.clock.bytes(length);
+        self.clock.lap(Stage::Write);
+        match copied {
+            Ok(()) => self.keep_progress()?,
+            // The sender gives the file up.
+            Err(CopyError::Ended(end)) => return Ok(Ok(end - offset)),
+            Err(CopyError::Read(error)) => return Ok(Err(error)),
+            Err(CopyError::Write(error)) => self.part_failed(error)?,
+        }
+        self.came().map(|()| Ok(length))
+    }
+}

@@ -1,0 +1,39 @@
+//! Sends ranges of open files, which the receiver copies, where both ends are in one process.
+
+use linerate_wire::control::ProblemKind;
+use std::os::fd::BorrowedFd;
+
+use crate::net::stream::StreamError;
+use crate::send::worker::{FileProblem, SHORTER, SendWorker, read_problem};
+
+/// Bytes of a range: little enough that progress is seen and an interruption heeded, on a slow disk too.
+const RANGE: u64 = 16 << 20;
+/// The same under a rate limit, which it must not exceed by much.
+const LIMITED: u64 = 256 << 10;
+
+impl SendWorker<'_> {
+    /// Has the receiver copy the bytes of a part. The inner result is a problem of the file, the outer one of the stream.
+    pub(super) fn ranges(
+        &mut self,
+        file: BorrowedFd<'_>,
+        offset: u64,
+        length: u64,
+    ) -> Result<Result<(), FileProblem>, StreamError> {
+        let most = if self.shared.rate.is_some() { LIMITED } else { RANGE };
+        let (mut at, end) = (offset, offset + length);
+        while at < end {
+            let want = (end - at).min(most);
+            self.limit(want as usize);
+            let Some(within) = self.stream.within() else { return Err(StreamError::Cut) };
+            match within.send_range(file, at, want, &mut self.clock)? {
+                Ok(copied) if copied < want => return Ok(Err((ProblemKind::Changed, SHORTER.into()))),
+                Ok(_) => {}
+                Err(error) => return Ok(Err(read_problem(error))),
+            }
+            self.count(want);
+            self.flush();
+            at += want;
+        }
+        Ok(Ok(()))
+    }
+}

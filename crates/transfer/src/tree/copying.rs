@@ -1,0 +1,116 @@
+//! Copies bytes from one open file to another on the same host, as their file systems do it best.
+
+use rustix::io::Errno;
+use std::io::IoSlice;
+use std::os::fd::BorrowedFd;
+
+/// Bytes that are copied at once where the kernel doesn't copy by itself.
+const COPIED: usize = 1 << 20;
+
+/// Why bytes could not be copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyError {
+    /// The source ends at this offset.
+    Ended(u64),
+    /// The source can't be read.
+    Read(Errno),
+    /// The destination can't be written.
+    Write(Errno),
+}
+
+impl CopyError {
+    /// The error alone; `EIO` if the source ended.
+    pub fn errno(self) -> Errno {
+        match self {
+            Self::Ended(_) => Errno::IO,
+            Self::Read(error) | Self::Write(error) => error,
+        }
+    }
+}
+
+/// Brings the bytes of `file` from `start` to `end` into `new`, at the same place: by shared blocks or at a file server,
+/// where that is possible.
+///
+/// # Errors
+/// If `file` ends before or can't be read, or `new` can't be written.
+pub fn copy_range(file: BorrowedFd<'_>, new: BorrowedFd<'_>, start: u64, end: u64) -> Result<(), CopyError> {
+    let (mut from, mut to) = (start, start);
+    while from < end {
+        let left = usize::try_from(end - from).unwrap_or(usize::MAX);
+        match rustix::fs::copy_file_range(file, Some(&mut from), new, Some(&mut to), left) {
+            Ok(1..) | Err(Errno::INTR) => {}
+            // Some file systems can't, or copy nothing of files whose size they don't know; and of an error it isn't known
+            // which of the two files has it.
+            Ok(0) | Err(_) => return copy_by_hand(file, new, from, end),
+        }
+    }
+    Ok(())
+}
+
+fn copy_by_hand(file: BorrowedFd<'_>, new: BorrowedFd<'_>, mut at: u64, end: u64) -> Result<(), CopyError> {
+    let mut buffer = vec![0; usize::try_from(end - at).unwrap_or(COPIED).min(COPIED)];
+    while at < end {
+        let want = usize::try_from(end - at).unwrap_or(COPIED).min(COPIED);
+        match rustix::io::pread(file, &mut buffer[..want], at) {
+            Ok(0) => return Err(CopyError::Ended(at)),
+            Ok(got) => {
+                write_all(new, &mut [IoSlice::new(&buffer[..got])], at).map_err(CopyError::Write)?;
+                at += got as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(CopyError::Read(error)),
+        }
+    }
+    Ok(())
+}
+
+/// Writes all of `pieces`, one behind the other, from `offset` on.
+///
+/// # Errors
+/// The errors of pwritev(2).
+pub fn write_all(fd: BorrowedFd<'_>, mut pieces: &mut [IoSlice<'_>], mut offset: u64) -> Result<(), Errno> {
+    IoSlice::advance_slices(&mut pieces, 0);
+    while !pieces.is_empty() {
+        match rustix::io::pwritev(fd, pieces, offset) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(written) => {
+                IoSlice::advance_slices(&mut pieces, written);
+                offset += written as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::{Read, Seek, Write};
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn an_end_and_each_sides_error_are_told_apart() {
+        let (mut file, mut new) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        file.write_all(&[7; 3000]).unwrap();
+        copy_range(file.as_fd(), new.as_fd(), 1000, 3000).unwrap();
+        let mut copied = Vec::new();
+        new.rewind().unwrap();
+        new.read_to_end(&mut copied).unwrap();
+        assert_eq!(copied, [&[0; 1000][..], &[7; 2000]].concat(), "at the same place");
+        let (full, unreadable) = (File::create("/dev/full").unwrap(), File::create("/dev/null").unwrap());
+        let of = |file: &File, new: &File| copy_range(file.as_fd(), new.as_fd(), 0, 4000);
+        assert_eq!(of(&file, &new), Err(CopyError::Ended(3000)));
+        assert_eq!(of(&unreadable, &new), Err(CopyError::Read(Errno::BADF)));
+        assert_eq!(of(&file, &full), Err(CopyError::Write(Errno::NOSPC)));
+    }
+
+    #[test]
+    fn what_the_kernel_makes_up_is_copied_too() {
+        let (file, new) = (File::open("/proc/self/status").unwrap(), tempfile::tempfile().unwrap());
+        copy_range(file.as_fd(), new.as_fd(), 0, 100).unwrap();
+        assert_eq!(new.metadata().unwrap().len(), 100);
+    }
+}
