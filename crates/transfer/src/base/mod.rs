@@ -2,4 +2,5 @@
 
 pub mod lock;
 pub mod problem;
+pub mod several;
 pub mod totals;

@@ -191,7 +191,7 @@ impl<'a> Walk<'a> {
 
     /// Everything of an entry but its contents.
     fn read(&mut self, mut entry: Entry, stat: &Stat, at: At<'_>) -> Digested {
-        let attributes = match self.reader.complete(&mut entry, stat, at) {
+        let attributes = match self.reader.complete(&mut entry, stat, at, false) {
             Ok(()) => (self.keep.xattrs || self.keep.acls).then(|| self.attributes(&mut entry)),
             Err(message) => {
                 (self.tell)(problem(self.source.shown(&entry.path), ProblemKind::Failed, message));

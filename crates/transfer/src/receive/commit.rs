@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::base::problem::problem;
+use crate::base::several::Several;
 use crate::net::clock::Counters;
 use crate::receive::journal::{Done, Journal, Mark};
 use crate::receive::proof::{Proof, Verifier};
@@ -102,35 +103,35 @@ impl Committer<'_> {
     pub fn run(&self, finished: Receiver<ToCommit>) -> Result<Touched, String> {
         let age = if self.verifier.is_some() { PROVEN_AGE } else { WORTH_AGE };
         let mut group = Group::default();
-        let mut touched = Touched::default();
+        let (mut touched, mut naming) = (Touched::default(), Several::default());
         loop {
             match finished.recv_timeout(group.patience(age)) {
                 Ok(ToCommit::Whole(entries)) => {
                     entries.into_iter().for_each(|entry| group.add(entry));
                     if group.is_full() || finished.is_empty() && group.is_worth_it(age) {
-                        self.commit(&mut group, &mut touched)?;
+                        self.commit(&mut group, &mut touched, &mut naming)?;
                     }
                 }
                 Ok(ToCommit::Settle(settled)) => {
-                    self.commit(&mut group, &mut touched)?;
+                    self.commit(&mut group, &mut touched, &mut naming)?;
                     // Nobody may wait for it any more.
                     let _ = settled.send(());
                 }
-                Err(RecvTimeoutError::Timeout) => self.commit(&mut group, &mut touched)?,
+                Err(RecvTimeoutError::Timeout) => self.commit(&mut group, &mut touched, &mut naming)?,
                 Ok(ToCommit::End) => {
-                    self.commit(&mut group, &mut touched)?;
+                    self.commit(&mut group, &mut touched, &mut naming)?;
                     return Ok(touched);
                 }
                 Ok(ToCommit::Abandon) | Err(RecvTimeoutError::Disconnected) => {
                     // Whole files needn't come again. The reason of the end is reported already.
-                    let _ = self.commit(&mut group, &mut touched);
+                    let _ = self.commit(&mut group, &mut touched, &mut naming);
                     return Ok(touched);
                 }
             }
         }
     }
 
-    fn commit(&self, group: &mut Group, touched: &mut Touched) -> Result<(), String> {
+    fn commit(&self, group: &mut Group, touched: &mut Touched, naming: &mut Several) -> Result<(), String> {
         let group = std::mem::take(group);
         let stored = self.sync_contents(group.entries).inspect_err(|_| self.journal.distrust())?;
         let entries = match self.verifier {
@@ -138,17 +139,18 @@ impl Committer<'_> {
             None => stored,
         };
         self.journal.look(self.counters.landed.get().bytes);
-        let mut done = Vec::new();
-        for mut entry in entries {
-            touched.add(entry.temporary.parent());
-            self.announce(&entry);
-            let record = self.record(&mut entry);
-            if self.rename(entry) {
-                done.extend(record);
-            }
-        }
-        self.journal.done(done);
+        entries.iter().for_each(|entry| touched.add(entry.temporary.parent()));
+        let done = naming.map(entries, |entry| self.name(entry));
+        self.journal.done(done.into_iter().flatten().collect());
         Ok(())
+    }
+
+    /// Gives an entry its name; the journal's record of it, where it has one.
+    fn name(&self, mut entry: Finished) -> Option<Done> {
+        self.announce(&entry);
+        let record = self.record(&mut entry);
+        let has_it = self.rename(entry);
+        record.filter(|_| has_it)
     }
 
     /// Puts contents on stable storage, and gives the entries that are there. A mount below the destination that fails takes

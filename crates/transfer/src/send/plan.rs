@@ -108,13 +108,21 @@ pub struct Planner {
     sparse: bool,
     batch: Vec<Entry>,
     batch_bytes: u64,
+    /// Entries of a batch.
+    batch_entries: usize,
     next_file: u64,
 }
 
 impl Planner {
     /// Queues units for the workers of `streams` streams, which keep holes if `sparse` is set.
     pub fn new(queue: Sender<Unit>, streams: u32, sparse: bool) -> Self {
-        Self { queue, streams, sparse, batch: Vec::new(), batch_bytes: 0, next_file: 0 }
+        let batch_entries = BATCH_ENTRIES;
+        Self { queue, streams, sparse, batch: Vec::new(), batch_bytes: 0, batch_entries, next_file: 0 }
+    }
+
+    /// The same for workers that wait for nothing but each other: batches are so small that each worker soon has one.
+    pub fn finely(self) -> Self {
+        Self { batch_entries: (BATCH_ENTRIES / self.streams.max(1) as usize).max(1), ..self }
     }
 
     /// The same, whose large files have numbers from `first` on.
@@ -179,7 +187,7 @@ impl Planner {
 
     fn add_small(&mut self, entry: Entry, size: u64) -> Result<(), Stopped> {
         let size = size + entry.extra.as_ref().map_or(0, |extra| extra_size(extra));
-        if self.batch_bytes + size > BATCH_BYTES || self.batch.len() == BATCH_ENTRIES {
+        if self.batch_bytes + size > BATCH_BYTES || self.batch.len() == self.batch_entries {
             self.flush()?;
         }
         self.batch_bytes += size;

@@ -176,6 +176,7 @@ impl<'a> Rounds<'a> {
         let number = Streams::new(self.options, self.shared.counters);
         let (first, streams) = (number.first, number.planned());
         let planner = Planner::new(queue, streams, self.options.keep.sparse);
+        let planner = if session.is_within() { planner.finely() } else { planner };
         thread::scope(|scope| {
             scope.spawn(|| self.plan(ahead, planner, offers.then_some((&*channel, answers))));
             let answers = Answers { answered: offers.then_some(answered), state: self.state };

@@ -5,12 +5,14 @@ use linerate_wire::entry::{Entry, Kind, Origin};
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
 use rustix::io::Errno;
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::problem::problem;
+use crate::base::several::Several;
 use crate::base::totals::SharedTotals;
 use crate::tree::filter::files_from::Selected;
 use crate::tree::filter::{FilesFrom, Filter, Rules, Scope, Side, merge_file};
@@ -86,24 +88,40 @@ impl Seen {
 /// The scan can't go on: nobody takes entries any more.
 pub struct Stopped;
 
+/// Names of a directory that are looked at together.
+const TOGETHER: usize = 64;
+
 /// One directory on the way down.
 struct ScanLevel {
     path: RelPath,
     listing: Dir,
+    /// Names that were listed and aren't walked yet.
+    ahead: VecDeque<Looked>,
     fd: OwnedFd,
     scope: Scope,
+}
+
+/// A name in a directory, looked at.
+struct Looked {
+    name: Vec<u8>,
+    stat: Result<Stat, Errno>,
+    /// It is known to have no attributes.
+    bare: bool,
 }
 
 struct ScanWalk<'a, 'b, T> {
     scanner: &'b Scanner<'a>,
     reader: Reader,
     taker: T,
+    /// How names are looked at.
+    several: Several,
 }
 
 impl Scanner<'_> {
     /// Walks all sources. Ends early where `taker` takes no more.
     pub fn run(&self, taker: impl Taker) {
-        let mut walk = ScanWalk { scanner: self, reader: Reader::new(self.keep), taker };
+        let mut walk =
+            ScanWalk { scanner: self, reader: Reader::new(self.keep), taker, several: Several::default() };
         for number in 0..self.sources.len() {
             if walk.source(number).is_err() {
                 return;
@@ -128,7 +146,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
         let listed = &self.scanner.selection.listed;
         if !is_directory || listed.as_ref().is_none_or(|listed| listed.names(&RelPath::root())) {
-            self.found(number, RelPath::root(), &stat, At::Open(held.as_fd()))?;
+            self.found(number, RelPath::root(), &stat, At::Open(held.as_fd()), false)?;
         }
         if !is_directory {
             return Ok(());
@@ -158,11 +176,11 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             if self.scanner.stop.load(Ordering::Relaxed) {
                 return Err(Stopped);
             }
-            let Some(name) = self.next_name(source, level) else {
+            let Some(Looked { name, stat, bare }) = self.next(source, level) else {
                 levels.pop();
                 continue;
             };
-            let Some((path, stat)) = self.look(source, level, &name) else { continue };
+            let Some((path, stat)) = self.path_of(source, level, &name, stat) else { continue };
             let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
             let wanted = self.wanted(&path, is_directory, &level.scope);
             if is_reserved(OsStr::from_bytes(&name)) {
@@ -172,7 +190,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
                 continue;
             }
             if wanted.sent {
-                self.found(source, path.clone(), &stat, At::In(level.fd.as_fd(), &name))?;
+                self.found(source, path.clone(), &stat, At::In(level.fd.as_fd(), &name), bare)?;
             }
             if is_directory && wanted.entered {
                 let scope = level.scope.clone();
@@ -180,6 +198,22 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             }
         }
         Ok(())
+    }
+
+    /// The next name in a directory, looked at; `None` at its end.
+    fn next(&mut self, source: usize, level: &mut ScanLevel) -> Option<Looked> {
+        if level.ahead.is_empty() {
+            let names: Vec<_> = std::iter::from_fn(|| self.next_name(source, level)).take(TOGETHER).collect();
+            // Looked at one after the other, attributes are read when it is known whose are sent.
+            let is_bare = if self.several.wait() { self.reader.baring() } else { None };
+            let look = |name: Vec<u8>| {
+                let stat = rustix::fs::statat(&level.fd, &name, AtFlags::SYMLINK_NOFOLLOW);
+                let bare = is_bare.as_ref().is_some_and(|is_bare| is_bare(At::In(level.fd.as_fd(), &name)));
+                Looked { name, stat, bare }
+            };
+            level.ahead = self.several.map(names, look).into();
+        }
+        level.ahead.pop_front()
     }
 
     /// The next name in a directory; `None` at its end, and where it can't be listed, which is reported.
@@ -196,14 +230,20 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         }
     }
 
-    /// The path and stat of `name`; `None` where it can't be sent or is gone, which is reported.
-    fn look(&self, source: usize, level: &ScanLevel, name: &[u8]) -> Option<(RelPath, Stat)> {
+    /// The path of `name`, and its stat; `None` where it can't be sent or is gone, which is reported.
+    fn path_of(
+        &self,
+        source: usize,
+        level: &ScanLevel,
+        name: &[u8],
+        stat: Result<Stat, Errno>,
+    ) -> Option<(RelPath, Stat)> {
         let Some(path) = level.path.join(name).ok().filter(RelPath::fits_below_a_name) else {
             let doing = "going deeper: the path is longer than can be sent";
             self.fail(source, &level.path, doing, Errno::NAMETOOLONG);
             return None;
         };
-        match rustix::fs::statat(&level.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+        match stat {
             Ok(stat) => return Some((path, stat)),
             Err(Errno::NOENT) => self.vanished(source, &path),
             Err(error) => self.fail(source, &path, "reading", error),
@@ -238,7 +278,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             }
         };
         match scope.enter(&path, &mut |name| merge_file(&fd, name)) {
-            Ok(scope) => Some(ScanLevel { path, listing, fd, scope }),
+            Ok(scope) => Some(ScanLevel { path, listing, ahead: VecDeque::new(), fd, scope }),
             Err(error) => {
                 self.tell(source, &path, ProblemKind::Failed, format!("nothing in it is sent: {error}"));
                 None
@@ -246,7 +286,14 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         }
     }
 
-    fn found(&mut self, source: usize, path: RelPath, stat: &Stat, at: At<'_>) -> Result<(), Stopped> {
+    fn found(
+        &mut self,
+        source: usize,
+        path: RelPath,
+        stat: &Stat,
+        at: At<'_>,
+        bare: bool,
+    ) -> Result<(), Stopped> {
         let keep = &self.scanner.keep;
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Kind::File { size: u64::try_from(stat.st_size).unwrap_or(0) },
@@ -272,7 +319,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             }
         };
         let mut entry = entry(source, path, kind, stat);
-        if let Err(message) = self.reader.complete(&mut entry, stat, at) {
+        if let Err(message) = self.reader.complete(&mut entry, stat, at, bare) {
             self.tell(source, &entry.path, ProblemKind::NotKept, message);
         }
         self.scanner.found.entry(&entry.kind);

@@ -190,7 +190,7 @@ impl ReceiveWorker<'_> {
         let mut entry = scan::entry(0, RelPath::root(), kind, &stat);
         let keep = Keep { hard_links: false, numeric_ids: true, ..self.shared.settings.keep };
         // What can't be read of it, the first name has lost as well.
-        let _ = Reader::new(keep).complete(&mut entry, &stat, At::Open(first.as_fd()));
+        let _ = Reader::new(keep).complete(&mut entry, &stat, At::Open(first.as_fd()), false);
         Ok(entry)
     }
 

@@ -67,11 +67,12 @@ impl Reader {
         }
     }
 
-    /// Fills in what is to be kept of an entry; of a file that came before under another name, that it did.
+    /// Fills in what is to be kept of an entry, which may be known to be `bare` of attributes; of a file that came before
+    /// under another name, that it did.
     ///
     /// # Errors
     /// Why some of it can't be read; the entry goes without.
-    pub fn complete(&mut self, entry: &mut Entry, stat: &Stat, at: At<'_>) -> Result<(), String> {
+    pub fn complete(&mut self, entry: &mut Entry, stat: &Stat, at: At<'_>, bare: bool) -> Result<(), String> {
         let linked = self.keep.hard_links && stat.st_nlink > 1 && entry.kind != Kind::Directory;
         if linked && let Some(first) = self.first_name(entry, stat) {
             entry.kind = first;
@@ -79,7 +80,7 @@ impl Reader {
         }
         let owner = (self.keep.owner || self.keep.group).then(|| self.owner(stat));
         let mut extra = Extra { owner, linked, ..Extra::default() };
-        let read = self.attributes(&mut extra, at);
+        let read = if bare { Ok(()) } else { self.attributes(&mut extra, at) };
         if extra != Extra::default() {
             entry.extra = Some(Box::new(extra));
         }
@@ -172,19 +173,14 @@ impl Reader {
         Ok(())
     }
 
-    /// The entry's path below /proc, which leads through the descriptor and so never through a link.
-    fn path(&mut self, at: At<'_>) {
-        use std::io::Write;
-        self.path.clear();
-        let (fd, name) = match at {
-            At::In(fd, name) => (fd, Some(name)),
-            At::Open(fd) => (fd, None),
-        };
-        write!(self.path, "/proc/self/fd/{}", fd.as_raw_fd()).expect("a vector takes anything");
-        if let Some(name) = name {
-            self.path.push(b'/');
-            self.path.extend_from_slice(name);
-        }
+    /// Where attributes are asked for: a look whether something has none.
+    pub fn baring(&self) -> Option<impl Fn(At<'_>) -> bool + Sync + use<>> {
+        let asks = !self.names.is_empty() && self.has_proc;
+        asks.then_some(|at: At<'_>| {
+            let mut path = Vec::new();
+            write_path(&mut path, at);
+            matches!(llistxattr(path.as_slice(), &mut [0; 0]), Ok(0) | Err(Errno::OPNOTSUPP))
+        })
     }
 
     /// How many bytes of names there are.
@@ -217,7 +213,7 @@ impl Reader {
     }
 
     fn list_by_path(&mut self, names: &mut [u8], at: At<'_>) -> Result<usize, Errno> {
-        self.path(at);
+        write_path(&mut self.path, at);
         match at {
             At::In(..) => llistxattr(self.path.as_slice(), names),
             At::Open(_) => listxattr(self.path.as_slice(), names),
@@ -226,7 +222,7 @@ impl Reader {
 
     /// Makes `self.value` the value of an attribute; false where it is gone by now.
     fn get(&mut self, name: &[u8], at: At<'_>) -> Result<bool, Errno> {
-        self.path(at);
+        write_path(&mut self.path, at);
         let (path, value) = (self.path.as_slice(), self.value.as_mut_slice());
         let read = |value: &mut [u8]| match at {
             At::In(..) => lgetxattr(path, name, value),
@@ -247,6 +243,20 @@ impl Reader {
     }
 }
 
+/// Makes `path` the entry's below /proc, which leads through the descriptor and so never through a link.
+fn write_path(path: &mut Vec<u8>, at: At<'_>) {
+    path.clear();
+    let (fd, name) = match at {
+        At::In(fd, name) => (fd, Some(name)),
+        At::Open(fd) => (fd, None),
+    };
+    path.extend_from_slice(format!("/proc/self/fd/{}", fd.as_raw_fd()).as_bytes());
+    if let Some(name) = name {
+        path.push(b'/');
+        path.extend_from_slice(name);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,7 +272,7 @@ mod tests {
         let (mtime, atime) = (Timestamp::default(), Timestamp::default());
         let kind = Kind::File { size: 0 };
         let mut entry = Entry { source: 0, path, kind, mode: 0, mtime, atime, extra: None };
-        reader.complete(&mut entry, &stat, At::In(top.as_fd(), name.as_bytes())).unwrap();
+        reader.complete(&mut entry, &stat, At::In(top.as_fd(), name.as_bytes()), false).unwrap();
         entry
     }
 

@@ -1,0 +1,86 @@
+//! Does the same to many things: one after the other, or several at a time where each waits for a server or a disk.
+
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::base::lock::lock;
+
+/// A call that takes so long waits for something other than a processor. To start a thread takes a fifth of it.
+const WAITS: Duration = Duration::from_micros(300);
+/// How many wait at a time.
+const THREADS: usize = 16;
+
+/// Does things several at a time once they were seen to wait.
+#[derive(Debug, Default)]
+pub struct Several {
+    /// The last ones waited.
+    wait: bool,
+}
+
+impl Several {
+    /// True where the last ones waited, and the next are done several at a time.
+    pub fn wait(&self) -> bool {
+        self.wait
+    }
+
+    /// What `each` makes of the items, in their order.
+    pub fn map<I: Send, O: Send>(&mut self, items: Vec<I>, each: impl Fn(I) -> O + Sync) -> Vec<O> {
+        let (begun, count) = (Instant::now(), items.len());
+        let threads = if self.wait { count.clamp(1, THREADS) } else { 1 };
+        let done = match threads {
+            1 => items.into_iter().map(each).collect(),
+            _ => at_once(items, threads, &each),
+        };
+        if count > 0 {
+            self.wait = begun.elapsed() * threads as u32 >= WAITS * count as u32;
+        }
+        done
+    }
+}
+
+fn at_once<I: Send, O: Send>(items: Vec<I>, threads: usize, each: &(impl Fn(I) -> O + Sync)) -> Vec<O> {
+    let mut done: Vec<Option<O>> = items.iter().map(|_| None).collect();
+    let queue = Mutex::new(items.into_iter().zip(&mut done));
+    let work = || {
+        loop {
+            let next = lock(&queue).next();
+            let Some((item, place)) = next else { return };
+            *place = Some(each(item));
+        }
+    };
+    thread::scope(|scope| {
+        (1..threads).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
+    drop(queue);
+    done.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn what_waits_is_done_several_at_a_time_in_its_order() {
+        let (mut several, now, most) = (Several::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        let mut run = |pause: Duration| {
+            most.store(0, Ordering::SeqCst);
+            let done = several.map((0..64).collect(), |number: usize| {
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                thread::sleep(pause);
+                now.fetch_sub(1, Ordering::SeqCst);
+                number
+            });
+            assert_eq!(done, (0..64).collect::<Vec<_>>());
+            most.load(Ordering::SeqCst)
+        };
+        let (slow, quick) = (Duration::from_millis(1), Duration::ZERO);
+        assert_eq!(run(slow), 1, "nothing is known yet");
+        assert!(run(slow) > THREADS / 2);
+        run(quick);
+        assert_eq!(run(quick), 1, "they don't wait any more");
+        assert_eq!(Several::default().map(Vec::<u8>::new(), |byte| byte), []);
+    }
+}
