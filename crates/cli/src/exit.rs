@@ -33,6 +33,8 @@ pub enum Code {
     Busy,
     /// The arguments can't be served.
     Usage,
+    /// The same, since not one of the sources is there.
+    NoSource,
     /// Some entries failed, or lost something.
     Some,
     /// Some sources changed.
@@ -61,7 +63,7 @@ impl Code {
         match self {
             Self::Done => 0,
             Self::Failed | Self::Busy => 1,
-            Self::Usage => 2,
+            Self::Usage | Self::NoSource => 2,
             Self::Some => 3,
             Self::Changed => 4,
             Self::FarEnd => 5,
@@ -90,6 +92,7 @@ impl From<&TransferError> for Code {
     fn from(error: &TransferError) -> Self {
         match error {
             TransferError::Arguments(_) => Self::Usage,
+            TransferError::NoSource(_) => Self::NoSource,
             TransferError::FarEnd(_) | TransferError::Breach(_) | TransferError::Cut(_) => Self::FarEnd,
             TransferError::Version(_) => Self::Version,
             TransferError::Failed(_) | TransferError::BadData(_) => Self::Failed,

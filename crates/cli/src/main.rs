@@ -18,13 +18,16 @@ mod keep;
 mod lab;
 mod load;
 mod measure;
+mod rsync;
 mod stream;
 mod sync;
 mod units;
 mod verify;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use common::failure::Failure;
@@ -59,6 +62,9 @@ enum Command {
     Cp(cp::CpArgs),
     /// Make a tree like another one, here or on another host; only what differs travels
     Sync(sync::SyncArgs),
+    /// Do what rsync does with the same words, over linerate's streams
+    #[command(disable_help_flag = true)]
+    Rsync(rsync::RsyncArgs),
     /// List and remove what interrupted transfers have left
     Clean(clean::CleanArgs),
     /// Compare a tree here with another one, here or on another host, by hashes
@@ -100,6 +106,7 @@ impl Command {
         match self {
             Self::Cp(args) => cp::run(args),
             Self::Sync(args) => sync::run(args),
+            Self::Rsync(args) => rsync::run(args),
             Self::Clean(args) => clean::run(args),
             Self::Verify(args) => verify::run(args),
             Self::Stream(args) => stream::run(args),
@@ -120,7 +127,9 @@ impl Command {
 }
 
 fn main() -> ExitCode {
-    let parsed = command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let parsed = command()
+        .try_get_matches_from(words(std::env::args_os()))
+        .and_then(|matches| Cli::from_arg_matches(&matches));
     let outcome = match parsed {
         Ok(cli) => cli.command.run(),
         Err(answer) => Ok(print(&answer)),
@@ -135,6 +144,16 @@ fn main() -> ExitCode {
         }
     };
     code.into()
+}
+
+/// The words of the command line; a program that is called `rsync` does what rsync does.
+fn words(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<_> = args.collect();
+    let called = words.first().and_then(|program| Path::new(program).file_name());
+    if called.is_some_and(|name| name == "rsync") {
+        words.splice(..1, ["linerate", "rsync"].map(OsString::from));
+    }
+    words
 }
 
 /// The command line.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use linerate_quantity::{BitRate, Bytes, Seconds};
 pub use linerate_quantity::{
     bytes as parse_size, count as show_count, counted as show_counted, limit as parse_rate,
+    rsync_bytes as parse_rsync_size,
 };
 
 /// Two TCP ports, `FIRST-LAST` or one.

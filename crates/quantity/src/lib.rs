@@ -8,7 +8,7 @@ mod read;
 use std::fmt::{Display, Formatter, Result as Written};
 use std::time::Duration;
 
-pub use read::{bit_rate, bytes, limit, seconds};
+pub use read::{bit_rate, bytes, limit, rsync_bytes, seconds};
 
 /// A number of bytes. `{}` is in powers of ten: `2.05 GB`; `{:#}` in powers of two, as buffers are set: `6.0 MiB`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]

@@ -29,6 +29,34 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     whole(number * factor).ok_or_else(|| format!("'{text}' is too large for a size; write 500M, 1GB or 1GiB"))
 }
 
+/// Bytes as rsync's `--max-size` has them: `10m` and `10MiB` are powers of two, `10mb` of ten; a `+1` or `-1` behind is one byte
+/// more or less.
+///
+/// # Errors
+/// A sentence for people: what is understood.
+pub fn rsync_bytes(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is no size; write 500k, 10m (MiB) or 1gb (10^9 bytes)");
+    let (size, more) = match (text.strip_suffix("+1"), text.strip_suffix("-1")) {
+        (Some(size), _) => (size, 1.0),
+        (_, Some(size)) => (size, -1.0),
+        _ => (text, 0.0),
+    };
+    let (number, unit) = split(size).ok_or_else(wrong)?;
+    let factor = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kib" => KIB,
+        "m" | "mib" => MIB,
+        "g" | "gib" => GIB,
+        "t" | "tib" => TIB,
+        "kb" => 1e3,
+        "mb" => 1e6,
+        "gb" => 1e9,
+        "tb" => 1e12,
+        _ => return Err(wrong()),
+    };
+    whole((number * factor).floor() + more).ok_or_else(wrong)
+}
+
 /// Bytes a second of a limit as rsync's `--bwlimit` has it: a bare number is KiB, `10m` MiB a second; or bits with `bit`:
 /// `500mbit`, `2.5gbit`. Zero is no limit.
 ///

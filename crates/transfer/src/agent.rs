@@ -128,7 +128,7 @@ fn send(session: &mut Session, found: &[SourceRoot], options: &Options) -> Resul
     let tell = |problem| reporter.problem(problem);
     session.offer(options)?;
     let listed = options.listed.then(|| receive_selection(session)).transpose()?;
-    let selection = Selection { filter: options.filter.clone(), listed, safe_links: options.safe_links };
+    let selection = Selection::new(options, listed);
     let counters = session.meters.local.clone();
     scan_ahead(found, options, &selection, &counters, &tell, |ahead| {
         sender::run(session, found, ahead, options, UNHEARD)

@@ -4,6 +4,7 @@ pub mod command;
 pub mod event;
 pub mod failure;
 pub mod far;
+pub mod look;
 mod losses;
 pub mod output;
 pub mod reach;

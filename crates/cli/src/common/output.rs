@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::event::{Event, entry_name, problem_name};
 use super::failure::Failure;
+use super::look::{Done, Look};
 use super::losses::Losses;
 use super::summary::Summary;
 use crate::exit::Code;
@@ -34,6 +35,17 @@ pub enum Style {
     Json,
 }
 
+/// The end of a transfer that this process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Here {
+    /// It sends.
+    Sender,
+    /// It receives.
+    Receiver,
+    /// Nothing leaves it.
+    Both,
+}
+
 /// Prints a command's progress, problems and results.
 pub struct Output {
     style: Style,
@@ -43,6 +55,10 @@ pub struct Output {
     itemize: bool,
     deleted: AtomicU64,
     losses: Mutex<Losses>,
+    /// It prints what another program prints.
+    look: Option<Box<dyn Look>>,
+    /// Entries that were left out on purpose, as that program does.
+    left_out: AtomicU64,
 }
 
 impl Output {
@@ -57,7 +73,26 @@ impl Output {
         let template = ProgressStyle::with_template("{bar:24} {percent:>3}%  {wide_msg}");
         bar.set_style(template.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─"));
         let last_event = Mutex::new(Instant::now());
-        Self { style, bar, last_event, itemize: false, deleted: AtomicU64::new(0), losses: Mutex::default() }
+        Self {
+            style,
+            bar,
+            last_event,
+            itemize: false,
+            deleted: AtomicU64::new(0),
+            losses: Mutex::default(),
+            look: None,
+            left_out: AtomicU64::new(0),
+        }
+    }
+
+    /// The same, printing what another program prints.
+    pub fn looking_like(self, look: impl Look + 'static) -> Self {
+        Self { look: Some(Box::new(look)), ..self }
+    }
+
+    /// Entries that were left out as that program leaves them out: for it they are no errors.
+    pub fn left_out(&self) -> u64 {
+        self.left_out.load(Ordering::Relaxed)
     }
 
     /// The same, with a line for each change where `itemize` is set.
@@ -73,6 +108,10 @@ impl Output {
     fn change(&self, change: &Change) {
         if change.item == Change::DELETED {
             self.deleted.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(look) = &self.look {
+            let (name, link) = (name(change), link(change));
+            return look.change(change, &name, &link);
         }
         if !self.itemize {
             return;
@@ -102,22 +141,32 @@ impl Output {
     }
 
     /// Shows the progress of the transfer. Called a few times a second.
-    pub fn progress(&self, meters: &Meters, begun: Instant, pushed: bool) {
+    pub fn progress(&self, meters: &Meters, begun: Instant, here: Here) {
         let local = meters.local.progress();
         let remote = *lock(&meters.remote);
-        let (sender, receiver) = if pushed { (local, remote) } else { (remote, local) };
+        let (sender, receiver) = if here == Here::Receiver { (remote, local) } else { (local, remote) };
+        let within = here == Here::Both;
         let seconds = begun.elapsed().as_secs_f64();
         let evidence = Evidence {
             sender: sender.stages,
             receiver: receiver.stages,
             seconds,
             // A worker asks for its thread's time and for its TCP connection at once.
-            through_ssh: sender.stages.clocked > 0 && sender.stages.tcp_looks == 0,
+            through_ssh: !within && sender.stages.clocked > 0 && sender.stages.tcp_looks == 0,
+            within,
             ..Evidence::default()
         };
         let limiter = transfer::name(&evidence);
         let there = meters.local.unchanged.get();
         let done = receiver.stages.bytes.saturating_add(there.bytes).min(sender.found.bytes);
+        if let Some(look) = &self.look {
+            return look.progress(&Done {
+                bytes: (done, sender.found.bytes),
+                entries: (receiver.landed.entries(), sender.found.entries()),
+                seconds,
+                is_last: false,
+            });
+        }
         match self.style {
             Style::Json => {
                 self.progress_event(sender.found, sender.scanned, receiver.landed, done, seconds, &limiter)
@@ -229,6 +278,17 @@ impl Output {
     /// The last line, and the last event.
     pub fn summary(&self, summary: &Summary, code: Code, meters: &Meters) {
         self.clear();
+        if let Some(look) = &self.look {
+            let sums = summary.sums();
+            let (bytes, entries) = (sums.there.bytes, sums.there.entries());
+            look.progress(&Done {
+                bytes: (bytes, bytes),
+                entries: (entries, entries),
+                seconds: sums.elapsed.as_secs_f64(),
+                is_last: true,
+            });
+            look.end(&sums);
+        }
         let limiter = summary.limiter();
         match self.style {
             Style::Quiet => {}
@@ -241,7 +301,7 @@ impl Output {
         }
         let losses = lock(&self.losses);
         losses.lines().for_each(|line| tell!("linerate: {line}"));
-        let failed = meters.local.failed.load(Ordering::Relaxed);
+        let failed = meters.local.failed.load(Ordering::Relaxed).saturating_sub(self.left_out());
         let changed = meters.local.changed.load(Ordering::Relaxed);
         if failed + changed > 0 && self.style != Style::Json {
             let entries = if failed == 1 { "entry is" } else { "entries are" };
@@ -256,14 +316,21 @@ impl Output {
 
 /// A changed entry as rsync writes it: directories with a slash, links with their targets.
 fn shown(change: &Change) -> String {
+    name(change) + &link(change)
+}
+
+fn name(change: &Change) -> String {
     let path = if change.path.is_root() { ".".into() } else { printable_path(change.path.as_bytes()) };
     let slash = if change.directory { "/" } else { "" };
-    let link = match &change.link {
+    format!("{path}{slash}")
+}
+
+fn link(change: &Change) -> String {
+    match &change.link {
         None => String::new(),
         Some(Link::Target(target)) => format!(" -> {}", printable_path(target)),
         Some(Link::SameAs(other)) => format!(" => {}", printable_path(other.as_bytes())),
-    };
-    format!("{path}{slash}{link}")
+    }
 }
 
 /// A far end may send any numbers.
@@ -274,6 +341,10 @@ fn show_left(seconds: f64) -> String {
 impl Observer for Output {
     fn problem(&self, problem: Problem) {
         let path = printable_path(&problem.path);
+        if let Some(look) = self.look.as_ref().filter(|_| problem.kind == ProblemKind::Skipped) {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+            return look.skip(&path, &printable(problem.message.as_bytes()));
+        }
         let message = printable(problem.message.as_bytes());
         if self.style == Style::Json {
             self.event(&Event::Problem { path, message, kind: problem_name(problem.kind) });

@@ -14,7 +14,7 @@ use super::failure::Failure;
 use crate::exit::Code;
 
 /// Options that go to ssh as they are.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct Reach {
     /// Port of the far ssh server
     #[arg(short = 'P', value_name = "PORT", help_heading = "ssh")]

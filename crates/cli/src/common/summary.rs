@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::event::{CopySummary, EndFields, Event, SyncFields};
+use super::look::Sums;
 use crate::exit::Code;
 use crate::units::{show_bytes, show_count, show_counted, show_rate, show_time};
 
@@ -84,6 +85,16 @@ impl Summary {
             symlinks: self.landed.symlinks.saturating_sub(there.symlinks),
             bytes: self.landed.bytes.saturating_sub(there.bytes),
             specials: self.landed.specials.saturating_sub(there.specials),
+        }
+    }
+
+    /// The sums for another program's way to print.
+    pub fn sums(&self) -> Sums {
+        Sums {
+            there: self.landed,
+            moved: self.moved(),
+            elapsed: Duration::from_secs_f64(self.elapsed_seconds),
+            received: !self.pushed,
         }
     }
 

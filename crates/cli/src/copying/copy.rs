@@ -16,7 +16,7 @@ use super::showing::Showing;
 use super::task::Task;
 use crate::common::failure::Failure;
 use crate::common::far::{FarSession, NearEnd};
-use crate::common::output::Output;
+use crate::common::output::{Here, Output};
 use crate::common::reach::interrupted;
 use crate::common::summary::{Payload, Summary, Synced};
 use crate::exit::Code;
@@ -114,14 +114,19 @@ impl Copy {
         pushed: bool,
         work: impl FnOnce(&mut Session) -> Result<Moved<'a>, TransferError>,
     ) -> Result<Code, Failure> {
+        let within = far.session.is_within();
+        let end = match pushed {
+            _ if within => Here::Both,
+            true => Here::Sender,
+            false => Here::Receiver,
+        };
         let worked = far.work(|session| {
-            let _showing = Showing::start(self.output.clone(), self.meters.clone(), pushed);
+            let _showing = Showing::start(self.output.clone(), self.meters.clone(), end);
             let moved = work(session)?;
             Ok((moved, session.wait_for_report()?, session.payload_seconds()))
         });
         let (moved, there, payload_seconds) = worked.map_err(|error| self.gave_up(error))?;
         let (turned_away, cipher) = (far.session.strangers(), far.session.cipher());
-        let within = far.session.is_within();
         // Its remote shell is counted below.
         drop(far);
         let reporter = self.reporter();
@@ -198,6 +203,7 @@ impl Copy {
         let [failed, not_kept, changed, not_deleted] =
             [&of.failed, &of.not_kept, &of.changed, &of.not_deleted]
                 .map(|count| count.load(Ordering::Relaxed));
+        let failed = failed.saturating_sub(self.output.left_out());
         Code::of_problems(failed.saturating_add(not_kept), changed, not_deleted)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::common::output::Output;
+use crate::common::output::{Here, Output};
 
 /// How often it looks.
 const EVERY: Duration = Duration::from_millis(100);
@@ -18,14 +18,14 @@ pub struct Showing {
 }
 
 impl Showing {
-    /// Shows what `meters` count, until it is dropped; `pushed` where this end sends.
-    pub fn start(output: Arc<Output>, meters: Meters, pushed: bool) -> Self {
+    /// Shows what `meters` count, until it is dropped.
+    pub fn start(output: Arc<Output>, meters: Meters, here: Here) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, begun) = (stop.clone(), Instant::now());
         let thread = thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
                 thread::park_timeout(EVERY);
-                output.progress(&meters, begun, pushed);
+                output.progress(&meters, begun, here);
             }
         });
         Self { stop, thread: Some(thread) }

@@ -1,6 +1,6 @@
 //! `linerate sync`: a tree becomes like another, and only what differs travels.
 
-mod selecting;
+pub mod selecting;
 
 use clap::Args;
 use linerate_transfer::sender::Selection;
@@ -14,6 +14,7 @@ use crate::copying::task::Task;
 use crate::copying::{SOME_CHANGED, SOME_FAILED, WHOLE, perform};
 use crate::exit::{Code, FAILED, FAR_END, INTERRUPTED, Meaning, USAGE, VERSION, table};
 use crate::keep::{ARCHIVE, KeepArgs};
+use crate::units::parse_size;
 use selecting::Selecting;
 
 // No line has more than 79 characters, so that it stays as it is on a terminal of 80 columns.
@@ -50,12 +51,29 @@ pub struct SyncArgs {
     /// Compare contents by BLAKE3 instead of size and time
     #[arg(short = 'c', long)]
     checksum: bool,
+    /// Compare sizes alone
+    #[arg(long, conflicts_with = "checksum")]
+    size_only: bool,
+    /// Send every file, even with an equal size and time
+    #[arg(short = 'I', long, conflicts_with_all = ["checksum", "size_only"])]
+    ignore_times: bool,
     /// Skip files that are newer at DST
     #[arg(short = 'u', long)]
     update: bool,
     /// Skip entries that exist at DST
     #[arg(long)]
     ignore_existing: bool,
+    /// Make nothing new at DST
+    #[arg(long)]
+    existing: bool,
+    /// Skip files larger than SIZE
+    ///
+    /// --delete spares what is skipped.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    max_size: Option<u64>,
+    /// Skip files smaller than SIZE
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    min_size: Option<u64>,
     /// Write into the existing files instead of into copies
     ///
     /// Readers see mixtures of old and new, and an interruption leaves them, newer than their originals.
@@ -119,14 +137,14 @@ impl SyncArgs {
             recursive: true,
             keep: self.keep.keep(ARCHIVE),
             sync: Some(self.sync()),
-            filter: filter.clone(),
+            filter,
             listed: listed.is_some(),
             ..self.common.options()
         };
         Ok(Task {
+            selection: Selection::new(&options, listed),
             options: self.prove.options(options),
             manifest: self.prove.manifest,
-            selection: Selection { filter, listed, safe_links: self.common.safe_links },
             sources: vec![self.source],
             destination: self.destination,
             list: false,
@@ -139,9 +157,15 @@ impl SyncArgs {
 
     fn sync(&self) -> Sync {
         Sync {
+            into: false,
             checksum: self.checksum,
+            size_only: self.size_only,
+            ignore_times: self.ignore_times,
             update: self.update,
             ignore_existing: self.ignore_existing,
+            existing: self.existing,
+            least: self.min_size,
+            most: self.max_size,
             whole: self.whole_file,
             inplace: self.inplace,
             delete: self.delete,

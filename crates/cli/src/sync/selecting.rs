@@ -13,12 +13,18 @@ use std::path::Path;
 #[derive(Clone, Debug, Default)]
 pub struct RuleArgs(Vec<(RuleOption, OsString)>);
 
+/// An option that adds rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RuleOption {
+pub enum RuleOption {
+    /// `--exclude`.
     Exclude,
+    /// `--include`.
     Include,
+    /// `--filter`.
     Filter,
+    /// `--exclude-from`.
     ExcludeFrom,
+    /// `--include-from`.
     IncludeFrom,
 }
 
@@ -69,22 +75,8 @@ impl Selecting {
     /// # Errors
     /// If a rule is wrong, or a file can't be read.
     pub fn rules(&self) -> Result<Rules, FilterError> {
-        let mut builder = Builder::new(Reading { delete_excluded: self.delete_excluded, nul: self.from0 });
-        // For rules with `C`, which may also stand in a file.
-        builder.cvs_words(&cvs_words());
-        for (rule, value) in &self.rules.0 {
-            match rule {
-                RuleOption::Exclude => builder.exclude(value.as_bytes()),
-                RuleOption::Include => builder.include(value.as_bytes()),
-                RuleOption::Filter => builder.filter(value.as_bytes()),
-                RuleOption::ExcludeFrom => builder.exclude_from(Path::new(value)),
-                RuleOption::IncludeFrom => builder.include_from(Path::new(value)),
-            }?;
-        }
-        if self.cvs_exclude {
-            builder.cvs_exclude();
-        }
-        builder.build()
+        let reading = Reading { delete_excluded: self.delete_excluded, nul: self.from0 };
+        build(&self.rules.0, reading, self.cvs_exclude)
     }
 
     /// The list of files.
@@ -92,13 +84,47 @@ impl Selecting {
     /// # Errors
     /// A message if the list can't be read, or is wrong.
     pub fn listed(&self) -> Result<Option<FilesFrom>, String> {
-        let Some(file) = &self.files_from else { return Ok(None) };
-        let text = read(file).map_err(|error| {
-            let shown = linerate_wire::path::printable(file.as_bytes());
-            format!("reading the list of files {shown} failed: {error}")
-        })?;
-        FilesFrom::parse(&text, self.from0).map(Some).map_err(|error| error.to_string())
+        self.files_from.as_ref().map(|file| list(file, self.from0)).transpose()
     }
+}
+
+/// The rules of options, in their order.
+///
+/// # Errors
+/// If a rule is wrong, or a file can't be read.
+pub fn build(
+    rules: &[(RuleOption, OsString)],
+    reading: Reading,
+    cvs_exclude: bool,
+) -> Result<Rules, FilterError> {
+    let mut builder = Builder::new(reading);
+    // For rules with `C`, which may also stand in a file.
+    builder.cvs_words(&cvs_words());
+    for (rule, value) in rules {
+        match rule {
+            RuleOption::Exclude => builder.exclude(value.as_bytes()),
+            RuleOption::Include => builder.include(value.as_bytes()),
+            RuleOption::Filter => builder.filter(value.as_bytes()),
+            RuleOption::ExcludeFrom => builder.exclude_from(Path::new(value)),
+            RuleOption::IncludeFrom => builder.include_from(Path::new(value)),
+        }?;
+    }
+    if cvs_exclude {
+        builder.cvs_exclude();
+    }
+    builder.build()
+}
+
+/// A list of files, whose names end in zero bytes if `nul` is set, else in newlines.
+///
+/// # Errors
+/// A message if the list can't be read, or is wrong.
+pub fn list(file: &OsString, nul: bool) -> Result<FilesFrom, String> {
+    let text = read(file).map_err(|error| {
+        let shown = linerate_wire::path::printable(file.as_bytes());
+        format!("reading the list of files {shown} failed: {error}")
+    })?;
+    FilesFrom::parse(&text, nul).map_err(|error| error.to_string())
 }
 
 fn read(file: &OsString) -> std::io::Result<Vec<u8>> {

@@ -29,6 +29,15 @@ pub struct Everything {
     data: Vec<(u64, u64)>,
 }
 
+impl Everything {
+    /// The same; a time of modification in the last hour is that of no source.
+    pub fn without_recent_time(self) -> Self {
+        let now = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_secs() as i64;
+        let modified = if now - self.modified.0 < 3600 { (0, 0) } else { self.modified };
+        Self { modified, ..self }
+    }
+}
+
 /// Everything below a directory, by its path.
 pub fn everything(top: &Path) -> BTreeMap<PathBuf, Everything> {
     let mut firsts = HashMap::new();

@@ -24,6 +24,7 @@ mod planted;
 mod proofs;
 mod restricted;
 mod resumed;
+mod rsync_lines;
 mod slow;
 mod stalled;
 mod surroundings;

@@ -31,7 +31,8 @@ MAX_MESSAGE = 1 << 20
 MAX_TUNNEL = 256 << 10
 KEEP = ("perms", "times", "owner", "group", "numeric_ids", "hard_links", "devices", "specials", "xattrs", "acls",
         "special_bits", "sparse")
-SYNC = ("checksum", "update", "ignore_existing", "whole", "inplace", "delete")
+SYNC = ("into", "checksum", "size_only", "ignore_times", "update", "ignore_existing", "existing")
+SYNC_AFTER_SIZES = ("whole", "inplace", "delete")
 
 
 # --- postcard, written ---
@@ -131,7 +132,9 @@ def read_options(reader):
     options["digests"], options["verify"] = reader.boolean(), reader.boolean()
     options["sync"] = reader.option(lambda: read_sync(reader))
     read_rules(reader)
-    options["listed"], options["safe_links"], options["clear"] = reader.boolean(), reader.boolean(), reader.boolean()
+    options["listed"], options["safe_links"] = reader.boolean(), reader.boolean()
+    options["no_links"], options["one_file_system"] = reader.boolean(), reader.boolean()
+    options["clear"] = reader.boolean()
     options["streams"] = reader.option(reader.varint)
     options["rate_limit"] = reader.option(reader.varint)
     options["unpaced"] = reader.boolean()
@@ -143,6 +146,8 @@ def read_options(reader):
 
 def read_sync(reader):
     sync = {name: reader.boolean() for name in SYNC}
+    sync["least"], sync["most"] = reader.option(reader.varint), reader.option(reader.varint)
+    sync |= {name: reader.boolean() for name in SYNC_AFTER_SIZES}
     sync["max_delete"] = reader.option(reader.varint)
     sync["dry_run"], sync["itemize"] = reader.boolean(), reader.boolean()
     return sync

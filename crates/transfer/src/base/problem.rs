@@ -25,6 +25,9 @@ pub enum TransferError {
     /// The arguments can't be served: no such destination, several sources into a file.
     #[error("{0}")]
     Arguments(String),
+    /// Not one of the sources is there.
+    #[error("{0}")]
+    NoSource(String),
     /// The far end is gone or speaks something else.
     #[error("{0}")]
     FarEnd(String),
@@ -55,7 +58,7 @@ impl TransferError {
     /// As the other end gets it.
     pub fn abort_kind(&self) -> AbortKind {
         match self {
-            Self::Arguments(_) => AbortKind::Arguments,
+            Self::Arguments(_) | Self::NoSource(_) => AbortKind::Arguments,
             Self::Interrupted => AbortKind::Interrupted,
             Self::Cut(_) => AbortKind::Lost,
             Self::Busy(_) => AbortKind::Busy,

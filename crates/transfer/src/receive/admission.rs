@@ -50,6 +50,7 @@ struct Asked<'a> {
     rules: Certain,
     listed: Option<&'a FilesFrom>,
     safe_links: bool,
+    no_links: bool,
 }
 
 /// Judges entries that come one after another.
@@ -131,6 +132,7 @@ impl<'a> Terms<'a> {
             rules: Certain::new(&options.filter),
             listed: request.listed,
             safe_links: options.safe_links,
+            no_links: options.no_links,
         });
         let arrived = landing.places.iter().map(|_| AtomicBool::new(false)).collect();
         Self { landing, keep: options.keep, asked, arrived, is_listed: options.listed }
@@ -230,6 +232,9 @@ impl<'a> Judge<'a> {
             && !listed.wants(&entry.path, false).admits(is_directory)
         {
             return Err("an entry that isn't on the list of files");
+        }
+        if asked.no_links && matches!(entry.kind, Kind::Symlink { .. }) {
+            return Err("a symbolic link, which this command leaves out");
         }
         if let Kind::Symlink { target } = &entry.kind
             && asked.safe_links

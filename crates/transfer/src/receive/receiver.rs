@@ -62,6 +62,7 @@ pub fn run(
     let umask = umask();
     let landing = match (resume::landing(destination, &sources, options), &options.sync) {
         (Some(again), _) => again,
+        (None, Some(sync)) if sync.into => Landing::into(destination, &sources, sync.dry_run)?,
         (None, Some(_)) => Landing::mirror(destination, &sources)?,
         (None, None) => Landing::find(destination, &sources)?,
     };

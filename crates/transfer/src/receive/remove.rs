@@ -14,6 +14,7 @@ use crate::base::problem::problem;
 use crate::net::session::Reporter;
 use crate::receive::commit::Touched;
 use crate::receive::reception::Reception;
+use crate::receive::wanted::below;
 use crate::receive::wanted::{OfferedNames, change};
 use crate::tree::filter::{Filter, FilterError, Scope, Side, merge_file};
 use crate::tree::itemize::Item;
@@ -74,6 +75,8 @@ pub struct Remover<'a> {
     removed: u64,
     /// Entries that had to stay since the user allows no more.
     left: u64,
+    /// Where the source lands whose extra entries are removed now.
+    shown_below: RelPath,
 }
 
 /// A directory that is to be emptied.
@@ -103,13 +106,22 @@ impl<'a> Remover<'a> {
     /// Removes what `sync` allows, but not what `rules` protect.
     pub fn new(shared: &'a Reception<'a>, sync: Option<&Sync>, rules: &Rules, news: News) -> Self {
         let filter = Filter::new(rules, Side::Receiver, shared.ground.landing.root.place());
-        Self { shared, sync: sync.cloned().unwrap_or_default(), filter, news, removed: 0, left: 0 }
+        Self {
+            shared,
+            sync: sync.cloned().unwrap_or_default(),
+            filter,
+            news,
+            removed: 0,
+            left: 0,
+            shown_below: RelPath::root(),
+        }
     }
 
     /// Removes everything below each source's place that has no name among `offered`.
     pub fn run(mut self, places: &[(RelPath, bool)], offered: &OfferedNames, touched: &mut Touched) {
         for (place, _) in places.iter().filter(|(place, directory)| *directory && offered.has(place, true)) {
             let scope = self.filter.scope();
+            self.shown_below = place.clone();
             self.clean(&RelPath::root(), place, &scope, offered, touched);
         }
         self.news.flush();
@@ -290,7 +302,8 @@ impl<'a> Remover<'a> {
             }
         }
         self.removed += 1;
-        self.news.tell(change(Item::Deleted, path.clone(), found.directory, None));
+        let shown = if self.sync.into { below(&self.shown_below, path) } else { path.clone() };
+        self.news.tell(change(Item::Deleted, shown, found.directory, None));
         true
     }
 

@@ -32,7 +32,10 @@ const MAX_OPEN: usize = 1024;
 /// Where a directory lands that an earlier run of the command has begun to make under a new name. By its name alone, the
 /// next one would land in it.
 pub fn landing(destination: &Named, sources: &[Source], options: &Options) -> Option<Landing> {
-    let landing = Landing::as_new(destination, sources, options.sync.is_some())?;
+    // Into a directory things land alike whether it was there before or not.
+    let mirror = options.sync.as_ref().map(|sync| !sync.into);
+    let landing =
+        Landing::as_new(destination, sources, mirror.unwrap_or(false)).filter(|_| mirror != Some(false))?;
     site(&landing, options)?.has_journal().then_some(landing)
 }
 

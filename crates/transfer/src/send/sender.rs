@@ -70,7 +70,7 @@ pub fn find_sources(
         }
     }
     match sources.len() {
-        0 => return Err(TransferError::Arguments("none of the sources can be copied".into())),
+        0 => return Err(TransferError::NoSource("none of the sources can be copied".into())),
         1..=MAX_SOURCES => {}
         _ => return Err(TransferError::Arguments(format!("more than {MAX_SOURCES} sources: {FEWER}"))),
     }

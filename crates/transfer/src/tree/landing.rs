@@ -22,6 +22,8 @@ pub struct Landing {
     pub within: bool,
     /// True where a directory gets a name that a second run finds taken, and would land in.
     pub is_new: bool,
+    /// The destination directory was made for the sources, or would be.
+    pub is_made: bool,
 }
 
 impl Landing {
@@ -69,7 +71,50 @@ impl Landing {
             )));
         }
         let root = open(held, &at.shown)?;
-        Ok(Self { root, places: vec![(RelPath::root(), true)], within: false, is_new: false })
+        Ok(Self { root, places: vec![(RelPath::root(), true)], within: false, is_new: false, is_made: false })
+    }
+
+    /// Everything lands in `written`, a directory, under its own name, as with rsync: it is made where it is missing, but not in
+    /// a dry run. A single file may get the destination's name instead.
+    ///
+    /// # Errors
+    /// If the destination can't take the sources.
+    pub fn into(named: &Named, sources: &[Source], dry_run: bool) -> Result<Self, TransferError> {
+        let at = named.destination()?;
+        let has_slash = at.shown.as_os_str().as_bytes().ends_with(b"/");
+        let is_one_file = matches!(sources, [source] if !source.directory) && !has_slash;
+        match at.there {
+            DestinationState::Directory { held, .. } => {
+                Ok(Self::side_by_side(open(held, &at.shown)?, sources))
+            }
+            DestinationState::Nothing if !is_one_file && dry_run => Self::into_nothing(at, sources),
+            DestinationState::Nothing if !is_one_file => {
+                let made = Self::side_by_side(open(make(&at)?, &at.shown)?, sources);
+                Ok(Self { is_made: true, ..made })
+            }
+            _ => Self::under_new_name(at, sources),
+        }
+    }
+
+    /// Sources of the same name land on each other.
+    fn side_by_side(root: Root, sources: &[Source]) -> Self {
+        let places = sources.iter().map(|source| (source.name.clone(), source.directory)).collect();
+        Self { root, places, within: true, is_new: false, is_made: false }
+    }
+
+    /// In a directory that isn't made.
+    fn into_nothing(at: Destination, sources: &[Source]) -> Result<Self, TransferError> {
+        let (root, name) = at.into_place()?;
+        let name = RelPath::new(name.as_bytes());
+        let below = |source: &Source| match source.name.is_root() {
+            true => name.clone(),
+            false => name.clone().and_then(|name| name.join(source.name.as_bytes())),
+        };
+        let places = sources.iter().map(|source| below(source).map(|place| (place, source.directory)));
+        let places: Result<Vec<_>, _> = places.collect();
+        let places =
+            places.map_err(|error| TransferError::Arguments(format!("the destination's name: {error}")))?;
+        Ok(Self { root, places, within: true, is_new: false, is_made: true })
     }
 
     /// As it was when a directory that is there now was not yet: the one source gets its name. `None` where that can't
@@ -82,7 +127,7 @@ impl Landing {
         let ([source], true) = (sources, is_directory && (mirror || !has_slash)) else { return None };
         let (root, name) = at.into_place().ok()?;
         let place = RelPath::new(name.as_bytes()).ok().filter(|_| source.directory)?;
-        Some(Self { root, places: vec![(place, true)], within: false, is_new: !mirror })
+        Some(Self { root, places: vec![(place, true)], within: false, is_new: !mirror, is_made: false })
     }
 
     /// True where that directory is there already.
@@ -133,6 +178,7 @@ impl Landing {
             places: sources.iter().map(|source| (source.name.clone(), source.directory)).collect(),
             within: true,
             is_new: false,
+            is_made: false,
         })
     }
 
@@ -144,7 +190,7 @@ impl Landing {
         let (root, name) = at.into_place()?;
         let place =
             RelPath::new(name.as_bytes()).map_err(|error| refused(format!("has no name: {error}")))?;
-        Ok(Self { root, places: vec![(place, directory)], within: false, is_new: directory })
+        Ok(Self { root, places: vec![(place, directory)], within: false, is_new: directory, is_made: false })
     }
 }
 

@@ -1,11 +1,11 @@
 //! Walks the sources while the workers already send.
 
-use linerate_wire::control::{Keep, Problem, ProblemKind};
+use linerate_wire::control::{Keep, Options, Problem, ProblemKind};
 use linerate_wire::entry::{Entry, Kind, Origin};
 use linerate_wire::path::RelPath;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
 use rustix::io::Errno;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -63,6 +63,26 @@ pub struct Selection {
     pub listed: Option<FilesFrom>,
     /// Symbolic links that lead out of their source are left out, too.
     pub safe_links: bool,
+    /// All symbolic links are.
+    pub no_links: bool,
+    /// So is what is on another file system than its source.
+    pub one_file_system: bool,
+    /// Of sources that land on each other, the first has what several have.
+    pub merges: bool,
+}
+
+impl Selection {
+    /// What `options` send, and of that only what is `listed`.
+    pub fn new(options: &Options, listed: Option<FilesFrom>) -> Self {
+        Self {
+            filter: options.filter.clone(),
+            listed,
+            safe_links: options.safe_links,
+            no_links: options.no_links,
+            one_file_system: options.one_file_system,
+            merges: options.sync.as_ref().is_some_and(|sync| sync.into),
+        }
+    }
 }
 
 /// Properties of a scanned entry that the entry itself doesn't hold.
@@ -115,13 +135,20 @@ struct ScanWalk<'a, 'b, T> {
     taker: T,
     /// How names are looked at.
     several: Several,
+    /// Where something has landed, of sources that may land on each other.
+    landed: Option<HashSet<Vec<u8>>>,
 }
 
 impl Scanner<'_> {
     /// Walks all sources. Ends early where `taker` takes no more.
     pub fn run(&self, taker: impl Taker) {
-        let mut walk =
-            ScanWalk { scanner: self, reader: Reader::new(self.keep), taker, several: Several::default() };
+        let mut walk = ScanWalk {
+            scanner: self,
+            reader: Reader::new(self.keep),
+            taker,
+            several: Several::default(),
+            landed: self.landed(),
+        };
         for number in 0..self.sources.len() {
             if walk.source(number).is_err() {
                 return;
@@ -131,7 +158,29 @@ impl Scanner<'_> {
     }
 }
 
+impl Scanner<'_> {
+    /// Empty where a source may have what another one has.
+    fn landed(&self) -> Option<HashSet<Vec<u8>>> {
+        let mut names: Vec<_> = self.sources.iter().map(|source| &source.source.name).collect();
+        names.sort();
+        let meet = names.windows(2).any(|pair| pair[0] == pair[1] || pair[0].is_root());
+        (self.selection.merges && meet).then(HashSet::new)
+    }
+}
+
 impl<T: Taker> ScanWalk<'_, '_, T> {
+    /// False where an earlier source has the same.
+    fn is_first(&mut self, source: usize, path: &RelPath) -> bool {
+        let name = self.scanner.sources[source].source.name.as_bytes();
+        let Some(landed) = &mut self.landed else { return true };
+        if path.is_root() && self.scanner.sources[source].source.directory {
+            // Each source has its own entry.
+            return true;
+        }
+        let place = [name, path.as_bytes()];
+        landed.insert(place.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(&b'/'))
+    }
+
     fn source(&mut self, number: usize) -> Result<(), Stopped> {
         let source = &self.scanner.sources[number];
         let at = source.top_path();
@@ -172,6 +221,8 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         let scope = Filter::new(&self.scanner.selection.filter, Side::Sender, place).scope();
         let mut levels = Vec::new();
         levels.extend(self.enter(source, top, &scope));
+        let device = levels.first().and_then(|top| rustix::fs::fstat(&top.fd).ok()).map(|stat| stat.st_dev);
+        let device = device.filter(|_| self.scanner.selection.one_file_system);
         while let Some(level) = levels.last_mut() {
             if self.scanner.stop.load(Ordering::Relaxed) {
                 return Err(Stopped);
@@ -192,7 +243,8 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             if wanted.sent {
                 self.found(source, path.clone(), &stat, At::In(level.fd.as_fd(), &name), bare)?;
             }
-            if is_directory && wanted.entered {
+            let is_here = device.is_none_or(|device| device == stat.st_dev);
+            if is_directory && wanted.entered && is_here {
                 let scope = level.scope.clone();
                 levels.extend(self.enter(source, path, &scope));
             }
@@ -294,6 +346,9 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
         at: At<'_>,
         bare: bool,
     ) -> Result<(), Stopped> {
+        if !self.is_first(source, &path) {
+            return Ok(());
+        }
         let keep = &self.scanner.keep;
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Kind::File { size: u64::try_from(stat.st_size).unwrap_or(0) },
@@ -305,6 +360,10 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
                 major: rustix::fs::major(stat.st_rdev),
                 minor: rustix::fs::minor(stat.st_rdev),
             },
+            FileType::Symlink if self.scanner.selection.no_links => {
+                self.skip(source, &path, FileType::Symlink);
+                return Ok(());
+            }
             FileType::Symlink => match link_target(at) {
                 Ok(target) if self.scanner.selection.safe_links && leads_out(&path, &target) => return Ok(()),
                 Ok(target) => Kind::Symlink { target },
@@ -338,6 +397,7 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
     fn skip(&self, source: usize, path: &RelPath, kind: FileType) {
         let what = match kind {
             FileType::Fifo => "a fifo",
+            FileType::Symlink => "a symbolic link",
             FileType::Socket => "a socket",
             FileType::CharacterDevice | FileType::BlockDevice => "a device",
             _ => "of an unknown kind",

@@ -73,6 +73,10 @@ pub struct Options {
     pub listed: bool,
     /// Symbolic links that lead out of their source are left out.
     pub safe_links: bool,
+    /// Symbolic links are left out.
+    pub no_links: bool,
+    /// What is on another file system than its source is left out; the directory that it is mounted on is there, and empty.
+    pub one_file_system: bool,
     /// Only the data's encryption is off; set by the user, never by negotiation.
     pub clear: bool,
     /// Streams; `None` lets the sender decide.
@@ -141,12 +145,24 @@ impl Keep {
 /// How a receiver decides what it wants, by rsync's names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sync {
+    /// The sources land in the destination, under their own names; else the one source becomes the destination.
+    pub into: bool,
     /// Compare contents, not size and modification time.
     pub checksum: bool,
+    /// Compare sizes alone.
+    pub size_only: bool,
+    /// Send each file, whatever is there.
+    pub ignore_times: bool,
     /// Leave alone what is newer at the receiver.
     pub update: bool,
     /// Leave alone what exists at the receiver.
     pub ignore_existing: bool,
+    /// Make nothing new at the receiver.
+    pub existing: bool,
+    /// Leave files of fewer bytes alone.
+    pub least: Option<u64>,
+    /// Leave files of more bytes alone.
+    pub most: Option<u64>,
     /// Changed files come whole, not as their chunks that differ.
     pub whole: bool,
     /// Write into the file that is there, instead of into a copy that takes its name.

@@ -62,12 +62,24 @@ fn a_far_end_sends_only_what_was_asked_for() {
 
 /// The judgement of an entry of a directory `tree` that was asked for with these rules and this list.
 fn refused(rules: &[&str], list: &str, safe_links: bool, entry: Entry) -> Option<String> {
+    judged(rules, list, Options { safe_links, ..Options::default() }, entry)
+}
+
+#[test]
+fn links_are_refused_where_none_were_asked_for() {
+    let judged =
+        |no_links, kind| judged(&[], "", Options { no_links, ..Options::default() }, entry("x", kind));
+    assert!(judged(true, link("y")).unwrap().contains("which this command leaves out"));
+    assert_eq!((judged(true, FILE), judged(false, link("y"))), (None, None));
+}
+
+fn judged(rules: &[&str], list: &str, options: Options, entry: Entry) -> Option<String> {
     let top = tempfile::tempdir().unwrap();
     let landing = landing(top.path());
     let mut builder = crate::tree::filter::Builder::new(crate::tree::filter::Reading::default());
     rules.iter().for_each(|rule| builder.filter(rule.as_bytes()).unwrap());
     let filter = builder.build().unwrap();
-    let options = Options { recursive: true, filter, safe_links, ..Options::default() };
+    let options = Options { recursive: true, filter, ..options };
     let listed = (!list.is_empty()).then(|| FilesFrom::parse(list.as_bytes(), false).unwrap());
     let request = Request { sources: &[b"tree".to_vec()], options: &options, listed: listed.as_ref() };
     let terms = Terms::new(&landing, &options, Some(&request));

@@ -34,7 +34,7 @@ impl Rules {
     pub fn early(&self, entry: &Entry, there: &Stat) -> Option<Decision> {
         let kind = FileType::from_raw_mode(there.st_mode);
         let both_directories = entry.kind == Kind::Directory && kind == FileType::Directory;
-        if self.sync.ignore_existing && !both_directories {
+        if self.sync.ignore_existing && !both_directories || self.has_other_size(entry) {
             return Some(Decision::LeftAlone);
         }
         if !is_same_kind(&entry.kind, kind) {
@@ -42,6 +42,18 @@ impl Rules {
         }
         let is_file = kind == FileType::RegularFile;
         (is_file && self.sync.update && is_newer(there, entry.mtime)).then_some(Decision::LeftAlone)
+    }
+
+    /// Decides about what isn't there.
+    pub fn missing(&self, entry: &Entry) -> Decision {
+        let is_left = self.sync.existing || self.has_other_size(entry);
+        if is_left { Decision::LeftAlone } else { Decision::New }
+    }
+
+    /// A file of fewer or more bytes than the user wants.
+    fn has_other_size(&self, entry: &Entry) -> bool {
+        let Kind::File { size } = entry.kind else { return false };
+        self.sync.least.is_some_and(|least| size < least) || self.sync.most.is_some_and(|most| size > most)
     }
 
     /// Decides, where contents were compared, a link's text read, or a device's number: `value_differs`. `mode` is what
@@ -57,6 +69,8 @@ impl Rules {
         let mut changes = self.changes(entry, mode, there, value_differs, more);
         let replaced = match entry.kind {
             Kind::File { .. } if self.sync.checksum => value_differs,
+            Kind::File { .. } if self.sync.ignore_times => true,
+            Kind::File { .. } if self.sync.size_only => changes.size,
             Kind::File { .. } => changes.size || !same_time(entry.mtime, there),
             _ => value_differs,
         };

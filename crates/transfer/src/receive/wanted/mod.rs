@@ -119,7 +119,8 @@ impl<'a, 'b> Comparer<'a, 'b> {
             let sent = self.channel.send(&Message::Wanted(wants));
             sent.map_err(|error| TransferError::FarEnd(error.to_string()))?;
         }
-        if !self.names.sort() {
+        // Sources that land on each other have the directory in common.
+        if !self.names.sort() && !self.sync.is_some_and(|sync| sync.into) {
             return Err(breach("it offers a path twice"));
         }
         Ok((self.names, self.remover))
@@ -145,7 +146,7 @@ impl<'a, 'b> Comparer<'a, 'b> {
         let decision = match &there {
             Some(there) => self.decide(&admitted, digest, there),
             None if sync.ignore_existing && self.is_under_something_else(place) => Decision::LeftAlone,
-            None => Decision::New,
+            None => self.rules.missing(entry),
         };
         Ok(self.act(sync, &admitted, there.as_ref(), decision))
     }
@@ -324,19 +325,29 @@ impl<'a, 'b> Comparer<'a, 'b> {
     fn itemize(&mut self, entry: &Entry, decision: &Decision) {
         let received = !self.remover.news.is_told_far_away();
         let shown = self.shown_kind(entry);
+        // To its user, rsync makes the destination as the first of all.
+        let is_made = self.shared.ground.landing.is_made && entry.path.is_root();
+        let decision = if is_made && entry.kind == Kind::Directory { &Decision::New } else { decision };
         let Some(item) = decision.item(&entry.kind, shown, received).filter(|item| !item.is_unchanged())
         else {
             return;
         };
         let link = match &entry.kind {
             Kind::Symlink { target } => Some(Link::Target(target.clone())),
-            Kind::HardLink { path, .. } => Some(Link::SameAs(path.clone())),
+            Kind::HardLink { source, path } => Some(Link::SameAs(self.named(*source, path))),
             _ => None,
         };
-        if self.rules.sync.itemize {
+        if self.rules.sync.itemize && !self.is_top_again(entry) {
             let directory = entry.kind == Kind::Directory;
             self.remover.news.tell(change(item, self.shown_path(entry), directory, link));
         }
+    }
+
+    /// A directory that several sources become was told of by the first of them.
+    fn is_top_again(&self, entry: &Entry) -> bool {
+        let places = &self.shared.ground.landing.places;
+        let place = places.get(entry.source as usize).filter(|_| entry.path.is_root());
+        place.is_some_and(|place| places[..entry.source as usize].contains(place))
     }
 
     /// One more name has the kind of the first one.
@@ -359,7 +370,14 @@ impl<'a, 'b> Comparer<'a, 'b> {
     fn shown_path(&self, entry: &Entry) -> RelPath {
         let is_source = entry.path.is_root() && entry.kind != Kind::Directory;
         let source = self.shared.ground.sources.get(entry.source as usize).filter(|_| is_source);
-        source.map_or_else(|| entry.path.clone(), |source| source.name.clone())
+        source.map_or_else(|| self.named(entry.source, &entry.path), |source| source.name.clone())
+    }
+
+    /// A path with its source's name, where sources keep theirs as with rsync.
+    fn named(&self, source: u32, path: &RelPath) -> RelPath {
+        let into = self.rules.sync.into;
+        let source = self.shared.ground.sources.get(source as usize).filter(|_| into);
+        source.map_or_else(|| path.clone(), |source| below(&source.name, path))
     }
 
     /// A large file that has changed; `None` where asking for all of it is better, or what is there can't be read.
@@ -432,6 +450,13 @@ impl<'a, 'b> Comparer<'a, 'b> {
         let shown = self.shared.ground.landing.root.shown(place);
         (self.shared.reports.problem)(problem(shown, ProblemKind::Failed, message));
     }
+}
+
+/// The path of what is at `path` below `top`.
+pub fn below(top: &RelPath, path: &RelPath) -> RelPath {
+    let parts = [top.as_bytes(), path.as_bytes()];
+    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    RelPath::new(parts.join(&b'/')).unwrap_or_else(|_| path.clone())
 }
 
 /// A change as it is reported.

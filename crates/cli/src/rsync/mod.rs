@@ -1,0 +1,171 @@
+//! `linerate rsync`: an rsync command line, as it is.
+
+mod codes;
+mod line;
+mod look;
+mod table;
+
+use clap::Args;
+use linerate_remote::patience::Patience;
+use linerate_transfer::filter::{Reading, Rules};
+use linerate_transfer::sender::Selection;
+use linerate_wire::control::Options;
+use linerate_wire::filter::Rule;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use crate::common::failure::Failure;
+use crate::common::look::{Look, Sums};
+use crate::common::output::{Output, Style};
+use crate::common::reach::Reach;
+use crate::common::spec::Spec;
+use crate::copying::perform;
+use crate::copying::task::Task;
+use crate::exit::Code;
+use crate::sync::selecting::{RuleOption, build, list};
+use codes::{USAGE, of_failure, of_result};
+use line::Line;
+use look::RsyncLook;
+use table::OPTIONS;
+
+/// Arguments of `linerate rsync`.
+#[derive(Debug, Args)]
+pub struct RsyncArgs {
+    /// rsync's own options and paths
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "RSYNC-ARGUMENT")]
+    words: Vec<OsString>,
+}
+
+const HELP: &str = "\
+Usage: linerate rsync [RSYNC'S OPTIONS] SRC... [USER@]HOST:DST
+       linerate rsync [RSYNC'S OPTIONS] [USER@]HOST:SRC... DST
+       linerate rsync [RSYNC'S OPTIONS] SRC... DST
+
+Does what rsync does with the same words, over linerate's streams: the same
+tree, the same lines, the same exit codes. An option that it doesn't have is
+refused by its name, before anything is done.";
+
+/// Copies as rsync would.
+///
+/// # Errors
+/// If the command failed as a whole; the code is rsync's.
+pub fn run(args: RsyncArgs) -> Result<Code, Failure> {
+    let line = Line::parse(&args.words).map_err(|message| Failure(message, USAGE))?;
+    if line.help || line.version {
+        let version = format!("linerate {} as rsync", env!("CARGO_PKG_VERSION"));
+        say!("{}", if line.help { help() } else { version });
+        return Ok(Code::Done);
+    }
+    let look = RsyncLook::new(&line).map_err(|message| Failure(message, USAGE))?;
+    let mut task = line.task().map_err(|message| Failure(message, USAGE))?;
+    let pulls = task.sources.first().is_some_and(|source| matches!(Spec::parse(source), Spec::Remote(..)));
+    look.begin(pulls);
+    if !line.recursive && line.files_from.is_none() {
+        task.sources.retain(|source| !look.skips_directory(source));
+        if task.sources.is_empty() {
+            look.end(&Sums::default());
+            return Ok(Code::Done);
+        }
+    }
+    let output = Output::new(Style::Quiet).looking_like(look);
+    of_result(perform(output, Ok(task))).map_err(of_failure)
+}
+
+/// How it is called, and what becomes of each of rsync's options.
+fn help() -> String {
+    let rows = OPTIONS.iter().map(|option| format!("\n  {:<42} {}", option.shown(), option.verdict()));
+    format!("{HELP}\n\nrsync's options:{}", rows.collect::<String>())
+}
+
+impl Line {
+    fn task(&self) -> Result<Task, String> {
+        let Some(([destination], sources)) = self.paths.split_last().map(|(last, rest)| ([last], rest))
+        else {
+            return Err("there are no paths: rsync's usage is SRC... DST".into());
+        };
+        if sources.is_empty() {
+            return Err(
+                "a list of one path alone is not supported by linerate rsync: use ls, or name DST".into()
+            );
+        }
+        if let Some(daemon) = self.paths.iter().find(|path| is_daemon(path)) {
+            return Err(format!(
+                "{}: it is for rsync's daemon; linerate uses ssh alone: write HOST:PATH",
+                linerate_wire::path::printable(daemon.as_bytes())
+            ));
+        }
+        let listed = self.files_from.as_ref().map(|file| list(file, self.from0)).transpose()?;
+        if listed.is_some() && sources.len() > 1 {
+            return Err("--files-from takes exactly one source".into());
+        }
+        let filter = self.filter()?;
+        let whole =
+            |source: &OsString| source.as_bytes().ends_with(b"/") || source == "." || listed.is_some();
+        if filter.as_slice().iter().any(is_anchored) && !sources.iter().all(whole) {
+            return Err("a rule that begins with '/' is supported by linerate rsync only where each source ends in '/'".into());
+        }
+        let options = Options {
+            recursive: self.recursive,
+            keep: self.keep,
+            sync: Some(self.sync.clone()),
+            filter,
+            listed: listed.is_some(),
+            safe_links: self.safe_links,
+            no_links: !self.links,
+            one_file_system: self.one_file_system,
+            rate_limit: self.bwlimit,
+            timeout: Some(self.timeout).filter(|seconds| *seconds > 0),
+            ..Options::default()
+        };
+        let contents = listed.is_some();
+        Ok(Task {
+            selection: Selection::new(&options, listed),
+            sources: sources.iter().map(|source| source_of(source, contents)).collect(),
+            destination: destination.clone(),
+            options,
+            manifest: None,
+            list: false,
+            login: Patience::by_option(Some(self.timeout).filter(|seconds| *seconds > 0)),
+            quiet: true,
+            retries: 0,
+            reach: Reach { rsh: self.shell()?, ..Reach::default() },
+        })
+    }
+
+    fn filter(&self) -> Result<Rules, String> {
+        let per_directory = [": /.rsync-filter", "- .rsync-filter"];
+        let per_directory = per_directory.into_iter().take(usize::from(self.per_directory));
+        let mut rules: Vec<_> =
+            per_directory.map(|rule| (RuleOption::Filter, OsString::from(rule))).collect();
+        rules.extend(self.rules.iter().cloned());
+        let reading = Reading { delete_excluded: self.delete_excluded, nul: self.from0 };
+        build(&rules, reading, self.cvs_exclude).map_err(|error| error.to_string())
+    }
+
+    fn shell(&self) -> Result<Option<String>, String> {
+        let shell = self.rsh.clone().map(OsString::into_string).transpose();
+        shell.map_err(|_| "the remote shell's command is not text".to_owned())
+    }
+}
+
+/// The rule's pattern begins at the top of what is copied.
+fn is_anchored(rule: &Rule) -> bool {
+    matches!(rule, Rule::Pattern(rule) if !rule.absolute && rule.pattern.starts_with(b"/"))
+}
+
+fn is_daemon(path: &OsString) -> bool {
+    let bytes = path.as_bytes();
+    let head = bytes.split(|&byte| byte == b'/').next().unwrap_or(bytes);
+    bytes.starts_with(b"rsync://") || head.windows(2).any(|pair| pair == b"::")
+}
+
+/// A slash behind a source's name says what is in it; so does a list of files.
+fn source_of(source: &OsString, contents: bool) -> OsString {
+    let bytes = source.as_bytes();
+    let more: &[u8] = match bytes.last() {
+        Some(b'/') => b".",
+        _ if contents => b"/.",
+        _ => b"",
+    };
+    OsString::from_vec([bytes, more].concat())
+}
