@@ -14,6 +14,20 @@ const PARTIAL: u8 = 23;
 const VANISHED: u8 = 24;
 const DELETE_LIMIT: u8 = 25;
 
+/// The codes and their meanings, as the help and the guide have them.
+pub const MEANINGS: [(u8, &str); 10] = [
+    (0, "everything is there"),
+    (1, "an option or path that isn't supported or is wrong, or output that could not be written"),
+    (INCOMPATIBLE, "the two ends' versions don't match"),
+    (FILE_SELECTION, "the destination can't take the sources"),
+    (FILE, "it failed as a whole"),
+    (STREAM, "the far end could not be started, or it or the connection went away"),
+    (SIGNAL, "interrupted"),
+    (PARTIAL, "some entries failed; the others are there"),
+    (VANISHED, "some sources changed or vanished while they were read"),
+    (DELETE_LIMIT, "not everything was deleted"),
+];
+
 /// The code of a command that came to its end.
 pub fn of_result(result: Result<Code, Failure>) -> Result<Code, Failure> {
     result.map(|code| Code::Command(number(code)))

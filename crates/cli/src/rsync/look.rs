@@ -77,10 +77,14 @@ impl RsyncLook {
         })
     }
 
-    /// The first line.
-    pub fn begin(&self, pulls: bool) {
+    /// The first lines; `made` is a directory that is to be made.
+    pub fn begin(&self, pulls: bool, made: Option<&OsStr>) {
         if self.verbose && !self.quiet {
             say!("{} incremental file list", if pulls { "receiving" } else { "sending" });
+        }
+        if let Some(made) = made.filter(|_| (self.verbose || self.itemizes) && !self.quiet) {
+            let shown = linerate_wire::path::printable(made.as_bytes());
+            say!("created directory {}", shown.trim_end_matches('/'));
         }
     }
 

@@ -13,6 +13,7 @@ use linerate_wire::control::Options;
 use linerate_wire::filter::Rule;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 
 use crate::common::failure::Failure;
 use crate::common::look::{Look, Sums};
@@ -23,18 +24,27 @@ use crate::copying::perform;
 use crate::copying::task::Task;
 use crate::exit::Code;
 use crate::sync::selecting::{RuleOption, build, list};
-use codes::{USAGE, of_failure, of_result};
+use codes::{MEANINGS, USAGE, of_failure, of_result};
 use line::Line;
 use look::RsyncLook;
 use table::OPTIONS;
 
 /// Arguments of `linerate rsync`.
 #[derive(Debug, Args)]
+#[command(before_long_help = EXAMPLES, after_long_help = codes_table())]
 pub struct RsyncArgs {
     /// rsync's own options and paths
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "RSYNC-ARGUMENT")]
     words: Vec<OsString>,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  linerate rsync -aHAX --delete tree/ host:/data/copy/
+      what rsync does with the same words
+  linerate rsync --help
+      rsync's options, and what becomes of each
+";
 
 const HELP: &str = "\
 Usage: linerate rsync [RSYNC'S OPTIONS] SRC... [USER@]HOST:DST
@@ -59,7 +69,7 @@ pub fn run(args: RsyncArgs) -> Result<Code, Failure> {
     let look = RsyncLook::new(&line).map_err(|message| Failure(message, USAGE))?;
     let mut task = line.task().map_err(|message| Failure(message, USAGE))?;
     let pulls = task.sources.first().is_some_and(|source| matches!(Spec::parse(source), Spec::Remote(..)));
-    look.begin(pulls);
+    look.begin(pulls, line.makes_directory().as_deref());
     if !line.recursive && line.files_from.is_none() {
         task.sources.retain(|source| !look.skips_directory(source));
         if task.sources.is_empty() {
@@ -74,7 +84,12 @@ pub fn run(args: RsyncArgs) -> Result<Code, Failure> {
 /// How it is called, and what becomes of each of rsync's options.
 fn help() -> String {
     let rows = OPTIONS.iter().map(|option| format!("\n  {:<42} {}", option.shown(), option.verdict()));
-    format!("{HELP}\n\nrsync's options:{}", rows.collect::<String>())
+    format!("{HELP}\n\nrsync's options:{}\n\n{}", rows.collect::<String>(), codes_table())
+}
+
+fn codes_table() -> String {
+    let codes = MEANINGS.iter().map(|(code, meaning)| format!("\n  {code:<4} {meaning}"));
+    format!("Exit codes:{}", codes.collect::<String>())
 }
 
 impl Line {
@@ -130,6 +145,20 @@ impl Line {
             retries: 0,
             reach: Reach { rsh: self.shell()?, ..Reach::default() },
         })
+    }
+
+    /// The directory of this host that is to be made for the sources, where it is known before.
+    fn makes_directory(&self) -> Option<OsString> {
+        let (destination, sources) = self.paths.split_last()?;
+        let Spec::Local(path) = Spec::parse(destination) else { return None };
+        let slash = |path: &OsString| path.as_bytes().ends_with(b"/");
+        let is_directory = |source: &OsString| match Spec::parse(source) {
+            Spec::Local(path) => Path::new(&path).is_dir(),
+            Spec::Remote(..) => slash(source),
+        };
+        let has_directory =
+            slash(destination) || sources.len() > 1 || self.recursive && sources.iter().any(is_directory);
+        (has_directory && !Path::new(&path).exists()).then_some(path)
     }
 
     fn filter(&self) -> Result<Rules, String> {

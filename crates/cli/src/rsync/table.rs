@@ -124,7 +124,7 @@ pub const OPTIONS: &[RsyncOption] = &[
     flag(&["version"], Some('V'), |line| line.version = true),
     switch(&["verbose"], Some('v'), |line| line.verbose += 1, |line| line.verbose = 0),
     value(&["info"], None, info),
-    refused_of(&["debug"], None, "rsync's inner workings aren't linerate's"),
+    always_of(&["debug"], None, "rsync's inner workings aren't linerate's"),
     always_of(&["stderr"], None, "errors go to standard error"),
     always(&["msgs2stderr"], None, "errors go to standard error"),
     flag(&["quiet"], Some('q'), |line| line.quiet = true),
@@ -389,6 +389,9 @@ mod tests {
         let page = std::fs::read_to_string(page).unwrap();
         let rows: Vec<_> =
             OPTIONS.iter().map(|option| format!("| `{}` | {} |", option.shown(), option.verdict())).collect();
+        let codes = crate::rsync::codes::MEANINGS.iter();
+        let rows: Vec<_> =
+            rows.into_iter().chain(codes.map(|(code, meaning)| format!("| {code} | {meaning} |"))).collect();
         let missing: Vec<_> = rows.iter().filter(|row| !page.contains(*row)).cloned().collect();
         assert!(missing.is_empty(), "docs/guide/rsync.md lacks:\n{}", missing.join("\n"));
         let listed = page.lines().filter(|line| line.starts_with("| `-")).count();

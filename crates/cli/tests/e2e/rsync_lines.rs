@@ -39,7 +39,7 @@ const NEW: [&str; 34] = [
     "-ai --include=*/ --include=b --exclude=* src/ DST",
     "-aiF src/ DST",
     "-ai --no-l src/ DST",
-    "-aHAXi src/ DST",
+    "-aAXi src/ DST",
     "-aSi --numeric-ids src/ DST",
     "-a --out-format=%n src/ DST",
     "-a --out-format=%i|%n%L|%% src DST",
@@ -78,7 +78,7 @@ const CHANGED: [&str; 32] = [
     "-aiW src/ DST/",
     "-ai src/sub DST/",
     "-ai src/sub DST/sub",
-    "-ai --del src/sub src/a DST",
+    "-ai --del src/a src/sub DST",
     "-ai --delete-before src/ DST/",
     "-ai --delete-during --no-perms --no-owner --no-group src/ DST/",
     "-ai --no-t src/ DST/",
@@ -92,7 +92,7 @@ fn make_source(top: &Path) {
     write(top.join("a"), "hi\n");
     write(top.join("sub/b"), "yo\n");
     write(top.join("sub/large"), noise(1, 300_000));
-    write(top.join("other/c"), "c");
+    write(top.join("other/zz"), "c");
     write(top.join("core"), "what -C leaves out");
     symlink("a", top.join("l")).unwrap();
     fs::hard_link(top.join("a"), top.join("sub/a too")).unwrap();
@@ -119,14 +119,16 @@ fn words(line: &str, destination: &str) -> Vec<OsString> {
     line.split(' ').map(|word| word.replace('_', " ").replace("DST", destination).into()).collect()
 }
 
-/// What scripts read of the output: sums of bytes on the wire are each program's own.
+/// What scripts read of the output, in its order: sums of bytes on the wire are each program's own. rsync deletes as it goes, and
+/// reads all names before it copies.
 fn lines(text: &str) -> Vec<String> {
-    let own =
-        ["created directory ", "sent ", "total size is ", "File list ", "Total bytes ", "Total file size"];
+    let own = ["sent ", "total size is ", "File list ", "Total bytes ", "Total file size"];
     let is_own = |line: &&str| own.iter().any(|own| line.starts_with(own));
-    let mut lines: Vec<_> = text.lines().filter(|line| !is_own(line)).map(str::to_owned).collect();
-    lines.sort();
-    lines
+    let lines = text.lines().filter(|line| !is_own(line)).map(|line| line.replace("theirs", "ours"));
+    let (mut apart, lines): (Vec<_>, Vec<_>) =
+        lines.partition(|line| line.contains("deleting ") || line.starts_with("skipping "));
+    apart.sort();
+    [lines, apart].concat()
 }
 
 /// Both, with their own destinations; panics where they differ.

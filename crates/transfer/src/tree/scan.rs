@@ -67,8 +67,8 @@ pub struct Selection {
     pub no_links: bool,
     /// So is what is on another file system than its source.
     pub one_file_system: bool,
-    /// Of sources that land on each other, the first has what several have.
-    pub merges: bool,
+    /// As with rsync: of sources that land on each other the first has what several have, and names come in its order.
+    pub like_rsync: bool,
 }
 
 impl Selection {
@@ -80,7 +80,7 @@ impl Selection {
             safe_links: options.safe_links,
             no_links: options.no_links,
             one_file_system: options.one_file_system,
-            merges: options.sync.as_ref().is_some_and(|sync| sync.into),
+            like_rsync: options.sync.as_ref().is_some_and(|sync| sync.into),
         }
     }
 }
@@ -114,11 +114,70 @@ const TOGETHER: usize = 64;
 /// One directory on the way down.
 struct ScanLevel {
     path: RelPath,
-    listing: Dir,
+    listing: Listing,
     /// Names that were listed and aren't walked yet.
     ahead: VecDeque<Looked>,
     fd: OwnedFd,
     scope: Scope,
+}
+
+/// The names of a directory, without `.` and `..`.
+enum Listing {
+    /// As the file system has them.
+    Read(Dir),
+    /// In rsync's order; behind them the error by which the list ended.
+    Sorted(std::vec::IntoIter<Vec<u8>>, Option<Errno>),
+}
+
+impl Listing {
+    fn next(&mut self) -> Option<Result<Vec<u8>, Errno>> {
+        match self {
+            Self::Read(dir) => read_name(dir).map(|read| read.map(|(name, _)| name)),
+            Self::Sorted(names, error) => names.next().map(Ok).or_else(|| error.take().map(Err)),
+        }
+    }
+
+    /// Other names than directories' come first, and those by their bytes with a slash behind them.
+    fn sorted(mut dir: Dir, fd: &OwnedFd) -> Self {
+        let (mut found, mut ended) = (Vec::new(), None);
+        while let Some(read) = read_name(&mut dir) {
+            match read {
+                Ok((name, kind)) => {
+                    let is_directory = match kind {
+                        FileType::Unknown => is_directory(fd, &name),
+                        kind => kind == FileType::Directory,
+                    };
+                    found.push((is_directory, name));
+                }
+                Err(error) => {
+                    ended = Some(error);
+                    break;
+                }
+            }
+        }
+        let key = |(is_directory, name): &(bool, Vec<u8>)| {
+            let slash: &[u8] = if *is_directory { b"/" } else { b"" };
+            (*is_directory, [name, slash].concat())
+        };
+        found.sort_by_cached_key(key);
+        let names: Vec<_> = found.into_iter().map(|(_, name)| name).collect();
+        Self::Sorted(names.into_iter(), ended)
+    }
+}
+
+fn read_name(dir: &mut Dir) -> Option<Result<(Vec<u8>, FileType), Errno>> {
+    loop {
+        let read = dir.read()?;
+        let named = read.map(|entry| (entry.file_name().to_bytes().to_vec(), entry.file_type()));
+        if !matches!(&named, Ok((name, _)) if name == b"." || name == b"..") {
+            return Some(named);
+        }
+    }
+}
+
+fn is_directory(fd: &OwnedFd, name: &[u8]) -> bool {
+    let stat = rustix::fs::statat(fd, name, AtFlags::SYMLINK_NOFOLLOW);
+    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
 }
 
 /// A name in a directory, looked at.
@@ -164,7 +223,7 @@ impl Scanner<'_> {
         let mut names: Vec<_> = self.sources.iter().map(|source| &source.source.name).collect();
         names.sort();
         let meet = names.windows(2).any(|pair| pair[0] == pair[1] || pair[0].is_root());
-        (self.selection.merges && meet).then(HashSet::new)
+        (self.selection.like_rsync && meet).then(HashSet::new)
     }
 }
 
@@ -270,14 +329,11 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
 
     /// The next name in a directory; `None` at its end, and where it can't be listed, which is reported.
     fn next_name(&self, source: usize, level: &mut ScanLevel) -> Option<Vec<u8>> {
-        loop {
-            match level.listing.read()? {
-                Ok(entry) if matches!(entry.file_name().to_bytes(), b"." | b"..") => {}
-                Ok(entry) => return Some(entry.file_name().to_bytes().to_vec()),
-                Err(error) => {
-                    self.fail(source, &level.path, "listing the directory", error);
-                    return None;
-                }
+        match level.listing.next()? {
+            Ok(name) => Some(name),
+            Err(error) => {
+                self.fail(source, &level.path, "listing the directory", error);
+                None
             }
         }
     }
@@ -330,7 +386,11 @@ impl<T: Taker> ScanWalk<'_, '_, T> {
             }
         };
         match scope.enter(&path, &mut |name| merge_file(&fd, name)) {
-            Ok(scope) => Some(ScanLevel { path, listing, ahead: VecDeque::new(), fd, scope }),
+            Ok(scope) => {
+                let sorts = self.scanner.selection.like_rsync;
+                let listing = if sorts { Listing::sorted(listing, &fd) } else { Listing::Read(listing) };
+                Some(ScanLevel { path, listing, ahead: VecDeque::new(), fd, scope })
+            }
             Err(error) => {
                 self.tell(source, &path, ProblemKind::Failed, format!("nothing in it is sent: {error}"));
                 None
