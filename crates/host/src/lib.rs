@@ -3,6 +3,7 @@
 //! Everything is read from files below a root directory that the caller names: `/` on a live host, a captured
 //! tree in a test. No reader panics on their contents; an unavailable value holds the reason.
 
+mod cgroup;
 mod cpu_times;
 mod cpuinfo;
 pub mod facts;
@@ -15,6 +16,7 @@ mod root;
 pub mod sample;
 mod snapshot;
 
+pub use cgroup::{CpuQuota, QuotaMeter, QuotaUse, Throttling};
 pub use cpu_times::{CpuSeconds, CpuTimes};
 pub use facts::{Fact, Facts};
 pub use pressure::Pressure;

@@ -5,6 +5,8 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
+use linerate_sys::tcp::SendBuffer;
+
 use super::sock_diag::SockDiag;
 use super::sockets::followed;
 use super::source::TextSource;
@@ -74,6 +76,18 @@ pub struct Flow {
     /// isn't known.
     #[serde(default)]
     pub window_closed: f64,
+    /// Share of the samples in which the send buffer had no room and all bytes in it were under way; 0 if it isn't known.
+    #[serde(default)]
+    pub send_buffer_full: f64,
+    /// Median of the send buffer's sizes in bytes of memory; 0 if it isn't known.
+    #[serde(default)]
+    pub send_buffer: u64,
+    /// Median of the bytes under way.
+    #[serde(default)]
+    pub in_flight: u64,
+    /// Share of the samples in which received bytes waited for the program to read them.
+    #[serde(default)]
+    pub unread: f64,
     /// Segments with data, sent and received during the recording; 0 if their number isn't known.
     #[serde(default)]
     pub data_segments: u64,
@@ -171,6 +185,10 @@ fn flow(recording: &Recording, moments: &ConnectionMoments<'_>) -> Flow {
         segment_size: number(last, "mss"),
         window: median("snd_wnd"),
         window_closed: closed(moments),
+        send_buffer_full: share_of(moments, is_send_buffer_full),
+        send_buffer: median("sndbuf"),
+        in_flight: median("unacked").saturating_mul(number(last, "mss")),
+        unread: share_of(moments, |fields| number(fields, "rqueue") > 0),
         data_segments: grown("data_segs_in").saturating_add(grown("data_segs_out")),
         delivery_rate: median("delivery_rate"),
         most_cwnd: moments.iter().map(|(_, fields)| number(fields, "cwnd")).max().unwrap_or(0),
@@ -179,6 +197,16 @@ fn flow(recording: &Recording, moments: &ConnectionMoments<'_>) -> Flow {
         sndbuf_limited_us: grown("sndbuf_limited"),
         seen: (*from, *to),
     }
+}
+
+fn share_of(moments: &ConnectionMoments<'_>, is: impl Fn(&Fields<'_>) -> bool) -> f64 {
+    moments.iter().filter(|(_, fields)| is(fields)).count() as f64 / moments.len().max(1) as f64
+}
+
+fn is_send_buffer_full(fields: &Fields<'_>) -> bool {
+    let of = |name| number(fields, name);
+    let in_flight = of("unacked").saturating_mul(of("mss"));
+    SendBuffer { size: of("sndbuf"), queued: of("wmem_queued") }.limits(of("notsent"), in_flight)
 }
 
 /// Compares each window with the largest until then, because a window that still grows isn't closed.
@@ -258,6 +286,25 @@ mod tests {
         assert_eq!(closed(&[75776, 0, 0, 0, 2048, 0, 0, 0]), 7.0 / 8.0);
         assert_eq!(closed(&[65536, 131_072, 1 << 20, 1 << 20, 900_000]), 0.0);
         assert_eq!(closed(&[0, 0, 0]), 0.0, "not known");
+    }
+
+    #[test]
+    fn a_send_buffer_is_full_where_nothing_in_it_waits_to_be_sent() {
+        // Values that the kernel reported over 20 ms: net.ipv4.tcp_wmem of 64 KiB at most, and 4 MiB.
+        let small = "a:1 b:2 state=1 mss=1448 unacked=46 notsent=0 sndbuf=65536 wmem_queued=68158\n";
+        let large =
+            "a:1 b:2 state=1 mss=1448 unacked=470 notsent=564720 sndbuf=2161152 wmem_queued=1281888\n";
+        let of = |texts: &[&str]| flows(&recording_of(NAME, texts)).remove(0);
+        let full = of(&[small, small, &small.replace("68158", "0"), small]);
+        assert_eq!((full.send_buffer_full, full.send_buffer, full.in_flight), (0.75, 65536, 66_608));
+        assert_eq!(of(&[large, large]).send_buffer_full, 0.0);
+        assert_eq!(of(&["a:1 b:2 state=1 unacked=46\n"]).send_buffer_full, 0.0, "not known");
+    }
+
+    #[test]
+    fn bytes_that_nobody_reads_are_seen() {
+        let text = |queue: u64| format!("a:1 b:2 state=1 rqueue={queue}\n");
+        assert_eq!(flows(&recording_of(NAME, &[&text(0), &text(9000), &text(65536)]))[0].unread, 2.0 / 3.0);
     }
 
     /// Both ends of a connection over loopback.
