@@ -76,6 +76,8 @@ pub struct Stages {
     pub quota_stops: u64,
     /// Nanoseconds for which it was stopped, summed over processors.
     pub quota_stopped: u64,
+    /// Sender: bits a second of the port by which its streams leave; 0 where that is unknown or only nominal.
+    pub link: u64,
 }
 
 /// Processor time and memory of one end's process.

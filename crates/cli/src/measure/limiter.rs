@@ -149,6 +149,7 @@ fn together(all: &[Flow]) -> (Option<Flows>, bool, f64) {
         send_buffer_full: mean(|flow| flow.send_buffer_full),
         send_buffer: sum(|flow| flow.send_buffer) / number,
         in_flight: sum(|flow| flow.in_flight) / number,
+        link: counted.iter().map(|flow| flow.link).max().unwrap_or(0) as f64,
         unread: mean(|flow| flow.unread),
     };
     (Some(flows), sent > received, seconds)

@@ -255,6 +255,7 @@ fn numbers_beyond_all_measure_do_no_harm() {
         quota_period: u64::MAX,
         quota_stops: u64::MAX,
         quota_stopped: u64::MAX,
+        link: u64::MAX,
     };
     let sums = control::Totals {
         files: u64::MAX,

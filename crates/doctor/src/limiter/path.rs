@@ -14,6 +14,8 @@ const LOSS: f64 = 1e-5;
 const CHANCE: f64 = 10.0;
 /// Share of the looks at a flow at which its send buffer was full and all of it under way, above which it limits.
 const BUFFERED: f64 = 0.5;
+/// Share of a port's rate from which payload fills it: at an MTU of 1500, headers leave 94 %.
+const FULL_LINK: f64 = 0.9;
 /// A round trip longer than the shortest by this factor means a queue before the link: then the link is full,
 /// and the losses are the queue's.
 const QUEUED: f64 = 1.4;
@@ -79,6 +81,8 @@ pub struct Flows {
     pub in_flight: f64,
     /// Share of the looks at which received bytes waited for the program to read them.
     pub unread: f64,
+    /// Bits a second of the port by which the flows leave; 0 where that is unknown or only nominal.
+    pub link: f64,
     /// Share of the time in which the sender keeps its rate a little below the path's, to avoid a queue.
     pub held: f64,
 }
@@ -183,10 +187,10 @@ impl Flows {
         reno.max(cubic) * self.segment_size.max(536.0) * 8.0 / seconds
     }
 
-    /// The network, where a queue stands before it, it loses segments, or the rate is held at its own.
+    /// The network, where a queue stands before it, it loses segments, or the rate is held at its own or is the port's.
     fn network(&self, share: f64) -> Option<Verdict> {
         let loses = self.retransmits >= CHANCE && ratio(self.retransmits, self.segments) >= LOSS;
-        if !self.is_queued() && !loses {
+        if !self.is_queued() && !loses && !self.fills_link() {
             return None;
         }
         let mut evidence = match self.held {
@@ -197,6 +201,9 @@ impl Flows {
                 percent(held)
             ),
         };
+        if self.fills_link() {
+            evidence += &format!(", {} of the sender's port", percent(self.bits / self.link));
+        }
         if self.rtt > 0.0 {
             evidence += &format!(", round trip {}, shortest {}", time(self.rtt), time(self.min_rtt));
         }
@@ -236,6 +243,11 @@ impl Flows {
             );
         }
         Verdict::new(Limiter::NotExplained, share, evidence)
+    }
+
+    /// True where the flows fill their port. One that carries more than its rate reports a nominal one.
+    fn fills_link(&self) -> bool {
+        self.bits <= self.link && self.bits >= FULL_LINK * self.link && self.link > 0.0
     }
 
     /// True where a queue stands before the link, or would without the sender's restraint.
@@ -319,6 +331,16 @@ mod tests {
             (Limiter::NotExplained, Limiter::Network),
             "chance, and a policer"
         );
+    }
+
+    #[test]
+    fn a_full_port_is_the_network_also_without_a_queue() {
+        let full = Flows { bits: 9.41e9, link: 10e9, ..flows() };
+        let named = full.name(0.9);
+        assert_eq!(named.limiter, Limiter::Network);
+        assert!(named.evidence.contains("94 % of the sender's port"), "{}", named.evidence);
+        assert_eq!(Flows { bits: 8.5e9, ..full }.name(0.9).limiter, Limiter::NotExplained);
+        assert_eq!(Flows { bits: 11e9, ..full }.name(0.9).limiter, Limiter::NotExplained, "a nominal rate");
     }
 
     #[test]

@@ -182,6 +182,7 @@ fn flows(evidence: &Evidence) -> Flows {
         send_buffer_full: mean(sender.tcp_send_buffer_full),
         send_buffer: mean(sender.tcp_send_buffer),
         in_flight: mean(sender.tcp_in_flight),
+        link: sender.link as f64,
         ..Flows::default()
     }
 }

@@ -42,7 +42,7 @@ pub use fact::Fact;
 pub use groups::{GroupFacts, MemoryLimit};
 pub use idle::{Idle, IdleState};
 pub use irqs::Irq;
-pub use kind::PortKind;
+pub use kind::{PortKind, has_rate_of_its_own};
 pub use link::{LinkMode, LinkModes};
 pub use machine::Machine;
 pub use memory::MemoryFacts;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +12,7 @@ use super::sock_diag::SockDiag;
 use super::sockets::followed;
 use super::source::TextSource;
 use super::{Recording, SampleKind, SamplerOptions, TimeSeries};
+use crate::link_rate;
 
 const NAME: &str = "flows";
 /// The number of connections with series of their own; these are the ones that moved the most bytes.
@@ -22,12 +24,18 @@ pub(super) const KIND: SampleKind =
 struct ConnectionSource {
     sockets: Option<SockDiag>,
     text: String,
+    /// The rates of the ports with these addresses.
+    links: BTreeMap<IpAddr, Option<u64>>,
 }
 
 impl ConnectionSource {
     fn new(options: &SamplerOptions) -> Self {
         let live = options.root.as_os_str() == "/";
-        Self { sockets: live.then(SockDiag::open).and_then(Result::ok), text: String::new() }
+        Self {
+            sockets: live.then(SockDiag::open).and_then(Result::ok),
+            text: String::new(),
+            links: BTreeMap::new(),
+        }
     }
 }
 
@@ -38,7 +46,16 @@ impl TextSource for ConnectionSource {
         };
         self.text.clear();
         sockets.read(&mut self.text)?;
-        text.extend_from_slice(self.text.as_bytes());
+        for line in self.text.lines() {
+            text.extend_from_slice(line.as_bytes());
+            let near = line.split(' ').next().and_then(|near| near.parse::<SocketAddr>().ok());
+            let link =
+                near.and_then(|near| *self.links.entry(near.ip()).or_insert_with(|| link_rate(near.ip())));
+            if let Some(bits) = link {
+                text.extend_from_slice(format!(" link={bits}").as_bytes());
+            }
+            text.push(b'\n');
+        }
         Ok(())
     }
 }
@@ -88,6 +105,9 @@ pub struct Flow {
     /// Share of the samples in which received bytes waited for the program to read them.
     #[serde(default)]
     pub unread: f64,
+    /// Bits a second of the port with the local address; 0 if they aren't known, or only nominal.
+    #[serde(default)]
+    pub link: u64,
     /// Segments with data, sent and received during the recording; 0 if their number isn't known.
     #[serde(default)]
     pub data_segments: u64,
@@ -189,6 +209,7 @@ fn flow(recording: &Recording, moments: &ConnectionMoments<'_>) -> Flow {
         send_buffer: median("sndbuf"),
         in_flight: median("unacked").saturating_mul(number(last, "mss")),
         unread: share_of(moments, |fields| number(fields, "rqueue") > 0),
+        link: number(last, "link"),
         data_segments: grown("data_segs_in").saturating_add(grown("data_segs_out")),
         delivery_rate: median("delivery_rate"),
         most_cwnd: moments.iter().map(|(_, fields)| number(fields, "cwnd")).max().unwrap_or(0),
@@ -346,7 +367,7 @@ mod tests {
         let text = |acked: u64, rtt: u64| {
             format!(
                 "10.0.0.1:1 10.0.0.2:80 state=1 cookie=1 congestion=cubic bytes_acked={acked} rtt={rtt} cwnd=10 \
-                 snd_wnd=65536 data_segs_in=3 data_segs_out={}\n",
+                 snd_wnd=65536 link=10000000000 data_segs_in=3 data_segs_out={}\n",
                 acked / 1000
             )
         };
@@ -354,7 +375,7 @@ mod tests {
         let recording = recording_of(NAME, &[&text(1000, 50), &text(9000, 70), &again(5)]);
         let found = flows(&recording);
         assert_eq!((found.len(), found[0].bytes_sent, found[1].bytes_sent), (2, 8000, 5));
-        assert_eq!(found[0].window, 65536);
+        assert_eq!((found[0].window, found[0].link), (65536, 10_000_000_000));
         assert_eq!((found[0].data_segments, found[1].data_segments), (8, 3));
         assert_eq!(
             (found[0].bytes_seen, found[1].bytes_seen),

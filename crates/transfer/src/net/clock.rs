@@ -162,6 +162,8 @@ fn nanoseconds(duration: std::time::Duration) -> u64 {
 pub struct Counters {
     stages: Mutex<Stages>,
     host: Mutex<HostTimes>,
+    /// Bits a second of the port by which the streams leave; 0 where it is unknown.
+    link: AtomicU64,
     /// When the first worker began.
     first: Mutex<Option<Instant>>,
     /// Entries that the scanner found.
@@ -221,6 +223,11 @@ impl Counters {
         sum.waited += more.waited;
     }
 
+    /// Notes the rate of the port by which a stream leaves.
+    pub fn leaves_by(&self, bits: Option<u64>) {
+        self.link.fetch_max(bits.unwrap_or(0), Ordering::Relaxed);
+    }
+
     /// True where no entry failed, was left out, or changed under way.
     pub fn has_no_problem(&self) -> bool {
         self.failed.load(Ordering::Relaxed) == 0 && self.changed.load(Ordering::Relaxed) == 0
@@ -228,7 +235,7 @@ impl Counters {
 
     /// The sum so far.
     pub fn stages(&self) -> Stages {
-        let stages = *lock(&self.stages);
+        let stages = Stages { link: self.link.load(Ordering::Relaxed), ..*lock(&self.stages) };
         lock(&self.host).now(stages)
     }
 

@@ -78,6 +78,11 @@ impl Stream {
         self.transport.tcp_info()
     }
 
+    /// Bits a second of the port by which it leaves, where they are known.
+    pub fn link_rate(&self) -> Option<u64> {
+        self.transport.link_rate()
+    }
+
     /// The sending side.
     pub fn into_writer(self) -> FrameWriter {
         FrameWriter { transport: self.transport, tls: self.tls, buffer: Vec::new() }
