@@ -32,7 +32,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         .filter(|cpuset| !cpuset.is_empty() && online.iter().any(|cpu| !cpuset.contains(cpu)));
     let title = format!("linerate may run on {usable} of {} processors", online.len());
     let finding = leaves(host, usable as f64, title).evidence(match by_group {
-        Some(cpuset) => format!("the cpuset of its control group has {} processors", cpuset.len()),
+        Some(cpuset) => format!("the cpuset of its control group holds {} of them", cpuset.len()),
         None => "its affinity leaves the others out; its control group doesn't".into(),
     });
     // systemd sets the cpusets of version 2 only.
@@ -76,6 +76,7 @@ mod tests {
         let all = fixture("stock-10g").cpu.online.known().unwrap().clone();
         let by_group = found(&CHECK, &with(&[0], &[0]));
         assert_eq!(lines(&by_group), ["cpuset - note 18.3 Gbit/s"]);
+        assert_eq!(by_group[0].evidence[1], "the cpuset of its control group holds 1 of them");
         assert_eq!(
             (by_group[0].fix.as_deref(), by_group[0].undo.as_deref()),
             (
