@@ -15,7 +15,7 @@ fn limits_made_on_purpose_are_named() {
             format_args!("{} isn't built; `cargo test --workspace` does", program.display()),
         );
     }
-    let kinds = "bwlimit,window,slow-source,slow-destination,measure-slow-source";
+    let kinds = "bwlimit,window,send-buffer,slow-source,slow-destination,quota-sender,quota-receiver,measure-slow-source";
     let mut limits = Command::new(xtask);
     limits.args(["limits", "--tries", "1", "--only", kinds, "--program"]).arg(program);
     let output = limits.output().expect("xtask is there");
@@ -24,5 +24,5 @@ fn limits_made_on_purpose_are_named() {
         return skip("limits", error);
     }
     assert!(output.status.success(), "{told}{error}");
-    assert!(told.contains("5 of 5 named right"), "{told}");
+    assert!(told.contains("8 of 8 named right"), "{told}");
 }

@@ -16,7 +16,10 @@ sources! {
         "https://docs.kernel.org/block/queue-sysfs.html";
     BONDING = "Linux, Documentation/networking/bonding.rst",
         "https://docs.kernel.org/networking/bonding.html";
+    BANDWIDTH = "Linux, Documentation/scheduler/sched-bwc.rst", "https://docs.kernel.org/scheduler/sched-bwc.html";
     BRIDGE = "Linux, Documentation/networking/bridge.rst", "https://docs.kernel.org/networking/bridge.html";
+    CGROUPS = "Linux, Documentation/admin-guide/cgroup-v2.rst",
+        "https://docs.kernel.org/admin-guide/cgroup-v2.html";
     CPUIDLE = "Linux, Documentation/admin-guide/pm/cpuidle.rst",
         "https://docs.kernel.org/admin-guide/pm/cpuidle.html";
     IOV = "Linux, Documentation/PCI/pci-iov-howto.rst", "https://docs.kernel.org/PCI/pci-iov-howto.html";

@@ -3,6 +3,8 @@
 use linerate_host::facts::{Port, PortKind};
 use linerate_host::{Fact, Facts};
 
+use crate::limiter::Limiter;
+
 /// The need in bits a second where neither the user nor any port gives one.
 pub const USUAL_RATE: f64 = 10e9;
 
@@ -58,6 +60,13 @@ pub struct PathMeasurements {
 }
 
 impl PathMeasurements {
+    /// What limited the measurement, in words.
+    pub fn limit(&self) -> Option<String> {
+        let name = self.limiter?;
+        let is_open = name == Limiter::NotExplained.name();
+        Some(if is_open { "limit not explained".into() } else { format!("limited by: {name}") })
+    }
+
     /// Share of the segments that were retransmitted, 0 to 1.
     pub fn loss(&self) -> Option<f64> {
         let (again, sent) = (self.retransmitted?, self.sent?);

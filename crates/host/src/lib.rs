@@ -3,10 +3,12 @@
 //! Everything is read from files below a root directory that the caller names: `/` on a live host, a captured
 //! tree in a test. No reader panics on their contents; an unavailable value holds the reason.
 
+mod cgroup;
 mod cpu_times;
 mod cpuinfo;
 pub mod facts;
 mod hypervisor;
+mod link;
 mod netlink;
 mod pressure;
 mod profile;
@@ -15,8 +17,10 @@ mod root;
 pub mod sample;
 mod snapshot;
 
+pub use cgroup::{CpuQuota, QuotaMeter, QuotaUse, Throttling};
 pub use cpu_times::{CpuSeconds, CpuTimes};
 pub use facts::{Fact, Facts};
+pub use link::link_rate;
 pub use pressure::Pressure;
 pub use profile::{Interface, Profile};
 pub use snapshot::Snapshot;

@@ -120,6 +120,7 @@ fn damaged_texts() -> impl Strategy<Value = Recording> {
         "([a-z0-9]{1,5}:( [0-9]{1,21}){0,17}\n){0,4}",
         "(Tcp:( [A-Za-z0-9]{1,21}){0,5}\n){0,4}",
         "((cpu|io) some avg10=1 total=[0-9]{0,25}\n){0,4}",
+        "(cpu.(max|stat|cfs_quota_us) (nr_periods |nr_throttled )?[0-9]{1,21}( [0-9]{1,21})? /a\n){0,6}",
         "([0-9.:]{1,9} [0-9.:]{1,9}( (cookie|rtt|bytes_acked|retrans|cwnd)=[0-9]{0,21}){0,6}\n){0,4}",
     ];
     let kinds = [
@@ -134,6 +135,7 @@ fn damaged_texts() -> impl Strategy<Value = Recording> {
         "netstat",
         "flows",
         "pressure",
+        "quotas",
         "processes",
     ];
     let sample = prop::collection::vec(text, kinds.len())
@@ -151,6 +153,7 @@ fn damaged_texts() -> impl Strategy<Value = Recording> {
 
 fn read_all(recording: &Recording) {
     let _ = (Cost::of(recording), sample::series(recording), sample::flows(recording));
+    let _ = sample::quota_use(recording);
     let _ = (sample::interrupts(recording), sample::softirqs(recording), sample::queues(recording));
 }
 

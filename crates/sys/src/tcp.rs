@@ -31,8 +31,12 @@ pub struct TcpInfo {
     pub acknowledged_ms: u32,
     /// Bytes in the send buffer that have not been sent yet; 0 before Linux 4.6.
     pub unsent: u32,
+    /// Bytes that were sent and not acknowledged yet, in whole segments.
+    pub in_flight: u64,
     /// The most recent delivery rate in bytes a second; 0 before Linux 4.9.
     pub delivery_rate: u64,
+    /// The send buffer; of size 0 before Linux 4.12.
+    pub send_buffer: SendBuffer,
 }
 
 impl TcpInfo {
@@ -71,8 +75,55 @@ impl TcpInfo {
             acknowledged: info.tcpi_bytes_acked,
             acknowledged_ms: info.tcpi_last_ack_recv,
             unsent: info.tcpi_notsent_bytes,
+            in_flight: u64::from(info.tcpi_unacked) * u64::from(info.tcpi_snd_mss),
             delivery_rate: info.tcpi_delivery_rate,
+            send_buffer: SendBuffer::of(socket).unwrap_or_default(),
         })
+    }
+}
+
+/// The memory of a socket's send buffer (`SO_MEMINFO`, Linux 4.12). It is more than the bytes in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SendBuffer {
+    /// The most that it may take, in bytes; 0 where it is unknown.
+    pub size: u64,
+    /// The part that is in use.
+    pub queued: u64,
+}
+
+impl TcpInfo {
+    /// True if a larger send buffer would hold more bytes under way.
+    pub fn is_limited_by_send_buffer(&self) -> bool {
+        self.send_buffer.limits(self.unsent.into(), self.in_flight)
+    }
+}
+
+impl SendBuffer {
+    fn of(socket: BorrowedFd<'_>) -> io::Result<Self> {
+        // SK_MEMINFO_VARS of include/uapi/linux/sock_diag.h: the size is number 3, what is queued number 5.
+        let mut values = [0_u32; 9];
+        let mut length = mem::size_of_val(&values) as libc::socklen_t;
+        // SAFETY: the kernel writes at most `length` bytes to `values`, which is that long and lives on.
+        let result = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_MEMINFO,
+                (&raw mut values).cast(),
+                &raw mut length,
+            )
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { size: u64::from(values[3]), queued: u64::from(values[5]) })
+    }
+
+    /// True if it has no room for a waiting writer, and nearly all bytes in it are under way: then a larger one would
+    /// hold more bytes under way. The kernel wakes a writer once a third is free (sk_stream_min_wspace in
+    /// include/net/sock.h). A sender that TCP's congestion window or the peer's holds back has unsent bytes.
+    pub fn limits(self, unsent: u64, in_flight: u64) -> bool {
+        self.size > 0 && 3 * self.queued >= 2 * self.size && 8 * unsent <= in_flight
     }
 }
 
@@ -134,6 +185,29 @@ mod tests {
         near.write_all(b"end").unwrap();
         drop(near);
         assert_eq!((far.read(&mut [0; 100]).unwrap(), far.read(&mut [0; 100]).unwrap()), (3, 0));
+    }
+
+    #[test]
+    fn a_send_buffer_that_nobody_empties_fills() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let _far = listener.accept().unwrap();
+        let empty = TcpInfo::of(near.as_fd()).unwrap().send_buffer;
+        assert!(empty.size > 0 && empty.queued == 0, "{empty:?}");
+        near.set_nonblocking(true).unwrap();
+        while near.write(&[7; 65536]).is_ok() {}
+        let info = TcpInfo::of(near.as_fd()).unwrap();
+        assert!(3 * info.send_buffer.queued >= 2 * info.send_buffer.size, "{info:?}");
+        assert!(!info.is_limited_by_send_buffer(), "the peer's window does: {info:?}");
+    }
+
+    #[test]
+    fn a_send_buffer_limits_where_all_in_it_is_under_way() {
+        let full = SendBuffer { size: 65536, queued: 68158 };
+        assert!(full.limits(0, 66_608) && full.limits(1448, 65_000));
+        assert!(!full.limits(30_000, 36_000), "the rest could be sent");
+        assert!(!SendBuffer { queued: 20_000, ..full }.limits(0, 18_000), "the writer has room");
+        assert!(!SendBuffer::default().limits(0, 0), "unknown");
     }
 
     #[test]

@@ -48,6 +48,12 @@ pub struct Stages {
     pub tcp_delivery_rate: u64,
     /// Sum of the segment sizes in bytes.
     pub tcp_segment_size: u64,
+    /// Sum of the send buffers' sizes in bytes of memory.
+    pub tcp_send_buffer: u64,
+    /// Sum of the bytes under way: sent and not acknowledged yet.
+    pub tcp_in_flight: u64,
+    /// How often the send buffer had no room, and all bytes in it were under way.
+    pub tcp_send_buffer_full: u64,
     /// Nanoseconds from the first worker's beginning to the last that was heard of any.
     pub span: u64,
     /// Nanoseconds of `lifetime` in which `cpu` and `waited` were counted; 0 if the kernel doesn't count.
@@ -61,6 +67,17 @@ pub struct Stages {
     pub host_busy: u64,
     /// The same, idle processors included.
     pub host_time: u64,
+    /// Nanoseconds of processor time that the end's control group may use in a second; 0 without a quota. Of several
+    /// groups, one inside the other, it is the one that was stopped most often.
+    pub quota: u64,
+    /// Nanoseconds of the quota's period.
+    pub quota_period: u64,
+    /// Periods in which the group used all of its quota, and was stopped.
+    pub quota_stops: u64,
+    /// Nanoseconds for which it was stopped, summed over processors.
+    pub quota_stopped: u64,
+    /// Sender: bits a second of the port by which its streams leave; 0 where that is unknown or only nominal.
+    pub link: u64,
 }
 
 /// Processor time and memory of one end's process.

@@ -1,4 +1,5 @@
-# What the limits are made with: data in memory, a file system whose device is throttled, a group with a part of a processor.
+# What the limits are made with: data in memory, a file system whose device is throttled, a group with a part of a
+# processor, a group that gets a processor when nobody else wants it.
 # $WORK is a directory in memory, $GROUP the name of the control groups.
 set -eu
 if [ -n "${LINERATE_LAB_SSH_CONFIG-}" ]; then
@@ -9,18 +10,30 @@ if [ -n "${LINERATE_LAB_SSH_CONFIG-}" ]; then
     MEASURE="$PROGRAM measure --export json"
 fi
 
-# The directory of a new control group of this controller, of version 1 or 2.
+# The directory of a new control group, of version 1 or 2: blkio, cpu (with a quota) or weight (with a small one).
 group() {
-    if [ -d "/sys/fs/cgroup/$1" ]; then
+    if [ "$1" = weight ] && [ -d /sys/fs/cgroup/cpu ]; then
+        echo "/sys/fs/cgroup/cpu/$GROUP-weight"
+    elif [ -d "/sys/fs/cgroup/$1" ]; then
         echo "/sys/fs/cgroup/$1/$GROUP"
     else
         echo "/sys/fs/cgroup/$GROUP-$1"
     fi
 }
 
-# near CONTROLLER: this shell, and so the command. far CONTROLLER: host b with its ssh server.
+# near GROUP: this shell, and so the command. far GROUP: host b with its ssh server.
 near() { echo $$ >"$(group "$1")/cgroup.procs"; }
 far() { for pid in $(ip netns pids "$LINERATE_LAB_NETNS_B"); do echo "$pid" >"$(group "$1")/cgroup.procs"; done; }
+
+# Every processor has something to do until this shell ends.
+busy() {
+    spinners=
+    for processor in $(seq "$(nproc)"); do
+        while :; do :; done &
+        spinners="$spinners $!"
+    done
+    trap 'kill $spinners' EXIT
+}
 
 # What runs left behind that were killed.
 sweep() {
@@ -43,9 +56,10 @@ bed_up() {
     mkfs.ext4 -q -F "$WORK/image"
     loop=$(losetup --find --show "$WORK/image")
     echo "$loop" >"$WORK/loop"
-    mkdir -p "$(group cpu)" "$(group blkio)"
+    mkdir -p "$(group cpu)" "$(group weight)" "$(group blkio)"
     throttle "$(cat "/sys/block/${loop#/dev/}/dev")" 20000000
     quota 15000
+    weight
     mount -o sync "$loop" "$WORK/slow"
     cp "$WORK/little" "$WORK/slow/source"
 }
@@ -70,6 +84,14 @@ quota() {
     fi
 }
 
+weight() {
+    if [ -d /sys/fs/cgroup/cpu ]; then
+        echo 50 >"$(group weight)/cpu.shares"
+    else
+        echo 5 >"$(group weight)/cpu.weight"
+    fi
+}
+
 # Nothing of the last try is left, and nothing of the slow file system is cached.
 bed_again() {
     rm -rf "$WORK/out" "$WORK/slow/out"
@@ -82,6 +104,6 @@ bed_down() {
     set +e
     umount "$WORK/slow"
     losetup --detach "$(cat "$WORK/loop")"
-    rmdir "$(group cpu)" "$(group blkio)"
+    rmdir "$(group cpu)" "$(group weight)" "$(group blkio)"
     rm -rf "$WORK"
 }

@@ -39,6 +39,12 @@ pub const KINDS: &[LimitKind] = &[
         lab: "--link 1gbit --rtt 20ms --loss 1% --congestion cubic",
         script: "$CP --streams 4 $WORK/few b:$WORK/out",
     },
+    LimitKind {
+        made: "send-buffer",
+        expected: "send-buffer",
+        lab: "--link 1gbit --rtt 20ms",
+        script: "sysctl -q -w net.ipv4.tcp_wmem='4096 16384 262144'; $CP --streams 2 $WORK/little b:$WORK/out",
+    },
     // No data connection either way: ssh's window allows 2 MiB in flight.
     LimitKind {
         made: "through-ssh",
@@ -75,11 +81,23 @@ pub const KINDS: &[LimitKind] = &[
         made: "busy-sender",
         expected: "sender-cpu",
         lab: "",
-        script: "near cpu; $CP $WORK/mid b:$WORK/out",
+        script: "busy; near weight; $CP $WORK/mid b:$WORK/out",
     },
     LimitKind {
         made: "busy-receiver",
         expected: "receiver-cpu",
+        lab: "",
+        script: "busy; far weight; $CP $WORK/mid b:$WORK/out",
+    },
+    LimitKind {
+        made: "quota-sender",
+        expected: "cpu-quota",
+        lab: "",
+        script: "near cpu; $CP $WORK/mid b:$WORK/out",
+    },
+    LimitKind {
+        made: "quota-receiver",
+        expected: "cpu-quota",
         lab: "",
         script: "far cpu; $CP $WORK/mid b:$WORK/out",
     },
@@ -106,6 +124,31 @@ pub const KINDS: &[LimitKind] = &[
         expected: "far-end-tool",
         lab: "",
         script: "far cpu; $MEASURE -- $SCP $WORK/mid b:$WORK/out",
+    },
+    LimitKind {
+        made: "measure-quota",
+        expected: "cpu-quota",
+        lab: "",
+        script: "near cpu; $MEASURE -- $SCP $WORK/mid b:$WORK/out",
+    },
+    LimitKind {
+        made: "measure-quota-far-end",
+        expected: "cpu-quota",
+        lab: "",
+        script: "far cpu; $MEASURE -F $LINERATE_LAB_SSH_CONFIG --host b -- $SCP $WORK/mid b:$WORK/out",
+    },
+    LimitKind {
+        made: "measure-send-buffer",
+        expected: "send-buffer",
+        lab: "--link 1gbit --rtt 20ms",
+        script: "sysctl -q -w net.ipv4.tcp_wmem='4096 16384 262144'; $MEASURE -- $SCP $WORK/little b:$WORK/out",
+    },
+    // ssh has 2 MiB under way at most, which no counter of the kernel shows.
+    LimitKind {
+        made: "measure-ssh-window",
+        expected: "not-explained",
+        lab: "--link 1gbit --rtt 100ms",
+        script: "$MEASURE -- $SCP $WORK/little b:$WORK/out",
     },
     LimitKind {
         made: "measure-slow-source",

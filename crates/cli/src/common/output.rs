@@ -222,7 +222,7 @@ impl Output {
         };
         let by = match limiter.limiter {
             Limiter::TooShort => String::new(),
-            _ => format!(", limited by {} ({:.0} %)", limiter.what(), 100.0 * limiter.share),
+            _ => format!(", {} ({:.0} %)", limiter.clause(), 100.0 * limiter.share),
         };
         self.bar.set_message(format!(
             "{} of {}, {} of {} files, {}, {eta}{by}",

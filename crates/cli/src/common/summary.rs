@@ -124,7 +124,7 @@ impl Summary {
             Some(synced) => format!("{what} of {}{}", show_count(self.landed.files), deleted(synced.deleted)),
         };
         format!(
-            "{what}, {} in {}: {}, {}; {}; limited by {limiter}",
+            "{what}, {} in {}: {}, {}; {}; {limiter:#}",
             show_bytes(bytes),
             show_time(Duration::from_secs_f64(self.payload_seconds)),
             show_rate(bytes, self.payload_seconds),

@@ -79,7 +79,7 @@ fn of(summary: &Summary) -> PathMeasurements {
 /// The measurements in one line.
 pub fn told(measured: &PathMeasurements) -> String {
     let rtt = measured.rtt.map(|rtt| format!("round trip {:.3} ms", rtt * 1e3));
-    let limiter = measured.limiter.map_or_else(String::new, |name| format!(" (limited by: {name})"));
+    let limiter = measured.limit().map_or_else(String::new, |limit| format!(" ({limit})"));
     let rate = measured.rate.map(|rate| format!("memory to memory {}{limiter}", gbit(rate)));
     let loss = measured.retransmitted.map(|count| format!("{count} segments sent again"));
     let parts: Vec<String> = [rtt, rate, loss].into_iter().flatten().collect();

@@ -1,7 +1,8 @@
 //! Facts for people: a section for each part of the host, a line for each value.
 
 use linerate_host::facts::{
-    CpuFacts, FileSystem, IdleState, MemoryFacts, Node, SoftnetFacts, Ssh, StallShares, Storage, Strain, Tcp,
+    CpuFacts, FileSystem, GroupFacts, IdleState, MemoryFacts, MemoryLimit, Node, SoftnetFacts, Ssh,
+    StallShares, Storage, Strain, Tcp,
 };
 use linerate_host::{Fact, Facts};
 use linerate_wire::path::printable;
@@ -16,6 +17,7 @@ pub fn text(facts: &Facts) -> String {
     let mut lines = host(facts);
     lines.extend(section("processors", cpu(&facts.cpu)));
     lines.extend(section("memory", memory(&facts.memory)));
+    lines.extend(section("control groups", groups(&facts.groups)));
     match &facts.ports {
         Fact::Known(ports) => lines.extend(ports.iter().flat_map(port::lines)),
         other => lines.extend(section("ports", vec![row("all", shown(other, |_| String::new()))])),
@@ -285,6 +287,28 @@ fn ssh(ssh: &Ssh) -> Vec<String> {
         line("client", &ssh.client, version),
         line("server", &ssh.server, version),
         line("ciphers", &ssh.ciphers, |names| names.join(" ")),
+    ];
+    lines.into_iter().flatten().collect()
+}
+
+fn groups(groups: &GroupFacts) -> Vec<String> {
+    let memory = |limit: &MemoryLimit| {
+        let used = limit.used.get().map_or(String::new(), |used| format!(", {} in use", show_bytes(used)));
+        format!("{} for {}{used}", show_bytes(limit.bytes), limit.group)
+    };
+    let lines = [
+        line("own", &groups.name, String::clone),
+        line("CPU quota", &groups.cpu_quota, |quota| {
+            let period = quota.period_us / 1000;
+            format!("{:.2} processors for {}, in periods of {period} ms", quota.processors, quota.group)
+        }),
+        line("stopped by it", &groups.throttling, |of| {
+            format!("in {} of {} periods", of.throttled, of.periods)
+        }),
+        line("cpuset", &groups.cpuset, |cpus| ranges(cpus)),
+        line("may run on", &groups.allowed, |cpus| ranges(cpus)),
+        line("most memory", &groups.memory_max, memory),
+        line("slowed down from", &groups.memory_high, memory),
     ];
     lines.into_iter().flatten().collect()
 }

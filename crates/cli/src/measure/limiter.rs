@@ -3,7 +3,7 @@
 use linerate_doctor::limiter::command::{self, HostLoad, Program, RateOption};
 use linerate_doctor::limiter::{CommandEvidence, Flows, Verdict};
 use linerate_host::CpuSeconds;
-use linerate_host::sample::{Cost, Flow, flows_of_followed, process_times};
+use linerate_host::sample::{Cost, Flow, flows_of_followed, process_times, quota_use};
 use linerate_wire::path::printable;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -103,6 +103,7 @@ fn load(host: &Recorded, seconds: f64) -> HostLoad {
         flows: counted,
         sends,
         seconds: seen,
+        quota: quota_use(recording),
     }
 }
 
@@ -121,6 +122,7 @@ fn together(all: &[Flow]) -> (Option<Flows>, bool, f64) {
     let counted: Vec<&Flow> = all.iter().filter(|flow| moved(flow) >= COUNTS * largest).collect();
     let sum = |value: fn(&Flow) -> u64| counted.iter().map(|flow| value(flow) as f64).sum::<f64>();
     let number = counted.len() as f64;
+    let mean = |value: fn(&Flow) -> f64| counted.iter().map(|flow| value(flow)).sum::<f64>() / number;
     let from = counted.iter().map(|flow| flow.seen.0).fold(f64::INFINITY, f64::min);
     let seconds = counted.iter().map(|flow| flow.seen.1).fold(0.0, f64::max) - from;
     let (sent, received) = (sum(|flow| flow.bytes_sent), sum(|flow| flow.bytes_received));
@@ -140,10 +142,15 @@ fn together(all: &[Flow]) -> (Option<Flows>, bool, f64) {
         min_rtt: sum(|flow| flow.min_rtt_us) / number,
         segment_size,
         window_size: sum(|flow| flow.window) / number,
-        window_closed: counted.iter().map(|flow| flow.window_closed).sum::<f64>() / number,
+        window_closed: mean(|flow| flow.window_closed),
         data_segments: sum(|flow| flow.data_segments),
         data: sent + received,
         delivery_rate: sum(|flow| flow.delivery_rate) / number,
+        send_buffer_full: mean(|flow| flow.send_buffer_full),
+        send_buffer: sum(|flow| flow.send_buffer) / number,
+        in_flight: sum(|flow| flow.in_flight) / number,
+        link: counted.iter().map(|flow| flow.link).max().unwrap_or(0) as f64,
+        unread: mean(|flow| flow.unread),
     };
     (Some(flows), sent > received, seconds)
 }

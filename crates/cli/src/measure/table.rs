@@ -1,5 +1,6 @@
 //! The results and costs of a command, for people.
 
+use linerate_doctor::limiter::Limiter;
 use linerate_host::sample::{Cost, PortTotals, ProcessSeconds, Traffic};
 use linerate_wire::path::printable;
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +18,10 @@ pub fn text(measured: &Measured<'_>) -> String {
         lines.push(format!("{}: {} after {}", words.join(" "), ended.told, show_time(ended.time)));
         let used = format!("{:.2} CPU-s, descendants that it waited for included", ended.cpu_seconds);
         lines.push(row("command", &used));
-        lines.extend(limiter(measured).map(|verdict| row("limited by", &verdict.to_string())));
+        lines.extend(limiter(measured).map(|verdict| {
+            let is_open = verdict.limiter == Limiter::NotExplained;
+            row(if is_open { "limit" } else { "limited by" }, &verdict.to_string())
+        }));
     }
     for host in &measured.hosts {
         lines.push(String::new());

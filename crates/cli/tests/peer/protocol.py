@@ -227,7 +227,7 @@ def read_totals(reader):
     return tuple(reader.varint() for _ in range(5))
 
 
-STAGES = bytes(27)
+STAGES = bytes(35)
 NO_TOTALS = totals()
 
 

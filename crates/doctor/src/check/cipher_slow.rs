@@ -1,6 +1,7 @@
 //! The rate at which all cores together encrypt and hash, against the need.
 
 use super::{Check, CheckRun};
+use crate::formula::cpu::sealing;
 use crate::formula::gbit;
 use crate::source::FEDEX;
 use crate::{Citation, Finding, Host};
@@ -26,7 +27,7 @@ fn of(host: &Host<'_>) -> Option<Finding> {
         return None;
     }
     // Every byte is encrypted once, and hashed once.
-    let one = 8.0 / (1.0 / aes + 1.0 / blake);
+    let one = sealing(aes, blake);
     let all = one * f64::from(cores);
     if all >= host.rate() {
         return None;

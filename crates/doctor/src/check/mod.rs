@@ -3,6 +3,7 @@
 //! A check looks at known facts only. Where a fact is unknown, it finds nothing: no finding comes from a
 //! guess.
 
+mod group;
 mod work;
 
 use crate::{Citation, Finding, Host, Path};
@@ -155,6 +156,9 @@ checks! {
     tmpfs_room,
     memory_pressure,
     swap_used,
+    cpu_quota,
+    cpuset,
+    memory_limit,
     pressure_cpu,
     pressure_io,
     kernel_old,

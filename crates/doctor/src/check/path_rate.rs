@@ -35,8 +35,8 @@ fn of(path: &Path<'_>) -> Option<Finding> {
         .fix(
             "see the other findings for causes; linerate stream --streams 8 shows whether more streams help",
         );
-    Some(match path.measured.limiter {
-        Some(limiter) => finding.evidence(format!("limited by: {limiter}")),
+    Some(match path.measured.limit() {
+        Some(limit) => finding.evidence(limit),
         None => finding,
     })
 }
@@ -67,5 +67,17 @@ mod tests {
         assert!(at(9.3e9).is_empty());
         let host = fixture("stock-10g");
         assert!(found_between(&CHECK, &host, &host, PathMeasurements::default()).is_empty());
+    }
+
+    #[test]
+    fn what_limits_it_is_told_and_so_is_that_nothing_shows_it() {
+        let host = fixture("stock-10g");
+        let evidence = |limiter| {
+            let measured =
+                PathMeasurements { rate: Some(2e9), limiter: Some(limiter), ..PathMeasurements::default() };
+            found_between(&CHECK, &host, &host, measured).remove(0).evidence.pop().unwrap()
+        };
+        assert_eq!(evidence("send-buffer"), "limited by: send-buffer");
+        assert_eq!(evidence("not-explained"), "limit not explained");
     }
 }

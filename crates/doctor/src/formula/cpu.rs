@@ -20,6 +20,11 @@ const COPIED: (f64, f64) = (21e9, 42e9);
 /// Share that is lost where memory and card belong to different NUMA nodes.
 pub const FAR_LOSS: f64 = 0.2;
 
+/// Bits a second that one processor encrypts and hashes, where it does one after the other; both in bytes a second.
+pub fn sealing(aes: f64, blake: f64) -> f64 {
+    8.0 / (1.0 / aes + 1.0 / blake)
+}
+
 /// Bits a second on the wire that one core receives from a card: interrupts and the protocol, without
 /// copying.
 pub fn receiving(mtu: u32, aggregated: bool) -> Band {

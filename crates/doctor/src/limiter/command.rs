@@ -1,12 +1,14 @@
 //! The limiter of any other program, from the kernel's counters of its processes and its connections.
 //!
 //! Other programs report no stages. The counters show which resource is full: a thread, the processors, a
-//! device that the processes wait for, or a flow that always has something to send. If none at this end is
-//! full and the flow is idle, this end waits for the far end's program.
+//! device that the processes wait for, or a flow that always has something to send. If none is full and the flow is
+//! idle, the far end's program limits where it was sampled, too; otherwise the rate is not explained.
 
-use super::evidence::{percent, rate, ratio};
+use super::evidence::{percent, rate, ratio, time};
 use super::path::Flows;
+use super::quota::QuotaStops;
 use super::{Limiter, Verdict};
+use linerate_host::QuotaUse;
 
 /// Share of a processor from which a thread is full: in the rest it waits for its input.
 const FULL: f64 = 0.8;
@@ -20,6 +22,8 @@ const DISK: f64 = 0.4;
 const SENDING: f64 = 0.6;
 /// Share of a flow's busy time in which the peer took nothing, above which the peer limits.
 const NOT_TAKEN: f64 = 0.4;
+/// Share of the samples in which received bytes weren't read, above which this end doesn't wait for more.
+const UNREAD: f64 = 0.3;
 /// The same where the peer's window was also seen closed: nearly all, since the path shares in the rest.
 const MOSTLY_NOT_TAKEN: f64 = 0.8;
 /// Share of the samples in which the peer's window was smaller than possible, above which the peer closes it.
@@ -67,6 +71,8 @@ pub struct HostLoad {
     pub sends: bool,
     /// Seconds in which they were sampled.
     pub seconds: f64,
+    /// The CPU quota that stopped the sampled processes' control groups most often.
+    pub quota: Option<QuotaUse>,
 }
 
 /// A command's option that limits its rate.
@@ -95,19 +101,28 @@ pub fn name(evidence: &CommandEvidence) -> Verdict {
     if evidence.seconds < TOO_SHORT || near.programs.is_empty() {
         return too_short();
     }
-    full_thread(evidence)
+    stopped(evidence)
+        .or_else(|| full_thread(evidence))
         .or_else(|| full_processors(near))
         .or_else(|| storage(evidence))
         .or_else(|| paced(evidence))
         .or_else(|| small_files(near))
         .or_else(|| path(near))
         .or_else(|| far.iter().find_map(path))
-        .or_else(|| far_end(near))
+        .or_else(|| far_end(near, far))
+        .or_else(|| not_explained(near))
         .unwrap_or_else(|| Verdict::new(Limiter::Unknown, 0.0, figures(near)))
 }
 
 fn too_short() -> Verdict {
     Verdict::new(Limiter::TooShort, 0.0, String::new())
+}
+
+/// The CPU quota that stopped a host's programs for most of the time.
+fn stopped(evidence: &CommandEvidence) -> Option<Verdict> {
+    let of =
+        |host: &HostLoad| QuotaStops::of_host(host.quota.as_ref()?, evidence.seconds).verdict(&host.label());
+    evidence.hosts.iter().filter_map(of).max_by(|a, b| a.share.total_cmp(&b.share))
 }
 
 /// The fullest thread of either end, while its host has idle processors; of several full ones, the fullest
@@ -170,7 +185,7 @@ fn paced(evidence: &CommandEvidence) -> Option<Verdict> {
 /// The path, or the far end's program, where a flow nearly always has something to send.
 fn path(host: &HostLoad) -> Option<Verdict> {
     let flows = host.flows.filter(|_| host.sends)?;
-    let sending = ratio(flows.busy * 1e-6, host.seconds * flows.number.max(1.0)).min(1.0);
+    let sending = host.sending();
     if sending < SENDING || flows.is_exchange() {
         return None;
     }
@@ -192,7 +207,7 @@ fn path(host: &HostLoad) -> Option<Verdict> {
 fn small_files(host: &HostLoad) -> Option<Verdict> {
     let flows = host.flows?;
     let mean = flows.small_pieces()?;
-    let copies = host.programs.iter().find(|program| COPIERS.contains(&program.name.as_str()))?;
+    let copies = host.copier()?;
     let share = 1.0 - host.fullest().map_or(0.0, |program| program.processors);
     let evidence = format!(
         "{} sends {:.0} segments a second of {mean:.0} bytes on average, and waits for answers: {}",
@@ -203,13 +218,58 @@ fn small_files(host: &HostLoad) -> Option<Verdict> {
     Some(Verdict::new(Limiter::SmallFiles, share, evidence))
 }
 
-/// The far end's program, where nothing at this end is full and all data are sent.
-fn far_end(near: &HostLoad) -> Option<Verdict> {
-    let flows = near.flows?;
+/// The far end's program, where the connection has nothing to carry and this end has done its part.
+fn far_end(near: &HostLoad, far: &[HostLoad]) -> Option<Verdict> {
+    if near.sends { waits_for_answers(near) } else { waits_for_data(near, far) }
+}
+
+/// A copier sends as long as its peer lets it. Over a short round trip only the peer's program can make it wait.
+fn waits_for_answers(near: &HostLoad) -> Option<Verdict> {
+    let flows = near.flows.filter(|flows| flows.rtt > 0.0 && flows.rtt < NEAR)?;
     let used = near.fullest().map_or(0.0, |program| program.processors);
-    let idle = if near.sends { "has sent all its data" } else { "waits for data" };
-    let evidence = format!("this end {idle}: {}, {}", figures(near), rate(flows.bits));
-    (used < FULL).then(|| Verdict::new(Limiter::FarEndTool, 1.0 - used, evidence))
+    let copies = near.copier().filter(|_| near.sending() < SENDING && used < FULL)?;
+    let evidence = format!(
+        "{} has sent all that it may, and waits for answers: something to send for {} of the time, round trip {}; {}, {}",
+        copies.name,
+        percent(near.sending()),
+        time(flows.rtt),
+        figures(near),
+        rate(flows.bits)
+    );
+    Some(Verdict::new(Limiter::FarEndTool, 1.0 - near.sending().max(used), evidence))
+}
+
+/// The far end was sampled too and has nothing to send, while this end reads all that comes.
+fn waits_for_data(near: &HostLoad, far: &[HostLoad]) -> Option<Verdict> {
+    let flows = near.flows.filter(|flows| flows.unread < UNREAD)?;
+    let idle = far.iter().find(|host| host.sends && host.flows.is_some() && host.sending() < SENDING)?;
+    let evidence = format!(
+        "this end reads all that comes, and {} has something to send for {} of the time: {}, {}",
+        idle.label(),
+        percent(idle.sending()),
+        figures(idle),
+        rate(flows.bits)
+    );
+    Some(Verdict::new(Limiter::FarEndTool, 1.0 - idle.sending(), evidence))
+}
+
+/// What was looked at, where there is a connection and nothing shows what it waits for.
+fn not_explained(near: &HostLoad) -> Option<Verdict> {
+    let flows = near.flows?;
+    let waits = match near.sends {
+        true if flows.is_exchange() => {
+            "this end sends less than a segment at a time, and waits for the answer".to_owned()
+        }
+        true => format!("this end has something to send for {} of the time", percent(near.sending())),
+        false if flows.unread >= UNREAD => {
+            format!("received bytes wait to be read in {} of the samples", percent(flows.unread))
+        }
+        false => "this end reads all that comes, and what holds the far end or the path isn't seen from here"
+            .into(),
+    };
+    let used = near.fullest().map_or(0.0, |program| program.processors).min(1.0);
+    let evidence = format!("{waits}; no program waits for a device: {}, {}", figures(near), rate(flows.bits));
+    Some(Verdict::new(Limiter::NotExplained, 1.0 - used, evidence))
 }
 
 fn figures(host: &HostLoad) -> String {
@@ -224,157 +284,20 @@ impl HostLoad {
         self.programs.iter().max_by(|a, b| a.processors.total_cmp(&b.processors))
     }
 
+    fn copier(&self) -> Option<&Program> {
+        self.programs.iter().find(|program| COPIERS.contains(&program.name.as_str()))
+    }
+
+    /// Share of the time in which its connections had something to send.
+    fn sending(&self) -> f64 {
+        let Some(flows) = self.flows else { return 0.0 };
+        ratio(flows.busy * 1e-6, self.seconds * flows.number.max(1.0)).min(1.0)
+    }
+
     fn label(&self) -> String {
         if self.name.is_empty() { "the host".into() } else { format!("host {}", self.name) }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn program(name: &str, processors: f64, disk: f64) -> Program {
-        Program { name: name.into(), processors, threads: 1, disk, present: 1.0 }
-    }
-
-    /// scp with ssh, ten seconds of sending, `busy` of them with something to send.
-    fn host(ssh: f64, busy: f64) -> HostLoad {
-        HostLoad {
-            idle: 0.52,
-            programs: vec![program("scp", 0.1, 0.0), program("ssh", ssh, 0.0)],
-            flows: Some(Flows {
-                number: 1.0,
-                bits: 1e9,
-                busy: busy * 1e6,
-                rtt: 300.0,
-                min_rtt: 50.0,
-                segment_size: 1448.0,
-                segments: 1e6,
-                ..Flows::default()
-            }),
-            sends: true,
-            seconds: 10.0,
-            ..HostLoad::default()
-        }
-    }
-
-    fn verdict(host: HostLoad) -> Verdict {
-        name(&CommandEvidence { seconds: 10.0, paced_by: None, hosts: vec![host] })
-    }
-
-    #[test]
-    fn one_full_thread_is_named_with_its_program() {
-        let full = verdict(host(0.98, 9.0));
-        assert_eq!(full.to_string(), "one thread of ssh (98 % of a processor while the host is 52 % idle)");
-        assert_eq!(full.limiter, Limiter::OneThread);
-    }
-
-    #[test]
-    fn the_far_ends_thread_is_found_where_it_is_sampled() {
-        let far = HostLoad {
-            name: "b".into(),
-            programs: vec![program("sshd", 0.97, 0.0)],
-            sends: false,
-            ..host(0.0, 0.0)
-        };
-        let both = CommandEvidence { seconds: 10.0, paced_by: None, hosts: vec![host(0.5, 1.0), far] };
-        let named = name(&both);
-        assert_eq!((named.limiter, named.whose.as_deref()), (Limiter::OneThread, Some("sshd")));
-        assert!(named.evidence.contains("host b"), "{}", named.evidence);
-    }
-
-    #[test]
-    fn all_processors_are_more_than_one_thread() {
-        let busy = HostLoad { idle: 0.01, ..host(0.97, 1.0) };
-        assert_eq!(verdict(busy.clone()).limiter, Limiter::SenderCpu);
-        assert_eq!(verdict(HostLoad { sends: false, ..busy }).limiter, Limiter::ReceiverCpu);
-    }
-
-    #[test]
-    fn a_device_is_the_source_or_the_destination_by_where_the_data_go() {
-        let waits = HostLoad { programs: vec![program("scp", 0.1, 0.8)], ..host(0.1, 1.0) };
-        assert_eq!(verdict(waits.clone()).limiter, Limiter::SourceRead);
-        assert_eq!(verdict(HostLoad { sends: false, ..waits }).limiter, Limiter::DestinationWrite);
-    }
-
-    #[test]
-    fn a_flow_with_something_to_send_is_the_paths() {
-        assert_eq!(verdict(host(0.3, 9.5)).limiter, Limiter::Network);
-        let mut not_taken = host(0.3, 9.5);
-        not_taken.flows.as_mut().unwrap().rwnd_limited = 9e6;
-        assert_eq!(verdict(not_taken.clone()).limiter, Limiter::FarEndTool);
-        // 1 Gbit/s at 0.3 ms are 37 kB.
-        not_taken.flows.as_mut().unwrap().window_size = 65536.0;
-        assert_eq!(verdict(not_taken.clone()).limiter, Limiter::Window);
-        not_taken.flows.as_mut().unwrap().window_size = 3e6;
-        assert_eq!(verdict(not_taken.clone()).limiter, Limiter::FarEndTool);
-        not_taken.flows.as_mut().unwrap().rtt = 50_000.0;
-        not_taken.flows.as_mut().unwrap().min_rtt = 50_000.0;
-        assert_eq!(verdict(not_taken).limiter, Limiter::Window);
-    }
-
-    #[test]
-    fn a_window_that_the_peer_closes_is_no_queue() {
-        // Measured of a program on an empty path that sleeps 20 ms after each 256 KiB.
-        let mut slow = host(0.01, 4.048);
-        slow.seconds = 4.1;
-        let flows = slow.flows.as_mut().unwrap();
-        (flows.bits, flows.rtt, flows.min_rtt) = (102.1e6, 20_239.0, 1.0);
-        (flows.rwnd_limited, flows.window_closed) = (3.92e6, 0.95);
-        let named = verdict(slow.clone());
-        assert_eq!(named.limiter, Limiter::FarEndTool);
-        assert!(named.evidence.starts_with("its receive window is closed for 97 %"), "{}", named.evidence);
-        let flows = slow.flows.as_mut().unwrap();
-        flows.window_closed = 0.1;
-        assert_eq!(verdict(slow.clone()).limiter, Limiter::Network, "a queue");
-        let flows = slow.flows.as_mut().unwrap();
-        (flows.min_rtt, flows.window_size) = (20_000.0, 250e3);
-        assert_eq!(verdict(slow).limiter, Limiter::Window, "a small one, that stays as it is");
-    }
-
-    #[test]
-    fn an_answer_for_each_file_is_no_full_network() {
-        let mut tiny = host(0.03, 10.0);
-        let flows = tiny.flows.as_mut().unwrap();
-        (flows.bits, flows.rtt) = (712e3, 6700.0);
-        assert_eq!(verdict(tiny.clone()).limiter, Limiter::FarEndTool);
-        let flows = tiny.flows.as_mut().unwrap();
-        (flows.data_segments, flows.data) = (3000.0, 300e3);
-        let named = verdict(tiny.clone());
-        assert_eq!(named.limiter, Limiter::SmallFiles);
-        assert!(
-            named.evidence.starts_with("scp sends 300 segments a second of 100 bytes"),
-            "{}",
-            named.evidence
-        );
-        tiny.programs[0].name = "psql".into();
-        assert_eq!(verdict(tiny).limiter, Limiter::FarEndTool);
-    }
-
-    #[test]
-    fn an_idle_end_waits_for_the_other() {
-        let idle = verdict(host(0.2, 1.0));
-        assert_eq!(idle.limiter, Limiter::FarEndTool);
-        assert!(idle.evidence.contains("ssh uses 20 % of a processor"), "{}", idle.evidence);
-        assert_eq!(verdict(HostLoad { flows: None, ..host(0.2, 0.0) }).limiter, Limiter::Unknown);
-    }
-
-    #[test]
-    fn the_users_own_limit_is_named_where_nothing_is_full() {
-        let paced = |host, bits| {
-            let pace = RateOption { option: "--bwlimit".into(), bits };
-            name(&CommandEvidence { seconds: 10.0, paced_by: Some(pace), hosts: vec![host] }).limiter
-        };
-        assert_eq!(paced(host(0.2, 9.0), None), Limiter::RateLimit);
-        assert_eq!(paced(host(0.99, 9.0), None), Limiter::OneThread);
-        assert_eq!(paced(host(0.2, 9.0), Some(1.05e9)), Limiter::RateLimit);
-        assert_eq!(paced(host(0.2, 9.0), Some(8e9)), Limiter::Network, "1 Gbit/s isn't near it");
-    }
-
-    #[test]
-    fn nothing_is_said_of_an_instant_or_of_nothing() {
-        assert_eq!(name(&CommandEvidence::default()).limiter, Limiter::TooShort);
-        let short = CommandEvidence { seconds: 0.1, paced_by: None, hosts: vec![host(0.9, 1.0)] };
-        assert_eq!(name(&short).limiter, Limiter::TooShort);
-    }
-}
+mod tests;

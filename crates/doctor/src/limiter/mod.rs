@@ -7,6 +7,7 @@
 pub mod command;
 mod evidence;
 mod path;
+mod quota;
 pub mod transfer;
 
 use std::fmt;
@@ -26,12 +27,16 @@ pub enum Limiter {
     SmallFiles,
     /// The sender's processors, or its share of them.
     SenderCpu,
+    /// A CPU quota of a control group, which stops an end until the quota's next period.
+    CpuQuota,
     /// A thread that fills its processor while others of the host are idle.
     OneThread,
-    /// The rate of the network: both ends only wait for it.
+    /// The rate of the network: a queue stands before it, it loses what is too much, or the rate is held at its own.
     Network,
-    /// TCP's window or buffers: they allow fewer bytes in flight than the path holds.
+    /// The peer's receive window: it allows fewer bytes in flight than the path holds.
     Window,
+    /// The sender's send buffer: it holds fewer bytes than the path does.
+    SendBuffer,
     /// ssh, through which the data goes: its thread, its window, or the network behind it, which can't be seen.
     ThroughSsh,
     /// Lost segments, after each of which the sender slows down.
@@ -46,18 +51,22 @@ pub enum Limiter {
     TooShort,
     /// None of the measured resources is full.
     Unknown,
+    /// The ends wait for the path or for each other, and nothing that was looked at shows why.
+    NotExplained,
 }
 
 impl Limiter {
     /// All limiters.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::RateLimit,
         Self::SourceRead,
         Self::SmallFiles,
         Self::SenderCpu,
+        Self::CpuQuota,
         Self::OneThread,
         Self::Network,
         Self::Window,
+        Self::SendBuffer,
         Self::ThroughSsh,
         Self::Loss,
         Self::ReceiverCpu,
@@ -65,6 +74,7 @@ impl Limiter {
         Self::FarEndTool,
         Self::TooShort,
         Self::Unknown,
+        Self::NotExplained,
     ];
 
     /// A stable name for programs.
@@ -74,9 +84,11 @@ impl Limiter {
             Self::SourceRead => "source-read",
             Self::SmallFiles => "small-files",
             Self::SenderCpu => "sender-cpu",
+            Self::CpuQuota => "cpu-quota",
             Self::OneThread => "one-thread",
             Self::Network => "network",
             Self::Window => "window",
+            Self::SendBuffer => "send-buffer",
             Self::ThroughSsh => "through-ssh",
             Self::Loss => "loss",
             Self::ReceiverCpu => "receiver-cpu",
@@ -84,6 +96,7 @@ impl Limiter {
             Self::FarEndTool => "far-end-tool",
             Self::TooShort => "too-short",
             Self::Unknown => "unknown",
+            Self::NotExplained => "not-explained",
         }
     }
 }
@@ -95,9 +108,11 @@ impl fmt::Display for Limiter {
             Self::SourceRead => "reading the source",
             Self::SmallFiles => "the number of small files",
             Self::SenderCpu => "the sender's processors",
+            Self::CpuQuota => "the CPU quota",
             Self::OneThread => "one thread",
             Self::Network => "the network",
             Self::Window => "TCP's window",
+            Self::SendBuffer => "the send buffer",
             Self::ThroughSsh => "ssh, through which the data goes",
             Self::Loss => "lost segments",
             Self::ReceiverCpu => "the receiver's processors",
@@ -105,6 +120,7 @@ impl fmt::Display for Limiter {
             Self::FarEndTool => "the far end's program",
             Self::TooShort => "nothing (too short to say)",
             Self::Unknown => "nothing that was measured",
+            Self::NotExplained => "not explained",
         })
     }
 }
@@ -114,7 +130,7 @@ impl fmt::Display for Limiter {
 pub struct Verdict {
     /// The limiter.
     pub limiter: Limiter,
-    /// The program or the end that [`Limiter::OneThread`] belongs to; none for other limiters.
+    /// The program, end or host that [`Limiter::OneThread`] or [`Limiter::CpuQuota`] belongs to; none for other limiters.
     pub whose: Option<String>,
     /// Share of the time in which the others wait for it or in which it is full, 0 to 1.
     pub share: f64,
@@ -134,6 +150,14 @@ impl Verdict {
         self
     }
 
+    /// The limiter without its figures, as the end of a sentence: `limited by one thread of scp`.
+    pub fn clause(&self) -> String {
+        match self.limiter {
+            Limiter::NotExplained => "limit not explained".into(),
+            _ => format!("limited by {}", self.what()),
+        }
+    }
+
     /// The limiter without its figures: `one thread of scp`.
     pub fn what(&self) -> String {
         match &self.whose {
@@ -143,9 +167,10 @@ impl Verdict {
     }
 }
 
+/// With `#` as the end of a sentence: `limited by the network (...)`.
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what())?;
+        f.write_str(&if f.alternate() { self.clause() } else { self.what() })?;
         if self.evidence.is_empty() { Ok(()) } else { write!(f, " ({})", self.evidence) }
     }
 }
@@ -174,6 +199,13 @@ mod tests {
     fn it_reads_as_a_sentence() {
         let verdict = Verdict::new(Limiter::OneThread, 0.98, "98 % of a processor".into()).of("scp");
         assert_eq!(verdict.to_string(), "one thread of scp (98 % of a processor)");
-        assert_eq!(Verdict::new(Limiter::Network, 1.0, String::new()).to_string(), "the network");
+        let network = Verdict::new(Limiter::Network, 1.0, String::new());
+        assert_eq!(
+            (network.to_string(), network.clause()),
+            ("the network".into(), "limited by the network".into())
+        );
+        let open = Verdict::new(Limiter::NotExplained, 0.9, "no queue".into());
+        assert_eq!(open.to_string(), "not explained (no queue)");
+        assert_eq!(format!("{open:#}"), "limit not explained (no queue)");
     }
 }

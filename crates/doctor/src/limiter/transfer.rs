@@ -9,6 +9,7 @@ use linerate_wire::stages::{Stages, Usage};
 
 use super::evidence::{percent, rate, ratio};
 use super::path::Flows;
+use super::quota::QuotaStops;
 use super::{Limiter, Verdict};
 
 /// Share of the time in which the user's rate limit held the sender, above which it is the limiter.
@@ -24,6 +25,8 @@ const LOADED: f64 = 0.8;
 const LOADED_UNCLOCKED: f64 = 0.5;
 /// Share of the sender's busy time in which the receiver's window held it, below which the receiver keeps up.
 const TAKEN: f64 = 0.1;
+/// The same above which a loaded receiver doesn't keep up.
+const LATE: f64 = 0.3;
 /// Share of its time in which an end's workers were ready without a processor, above which other programs
 /// take it.
 const STARVED: f64 = 0.2;
@@ -68,14 +71,24 @@ pub fn name(evidence: &Evidence) -> Verdict {
     let from = EndTimes::of(sender, evidence.sender_usage, "sender", *seconds);
     let to = EndTimes::of(receiver, evidence.receiver_usage, "receiver", *seconds);
     paced(&from)
+        .or_else(|| stopped(evidence))
         .or_else(|| settling(evidence, &to))
-        .or_else(|| held(evidence, &from))
+        .or_else(|| held(evidence, &from, &to))
         .unwrap_or_else(|| by_load(evidence, &from, &to))
 }
 
 fn paced(sender: &EndTimes) -> Option<Verdict> {
     let evidence = format!("it held the sender for {} of the time", percent(sender.limit));
     (sender.limit >= PACED).then(|| Verdict::new(Limiter::RateLimit, sender.limit, evidence))
+}
+
+/// The CPU quota that stopped an end for most of the time; of both ends, the one that was stopped more.
+fn stopped(evidence: &Evidence) -> Option<Verdict> {
+    let Evidence { sender, receiver, seconds, .. } = evidence;
+    let from = QuotaStops::of_end(sender, *seconds).verdict("the sender");
+    let to = QuotaStops::of_end(receiver, *seconds).verdict("the receiver");
+    let to = to.filter(|_| !takes_all(sender));
+    from.into_iter().chain(to).max_by(|a, b| a.share.total_cmp(&b.share))
 }
 
 /// Stable storage, where most of the time passed after the last byte.
@@ -89,16 +102,28 @@ fn settling(evidence: &Evidence, receiver: &EndTimes) -> Option<Verdict> {
     small_files(evidence, receiver).or(Some(Verdict::new(Limiter::DestinationWrite, settled, figures)))
 }
 
-fn held(evidence: &Evidence, sender: &EndTimes) -> Option<Verdict> {
+/// The path, where the rate is held at its own. A loaded receiver that closes its window makes a queue of its own.
+fn held(evidence: &Evidence, sender: &EndTimes, receiver: &EndTimes) -> Option<Verdict> {
+    let is_path = sender.held >= HELD && sender.load() < LOADED;
+    let is_late = window_share(&evidence.sender) >= LATE && receiver.load() >= LOADED;
     let flows = Flows { held: sender.held, ..flows(evidence) };
-    (sender.held >= HELD && sender.load() < LOADED).then(|| flows.name(sender.held))
+    (is_path && !is_late).then(|| flows.name(sender.held))
 }
 
-/// The receiver's load as far as it can have limited the transfer. Where the sender's TCP hardly ever met a
-/// full window, the receiver took all data, however late its threads ran.
+/// The receiver's load as far as it can have limited the transfer.
 fn receiver_load(sender: &Stages, receiver: &EndTimes) -> f64 {
-    let (limited, busy) = (sender.tcp_rwnd_limited as f64, sender.tcp_busy as f64);
-    if sender.tcp_looks > 0 && ratio(limited, busy) < TAKEN { 0.0 } else { receiver.load() }
+    if takes_all(sender) { 0.0 } else { receiver.load() }
+}
+
+/// True where the sender's TCP hardly ever met a full window: then the receiver took all data, however late its threads
+/// ran.
+fn takes_all(sender: &Stages) -> bool {
+    sender.tcp_looks > 0 && window_share(sender) < TAKEN
+}
+
+/// Share of the time with something to send in which the receiver's window was full.
+fn window_share(sender: &Stages) -> f64 {
+    ratio(sender.tcp_rwnd_limited as f64, sender.tcp_busy as f64)
 }
 
 fn by_load(evidence: &Evidence, from: &EndTimes, to: &EndTimes) -> Verdict {
@@ -156,6 +181,10 @@ fn flows(evidence: &Evidence) -> Flows {
         min_rtt: mean(sender.tcp_min_rtt),
         segment_size: mean(sender.tcp_segment_size),
         delivery_rate: mean(sender.tcp_delivery_rate),
+        send_buffer_full: mean(sender.tcp_send_buffer_full),
+        send_buffer: mean(sender.tcp_send_buffer),
+        in_flight: mean(sender.tcp_in_flight),
+        link: sender.link as f64,
         ..Flows::default()
     }
 }

@@ -63,11 +63,19 @@ const SOFTWARE: [&str; 33] = [
     "ipvtap",
     "nlmon",
 ];
+/// Those among them whose rate is that of the ports below.
+const ABOVE_OTHERS: [&str; 3] = ["bonding", "team", "802.1Q VLAN Support"];
 /// Where sysfs has what belongs to no device.
 const VIRTUAL: &str = "/devices/virtual/";
 /// Mellanox's vendor number, and those of its devices that are virtual functions.
 const MELLANOX: u16 = 0x15b3;
 const MELLANOX_LENT: [u16; 9] = [0x1004, 0x1012, 0x1014, 0x1016, 0x1018, 0x101a, 0x101c, 0x101e, 0x1020];
+
+/// True if the rate that this driver reports is a link's, and not a nominal one.
+pub fn has_rate_of_its_own(driver: &str) -> bool {
+    let is_nominal = [&SOFTWARE[..], &FOR_GUESTS, &IMITATED].iter().any(|names| names.contains(&driver));
+    !is_nominal || ABOVE_OTHERS.contains(&driver)
+}
 
 /// The kind of a port with this driver, in a guest or not, which sysfs has at `place`, and on this PCI device.
 pub(super) fn of(
@@ -107,6 +115,16 @@ fn of_mellanox(pci: &Fact<Pci>) -> Fact<PortKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_veths_rate_is_nominal_and_a_bonds_is_that_of_its_ports() {
+        for driver in ["mlx5_core", "ice", "ixgbevf", "bonding"] {
+            assert!(has_rate_of_its_own(driver), "{driver}");
+        }
+        for driver in ["veth", "tun", "vmxnet3", "virtio_net", "e1000"] {
+            assert!(!has_rate_of_its_own(driver), "{driver}");
+        }
+    }
 
     #[test]
     fn a_driver_and_its_place_make_the_kind() {

@@ -7,6 +7,7 @@ mod cpu;
 mod driver;
 mod drivers;
 mod fact;
+mod groups;
 mod idle;
 mod irqs;
 mod kind;
@@ -38,9 +39,10 @@ pub use bond::Bond;
 pub use cpu::{CpuFacts, Node};
 pub use driver::{Channels, Coalescing, Media, Offload, Pause, Rings, Rss};
 pub use fact::Fact;
+pub use groups::{GroupFacts, MemoryLimit};
 pub use idle::{Idle, IdleState};
 pub use irqs::Irq;
-pub use kind::PortKind;
+pub use kind::{PortKind, has_rate_of_its_own};
 pub use link::{LinkMode, LinkModes};
 pub use machine::Machine;
 pub use memory::MemoryFacts;
@@ -74,6 +76,8 @@ pub struct Facts {
     pub cpu: CpuFacts,
     /// Memory.
     pub memory: MemoryFacts,
+    /// Limits of linerate's own control groups.
+    pub groups: GroupFacts,
     /// Physical or a guest.
     pub machine: Machine,
     /// Network interfaces of the reader's namespace, sorted by name, loopback left out.
@@ -100,6 +104,7 @@ impl Default for Facts {
             distribution: Fact::default(),
             cpu: CpuFacts::default(),
             memory: MemoryFacts::default(),
+            groups: GroupFacts::default(),
             machine: Machine::default(),
             ports: Fact::default(),
             softnet: SoftnetFacts::default(),
@@ -163,6 +168,7 @@ impl Facts {
             distribution: distribution(root),
             cpu: CpuFacts::read(root, &cpuinfo),
             memory: MemoryFacts::read(root),
+            groups: GroupFacts::read(root),
             ports: ports::read(root, &machine.guest),
             machine,
             softnet: SoftnetFacts::read(root),

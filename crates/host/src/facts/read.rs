@@ -37,7 +37,12 @@ pub(super) fn words(root: &Root, path: &str) -> Fact<Vec<String>> {
 
 /// A file that holds a list of processors ("0-3,8").
 pub(super) fn cpu_list(root: &Root, path: &str) -> Fact<Vec<u32>> {
-    root.text(path).and_then(|text| or_odd(path, &text, list(&text)))
+    root.text(path).and_then(|text| cpu_list_of(path, &text))
+}
+
+/// The text of such a file.
+pub(super) fn cpu_list_of(path: &str, text: &str) -> Fact<Vec<u32>> {
+    or_odd(path, text, list(text))
 }
 
 /// A file that holds a mask of processors ("00000000,0000000f").

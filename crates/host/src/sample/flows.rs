@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
+
+use linerate_sys::tcp::SendBuffer;
 
 use super::sock_diag::SockDiag;
 use super::sockets::followed;
 use super::source::TextSource;
 use super::{Recording, SampleKind, SamplerOptions, TimeSeries};
+use crate::link_rate;
 
 const NAME: &str = "flows";
 /// The number of connections with series of their own; these are the ones that moved the most bytes.
@@ -20,12 +24,18 @@ pub(super) const KIND: SampleKind =
 struct ConnectionSource {
     sockets: Option<SockDiag>,
     text: String,
+    /// The rates of the ports with these addresses.
+    links: BTreeMap<IpAddr, Option<u64>>,
 }
 
 impl ConnectionSource {
     fn new(options: &SamplerOptions) -> Self {
         let live = options.root.as_os_str() == "/";
-        Self { sockets: live.then(SockDiag::open).and_then(Result::ok), text: String::new() }
+        Self {
+            sockets: live.then(SockDiag::open).and_then(Result::ok),
+            text: String::new(),
+            links: BTreeMap::new(),
+        }
     }
 }
 
@@ -36,7 +46,16 @@ impl TextSource for ConnectionSource {
         };
         self.text.clear();
         sockets.read(&mut self.text)?;
-        text.extend_from_slice(self.text.as_bytes());
+        for line in self.text.lines() {
+            text.extend_from_slice(line.as_bytes());
+            let near = line.split(' ').next().and_then(|near| near.parse::<SocketAddr>().ok());
+            let link =
+                near.and_then(|near| *self.links.entry(near.ip()).or_insert_with(|| link_rate(near.ip())));
+            if let Some(bits) = link {
+                text.extend_from_slice(format!(" link={bits}").as_bytes());
+            }
+            text.push(b'\n');
+        }
         Ok(())
     }
 }
@@ -74,6 +93,21 @@ pub struct Flow {
     /// isn't known.
     #[serde(default)]
     pub window_closed: f64,
+    /// Share of the samples in which the send buffer had no room and all bytes in it were under way; 0 if it isn't known.
+    #[serde(default)]
+    pub send_buffer_full: f64,
+    /// Median of the send buffer's sizes in bytes of memory; 0 if it isn't known.
+    #[serde(default)]
+    pub send_buffer: u64,
+    /// Median of the bytes under way.
+    #[serde(default)]
+    pub in_flight: u64,
+    /// Share of the samples in which received bytes waited for the program to read them.
+    #[serde(default)]
+    pub unread: f64,
+    /// Bits a second of the port with the local address; 0 if they aren't known, or only nominal.
+    #[serde(default)]
+    pub link: u64,
     /// Segments with data, sent and received during the recording; 0 if their number isn't known.
     #[serde(default)]
     pub data_segments: u64,
@@ -171,6 +205,11 @@ fn flow(recording: &Recording, moments: &ConnectionMoments<'_>) -> Flow {
         segment_size: number(last, "mss"),
         window: median("snd_wnd"),
         window_closed: closed(moments),
+        send_buffer_full: share_of(moments, is_send_buffer_full),
+        send_buffer: median("sndbuf"),
+        in_flight: median("unacked").saturating_mul(number(last, "mss")),
+        unread: share_of(moments, |fields| number(fields, "rqueue") > 0),
+        link: number(last, "link"),
         data_segments: grown("data_segs_in").saturating_add(grown("data_segs_out")),
         delivery_rate: median("delivery_rate"),
         most_cwnd: moments.iter().map(|(_, fields)| number(fields, "cwnd")).max().unwrap_or(0),
@@ -179,6 +218,16 @@ fn flow(recording: &Recording, moments: &ConnectionMoments<'_>) -> Flow {
         sndbuf_limited_us: grown("sndbuf_limited"),
         seen: (*from, *to),
     }
+}
+
+fn share_of(moments: &ConnectionMoments<'_>, is: impl Fn(&Fields<'_>) -> bool) -> f64 {
+    moments.iter().filter(|(_, fields)| is(fields)).count() as f64 / moments.len().max(1) as f64
+}
+
+fn is_send_buffer_full(fields: &Fields<'_>) -> bool {
+    let of = |name| number(fields, name);
+    let in_flight = of("unacked").saturating_mul(of("mss"));
+    SendBuffer { size: of("sndbuf"), queued: of("wmem_queued") }.limits(of("notsent"), in_flight)
 }
 
 /// Compares each window with the largest until then, because a window that still grows isn't closed.
@@ -260,6 +309,25 @@ mod tests {
         assert_eq!(closed(&[0, 0, 0]), 0.0, "not known");
     }
 
+    #[test]
+    fn a_send_buffer_is_full_where_nothing_in_it_waits_to_be_sent() {
+        // Values that the kernel reported over 20 ms: net.ipv4.tcp_wmem of 64 KiB at most, and 4 MiB.
+        let small = "a:1 b:2 state=1 mss=1448 unacked=46 notsent=0 sndbuf=65536 wmem_queued=68158\n";
+        let large =
+            "a:1 b:2 state=1 mss=1448 unacked=470 notsent=564720 sndbuf=2161152 wmem_queued=1281888\n";
+        let of = |texts: &[&str]| flows(&recording_of(NAME, texts)).remove(0);
+        let full = of(&[small, small, &small.replace("68158", "0"), small]);
+        assert_eq!((full.send_buffer_full, full.send_buffer, full.in_flight), (0.75, 65536, 66_608));
+        assert_eq!(of(&[large, large]).send_buffer_full, 0.0);
+        assert_eq!(of(&["a:1 b:2 state=1 unacked=46\n"]).send_buffer_full, 0.0, "not known");
+    }
+
+    #[test]
+    fn bytes_that_nobody_reads_are_seen() {
+        let text = |queue: u64| format!("a:1 b:2 state=1 rqueue={queue}\n");
+        assert_eq!(flows(&recording_of(NAME, &[&text(0), &text(9000), &text(65536)]))[0].unread, 2.0 / 3.0);
+    }
+
     /// Both ends of a connection over loopback.
     fn connection() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -299,7 +367,7 @@ mod tests {
         let text = |acked: u64, rtt: u64| {
             format!(
                 "10.0.0.1:1 10.0.0.2:80 state=1 cookie=1 congestion=cubic bytes_acked={acked} rtt={rtt} cwnd=10 \
-                 snd_wnd=65536 data_segs_in=3 data_segs_out={}\n",
+                 snd_wnd=65536 link=10000000000 data_segs_in=3 data_segs_out={}\n",
                 acked / 1000
             )
         };
@@ -307,7 +375,7 @@ mod tests {
         let recording = recording_of(NAME, &[&text(1000, 50), &text(9000, 70), &again(5)]);
         let found = flows(&recording);
         assert_eq!((found.len(), found[0].bytes_sent, found[1].bytes_sent), (2, 8000, 5));
-        assert_eq!(found[0].window, 65536);
+        assert_eq!((found[0].window, found[0].link), (65536, 10_000_000_000));
         assert_eq!((found[0].data_segments, found[1].data_segments), (8, 3));
         assert_eq!(
             (found[0].bytes_seen, found[1].bytes_seen),

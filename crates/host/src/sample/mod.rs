@@ -14,6 +14,7 @@ mod ports;
 mod pressure;
 mod processes;
 mod queues;
+mod quotas;
 mod recorder;
 mod recording;
 mod sampler;
@@ -35,6 +36,7 @@ pub use ports::{PortTotals, Traffic, ports};
 pub use pressure::{Stall, stalls};
 pub use processes::{ProcessSeconds, ProcessTime, process_seconds, process_times, user_seconds};
 pub use queues::queues;
+pub use quotas::quota_use;
 pub use recorder::Recorder;
 pub use recording::{Recording, RecordingError, RecordingInfo, Sample};
 pub use sampler::{DEFAULT_INTERVAL, Sampler, SamplerOptions, clamped};
@@ -68,6 +70,7 @@ pub(crate) const KINDS: &[SampleKind] = &[
     tcp::NETSTAT,
     flows::KIND,
     pressure::KIND,
+    quotas::KIND,
     processes::KIND,
 ];
 

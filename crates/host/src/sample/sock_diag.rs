@@ -24,10 +24,11 @@ const TCP: u8 = 6;
 const BY_FAMILY: u16 = 20;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
-/// INET_DIAG_INFO and INET_DIAG_CONG, as attributes and as bits of the request.
+/// INET_DIAG_INFO, INET_DIAG_CONG and INET_DIAG_SKMEMINFO, as attributes and as bits of the request.
 const INFO: u16 = 2;
 const CONG: u16 = 4;
-const EXTENSIONS: u8 = 1 << (INFO - 1) | 1 << (CONG - 1);
+const MEMORY: u16 = 7;
+const EXTENSIONS: u8 = 1 << (INFO - 1) | 1 << (CONG - 1) | 1 << (MEMORY - 1);
 /// Established, and the states in which data may still be under way: FIN_WAIT1 and 2, CLOSE_WAIT, LAST_ACK.
 const STATES: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9;
 /// Before the attributes: struct inet_diag_msg.
@@ -59,6 +60,10 @@ const FIELDS: [(&str, usize, usize); 23] = [
     ("bytes_retrans", 208, 8),
     ("snd_wnd", 228, 4),
 ];
+
+/// The recorded values of SK_MEMINFO_VARS (include/uapi/linux/sock_diag.h): name and place. They count memory, which is
+/// more than the bytes in it.
+const MEMORY_FIELDS: [(&str, usize); 2] = [("sndbuf", 3), ("wmem_queued", 5)];
 
 /// A socket for requests to the kernel.
 pub(crate) struct SockDiag {
@@ -126,6 +131,7 @@ fn line(message: &[u8], text: &mut String) {
     for (kind, value) in attributes(message.get(FIXED..).unwrap_or_default()) {
         match kind {
             INFO => info(value, text),
+            MEMORY => memory(value, text),
             CONG => {
                 let name: String =
                     value.iter().take_while(|b| b.is_ascii_graphic()).map(|b| *b as char).collect();
@@ -163,6 +169,14 @@ fn info(bytes: &[u8], text: &mut String) {
     }
 }
 
+fn memory(bytes: &[u8], text: &mut String) {
+    for (name, place) in MEMORY_FIELDS {
+        if let Some(value) = number(bytes, 4 * place, 4) {
+            let _ = write!(text, " {name}={value}");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,6 +197,7 @@ mod tests {
         let told =
             text.lines().find(|line| line.starts_with(&both)).unwrap_or_else(|| panic!("{both}: {text}"));
         assert!(told.contains(" bytes_received=4321 ") && told.contains(" rtt="), "{told}");
+        assert!(told.contains(" sndbuf=") && !told.contains(" sndbuf=0"), "{told}");
         assert!(told.contains(" snd_wnd=") && !told.contains(" snd_wnd=0"), "{told}");
         assert!(told.contains(" data_segs_in=") && !told.contains(" data_segs_in=0"), "{told}");
     }

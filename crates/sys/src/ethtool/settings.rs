@@ -95,6 +95,8 @@ pub struct PortLink {
     pub media: u8,
     /// True if its mode is negotiated with the other end.
     pub autoneg: bool,
+    /// Mbit/s now; none where the driver doesn't know.
+    pub mbps: Option<u32>,
     /// Modes that the port supports, by the kernel's numbers (`ETHTOOL_LINK_MODE_..._BIT`).
     pub supported: Vec<u32>,
     /// Modes that it offers to the other end.
@@ -189,6 +191,8 @@ impl Ethtool {
         Ok(PortLink {
             media: self.buffer[9],
             autoneg: self.buffer[11] == 1,
+            // SPEED_UNKNOWN is -1.
+            mbps: Some(self.word(4)).filter(|mbps| (1..u32::MAX).contains(mbps)),
             supported: modes(0),
             offered: modes(1),
             partner: modes(2),

@@ -108,6 +108,7 @@ fn pour(
     deadline: Option<Instant>,
     counters: &Counters,
 ) -> Result<(), StreamError> {
+    counters.leaves_by(stream.link_rate());
     let (mut writer, mut clock) = (stream.into_writer(), Clock::start());
     // Bytes that no link compresses.
     let mut payload = vec![0; DATA_FRAME];

@@ -1,6 +1,6 @@
 //! Counts what each stage does. A worker owns a [`Clock`] and adds it to the shared [`Counters`] now and then.
 
-use linerate_host::CpuTimes;
+use linerate_host::{CpuTimes, QuotaMeter};
 use linerate_sys::tcp::TcpInfo;
 use linerate_sys::usage::{UsageOf, usage};
 use linerate_wire::stages::{Stages, Usage};
@@ -146,6 +146,9 @@ impl Clock {
         stages.tcp_min_rtt += u64::from(tcp.min_rtt_us);
         stages.tcp_delivery_rate += tcp.delivery_rate;
         stages.tcp_segment_size += u64::from(tcp.segment_size);
+        stages.tcp_send_buffer += tcp.send_buffer.size;
+        stages.tcp_in_flight += tcp.in_flight;
+        stages.tcp_send_buffer_full += u64::from(tcp.is_limited_by_send_buffer());
         self.tcp = tcp;
     }
 }
@@ -159,6 +162,8 @@ fn nanoseconds(duration: std::time::Duration) -> u64 {
 pub struct Counters {
     stages: Mutex<Stages>,
     host: Mutex<HostTimes>,
+    /// Bits a second of the port by which the streams leave; 0 where it is unknown.
+    link: AtomicU64,
     /// When the first worker began.
     first: Mutex<Option<Instant>>,
     /// Entries that the scanner found.
@@ -183,7 +188,7 @@ impl Counters {
     fn add(&self, more: &Stages, from: Instant, to: Instant) {
         let mut first = lock(&self.first);
         if first.is_none() {
-            lock(&self.host).now();
+            lock(&self.host).now(Stages::default());
         }
         let span = nanoseconds(to.saturating_duration_since(*first.get_or_insert(from)));
         drop(first);
@@ -210,9 +215,17 @@ impl Counters {
         sum.tcp_min_rtt += more.tcp_min_rtt;
         sum.tcp_delivery_rate += more.tcp_delivery_rate;
         sum.tcp_segment_size += more.tcp_segment_size;
+        sum.tcp_send_buffer += more.tcp_send_buffer;
+        sum.tcp_in_flight += more.tcp_in_flight;
+        sum.tcp_send_buffer_full += more.tcp_send_buffer_full;
         sum.clocked += more.clocked;
         sum.cpu += more.cpu;
         sum.waited += more.waited;
+    }
+
+    /// Notes the rate of the port by which a stream leaves.
+    pub fn leaves_by(&self, bits: Option<u64>) {
+        self.link.fetch_max(bits.unwrap_or(0), Ordering::Relaxed);
     }
 
     /// True where no entry failed, was left out, or changed under way.
@@ -222,10 +235,8 @@ impl Counters {
 
     /// The sum so far.
     pub fn stages(&self) -> Stages {
-        let stages = *lock(&self.stages);
-        let mut host = lock(&self.host);
-        let (host_busy, host_time) = host.now();
-        Stages { host_busy, host_time, ..stages }
+        let stages = Stages { link: self.link.load(Ordering::Relaxed), ..*lock(&self.stages) };
+        lock(&self.host).now(stages)
     }
 
     /// The payload so far in bytes, and the time of all workers that they had something to do.
@@ -250,31 +261,43 @@ impl Counters {
     }
 }
 
-/// The processors of this host since it was first asked for them.
+/// The processors of this host, and the CPU quotas of this process, since they were first asked for.
 #[derive(Default)]
 struct HostTimes {
     first: Option<CpuTimes>,
-    last: (u64, u64),
+    quota: Option<QuotaMeter>,
+    last: Stages,
     read: Option<Instant>,
 }
 
 impl HostTimes {
-    /// Nanoseconds busy, and altogether.
-    fn now(&mut self) -> (u64, u64) {
+    /// The stages with what is known of the host.
+    fn now(&mut self, stages: Stages) -> Stages {
         if self.read.is_none_or(|read| read.elapsed() >= HOST) {
             self.read = Some(Instant::now());
-            self.read();
+            self.read_processors();
+            self.read_quota();
         }
-        self.last
+        let Stages { host_busy, host_time, quota, quota_period, quota_stops, quota_stopped, .. } = self.last;
+        Stages { host_busy, host_time, quota, quota_period, quota_stops, quota_stopped, ..stages }
     }
 
-    fn read(&mut self) {
+    fn read_processors(&mut self) {
         // If it can't be read, the times stay as they are.
         let Ok(now) = CpuTimes::read(Path::new("/")) else { return };
         let passed = now.since(self.first.get_or_insert_with(|| now.clone()));
         // Processes of a lower priority yield.
         let busy = passed.busy() - passed.nice;
-        self.last = ((busy * 1e9) as u64, (passed.total() * 1e9) as u64);
+        (self.last.host_busy, self.last.host_time) = ((busy * 1e9) as u64, (passed.total() * 1e9) as u64);
+    }
+
+    fn read_quota(&mut self) {
+        let meter = self.quota.get_or_insert_with(|| QuotaMeter::start(Path::new("/")));
+        let Some(used) = meter.since_start() else { return };
+        self.last.quota = (used.quota.processors * 1e9) as u64;
+        self.last.quota_period = used.quota.period_us.saturating_mul(1000);
+        self.last.quota_stops = used.throttling.throttled;
+        self.last.quota_stopped = used.throttling.throttled_us.saturating_mul(1000);
     }
 }
 

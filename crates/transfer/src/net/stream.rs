@@ -90,6 +90,11 @@ impl Stream {
         if let Self::Carried(carried) = self { carried.transport.tcp_info() } else { None }
     }
 
+    /// Bits a second of the port by which it leaves, where they are known.
+    pub fn link_rate(&self) -> Option<u64> {
+        if let Self::Carried(carried) = self { carried.transport.link_rate() } else { None }
+    }
+
     /// The sending side.
     pub fn into_writer(self) -> FrameWriter {
         match self {

@@ -1,6 +1,7 @@
 //! The carrier of a data stream: a TCP connection, or the control channel if no connection is possible.
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
+use linerate_host::link_rate;
 use linerate_sys::tcp::{TcpInfo, set_least_to_receive};
 use linerate_wire::control::{MAX_TUNNEL, Message};
 use std::io::{self, IoSlice, Read, Write};
@@ -25,6 +26,14 @@ impl Transport {
     pub fn tcp_info(&self) -> Option<TcpInfo> {
         match self {
             Self::Tcp(socket) => TcpInfo::of(socket.as_fd()).ok(),
+            Self::Tunnel(_) => None,
+        }
+    }
+
+    /// Bits a second of the port by which the connection leaves, where they are known.
+    pub fn link_rate(&self) -> Option<u64> {
+        match self {
+            Self::Tcp(socket) => link_rate(socket.local_addr().ok()?.ip()),
             Self::Tunnel(_) => None,
         }
     }

@@ -104,6 +104,7 @@ impl<'a> SendWorker<'a> {
     /// A worker that sends the units of `work` on `stream`.
     pub fn new(shared: &'a Transmission<'a>, stream: Stream, work: &'a Work) -> Self {
         shared.working.fetch_add(1, Ordering::AcqRel);
+        shared.counters.leaves_by(stream.link_rate());
         Self {
             shared,
             stream: stream.into_writer(),

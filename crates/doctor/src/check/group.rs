@@ -1,0 +1,74 @@
+//! Limits of control groups: what they leave, and how they are lifted.
+
+use crate::formula::cpu::sealing;
+use crate::formula::gbit;
+use crate::{Finding, Host, Severity};
+
+/// A finding on a host where linerate may use only some processors. Every byte is encrypted once and hashed once; where
+/// the rate of that isn't known, neither is the ceiling.
+pub(super) fn leaves(host: &Host<'_>, processors: f64, title: String) -> Finding {
+    let cpu = &host.facts.cpu;
+    let one = cpu.aes_128_gcm.get().zip(cpu.blake3.get()).map(|(aes, blake)| sealing(aes, blake));
+    match one.filter(|one| *one > 0.0) {
+        Some(one) => Finding::leaves(one * processors, host.rate(), title).evidence(format!(
+            "a processor encrypts and hashes {} at most, and has other work too; {} needed",
+            gbit(one),
+            gbit(host.rate())
+        )),
+        None => Finding::new(Severity::Minor, title)
+            .evidence("how much a processor encrypts wasn't measured, so the loss isn't known"),
+    }
+}
+
+/// The command that sets a property of a group's systemd unit until the next boot, and the one that sets it back; the
+/// same in words for a container's group, or one that isn't a unit's.
+pub(super) fn lifted(
+    finding: Finding,
+    group: &str,
+    property: &str,
+    none: &str,
+    now: &str,
+    words: &str,
+) -> Finding {
+    match unit(group) {
+        Some(unit) => finding
+            .fix(format!("systemctl set-property --runtime {unit} {property}={none}"))
+            .undo(format!("systemctl set-property --runtime {unit} {property}={now}")),
+        None => finding.fix(words),
+    }
+}
+
+/// The systemd unit of a group, unless a container runtime made it: then its limits are the runtime's.
+fn unit(group: &str) -> Option<&str> {
+    let is_unit = |name: &&str| [".service", ".scope", ".slice"].iter().any(|end| name.ends_with(end));
+    let is_plain =
+        |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:@".contains(&byte));
+    let is_container = |part: &str| {
+        ["kubepods", "docker", "cri-", "crio-", "libpod-", "machine"]
+            .iter()
+            .any(|start| part.starts_with(start))
+    };
+    let name = group.rsplit('/').next().filter(is_unit).filter(is_plain)?;
+    (!group.split('/').any(is_container)).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_systemds_own_units_are_set_by_systemd() {
+        assert_eq!(unit("/user.slice/user-1000.slice"), Some("user-1000.slice"));
+        assert_eq!(unit("/system.slice/ssh.service"), Some("ssh.service"));
+        let others = [
+            "/kubepods.slice/kubepods-podxxx.slice",
+            "/system.slice/docker-3f8.scope",
+            "/",
+            "/low",
+            "/a b.slice",
+        ];
+        for other in others {
+            assert_eq!(unit(other), None, "{other}");
+        }
+    }
+}

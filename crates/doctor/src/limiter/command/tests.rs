@@ -1,0 +1,198 @@
+use super::*;
+
+fn program(name: &str, processors: f64, disk: f64) -> Program {
+    Program { name: name.into(), processors, threads: 1, disk, present: 1.0 }
+}
+
+/// scp with ssh, ten seconds of sending, `busy` of them with something to send.
+fn host(ssh: f64, busy: f64) -> HostLoad {
+    HostLoad {
+        idle: 0.52,
+        programs: vec![program("scp", 0.1, 0.0), program("ssh", ssh, 0.0)],
+        flows: Some(Flows {
+            number: 1.0,
+            bits: 1e9,
+            busy: busy * 1e6,
+            rtt: 300.0,
+            min_rtt: 50.0,
+            segment_size: 1448.0,
+            segments: 1e6,
+            ..Flows::default()
+        }),
+        sends: true,
+        seconds: 10.0,
+        ..HostLoad::default()
+    }
+}
+
+fn verdict(host: HostLoad) -> Verdict {
+    name(&CommandEvidence { seconds: 10.0, paced_by: None, hosts: vec![host] })
+}
+
+#[test]
+fn one_full_thread_is_named_with_its_program() {
+    let full = verdict(host(0.98, 9.0));
+    assert_eq!(full.to_string(), "one thread of ssh (98 % of a processor while the host is 52 % idle)");
+    assert_eq!(full.limiter, Limiter::OneThread);
+}
+
+#[test]
+fn the_far_ends_thread_is_found_where_it_is_sampled() {
+    let far = HostLoad {
+        name: "b".into(),
+        programs: vec![program("sshd", 0.97, 0.0)],
+        sends: false,
+        ..host(0.0, 0.0)
+    };
+    let both = CommandEvidence { seconds: 10.0, paced_by: None, hosts: vec![host(0.5, 1.0), far] };
+    let named = name(&both);
+    assert_eq!((named.limiter, named.whose.as_deref()), (Limiter::OneThread, Some("sshd")));
+    assert!(named.evidence.contains("host b"), "{}", named.evidence);
+}
+
+#[test]
+fn all_processors_are_more_than_one_thread() {
+    let busy = HostLoad { idle: 0.01, ..host(0.97, 1.0) };
+    assert_eq!(verdict(busy.clone()).limiter, Limiter::SenderCpu);
+    assert_eq!(verdict(HostLoad { sends: false, ..busy }).limiter, Limiter::ReceiverCpu);
+}
+
+#[test]
+fn a_device_is_the_source_or_the_destination_by_where_the_data_go() {
+    let waits = HostLoad { programs: vec![program("scp", 0.1, 0.8)], ..host(0.1, 1.0) };
+    assert_eq!(verdict(waits.clone()).limiter, Limiter::SourceRead);
+    assert_eq!(verdict(HostLoad { sends: false, ..waits }).limiter, Limiter::DestinationWrite);
+}
+
+#[test]
+fn a_flow_with_something_to_send_is_the_paths() {
+    assert_eq!(verdict(host(0.3, 9.5)).limiter, Limiter::NotExplained, "a queue of less than a millisecond");
+    let mut queued = host(0.3, 9.5);
+    queued.flows.as_mut().unwrap().rtt = 3000.0;
+    assert_eq!(verdict(queued).limiter, Limiter::Network);
+    let mut not_taken = host(0.3, 9.5);
+    not_taken.flows.as_mut().unwrap().rwnd_limited = 9e6;
+    assert_eq!(verdict(not_taken.clone()).limiter, Limiter::FarEndTool);
+    // 1 Gbit/s at 0.3 ms are 37 kB.
+    not_taken.flows.as_mut().unwrap().window_size = 65536.0;
+    assert_eq!(verdict(not_taken.clone()).limiter, Limiter::Window);
+    not_taken.flows.as_mut().unwrap().window_size = 3e6;
+    assert_eq!(verdict(not_taken.clone()).limiter, Limiter::FarEndTool);
+    not_taken.flows.as_mut().unwrap().rtt = 50_000.0;
+    not_taken.flows.as_mut().unwrap().min_rtt = 50_000.0;
+    assert_eq!(verdict(not_taken).limiter, Limiter::Window);
+}
+
+#[test]
+fn a_window_that_the_peer_closes_is_no_queue() {
+    // Measured of a program on an empty path that sleeps 20 ms after each 256 KiB.
+    let mut slow = host(0.01, 4.048);
+    slow.seconds = 4.1;
+    let flows = slow.flows.as_mut().unwrap();
+    (flows.bits, flows.rtt, flows.min_rtt) = (102.1e6, 20_239.0, 1.0);
+    (flows.rwnd_limited, flows.window_closed) = (3.92e6, 0.95);
+    let named = verdict(slow.clone());
+    assert_eq!(named.limiter, Limiter::FarEndTool);
+    assert!(named.evidence.starts_with("its receive window is closed for 97 %"), "{}", named.evidence);
+    let flows = slow.flows.as_mut().unwrap();
+    flows.window_closed = 0.1;
+    assert_eq!(verdict(slow.clone()).limiter, Limiter::Network, "a queue");
+    let flows = slow.flows.as_mut().unwrap();
+    (flows.min_rtt, flows.window_size) = (20_000.0, 250e3);
+    assert_eq!(verdict(slow).limiter, Limiter::Window, "a small one, that stays as it is");
+}
+
+#[test]
+fn an_answer_for_each_file_is_no_full_network() {
+    let mut tiny = host(0.03, 10.0);
+    let flows = tiny.flows.as_mut().unwrap();
+    (flows.bits, flows.rtt) = (712e3, 6700.0);
+    let named = verdict(tiny.clone());
+    assert_eq!(named.limiter, Limiter::NotExplained);
+    assert!(named.evidence.starts_with("this end sends less than a segment at a time"), "{}", named.evidence);
+    let flows = tiny.flows.as_mut().unwrap();
+    (flows.data_segments, flows.data) = (3000.0, 300e3);
+    let named = verdict(tiny.clone());
+    assert_eq!(named.limiter, Limiter::SmallFiles);
+    assert!(named.evidence.starts_with("scp sends 300 segments a second of 100 bytes"), "{}", named.evidence);
+    tiny.programs[0].name = "psql".into();
+    assert_eq!(verdict(tiny).limiter, Limiter::NotExplained);
+}
+
+#[test]
+fn an_idle_copier_waits_for_the_far_end_and_other_programs_for_anything() {
+    let idle = host(0.2, 1.0);
+    let named = verdict(idle.clone());
+    assert_eq!(named.limiter, Limiter::FarEndTool);
+    assert!(named.evidence.starts_with("scp has sent all that it may"), "{}", named.evidence);
+    // Over a long round trip the answers themselves may take the time.
+    let mut long = idle.clone();
+    long.flows.as_mut().unwrap().rtt = 50_000.0;
+    assert_eq!(verdict(long).limiter, Limiter::NotExplained);
+    let mut other = idle;
+    other.programs[0].name = "bash".into();
+    let named = verdict(other);
+    assert_eq!(named.limiter, Limiter::NotExplained);
+    assert!(named.evidence.starts_with("this end has something to send for 10 %"), "{}", named.evidence);
+    assert_eq!(verdict(HostLoad { flows: None, ..host(0.2, 0.0) }).limiter, Limiter::Unknown);
+}
+
+#[test]
+fn the_far_ends_program_is_named_where_it_is_seen_to_have_nothing_to_send() {
+    let near = || HostLoad { sends: false, ..host(0.2, 0.0) };
+    let far = |busy| HostLoad { name: "b".into(), ..host(0.2, busy) };
+    let both = |near: HostLoad, far: HostLoad| {
+        name(&CommandEvidence { seconds: 10.0, paced_by: None, hosts: vec![near, far] })
+    };
+    let named = both(near(), far(1.0));
+    assert_eq!(named.limiter, Limiter::FarEndTool);
+    assert!(
+        named.evidence.contains("host b has something to send for 10 % of the time"),
+        "{}",
+        named.evidence
+    );
+    assert_eq!(verdict(near()).limiter, Limiter::NotExplained, "the far end isn't sampled");
+    assert_ne!(both(near(), far(9.5)).limiter, Limiter::FarEndTool, "it sends");
+    // A file system in user space takes what comes slowly, and its writer sleeps.
+    let mut unread = near();
+    unread.flows.as_mut().unwrap().unread = 0.8;
+    let named = both(unread, far(1.0));
+    assert_eq!(named.limiter, Limiter::NotExplained);
+    assert!(named.evidence.starts_with("received bytes wait to be read in 80 %"), "{}", named.evidence);
+}
+
+#[test]
+fn a_quota_is_named_before_what_it_makes_of_a_command() {
+    let quota = QuotaUse {
+        quota: linerate_host::CpuQuota { group: "/low".into(), processors: 0.9, period_us: 100_000 },
+        throttling: linerate_host::Throttling { periods: 100, throttled: 78, throttled_us: 9 },
+    };
+    // One thread seems full, or the far end seems slow.
+    for used in [0.88, 0.1] {
+        let named = verdict(HostLoad { quota: Some(quota.clone()), ..host(used, 1.0) });
+        assert_eq!((named.limiter, named.share), (Limiter::CpuQuota, 0.78), "{used}");
+        assert_eq!(named.whose.as_deref(), Some("the host"));
+    }
+    let seldom = linerate_host::Throttling { throttled: 20, ..quota.throttling };
+    let seldom = QuotaUse { throttling: seldom, ..quota };
+    assert_eq!(verdict(HostLoad { quota: Some(seldom), ..host(0.98, 9.0) }).limiter, Limiter::OneThread);
+}
+
+#[test]
+fn the_users_own_limit_is_named_where_nothing_is_full() {
+    let paced = |host, bits| {
+        let pace = RateOption { option: "--bwlimit".into(), bits };
+        name(&CommandEvidence { seconds: 10.0, paced_by: Some(pace), hosts: vec![host] }).limiter
+    };
+    assert_eq!(paced(host(0.2, 9.0), None), Limiter::RateLimit);
+    assert_eq!(paced(host(0.99, 9.0), None), Limiter::OneThread);
+    assert_eq!(paced(host(0.2, 9.0), Some(1.05e9)), Limiter::RateLimit);
+    assert_eq!(paced(host(0.2, 9.0), Some(8e9)), Limiter::NotExplained, "1 Gbit/s isn't near it");
+}
+
+#[test]
+fn nothing_is_said_of_an_instant_or_of_nothing() {
+    assert_eq!(name(&CommandEvidence::default()).limiter, Limiter::TooShort);
+    let short = CommandEvidence { seconds: 0.1, paced_by: None, hosts: vec![host(0.9, 1.0)] };
+    assert_eq!(name(&short).limiter, Limiter::TooShort);
+}

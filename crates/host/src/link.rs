@@ -1,0 +1,36 @@
+//! The rate of the port by which connections leave this host.
+
+use std::net::IpAddr;
+
+use linerate_sys::ethtool::Ethtool;
+
+use crate::facts::has_rate_of_its_own;
+
+/// Bits a second of the port that has this address in the calling thread's network namespace; none where its driver
+/// doesn't report a rate, or only a nominal one: the kernel's own ports, and those made for guests.
+pub fn link_rate(address: IpAddr) -> Option<u64> {
+    let port = port_with(address.to_canonical())?;
+    let mut drivers = Ethtool::open().ok()?;
+    let driver = drivers.driver(&port).ok()?;
+    let mbps = drivers.link(&port).ok()?.mbps.filter(|_| has_rate_of_its_own(&driver.name))?;
+    Some(u64::from(mbps) * 1_000_000)
+}
+
+fn port_with(address: IpAddr) -> Option<String> {
+    let all = if_addrs::get_if_addrs().ok()?;
+    all.into_iter().find(|interface| interface.ip() == address).map(|interface| interface.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn loopback_has_an_address_and_no_rate() {
+        let here = IpAddr::from(Ipv4Addr::LOCALHOST);
+        assert_eq!(port_with(here).as_deref(), Some("lo"));
+        assert_eq!(link_rate(here), None);
+        assert_eq!(link_rate(Ipv4Addr::new(192, 0, 2, 1).into()), None, "nobody's");
+    }
+}
