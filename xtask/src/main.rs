@@ -32,6 +32,7 @@ cargo xtask COMMAND
                  make each limit of a transfer on purpose, as root, and count how often it is named right
   hostile [OPTIONS]  let a hostile far end at the program, with modes, commands and options at random, each followed by honest
                  runs of the same command: --seconds N, --seed S, --program FILE, --mode NAME; --all for the whole table
+  man DIR        write the manual pages of all commands into DIR
   dist           build the static binary as dist/linerate and check that it is static
   ci             everything that a change must pass: .ci/run
 ";
@@ -62,6 +63,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ("limits", rest) => limits::run(rest),
         ("fuzz", rest) => fuzz::run(repository(), rest),
         ("hostile", rest) => hostile::run(rest),
+        ("man", [directory]) => man(Path::new(directory)),
         ("dist", []) => dist::run(repository()),
         ("ci", []) => call(&mut Command::new(repository().join(".ci/run"))),
         ("help" | "-h" | "--help", _) => {
@@ -78,6 +80,13 @@ fn test(arguments: &[String]) -> anyhow::Result<()> {
     let mut env = Command::new("env");
     env.arg("--default-signal=INT,QUIT,HUP").arg(cargo().get_program()).current_dir(repository());
     call(env.args(["test", "--workspace"]).args(arguments))
+}
+
+/// Writes the manual pages of all commands.
+fn man(directory: &Path) -> anyhow::Result<()> {
+    let directory = std::path::absolute(directory).context("the directory for the pages")?;
+    let run = ["run", "--quiet", "--locked", "--package", "linerate", "--", "man", "--out"];
+    call(cargo().args(run).arg(directory))
 }
 
 /// The top of the working tree.

@@ -30,7 +30,7 @@ const fn call(command: &'static str, plain: &'static [&'static str], json: &'sta
 }
 
 /// Every command; those that print nothing on standard output in one of the two ways have no call for it.
-const CALLS: [Call; 27] = [
+const CALLS: [Call; 29] = [
     call("cp", &["-n -r tree far:/x"], &["-n -r tree far:/x"]),
     call("sync", &["-n {rsh} tree far:{top}/new"], &["{rsh} tree far:{top}/new"]),
     call("clean", &["-n left"], &["-n left"]),
@@ -59,6 +59,8 @@ const CALLS: [Call; 27] = [
     call("bench list", &[""], &[""]),
     call("bench report", &["results"], &["results"]),
     call("compare", &["base.json new.json"], &["base.json new.json", "--equal base.json"]),
+    call("man", &["", "lab run"], &[]),
+    call("completions", &["bash", "zsh", "fish"], &[]),
     call("agent", &["--id"], &[]),
     call("data task", &[""], &[]),
     call("data hold", &["-- echo x"], &[]),
