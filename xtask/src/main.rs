@@ -9,6 +9,7 @@ mod fuzz;
 mod hostile;
 mod limits;
 mod names;
+mod release;
 mod rooms;
 mod setup;
 
@@ -34,6 +35,8 @@ cargo xtask COMMAND
                  runs of the same command: --seconds N, --seed S, --program FILE, --mode NAME; --all for the whole table
   man DIR        write the manual pages of all commands into DIR
   dist           build the static binary as dist/linerate and check that it is static
+  release --out DIR [--program FILE]
+                 pack the static binary: tar.zst, deb, rpm, list of parts (SPDX), SHA-256 sums
   ci             everything that a change must pass: .ci/run
 ";
 
@@ -65,6 +68,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ("hostile", rest) => hostile::run(rest),
         ("man", [directory]) => man(Path::new(directory)),
         ("dist", []) => dist::run(repository()),
+        ("release", rest) => release::run(repository(), rest),
         ("ci", []) => call(&mut Command::new(repository().join(".ci/run"))),
         ("help" | "-h" | "--help", _) => {
             print!("{USAGE}");
